@@ -29,6 +29,8 @@ COMPILED: Final = (
     "broker.files.mapped_file",
     "broker.format.addresses",
     "broker.format.index_links",
+    "broker.format.official_ack",
+    "broker.format.official_messages",
     "broker.format.official_reply",
     "broker.format.official_request",
     "broker.format.plain_fields",

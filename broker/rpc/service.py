@@ -7,8 +7,9 @@
     bidi             (requests, call) -> answers, an async generator
 
 An answer is of type `Method.answer`: the response message, or bytes where a method encodes its
-response itself. `requests` is an async iterator that ends when the client's does, or when the
-server drains. Transports (own/, grpcio/) read these tables and know nothing else.
+response itself. A generator may yield a list of answers, which go together. `requests` is an async
+iterator that ends when the client's does, or when the server drains. Transports (own/, grpcio/)
+read these tables and know nothing else.
 """
 
 from collections.abc import Awaitable, Callable
@@ -142,6 +143,11 @@ class Method:
                 raise MalformedRequest(why=f"it is not a {name} message") from error
 
         return read
+
+    def encoded(self, given: Any) -> list[bytes]:
+        """Return what a generator yields as bytes: one answer, or those of a list."""
+        write = self.writer()
+        return [write(one) for one in given] if isinstance(given, list) else [write(given)]
 
     def writer(self) -> Callable[[Any], bytes]:
         """Return the function that turns an answer into bytes."""

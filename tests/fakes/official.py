@@ -59,7 +59,7 @@ class OfficialDesk:
             answer = method.handler(asked, call)
             if isasyncgen(answer):
                 async for one in answer:
-                    found.append(one)
+                    found += one if isinstance(one, list) else [one]
             else:
                 found.append(await answer if isawaitable(answer) else answer)
         except BrokerError as error:

@@ -237,7 +237,8 @@ class GrpcioMethod:
             await context.send_initial_metadata(())  # Some clients say nothing before they have it.
         async with aclosing(answer) as answers:
             async for one in answers:
-                await context.write(served.write(one))
+                for reply in served.method.encoded(one):
+                    await context.write(reply)
         return None
 
     async def _refuse(self, error: Exception, context: Context, seconds: float) -> bytes | None:

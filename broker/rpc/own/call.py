@@ -162,10 +162,10 @@ class OwnCall(Waiting):
         async for one in answers:
             if self._is_gone():
                 return
-            reply = self.served.write(one)
             if not stream.is_head_sent:
                 connection.wire.send_headers(stream, [])
-            connection.wire.send_message(stream, reply)
+            for reply in self.served.method.encoded(one):
+                connection.wire.send_message(stream, reply)
             connection.write_soon()
             await connection.room(stream)
 

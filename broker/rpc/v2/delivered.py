@@ -10,6 +10,7 @@ from hashlib import md5
 from typing import Final
 
 from broker.format.addresses import text_from_host
+from broker.format.official_messages import OWN_NAMES, TIMER_PREFIX
 from broker.format.record import decode_record
 from broker.model.message import (
     BORN_HOST,
@@ -21,7 +22,6 @@ from broker.model.message import (
     IS_TRANSACTIONAL,
     ORIGIN_MESSAGE_ID,
     PRIORITY,
-    RESERVED_PROPERTIES,
     RETRY_TOPIC,
     SHARDING_KEY,
     TRACE_CONTEXT,
@@ -31,9 +31,6 @@ from broker.model.topic import DLQ_PREFIX
 from broker.rpc.pb import messaging_pb2 as pb
 from broker.rpc.v2.durations import timestamp_of
 
-OWN_PREFIX: Final = "TIMER_"
-"""All properties that begin so are the timer's."""
-OWN_NAMES: Final = RESERVED_PROPERTIES | {BORN_HOST, TRACE_CONTEXT}
 TIME_LENGTH_MAX: Final = 15
 PRIORITY_LENGTH_MAX: Final = 9
 """Digits that a Timestamp, and an int32, surely hold."""
@@ -64,7 +61,7 @@ def message_of(
 
 
 def _is_users(name: str) -> bool:
-    return name not in OWN_NAMES and not name.startswith(OWN_PREFIX)
+    return name not in OWN_NAMES and not name.startswith(TIMER_PREFIX)
 
 
 def _system_properties(stored: StoredMessage) -> pb.SystemProperties:

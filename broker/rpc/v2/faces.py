@@ -7,11 +7,14 @@ clients call is the name below.
 from collections.abc import Mapping
 from typing import Any, Final
 
+from google.protobuf.message import Message
+
 from broker.model.errors import Recovering, UnsupportedFeature
 from broker.rpc.admission import CallClass
 from broker.rpc.call import Call
 from broker.rpc.pb import messaging_pb2 as pb
 from broker.rpc.service import Handler, Method, Service, Shortcut, method
+from broker.rpc.v2.settling import read_acks
 from broker.rpc.v2.status import refuse
 
 NAME: Final = "apache.rocketmq.v2.MessagingService"
@@ -55,6 +58,10 @@ SIZES: Final[Mapping[str, int]] = {"SendMessage": SEND_SIZE_MAX, "AckMessage": A
 """Bytes a request may have where it is more than the usual."""
 
 
+ENCODED: Final = frozenset({"AckMessage", "ReceiveMessage"})
+"""Methods that encode what they answer."""
+
+
 def face(handlers: Mapping[str, Handler], shortcuts: Mapping[str, Shortcut] = {}) -> Service:
     """Return the face; methods without a handler say that they are not served.
 
@@ -77,9 +84,18 @@ def _service(handlers: Mapping[str, Handler], shortcuts: Mapping[str, Shortcut])
 
 def _row(name: str, handler: Handler, shortcut: Shortcut | None) -> Method:
     own: dict[str, Any] = {"request_code": REQUEST_CODES.get(name, ""), "shortcut": shortcut}
+    if name in ENCODED:
+        own |= {"serialize": _bytes_of, "answer": bytes}
+    if name == "AckMessage":
+        own["parse"] = read_acks
     if name in SIZES:
         own["request_size_max"] = SIZES[name]
     return method(MESSAGING, name, handler, CLASSES[name], **own)
+
+
+def _bytes_of(answer: bytes | Message) -> bytes:
+    """Return an answer as bytes; refusals are messages everywhere."""
+    return answer if isinstance(answer, bytes) else answer.SerializeToString()
 
 
 def _unserved(name: str) -> Handler:

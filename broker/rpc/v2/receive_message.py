@@ -5,11 +5,13 @@ call. What does not get to the client is not leased for long.
 Source: ReceiveMessageActivity, ReceiveMessageResponseStreamWriter.
 """
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from functools import partial
 from typing import Final
 
 from broker.filter.parsing import parse_filter
+from broker.format.official_messages import OfficialMessages
+from broker.format.record_heads import split_pieces
 from broker.model.consuming import (
     INVISIBLE_MAX_MS,
     INVISIBLE_MIN_MS,
@@ -46,16 +48,20 @@ RESERVE_MS: Final = 200
 """What is left of a call for the answer to travel."""
 UNSAID_RESERVE_MS: Final = 3_000
 """The same where a client does not say how long it waits: what it takes besides for any call."""
+TOGETHER_SIZE: Final = 65_536
+"""Bytes of records, or a little more, whose messages are made and sent together."""
 NOTHING: Final = pb.ReceiveMessageResponse(
     status=pb.Status(code=pb.MESSAGE_NOT_FOUND, message="no new message")
-)
-FOUND: Final = pb.ReceiveMessageResponse(status=OK)
+).SerializeToString()
+FOUND: Final = pb.ReceiveMessageResponse(status=OK).SerializeToString()
 
 
 class ReceiveMessage:
     """The method."""
 
-    __slots__ = ("_consume", "_delivered", "_ensure_group", "_members", "_sessions", "_topics")
+    __slots__ = (
+        "_consume", "_delivered", "_ensure_group", "_members", "_messages", "_sessions", "_topics"
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -72,6 +78,7 @@ class ReceiveMessage:
         self._sessions = sessions
         self._members = members
         self._ensure_group = ensure_group
+        self._messages = OfficialMessages()
 
     def handlers(self) -> dict[str, Handler]:
         """Return the method by its name."""
@@ -79,8 +86,8 @@ class ReceiveMessage:
 
     async def __call__(
         self, message: pb.ReceiveMessageRequest, call: Call
-    ) -> AsyncIterator[pb.ReceiveMessageResponse]:
-        """Yield what a client gets, status first.
+    ) -> AsyncIterator[list[bytes]]:
+        """Yield what a client gets as encoded answers, status first.
 
         Errors   ClientIdRequired, those of finding group and topic, IllegalInvisibleTime,
                  IllegalFilter; errors of puts
@@ -92,15 +99,40 @@ class ReceiveMessage:
         received = found if isinstance(found, Received) else await handed_over(found, release)
         if received.handles:
             call.if_lost(partial(release, received.handles))
-        yield FOUND if received.records else NOTHING
-        topic = message.message_queue.topic
-        for record, handle, attempt in zip(
-            received.records, received.handles, received.attempts, strict=True
-        ):
-            delivered = message_of(record, topic, attempt=attempt, handle=handle)
-            yield pb.ReceiveMessageResponse(message=delivered)
+        answers = [FOUND if received.records else NOTHING]
+        groups = self._messages_of(received, message.message_queue.topic)
+        for number, together in enumerate(groups):
+            if number:
+                yield answers
+                answers = []
+            answers += together
         self._count(request, received)
-        yield pb.ReceiveMessageResponse(delivery_timestamp=timestamp_of(received.popped_at_ms))
+        popped = timestamp_of(received.popped_at_ms)
+        end = pb.ReceiveMessageResponse(delivery_timestamp=popped).SerializeToString()
+        yield [*answers, end]
+
+    def _messages_of(self, received: Received, topic: pb.Resource) -> Iterator[list[bytes]]:
+        """Yield the answers with messages, some KiB at a time: a client may read slowly."""
+        records, handles, attempts = (
+            split_pieces(received.records),
+            received.handles,
+            received.attempts,
+        )
+        encoded_topic, begin = topic.SerializeToString(), 0
+        while begin < len(records):
+            end, size_bytes = begin, 0
+            while end < len(records) and size_bytes < TOGETHER_SIZE:
+                size_bytes += len(records[end])
+                end += 1
+            there = slice(begin, end)
+            answers = self._messages.answers(
+                records[there], handles[there], attempts[there], encoded_topic
+            )
+            yield [
+                answer or _answer(records[place], topic, attempts[place], handles[place])
+                for place, answer in enumerate(answers, begin)
+            ]
+            begin = end
 
     def _request(
         self, message: pb.ReceiveMessageRequest, caller: Caller, call: Call
@@ -128,10 +160,11 @@ class ReceiveMessage:
             message.attempt_id if len(message.attempt_id) <= SIZE_MAX else "",
             message.auto_renew,
             room=call.room,
+            joined=True,
         )
 
     def _count(self, request: ReceiveRequest, received: Received) -> None:
-        sizes = list(map(len, received.records))
+        sizes = list(map(len, split_pieces(received.records)))
         for word, is_retry in (("false", False), ("true", True)):
             chosen = [
                 size
@@ -140,6 +173,12 @@ class ReceiveMessage:
             ]
             if chosen:
                 self._delivered.count(request.topic, request.group, len(chosen), sum(chosen), word)
+
+
+def _answer(record: bytes, topic: pb.Resource, attempt: int, handle: str) -> bytes:
+    """Return the answer with a record that is not plain."""
+    message = message_of(record, topic, attempt=attempt, handle=handle)
+    return pb.ReceiveMessageResponse(message=message).SerializeToString()
 
 
 def filter_of(expression: pb.FilterExpression) -> Filter:

@@ -5,8 +5,10 @@ other fault they try again for ever.
 Source: AckMessageActivity, ChangeInvisibleDurationActivity, ForwardMessageToDLQActivity.
 """
 
-from typing import Final
+from collections.abc import Sequence
+from typing import Final, NamedTuple
 
+from broker.format.official_ack import PlainAck, read_ack
 from broker.model.consuming import INVISIBLE_MAX_MS, Settled, SettleStatus
 from broker.model.errors import BrokerError, IllegalInvisibleTime, InvalidReceiptHandle
 from broker.model.names import check_number
@@ -31,6 +33,16 @@ FORWARDED_MAX: Final = 10_000
 MIXED: Final = pb.Status(code=pb.MULTIPLE_RESULTS, message="see the entries")
 
 
+class Acks(NamedTuple):
+    """What an AckMessageRequest, `raw`, asks for; `plain` where it is that."""
+
+    raw: bytes
+    group: pb.Resource
+    topic: pb.Resource
+    handles: Sequence[str]
+    plain: PlainAck | None
+
+
 class Settling:
     """The methods."""
 
@@ -51,26 +63,18 @@ class Settling:
             "ForwardMessageToDeadLetterQueue": self.forward,
         }
 
-    async def ack_message(self, request: pb.AckMessageRequest, call: Call) -> pb.AckMessageResponse:
+    async def ack_message(self, request: Acks, call: Call) -> bytes:
         """Settle messages for good; each entry has a status of its own.
 
         Errors   ClientIdRequired, those of finding group and topic, IllegalNumber; errors of puts
         """
         _, group, topic = self._place(request.group, request.topic, call)
-        check_number("entries", len(request.entries), lower=1, upper=HANDLES_MAX)
-        handles = [entry.receipt_handle for entry in request.entries]
-        settled = await self._consume.ack(group, topic, handles)
-        entries = [
-            pb.AckMessageResultEntry(
-                message_id=entry.message_id,
-                receipt_handle=entry.receipt_handle,
-                status=_told(one, entry.receipt_handle),
-            )
-            for entry, one in zip(request.entries, settled, strict=True)
-        ]
-        first = entries[0].status
-        is_one = all(entry.status.code == first.code for entry in entries)
-        return pb.AckMessageResponse(status=first if is_one else MIXED, entries=entries)
+        check_number("entries", len(request.handles), lower=1, upper=HANDLES_MAX)
+        settled = await self._consume.ack(group, topic, request.handles)
+        plain = request.plain
+        if plain is not None and all(one.status is SettleStatus.OK for one in settled):
+            return plain.all_settled()
+        return acked(pb.AckMessageRequest.FromString(request.raw), settled).SerializeToString()
 
     async def change_invisible_duration(
         self, request: pb.ChangeInvisibleDurationRequest, call: Call
@@ -118,6 +122,35 @@ class Settling:
         find_readable(self._topics, topic_name, group_name, check_client_reads)
         self._sessions.heard(caller.client_id)
         return caller, group_name, topic_name
+
+
+def read_acks(raw: bytes) -> Acks:
+    """Return what a request asks for.
+
+    Errors   DecodeError
+    """
+    plain = read_ack(raw)
+    if plain is None:
+        message = pb.AckMessageRequest.FromString(raw)
+        handles = [entry.receipt_handle for entry in message.entries]
+        return Acks(raw, message.group, message.topic, handles, None)
+    group, topic = map(pb.Resource.FromString, (plain.group, plain.topic))
+    return Acks(raw, group, topic, plain.handles, plain)
+
+
+def acked(request: pb.AckMessageRequest, settled: Sequence[Settled]) -> pb.AckMessageResponse:
+    """Return what each entry is told."""
+    entries = [
+        pb.AckMessageResultEntry(
+            message_id=entry.message_id,
+            receipt_handle=entry.receipt_handle,
+            status=_told(one, entry.receipt_handle),
+        )
+        for entry, one in zip(request.entries, settled, strict=True)
+    ]
+    first = entries[0].status
+    is_one = all(entry.status.code == first.code for entry in entries)
+    return pb.AckMessageResponse(status=first if is_one else MIXED, entries=entries)
 
 
 def _told(settled: Settled, handle: str) -> pb.Status:

@@ -1,0 +1,152 @@
+"""What is written and read without the generated classes is what they write and read."""
+
+from collections.abc import Sequence
+from random import Random
+
+import pytest
+from google.protobuf.message import DecodeError
+
+from broker.format.content import encode_properties
+from broker.format.official_ack import read_ack
+from broker.format.official_messages import OfficialMessages
+from broker.format.record import encode_records, record_sizes
+from broker.model.batch import Batch, Destination
+from broker.model.consuming import Settled, SettleStatus
+from broker.model.message import FLAG_COMPRESSED
+from broker.rpc.pb import messaging_pb2 as pb
+from broker.rpc.v2.delivered import message_of
+from broker.rpc.v2.settling import acked, read_acks
+from tests.fakes.mutated import mutated
+from tests.fakes.official import name
+from tests.fakes.store_language import STORE_HOST
+
+PLAIN = {
+    "UNIQ_KEY": ("0102FC00000001167A0B125C4B00000000", "x" * 200),
+    "KEYS": ("k", "k1 k2 k3", " k  l "),
+    "TAGS": ("A", "\xfc"),
+    "__BORNHOST": ("client-host",),
+    "BORN_TIMESTAMP": ("1700000000000",),
+    "PGROUP": ("orders",),
+    "RECONSUME_TIME": ("0",),
+    "TRACE_CONTEXT": ("00-ab",),
+    "__SHARDINGKEY": ("g1",),
+    "colour": ("blue", "x" * 300),
+    "\u20ac": ("\U0001f600",),
+    "TIMER_ROLL_TIMES": ("1",),
+    "CLUSTER": ("DefaultCluster",),
+}
+RARE = {
+    "TRAN_MSG": ("true", "false"),
+    "TIMER_DELIVER_MS": ("1795000000000", "never"),
+    "DELAY": ("3",),
+    "_SYS_MSG_PRIORITY_": ("4", "x"),
+    "DLQ_ORIGIN_TOPIC": ("orders",),
+}
+HOSTS = (bytes((10, 0, 0, 7)) + (4711).to_bytes(4), bytes(15) + b"\1" + bytes(4))
+TIMES = (0, 1, 999, 1_700_000_000_123, 253_402_300_799_999, 253_402_300_800_000, 2**62)
+
+
+def record(random: Random, *, is_plain: bool) -> bytes:
+    """Return a stored message."""
+    known = PLAIN if is_plain else PLAIN | RARE
+    names = random.sample(sorted(known), random.randrange(len(known)))
+    topic = "orders" if is_plain else random.choice(("orders", "%DLQ%g", "%RETRY%g_orders"))
+    host = HOSTS[0] if is_plain else random.choice(HOSTS)
+    flag = random.choice((0, FLAG_COMPRESSED))
+    destination = Destination(topic, random.choice((0, 7, 300)), host, flag)
+    body = random.randbytes(random.choice((1, 127, 128, 5_000)))
+    batch = Batch(
+        bodies=[body],
+        property_blocks=[encode_properties({one: random.choice(known[one]) for one in names})],
+        unique_keys=[""],
+        keys=[""],
+        tags=[""],
+        born_ms=[random.choice(TIMES[:5] if is_plain else TIMES)],
+        born_hosts=[host],
+        flags=[0],
+        reconsume_times=[random.choice((0, 3))],
+    )
+    return encode_records(
+        destination,
+        batch,
+        record_sizes(destination, batch),
+        queue_offset=random.choice((0, 1, 2**40)),
+        physical_offset=4096,
+        store_timestamp_ms=random.choice(TIMES[:5]),
+    )
+
+
+def answered(records: Sequence[bytes], random: Random) -> list[bytes]:
+    """Return what is written of records, seen to be what the generated classes say of each."""
+    topic = pb.Resource(name="orders", resource_namespace=random.choice(("", "shop")))
+    handles = [f"handle {number}" for number in range(len(records))]
+    attempts = [random.choice((1, 2, 300)) for _ in records]
+    written = OfficialMessages().answers(
+        [b"".join(records[:3]), *records[3:]], handles, attempts, topic.SerializeToString()
+    )
+    rows = zip(written, records, handles, attempts, strict=True)
+    for answer, one, handle, attempt in rows:
+        if answer:
+            found = pb.ReceiveMessageResponse.FromString(answer)
+            assert found.message == message_of(one, topic, attempt=attempt, handle=handle)
+            # But for the order of a map nobody could tell who wrote it.
+            assert len(answer) == found.ByteSize()
+    return written
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_a_plain_record_is_written_as_the_generated_classes_write_it(seed: int) -> None:
+    random = Random(seed)
+    assert all(answered([record(random, is_plain=True) for _ in range(20)], random))
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_a_rare_record_is_written_so_or_left_to_them(seed: int) -> None:
+    random = Random(seed)
+    written = answered([record(random, is_plain=False) for _ in range(30)], random)
+    assert b"" in written
+
+
+def test_a_property_that_is_no_text_is_left_to_them() -> None:
+    random = Random(1)
+    one = record(random, is_plain=True)
+    spoilt = one[:-7] + b"a\x01\xff\xfe\x02bc"
+    assert answered([one, spoilt], random)[1] == b""
+
+
+def acks(random: Random) -> pb.AckMessageRequest:
+    entries = [
+        pb.AckMessageEntry(
+            message_id=random.choice(("", "id", "x" * 200)),
+            receipt_handle=random.choice(("h 1", "h 2", "\xfc", "", "y" * 130)),
+        )
+        for _ in range(random.choice((0, 1, 2, 32)))
+    ]
+    if entries and random.random() < 0.1:
+        entries[-1].lite_topic = "l"
+    return pb.AckMessageRequest(
+        group=name(random.choice(("g", "g", ""))), topic=name("orders"), entries=entries
+    )
+
+
+def test_acks_are_read_and_answered_as_the_generated_classes_do() -> None:
+    random, count = Random(3), 0
+    for number in range(3_000):
+        raw = acks(random).SerializeToString()
+        raw = mutated(random, raw) if number % 3 == 2 else raw
+        plain = read_ack(raw)
+        if plain is None:
+            continue
+        count += 1
+        try:
+            request = pb.AckMessageRequest.FromString(raw)
+        except DecodeError:
+            with pytest.raises(DecodeError):
+                read_acks(raw)
+            continue
+        assert plain.handles == [entry.receipt_handle for entry in request.entries]
+        read = read_acks(raw)
+        assert (read.group, read.topic) == (request.group, request.topic)
+        settled = [Settled(SettleStatus.OK, handle) for handle in plain.handles]
+        assert plain.all_settled() == acked(request, settled).SerializeToString(), raw.hex()
+    assert count > 300
