@@ -217,11 +217,16 @@ func main() {
 	rate := flag.Float64("rate", 0, "calls due each second; 0: as fast as answers come")
 	warm := flag.Int64("warm", 0, "calls in all before those that count")
 	pid := flag.Int("pid", 0, "the server's process")
+	consumes := flag.Bool("consume", false, "receive and acknowledge; see consume.go")
 	flag.Parse()
 	content, err := os.ReadFile(*file)
 	check(err)
 	requests := unframed(content)
 	channels := connect(*target, *connections)
+	if *consumes {
+		consume(channels, requests, *callers, *count, *pid)
+		return
+	}
 	work := &load{callers: *callers, channels: channels, method: *method, requests: requests}
 	if *warm > 0 {
 		work.closed(*inFlight, *warm, time.Time{})

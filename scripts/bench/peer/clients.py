@@ -10,6 +10,7 @@ import re
 import shutil
 import subprocess
 import tempfile
+from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -133,6 +134,26 @@ def go_load(
         int(counted["calls"]), counted["seconds"], counted["p99_ms"],
         cpu_seconds=counted["cpu_seconds"],
     )  # fmt: skip
+
+
+def go_consume(target: str, requests: Sequence[bytes], count: int, pid: int) -> Run:
+    """Receive and acknowledge exactly so many messages by CONNECTIONS callers; `calls` is these.
+
+    requests   a TelemetryCommand with a simple consumer's settings, and a ReceiveMessageRequest
+    count      0: each caller receives once, and nothing may come
+    Errors     SystemExit: others came, or one twice, or they did not come in time
+    """
+    with tempfile.NamedTemporaryFile() as file:
+        Path(file.name).write_bytes(framed(requests))
+        said = _said(
+            [
+                str(go_program()), "-consume", "-target", target, "-requests", file.name,
+                "-count", str(count), "-callers", str(CONNECTIONS), "-pid", str(pid),
+                "-connections", str(CONNECTIONS),
+            ]
+        )  # fmt: skip
+    counted = json.loads(said)
+    return Run(int(counted["calls"]), counted["seconds"], cpu_seconds=counted["cpu_seconds"])
 
 
 def _said(command: list[str]) -> str:

@@ -19,7 +19,7 @@ from pathlib import Path
 from time import monotonic
 from typing import Final, NamedTuple
 
-from bench.peer import costs, pulls, sends
+from bench.peer import costs, official, pulls, sends
 from bench.peer.clients import check_clients
 from bench.peer.rocketmq import VERSION, checked_jars
 from bench.peer.rows import Row, table
@@ -58,6 +58,9 @@ def _own(rows: Callable[[Extent], Iterator[Row]]) -> Callable[[Path, Extent], It
 SECTIONS: Final = {
     "sends": Section(sends.async_rows, 60, 10.8),
     "sync": Section(sends.sync_rows, 50, 2),
+    "official": Section(official.async_rows, 60, 9),
+    "official_sync": Section(official.sync_rows, 50, 2),
+    "consume": Section(official.consume_rows, 75, 5),
     "pulls": Section(_own(pulls.pull_rows), 15, 4),
     "plain": Section(_own(pulls.plain_rows), 10, 2),
     "start": Section(costs.start_rows, 60, 0),

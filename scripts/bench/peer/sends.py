@@ -32,17 +32,17 @@ def async_rows(jars: Path, extent: Extent) -> Iterator[Row]:
     with pair(jars, extent) as both:
         what = "unary send 1 KiB, 8 × 8 in flight, h2load"
         ours, real = both.rounds(unary, extent.rounds, extent.seconds)
-        yield _rate("unary", what, UNARY, ours, real)
-        yield _cost("unary_cpu", "processor time of a unary send", UNARY_CPU, ours, real)
+        yield rate("unary", what, UNARY, ours, real)
+        yield cost("unary_cpu", "processor time of a unary send", UNARY_CPU, ours, real)
         what = "unary send 1 KiB, 8 × 8, grpc-go, headers that differ from call to call"
         ours, real = both.rounds(unary, extent.rounds, extent.seconds, _by_go)
-        yield _rate("unary_go", what, UNARY_GO, ours, real)
+        yield rate("unary_go", what, UNARY_GO, ours, real)
         what = "processor time of a unary send from grpc-go"
-        yield _cost("unary_go_cpu", what, None, ours, real)
+        yield cost("unary_go_cpu", what, None, ours, real)
         slower = min(median(one.run.per_second for one in side) for side in (ours, real))
         for size in (32, 100):
-            yield from _batches(both, extent, size, "equal", EQUAL, equal_contents(size))
-            yield from _batches(both, extent, size, "mixed", MIXED, mixed_contents(size))
+            yield from batches(both, extent, size, "equal", EQUAL, equal_contents(size))
+            yield from batches(both, extent, size, "mixed", MIXED, mixed_contents(size))
         yield _waits(both, extent, PEAK_SHARE * slower)
 
 
@@ -51,31 +51,35 @@ def sync_rows(jars: Path, extent: Extent) -> Iterator[Row]:
     with pair(jars, extent, sync=True) as both:
         ours, real = both.rounds([unary_content()], extent.rounds, extent.seconds)
         what = "unary send 1 KiB with sync flush on both, h2load"
-        yield _rate("unary_sync", what, UNARY_SYNC, ours, real)
+        yield rate("unary_sync", what, UNARY_SYNC, ours, real)
         what = "processor time of a unary send with sync flush"
-        yield _cost("unary_sync_cpu", what, None, ours, real)
+        yield cost("unary_sync_cpu", what, None, ours, real)
 
 
-def _batches(
-    both: Pair, extent: Extent, size: int, kind: str, aim: Aim, contents: Sequence[Content]
-) -> Iterator[Row]:
+def batches(
+    both: Pair, extent: Extent, size: int, kind: str, aim: Aim, contents: Sequence[Content],
+    prefix: str = "",
+) -> Iterator[Row]:  # fmt: skip
+    """Yield rate and processor time of requests with many messages."""
     ours, real = both.rounds(contents, extent.rounds, SHARE_OF_UNARY * extent.seconds)
     shown = "× 1 KiB" if kind == "equal" else "of mixed sizes, keys, tags and ids"
-    yield _rate(f"batch_{size}_{kind}", f"batch of {size} {shown}, messages/s", aim, ours, real)
+    yield rate(
+        f"{prefix}batch_{size}_{kind}", f"batch of {size} {shown}, messages/s", aim, ours, real
+    )
     what = f"processor time of a message, batch of {size} {shown}"
-    yield _cost(f"batch_{size}_{kind}_cpu", what, BATCH_CPU, ours, real)
+    yield cost(f"{prefix}batch_{size}_{kind}_cpu", what, BATCH_CPU, ours, real)
 
 
-def _rate(
-    name: str, what: str, aim: Aim, ours: Sequence[Measured], real: Sequence[Measured]
-) -> Row:
+def rate(name: str, what: str, aim: Aim, ours: Sequence[Measured], real: Sequence[Measured]) -> Row:
+    """Return the row of messages each second."""
     own, other = ([one.messages_per_second for one in side] for side in (ours, real))
     return told(Row(name, what, aim, ratios(own, other), sides(own, other, "/s")))
 
 
-def _cost(
+def cost(
     name: str, what: str, aim: Aim | None, ours: Sequence[Measured], real: Sequence[Measured]
 ) -> Row:
+    """Return the row of the processor time of a message."""
     own, other = ([one.us for one in side] for side in (ours, real))
     return told(Row(name, what, aim, ratios(own, other), sides(own, other, "µs", 1)))
 

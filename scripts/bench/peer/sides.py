@@ -146,16 +146,22 @@ def calls_for(side: Side, contents: Sequence[Content], seconds: float, client: C
 
 
 @contextmanager
-def pair(jars: Path, extent: Extent, *, sync: bool = False) -> Iterator[Pair]:
-    """Run both on stores of their own, the JVM warm."""
+def pair(
+    jars: Path, extent: Extent, *, sync: bool = False, official: bool = False
+) -> Iterator[Pair]:
+    """Run both on stores of their own, the JVM warm.
+
+    official   ours takes the same bytes as the real one, not its own protocol
+    """
     unary = [unary_content()]
     settings = extent.settings if sync else (ASYNC, *extent.settings)
     with rocketmq_server(jars, sync=sync) as real, broker_server(*settings) as ours:
         assert ours.store is not None
         ours.call(BROKER + "SendMessage", v1_request(unary))
-        pid, method = ours.process.pid, BROKER + "SendMessage"
+        pid = ours.process.pid
+        method, encode = (SEND, v2_request) if official else (BROKER + "SendMessage", v1_request)
         both = Pair(
-            Side("PocketMQ", pid, ours.target, method, ours.store, v1_request),
+            Side("PocketMQ", pid, ours.target, method, ours.store, encode),
             Side("RocketMQ", real.pid, real.target, SEND, real.store, v2_request),
         )
         both.real.run(unary, extent.jvm_calls)
