@@ -137,10 +137,10 @@ def go_load(
 
 
 def go_consume(target: str, requests: Sequence[bytes], count: int, pid: int) -> Run:
-    """Receive and acknowledge exactly so many messages by CONNECTIONS callers; `calls` is these.
+    """Receive and acknowledge so many messages by CONNECTIONS callers; `calls` counts messages.
 
     requests   a TelemetryCommand with a simple consumer's settings, and a ReceiveMessageRequest
-    count      0: each caller receives once, and nothing may come
+    count      0: whatever is there, until there is nothing
     Errors     SystemExit: others came, or one twice, or they did not come in time
     """
     with tempfile.NamedTemporaryFile() as file:

@@ -73,7 +73,7 @@ def consume_rows(jars: Path, extent: Extent) -> Iterator[Row]:
     settings = ("broker.auto_create_groups=true", *extent.settings)
     with pair(jars, extent._replace(settings=settings), official=True) as both:
         for side in both:
-            go_consume(side.target, requests(), 0, side.pid)  # The group begins at the ends.
+            go_consume(side.target, requests(), 0, side.pid)  # What lies there is no round's.
             _consumed(side, FILL)
         rates, costs = _rounds(both, extent)
     ours, real = (rates[side.name] for side in both)
