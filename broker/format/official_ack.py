@@ -11,8 +11,8 @@ classes, which read and write the same.
 from typing import Final, final
 
 from broker.format.official_reply import OK
-from broker.format.send_reply import write_varint
 from broker.format.plain_fields import short_size
+from broker.format.send_reply import write_varint
 from broker.native.machine import BytesWriter, i64
 
 _GROUP: Final = 0x0A
