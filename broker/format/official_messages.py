@@ -89,6 +89,7 @@ class _Texts:
 
     def take(self, name: bytes, value: bytes) -> None:
         """Take a property, if it is one of these."""
+        assert value, "what is empty is absent"
         if name == _UNIQUE_KEY:
             self.unique_key = value
         elif name == _KEYS:
