@@ -32,6 +32,7 @@ FETCH_MIN: Final = 256 * 1024
 """Read at least, where something is cold: what is asked for next often lies behind it."""
 _PAGE: Final = mmap.PAGESIZE
 _PIECE_SIZE: Final = 1024 * 1024
+_ZEROS: Final = bytes(_PIECE_SIZE)
 
 
 class ColdRead(Exception):
@@ -283,21 +284,24 @@ class MappedFile:
         return min(self._disk.data_end(self.descriptor), self.size)
 
     def zero_from(self, position: int) -> bool:
-        """Overwrite everything behind a position with zeros; untouched pages stay untouched.
+        """Overwrite everything behind a position with zeros; pages that are so stay untouched, but
+        for those between others of a MiB.
 
         What stood there must not come back: a record that parses is a record (CommitLog trap 12).
         Returns  whether anything stood there
         """
-        zeros = bytes(_PAGE)
         data_end = self.data_end()
         has_more = False
         while position < data_end:
-            end = min(position - position % _PAGE + _PAGE, self.size)
-            if (
-                self._disk.read_at(self.descriptor, position, end - position)
-                != zeros[: end - position]
-            ):
-                self._disk.write_at(self.descriptor, position, zeros[: end - position])
+            end = min(position - position % _PIECE_SIZE + _PIECE_SIZE, data_end)
+            end = min(-(-end // _PAGE) * _PAGE, self.size)
+            found = self._disk.read_at(self.descriptor, position, end - position)
+            if found != _ZEROS[: len(found)]:
+                lower = len(found) - len(found.lstrip(b"\0"))
+                upper = len(found.rstrip(b"\0"))
+                lower = max((position + lower) // _PAGE * _PAGE, position)
+                upper = min(-(-(position + upper) // _PAGE) * _PAGE, end)
+                self._disk.write_at(self.descriptor, lower, bytes(upper - lower))
                 has_more = True
             position = end
         return has_more

@@ -34,7 +34,7 @@ from broker.format.record import RECORD_SIZE_MIN
 from broker.format.runs import following_units
 from broker.log.queue_end import QueueEnd, find_end, leave_out_last
 from broker.log.queue_extension import QueueExtension, last_address
-from broker.log.queue_units import FILL_UNITS, QueueUnits, Units
+from broker.log.queue_units import FILL_UNITS, QueueUnits
 from broker.log.unit_buffer import UnitBuffer, UnitBuffers
 from broker.model.batch import Written
 from broker.model.errors import Corruption, DiskFull
@@ -122,19 +122,20 @@ class ConsumeQueue:
             for queue_offset, unit in enumerate(columns, run.queue_offset):
                 self.put(*unit, queue_offset, gaps, store_timestamp_ms=run.store_time_ms)
 
-    def put_row(self, queue_offset: int, units: Units) -> bool:
+    def put_row(self, queue_offset: int, units: bytes) -> bool:
         """Take units of messages that follow on each other and on the last one.
 
-        Shape    elements are UNIT_TYPE, in the byte order of the disk
         Returns  False where they do not, nothing was done: they are to be `put` one by one
         Errors   DiskFull, AllocationFailed
         """
         expected = self.max_offset
-        last_end = self.max_physical_offset
-        if not expected or queue_offset != expected or units["physical_offset"][0] < last_end:
+        if not expected or queue_offset != expected:
             return False
-        self._append(units.tobytes())
-        self.max_physical_offset = int(units["physical_offset"][-1]) + int(units["size"][-1])
+        if UNIT.unpack_from(units)[0] < self.max_physical_offset:
+            return False
+        self._append(units)
+        place, size, _ = UNIT.unpack_from(units, len(units) - UNIT_SIZE)
+        self.max_physical_offset = place + size
         return True
 
     def put(

@@ -246,30 +246,34 @@ class ConsumeQueueTable:
         Errors   DiskFull, AllocationFailed: some were taken; the same again goes on
         Cost     about 6 µs for each queue, 0.1 µs a unit
         """
-        order = np.argsort(queue, kind="stable")
+        narrow = queue.astype(np.uint16) if len(keys) <= 1 << 16 else queue  # Sorted by digits.
+        order = np.argsort(narrow, kind="stable")
         queue, queue_offset, times_ms = queue[order], queue_offset[order], times_ms[order]
         units = units[order].astype(UNIT_TYPE, copy=False)  # Joined arrays have another byte order.
         begins = np.flatnonzero(np.diff(queue, prepend=-1))
         breaks = np.flatnonzero(np.diff(queue_offset) != 1) + 1
         odd = set(np.searchsorted(begins, np.setdiff1d(breaks, begins), side="right").tolist())
         edges = [*begins.tolist(), len(queue)]
+        content = units.tobytes()
+        numbers, firsts = queue[begins].tolist(), queue_offset[begins].tolist()
         for number, (begin, end) in enumerate(pairwise(edges), 1):
-            key = keys[queue[begin]]
+            key, first = keys[numbers[number - 1]], firsts[number - 1]
             lowest = self.removed.get(key, 0)
-            if key not in self.queues and not self._may_have_queue(key):
+            target = self.queues.get(key)
+            if target is None and not self._may_have_queue(key):
                 continue
             if lowest and queue_offset[begin:end].max() < lowest:  # All are of a removed topic.
                 continue
-            target = self.queues.get(key) or self._open_new(*key)
+            target = target or self._open_new(*key)
             self.dirty.add(key)
             self.grown.add(key)
-            first = int(queue_offset[begin])
             is_row = number not in odd and first >= lowest and not self._extension.is_written
             if is_row and not target.max_offset:  # The first message makes the queue.
                 part = slice(begin, begin + 1)
                 self._put_apart(target, lowest, queue_offset[part], units[part], times_ms[part])
                 begin, first = begin + 1, first + 1
-            if begin < end and not (is_row and target.put_row(first, units[begin:end])):
+            row = content[begin * UNIT_SIZE : end * UNIT_SIZE] if is_row else b""
+            if begin < end and not (is_row and target.put_row(first, row)):
                 part = slice(begin, end)
                 self._put_apart(target, lowest, queue_offset[part], units[part], times_ms[part])
 

@@ -3,16 +3,13 @@
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
 
-import numpy as np
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from numpy.typing import NDArray
 
 from broker.files.disk import Disk
-from broker.format.consume_unit import PRE_BLANK, UNIT, UNIT_SIZE, UNIT_TYPE
+from broker.format.consume_unit import PRE_BLANK, UNIT, UNIT_SIZE
 from broker.log.consume_queue import ConsumeQueue
 from broker.model.batch import Written
 from broker.model.errors import DiskFull, NotAStore, StoreGap
@@ -497,18 +494,18 @@ def test_what_is_believed_is_read_by_its_end_alone(queue: Queue) -> None:
 # -- units as they lie on disk ---------------------------------------------------------------------
 
 
-def columns(*units: bytes) -> NDArray[Any]:
-    return np.frombuffer(b"".join(units), dtype=UNIT_TYPE)
+def row_of(*units: bytes) -> bytes:
+    return b"".join(units)
 
 
 def test_a_row_is_taken_whole_if_it_follows(queue: Queue) -> None:
-    assert not queue.queue.put_row(0, columns(unit(0)))
+    assert not queue.queue.put_row(0, row_of(unit(0)))
     assert queue.names == []
     queue.put(0, 100)
     for queue_offset, place in ((1, 200), (3, 200), (2, 100)):
-        assert not queue.queue.put_row(queue_offset, columns(unit(place)))
+        assert not queue.queue.put_row(queue_offset, row_of(unit(place)))
     assert queue.places == [0, 100]
-    assert queue.queue.put_row(2, columns(*[unit(200 + 100 * n, tags_code=n) for n in range(9)]))
+    assert queue.queue.put_row(2, row_of(*[unit(200 + 100 * n, tags_code=n) for n in range(9)]))
     assert queue.places == [*range(0, 1_100, 100)]
     assert queue.queue.max_physical_offset == 1_100
 
