@@ -31,7 +31,12 @@ from tidy_source import imported, is_test, read_project  # noqa: E402
 
 CACHE: Final = ROOT / ".cache" / "mypyc"
 PACKAGE: Final = f"{native.__name__}.built"
-WHOLE_PROCESSES: Final = ("tests/backfill/", "tests/e2e/", "tests/faults/")
+RUN_ONCE: Final = (
+    "tests/backfill/", "tests/cli/", "tests/e2e/", "tests/faults/", "tests/rebuild/",
+    "tests/tools/", "tests/walk/",
+)  # fmt: skip
+"""Tests of whole processes, and of what looks at stores offline: what they import of the compiled
+modules only makes those stores."""
 SHOWN_MAX: Final = 8_000
 LACKING: Final = 2
 """Exit code where this machine has not what compiling takes."""
@@ -111,7 +116,7 @@ def tests_by_module() -> dict[str, list[str]]:
     known = {source.dotted: source for source in project.broker}
     found: dict[str, list[str]] = {name: [] for name in native.COMPILED}
     for test in filter(is_test, project.sources):
-        if not test.path.startswith(WHOLE_PROCESSES):
+        if not test.path.startswith(RUN_ONCE):
             subjects = {source.dotted for source in imported(test, known)}
             folder = ".".join(["broker", *test.name.parts[1:-1]])
             for name in found:
