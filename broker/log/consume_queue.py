@@ -128,10 +128,8 @@ class ConsumeQueue:
         Returns  False where they do not, nothing was done: they are to be `put` one by one
         Errors   DiskFull, AllocationFailed
         """
-        expected = self.max_offset
-        if not expected or queue_offset != expected:
-            return False
-        if UNIT.unpack_from(units)[0] < self.max_physical_offset:
+        follows = 0 < self.max_offset == queue_offset
+        if not follows or UNIT.unpack_from(units)[0] < self.max_physical_offset:
             return False
         self._append(units)
         place, size, _ = UNIT.unpack_from(units, len(units) - UNIT_SIZE)

@@ -38,8 +38,6 @@ from broker.model.topic import QUARANTINE_TOPIC
 FILES_APART_MAX: Final = 64
 """Dirty files beyond which the whole file system is synced by one call."""
 UNIT_NAMES: Final = UNIT_TYPE.names or ()
-
-
 NO_ENDS: Final[Mapping[QueueKey, QueueEnd]] = {}
 NONE_REMOVED: Final[Mapping[QueueKey, int]] = {}
 
@@ -246,18 +244,17 @@ class ConsumeQueueTable:
         Errors   DiskFull, AllocationFailed: some were taken; the same again goes on
         Cost     about 6 µs for each queue, 0.1 µs a unit
         """
-        narrow = queue.astype(np.uint16) if len(keys) <= 1 << 16 else queue  # Sorted by digits.
-        order = np.argsort(narrow, kind="stable")
+        # Short numbers are sorted by their digits.
+        order = np.argsort(queue.astype(np.min_scalar_type(len(keys))), kind="stable")
         queue, queue_offset, times_ms = queue[order], queue_offset[order], times_ms[order]
         units = units[order].astype(UNIT_TYPE, copy=False)  # Joined arrays have another byte order.
+        columns, content = (queue_offset, units, times_ms), units.tobytes()
         begins = np.flatnonzero(np.diff(queue, prepend=-1))
         breaks = np.flatnonzero(np.diff(queue_offset) != 1) + 1
         odd = set(np.searchsorted(begins, np.setdiff1d(breaks, begins), side="right").tolist())
         edges = [*begins.tolist(), len(queue)]
-        content = units.tobytes()
-        numbers, firsts = queue[begins].tolist(), queue_offset[begins].tolist()
         for number, (begin, end) in enumerate(pairwise(edges), 1):
-            key, first = keys[numbers[number - 1]], firsts[number - 1]
+            key, first = keys[queue[begin]], int(queue_offset[begin])
             lowest = self.removed.get(key, 0)
             target = self.queues.get(key)
             if target is None and not self._may_have_queue(key):
@@ -269,13 +266,11 @@ class ConsumeQueueTable:
             self.grown.add(key)
             is_row = number not in odd and first >= lowest and not self._extension.is_written
             if is_row and not target.max_offset:  # The first message makes the queue.
-                part = slice(begin, begin + 1)
-                self._put_apart(target, lowest, queue_offset[part], units[part], times_ms[part])
+                self._put_apart(target, lowest, *(each[begin : begin + 1] for each in columns))
                 begin, first = begin + 1, first + 1
             row = content[begin * UNIT_SIZE : end * UNIT_SIZE] if is_row else b""
             if begin < end and not (is_row and target.put_row(first, row)):
-                part = slice(begin, end)
-                self._put_apart(target, lowest, queue_offset[part], units[part], times_ms[part])
+                self._put_apart(target, lowest, *(each[begin:end] for each in columns))
 
     def _put_apart(
         self, queue: ConsumeQueue, lowest: int, queue_offset: Numbers, units: Units,
