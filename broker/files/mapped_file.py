@@ -284,8 +284,7 @@ class MappedFile:
         return min(self._disk.data_end(self.descriptor), self.size)
 
     def zero_from(self, position: int) -> bool:
-        """Overwrite everything behind a position with zeros; pages that are so stay untouched, but
-        for those between others of a MiB.
+        """Overwrite everything behind a position with zeros; a MiB of them stays untouched.
 
         What stood there must not come back: a record that parses is a record (CommitLog trap 12).
         Returns  whether anything stood there
