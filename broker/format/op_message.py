@@ -19,7 +19,7 @@ from broker.model.topic import OP_HALF_TOPIC
 OP_BODY_SIZE_MAX: Final = 4_096
 """Bytes of one body (transactionOpMsgMaxSize)."""
 OP_TAG: Final = "d"
-_BLOCK: Final = f"{WAIT}\x01true\x02{TAGS}\x01{OP_TAG}\x02".encode()
+OP_BLOCK: Final = f"{WAIT}\x01true\x02{TAGS}\x01{OP_TAG}\x02".encode()
 _DIGITS_MAX: Final = 19
 
 
@@ -29,7 +29,7 @@ def op_run(queue_offsets: Sequence[int], *, store_host: bytes, now_ms: int) -> R
     count = len(bodies)
     batch = Batch(
         bodies=bodies,
-        property_blocks=[_BLOCK] * count,
+        property_blocks=[OP_BLOCK] * count,
         unique_keys=[""] * count,
         keys=[""] * count,
         tags=[OP_TAG] * count,

@@ -66,11 +66,13 @@ class TopicFrame:
         is_tagged: bool,
         real: QueueKey | None = None,
         group: str = "",
+        system_flag: int = 0,
     ) -> None:
         """Take what is the same for all.
 
         real    of half messages: the topic they are for, and how many queues it has
         group   of producers, who decide them
+        system_flag   of its messages, as views are told of them
         """
         assert topic.isascii()
         assert len(topic) <= TOPIC_LENGTH_MAX_V1
@@ -86,7 +88,9 @@ class TopicFrame:
             self.digits_max = len(str(real[1] - 1))
             tail = b"\x02" + tail
         self.topic = topic
-        self.destinations = [Destination(topic, n, store_host) for n in range(queue_count)]
+        self.destinations = [
+            Destination(topic, n, store_host, system_flag) for n in range(queue_count)
+        ]
         self.queues: list[QueueKey] = [(topic, n) for n in range(queue_count)]
         self.store_host = store_host
         self.store_flags: i64 = FLAG_STORE_HOST_V6 if len(store_host) == IPV6_HOST_SIZE else 0

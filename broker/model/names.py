@@ -85,6 +85,12 @@ def check_group(group: str) -> None:
         raise IllegalGroup(group=group, why="only letters, digits and % | _ - are allowed")
 
 
+def check_producers(name: str) -> None:
+    """Raise IllegalGroup unless the name may be a producer group, or a topic that stands for it."""
+    if not (name.isascii() and len(name) <= TOPIC_LENGTH_MAX and _ALLOWED.fullmatch(name)):
+        check_group(name)
+
+
 def is_group(name: str) -> bool:
     """Return whether a group may have the name."""
     return bool(name) and len(name) <= GROUP_LENGTH_MAX and _ALLOWED.fullmatch(name) is not None

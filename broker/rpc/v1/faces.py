@@ -13,6 +13,7 @@ from broker.rpc.admission import CallClass
 from broker.rpc.call import Call
 from broker.rpc.pb import access_pb2, admin_pb2, broker_pb2
 from broker.rpc.service import Handler, Kind, Method, Service, method
+from broker.rpc.v1.end_transaction import EndTransaction
 from broker.rpc.v1.send_message import SendMessage, parse_send_request
 from broker.rpc.v1.status import refuse
 
@@ -112,6 +113,7 @@ def _row(descriptor: ServiceDescriptor, name: str, handler: Handler) -> Method:
     elif name == "EndTransaction":
         call_class = CallClass.SETTLE
         own |= {"request_size_max": SETTLE_SIZE_MAX}
+        own |= {"shortcut": handler.shortcut if isinstance(handler, EndTransaction) else None}
     elif name == "Recall":
         call_class = CallClass.SEND
     return method(descriptor, name, handler, call_class, **own)

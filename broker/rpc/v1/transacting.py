@@ -1,4 +1,4 @@
-"""Transactions: EndTransaction and CheckTransactions of Broker, and what Admin shows of them.
+"""Transactions: what producers are asked, and what Admin shows of them.
 
 CheckTransactions answers with one message of a stream, as Receive does: to a client that is the
 same as one answer, and it costs what one costs.
@@ -8,31 +8,25 @@ from typing import Final
 
 from broker.format.half_message import Half, shown_half
 from broker.format.transaction_id import read_transaction_id, transaction_id
-from broker.model.errors import TransactionDecided, TransactionUnknown
-from broker.model.names import check_group, check_number
-from broker.model.transaction import Check, Decided, Decision, Resolution
+from broker.model.errors import TransactionUnknown
+from broker.model.names import check_number, check_producers
+from broker.model.transaction import Check
 from broker.rpc.call import Call
 from broker.rpc.pb import admin_pb2
 from broker.rpc.pb import broker_pb2 as pb
-from broker.rpc.service import Handler, MalformedRequest
+from broker.rpc.service import Handler
+from broker.rpc.v1.end_transaction import EndTransaction
 from broker.rpc.v1.pull_message import check_id, effective_wait_ms
 from broker.rpc.v1.stored_reply import proto_message
 from broker.services.transaction.halves import HalfState
 from broker.services.transaction.transactions import Transactions
 
-DECISIONS_MAX: Final = 1_024
-"""Of one call."""
 CHECKS_MAX: Final = 32
 """Of one answer."""
 LISTED: Final = 100
 LISTED_MAX: Final = 1_000
 LOOKED_AT_MAX: Final = 10_000
 """Half messages of one listing that are looked at for a group or a topic."""
-RESOLUTIONS: Final = {
-    pb.COMMIT: Resolution.COMMIT,
-    pb.ROLLBACK: Resolution.ROLLBACK,
-    pb.UNKNOWN: Resolution.UNKNOWN,
-}
 STATES: Final = {
     HalfState.COMMITTED: "committed",
     HalfState.ROLLED_BACK: "rolled back",
@@ -52,7 +46,7 @@ class Transacting:
     def handlers(self) -> dict[str, Handler]:
         """Return those of Broker by their names."""
         return {
-            "EndTransaction": self.end_transaction,
+            "EndTransaction": EndTransaction(self._transactions),
             "CheckTransactions": self.check_transactions,
         }
 
@@ -64,26 +58,6 @@ class Transacting:
         }
 
     # -- producers -----------------------------------------------------------------------------
-    async def end_transaction(
-        self, request: pb.EndTransactionRequest, call: Call
-    ) -> pb.EndTransactionResponse:
-        """Commit transactions or roll them back; durable when this returns.
-
-        Errors   IllegalGroup, MalformedRequest, those of a put
-        """
-        check_group(request.group)
-        if len(request.decisions) > DECISIONS_MAX:
-            count = len(request.decisions)
-            raise MalformedRequest(why=f"it has {count} decisions, of {DECISIONS_MAX} at most")
-        decisions = []
-        for said in request.decisions:
-            resolution = RESOLUTIONS.get(said.resolution)
-            if resolution is None:
-                raise MalformedRequest(why="a decision is COMMIT, ROLLBACK or UNKNOWN")
-            decisions.append(Decision(said.transaction_id, resolution))
-        decided = await self._transactions.decide(request.group, decisions)
-        return pb.EndTransactionResponse(results=map(_result, decided))
-
     async def check_transactions(
         self, request: pb.CheckTransactionsRequest, call: Call
     ) -> pb.CheckTransactionsResponse:
@@ -91,7 +65,7 @@ class Transacting:
 
         Errors   IllegalGroup, IllegalNumber, MalformedRequest
         """
-        check_group(request.group)
+        check_producers(request.group)
         check_number("max", request.max, upper=CHECKS_MAX)
         check_number("wait_ms", request.wait_ms)
         check_id("client_id", request.client_id)
@@ -154,18 +128,6 @@ class Transacting:
 def _is_wanted(half: Half, request: admin_pb2.ListTransactionsRequest) -> bool:
     topic = half.real.topic if half.real is not None else ""
     return request.group in ("", half.group) and request.topic in ("", topic)
-
-
-def _result(decided: Decided) -> pb.EndTransactionResponse.Result:
-    error = decided.error
-    if error is None:
-        return pb.EndTransactionResponse.Result(status=pb.ENDED)
-    status = pb.CANNOT_COMMIT
-    if isinstance(error, TransactionDecided):
-        status = pb.ENDED_OTHERWISE
-    elif isinstance(error, TransactionUnknown):
-        status = pb.NO_TRANSACTION
-    return pb.EndTransactionResponse.Result(status=status, why=str(error))
 
 
 def _check(check: Check) -> pb.TransactionCheck:

@@ -45,6 +45,9 @@ class EndTransaction:
         topic = topic_of(request.topic, call)
         resolution = RESOLUTIONS.get(request.resolution, Resolution.UNKNOWN)
         decision = Decision(request.transaction_id, resolution)
+        if self._transactions.plain.decide(topic, [decision]):
+            await self._transactions.durable()
+            return pb.EndTransactionResponse(status=OK)
         (decided,) = await self._transactions.decide(topic, [decision])
         if decided.error is not None:
             raise decided.error

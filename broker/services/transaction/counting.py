@@ -90,13 +90,17 @@ class HalfCounts:
             del self._numbers[:cut]
         self._base = max(self._base, queue_offset)
 
-    def end(self, half: Half, state: HalfState) -> None:
-        """Count what was decided of one."""
-        topic = _topic_of(half)
+    def end(self, topic: str, store_ms: int, state: HalfState) -> None:
+        """Count what was decided of one.
+
+        topic      where it goes, "" where it does not say
+        store_ms   when it was stored
+        """
+        topic = topic or UNKNOWN_TOPIC
         decided = self.committed if state is HalfState.COMMITTED else self.rolled_back
         assert state in (HalfState.COMMITTED, HalfState.ROLLED_BACK)
         decided.add((topic,))
-        seconds = max(self._clock.wall_ms() - half.store_ms, 0) / 1000
+        seconds = max(self._clock.wall_ms() - store_ms, 0) / 1000
         self.finish.at((topic,)).observe(seconds)
 
     @property

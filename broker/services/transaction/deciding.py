@@ -45,8 +45,8 @@ NOT_THERE: Final = "no half message of this place, key and group is there"
 NO_PLACE: Final = "its message does not say where it goes"
 DAMAGED: Final = "its message is damaged"
 
-Ended = Callable[[Half, HalfState], None]
-"""Is told of each half message that a decision ended."""
+Ended = Callable[[str, int, HalfState], None]
+"""Is told of each half message that a decision ended: where it goes, and its store time."""
 
 
 class Said:
@@ -181,7 +181,7 @@ class Deciding:
     async def _place(self, one: Said) -> None:
         """Find where the half message lies that a decision names, and whether it is done."""
         ledger, halves = self._ledger, self._ledger.halves
-        if one.at >= halves.end and not await ledger.arrived(one.at, one.place.physical_offset):
+        if not await ledger.arrived(one.at, one.place.physical_offset):
             one.unknown()
             return
         await self._doubts.clear(one.at)
@@ -271,7 +271,8 @@ class Deciding:
             for one, half in pairs:
                 self._ledger.finish(one.at, one.state)
                 one.is_done = True
-                self._ended(half, one.state)
+                topic = half.real.topic if half.real is not None else ""
+                self._ended(topic, half.store_ms, one.state)
 
 
 def _said(group: str, text: str, resolution: Resolution) -> Said | None:

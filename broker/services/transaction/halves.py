@@ -1,4 +1,4 @@
-"""What became of each half message, by its queue offset: a byte and a pointer for each.
+"""What became of each half message, by its queue offset: a byte and a place for each.
 
     base …… begin ……………………… end
     done    first that is not    behind the last one seen
@@ -8,7 +8,7 @@ that comes again is answered by what came of the first; older ones are found in 
 """
 
 from array import array
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from enum import IntEnum
 from typing import Final
 
@@ -39,14 +39,16 @@ class Halves:
     open_count   how many are not done
     """
 
-    __slots__ = ("_moved_to", "_states", "base", "begin", "open_count")
+    __slots__ = ("_places", "_states", "base", "begin", "open_count")
 
     def __init__(self, begin: int) -> None:
         assert begin >= 0
         self.base = self.begin = begin
         self.open_count = 0
         self._states = bytearray()
-        self._moved_to = array("q")
+        self._places = array("q")
+        """One more than where each lies in the log, 0: not known; of one that was put again where it
+        lies among these now."""
 
     @property
     def end(self) -> int:
@@ -58,9 +60,23 @@ class Halves:
         count = end - self.end
         if count > 0:
             self._states.extend(bytes((state,)) * count)
-            self._moved_to.frombytes(bytes(count * self._moved_to.itemsize))
+            self._places.frombytes(bytes(count * self._places.itemsize))
             self.open_count += count
         return max(count, 0)
+
+    def put(self, queue_offset: int, places: Sequence[int]) -> None:
+        """Know of half messages that are being put, and where they lie in the log."""
+        self.grow(queue_offset + len(places))
+        for number, place in enumerate(places, queue_offset - self.base):
+            assert self._states[number] == HalfState.OPEN, "it is fresh"
+            self._places[number] = place + 1
+
+    def is_open_at(self, queue_offset: int, physical_offset: int) -> bool:
+        """Return whether one is open and is known to lie there."""
+        place = queue_offset - self.base
+        if not 0 <= place < len(self._states) or self._states[place]:
+            return False
+        return self._places[place] == physical_offset + 1
 
     def state(self, queue_offset: int) -> HalfState | None:
         """Return what became of one, None where that is forgotten or it was not seen."""
@@ -97,7 +113,7 @@ class Halves:
         place = queue_offset - self.base
         assert self._states[place] < HalfState.COMMITTED, "what is done stays so"
         self._states[place] = state
-        self._moved_to[place] = moved_to
+        self._places[place] = moved_to
         self.open_count -= 1
         assert self.open_count >= 0
         if queue_offset == self.begin:
@@ -117,14 +133,14 @@ class Halves:
         if place > 2 * REMEMBERED_MAX:
             cut = place - REMEMBERED_MAX
             del self._states[:cut]
-            del self._moved_to[:cut]
+            del self._places[:cut]
             self.base += cut
         assert self.base <= self.begin <= self.end
 
     def moved_to(self, queue_offset: int) -> int:
         """Return where one lies now that was put again."""
         assert self.state(queue_offset) is HalfState.MOVED
-        return self._moved_to[queue_offset - self.base]
+        return self._places[queue_offset - self.base]
 
     def open_in(self, begin: int, end: int) -> list[int]:
         """Return the offsets of a range that are open, sure or not."""

@@ -13,7 +13,7 @@ from typing import Final
 from broker.format.half_message import Half
 from broker.format.op_message import op_run
 from broker.format.transaction_id import HalfPlace
-from broker.model.batch import PutResult, Run
+from broker.model.batch import PutResult, Run, Written
 from broker.model.topic import GIVEN_UP_TOPIC, HALF_TOPIC, OP_HALF_TOPIC
 from broker.services.transaction.counting import HalfCounts
 from broker.services.transaction.halves import HalfState, Halves
@@ -77,6 +77,11 @@ class Ledger:
             self.ops.add(queue_offset, named)
             self.halves.end_before(named)
         self.ops.advance(self.halves.begin)
+        self._store.views.dispatcher.remembered.follow(HALF_TOPIC, self._follow)
+
+    def _follow(self, run: Written) -> None:
+        if not run.destination.queue_id:
+            self.halves.put(run.queue_offset, run.physical_offsets)
 
     def see(self) -> tuple[int, int]:
         """Know of half messages that came since; returns their range."""
@@ -85,13 +90,13 @@ class Ledger:
         return begin, self.halves.end
 
     async def arrived(self, queue_offset: int, physical_offset: int) -> bool:
-        """Return whether a half message is known, once what was stored so far is dispatched."""
-        if queue_offset >= self.halves.end:
-            self.see()
-        if queue_offset >= self.halves.end and physical_offset < self._store.appended:
+        """Return whether a half message can be read, once what was stored so far is dispatched."""
+        upper = self.reading.range_of(HALF_TOPIC)[1]
+        if queue_offset >= upper and physical_offset < self._store.appended:
             await self._store.marks.dispatched.reached(self._store.appended)
-            self.see()
-        return queue_offset < self.halves.end
+            upper = self.reading.range_of(HALF_TOPIC)[1]
+        self.halves.grow(upper)
+        return queue_offset < upper
 
     async def half_at(self, place: HalfPlace) -> Half | None:
         """Return the half message of a place and key, done or not; None where none is there.
@@ -148,13 +153,17 @@ class Ledger:
             self.ops.add(queue_offset, named)
         return results[:-1]
 
+    @property
+    def is_durable(self) -> bool:
+        """Whether what lies in the log is as durable as the flush mode promises."""
+        return self._store.settings.flush != FLUSH_SYNC
+
     async def durable(self) -> None:
         """Return when all that was put is as durable as the flush mode promises.
 
         Errors   FsyncFailed
         """
-        is_sync = self._store.settings.flush == FLUSH_SYNC
-        while is_sync and not await self._store.writing.durable():
+        while not self.is_durable and not await self._store.writing.durable():
             pass  # A disk that is late is waited for as long as the caller waits.
 
     async def save(self) -> None:

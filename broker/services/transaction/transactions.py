@@ -34,6 +34,7 @@ from broker.services.transaction.doubts import Doubts
 from broker.services.transaction.finding import Finding
 from broker.services.transaction.halves import HalfState
 from broker.services.transaction.ledger import Ledger
+from broker.services.transaction.plain import PlainEnd
 from broker.services.transaction.producers import Offer, Producer, Producers, Room, plenty
 from broker.store.job import Job
 from broker.store.message_store import MessageStore
@@ -60,7 +61,7 @@ class Transactions:
 
     __slots__ = (
         "_alarm", "_checking", "_counts", "_deciding", "_floor", "_job", "_ledger", "_now",
-        "_producers", "_save_at_ms", "_saving", "_scheduled", "_store", "stats",
+        "_producers", "_save_at_ms", "_saving", "_scheduled", "_store", "plain", "stats",
     )  # fmt: skip
 
     def __init__(self, store: MessageStore, store_host: bytes, rules: CheckRules) -> None:
@@ -72,6 +73,8 @@ class Transactions:
         doubts = Doubts(self._ledger, finding)
         self._checking = Checking(store, self._ledger, doubts, self._producers, counts, rules)
         self._deciding = Deciding(self._ledger, finding, doubts, counts.end, self._is_removed)
+        self.plain = PlainEnd(store, self._ledger, counts)
+        """Takes plain decisions at once."""
         self._alarm = Watermark()
         self._now = Now(0, 0)
         self._job: Job[bool] | None = None
@@ -113,6 +116,18 @@ class Transactions:
         Errors   those of a put, of reading: say all of them again
         """
         return await self._deciding.decide(group, decisions)
+
+    async def durable(self) -> None:
+        """Return when all that was decided so far is as durable as the flush mode promises.
+
+        Errors   FsyncFailed
+        """
+        await self._ledger.durable()
+
+    @property
+    def is_durable(self) -> bool:
+        """Whether what lies in the log is as durable as the flush mode promises."""
+        return self._ledger.is_durable
 
     def join(self, group: str, offer: Offer, room: Room = plenty) -> Callable[[], None]:
         """Have a producer of a group asked, until what this returns is called, once."""

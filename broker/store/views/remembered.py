@@ -1,6 +1,6 @@
 """Runs of fresh puts that wait for dispatch, so that the log need not be read again."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final, final
 
 from broker.model.batch import Written
@@ -14,13 +14,20 @@ _SPENT_MAX: Final = 1_024
 class Remembered:
     """Runs in log order; `count` of their records wait."""
 
-    __slots__ = ("_count_max", "_first", "_runs", "count")
+    __slots__ = ("_count_max", "_first", "_followed", "_runs", "_tell", "count")
 
     def __init__(self, count_max: int = REMEMBERED_MAX) -> None:
         self._count_max = count_max
         self._runs: list[Written] = []
         self._first = 0
+        self._followed = ""
+        self._tell: Callable[[Written], None] | None = None
         self.count = 0
+
+    def follow(self, topic: str, tell: Callable[[Written], None]) -> None:
+        """Tell of each run of one topic as it is put, under the put-lock."""
+        assert topic
+        self._followed, self._tell = topic, tell
 
     def add(self, written: Sequence[Written]) -> None:
         """Keep the runs of a put; called in log order.
@@ -38,6 +45,8 @@ class Remembered:
             last = begin
             runs.append(run)
             self.count += len(run.sizes)
+            if self._tell is not None and run.destination.topic == self._followed:
+                self._tell(run)
 
     def first_from(self, physical_offset: int) -> int:
         """Forget runs before an offset; returns where the first one left begins, -1 for none."""

@@ -8,6 +8,7 @@ table of queue offsets and the same marks.
 
 from typing import Final, final
 
+from broker.format.end_records import EndRecords
 from broker.format.send_records import SendRecords
 from broker.model.batch import Written
 from broker.store.marks import Marks
@@ -82,8 +83,40 @@ class PutPath:
             self._remembered.add([written])
         finally:
             left = writer.lock.leave()
-        writer.append_seconds.observe(left - asked)
+        self._appended(left - asked, end, time_ms)
+
+    def put_ends(self, records: EndRecords, now_ms: int) -> None:
+        """Store what ends half messages, by one write; `takes` says yes.
+
+        Effects  `records.written` tells where everything lies
+        Errors   StoreBusy: nothing was stored
+        """
+        writer, log, marks = self._writer, self._log, self._marks
+        assert not log.property_crc
+        asked = writer.lock.enter()
+        try:
+            time_ms = marks.appended.time_ms
+            if now_ms > time_ms:
+                time_ms = now_ms
+            place = log.place(records.size_sum)
+            log.write(place, records.encode(writer.next_offsets, place, now_ms, time_ms))
+            end = log.appended
+            assert end == place + records.size_sum
+            marks.append(end, time_ms)
+            for run in records.written:
+                destination = run.destination
+                key = (destination.topic, destination.queue_id)
+                writer.next_offsets[key] = run.queue_offset + len(run.sizes)
+            self._remembered.add(records.written)
+        finally:
+            left = writer.lock.leave()
+        self._appended(left - asked, end, time_ms)
+
+    def _appended(self, seconds: float, end: int, time_ms: int) -> None:
+        """Go on after an append: commit what lies in the files, ask for the next file."""
+        log = self._log
+        self._writer.append_seconds.observe(seconds)
         if log.pool is None:
-            marks.commit(end, time_ms)
+            self._marks.commit(end, time_ms)
         if log.spare_base is not None:
             self._allocation.request()

@@ -47,6 +47,24 @@ def test_states_are_those_of_a_model(begin: int, ends: list[tuple[int, HalfState
     assert not forgotten or max(forgotten) < halves.begin - 4
 
 
+def test_an_open_one_is_known_where_it_was_put() -> None:
+    halves = Halves(2)
+    halves.grow(3)
+    halves.put(3, [0, 70])
+    assert halves.end == 5
+    known = [
+        (at, place) for at in range(6) for place in (0, 69, 70) if halves.is_open_at(at, place)
+    ]
+    assert known == [(3, 0), (4, 70)]
+    halves.take(4)
+    assert not halves.is_open_at(4, 70)
+    halves.give_back(4)
+    assert halves.is_open_at(4, 70)
+    halves.finish(4, HalfState.MOVED, 70)
+    assert not halves.is_open_at(4, 69)
+    assert halves.moved_to(4) == 70
+
+
 @given(st.lists(st.lists(st.integers(0, 20), max_size=4), max_size=20), st.integers(0, 25))
 def test_offsets_pass_only_what_is_over_and_next_to_it(
     named: list[list[int]], half_begin: int
