@@ -102,6 +102,17 @@ async def test_messages_for_later_are_known_too(broker: StoreBroker) -> None:
     assert await stored(broker) == ["a"]
 
 
+async def test_the_same_ids_for_another_time_are_another_wish(broker: StoreBroker) -> None:
+    remembering(broker)
+    wishes = [Delivery(delay_ms=9_000), Delivery(delay_ms=8_000), Delivery(transactional=True)]
+    for _ in range(2):
+        for wish in wishes:
+            await send(broker, "a", delivery=wish)
+    await send(broker, "a")
+    assert await stored(broker) == ["a"] * 4
+    assert broker.send.repeats.answered.value == 3
+
+
 async def test_plain_requests_are_known_too(broker: StoreBroker) -> None:
     remembering(broker)
     named = pb.Message(topic="orders", body=b"x", message_id="ID1")

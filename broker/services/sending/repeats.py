@@ -1,14 +1,15 @@
 """Requests that are asked again: answered as the first time, and stored once.
 
-    (topic, ids of its messages) ─► under way: its end is awaited
-                                    stored within the window: its answer
-                                    else: it is stored
+    (topic, ids of its messages, when to deliver them) ─► under way: its end is awaited
+                                                          stored within the window: its answer
+                                                          else: it is stored
 
-A client whose answer got lost asks again by the same ids. What is remembered lies in memory: a
-restart forgets it, and so do 100,000 later messages.
+A client whose answer got lost asks again by the same ids, and for the same: ids that come with
+another time, or of another transaction, are another wish, which is not answered by the first one.
+What is remembered lies in memory: a restart forgets it, and so do 100,000 later messages.
 """
 
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Hashable
 from typing import Any, Final, Generic, NamedTuple, TypeVar
 
 from broker.model.errors import BrokerError
@@ -20,7 +21,8 @@ MESSAGES_KEPT_MAX: Final = 100_000
 """Messages whose requests are remembered: some 40 MB."""
 
 Answer = TypeVar("Answer")
-RequestKey = tuple[str, tuple[str, ...]]
+RequestKey = tuple[str, tuple[str, ...], tuple[Hashable, ...]]
+"""(topic, ids, what else tells wishes apart)."""
 
 
 class _Kept(NamedTuple, Generic[Answer]):

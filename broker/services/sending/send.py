@@ -161,7 +161,7 @@ class Send:
         window_ms = self._rules.dedupe_window_ms
         if not window_ms or not drafts.message_ids or "" in drafts.message_ids:
             return await self._send(drafts, peer_host, envelope)
-        key = drafts.topics[0], tuple(drafts.message_ids)
+        key = drafts.topics[0], tuple(drafts.message_ids), tuple(drafts.deliveries)
         sent, is_repeated = await self.repeats.once(
             key, window_ms, lambda: self._send(drafts, peer_host, envelope)
         )

@@ -99,10 +99,13 @@ class Said:
 class Deciding:
     """Takes decisions, those of one turn of the event loop together.
 
-    is_removed   whether a topic is no more
+    is_removed     whether a topic is no more
+    queue_count    how many queues of a topic are sent to, 0 where it is not known
     """
 
-    __slots__ = ("_doubts", "_ended", "_finding", "_is_removed", "_job", "_ledger", "_said")
+    __slots__ = (
+        "_doubts", "_ended", "_finding", "_is_removed", "_job", "_ledger", "_queue_count", "_said",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -111,12 +114,14 @@ class Deciding:
         doubts: Doubts,
         ended: Ended,
         is_removed: Callable[[str], bool],
+        queue_count: Callable[[str], int],
     ) -> None:
         self._ledger = ledger
         self._finding = finding
         self._doubts = doubts
         self._ended = ended
         self._is_removed = is_removed
+        self._queue_count = queue_count
         self._said: list[Said] = []
         self._job: Job[None] | None = None
 
@@ -255,7 +260,11 @@ class Deciding:
 
     async def _put(self, pairs: list[tuple[Said, Half]]) -> None:
         """Put what decisions make of half messages; where one cannot be put, each by itself."""
-        runs = [committed(half) for one, half in pairs if one.state is HalfState.COMMITTED]
+        runs = [
+            committed(half, self._queue_count(half.real.topic))
+            for one, half in pairs
+            if one.state is HalfState.COMMITTED and half.real is not None
+        ]
         try:
             await self._ledger.put([one.at for one, _ in pairs], runs)
         except RequestError as error:

@@ -47,7 +47,7 @@ class Halves:
         self.open_count = 0
         self._states = bytearray()
         self._places = array("q")
-        """One more than where each lies in the log, 0: not known; of one that was put again where it
+        """One more than where each lies in the log, 0: unknown; of one that was put again where it
         lies among these now."""
 
     @property

@@ -72,7 +72,9 @@ class Transactions:
         finding = Finding(store)
         doubts = Doubts(self._ledger, finding)
         self._checking = Checking(store, self._ledger, doubts, self._producers, counts, rules)
-        self._deciding = Deciding(self._ledger, finding, doubts, counts.end, self._is_removed)
+        self._deciding = Deciding(
+            self._ledger, finding, doubts, counts.end, self._is_removed, self._queue_count
+        )
         self.plain = PlainEnd(store, self._ledger, counts)
         """Takes plain decisions at once."""
         self._alarm = Watermark()
@@ -108,6 +110,10 @@ class Transactions:
         if tables.topics.find(topic) is not None or is_group_topic(topic):
             return False
         return any(name == topic for name, _ in tables.removed.next_offsets)
+
+    def _queue_count(self, topic: str) -> int:
+        config = self._store.tables.topics.find(topic)
+        return 0 if config is None else config.write_queue_count
 
     # -- deciding ------------------------------------------------------------------------------
     async def decide(self, group: str, decisions: Sequence[Decision]) -> list[Decided]:

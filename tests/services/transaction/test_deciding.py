@@ -52,6 +52,19 @@ async def test_a_committed_message_is_the_one_that_was_sent(desk: TransactionDes
     )  # fmt: skip
 
 
+async def test_what_is_for_a_queue_that_is_no_more_goes_where_consumers_are(
+    desk: TransactionDesk,
+) -> None:
+    topics = desk.store.tables.topics
+    await topics.update(TOPIC, read_queue_count=6, write_queue_count=6)
+    sent = [await desk.half(body, queue_id=queue_id) for body, queue_id in (("a", 5), ("b", 1))]
+    await topics.update(TOPIC, read_queue_count=2, write_queue_count=2)
+    sent += [await desk.half("c", queue_id=5), await desk.half("d", queue_id=0)]
+    await desk.commit(*sent)
+    found = [[one.body for one in desk.messages(queue_id=queue_id)] for queue_id in (0, 1, 5)]
+    assert found == [[b"d"], [b"a", b"b", b"c"], []]
+
+
 @pytest.mark.parametrize(("first", "second"), [(COMMIT, ROLLBACK), (ROLLBACK, COMMIT)])
 async def test_the_first_decision_holds(
     desk: TransactionDesk, first: Resolution, second: Resolution
