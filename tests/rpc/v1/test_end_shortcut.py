@@ -88,8 +88,7 @@ async def begin(broker: StoreBroker) -> None:
     ids=["async", "sync", "property_crc"],
 )
 async def test_both_ways_do_the_same(settings: dict[str, Any], is_taken: bool) -> None:
-    sizes = {"commit_log_file_size_bytes": 1 << 20}
-    async with twins(**sizes, **settings) as (quick, usual):
+    async with twins(commit_log_file_size_bytes=1 << 20, **settings) as (quick, usual):
         for twin in (quick, usual):
             await begin(twin.broker)
         producer = Producer(str(settings), quick, usual)
