@@ -60,6 +60,11 @@ class HalfCounts:
                 self._open.append(0)
         self._mark(half.place.queue_offset, number)
 
+    @property
+    def has_open(self) -> bool:
+        """Whether any was counted that may be open."""
+        return bool(self._numbers)
+
     def drop(self, queue_offset: int, moved_to: int = 0) -> None:
         """One is not open any more; one that was put again counts where it lies now."""
         place = queue_offset - self._base
@@ -90,18 +95,18 @@ class HalfCounts:
             del self._numbers[:cut]
         self._base = max(self._base, queue_offset)
 
-    def end(self, topic: str, store_ms: int, state: HalfState) -> None:
-        """Count what was decided of one.
+    def end(self, topic: str, store_ms: int, state: HalfState, count: int = 1) -> None:
+        """Count what was decided of some.
 
-        topic      where it goes, "" where it does not say
-        store_ms   when it was stored
+        topic      where they go, "" where they do not say
+        store_ms   when they were stored
         """
         topic = topic or UNKNOWN_TOPIC
         decided = self.committed if state is HalfState.COMMITTED else self.rolled_back
         assert state in (HalfState.COMMITTED, HalfState.ROLLED_BACK)
-        decided.add((topic,))
+        decided.add((topic,), count)
         seconds = max(self._clock.wall_ms() - store_ms, 0) / 1000
-        self.finish.at((topic,)).observe(seconds)
+        self.finish.at((topic,)).observe_many(seconds, count)
 
     @property
     def all(self) -> list[Stat]:

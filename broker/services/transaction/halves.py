@@ -119,6 +119,19 @@ class Halves:
         if queue_offset == self.begin:
             self._advance()
 
+    def finish_open(self, queue_offsets: Sequence[int], states: bytes) -> None:
+        """Know what became of some that are open, each once; a byte says of each what."""
+        assert len(queue_offsets) == len(states)
+        known, places, base = self._states, self._places, self.base
+        for queue_offset, state in zip(queue_offsets, states, strict=True):
+            place = queue_offset - base
+            assert not known[place], "what ends is open"
+            known[place] = state
+            places[place] = 0
+        self.open_count -= len(states)
+        assert self.open_count >= 0
+        self._advance()
+
     def end_before(self, queue_offsets: Iterable[int]) -> None:
         """Know from the log that some are done; others and those already done are passed over."""
         for queue_offset in queue_offsets:

@@ -123,6 +123,16 @@ class Ledger:
         self._counts.drop(queue_offset, moved_to)
         self._wake(queue_offset)
 
+    def finish_open(self, queue_offsets: Sequence[int], states: bytes) -> None:
+        """Know what became of half messages that are open: nobody waits for these.
+
+        states   a byte for each, its HalfState
+        """
+        self.halves.finish_open(queue_offsets, states)
+        if self._counts.has_open:
+            for queue_offset in queue_offsets:
+                self._counts.drop(queue_offset)
+
     def _wake(self, queue_offset: int) -> None:
         for waiter in self._waiters.pop(queue_offset, ()):
             if not waiter.done():

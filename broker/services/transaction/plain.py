@@ -26,6 +26,8 @@ from broker.store.message_store import MessageStore
 
 FRAMES_MAX: Final = 1_024
 """Topics whose frames are kept; beyond that all are made again."""
+_COMMITTED: Final = int(HalfState.COMMITTED)
+_ROLLED_BACK: Final = int(HalfState.ROLLED_BACK)
 
 
 @final
@@ -46,7 +48,7 @@ class PlainEnd:
 
     __slots__ = (
         "_clock", "_counts", "_ended", "_half", "_is_tagged", "_known", "_ledger", "_log",
-        "_put_path", "_records", "_said", "_topics",
+        "_put_path", "_records", "_said", "_states", "_topics",
     )  # fmt: skip
 
     def __init__(self, store: MessageStore, ledger: Ledger, counts: HalfCounts) -> None:
@@ -60,6 +62,8 @@ class PlainEnd:
         self._known: dict[bytes, _Topic] = {}
         self._ended: list[tuple[str, int]] = []
         """Topic and store time of each half message of the request."""
+        self._states: list[int] = []
+        """What it becomes."""
         self._half = HalfRecord()
         self._said = EndRequest()
         self._records = EndRecords(self._frame(OP_HALF_TOPIC, 1, 0))
@@ -102,11 +106,22 @@ class PlainEnd:
         self._put_path.put_ends(records, now_ms)
         assert records.written[-1].destination.topic == OP_HALF_TOPIC
         ledger.ops.add(records.written[-1].queue_offset, request.at)
-        for at, is_commit, ended in zip(request.at, request.commits, self._ended, strict=True):
-            state = HalfState.COMMITTED if is_commit else HalfState.ROLLED_BACK
-            ledger.finish(at, state)
-            self._counts.end(*ended, state)
+        ledger.finish_open(request.at, bytes(self._states))
+        self._count()
         return True
+
+    def _count(self) -> None:
+        """Count what was decided, those together that were stored together."""
+        number, count = 0, len(self._states)
+        while number < count:
+            topic, store_ms = self._ended[number]
+            state, end = self._states[number], number + 1
+            while end < count and self._states[end] == state:
+                if self._ended[end] != (topic, store_ms):
+                    break
+                end += 1
+            self._counts.end(topic, store_ms, HalfState(state), end - number)
+            number = end
 
     def _is_ready(self) -> bool:
         """Return whether there is where it is told what is done."""
@@ -123,6 +138,7 @@ class PlainEnd:
         if len(request.at) > 1 and len(set(request.at)) < len(request.at):
             return False
         self._ended.clear()
+        self._states.clear()
         rows = zip(request.at, request.places, request.keys, request.commits, strict=True)
         for at, place, key, is_commit in rows:
             if not halves.is_open_at(at, place) or not self._read(at, place):
@@ -136,6 +152,7 @@ class PlainEnd:
             if is_commit:
                 records.commit(half, topic.frame)
             self._ended.append((topic.config.name, half.store_ms))
+            self._states.append(_COMMITTED if is_commit else _ROLLED_BACK)
         return records.tell(request.at)
 
     def _read(self, at: int, place: int) -> bool:

@@ -47,6 +47,18 @@ def test_states_are_those_of_a_model(begin: int, ends: list[tuple[int, HalfState
     assert not forgotten or max(forgotten) < halves.begin - 4
 
 
+def test_some_that_are_open_end_together() -> None:
+    halves = Halves(0)
+    halves.grow(4)
+    halves.finish_open([0, 2], bytes((HalfState.COMMITTED, HalfState.ROLLED_BACK)))
+    assert halves.open_in(0, 9) == [1, 3]
+    assert (halves.begin, halves.open_count) == (1, 2)
+    assert halves.state(2) is HalfState.ROLLED_BACK
+    halves.take(1)
+    with pytest.raises(AssertionError, match="open"):
+        halves.finish_open([1], bytes((HalfState.COMMITTED,)))
+
+
 def test_an_open_one_is_known_where_it_was_put() -> None:
     halves = Halves(2)
     halves.grow(3)
