@@ -33,6 +33,8 @@ from rocketmq.grpc_protocol import FilterType, definition_pb2, service_pb2
 
 TLS: Final = os.environ.get("OFFICIAL_TLS") == "1"
 PAUSE_S: Final = 0.02
+CALL_S: Final = 20
+"""How long a call may take: a broker that is started anew on a busy machine takes its time."""
 TALK: Final = threading.Lock()
 STOPPED: Final[dict[int, threading.Event]] = {}
 KINDS: Final = {"tag": FilterType.TAG, "sql": FilterType.SQL}
@@ -51,7 +53,7 @@ def configuration(given: Given) -> ClientConfiguration:
     """Return how clients are made."""
     credentials = Credentials(given.get("access_key", ""), given.get("secret_key", ""))
     return ClientConfiguration(
-        given["endpoint"], credentials, given.get("namespace", ""), request_timeout=5
+        given["endpoint"], credentials, given.get("namespace", ""), request_timeout=CALL_S
     )
 
 

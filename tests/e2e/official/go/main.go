@@ -17,7 +17,10 @@ import (
 	"github.com/apache/rocketmq-clients/golang/v5/credentials"
 )
 
-const pauseS = 0.02
+const (
+	pauseS = 0.02
+	callS  = 20
+)
 
 type fields = map[string]any
 
@@ -114,6 +117,8 @@ func (given *command) producer(options ...rmq.ProducerOption) (rmq.Producer, err
 	if err != nil {
 		return nil, err
 	}
+	// The interface lacks it.
+	made.(interface{ SetRequestTimeout(time.Duration) }).SetRequestTimeout(callS * time.Second)
 	return made, made.Start()
 }
 

@@ -36,6 +36,7 @@ public final class Client {
     private static final PrintStream OUT = new PrintStream(System.out, true, StandardCharsets.UTF_8);
     private static final Gson GSON = new Gson();
     private static final double PAUSE_S = 0.02;
+    private static final int CALL_S = 20;
 
     private final JsonObject given;
     private final CountDownLatch stop;
@@ -90,7 +91,7 @@ public final class Client {
 
     private ClientConfiguration configuration() {
         var made = ClientConfiguration.newBuilder().setEndpoints(text("endpoint", "")).enableSsl(TLS)
-            .setRequestTimeout(Duration.ofSeconds(5)).setNamespace(text("namespace", ""));
+            .setRequestTimeout(Duration.ofSeconds(CALL_S)).setNamespace(text("namespace", ""));
         if (given.has("access_key")) {
             made.setCredentialProvider(
                 new StaticSessionCredentialsProvider(text("access_key", ""), text("secret_key", "")));

@@ -8,6 +8,7 @@ const { ConsumeResult, FilterExpression, Producer, PushConsumer, SimpleConsumer 
 
 const TLS = process.env.OFFICIAL_TLS === '1';
 const PAUSE_S = 0.02;
+const CALL_S = 20;
 const KINDS = { tag: 1, sql: 2 };
 const COMMIT = 1;
 const ROLLBACK = 2;
@@ -39,7 +40,7 @@ function told(fields) {
 function options(given) {
   const made = {
     endpoints: given.endpoint, namespace: given.namespace ?? '', sslEnabled: TLS, logger: QUIET,
-    requestTimeout: 5000,
+    requestTimeout: 1000 * CALL_S,
   };
   if (given.access_key) {
     made.sessionCredentials = { accessKey: given.access_key, accessSecret: given.secret_key };
