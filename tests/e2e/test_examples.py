@@ -1,11 +1,15 @@
 """The examples run, against a broker of this checkout."""
 
+import os
 import re
+import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from broker import native
+from broker.testing import RocketMQ
 from tests.e2e.daemon import Daemon, ended
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -13,34 +17,90 @@ ROOT = Path(__file__).resolve().parents[2]
 
 def run(name: str, *arguments: str) -> list[str]:
     """Return the lines that an example prints."""
-    done = ended([sys.executable, str(ROOT / "examples" / name), *arguments], cwd=ROOT, env=ENV)
+    command = [sys.executable, str(ROOT / "examples" / name), *arguments]
+    done = ended(command, cwd=ROOT, env=ENV)
     assert done.code == 0, done.err
     return done.out.splitlines()
 
 
-ENV = {"PYTHONPATH": str(ROOT), "PATH": "/usr/bin:/bin"}
+ENV = {
+    "PYTHONPATH": str(ROOT),
+    "PATH": "/usr/bin:/bin",
+    **{name: text for name, text in os.environ.items() if name == native.PURE_VARIABLE},
+}
+"""Nothing else of what is set here reaches an example."""
 
 
-def test_the_examples_run(tmp_path: Path) -> None:
+def test_the_examples_with_rocketmqs_client_run(rocketmq: RocketMQ, tmp_path: Path) -> None:
+    endpoint = rocketmq.endpoint
+    for topic, kind in (("steps", "fifo"), ("reminders", "delay"), ("payments", "transaction")):
+        rocketmq.create_topic(topic, kind)
+    sent = run("producer.py", endpoint)
+    assert all(re.fullmatch(r"sent \w{34}", line) for line in sent)
+    assert [message.unique_key for message in rocketmq.messages("orders", 3)] == [
+        line.removeprefix("sent ") for line in sent
+    ]
+    audited = run("simple_consumer.py", endpoint)
+    assert sorted(line.split(" paid ")[0] for line in audited) == [
+        f"order {number}" for number in (40, 41, 42)
+    ]
+    assert all("{'country': 'NO'}" in line for line in audited)
+    with Pushed(endpoint) as pushed:
+        rocketmq.wait_for_lag_0("shippers", "orders", timeout=30)
+    assert sorted(pushed.lines) == [
+        "order 40 paid: shipped at attempt 1",
+        "order 41 paid: no truck, again later",
+        "order 41 paid: shipped at attempt 2",
+        "order 42 paid: shipped at attempt 1",
+    ]
+    steps = run("fifo.py", endpoint)
+    for order in ("order-1", "order-2"):
+        own = [line for line in steps if line.startswith(order)]
+        assert own == [f"{order} {step}" for step in ("paid", "packed", "shipped")]
+    assert run("delay.py", endpoint) == ["drink tea"]
+    assert run("transaction.py", endpoint) == ["payment 1 booked", "payment 2 given up"]
+    assert [message.body for message in rocketmq.messages("payments", 1)] == [b"payment 1"]
+
+
+class Pushed:
+    """The push consumer of the examples while it runs, then what it printed."""
+
+    def __init__(self, endpoint: str) -> None:
+        command = [sys.executable, str(ROOT / "examples/push_consumer.py"), endpoint]
+        self.lines: list[str] = []
+        self._process = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=ENV
+        )
+
+    def __enter__(self) -> "Pushed":
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        printed, _ = self._process.communicate("\n", timeout=60)
+        self.lines = printed.splitlines()
+        assert self._process.returncode == 0
+
+
+def test_the_examples_with_our_client_run(tmp_path: Path) -> None:
     with Daemon(tmp_path / "store") as broker:
-        stored, pulled, by_key, by_id = run("blocking.py", broker.endpoint)
+        stored, pulled, by_key, by_id = run("own/blocking.py", broker.endpoint)
         assert re.fullmatch(r"stored: \w{32} and \w{32}", stored)
         assert pulled == "pulled: order 42 paid"
         assert by_key == "by key: ['order 42 shipped', 'order 42 paid']"
         assert by_id == "by id: order 42 shipped"
-        assert run("tasks.py", broker.endpoint) == [f"{n} step {n}" for n in range(10)]
-        told = run("tail.py", "example-tasks", broker.endpoint, "3")
+        assert run("own/tasks.py", broker.endpoint) == [f"{n} step {n}" for n in range(10)]
+        told = run("own/tail.py", "example-tasks", broker.endpoint, "3")
         assert told == ["0 0 None step 0", "0 1 None step 1", "0 2 None step 2"]
-        worked = run("consuming.py", broker.endpoint)
+        worked = run("own/consuming.py", broker.endpoint)
         assert worked == [
             *(f"invoice {n} attempt 1" for n in range(3)),
             "nonsense attempt 1",
             "given up: this one cannot be worked off",
             "dead letter: nonsense",
         ]
-        placed = run("transactions.py", broker.endpoint)
+        placed = run("own/transactions.py", broker.endpoint)
         assert placed == ["order 1: COMMIT", "asked about 1 order", "open: 0"]
-        *waits, taken_back, first, second = run("delays.py", broker.endpoint)
+        *waits, taken_back, first, second = run("own/delays.py", broker.endpoint)
         assert [line.split()[0] for line in [*waits, taken_back]] == ["waits:"] * 3 + ["taken"]
         assert {first, second} == {"due: in two seconds", "due: when level 2 is over"}
         assert broker.stop() == 0

@@ -1,4 +1,4 @@
-"""Prints messages of a topic as they come: python examples/tail.py TOPIC [HOST:PORT] [COUNT]."""
+"""Prints a topic as it grows: python examples/own/tail.py TOPIC [HOST:PORT] [COUNT]."""
 
 import sys
 from itertools import islice

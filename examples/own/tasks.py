@@ -1,4 +1,4 @@
-"""A producer and a consumer as tasks of asyncio: python examples/tasks.py [HOST:PORT]."""
+"""A producer and a consumer as tasks of asyncio: python examples/own/tasks.py [HOST:PORT]."""
 
 import asyncio
 import sys

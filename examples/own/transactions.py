@@ -1,7 +1,7 @@
 """A message that is delivered if the order it tells of was stored, and not otherwise.
 
 pocketmq topic create orders --type transaction
-python examples/transactions.py
+python examples/own/transactions.py
 """
 
 import sqlite3

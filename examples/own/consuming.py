@@ -1,4 +1,4 @@
-"""Works off messages as a group does, with retries: python examples/consuming.py [HOST:PORT]."""
+"""Consumes as a group does, with retries: python examples/own/consuming.py [HOST:PORT]."""
 
 import sys
 

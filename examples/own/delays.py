@@ -1,4 +1,4 @@
-"""Sends messages for later and takes one back: python examples/delays.py [HOST:PORT]."""
+"""Sends messages for later and takes one back: python examples/own/delays.py [HOST:PORT]."""
 
 import sys
 

@@ -1,4 +1,4 @@
-"""Sends two messages, reads them, looks them up: python examples/blocking.py [HOST:PORT]."""
+"""Sends two messages, reads them, looks them up: python examples/own/blocking.py [HOST:PORT]."""
 
 import sys
 

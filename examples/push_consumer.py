@@ -1,0 +1,38 @@
+"""Works off orders as they come until Enter is pressed: python examples/push_consumer.py."""
+
+import sys
+
+from rocketmq import (
+    ClientConfiguration,
+    ConsumeResult,
+    Credentials,
+    FilterExpression,
+    Message,
+    MessageListener,
+    PushConsumer,
+)
+
+
+class Shipping(MessageListener):
+    """Ships orders; one that fails the first time comes again soon."""
+
+    def consume(self, message: Message) -> ConsumeResult:
+        """Return whether it worked."""
+        order, attempt = message.body.decode(), message.delivery_attempt
+        if attempt == 1 and "41" in order:
+            print(f"{order}: no truck, again later", flush=True)
+            return ConsumeResult.FAILURE
+        print(f"{order}: shipped at attempt {attempt}", flush=True)
+        return ConsumeResult.SUCCESS
+
+
+endpoint = sys.argv[1] if len(sys.argv) > 1 else "127.0.0.1:8081"
+consumer = PushConsumer(
+    ClientConfiguration(endpoint, Credentials()),
+    "shippers",
+    Shipping(),
+    {"orders": FilterExpression()},
+)
+consumer.startup()
+sys.stdin.readline()
+consumer.shutdown()
