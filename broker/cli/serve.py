@@ -36,7 +36,7 @@ ANY_PORT: Final = "127.0.0.1:0"
 ENDING: Final = (signal.SIGHUP, signal.SIGTERM)
 """What ends `dev` besides Ctrl-C."""
 HOW_TO_COME: Final = """\
-RocketMQ 5 clients come to {grpc}, without TLS:
+RocketMQ 5 clients come to {grpc}:
   Python   ClientConfiguration("{grpc}", Credentials())
   Java     ClientConfiguration.newBuilder().setEndpoints("{grpc}").enableSsl(false).build()
   Node.js  new Producer({{ endpoints: "{grpc}", namespace: "", topics: ["orders"] }})

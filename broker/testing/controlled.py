@@ -24,6 +24,8 @@ from broker.testing.movable_clock import MovableClock
 
 CHUNK: Final = 65_536
 DEV: Final = "dev"
+NO_TLS: Final = "rpc.tls=false"
+"""Unless a test wants it: a certificate would take as long to make as all the rest of a start."""
 
 
 class Controlled:
@@ -138,7 +140,7 @@ def run_controlled(
     controlled = Controlled(control, ahead_ms)
     ports = [f"rpc.listen={listen}", "http.listen=", "rpc.transport=own"]
     try:
-        config = load(assignments=[*assignments, *ports], preset=DEV, force=True)
+        config = load(assignments=[NO_TLS, *assignments, *ports], preset=DEV, force=True)
         controlled.refuse_percent = config.retention_settings().disk_refuse_percent
 
         def announce(addresses: Mapping[str, object]) -> None:
