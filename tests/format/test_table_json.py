@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from broker.format.table_json import (
     decode_rows,
     decode_table,
+    encode_compact,
     encode_table,
     read_number,
     read_texts,
@@ -142,3 +143,29 @@ def test_a_row_of_a_topic_is_as_rocketmq_writes_it() -> None:
     row = topic_row("orders", 4, 6, {"message.type": "NORMAL"})
     assert (row["readQueueNums"], row["writeQueueNums"], row["perm"]) == (4, 4, 6)
     assert decode_table(encode_table({"orders": row})) == {"orders": row}
+
+
+# -- on one line -----------------------------------------------------------------------------------
+
+
+def with_integers(value: Any) -> Any:
+    """Return the same with names that are integers as such."""
+    if isinstance(value, list):
+        return [with_integers(element) for element in value]
+    if not isinstance(value, dict):
+        return value
+    integers = {k: str(int(k)) == k if k.lstrip("-").isdecimal() else False for k in value}
+    return {int(k) if integers[k] else k: with_integers(v) for k, v in value.items()}
+
+
+@given(TABLE)
+def test_one_line_says_the_same(table: dict[str, Any]) -> None:
+    text = encode_compact(table)
+    assert b"\n" not in text
+    assert decode_table(text) == with_integers(table)
+
+
+def test_what_looks_like_a_name_within_a_text_stays() -> None:
+    table = {'x"12': {0: ',"3":', -1: '{"4":'}, "05": 1}
+    assert encode_compact(table) == rb'{"x\"12":{0:",\"3\":",-1:"{\"4\":"},"05":1}'
+    assert decode_table(encode_compact(table)) == table

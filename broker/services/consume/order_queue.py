@@ -115,7 +115,7 @@ class OrderedQueue:
         group.offsets.append(queue_offset)
         delivery = self._delivered.get(queue_offset)
         if delivery is not None:
-            self._hold(key, queue_offset, delivery.visible_at_ms)
+            self._hold((queue_offset,), delivery.visible_at_ms)
 
     def pass_by(self, end: int) -> None:
         """Settle what was not looked at below an offset: it is not wanted, or gone."""
@@ -216,8 +216,7 @@ class OrderedQueue:
             self._renewed.pop(queue_offset, None)
             if client:
                 self._renewed[queue_offset] = client
-        for queue_offset in offsets:
-            self._hold(self._keys[queue_offset], queue_offset, until_ms)
+        self._hold(offsets, until_ms)
         if claim:
             self._forget_claims()
             self._claims[claim] = tuple(offsets)
@@ -306,14 +305,19 @@ class OrderedQueue:
     def _visible_at(self, queue_offset: int, visible_at_ms: int) -> None:
         delivery = self._delivered[queue_offset]
         self._delivered[queue_offset] = delivery._replace(visible_at_ms=visible_at_ms)
-        key = self._keys.get(queue_offset)
-        if key is not None:
-            self._hold(key, queue_offset, visible_at_ms)
+        if queue_offset in self._keys:
+            self._hold((queue_offset,), visible_at_ms)
 
-    def _hold(self, key: str, queue_offset: int, until_ms: int) -> None:
-        self._groups[key].held.add(queue_offset)
-        self._idle.pop(key, None)
-        heappush(self._ends, (until_ms, key))
+    def _hold(self, offsets: Sequence[int], until_ms: int) -> None:
+        """Let messages be held up to a time; one end stands for all of a message group."""
+        keys: dict[str, None] = {}
+        for queue_offset in offsets:
+            key = self._keys[queue_offset]
+            keys[key] = None
+            self._groups[key].held.add(queue_offset)
+        for key in keys:
+            self._idle.pop(key, None)
+            heappush(self._ends, (until_ms, key))
         if len(self._ends) > 2 * len(self._groups) + ENDS_KEPT_MAX:
             self._ends = [(self._ends_at(k), k) for k, g in self._groups.items() if g.held]
             heapify(self._ends)
@@ -325,18 +329,18 @@ class OrderedQueue:
     def _settle(self, queue_offset: int) -> None:
         if queue_offset < self.next_offset:
             return
-        self._delivered.pop(queue_offset, None)
+        delivery = self._delivered.pop(queue_offset, None)
         self._renewed.pop(queue_offset, None)
         key = self._keys.pop(queue_offset, None)
         if key is not None:
-            self._leave_group(key, queue_offset)
+            self._leave_group(key, queue_offset, delivery.visible_at_ms if delivery else 0)
         self._settled.add(queue_offset)
         while self.next_offset in self._settled:
             self._settled.remove(self.next_offset)
             self.next_offset += 1
         self.scanned = max(self.scanned, self.next_offset)
 
-    def _leave_group(self, key: str, queue_offset: int) -> None:
+    def _leave_group(self, key: str, queue_offset: int, until_ms: int) -> None:
         group = self._groups[key]
         group.offsets.remove(queue_offset)
         group.held.discard(queue_offset)
@@ -346,8 +350,8 @@ class OrderedQueue:
             self._idle.pop(key, None)
         elif not group.held:
             self._idle[key] = group
-        else:
-            heappush(self._ends, (self._ends_at(key), key))
+        elif all(self._delivered[number].visible_at_ms < until_ms for number in group.held):
+            heappush(self._ends, (self._ends_at(key), key))  # It was held for longest.
 
     def _forget_claims(self) -> None:
         if len(self._claims) > len(self._delivered) + LATE_CLAIMS_MAX:

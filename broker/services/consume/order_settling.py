@@ -45,6 +45,10 @@ class InOrder(NamedTuple):
     queue_offset: int
 
 
+InQueue = tuple[GroupQueue, OrderedQueue]
+"""An ordered queue of a group, and its state."""
+
+
 class Move(NamedTuple):
     """A message that is put elsewhere: what was held of it before, its place in the call."""
 
@@ -74,32 +78,47 @@ class OrderedSettling:
     def find(self, group: str, topic: str, handle: str) -> InOrder | None:
         """Return what a handle leads to, None where its message is settled or given out again."""
         read = read_handle(handle)
-        if read is None or read[0].revive_queue != ORDERED:
+        found = None if read is None else self._queue_of(group, topic, read[0])
+        if read is None or found is None:
             return None
         place, queue_offset = read
+        queue, state = found
+        is_held = state.is_current(queue_offset, place.popped_at_ms)
+        return InOrder(queue, state, place, queue_offset) if is_held else None
+
+    def _queue_of(self, group: str, topic: str, place: LeasePlace) -> InQueue | None:
+        """Return which queue a handle's place is of, None where it is of none received in order."""
+        if place.revive_queue != ORDERED:
+            return None
         name = actual_topic(group, topic, place.retry)
         config = self._store.tables.topics.find(name)
         if config is None or place.queue_id >= config.queue_count:
             return None
         queue = self._leases.queue(group, name, place.queue_id, place.retry)
-        state = self._table.of(queue)
-        is_held = state.is_current(queue_offset, place.popped_at_ms)
-        return InOrder(queue, state, place, queue_offset) if is_held else None
+        return queue, self._table.of(queue)
 
     async def ack(self, group: str, topic: str, handles: Sequence[str]) -> list[Settled]:
         """Settle messages for good; durable when it returns.
 
         Errors   DiskFull, FsyncFailed
+        Cost     that of the write, some 3 µs a handle
         """
         settled: list[Settled] = []
+        known: dict[LeasePlace, InQueue | None] = {}  # Handles of one receive share their place.
+        touched: dict[int, InQueue] = {}
         for handle in handles:
-            held = self.find(group, topic, handle)
-            is_settled = held is not None and held.state.settle(
-                held.queue_offset, held.place.popped_at_ms
-            )
-            if held is not None:
-                self._table.changed(held.queue, held.state)
-            settled.append(Settled(OK if is_settled else INVALID, handle))
+            read, found = read_handle(handle), None
+            if read is not None:
+                if read[0] not in known:
+                    known[read[0]] = self._queue_of(group, topic, read[0])
+                found = known[read[0]]
+            if read is None or found is None or not found[1].settle(read[1], read[0].popped_at_ms):
+                settled.append(Settled(INVALID, handle))
+                continue
+            touched[id(found[1])] = found
+            settled.append(Settled(OK, handle))
+        for queue, state in touched.values():
+            self._table.changed(queue, state)
         await self._table.saved()
         return settled
 

@@ -18,7 +18,7 @@ from broker.files.disk import Disk
 from broker.files.table_file import TableFile
 from broker.format.names import CONFIG_DIRECTORY, ORDER_INFO_FILE, queue_id_from_name
 from broker.format.order_row import QueueOrder, decode_order, encode_order
-from broker.format.table_json import decode_rows, encode_table
+from broker.format.table_json import decode_rows, encode_compact
 from broker.model.step import Clock
 from broker.store.tables.durable_table import DurableTable, Encode
 
@@ -168,7 +168,7 @@ class OrderInfo:
             "orderedConsumptionLevel": "QUEUE",
             _TABLE: dict(self._rows),
         }
-        return lambda: encode_table(dict(sorted(table.items())))
+        return lambda: encode_compact(dict(sorted(table.items())))
 
 
 def _below(order: QueueOrder, end: int) -> QueueOrder:
