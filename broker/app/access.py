@@ -164,7 +164,8 @@ def _official_topic(raw: bytes, metadata: Metadata) -> str | None:
     found = official_topic(raw)
     if found is None:
         return None
-    return wrapped(found.name, found.namespace or metadata(NAMESPACE_KEY) or "")
+    namespace, name = found
+    return wrapped(name, namespace or metadata(NAMESPACE_KEY) or "")
 
 
 QUICK: Final[dict[str, Quick]] = {

@@ -6,76 +6,71 @@
 What begins otherwise is left to who reads the whole request.
 """
 
-from typing import Final, NamedTuple
+from typing import Final
 
 _FIRST: Final = 0x0A
 _SECOND: Final = 0x12
 _LONG: Final = 0x80
-_VARINT_SIZE_MAX: Final = 5
-
-
-class Named(NamedTuple):
-    """A topic as an official client names it; the namespace may be ""."""
-
-    namespace: str
-    name: str
+_CONTENT_MAX: Final = 6
+"""Where the content of a field begins at the latest: behind its tag and five bytes of its size."""
 
 
 def own_topic(raw: bytes) -> str | None:
-    """Return the topic of the first message of a pocketmq.v1 SendMessageRequest, None if unsure."""
-    begin = _content(raw, 0, _FIRST)
-    if begin is None:
-        return None
-    found = _text(raw, begin[0], _FIRST)
-    return None if found is None else found[0]
+    """Return the topic of the first message of a pocketmq.v1 SendMessageRequest, None if unsure.
 
-
-def official_topic(raw: bytes) -> Named | None:
-    """Return the topic of the one message of a v2 SendMessageRequest, None if unsure.
-
-    None also where there are several messages: they may be of several topics.
+    Cost     0.4 µs
     """
-    message = _content(raw, 0, _FIRST)
-    if message is None or message[1] != len(raw):
+    at = _message(raw)
+    if at < 0 or raw[at] != _FIRST:
         return None
-    resource = _content(raw, message[0], _FIRST)
-    if resource is None:
+    size = raw[at + 1]
+    text = raw[at + 2 : at + 2 + size]
+    if size >= _LONG or len(text) != size or not text.isascii():
         return None
-    at, end = resource
-    namespace = _text(raw, at, _FIRST)
-    if namespace is not None:
-        at = namespace[1]
-    name = _text(raw, at, _SECOND)
-    if name is None or name[1] != end:
+    return text.decode("ascii")
+
+
+def official_topic(raw: bytes) -> tuple[str, str] | None:
+    """Return namespace and name of the topic of a v2 SendMessageRequest's one message.
+
+    None     it takes a closer look; so where there are several messages, maybe of several topics
+    Cost     0.8 µs
+    """
+    at = _message(raw)
+    if at < 0 or raw[at] != _FIRST or not _is_whole(raw, at):
         return None
+    resource = raw[at + 2 : at + 2 + raw[at + 1]]
+    after = raw[at + 2 + raw[at + 1] : at + 3 + raw[at + 1]]
     # Of a field that comes twice both would count: the next one has to be another.
-    if end < len(raw) and raw[end] == _FIRST:
+    if raw[at + 1] >= _LONG or len(resource) != raw[at + 1] or after == b"\n":
         return None
-    return Named(namespace[0] if namespace else "", name[0])
+    if not resource.isascii():
+        return None
+    namespace = ""
+    if resource[:1] == b"\n" and len(resource) > 1:
+        namespace = resource[2 : 2 + resource[1]].decode("ascii")
+        resource = resource[2 + resource[1] :]
+    if len(resource) < 2 or resource[0] != _SECOND or len(resource) != 2 + resource[1]:
+        return None
+    return namespace, resource[2:].decode("ascii")
 
 
-def _content(raw: bytes, at: int, tag: int) -> tuple[int, int] | None:
-    """Return where the content of a field begins and ends that stands at a place."""
-    if at >= len(raw) or raw[at] != tag:
-        return None
-    size, shift = 0, 0
-    for place in range(at + 1, min(at + 1 + _VARINT_SIZE_MAX, len(raw))):
-        byte = raw[place]
+def _message(raw: bytes) -> int:
+    """Return where the first message of a request begins, -1 where that is not in front."""
+    if len(raw) <= _CONTENT_MAX + 1 or raw[0] != _FIRST:
+        return -1
+    at = 2
+    while raw[at - 1] >= _LONG:
+        at += 1
+        if at > _CONTENT_MAX:
+            return -1
+    return at
+
+
+def _is_whole(raw: bytes, at: int) -> bool:
+    """Return whether the first message, which begins there, is all there is."""
+    size = shift = 0
+    for byte in raw[1:at]:
         size |= (byte & ~_LONG) << shift
-        if byte < _LONG:
-            end = place + 1 + size
-            return (place + 1, end) if end <= len(raw) else None
         shift += 7
-    return None
-
-
-def _text(raw: bytes, at: int, tag: int) -> tuple[str, int] | None:
-    """Return a short text of printable ASCII that stands at a place, and where it ends."""
-    begin = at + 2
-    if begin > len(raw) or raw[at] != tag or raw[at + 1] >= _LONG:
-        return None
-    end = begin + raw[at + 1]
-    text = raw[begin:end]
-    if end > len(raw) or not text.isascii():
-        return None
-    return text.decode("ascii"), end
+    return at + size == len(raw)

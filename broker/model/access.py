@@ -34,6 +34,8 @@ class Action(Enum):
     GET = "get"
     LIST = "list"
 
+    __hash__ = object.__hash__  # Enum's own takes longer than all the rest of a check
+
 
 class Kind(Enum):
     """What a resource is; EVERYTHING in rules alone."""
@@ -42,6 +44,8 @@ class Kind(Enum):
     CLUSTER = "cluster"
     TOPIC = "topic"
     GROUP = "group"
+
+    __hash__ = object.__hash__
 
 
 class Resource(NamedTuple):

@@ -88,7 +88,9 @@ class Guard:
                 topic = first_topic(raw, metadata)
                 if topic is None:
                     return None
-                access.check(caller, (topic_need(topic, PUB),), host)
+                if topic not in caller.topics:
+                    access.check(caller, (topic_need(topic, PUB),), host)
+                    caller.allow(topic)
             return shortcut(raw, host, metadata)
 
         return serve
