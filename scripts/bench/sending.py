@@ -11,12 +11,16 @@ from pathlib import Path
 from time import thread_time
 from typing import Final
 
+from bench.peer.content import equal_contents, mixed_contents, v2_request
 from bench.table import Extent, Figure, turns
 from broker.files.disk import Disk
 from broker.format.addresses import UniqueKeyMaker, host_from_text
 from broker.model.step import SystemClock
 from broker.rpc.pb import broker_pb2 as pb
+from broker.rpc.pb import messaging_pb2
 from broker.rpc.v1.send_message import SendMessage, parse_send_request
+from broker.rpc.v2.send_message import SendMessage as OfficialSendMessage
+from broker.rpc.v2.send_shortcut import CLIENT_ID_KEY
 from broker.services.sending.rules import SendRules
 from broker.services.sending.send import Send
 from broker.store.message_store import open_store
@@ -35,6 +39,7 @@ REQUESTS: Final[dict[str, tuple[int, bool]]] = {
     "mixed_100": (100, True),
 }
 """Messages of a request, and whether they differ in size, keys, tags and ids."""
+OFFICIAL: Final = "v2"
 
 
 class _Peer:
@@ -44,7 +49,7 @@ class _Peer:
     peer_host = host_from_text("127.0.0.1:4711")
 
     def metadata(self, name: str, /) -> str | None:
-        return None
+        return "bench" if name == CLIENT_ID_KEY else None
 
     def time_left_ms(self) -> int | None:
         return None
@@ -93,27 +98,54 @@ async def _figures(extent: Extent) -> list[Figure]:
         rules = SendRules(HOST, "DefaultCluster")
         send = Send(store, rules, clock, key_maker=maker, random=random.Random(1))
         await store.tables.topics.create("bench", queue_count=8)
-        method = SendMessage(send)
-
-        async def usual(raw: bytes) -> bytes:
-            return await method(parse_send_request(raw), PEER)
-
-        def shortcut(raw: bytes) -> bytes | Awaitable[bytes]:
-            # The next file may be in the making.
-            return method.shortcut(raw, PEER.peer_host, PEER.metadata) or usual(raw)
-
-        ways: dict[str, Way] = {"shortcut": shortcut, "usual": usual}
+        ways = _own_ways(send) | _official_ways(send)
         for number in range(extent.rounds + 1):  # The first warms up.
             for name, way in turns([(n, w) for n in REQUESTS for w in ways], number):
                 count, is_mixed = REQUESTS[name]
-                raw = request_of(count, is_mixed=is_mixed)
+                if way.startswith(OFFICIAL):
+                    raw = v2_request((mixed_contents if is_mixed else equal_contents)(count))
+                else:
+                    raw = request_of(count, is_mixed=is_mixed)
                 seconds = await _seconds(ways[way], raw, count, extent.count(MESSAGES))
                 taken.setdefault((name, way), []).append(seconds * 1e6)
         await store.close()
     return [
-        Figure.of(f"{name}_{way}", f"{name.replace('_', ' ')}, {way} way, a message", us[1:], "µs")
+        Figure.of(
+            f"{name}_{way.replace(' ', '_')}",
+            f"{name.replace('_', ' ')}, {way} way, a message",
+            us[1:],
+            "µs",
+        )
         for (name, way), us in sorted(taken.items())
     ]
+
+
+def _own_ways(send: Send) -> dict[str, Way]:
+    """Return how requests of pocketmq.v1 are served, by name."""
+    method = SendMessage(send)
+
+    async def usual(raw: bytes) -> bytes:
+        return await method(parse_send_request(raw), PEER)
+
+    def shortcut(raw: bytes) -> bytes | Awaitable[bytes]:
+        # The next file may be in the making.
+        return method.shortcut(raw, PEER.peer_host, PEER.metadata) or usual(raw)
+
+    return {"shortcut": shortcut, "usual": usual}
+
+
+def _official_ways(send: Send) -> dict[str, Way]:
+    """Return how requests of apache.rocketmq.v2 are served, by name."""
+    method = OfficialSendMessage(send)
+
+    async def usual(raw: bytes) -> bytes:
+        request = messaging_pb2.SendMessageRequest.FromString(raw)
+        return (await method.send_message(request, PEER)).SerializeToString()
+
+    def shortcut(raw: bytes) -> bytes | Awaitable[bytes]:
+        return method.shortcut(raw, PEER.peer_host, PEER.metadata) or usual(raw)
+
+    return {f"{OFFICIAL} shortcut": shortcut, f"{OFFICIAL} usual": usual}
 
 
 async def _seconds(send: Way, raw: bytes, count: int, message_count: int) -> float:

@@ -27,7 +27,7 @@ from bench.peer.sides import Extent
 from bench.servers import ROOT
 
 QUICK: Final = Extent(rounds=1, seconds=0.7, jvm_calls=20_000)
-MINUTES: Final = 15.0
+MINUTES: Final = 20.0
 SECONDS: Final = (0.7, 4.0)
 """The shortest and the longest run of a client."""
 WHY_MAX: Final = 300
