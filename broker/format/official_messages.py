@@ -157,6 +157,8 @@ class OfficialMessages:
             return b""
         if body_size < 0 or body_size > size - _SIZE_MIN:
             return b""
+        if i64(read_i32_be(record, at + 12)) < 0 or read_i64_be(record, at + 20) < 0:
+            return b""  # Neither has a checksum.
         body_end = at + _HEAD_SIZE + body_size
         block = body_end + 3 + record[body_end]
         if block > at + size or record.startswith(_DLQ, body_end + 1):
@@ -234,8 +236,6 @@ class OfficialMessages:
         texts, system = self._texts, self._system
         queue_id = i64(read_i32_be(record, at + 12))
         queue_offset: i64 = read_i64_be(record, at + 20)
-        assert queue_id >= 0, "a queue has a number"
-        assert queue_offset >= 0, "a message has its place in a queue"
         if handle:
             _write_text(system, 0x62, handle)
         if queue_id:

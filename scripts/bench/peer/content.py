@@ -7,6 +7,7 @@ from typing import Final, NamedTuple
 from broker.rpc.pb import broker_pb2 as pb
 
 TOPIC: Final = "bench"
+GROUP: Final = "readers"
 UNARY_BYTES: Final = 1024
 MIXED_BYTES: Final = (64, 256, 512, 1024, 2048, 3072)
 _NORMAL: Final = 1

@@ -5,14 +5,13 @@ from pathlib import Path
 from typing import Final
 
 from bench.peer.clients import go_consume, go_load
-from bench.peer.content import TOPIC, equal_contents, mixed_contents, unary_content
+from bench.peer.content import GROUP, TOPIC, equal_contents, mixed_contents, unary_content
 from bench.peer.rows import Aim, Row, ratios, sides
 from bench.peer.sends import batches, cost, rate, told
 from bench.peer.sides import Extent, Pair, Side, pair
 from bench.table import turns
 from broker.rpc.pb import messaging_pb2 as pb
 
-GROUP: Final = "readers"
 RECEIVED: Final = 32
 LEASE_SECONDS: Final = 60
 FILL: Final = 200

@@ -17,7 +17,7 @@ from typing import Final
 
 import grpc
 
-from bench.peer.content import TOPIC, unary_content, v2_request
+from bench.peer.content import GROUP, TOPIC, unary_content, v2_request
 from bench.servers import SAID_MAX
 from torture.real_broker import LOGBACK, OPENED, free_ports
 
@@ -63,7 +63,9 @@ def checked_jars(directory: Path) -> Path:
 
 @contextmanager
 def rocketmq_server(jars: Path, *, sync: bool = False) -> Iterator[RocketMQ]:
-    """Run one with a topic of eight queues, until it takes sends; its store is thrown away.
+    """Run one with a topic of eight queues and a group; its store is thrown away.
+
+    Begins   when it takes sends
 
     sync   whether an answer waits for the disk (SYNC_FLUSH)
     """
@@ -113,6 +115,9 @@ def _configure(place: Path, names: int, broker: int, *, sync: bool) -> None:
     (place / "store/config").mkdir(parents=True)
     table = {"topicConfigTable": {TOPIC: topic}}
     (place / "store/config/topics.json").write_text(json.dumps(table), "utf-8")
+    group = {"groupName": GROUP, "consumeEnable": True, "consumeFromMinEnable": True}
+    table = {"subscriptionGroupTable": {GROUP: group}}
+    (place / "store/config/subscriptionGroup.json").write_text(json.dumps(table), "utf-8")
     for name in ("broker", "namesrv", "proxy"):
         logback = LOGBACK.format(file=place / f"{name}.log")
         (place / "conf" / f"rmq.{name}.logback.xml").write_text(logback, "utf-8")

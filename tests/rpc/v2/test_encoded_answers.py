@@ -149,3 +149,11 @@ def test_acks_are_read_and_answered_as_the_generated_classes_do() -> None:
         settled = [Settled(SettleStatus.OK, handle) for handle in plain.handles]
         assert plain.all_settled() == acked(request, settled).SerializeToString(), raw.hex()
     assert count > 300
+
+
+def test_numbers_that_a_fault_made_negative_are_left_to_them() -> None:
+    random = Random(1)
+    one = record(random, is_plain=True)
+    queue = one[:12] + b"\xff" + one[13:]
+    queue_offset = one[:20] + b"\xff" + one[21:]
+    assert answered([one, queue, queue_offset], random)[1:] == [b"", b""]
