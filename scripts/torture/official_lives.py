@@ -11,16 +11,16 @@ import asyncio
 import os
 import time
 from collections import Counter, defaultdict
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 from random import Random
-from typing import Any, Final
+from typing import Final
 
 from broker.client import AsyncClient
 from tests.e2e.daemon import Daemon, messages_of, pocketmq
-from tests.e2e.official.programs import Official, Program, Talk
+from tests.e2e.official.programs import Official, Program, Row, Talk
 from tests.faults.history import Violation
 from tests.faults.lives import SMALL_FILES, check_log, words
 
@@ -135,54 +135,71 @@ class OfficialLives:
 
         Errors   Violation
         """
-        told = [row for talk in self._sending.values() for row in talk.rows]
-        acknowledged = {str(row["sent"]) for row in told if "sent" in row}
-        unanswered = {str(row["failed"]) for row in told if "failed" in row}
-        self.figures["acknowledged"] += len(acknowledged)
-        self.figures["sends without an answer"] += len(unanswered)
-        self.figures["stored"] += stored.total()
-        self.figures["stored twice"] += stored.total() - len(stored)
-        wrong: list[str] = []
-        for name, talk in self._pushed.items():
-            came = defaultdict(list)
-            for row in talk.look():
-                if "body" in row:
-                    came[row["message_id"]].append(row)
-            bodies = {rows[0]["body"] for rows in came.values()}
-            lost = acknowledged - bodies
-            self.figures["lost"] += len(lost)
-            wrong += [f"{name}: {body} is lost" for body in lost]
-            strange = bodies - acknowledged - unanswered
-            self.figures["never sent"] += len(strange)
-            wrong += [f"{name}: {body} was never sent" for body in strange]
-            for message_id, rows in came.items():
-                self.figures["consumed"] += len(rows)
-                wrong += self._again(name, rows, len(rows) - stored[message_id])
+        sent = [row for talk in self._sending.values() for row in talk.rows]
+        pushed = {name: talk.look() for name, talk in self._pushed.items()}
+        figures, wrong = judged(sent, pushed, stored, self._kills_ms)
+        self.figures += figures
         if wrong:
             shown = "\n  ".join(wrong[:20])
             raise Violation(f"{len(wrong)} violations, seed {self._seed}:\n  {shown}")
 
-    def _again(self, name: str, rows: list[dict[str, Any]], count: int) -> list[str]:
-        """Count deliveries of a message beyond one for each time it was stored."""
-        explained = sum(map(self._was_in_flight, rows[:-1]))
-        self.figures["came again, ack in flight"] += min(max(count, 0), explained)
-        if count <= explained:
-            return []
-        self.figures["came again otherwise"] += count - explained
-        return [
-            f"{name}: {rows[0]['body']} came {len(rows)} times, kills at {self._kills_ms}: {rows}"
-        ]
 
-    def _was_in_flight(self, row: dict[str, Any]) -> bool:
-        """Return whether a delivery was so near before a kill that its ack may lack an answer."""
-        return any(0 <= kill_ms - row["at_ms"] <= IN_FLIGHT_MS for kill_ms in self._kills_ms)
+def judged(
+    sent: Iterable[Row], pushed: Mapping[str, Iterable[Row]], stored: Counter[str],
+    kills_ms: Sequence[int],
+) -> tuple[Counter[str], list[str]]:  # fmt: skip
+    """Return the figures of a store, and what is wrong.
+
+    sent     what producers told
+    pushed   what consumers told, by group
+    stored   how often each message id stands in the topic
+    """
+    told = list(sent)
+    acknowledged = {str(row["sent"]) for row in told if "sent" in row}
+    unanswered = {str(row["failed"]) for row in told if "failed" in row}
+    figures = Counter(
+        {
+            "acknowledged": len(acknowledged),
+            "sends without an answer": len(unanswered),
+            "stored": stored.total(),
+            "stored twice": stored.total() - len(stored),
+        }
+    )
+    wrong: list[str] = []
+    for group, rows in pushed.items():
+        came: dict[str, list[Row]] = defaultdict(list)
+        for row in rows:
+            if "body" in row:
+                came[row["message_id"]].append(row)
+        bodies = {each[0]["body"] for each in came.values()}
+        for kind, found in (
+            ("lost", acknowledged - bodies),
+            ("never sent", bodies - acknowledged - unanswered),
+        ):
+            figures[kind] += len(found)
+            wrong += [f"{group}: {body} is {kind}" for body in found]
+        for message_id, each in came.items():
+            figures["consumed"] += len(each)
+            again = max(len(each) - stored[message_id], 0)
+            explained = min(again, sum(_was_in_flight(row, kills_ms) for row in each[:-1]))
+            figures["came again, ack in flight"] += explained
+            figures["came again otherwise"] += again - explained
+            if again > explained:
+                times = [(row["at_ms"], row["attempt"]) for row in each]
+                wrong.append(f"{group}: {each[0]['body']} came at {times}, kills at {kills_ms}")
+    return figures, wrong
 
 
-def _is_at_work(before: int, rows: list[dict[str, Any]]) -> bool:
+def _was_in_flight(row: Row, kills_ms: Sequence[int]) -> bool:
+    """Return whether a delivery was so near before a kill that its ack may lack an answer."""
+    return any(0 <= kill_ms - row["at_ms"] <= IN_FLIGHT_MS for kill_ms in kills_ms)
+
+
+def _is_at_work(before: int, rows: list[Row]) -> bool:
     return any({"sent", "body"} & row.keys() for row in rows[before:])
 
 
-def _ids(rows: list[dict[str, Any]]) -> set[str]:
+def _ids(rows: list[Row]) -> set[str]:
     return {row["message_id"] for row in rows if "message_id" in row}
 
 
