@@ -64,6 +64,12 @@ def topics_from_text(text: str) -> list[tuple[str, str]]:
 TOPICS: Final = ReadBy("NAME[:TYPE],…", topics_from_text)
 
 
+insecure_option: Final = click.option(
+    "--insecure", is_flag=True,
+    help="Ask nobody who calls: whoever reaches a port may do everything (access.check=off).",
+)  # fmt: skip
+
+
 @click.command(
     epilog=examples(
         "pocketmq serve --store ./store",
@@ -87,10 +93,7 @@ TOPICS: Final = ReadBy("NAME[:TYPE],…", topics_from_text)
 @click.option("--tls-cert", metavar="FILE", help="The certificate of TLS (PEM), not one of ours.")
 @click.option("--tls-key", metavar="FILE", help="The certificate's key (PEM).")
 @click.option("--no-tls", is_flag=True, help="Answer no TLS, and make no certificate.")
-@click.option(
-    "--insecure", is_flag=True,
-    help="Ask nobody who calls: whoever reaches a port may do everything (access.check=off).",
-)  # fmt: skip
+@insecure_option
 @click.option(
     "--accept-damage",
     is_flag=True,
@@ -159,6 +162,7 @@ def serve(
     help="Make these topics; types as `topic create` has them.",
 )  # fmt: skip
 @click.option("--keep", is_flag=True, help="Leave the store where it is at the end.")
+@insecure_option
 @set_option
 def dev(
     listen: str,
@@ -166,6 +170,7 @@ def dev(
     http: str,
     topics: Topics,
     keep: bool,
+    insecure: bool,
     assignments: tuple[str, ...],
 ) -> None:
     """Run a broker on an empty store in a temporary directory, until SIGTERM, SIGHUP or Ctrl-C.
@@ -177,6 +182,7 @@ def dev(
     """
     with _exiting_on(*ENDING):  # until the broker waits for them
         where = listen if port is None else f"127.0.0.1:{port}"
+        assignments = (*assignments, *(["access.check=off"] if insecure else []))
         code = _run_and_remove(where, http, topics, keep, assignments)
     sys.exit(code)
 

@@ -63,6 +63,14 @@ def test_flags_are_settings(served: Served) -> None:
     assert not served.config.rpc.offers_tls
 
 
+@pytest.mark.parametrize("command", ["serve", "dev"])
+def test_everybody_is_let_in_on_request_only(served: Served, command: str) -> None:
+    run(command)
+    assert served.config.access.check == "auto"
+    run(command, "--insecure")
+    assert served.config.access.check == "off"
+
+
 def test_damage_is_accepted_on_request_only(served: Served) -> None:
     run("serve", "--store", "/s")
     assert not served.accept_damage

@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 from typing import Any
 
+from broker.format.signature import AUTHORIZATION_KEY, signed_from_text
 from broker.model.access import (
     Action,
     Grant,
@@ -46,6 +47,11 @@ class AccessFace:
             },
         )
 
+    async def _save(self, what: str, call: Call) -> None:
+        signed = signed_from_text(call.metadata(AUTHORIZATION_KEY) or "")
+        by = signed.access_key if signed is not None and self._is_checked else ""
+        await self._access.save(what, by)
+
     async def create_user(self, request: pb.CreateUserRequest, call: Call) -> pb.CreateUserResponse:
         """Take a new user; durable when it answers.
 
@@ -53,7 +59,7 @@ class AccessFace:
         """
         user = User(request.access_key, request.secret, is_admin=request.admin)
         self._access.table.roster.add(user)
-        await self._access.save()
+        await self._save(f"user {user.access_key} added", call)
         return pb.CreateUserResponse(user=_user_message(user))
 
     async def update_user(self, request: pb.UpdateUserRequest, call: Call) -> pb.UpdateUserResponse:
@@ -69,7 +75,7 @@ class AccessFace:
                 given[name] = getattr(request, field)
         user = user._replace(**given)
         roster.change(user)
-        await self._access.save()
+        await self._save(f"user {user.access_key} changed", call)
         return pb.UpdateUserResponse(user=_user_message(user))
 
     async def delete_user(self, request: pb.DeleteUserRequest, call: Call) -> pb.DeleteUserResponse:
@@ -78,7 +84,7 @@ class AccessFace:
         Errors   UserNotFound, DiskFull
         """
         self._access.table.roster.remove(request.access_key)
-        await self._access.save()
+        await self._save(f"user {request.access_key} removed", call)
         return pb.DeleteUserResponse()
 
     def list_users(self, request: pb.ListUsersRequest, call: Call) -> pb.ListUsersResponse:
@@ -101,7 +107,7 @@ class AccessFace:
                 sources=tuple(map(source_from_text, given.sources)),
             )
         )
-        await self._access.save()
+        await self._save(f"{grant.user}: {grant.decision} {grant.resource} changed", call)
         return pb.AddGrantResponse(grant=_grant_message(grant))
 
     async def remove_grant(
@@ -117,7 +123,7 @@ class AccessFace:
             resource_from_text(request.resource),
             is_allowed=not request.deny,
         )
-        await self._access.save()
+        await self._save(f"{request.user}: {request.resource} revoked", call)
         return pb.RemoveGrantResponse(grants=map(_grant_message, left))
 
     def list_grants(self, request: pb.ListGrantsRequest, call: Call) -> pb.ListGrantsResponse:

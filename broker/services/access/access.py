@@ -77,13 +77,16 @@ class Access:
             key: Rights(user, roster.grants_of(key)) for key, user in roster.users.items()
         }
 
-    async def save(self) -> None:
-        """Follow the table, which has changed; return when that is durable.
+    async def save(self, what: str, by: str) -> None:
+        """Follow the table, which has changed; return when that is durable, and logged.
 
+        what     what was done to whom
+        by       the access key of who did it, "" where nobody is asked
         Errors   DiskFull, FsyncFailed
         """
         self.refresh()
         await self.table.save()
+        logger.info("access.changed", extra={"what": what, "by": by})
 
     def caller(self, authorization: str | None, date: str | None) -> Rights:
         """Return the rights of who signed a call.

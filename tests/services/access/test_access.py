@@ -101,12 +101,17 @@ def test_changes_hold_at_once_also_for_known_signatures() -> None:
         access.current(rights)
 
 
-async def test_what_is_saved_holds() -> None:
+async def test_what_is_saved_holds_and_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO")
     access = access_of()
     rights = access.caller(*signed().values())
     access.table.roster.grant(grant_of("app", "pub", "topic:orders"))
-    await access.save()
+    await access.save("app: allow topic:orders changed", "admin")
     access.check(access.current(rights), [PUB_ORDERS], HOST)
+    (record,) = caplog.records
+    told = vars(record)
+    assert record.message == "access.changed"
+    assert (told["what"], told["by"]) == ("app: allow topic:orders changed", "admin")
 
 
 def test_no_more_signatures_are_known_than_fit() -> None:
