@@ -14,7 +14,6 @@ from time import monotonic, sleep
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from broker.model.topic import RETRY_PREFIX
 from broker.testing.broker_process import BrokerEnded, BrokerProcess, Spawner
 
 if TYPE_CHECKING:
@@ -168,6 +167,8 @@ class RocketMQ:
         return self.client.admin.describe_topic(topic).queues if topic else ()
 
     def _lags(self, group: str, topic: str) -> "Iterator[TopicLag]":
+        from broker.model.topic import RETRY_PREFIX
+
         admin = self.client.admin
         found = {lag.topic: lag for lag in admin.group_lag(group, topic)}
         yield from found.values()

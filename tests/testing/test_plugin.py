@@ -92,7 +92,7 @@ def test_the_first_test_of_the_manual_runs(run: Run) -> None:
 
 
 def test_a_run_without_brokers_imports_nothing_of_one() -> None:
-    heavy = ("grpc", "google", "numpy", "broker.app", "broker.client", "broker.store", "click")
+    heavy = ("grpc", "google", "numpy", "broker.app", "broker.client", "broker.model")
     script = f"import sys, broker.testing.plugin; print([*set({heavy}) & sys.modules.keys()])"
     done = subprocess.run(
         [sys.executable, "-c", script], capture_output=True, text=True, check=True, cwd=ROOT
