@@ -16,10 +16,11 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Final, NamedTuple, cast
+from typing import Final, NamedTuple
 
 from broker.model.errors import IllegalConfig
 from broker.rpc.own.proxy_protocol import SIZE_MAX, ProxyError, read_proxy_header
+from broker.rpc.own.secured import H2, Secured
 from broker.rpc.own.tls import Tls
 from broker.store.deadlines import Deadlines
 
@@ -240,16 +241,34 @@ class Listener:
             if factory is not None:
                 await self._loop.connect_accepted_socket(partial(factory, peer), connection)
                 return
-            await self._loop.connect_accepted_socket(
-                partial(Negotiated, self.speakers, peer),
-                connection,
-                ssl=self.speakers.tls.context,
-                ssl_handshake_timeout=HANDSHAKE_TIGHT_S if is_tight else HANDSHAKE_S,
-                ssl_shutdown_timeout=HANDSHAKE_S,
+            await self._shake_hands(
+                connection, peer, HANDSHAKE_TIGHT_S if is_tight else HANDSHAKE_S
             )
         except OSError as error:  # ssl's errors and timeouts are of these
             logger.debug("rpc.handshake_failed", extra={"peer": peer, "error": str(error)})
             connection.close()
+
+    async def _shake_hands(self, connection: socket.socket, peer: str, limit_s: float) -> None:
+        """Return when a TLS handshake is over.
+
+        Errors   ssl.SSLError, ConnectionResetError, TimeoutError
+        """
+        context = self.speakers.tls.context
+        assert context is not None, "there was one as the client came"
+        secured = Secured(context, partial(self._speaker, peer))
+        try:
+            async with asyncio.timeout(limit_s):
+                await self._loop.connect_accepted_socket(lambda: secured, connection)
+                await secured.shaken
+        finally:
+            if not secured.is_shaken:
+                secured.end()
+
+    def _speaker(self, peer: str, alpn: str | None, first: bytes) -> asyncio.Protocol | None:
+        """Return who speaks with a client over TLS."""
+        is_http2 = alpn == H2 or (alpn is None and first.startswith(_HTTP2))
+        factory = self.speakers.http2 if is_http2 else self.speakers.http1
+        return None if factory is None else factory(peer)
 
 
 class Start:
@@ -348,28 +367,6 @@ class Start:
             with suppress(OSError):
                 self._socket.recv(READ_SIZE)  # What is left unread makes the end a reset.
             self._socket.close()
-
-
-class Negotiated(asyncio.Protocol):
-    """A connection whose TLS handshake is over: given to whom ALPN says, else to HTTP/1.1."""
-
-    __slots__ = ("_peer", "_speakers")
-
-    def __init__(self, speakers: Speakers, peer: str) -> None:
-        self._speakers = speakers
-        self._peer = peer
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Give the connection on."""
-        transport = cast(asyncio.Transport, transport)  # uvloop's has no such base
-        alpn = transport.get_extra_info("ssl_object").selected_alpn_protocol()
-        factory = self._speakers.http2 if alpn == "h2" else self._speakers.http1
-        if factory is None:
-            transport.abort()
-            return
-        protocol = factory(self._peer)
-        transport.set_protocol(protocol)
-        protocol.connection_made(transport)
 
 
 def peer_text(family: int, place: object) -> str:

@@ -290,6 +290,33 @@ async def test_another_certificate_is_shown_from_now_on_and_a_wrong_one_never(
             assert said.startswith(b"HTTP/1.1 200")
 
 
+async def test_a_client_without_alpn_is_known_by_its_first_bytes() -> None:
+    async with port(tls=Tls(tls_context(CERT, KEY))) as served:
+        host, _, number = served.address.rpartition(":")
+        reader, writer = await asyncio.open_connection(
+            host, int(number), ssl=trusting(), server_hostname="localhost"
+        )
+        writer.write(HTTP2)
+        assert (await reader.readexactly(9))[3] == 4  # SETTINGS
+        writer.close()
+
+
+async def test_a_handshake_that_cannot_be_is_answered_by_an_alert() -> None:
+    async with port(tls=Tls(tls_context(CERT, KEY))) as served:
+        for wrong in (CLIENT_HELLO, b"\x16\3\1\0\4GET "):
+            assert (await served.said(wrong))[:1] == b"\x15"
+        assert await served.said(b"\x16\xff" + bytes(400)) == b""  # no TLS at all
+
+
+async def test_old_protocols_and_other_ciphers_end_in_an_alert() -> None:
+    old = trusting("h2")
+    old.maximum_version = ssl.TLSVersion.TLSv1_2
+    old.set_ciphers("DHE-RSA-AES128-SHA")
+    async with port(tls=Tls(tls_context(CERT, KEY))) as served:
+        with pytest.raises(ssl.SSLError, match=r"(?i)alert"):
+            await served.said(b"GET / HTTP/1.1\r\n\r\n", tls=old)
+
+
 # -- behind a load balancer ------------------------------------------------------------------------
 
 TEXT = b"PROXY TCP4 192.0.2.7 198.51.100.1 56324 443\r\n"
