@@ -48,9 +48,8 @@ _ADDED: Final = (TIMER_ENQUEUED.encode(), TIMER_DEQUEUED.encode())
 _HEAD: Final = RECORD_HEAD.struct.unpack_from
 _V6: Final = 0x30
 _PAIR_END: Final = 2
-_QUICK_HEAD: Final = Struct(">iI12xqqi16xq20xi").unpack_from
-"""Of a record with IPv4 hosts: size, magic, queue offset, own offset, system flag, store time, body
-size."""
+_QUICK_HEAD: Final = Struct(">iI12xqqi44xi").unpack_from
+"""Of a record with IPv4 hosts: size, magic, queue offset, own offset, system flag, body size."""
 
 
 def _number_of(said: bytes | None) -> int:
@@ -83,20 +82,18 @@ class TimedFacts:
 
     out_ms        their seconds, as messages say them; 0 where one says none: it is due at once
     due_ms        the same, by the clock of when they were stored
-    store_ms      when that was
     topic_hashes  as units of the timer log have them
     markers       whether it takes back another message
     """
 
     __slots__ = (
         "_parts", "due_ms", "markers", "out_ms", "physical_offsets", "queue_offsets", "sizes",
-        "store_ms", "topic_hashes", "topics",
+        "topic_hashes", "topics",
     )  # fmt: skip
 
     def __init__(self) -> None:
         self.out_ms: list[int] = []
         self.due_ms: list[int] = []
-        self.store_ms: list[int] = []
         self.topic_hashes: list[int] = []
         self.markers: list[bool] = []
         self.physical_offsets: list[int] = []
@@ -116,14 +113,13 @@ class TimedFacts:
         """
         position = 0
         while position < len(content):
-            size, magic, queue_offset, place, system_flag, store_ms, body_size = _QUICK_HEAD(
+            size, magic, queue_offset, place, system_flag, body_size = _QUICK_HEAD(
                 content, position
             )
             end = position + size
             begin = position + RECORD_HEAD.size + body_size
             if system_flag & _V6 or magic != MAGIC_V1:
-                head, _, _, _, begin, end = split_record(memoryview(content), position)
-                store_ms = head[10]
+                _, _, _, _, begin, end = split_record(memoryview(content), position)
             else:
                 begin += content[begin] + 3
             out_ms = _number_of(property_in(content, _OUT, begin, end))
@@ -131,7 +127,6 @@ class TimedFacts:
             if content.find(_OUT_NOW, begin, end) >= 0:
                 out_ms = _number_of(property_in(content, _OUT_NOW, begin, end)) or out_ms
             self.due_ms.append(out_ms)
-            self.store_ms.append(store_ms)
             topic = property_in(content, _TOPIC, begin, end) or b""
             found = self.topics.get(topic)
             self.topic_hashes.append(self._hash(topic) if found is None else found)

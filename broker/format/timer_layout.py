@@ -114,6 +114,12 @@ def sound_units(content: Buffer, position: int) -> Units:
     position   of the first byte in the timer log: links lead to lower ones
     Cost       some 10 ns a unit
     """
+    units, is_sound = judged_units(content, position)
+    return units if is_sound.all() else units[: int(is_sound.argmin())]
+
+
+def judged_units(content: Buffer, position: int) -> tuple[Units, NDArray[np.bool_]]:
+    """Return what lies where units do, and of each whether it is one."""
     whole = len(content) - len(content) % LOG_UNIT_SIZE
     units = np.frombuffer(content[:whole], LOG_UNIT_TYPE)
     places = position + np.arange(len(units)) * LOG_UNIT_SIZE
@@ -121,9 +127,7 @@ def sound_units(content: Buffer, position: int) -> Units:
     is_sound = (units["size"] == LOG_UNIT_SIZE) & (magic & ~np.int32(6) == MAGIC_DEFAULT)
     is_sound &= (previous >= NO_UNIT) & (previous < places)
     is_sound &= (units["physical_offset"] >= 0) & (units["record_size"] > 0)
-    if is_sound.all():
-        return units
-    return units[: int(is_sound.argmin())]
+    return units, is_sound
 
 
 def due_times(units: Units) -> NDArray[np.int64]:

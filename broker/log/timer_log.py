@@ -29,6 +29,7 @@ from broker.format.timer_layout import (
     NO_UNIT,
     Units,
     encode_log_blank,
+    judged_units,
     sound_units,
     units_per_file,
 )
@@ -137,6 +138,24 @@ class TimerLog:
                     return
             if position < self._used_per_file:
                 return
+
+    def beyond_damage(self, begin: int) -> Iterator[tuple[NDArray[np.int64], Units]]:
+        """Yield (where each lies, sound units) from a place on to the end, over any that are not.
+
+        begin    of a unit or a file
+        Shape    PIECE_COUNT units a piece at most; they are copies
+        """
+        for file in self._files_from(begin):
+            position = max(begin - file.base, 0)
+            used = min(file.wrote, self._used_per_file)
+            file.open()
+            while position < used:
+                upper = min(used, position + PIECE_COUNT * LOG_UNIT_SIZE)
+                place = file.base + position
+                units, is_sound = judged_units(bytes(file.view[position:upper]), place)
+                places = place + np.arange(len(units), dtype=np.int64) * LOG_UNIT_SIZE
+                yield places[is_sound], units[is_sound]
+                position = upper
 
     def behind(self, place: int) -> int:
         """Return where a unit goes that follows on one that ends at a place."""

@@ -140,6 +140,21 @@ class TimerWheel:
         used = (slots["time"] >= begin) & (slots["time"] < end) & (slots["last"] >= 0)
         return int(slots["count"][used].sum(dtype=np.int64))
 
+    def counts_until(self, begin_ms: int, ends_ms: list[int]) -> list[int]:
+        """Return how many messages wait for the times of [begin, end), for each of rising ends.
+
+        Cost     some 20 ns a slot up to the last end, of which there are some
+        """
+        begin, last = begin_ms // self._precision_ms, ends_ms[-1] // self._precision_ms
+        numbers = np.arange(begin, max(min(last, begin + self.slot_count), begin))
+        slots = self._slots[numbers % self.slot_count]
+        is_used = (slots["time"] == numbers) & (slots["last"] >= 0)
+        upto = np.zeros(len(numbers) + 1, np.int64)
+        np.cumsum(np.where(is_used, slots["count"], 0), dtype=np.int64, out=upto[1:])
+        ends = np.array(ends_ms, np.int64) // self._precision_ms - begin
+        found: list[int] = upto[np.clip(ends, 0, len(numbers))].tolist()
+        return found
+
     def highest_last(self, begin_ms: int) -> int:
         """Return the highest place a slot of a time or later ones leads to, NO_UNIT: to none."""
         is_later = self._slots["time"] >= max(begin_ms // self._precision_ms, 1)

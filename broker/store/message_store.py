@@ -144,7 +144,7 @@ class MessageStore:
         self.writing = Writing(
             parts, marks, clock, durability, views.dispatcher, reserve, found.damage, self._fail
         )
-        self.timer = timer_files(parts, tables.timer_check)
+        self.timer = timer_files(parts, tables.timer_check, self.writing.writer.next_offsets)
         self.reading = Reading(parts, views.arrivals, marks, is_writing=found.damage is None)
         next_offsets = self.writing.writer.next_offsets
         next_offsets.update(tables.removed.next_offsets)

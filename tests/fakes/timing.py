@@ -104,6 +104,7 @@ class TimingDesk:
     async def put_waiting(self, *rows: Row) -> None:
         """Put messages into the timer's topic."""
         destination = Destination(TIMER_TOPIC, 0, STORE_HOST)
+        self.store.timer.heed(Now(self.clock.monotonic, self.clock.wall))
         await self.store.writing.put([(destination, batch(*rows))])
         await self.settled()
 

@@ -103,6 +103,18 @@ def test_a_slot_of_another_lap_is_empty_and_is_taken_over() -> None:
     wheel.close()
 
 
+def test_what_waits_is_counted_up_to_each_of_some_times() -> None:
+    wheel = new_wheel()
+    wheel.add(*columns(*[(second * 1_000, 52 * second, 1) for second in range(1, 60)]))
+    wheel.add(*columns((7_000, 52 * 80, -1), (9_000, 52 * 81, 1)))
+    for begin_ms in (1_000, 8_000, 59_000, 80_000):
+        ends_ms = [begin_ms + by_ms for by_ms in (0, 1_000, 5_000, 30_000, 3_600_000)]
+        wanted = [wheel.waiting_count(begin_ms, end_ms) for end_ms in ends_ms]
+        assert wheel.counts_until(begin_ms, ends_ms) == wanted
+    assert wheel.counts_until(8_000, [5_000, 10_000]) == [0, 3]
+    wheel.close()
+
+
 def test_what_is_cleared_waits_no_more() -> None:
     wheel = new_wheel()
     wheel.add(*columns(*[(second * 1_000, 52 * second, 1) for second in range(1, 20)]))

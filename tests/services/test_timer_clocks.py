@@ -6,8 +6,11 @@ import pytest
 
 from broker.format.timer_layout import SLOT_COUNT
 from broker.services.timer import arriving
+from broker.services.timer.timer import Timer
+from broker.store.message_store import open_store
 from tests.fakes.quick_disk import QuickDisk
-from tests.fakes.timing import TimingDesk, row_of, timing
+from tests.fakes.store_language import STORE_HOST
+from tests.fakes.timing import TimingDesk, no_lease, row_of, timing
 
 HOUR_MS = 3_600_000
 DAY_MS = 24 * HOUR_MS
@@ -155,3 +158,19 @@ async def test_a_recall_among_what_is_unread_holds_though_its_message_is_due(
         await desk.killed()
         await desk.pass_time(2_000)
         assert len(desk.bodies()) == 37
+
+
+@pytest.mark.parametrize("jump_ms", [HOUR_MS, -HOUR_MS])
+async def test_what_comes_before_the_timer_begins_goes_by_the_clock_of_then(jump_ms: int) -> None:
+    async with timing() as desk:
+        await desk.wait("before", 4_000)
+        await desk.pass_time(1_000)
+        await desk.close()
+        desk.clock.wall += jump_ms
+        desk.store = await open_store(desk.settings, desk.clock, desk.disk)
+        await desk.wait("after", 10_000)
+        desk.timer = Timer(desk.store, STORE_HOST, no_lease)
+        await desk.pass_time(9_000)
+        assert desk.bodies() == ["before"]
+        await desk.pass_time(2_000)
+        assert desk.bodies() == ["before", "after"]

@@ -33,7 +33,6 @@ class Walk:
             self.due[name] = self.desk.clock.monotonic + in_ms
             rows.append(row_of(self.desk, name, in_ms))
         await self.desk.put_waiting(*rows)
-        await self.desk.part(1)  # Whatever comes wakes it.
 
     async def step(self, step: str) -> None:
         desk = self.desk

@@ -3,9 +3,12 @@
 import pytest
 
 from broker.format.content import encode_properties
+from broker.format.timer_layout import LOG_UNIT_SIZE, SLOT_COUNT
 from broker.model.errors import DiskFull
+from broker.model.message import OFFSET_MAX
 from broker.services.timer import arriving
 from broker.services.timer.resume import Resumption
+from broker.services.timer.timer import Timer
 from broker.store.timer.timer_files import TimerFiles
 from tests.fakes.rows import Row
 from tests.fakes.store_language import BORN_HOST
@@ -157,3 +160,41 @@ async def test_what_was_delivered_after_a_move_stays_delivered_by_a_clock_set_ba
             await desk.killed()
             await desk.pass_time(250_000, step_ms=5_000)
         assert desk.bodies() == ["a", "b"]
+
+
+async def test_what_came_again_before_a_kill_does_not_come_again_twice(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    day_ms = 24 * HOUR_MS
+    async with timing(timer_slot_count=SLOT_COUNT) as desk:
+        for name in ("a", "b"):
+            await desk.wait(name, 3 * day_ms)
+        await desk.wait("marker", 3 * day_ms, key="KEYb", TIMER_DEL_UNIQKEY="KEYb")
+        await desk.pass_time(day_ms, step_ms=day_ms // 2)
+        with monkeypatch.context() as patch:
+            patch.setattr(Timer, "_save_if_due", lambda _: None)
+            await desk.pass_time(day_ms, step_ms=day_ms // 2)
+            await desk.pass_time(2_000)
+        assert len(desk.messages("rmq_sys_wheel_timer")) == 6
+        await desk.killed()
+        await desk.pass_time(2_000)
+        assert len(desk.messages("rmq_sys_wheel_timer")) == 6
+        await desk.pass_time(day_ms, step_ms=day_ms // 2)
+        assert desk.bodies() == ["a"]
+
+
+async def test_a_damaged_unit_lets_nothing_go_that_waits_behind_it() -> None:
+    async with timing() as desk:
+        for number in range(4):
+            await desk.wait(f"m{number}", 90_000 if number else 2_000)
+        await desk.pass_time(20_000)
+        log = desk.store.timer.log
+        assert log is not None
+        places = [message.physical_offset for message in desk.messages("rmq_sys_wheel_timer")]
+        assert desk.timer.floor() == places[1]
+        file = log.files.files[0]
+        file.view[LOG_UNIT_SIZE : 2 * LOG_UNIT_SIZE] = b"\xff" * LOG_UNIT_SIZE
+        assert desk.timer.floor() == places[2]
+        await desk.pass_time(100_000, step_ms=10_000)
+        while desk.timer.floor() != OFFSET_MAX:
+            await desk.pass_time(1_000)

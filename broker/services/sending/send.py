@@ -37,7 +37,7 @@ from broker.model.names import (
     check_topic,
 )
 from broker.model.stats import Stat
-from broker.model.step import Clock
+from broker.model.step import Clock, Now
 from broker.model.system_topics import Disguise, Place
 from broker.model.topic import (
     DEFAULT_TOPIC,
@@ -211,6 +211,8 @@ class Send:
         Errors   IllegalDeliveryTime, those of `send`
         """
         now_ms, place = self._clock.wall_ms(), Place(destination.topic, destination.queue_id)
+        # What waits says its time by this clock.
+        self._store.timer.heed(Now(self._clock.monotonic_ms(), now_ms))
         level_count = self._level_count
         waiting = Waiting(level_count, self._rules.delay_max_ms)
         drafts = drafts._replace(message_ids=self._named(drafts.message_ids, now_ms))

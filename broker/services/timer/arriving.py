@@ -6,8 +6,9 @@
                                 takes another one back: into each slot where that may wait
 
 Times are translated here, once, from the wall clocks of then to the clock that the wheel turns by
-(wheel_clock.py). What is due already while more is unread goes into the slot that is read next: a
-recall of it may be among that, and no slot is read before all that came before its turn.
+(store/timer/wheel_clock.py). What is due already while more is unread goes into the slot that is
+read next: a recall of it may be among that, and no slot is read before all that came before its
+turn.
 
 Where it goes on reading is what comes behind the last message that is in the log or was put.
 Source: TimerMessageStore.enqueue, TimerEnqueuePutService, doEnqueue.
@@ -32,12 +33,12 @@ from broker.format.timer_layout import (
 )
 from broker.model.errors import MessageDamaged
 from broker.model.reading import PullStatus, ReadRange
-from broker.model.system_topics import TIMER_TOPIC
+from broker.model.system_topics import TIMER_TOPIC, Place
 from broker.services.timer.counts import WaitingCounts
 from broker.services.timer.putting import Putting, TimedMessage
-from broker.services.timer.wheel_clock import WheelClock
 from broker.store.message_store import MessageStore
 from broker.store.reading.patience import value_of
+from broker.store.timer.wheel_clock import WheelClock
 
 WINDOW_MS: Final = 172_800 * PRECISION_MS
 """What waits for longer comes again (timerRollWindowSlot)."""
@@ -78,8 +79,8 @@ def topic_range(store: MessageStore) -> tuple[int, int]:
     return store.reading.queue_range(TIMER_TOPIC, 0)
 
 
-IsDelivered = Callable[[bytes], Awaitable[bool]]
-"""Whether a copy of a record stands at its real place already."""
+IsDelivered = Callable[[bytes, Place | None], Awaitable[bool]]
+"""Whether a copy of a record stands at a place already, None: at its real one."""
 
 
 class Arriving:
@@ -191,7 +192,7 @@ class Arriving:
             is_there |= ~is_over
             if is_delivered is not None:
                 for number in np.flatnonzero(is_due & ~is_over & ~np.array(facts.markers)).tolist():
-                    is_there[number] = not await is_delivered(facts.record(number))
+                    is_there[number] = not await is_delivered(facts.record(number), None)
         else:
             await self._put_due(facts, np.flatnonzero(is_due & ~is_over).tolist(), is_delivered)
         for shift_ms in self._shifts:  # What is taken back may wait by another clock.
@@ -203,9 +204,7 @@ class Arriving:
 
     def _translated(self, facts: TimedFacts) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Return by how much times were shifted, and the slots these lead to."""
-        ahead_ms = self._clock.ahead_of(
-            np.array(facts.queue_offsets, np.int64), np.array(facts.store_ms, np.int64)
-        )
+        ahead_ms = self._clock.ahead_of(np.array(facts.queue_offsets, np.int64))
         due_ms = np.array(facts.due_ms, np.int64) + ahead_ms
         return due_ms - np.array(facts.out_ms, np.int64), slot_behind(due_ms)
 
@@ -229,7 +228,7 @@ class Arriving:
             record = facts.record(number)
             is_passed = facts.markers[number]
             if not is_passed and is_delivered is not None:
-                is_passed = await is_delivered(record)
+                is_passed = await is_delivered(record, None)
             if not is_passed:
                 messages.append(TimedMessage(record, AT_ONCE_ENQUEUED))
                 size += len(record)

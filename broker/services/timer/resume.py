@@ -13,17 +13,21 @@ from broker.model.message import (
     PROPERTY_CRC,
     TIMER_DEQUEUED,
     TIMER_ENQUEUED,
+    TIMER_OUT_NOW,
+    TIMER_ROLLS,
     StoredMessage,
 )
 from broker.model.reading import KeyRange
-from broker.model.system_topics import real_place
+from broker.model.system_topics import Place, real_place
 from broker.store.message_store import MessageStore
 
 COPIES_MAX: Final = 64
 """Messages with one unique key in one look at the index."""
 INDEX_TIME_MS: Final = 1_000
 """An index has its times in seconds."""
-_ADDED: Final = frozenset({PROPERTY_CRC, TIMER_ENQUEUED, TIMER_DEQUEUED})
+_ADDED: Final = frozenset(
+    {PROPERTY_CRC, TIMER_ENQUEUED, TIMER_DEQUEUED, TIMER_OUT_NOW, TIMER_ROLLS}
+)
 
 
 class Resumption:
@@ -46,16 +50,18 @@ class Resumption:
         """Whether nothing was stored since it was written down how far the timer is."""
         return self._before >= self._end
 
-    async def is_delivered(self, record: bytes) -> bool:
+    async def is_delivered(self, record: bytes, place: Place | None = None) -> bool:
         """Return whether a copy of a record stands where it goes.
 
+        place    None: at its real one
         Errors   StorageError, DiskSlow
         """
         message = decode_record(record, unfold=False)
-        key, place = message.unique_key, real_place(message.properties)
+        key = message.unique_key
+        place = place or real_place(message.properties)
         if self.is_over or not key or place is None or message.physical_offset >= self._end:
             return False
-        lowest = max(self._before, message.physical_offset)
+        lowest = max(self._before, message.physical_offset + 1)
         begin_ms = message.store_timestamp_ms - INDEX_TIME_MS
         wanted = KeyRange(place.topic, key, COPIES_MAX, begin_ms, OFFSET_MAX)
         while True:

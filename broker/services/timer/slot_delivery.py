@@ -25,7 +25,7 @@ from broker.format.timer_layout import (
     Units,
     due_times,
 )
-from broker.model.system_topics import TIMER_TOPIC
+from broker.model.system_topics import TIMER_TOPIC, Place
 from broker.services.timer.arriving import OPEN_PAUSE_MS, IsDelivered
 from broker.services.timer.counts import WaitingCounts
 from broker.services.timer.putting import Putting, TimedMessage
@@ -34,6 +34,8 @@ from broker.store.reading.patience import value_of
 
 PUT_MAX: Final = 256
 """Messages of one put: some milliseconds of work."""
+AGAIN: Final = Place(TIMER_TOPIC, 0)
+"""Where what waits for longer than the wheel's window goes."""
 CHAIN_MAX: Final = 4_096
 """Units of a chain that are followed before others get their turn."""
 
@@ -99,7 +101,7 @@ class SlotDelivery:
         ):
             is_left_out = is_passed or not record
             if not is_left_out and is_delivered is not None:
-                is_left_out = await is_delivered(record)
+                is_left_out = await is_delivered(record, AGAIN if is_roll else None)
             if not is_left_out:
                 messages.append(TimedMessage(record, enqueued_ms, is_roll, by_ms))
         await self._putting.put(messages, self._taken_back)

@@ -22,16 +22,16 @@ from broker.model.errors import BrokerError, StoreFailed
 from broker.model.message import OFFSET_MAX
 from broker.model.stats import Gauge, LabelValues, Stat
 from broker.model.step import Next, Now
-from broker.model.system_topics import TIMER_TOPIC
+from broker.model.system_topics import TIMER_TOPIC, Place
 from broker.services.timer.arriving import Arriving, second_of, topic_range
 from broker.services.timer.counts import WaitingCounts
 from broker.services.timer.putting import IsOpen, Putting
 from broker.services.timer.resume import Resumption
 from broker.services.timer.slot_delivery import SlotDelivery
-from broker.services.timer.wheel_clock import WheelClock
 from broker.store.job import Job, Rounds, until_done
 from broker.store.message_store import MessageStore
 from broker.store.tables.timer_check import TimerProgress
+from broker.store.timer.wheel_clock import WheelClock
 
 SAVE_INTERVAL_MS: Final = 1_000
 IDLE_SAVE_INTERVAL_MS: Final = 10_000
@@ -57,7 +57,7 @@ class Timer:
         "_arrive_at_ms", "_arrive_upto", "_arriving", "_clock", "_count_at_ms", "_counted",
         "_counts", "_delivered_before", "_is_closing", "_now", "_putting", "_read_ms",
         "_resume_below_ms", "_resumption", "_retry_at_ms", "_rounds", "_save_at_ms", "_saved",
-        "_saving", "_slot", "_store", "_told_ms", "_working", "stats",
+        "_saving", "_seen_ms", "_slot", "_store", "_told_ms", "_working", "stats",
     )  # fmt: skip
 
     def __init__(self, store: MessageStore, store_host: bytes, is_lease_open: IsOpen) -> None:
@@ -67,7 +67,7 @@ class Timer:
             [*store.tables.topics.names(), *store.tables.timer_counts.rows]
         )
         self._clock: WheelClock | None = None
-        self._told_ms = 0
+        self._seen_ms = self._told_ms = 0
         """How far its clock is ahead of the wall clock, as far as it is written down."""
         self._arriving: Arriving | None = None
         self._resumption: Resumption | None = None
@@ -136,11 +136,9 @@ class Timer:
         wheel = self._store.timer.wheel
         if wheel is None:
             return {}
-        begin_ms, now_ms = self._read_ms, self._write_ms
-        return {
-            (str(bound),): wheel.waiting_count(begin_ms, now_ms + bound * PRECISION_MS)
-            for bound in BOUNDS_S
-        }
+        ends_ms = [self._write_ms + bound * PRECISION_MS for bound in BOUNDS_S]
+        counts = wheel.counts_until(self._read_ms, ends_ms)
+        return {(str(bound),): count for bound, count in zip(BOUNDS_S, counts, strict=True)}
 
     def _late_ms(self) -> int:
         return max(self._write_ms - self._read_ms, 0) if self._read_ms else 0
@@ -227,10 +225,9 @@ class Timer:
 
     def _look(self, clock: WheelClock) -> None:
         """Look at the clocks; what was set is written down before anything else is done."""
-        store = self._store
-        was_ms = clock.ahead_ms
-        if clock.look(self._now, topic_range(store)[1], store.marks.appended.time_ms):
-            by_ms = was_ms - clock.ahead_ms
+        self._store.timer.heed(self._now)
+        if clock.ahead_ms != self._seen_ms:
+            by_ms, self._seen_ms = self._seen_ms - clock.ahead_ms, clock.ahead_ms
             logger.warning("timer.clock_set", extra={"by_ms": by_ms})
         if self._arriving is not None:
             clock.forget(self._arriving.queue_offset)
@@ -253,17 +250,17 @@ class Timer:
         store = self._store
         found = await store.timer.found()
         progress = store.timer.progress
-        end, store_ms = topic_range(store)[1], store.marks.appended.time_ms
-        least_ms = max(progress.wheel_ms, found.read_ms)
-        clock = WheelClock(progress.shifts, least_ms, self._now, end, store_ms)
-        self._clock, self._told_ms = clock, progress.shifts[-1].ahead_ms
+        store.timer.heed(self._now)
+        clock = self._clock = store.timer.clock
+        assert clock is not None
+        self._seen_ms = self._told_ms = progress.shifts[-1].ahead_ms
         read_ms = found.read_ms or self._write_ms
         wheel = store.timer.wheel
         if wheel is not None and not found.read_ms:
             read_ms = min([read_ms, *wheel.used_from(0)[:1].tolist()])
         self._resumption = Resumption(store, progress.delivered_before)
         # Clocks that are set are written down at once: what came since then is of one clock.
-        delivered_ms = max(store_ms + clock.ahead_ms, progress.wheel_ms)
+        delivered_ms = max(store.marks.appended.time_ms + clock.ahead_ms, progress.wheel_ms)
         self._resume_below_ms = second_of(delivered_ms) + PRECISION_MS
         self._delivered_before = progress.delivered_before
         arriving = Arriving(store, self._putting, self._counts, clock, found.queue_offset)
@@ -315,9 +312,9 @@ class Timer:
             self._slot = None
             self._read_ms = slot.time_ms + PRECISION_MS
 
-    async def _is_delivered(self, record: bytes) -> bool:
+    async def _is_delivered(self, record: bytes, place: Place | None) -> bool:
         assert self._resumption is not None
-        return await self._resumption.is_delivered(record)
+        return await self._resumption.is_delivered(record, place)
 
     async def _save_clock(self) -> None:
         """Write down that the wall clock was set."""

@@ -10,7 +10,7 @@
 2064   8  delivered_before  what was delivered by then lies below this physical offset
 2072   8  wheel_ms          what the timer's own clock said when this was written
 2080   8  shift_count       how often the wall clock was set, as far as it matters; one at least
-2088  32  of each: first_place, last_place, cut_ms, ahead_ms; see `ClockShift`
+2088  16  of each: first_place, ahead_ms; see `ClockShift`
 
 Source: TimerCheckpoint.
 """
@@ -29,7 +29,7 @@ from broker.store.tables.durable_table import DurableTable, Encode
 _OWN: Final = Struct(">8sqqqq")
 _OWN_PLACE: Final = 2_048
 _OWN_MARK: Final = b"pocketmT"
-_SHIFT: Final = Struct(">qqqq")
+_SHIFT: Final = Struct(">qq")
 SHIFTS_MAX: Final = (CHECK_SIZE - _OWN_PLACE - _OWN.size) // _SHIFT.size
 """As many as the file has room for."""
 
@@ -37,15 +37,11 @@ SHIFTS_MAX: Final = (CHECK_SIZE - _OWN_PLACE - _OWN.size) // _SHIFT.size
 class ClockShift(NamedTuple):
     """How far the timer's own clock is ahead of the wall clock, from one place of its topic on.
 
-    first_place  queue offsets below this one came before the wall clock was set
-    last_place   those from here on came after; between them nobody looked at the clock, and
-    cut_ms       what was stored at this wall time or later came after
+    first_place  the queue offset of the first message that came behind the setting
     ahead_ms     of the wall clock that held from there on
     """
 
     first_place: int = 0
-    last_place: int = 0
-    cut_ms: int = 0
     ahead_ms: int = 0
 
 
@@ -67,7 +63,7 @@ class TimerProgress(NamedTuple):
         """Refuse what no broker writes."""
         assert min(self[:-1]) >= 0
         assert 0 < len(self.shifts) <= SHIFTS_MAX
-        assert all(one.first_place <= one.last_place for one in self.shifts)
+        assert all(one.first_place >= 0 for one in self.shifts)
 
 
 class TimerCheck:
@@ -121,7 +117,7 @@ def _decode(content: bytes) -> TimerProgress:
             begin = _OWN_PLACE + _OWN.size
             rows = _SHIFT.iter_unpack(content[begin : begin + count * _SHIFT.size])
             shifts = tuple(ClockShift(*row) for row in rows)
-            is_sound = min(own) >= 0 and all(0 <= r.first_place <= r.last_place for r in shifts)
+            is_sound = min(own) >= 0 and all(one.first_place >= 0 for one in shifts)
             if is_sound:
                 return TimerProgress(*numbers, *own)._replace(shifts=shifts)
     return TimerProgress(*numbers)

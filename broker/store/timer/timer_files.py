@@ -10,7 +10,7 @@ Source: TimerMessageStore, TimerFlushService.
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Final, TypeVar
@@ -31,9 +31,13 @@ from broker.log.commit_log import CommitLog
 from broker.log.timer_log import TimerLog
 from broker.log.timer_wheel import KEY_NAMES, TimerWheel
 from broker.model.errors import NotAStore, StoreGap, WrongFileSize
+from broker.model.message import QueueKey
+from broker.model.step import Now
+from broker.model.system_topics import TIMER_TOPIC
 from broker.store.starting.structures import Structures
 from broker.store.tables.timer_check import TimerCheck, TimerProgress
 from broker.store.timer.recovery import FoundTimer, counts_of, recover_files
+from broker.store.timer.wheel_clock import WheelClock
 
 ASIDE: Final = "timerlog.aside"
 _QUEUE_OFFSET: Final = 20
@@ -44,8 +48,10 @@ Result = TypeVar("Result")
 logger = logging.getLogger(__name__)
 
 
-def timer_files(parts: Structures, check: TimerCheck) -> "TimerFiles":
-    """Return the timer's files of a store."""
+def timer_files(
+    parts: Structures, check: TimerCheck, next_offsets: Mapping[QueueKey, int]
+) -> "TimerFiles":
+    """Return the timer's files of a store; `next_offsets`: of what is put next in each queue."""
     settings = parts.settings
     return TimerFiles(
         parts.disk,
@@ -55,6 +61,7 @@ def timer_files(parts: Structures, check: TimerCheck) -> "TimerFiles":
         check,
         log_file_size_bytes=settings.timer_log_file_size_bytes,
         slot_count=settings.timer_slot_count,
+        next_offsets=next_offsets,
     )
 
 
@@ -66,7 +73,8 @@ class TimerFiles:
 
     __slots__ = (
         "_check", "_commit_log", "_directory", "_disk", "_log_file_size_bytes", "_lowest",
-        "_lowest_moved", "_own_directory", "_pool", "_slot_count", "log", "wheel",
+        "_lowest_moved", "_next_offsets", "_own_directory", "_pool", "_slot_count", "clock", "log",
+        "wheel",
     )  # fmt: skip
 
     def __init__(
@@ -79,6 +87,7 @@ class TimerFiles:
         *,
         log_file_size_bytes: int,
         slot_count: int,
+        next_offsets: Mapping[QueueKey, int],
     ) -> None:
         self._disk = disk
         self._directory = directory
@@ -87,11 +96,14 @@ class TimerFiles:
         self._check = check
         self._log_file_size_bytes = log_file_size_bytes
         self._slot_count = slot_count
+        self._next_offsets = next_offsets
         self._pool: ThreadPoolExecutor | None = None
         self._lowest = 0
         """Place in the timer log below which nothing waits any more."""
         self._lowest_moved = -1
         """Lowest physical offset of what was moved to another slot, -1: nothing was."""
+        self.clock: WheelClock | None = None
+        """The clock that the wheel turns by, from the first look."""
         self.log: TimerLog | None = None
         self.wheel: TimerWheel | None = None
 
@@ -104,6 +116,23 @@ class TimerFiles:
     def progress(self) -> TimerProgress:
         """What was written down last."""
         return self._check.progress
+
+    @property
+    def next_offset(self) -> int:
+        """The queue offset of what is put next of what waits."""
+        return self._next_offsets.get((TIMER_TOPIC, 0), 0)
+
+    def heed(self, now: Now) -> bool:
+        """Look at the clocks, before what waits is put and now and then; whether one was set.
+
+        Cost     about 1 µs
+        """
+        if self.clock is None:
+            progress = self._check.progress
+            least_ms = max(progress.wheel_ms, progress.read_ms)
+            self.clock = WheelClock(progress.shifts, least_ms, now, self.next_offset)
+            return self.clock.ahead_ms != progress.shifts[-1].ahead_ms
+        return self.clock.look(now, self.next_offset)
 
     # -- opening -------------------------------------------------------------------------------
     async def found(self) -> FoundTimer:
@@ -234,7 +263,7 @@ class TimerFiles:
         A start calls it: what was moved before it is noted, as it lies behind later messages.
         """
         highest = -1
-        for _, units in self.log.pieces(self._lowest) if self.log is not None else ():
+        for _, units in self.log.beyond_damage(self._lowest) if self.log is not None else ():
             found = units[due_times(units) >= read_ms]
             if len(found):
                 offsets = found["physical_offset"].astype(np.int64)
@@ -253,14 +282,15 @@ class TimerFiles:
         log = self.log
         if log is None:
             return None
-        for place, units in log.pieces(self._lowest):
+        for places, units in log.beyond_damage(self._lowest):
             waits = np.flatnonzero(due_times(units) >= read_ms)
             if len(waits):
                 number = int(waits[0])
-                self._lowest = place + number * LOG_UNIT_SIZE
+                self._lowest = int(places[number])
                 lowest = int(units["physical_offset"][number])
                 return lowest if self._lowest_moved < 0 else min(lowest, self._lowest_moved)
-            self._lowest = log.behind(place + len(units) * LOG_UNIT_SIZE)
+            if len(units):
+                self._lowest = log.behind(int(places[-1]) + LOG_UNIT_SIZE)
         self._lowest_moved = -1
         return None
 

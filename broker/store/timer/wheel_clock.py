@@ -16,7 +16,9 @@ a clock. What is promised:
     3. What was written down holds after a start. A clock set while no broker ran is not seen: the
        time that passed is what it says, but never below zero.
 
-A slow drift, of which no single look sees a jump, is followed.
+Whoever sends a message that waits looks before it is put, so that no message comes between the
+setting of a clock and its being seen. A slow drift, of which no single look sees a jump, is
+followed.
 """
 
 import numpy as np
@@ -36,17 +38,14 @@ class WheelClock:
     least_ms   what it said when that was written
     """
 
-    __slots__ = ("_end", "_skew_ms", "_store_ms", "now_ms", "shifts")
+    __slots__ = ("_skew_ms", "now_ms", "shifts")
 
-    def __init__(
-        self, shifts: tuple[ClockShift, ...], least_ms: int, now: Now, end: int, store_ms: int
-    ) -> None:
+    def __init__(self, shifts: tuple[ClockShift, ...], least_ms: int, now: Now, end: int) -> None:
         assert shifts
         self.shifts = shifts
         self._skew_ms = now.wall_ms - now.monotonic_ms
-        self._end, self._store_ms = end, store_ms
         if now.wall_ms + self.ahead_ms < least_ms:
-            self._add(ClockShift(end, end, 0, least_ms - now.wall_ms))
+            self._add(ClockShift(end, least_ms - now.wall_ms))
         self.now_ms = now.wall_ms + self.ahead_ms
         """What it says, in ms like a wall time."""
 
@@ -55,43 +54,35 @@ class WheelClock:
         """How far it is ahead of the wall clock."""
         return self.shifts[-1].ahead_ms
 
-    def look(self, now: Now, end: int, store_ms: int) -> bool:
+    def look(self, now: Now, end: int) -> bool:
         """Take in the time; returns whether the wall clock was set.
 
-        end        the queue offset of what comes next
-        store_ms   the time that the newest record of the log says
-        Cost       about 1 µs
+        end    the queue offset of what is put next
+        Cost   about 1 µs
         """
-        assert end >= self._end, "queue offsets grow"
+        assert end >= self.shifts[-1].first_place, "queue offsets grow"
         skew_ms = now.wall_ms - now.monotonic_ms
         jump_ms, self._skew_ms = skew_ms - self._skew_ms, skew_ms
         is_set = abs(jump_ms) > JUMP_MS
         if is_set:
-            # Times of records never go back. So behind a clock set back they stand still, and
-            # before one set forward they are at most what the clock of then says now.
-            then_ms = max(now.wall_ms - jump_ms + JUMP_MS, self._store_ms) + 1
-            cut_ms = then_ms if jump_ms > 0 else store_ms
-            self._add(ClockShift(self._end, end, cut_ms, self.ahead_ms - jump_ms))
-        self._end, self._store_ms = end, store_ms
+            self._add(ClockShift(end, self.ahead_ms - jump_ms))
         self.now_ms = now.wall_ms + self.ahead_ms
         return is_set
 
-    def ahead_of(self, places: Numbers, store_ms: Numbers) -> Numbers:
+    def ahead_of(self, places: Numbers) -> Numbers:
         """Return how far it is ahead of the clocks by which messages say their times.
 
         places     their queue offsets
-        store_ms   when they were stored
         """
-        first, last, cut_ms, ahead_ms = np.array(self.shifts, np.int64).T
-        at = np.maximum(np.searchsorted(first, places, "right") - 1, 0)
-        is_before = (places < last[at]) & (store_ms < cut_ms[at]) & (at > 0)
-        found: Numbers = ahead_ms[at - is_before]
+        first, ahead_ms = np.array(self.shifts, np.int64).T
+        at = np.searchsorted(first, places, "right") - 1
+        found: Numbers = ahead_ms[np.maximum(at, 0)]
         return found
 
     def forget(self, place: int) -> None:
         """Drop what is only of use for messages before this place."""
         count = 0
-        while count + 1 < len(self.shifts) and self.shifts[count + 1].last_place <= place:
+        while count + 1 < len(self.shifts) and self.shifts[count + 1].first_place <= place:
             count += 1
         self.shifts = self.shifts[count:]
 

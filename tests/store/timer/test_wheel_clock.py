@@ -6,8 +6,8 @@ from hypothesis import strategies as st
 
 from broker.model.due_time import JUMP_MS
 from broker.model.step import Now
-from broker.services.timer.wheel_clock import WheelClock
 from broker.store.tables.timer_check import SHIFTS_MAX, ClockShift
+from broker.store.timer.wheel_clock import WheelClock
 
 HOUR_MS = 3_600_000
 WALL_MS = 1_795_000_000_000
@@ -20,30 +20,25 @@ class World:
     def __init__(self) -> None:
         self.monotonic_ms = 0
         self.skew_ms = WALL_MS
-        self.store_ms = WALL_MS
-        self.clock = WheelClock((ClockShift(),), 0, self.now(), 0, self.store_ms)
+        self.clock = WheelClock((ClockShift(),), 0, self.now(), 0)
         self.due_ms: list[int] = []
         """By the monotonic clock."""
         self.says_ms: list[int] = []
-        self.stored_ms: list[int] = []
 
     def now(self) -> Now:
         return Now(self.monotonic_ms, self.monotonic_ms + self.skew_ms)
 
     def look(self) -> bool:
-        return self.clock.look(self.now(), len(self.due_ms), self.store_ms)
+        return self.clock.look(self.now(), len(self.due_ms))
 
     def come(self, wait_ms: int) -> None:
-        wall_ms = self.now().wall_ms
-        self.store_ms = max(self.store_ms, wall_ms)
+        self.look()
         self.due_ms.append(self.monotonic_ms + wait_ms)
-        self.says_ms.append(wall_ms + wait_ms)
-        self.stored_ms.append(self.store_ms)
+        self.says_ms.append(self.now().wall_ms + wait_ms)
 
     def left_ms(self, begin: int = 0) -> list[tuple[int, int]]:
         """Return how long messages have to wait: (by the wheel's clock, in truth)."""
-        places = np.arange(begin, len(self.due_ms))
-        ahead_ms = self.clock.ahead_of(places, np.array(self.stored_ms[begin:], np.int64))
+        ahead_ms = self.clock.ahead_of(np.arange(begin, len(self.due_ms)))
         by_wheel = np.array(self.says_ms[begin:], np.int64) + ahead_ms - self.clock.now_ms
         truth = np.array(self.due_ms[begin:], np.int64) - self.monotonic_ms
         return list(zip(by_wheel.tolist(), truth.tolist(), strict=True))
@@ -57,7 +52,7 @@ STEPS = st.lists(
 
 
 @given(STEPS)
-def test_what_came_between_looks_waits_as_long_as_it_says(
+def test_everything_waits_as_long_as_it_says(
     steps: list[tuple[int, int, int]],
 ) -> None:
     world = World()
@@ -65,44 +60,9 @@ def test_what_came_between_looks_waits_as_long_as_it_says(
         world.monotonic_ms += pause_ms
         world.look()
         world.skew_ms += jump_ms
-        assert world.look() == (jump_ms != 0)
         world.come(wait_ms)
-        world.look()
+        assert not world.look()
         assert all(by_wheel == truth for by_wheel, truth in world.left_ms())
-
-
-@given(STEPS)
-def test_what_comes_before_anybody_looks_is_not_early(steps: list[tuple[int, int, int]]) -> None:
-    world = World()
-    for pause_ms, jump_ms, wait_ms in steps:
-        world.monotonic_ms += pause_ms
-        world.look()
-        world.come(wait_ms)
-        world.monotonic_ms += 20
-        world.skew_ms += jump_ms
-        world.come(wait_ms)
-        world.look()
-        assert all(by_wheel >= truth - JUMP_MS for by_wheel, truth in world.left_ms())
-
-
-def test_which_clock_a_message_came_by_is_seen_of_its_store_time() -> None:
-    for jump_ms in (HOUR_MS, -HOUR_MS):
-        world = World()
-        world.come(5_000)
-        world.monotonic_ms += 500
-        world.look()
-        world.come(5_000)
-        world.monotonic_ms += 300
-        world.come(5_000)
-        world.skew_ms += jump_ms
-        world.monotonic_ms += 300
-        world.come(5_000)
-        world.monotonic_ms += 300
-        world.look()
-        found = world.left_ms()
-        # The last one before the clock was set back is stored at the same time as those after it.
-        exact = found if jump_ms > 0 else [*found[:2], *found[3:]]
-        assert all(by_wheel == truth for by_wheel, truth in exact)
 
 
 @given(st.lists(JUMPS_MS, min_size=SHIFTS_MAX, max_size=3 * SHIFTS_MAX))
@@ -110,9 +70,7 @@ def test_however_often_it_is_set_nothing_is_early(jumps: list[int]) -> None:
     world = World()
     for jump_ms in jumps:
         world.skew_ms += jump_ms
-        world.look()
         world.come(1_000)
-        world.look()
     assert len(world.clock.shifts) <= SHIFTS_MAX
     assert all(by_wheel >= truth for by_wheel, truth in world.left_ms())
 
@@ -127,9 +85,7 @@ def test_a_start_goes_on_by_what_was_written_down(steps: list[tuple[int, int, in
         world.come(wait_ms)
         world.look()
         before = world.clock
-        world.clock = WheelClock(
-            before.shifts, before.now_ms, world.now(), len(world.due_ms), world.store_ms
-        )
+        world.clock = WheelClock(before.shifts, before.now_ms, world.now(), len(world.due_ms))
         assert world.clock.now_ms == before.now_ms
     assert all(by_wheel == truth for by_wheel, truth in world.left_ms())
 
@@ -140,7 +96,7 @@ def test_a_clock_set_back_while_no_broker_ran_does_not_turn_the_wheel_back() -> 
     world.look()
     world.skew_ms -= HOUR_MS
     shifts, now_ms = world.clock.shifts, world.clock.now_ms
-    world.clock = WheelClock(shifts, now_ms, world.now(), 1, world.store_ms)
+    world.clock = WheelClock(shifts, now_ms, world.now(), 1)
     assert world.clock.now_ms == now_ms
     world.come(10_000)
     assert world.left_ms() == [(10_000, 10_000)] * 2
@@ -159,9 +115,7 @@ def test_shifts_that_nothing_unread_needs_are_forgotten() -> None:
     world = World()
     for _ in range(5):
         world.skew_ms += HOUR_MS
-        world.look()
         world.come(1_000)
-        world.look()
     counts = [len(world.clock.shifts)]
     for place in (3, 5):
         world.clock.forget(place)

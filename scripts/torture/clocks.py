@@ -1,0 +1,178 @@
+"""Sets the wall clock of a broker while messages wait, and looks how long each does.
+
+    saw tooth of a second ─ 700 ms ─ an hour ─ 400 days, forward and back; starts between
+
+Messages wait for a time (0.3 to 6 s) or a delay level, some are taken back. The broker runs in this
+process, without its transports, on real files; all that it knows of the wall clock is set here.
+"""
+
+import asyncio
+from collections import Counter
+from pathlib import Path
+from random import Random
+from time import monotonic
+from typing import Any, Final
+
+from broker.app.parts import Parts
+from broker.format.record import decode_record
+from broker.model.errors import BrokerError
+from broker.model.reading import ReadRange
+from broker.model.step import SystemClock
+from broker.services.sending.drafts import Delivery
+from broker.store.message_store import MessageStore
+from broker.store.reading.patience import value_of
+from torture.budget import Budget
+from torture.handover import HOST
+from torture.pending import KEY, TOPIC, sent, serving
+
+HOUR_MS: Final = 3_600_000
+DAYS_MS: Final = 400 * 24 * HOUR_MS
+JUMPS_MS: Final = (1_000, 1_000, 1_000, 700, HOUR_MS, DAYS_MS)
+JUMPS_PER_STORE: Final = 200
+START_PART: Final = 0.04
+"""Of jumps, behind which the broker stops and starts."""
+LEVELS_MS: Final = {1: 1_000, 2: 5_000}
+EARLY_MS: Final = 50
+LATE_MS: Final = 4_000
+"""A second of a slot, up to one of rounding by odd clocks, and what busy cores add."""
+RECALLED_MS: Final = 2_500
+LOOK_S: Final = 0.02
+FIGURES: Final = (
+    "stores", "jumps", "starts", "sent for a time", "sent for a level", "recalled", "came", "early",
+    "late", "lost", "twice", "came though recalled", "latest, ms",
+)  # fmt: skip
+
+
+class SetClock(SystemClock):
+    """The machine's clock, set by hand."""
+
+    def __init__(self) -> None:
+        self.ahead_ms = 0
+
+    def wall_ms(self) -> int:
+        """Return the wall time."""
+        return super().wall_ms() + self.ahead_ms
+
+
+class Watched:
+    """What was sent, and when it came, by number; times in monotonic ms."""
+
+    def __init__(self) -> None:
+        self.due_ms: dict[int, float] = {}
+        self.levels: set[int] = set()
+        self.recalled: set[int] = set()
+        self.maybe: set[int] = set()
+        """Taken back when it was nearly due."""
+        self.came_ms: dict[int, float] = {}
+        self.counts: Counter[int] = Counter()
+        self._read: Counter[int] = Counter()
+        self.number = 0
+
+    async def look(self, store: MessageStore) -> None:
+        """Read what is new in the topic."""
+        reading = store.reading
+        for queue_id in reading.queue_ids(TOPIC):
+            end = reading.queue_range(TOPIC, queue_id)[1]
+            while self._read[queue_id] < end:
+                asked = ReadRange(TOPIC, queue_id, self._read[queue_id], 99, 1 << 20)
+                found = await value_of(reading.pull(asked))
+                for record in found.records:
+                    number = int(decode_record(record).keys[0].removeprefix(KEY))
+                    self.counts[number] += 1
+                    self.came_ms.setdefault(number, monotonic() * 1_000)
+                self._read[queue_id] = found.next_begin_offset
+
+    async def send(self, parts: Parts, chance: Random, clock: SetClock) -> None:
+        """Send a message that waits; one in four is taken back."""
+        self.number += 1
+        number, now_ms = self.number, monotonic() * 1_000
+        if chance.random() < 0.2:
+            level = chance.choice([*LEVELS_MS])
+            self.levels.add(number)
+            self.due_ms[number] = now_ms + LEVELS_MS[level]
+            await sent(parts, TOPIC, number, Delivery(delay_level=level))
+            return
+        wait_ms = chance.randrange(300, 6_000)
+        self.due_ms[number] = now_ms + wait_ms
+        at_ms = Delivery(deliver_at_ms=clock.wall_ms() + wait_ms)
+        done = await sent(parts, TOPIC, number, chance.choice((at_ms, Delivery(delay_ms=wait_ms))))
+        if chance.random() < 0.25:
+            await asyncio.sleep(chance.uniform(0, 1))
+            await self._take_back(parts, number, done.handles[0])
+
+    async def _take_back(self, parts: Parts, number: int, handle: str) -> None:
+        try:
+            await parts.send.recall.recall(TOPIC, handle, HOST)
+        except BrokerError as error:
+            if error.reason not in ("NotWaiting", "IllegalRecallHandle"):
+                raise  # These two: by the clock of now it is due, or too far ahead.
+            return
+        left_ms = self.due_ms[number] - monotonic() * 1_000
+        (self.recalled if left_ms > RECALLED_MS else self.maybe).add(number)
+
+    def figures(self) -> Counter[str]:
+        """Return what came of it."""
+        late_ms = {n: came - self.due_ms[n] for n, came in self.came_ms.items()}
+        timed = {n: ms for n, ms in late_ms.items() if n not in self.levels}
+        wanted = self.due_ms.keys() - self.recalled - self.maybe
+        return Counter({
+            "sent for a time": len(self.due_ms) - len(self.levels),
+            "sent for a level": len(self.levels), "recalled": len(self.recalled),
+            "came": len(self.came_ms), "early": sum(ms < -EARLY_MS for ms in late_ms.values()),
+            "late": sum(ms > LATE_MS for ms in timed.values()),
+            "lost": len(wanted - self.came_ms.keys()),
+            "twice": sum(count > 1 for count in self.counts.values()),
+            "came though recalled": len(self.recalled & self.came_ms.keys()),
+            "latest, ms": int(max(timed.values(), default=0)),
+        })  # fmt: skip
+
+
+async def _one_store(directory: Path, seed: int, budget: Budget) -> Counter[str]:
+    chance, clock, watched = Random(seed), SetClock(), Watched()
+    jumps = starts = 0
+    while jumps < JUMPS_PER_STORE and (budget.left() or not jumps):
+        starts += 1
+        async with serving(directory, clock) as (store, parts):
+            if not watched.number:
+                await store.tables.topics.create(TOPIC, queue_count=2)
+            sends: list[asyncio.Task[None]] = []
+            while jumps < JUMPS_PER_STORE and chance.random() > START_PART:
+                jump_ms = chance.choice((1, -1)) * chance.choice(JUMPS_MS)
+                if abs(clock.ahead_ms + jump_ms) > DAYS_MS:
+                    jump_ms = -clock.ahead_ms
+                clock.ahead_ms += jump_ms
+                jumps += 1
+                sends += [
+                    asyncio.create_task(watched.send(parts, chance, clock))
+                    for _ in range(chance.randint(0, 6))
+                ]
+                until = monotonic() + chance.uniform(0.05, 1.2)
+                while monotonic() < until:
+                    await watched.look(store)
+                    await asyncio.sleep(LOOK_S)
+            await asyncio.gather(*sends)
+            await watched.look(store)
+    async with serving(directory, clock) as (store, _):
+        until = monotonic() + (6_000 + LATE_MS) / 1_000
+        while monotonic() < until:
+            await watched.look(store)
+            await asyncio.sleep(LOOK_S)
+    return watched.figures() + Counter({"jumps": jumps, "starts": starts, "stores": 1})
+
+
+def torture(place: Path, budget: Budget) -> dict[str, Any]:
+    """Set clocks until the time is over, for one store at least.
+
+    Errors   AssertionError: something came early, late, twice, never or though it was recalled
+    """
+    total: Counter[str] = Counter()
+    latest_ms = 0
+    while not total["stores"] or budget.left():
+        seed = budget.seed + total["stores"]
+        figures = asyncio.run(_one_store(place / f"store{seed}", seed, budget))
+        latest_ms = max(latest_ms, figures.pop("latest, ms", 0))
+        total += figures
+        wrong = {name: total[name] for name in FIGURES[7:12] if total[name]}
+        assert not wrong, f"seed {seed}: {wrong}, the latest {latest_ms} ms; {dict(total)}"
+        budget.progress(f"{total['jumps']} jumps, {total['came']} came")
+    return {name: total[name] for name in FIGURES[:-1]} | {FIGURES[-1]: latest_ms}
