@@ -63,15 +63,14 @@ def slot_behind(times_ms: NDArray[np.int64]) -> NDArray[np.int64]:
     return behind
 
 
-def slot_times(due_ms: NDArray[np.int64], from_ms: int) -> tuple[NDArray[np.int64], Units]:
-    """Return the times of slots for what is due at times, and which of it comes again (bools).
-
-    from_ms   the window begins there
-    """
-    left_ms = due_ms - from_ms - WINDOW_MS
+def slot_times(
+    due_ms: NDArray[np.int64], write_ms: int, window_ms: int = WINDOW_MS
+) -> tuple[NDArray[np.int64], Units]:
+    """Return the times of slots for what is due at times, and which of it comes again (bools)."""
+    left_ms = due_ms - write_ms - window_ms
     is_later = left_ms >= 0
-    ahead_ms = np.where(left_ms < WINDOW_MS // 3, WINDOW_MS // 2, WINDOW_MS)
-    return np.where(is_later, from_ms + ahead_ms, due_ms), is_later
+    ahead_ms = np.where(left_ms < window_ms // 3, window_ms // 2, window_ms)
+    return np.where(is_later, write_ms + ahead_ms, due_ms), is_later
 
 
 def topic_range(store: MessageStore) -> tuple[int, int]:
@@ -261,9 +260,8 @@ class Arriving:
             shifts_ms, due_ms = shifts_ms[waiting], due_ms[waiting]
         wheel = self._store.timer.wheel
         assert wheel is not None
-        # Slots of two laps must not meet where reading them is far behind.
-        from_ms = min(write_ms, read_ms + wheel.span_ms // 2)
-        times_ms, is_later = slot_times(due_ms, from_ms)
+        window_ms = min(WINDOW_MS, second_of(wheel.span_ms // 4))
+        times_ms, is_later = slot_times(due_ms, write_ms, window_ms)
         units = np.zeros(len(waiting), LOG_UNIT_TYPE)
         magic = np.where(np.array(facts.markers)[waiting], MAGIC_DELETE, 0) | MAGIC_DEFAULT
         units["magic"] = np.where(is_later, magic | MAGIC_ROLL, magic)

@@ -57,7 +57,9 @@ class Resumption:
         Errors   StorageError, DiskSlow
         """
         message = decode_record(record, unfold=False)
-        key = message.unique_key
+        key, rolls = message.unique_key, message.properties.get(TIMER_ROLLS, "")
+        if place is not None:
+            rolls = str(int(rolls) + 1 if rolls.isdecimal() else 1)
         place = place or real_place(message.properties)
         if self.is_over or not key or place is None or message.physical_offset >= self._end:
             return False
@@ -69,6 +71,7 @@ class Resumption:
             for copy in page.messages:
                 is_new = lowest <= copy.physical_offset < self._end
                 is_same = copy.queue_id == place.queue_id and _marks(copy) == _marks(message)
+                is_same &= copy.properties.get(TIMER_ROLLS, "") == rolls
                 own = message.physical_offset
                 if is_new and is_same and self._used.setdefault(copy.physical_offset, own) == own:
                     return True

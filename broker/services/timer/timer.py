@@ -274,10 +274,11 @@ class Timer:
     @property
     def _is_owing(self) -> bool:
         """Whether something came that is read before the next slot, as it may be recalled by it."""
-        if self._slot is not None or self._store.timer.wheel is None or self._arriving is None:
+        wheel, behind_ms = self._store.timer.wheel, self._write_ms - self._read_ms
+        if self._slot is not None or wheel is None or self._arriving is None:
             return False
-        if self._read_ms >= self._write_ms:
-            return False
+        if not 0 < behind_ms < wheel.span_ms // 2:
+            return False  # It would meet slots that are a lap behind.
         if self._arrive_upto[0] != self._read_ms:
             self._arrive_upto = self._read_ms, topic_range(self._store)[1]
         return self._arriving.queue_offset < self._arrive_upto[1]
