@@ -360,3 +360,29 @@ async def test_a_real_brokers_store_goes_on_where_it_stopped(
         assert after.saved()["offsetTable"] == {
             **dict.fromkeys(range(1, 19), 0), 1: 28, 2: 8, 3: 4, 5: 4, 9: 4, 18: 8
         }  # fmt: skip
+
+
+SMALL = SETTINGS | {"commit_log_file_size_bytes": 1 << 14}
+
+
+async def test_a_message_that_fits_no_file_where_it_goes_holds_nothing_up(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async with store_at(Path("/store"), disk=SimDisk(), **SMALL) as talking:
+        desk, long = Scheduled(talking), "a" * 120
+        desk.store.tables.topics.adopt(long, 1)
+        await desk.wait("first", 1)
+        await desk.wait("x" * 16_020, 1, topic=long, UNIQ_KEY="KEYx")
+        await desk.wait("last", 1)
+        await desk.pass_time(1_000)
+        assert desk.bodies() == ["first", "last"]
+        assert [r.message for r in caplog.records].count("schedule.discarded") == 1
+
+
+async def test_what_fits_a_file_alone_and_not_together_comes() -> None:
+    async with store_at(Path("/store"), disk=SimDisk(), **SMALL) as talking:
+        desk, bodies = Scheduled(talking), [f"{number}" * 5_000 for number in range(9)]
+        for number, body in enumerate(bodies):
+            await desk.wait(body, 2, UNIQ_KEY=f"KEY{number}")
+        await desk.pass_time(5_000)
+        assert desk.bodies() == bodies

@@ -11,16 +11,17 @@ Source: ScheduleMessageService.
 
 import logging
 from asyncio import CancelledError
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from typing import Final
 
-from broker.model.errors import BrokerError, StoreFailed
+from broker.format.timed_records import place_of, queue_offset_of
+from broker.model.errors import BrokerError, RecordTooLarge, StoreFailed
 from broker.model.stats import Counter, Gauge
 from broker.model.step import Next, Now
 from broker.services.schedule.level import Level
 from broker.services.schedule.resume import Resumption
-from broker.services.schedule.waiting import WaitingMessages
+from broker.services.schedule.waiting import Waiting, WaitingMessages
 from broker.store.job import Job, Rounds, until_done
 from broker.store.message_store import MessageStore
 
@@ -125,16 +126,29 @@ class Schedule:
             if count:
                 found = await self._messages.read(level.number, level.queue_offset, count)
                 waiting, following = found
-                runs = [self._messages.run(one) for one in waiting if one.place is not None]
-                if runs:
-                    await self._store.writing.put(runs)
-                    self.delivered.value += len(runs)
+                await self._put(level, waiting)
                 level.advance(following)
         except (StoreFailed, CancelledError):
             raise
         except BrokerError as error:
             level.look_at_ms = now.monotonic_ms + RETRY_PAUSE_MS
             logger.warning("schedule.refused", extra={"level": level.number, "reason": str(error)})
+
+    async def _put(self, level: Level, waiting: Sequence[Waiting]) -> None:
+        """Put messages where they go; one that no file of the log takes is passed over."""
+        runs = [self._messages.run(one) for one in waiting if one.place is not None]
+        try:
+            if runs:
+                await self._store.writing.put(runs)
+                self.delivered.value += len(runs)
+        except RecordTooLarge as error:
+            if len(waiting) == 1:
+                extra = {"physical_offset": place_of(waiting[0].record), "reason": str(error)}
+                logger.warning("schedule.discarded", extra=extra)
+                return
+            for one in waiting:
+                await self._put(level, [one])
+                level.advance(queue_offset_of(one.record) + 1)
 
     async def _due_count(self, level: Level, now: Now) -> int:
         """Return how many messages of a level are due."""

@@ -130,7 +130,9 @@ class TimerFiles:
         if self.clock is None:
             progress = self._check.progress
             least_ms = max(progress.wheel_ms, progress.read_ms)
-            self.clock = WheelClock(progress.shifts, least_ms, now, self.next_offset)
+            self.clock = WheelClock(
+                progress.shifts, least_ms, now, progress.queue_offset, self.next_offset
+            )
             return self.clock.ahead_ms != progress.shifts[-1].ahead_ms
         return self.clock.look(now, self.next_offset)
 

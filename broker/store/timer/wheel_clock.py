@@ -36,16 +36,21 @@ class WheelClock:
 
     shifts     as they were written down: how far it was ahead of the wall clock, from where on
     least_ms   what it said when that was written
+    unread     the queue offset of the first message that is not translated; `end`: of the next put
     """
 
     __slots__ = ("_skew_ms", "now_ms", "shifts")
 
-    def __init__(self, shifts: tuple[ClockShift, ...], least_ms: int, now: Now, end: int) -> None:
+    def __init__(
+        self, shifts: tuple[ClockShift, ...], least_ms: int, now: Now, unread: int, end: int
+    ) -> None:
         assert shifts
         self.shifts = shifts
         self._skew_ms = now.wall_ms - now.monotonic_ms
         if now.wall_ms + self.ahead_ms < least_ms:
-            self._add(ClockShift(end, least_ms - now.wall_ms))
+            # What came after that, and was not read, goes by the clock that makes nothing early.
+            place = max(min(unread, end), shifts[-1].first_place)
+            self._add(ClockShift(place, least_ms - now.wall_ms))
         self.now_ms = now.wall_ms + self.ahead_ms
         """What it says, in ms like a wall time."""
 

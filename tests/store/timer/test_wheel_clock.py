@@ -20,7 +20,7 @@ class World:
     def __init__(self) -> None:
         self.monotonic_ms = 0
         self.skew_ms = WALL_MS
-        self.clock = WheelClock((ClockShift(),), 0, self.now(), 0)
+        self.clock = WheelClock((ClockShift(),), 0, self.now(), 0, 0)
         self.due_ms: list[int] = []
         """By the monotonic clock."""
         self.says_ms: list[int] = []
@@ -85,7 +85,7 @@ def test_a_start_goes_on_by_what_was_written_down(steps: list[tuple[int, int, in
         world.come(wait_ms)
         world.look()
         before = world.clock
-        world.clock = WheelClock(before.shifts, before.now_ms, world.now(), len(world.due_ms))
+        world.clock = WheelClock(before.shifts, before.now_ms, world.now(), 0, len(world.due_ms))
         assert world.clock.now_ms == before.now_ms
     assert all(by_wheel == truth for by_wheel, truth in world.left_ms())
 
@@ -96,7 +96,7 @@ def test_a_clock_set_back_while_no_broker_ran_does_not_turn_the_wheel_back() -> 
     world.look()
     world.skew_ms -= HOUR_MS
     shifts, now_ms = world.clock.shifts, world.clock.now_ms
-    world.clock = WheelClock(shifts, now_ms, world.now(), 1)
+    world.clock = WheelClock(shifts, now_ms, world.now(), 1, 1)
     assert world.clock.now_ms == now_ms
     world.come(10_000)
     assert world.left_ms() == [(10_000, 10_000)] * 2
@@ -122,3 +122,13 @@ def test_shifts_that_nothing_unread_needs_are_forgotten() -> None:
         counts.append(len(world.clock.shifts))
         assert all(by_wheel == 1_000 for by_wheel, _ in world.left_ms(place))
     assert counts == [6, 2, 1]
+
+
+def test_what_nobody_read_before_a_clock_set_back_and_a_start_is_not_early() -> None:
+    world = World()
+    world.come(10_000)
+    shifts, now_ms = world.clock.shifts, world.clock.now_ms
+    world.skew_ms -= HOUR_MS
+    world.come(10_000)  # It was seen here, and the broker ended before that was written down.
+    world.clock = WheelClock(shifts, now_ms, world.now(), 1, 2)
+    assert world.left_ms() == [(10_000, 10_000)] * 2
