@@ -77,11 +77,6 @@ def queue_offset_of(record: bytes) -> int:
     return int.from_bytes(record[20:28])
 
 
-def place_of(record: bytes) -> int:
-    """Return a record's physical offset."""
-    return int.from_bytes(record[28:36])
-
-
 class TimedFacts:
     """Columns of records that were read from the timer's topic, in their order.
 

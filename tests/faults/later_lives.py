@@ -157,7 +157,7 @@ class LaterLives:
         try:
             await client.recall(told.topic, handle)
         except ClientError as error:
-            if error.reason != "NOT_WAITING":
+            if error.reason != "NotWaiting":
                 raise
             self._told[key] = told
         else:

@@ -15,7 +15,6 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from typing import Final
 
-from broker.format.timed_records import place_of, queue_offset_of
 from broker.model.errors import BrokerError, RecordTooLarge, StoreFailed
 from broker.model.stats import Counter, Gauge
 from broker.model.step import Next, Now
@@ -143,12 +142,12 @@ class Schedule:
                 self.delivered.value += len(runs)
         except RecordTooLarge as error:
             if len(waiting) == 1:
-                extra = {"physical_offset": place_of(waiting[0].record), "reason": str(error)}
+                extra = {"physical_offset": waiting[0].physical_offset, "reason": str(error)}
                 logger.warning("schedule.discarded", extra=extra)
                 return
             for one in waiting:
                 await self._put(level, [one])
-                level.advance(queue_offset_of(one.record) + 1)
+                level.advance(one.queue_offset + 1)
 
     async def _due_count(self, level: Level, now: Now) -> int:
         """Return how many messages of a level are due."""

@@ -28,6 +28,16 @@ class Waiting(NamedTuple):
     record: bytes
     place: Place | None
 
+    @property
+    def queue_offset(self) -> int:
+        """Its queue offset among what waits for its level."""
+        return int.from_bytes(self.record[20:28])
+
+    @property
+    def physical_offset(self) -> int:
+        """Where its record lies."""
+        return int.from_bytes(self.record[28:36])
+
 
 class WaitingMessages:
     """The messages of the schedule topic of an open store, level n in queue n - 1.
