@@ -63,11 +63,11 @@ def batches(
     """Yield rate and processor time of requests with many messages."""
     ours, real = both.rounds(contents, extent.rounds, SHARE_OF_UNARY * extent.seconds)
     shown = "× 1 KiB" if kind == "equal" else "of mixed sizes, keys, tags and ids"
-    yield rate(
-        f"{prefix}batch_{size}_{kind}", f"batch of {size} {shown}, messages/s", aim, ours, real
-    )
-    what = f"processor time of a message, batch of {size} {shown}"
-    yield cost(f"{prefix}batch_{size}_{kind}_cpu", what, BATCH_CPU, ours, real)
+    name, faces = f"{prefix}batch_{size}_{kind}", "v2 to both: " if prefix else ""
+    what = f"{faces}batch of {size} {shown}, messages/s"
+    yield rate(name, what, aim, ours, real)
+    what = f"{faces}processor time of a message, batch of {size} {shown}"
+    yield cost(f"{name}_cpu", what, BATCH_CPU, ours, real)
 
 
 def rate(name: str, what: str, aim: Aim, ours: Sequence[Measured], real: Sequence[Measured]) -> Row:
