@@ -57,7 +57,7 @@ def test_the_wheel_holds_types_protos_and_data(tmp_path: Path) -> None:
     names = names_in(wheel)
     protos = {f"broker/{path.relative_to(ROOT)}" for path in ROOT.glob("proto/**/*.proto")}
     stubs = {str(path.relative_to(ROOT)) for path in ROOT.glob("broker/**/*.pyi")}
-    assert len(protos) == len(stubs) == 4
+    assert len(protos) == len(stubs) == 5
     wanted = {"broker/py.typed", "broker/client/__init__.py", "broker/backfill/log4j2.properties"}
     assert names >= protos | stubs | wanted
     tops = {name.partition("/")[0].partition("-")[0] for name in names}
