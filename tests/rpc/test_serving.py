@@ -497,6 +497,7 @@ async def test_reflection_names_the_services_and_their_files(desk: Desk, version
     assert {service.name for service in listed.list_services_response.service} == {
         "pocketmq.v1.Broker",
         "pocketmq.v1.Admin",
+        "pocketmq.v1.Access",
         "apache.rocketmq.v2.MessagingService",
         "grpc.health.v1.Health",
         "grpc.reflection.v1alpha.ServerReflection",
