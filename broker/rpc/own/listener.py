@@ -249,7 +249,7 @@ class Listener:
             connection.close()
 
     async def _shake_hands(self, connection: socket.socket, peer: str, limit_s: float) -> None:
-        """Return when a TLS handshake is over.
+        """Return when a TLS handshake is over, and it is known who speaks with the client.
 
         Errors   ssl.SSLError, ConnectionResetError, TimeoutError
         """
@@ -261,7 +261,7 @@ class Listener:
                 await self._loop.connect_accepted_socket(lambda: secured, connection)
                 await secured.shaken
         finally:
-            if not secured.is_shaken:
+            if not secured.is_spoken_with:
                 secured.end()
 
     def _speaker(self, peer: str, alpn: str | None, first: bytes) -> asyncio.Protocol | None:

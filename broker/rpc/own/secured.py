@@ -10,6 +10,7 @@ megabytes keeps 30 KiB, where the loop's own TLS keeps 600.
 import asyncio
 import ssl
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Final, cast
 
 PIECE: Final = 16_384
@@ -23,7 +24,8 @@ Choose = Callable[[str | None, bytes], asyncio.Protocol | None]
 class Secured(asyncio.Protocol):
     """The side of the network.
 
-    shaken   is done when the handshake is over, with ssl's error where it failed
+    shaken   is done when the handshake is over and who speaks is chosen, with ssl's error where it
+             failed
     """
 
     __slots__ = (
@@ -39,6 +41,11 @@ class Secured(asyncio.Protocol):
         self._protocol: asyncio.Protocol | None = None
         self.is_shaken = False
         self.shaken: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    @property
+    def is_spoken_with(self) -> bool:
+        """Whether somebody was chosen to speak with the client."""
+        return self._protocol is not None
 
     # -- what the loop calls
 
@@ -108,8 +115,6 @@ class Secured(asyncio.Protocol):
         assert not self.is_shaken, "a handshake ends once"
         self.is_shaken = True
         self._flush()
-        if not self.shaken.done():
-            self.shaken.set_result(None)
         if self._ssl.selected_alpn_protocol() is not None:
             self._give(b"")
 
@@ -122,6 +127,8 @@ class Secured(asyncio.Protocol):
             if self._protocol is None:
                 self._transport.abort()
                 return
+            if not self.shaken.done():
+                self.shaken.set_result(None)
             self._protocol.connection_made(SecuredTransport(self, self._transport))
         if data:
             self._protocol.data_received(data)
@@ -159,14 +166,16 @@ class Secured(asyncio.Protocol):
         """End once all is sent, and tell the client that it is an end."""
         if self._transport is None or self._transport.is_closing():
             return
-        try:
+        with suppress(ssl.SSLError):  # The client has not said the same, which nobody waits for.
             self._ssl.unwrap()
-        except ssl.SSLError:  # The client has not said the same, which nobody waits for.
-            self._flush()
+        self._flush()
         self._transport.close()
 
     def end(self) -> None:
-        """End a handshake that takes too long; one that has failed ends by itself."""
+        """End a handshake that takes too long; one that has failed ends by itself.
+
+        So ends who says nothing after it: without ALPN nobody can speak with it.
+        """
         self.shaken.cancel()
         if self._transport is not None and not self._transport.is_closing():
             self._transport.abort()

@@ -4,7 +4,7 @@ import asyncio
 import socket
 import ssl
 from collections.abc import AsyncIterator, Callable, Coroutine
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from functools import partial
 from pathlib import Path
 from shutil import copyfile
@@ -299,6 +299,23 @@ async def test_a_client_without_alpn_is_known_by_its_first_bytes() -> None:
         writer.write(HTTP2)
         assert (await reader.readexactly(9))[3] == 4  # SETTINGS
         writer.close()
+
+
+async def test_a_client_that_says_nothing_after_its_handshake_is_closed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(listener, "HANDSHAKE_S", 0.2)
+    async with port(tls=Tls(tls_context(CERT, KEY)), connections_max=1) as served:
+        host, _, number = served.address.rpartition(":")
+        reader, writer = await asyncio.open_connection(
+            host, int(number), ssl=trusting(), server_hostname="localhost"
+        )
+        assert await served.said(b"GET / HTTP/1.1\r\n\r\n") == b""  # it has the only place
+        async with asyncio.timeout(5):
+            with suppress(ConnectionError):
+                assert await reader.read() == b""
+        writer.close()
+        assert b"HTTP/1.1 200" in await served.said(b"GET / HTTP/1.1\r\n\r\n")
 
 
 async def test_a_handshake_that_cannot_be_is_answered_by_an_alert() -> None:

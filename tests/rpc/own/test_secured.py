@@ -124,10 +124,12 @@ async def test_without_alpn_the_first_bytes_choose() -> None:
     pair = Pair(alpn="")
     pair.shake()
     assert pair.chosen == []
+    assert not pair.secured.shaken.done()
     pair.client.write(b"GET / HTTP/1.1")
     pair.send(pair.to_server.read())
     assert pair.chosen == [(None, b"GET / HTTP/1.1")]
     assert pair.speaker.got == b"GET / HTTP/1.1"
+    assert pair.secured.shaken.done()
 
 
 async def test_whom_nobody_speaks_with_is_cut_off() -> None:
@@ -156,6 +158,8 @@ async def test_a_client_that_says_it_ends_is_closed() -> None:
         pair.client.unwrap()
     pair.send(pair.to_server.read())
     assert (bytes(pair.speaker.got), pair.network.closed) == (b"bye", "closed")
+    pair.hear()
+    pair.client.unwrap()  # would raise if the server did not say so too
     pair.secured.connection_lost(None)
     assert pair.speaker.lost == 1
 
