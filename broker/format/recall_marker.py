@@ -12,6 +12,7 @@ from broker.model.message import (
     BORN_TIMESTAMP,
     DELIVER_AT,
     PRODUCER_GROUP,
+    RECALL_TAG,
     TAGS,
     TIMER_DELETE,
     UNIQUE_KEY,
@@ -19,7 +20,6 @@ from broker.model.message import (
 from broker.model.system_topics import Place, timed
 
 BODY: Final = b"0"
-TAG: Final = "_RECALL_TAG_"
 
 
 def recall_marker(handle: RecallHandle, now_ms: int, born_host: bytes, store_host: bytes) -> Run:
@@ -33,14 +33,14 @@ def recall_marker(handle: RecallHandle, now_ms: int, born_host: bytes, store_hos
         DELIVER_AT: str(handle.at_ms),
         BORN_TIMESTAMP: str(now_ms),
         PRODUCER_GROUP: handle.topic,
-        TAGS: TAG,
+        TAGS: RECALL_TAG,
     }
     batch = Batch(
         bodies=[BODY],
         property_blocks=[encode_properties(waits.applied(properties))],
         unique_keys=[handle.unique_key],
         keys=[""],
-        tags=[TAG],
+        tags=[RECALL_TAG],
         born_ms=[now_ms],
         born_hosts=[born_host],
         flags=[0],

@@ -24,6 +24,8 @@ from broker.model.message import (
     PROPERTY_CRC,
     REAL_QUEUE,
     REAL_TOPIC,
+    RECALL_SEPARATOR,
+    RECALL_TAG,
     TAGS,
     TIMER_DELETE,
     TIMER_DEQUEUED,
@@ -44,6 +46,9 @@ _OUT: Final = f"{TIMER_OUT}\x01".encode()
 _OUT_NOW: Final = f"{TIMER_OUT_NOW}\x01".encode()
 _TOPIC: Final = f"{REAL_TOPIC}\x01".encode()
 _MARKER: Final = f"{TIMER_DELETE}\x01".encode()
+_TAGS: Final = f"{TAGS}\x01".encode()
+_KEY: Final = f"{UNIQUE_KEY}\x01".encode()
+_RECALL: Final = RECALL_TAG.encode()
 _ADDED: Final = (TIMER_ENQUEUED.encode(), TIMER_DEQUEUED.encode())
 _HEAD: Final = RECORD_HEAD.struct.unpack_from
 _V6: Final = 0x30
@@ -153,9 +158,27 @@ class TimedFacts:
 
 
 def taken_back(record: bytes) -> bytes:
-    """Return which message a delete marker takes back, empty: it does not say."""
+    """Return which message a delete marker takes back, empty: it does not say.
+
+    That of a recall is for the topic that its caller may send to: so the topic stands before the
+    key, whatever a real broker would compare.
+    """
     _, _, _, _, begin, end = split_record(record, 0)
-    return property_in(record, _MARKER, begin, end) or b""
+    said = property_in(record, _MARKER, begin, end) or b""
+    if said and property_in(record, _TAGS, begin, end) == _RECALL:
+        topic = property_in(record, _TOPIC, begin, end) or b""
+        key = property_in(record, _KEY, begin, end) or said
+        return topic + RECALL_SEPARATOR.encode() + key
+    return said
+
+
+def is_taken_back(topic: bytes, key: bytes, gone: frozenset[bytes]) -> bool:
+    """Return whether a message is among those that markers take back.
+
+    A marker that is no recall's says the key alone, or the topic and a plus before it.
+    """
+    ways = (key, topic + b"+" + key, topic + RECALL_SEPARATOR.encode() + key)
+    return not gone.isdisjoint(ways)
 
 
 class _Plan(NamedTuple):

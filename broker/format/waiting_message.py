@@ -11,6 +11,7 @@ from broker.model.message import (
     DELAY,
     DELIVER_AT,
     OFFSET_MAX,
+    REAL_TOPIC,
     TIMER_DELAY_MS,
     TIMER_DELAY_SECONDS,
     TIMER_DELETE,
@@ -60,6 +61,11 @@ def delayed_message(
         keys=message.keys,
         recall_handle=handle,
     )
+
+
+def goes_to(message: StoredMessage, topic: str) -> bool:
+    """Return whether what waits is for a topic, or takes back what is."""
+    return message.properties.get(REAL_TOPIC) == topic
 
 
 def _asked_ms(message: StoredMessage) -> int:

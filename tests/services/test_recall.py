@@ -13,6 +13,7 @@ from broker.model import errors
 from broker.model.system_topics import TIMER_TOPIC
 from broker.model.topic import TYPE_ATTRIBUTE
 from broker.rpc.pb import broker_pb2 as pb
+from broker.services.administration.delayed import Delayed
 from broker.services.sending.drafts import Delivery
 from broker.services.sending.rules import SendRules
 from broker.services.sending.send import Send
@@ -145,6 +146,21 @@ async def test_what_is_recalled_is_never_delivered(ends: str) -> None:
         assert desk.bodies() == ["b", "d"]
         await desk.pass_time(60_000)
         assert desk.bodies() == ["b", "d"]
+
+
+async def test_a_recall_takes_back_no_message_of_another_topic() -> None:
+    """Handles are not signed: who may send to one topic can write one of any message's key."""
+    async with timing() as desk:
+        await desk.store.tables.topics.create("mine", queue_count=1)
+        for name, plus in (("a", ""), ("b", "orders+")):
+            handle = decode_recall_handle(await later(desk, name, 9_000))
+            forged = handle._replace(topic="mine", unique_key=plus + handle.unique_key)
+            await sending(desk).recall.recall("mine", encode_recall_handle(forged), BORN_HOST)
+        await desk.settled()
+        rows = (await Delayed(desk.store).page("orders")).items
+        assert len(rows) == 2
+        await desk.pass_time(12_000)
+        assert desk.bodies() == ["a", "b"]
 
 
 async def test_it_is_on_disk_when_it_is_answered(tmp_path: Path) -> None:

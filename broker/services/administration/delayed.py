@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from typing import Final, NamedTuple
 
 from broker.format.record import decode_record
-from broker.format.waiting_message import WAITING_TOPICS, delayed_message
+from broker.format.waiting_message import WAITING_TOPICS, delayed_message, goes_to
 from broker.model.administration import PAGE_SIZE_DEFAULT, PAGE_SIZE_MAX, DelayedMessage, Page
 from broker.model.errors import IllegalPageToken, MessageNotFound
 from broker.model.names import check_message_id, check_number
@@ -111,7 +111,10 @@ class Delayed:
             return True
         wanted = KeyRange(TIMED, one.message_id, RECORDS_OF_KEY)
         newer = (await self._store.reading.query(wanted)).messages
-        return all(message.physical_offset <= one.physical_offset for message in newer)
+        return all(
+            message.physical_offset <= one.physical_offset or not goes_to(message, one.topic)
+            for message in newer
+        )
 
     def _places(self, token: str) -> Iterator[Place]:
         """Yield where to begin in each queue that is left, the token's first.

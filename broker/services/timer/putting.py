@@ -20,6 +20,7 @@ from broker.format.java_hash import java_hash
 from broker.format.timed_records import (
     Due,
     DueRecords,
+    is_taken_back,
     odd_run,
     one_by_one,
     queue_offset_of,
@@ -173,7 +174,7 @@ class Putting:
                 self.dropped.add(("settled",))
                 return True
         if taken_back:
-            if _is_recalled(made.topic, made.row[2], taken_back):
+            if is_taken_back(made.topic, made.row[2].encode(), taken_back):
                 self.dropped.add(("recalled",))
                 return True
         return False
@@ -213,7 +214,7 @@ class Putting:
         else:
             place = real_place(properties) or Place("", 0)
             key = properties.get(UNIQUE_KEY, "")
-            if key and _is_recalled(place.topic.encode(), key, taken_back):
+            if key and is_taken_back(place.topic.encode(), key.encode(), taken_back):
                 self.dropped.add(("recalled",))
                 return None
             found = self._place(place.topic.encode(), b"%d" % place.queue_id, 1)
@@ -228,9 +229,3 @@ class Putting:
             logger.warning("timer.discarded", extra={"reason": str(error), "count": 1})
             self.dropped.add(("discarded",))
             return None
-
-
-def _is_recalled(topic: bytes, key: str, taken_back: frozenset[bytes]) -> bool:
-    """Return whether a message was taken back: by its key alone, or behind its topic."""
-    name = key.encode()
-    return name in taken_back or topic + b"+" + name in taken_back

@@ -19,7 +19,16 @@ from numpy.typing import NDArray
 from broker.files.disk import Disk
 from broker.format.java_hash import java_hash
 from broker.format.named_properties import property_block, property_key, property_text
-from broker.model.message import REAL_QUEUE, REAL_TOPIC, TIMER_DELETE, TIMER_OUT, UNIQUE_KEY
+from broker.model.message import (
+    REAL_QUEUE,
+    REAL_TOPIC,
+    RECALL_SEPARATOR,
+    RECALL_TAG,
+    TAGS,
+    TIMER_DELETE,
+    TIMER_OUT,
+    UNIQUE_KEY,
+)
 from broker.model.system_topics import REVIVE_TOPIC_PREFIX, TIMER_TOPIC
 from broker.rebuild.log_files import KnownShape, LogFile
 from broker.tools.dump import queue_units
@@ -35,7 +44,7 @@ ROW_TYPE: Final = np.dtype(
 DUE_UNKNOWN: Final = -1
 """In a row: its record does not say when it is due, which no broker writes."""
 _DUE, _TOPIC, _QUEUE, _KEY = map(property_key, (TIMER_OUT, REAL_TOPIC, REAL_QUEUE, UNIQUE_KEY))
-_RECALLS: Final = property_key(TIMER_DELETE)
+_RECALLS, _TAGS = map(property_key, (TIMER_DELETE, TAGS))
 _DIGITS_MAX: Final = 18
 
 
@@ -43,8 +52,8 @@ class TimerRecord(NamedTuple):
     """What a record in the timer's topic says.
 
     due_ms    its slot's time, or DUE_UNKNOWN
-    recalls   unique key of the message it takes back, perhaps behind its topic and a plus; "" of a
-              message
+    recalls   unique key of the message it takes back, perhaps behind its topic and a plus, or, of a
+              recall, behind its topic and RECALL_SEPARATOR; "" of a message
     """
 
     queue_offset: int
@@ -57,9 +66,10 @@ class TimerRecord(NamedTuple):
     recalls: str
 
     @property
-    def recall_keys(self) -> tuple[str, str]:
-        """What a record that takes this message back may say."""
-        return self.message_id, f"{self.topic}+{self.message_id}"
+    def recall_keys(self) -> tuple[str, ...]:
+        """What a record that takes this message back may say (format/timed_records.py)."""
+        key = self.message_id
+        return key, f"{self.topic}+{key}", f"{self.topic}{RECALL_SEPARATOR}{key}"
 
 
 def timer_records(
@@ -75,15 +85,19 @@ def timer_records(
         if record is None:
             continue
         block = property_block(record)
+        topic, key = property_text(block, _TOPIC) or "", property_text(block, _KEY) or ""
+        recalls = property_text(block, _RECALLS) or ""
+        if recalls and property_text(block, _TAGS) == RECALL_TAG:
+            recalls = f"{topic}{RECALL_SEPARATOR}{key or recalls}"
         yield TimerRecord(
             unit.queue_offset,
             unit.physical_offset,
             unit.size,
             _number(property_text(block, _DUE), DUE_UNKNOWN),
-            property_text(block, _TOPIC) or "",
+            topic,
             _number(property_text(block, _QUEUE), 0),
-            property_text(block, _KEY) or "",
-            property_text(block, _RECALLS) or "",
+            key,
+            recalls,
         )
 
 
