@@ -6,12 +6,14 @@
 Where access is not checked there is no guard, and nothing of this runs.
 """
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import aclosing
 from dataclasses import replace
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from broker.format.signature import AUTHORIZATION_KEY, DATE_KEY
 from broker.model.rights import Rights
+from broker.rpc.admission import CallClass
 from broker.rpc.call import Call
 from broker.rpc.needs import PUB, AdminOnly, Asked, NeedTable, topic_need
 from broker.rpc.service import Handler, Metadata, Method, Service, Shortcut
@@ -50,11 +52,16 @@ class Guard:
     def _guarded(
         self, method: Method, need: Asked | AdminOnly, first_topic: FirstTopic | None
     ) -> Method:
-        guard = self._stream_guarded if method.kind.has_requests else self._request_guarded
+        if method.kind.has_requests:
+            handler = self._stream_guarded(method.handler, need)
+        elif method.kind.has_answers or method.call_class is CallClass.POLL:
+            handler = self._poll_guarded(method.handler, need)
+        else:
+            handler = self._request_guarded(method.handler, need)
         shortcut = method.shortcut
         if shortcut is not None:
             shortcut = None if first_topic is None else self._quick(shortcut, first_topic)
-        return replace(method, handler=guard(method.handler, need), shortcut=shortcut)
+        return replace(method, handler=handler, shortcut=shortcut)
 
     def _request_guarded(self, handler: Handler, need: Asked | AdminOnly) -> Handler:
         def serve(request: Any, call: Call) -> Any:
@@ -63,18 +70,49 @@ class Guard:
 
         return serve
 
+    def _poll_guarded(self, handler: Handler, need: Asked | AdminOnly) -> Handler:
+        """Return a handler that may take long: who may no more by then gets nothing."""
+
+        def serve(request: Any, call: Call) -> Any:
+            caller = self._caller(call.metadata)
+            self._check(caller, need, request, call)
+            answer = handler(request, call)
+            if isinstance(answer, bytes):
+                return answer
+
+            def check() -> None:
+                self._check(self._access.current(caller), need, request, call)
+
+            if isinstance(answer, AsyncIterator):
+                return _each(answer, check)
+            return _late(answer, check) if isinstance(answer, Awaitable) else answer
+
+        return serve
+
     def _stream_guarded(self, handler: Handler, need: Asked | AdminOnly) -> Handler:
-        """Return a handler of many requests: who calls is asked once, what they may of each."""
+        """Return a handler of many requests: who calls is asked once, what they may of each.
+
+        Before each answer the same is asked about the last request that needed something.
+        """
 
         async def checked(
-            requests: AsyncIterator[Any], caller: Rights, call: Call
+            requests: AsyncIterator[Any], caller: Rights, call: Call, asked: list[Any]
         ) -> AsyncIterator[Any]:
             async for request in requests:
-                self._check(self._access.current(caller), need, request, call)
+                if self._check(self._access.current(caller), need, request, call):
+                    asked[:] = [request]
                 yield request
 
         def serve(requests: AsyncIterator[Any], call: Call) -> Any:
-            return handler(checked(requests, self._caller(call.metadata), call), call)
+            caller, asked = self._caller(call.metadata), list[Any]()
+
+            def check() -> None:
+                current = self._access.current(caller)
+                for request in asked:
+                    self._check(current, need, request, call)
+
+            answer = handler(checked(requests, caller, call, asked), call)
+            return _each(answer, check) if isinstance(answer, AsyncIterator) else answer
 
         return serve
 
@@ -98,8 +136,26 @@ class Guard:
     def _caller(self, metadata: Metadata) -> Rights:
         return self._access.caller(metadata(AUTHORIZATION_KEY), metadata(DATE_KEY))
 
-    def _check(self, caller: Rights, need: Asked | AdminOnly, request: Any, call: Call) -> None:
+    def _check(self, caller: Rights, need: Asked | AdminOnly, request: Any, call: Call) -> bool:
+        """Raise unless a caller may; return whether that can be otherwise another time."""
         if isinstance(need, AdminOnly):
             self._access.check_admin(caller, need.what)
-        elif not caller.user.is_admin:
-            self._access.check(caller, need(request, call), call.peer_host)
+            return True
+        if caller.user.is_admin:
+            return True
+        needs = [*need(request, call)]
+        self._access.check(caller, needs, call.peer_host)
+        return bool(needs)
+
+
+async def _late(answer: Awaitable[Any], check: Callable[[], None]) -> Any:
+    found = await answer
+    check()
+    return found
+
+
+async def _each(answers: AsyncIterator[Any], check: Callable[[], None]) -> AsyncIterator[Any]:
+    async with aclosing(cast(AsyncGenerator[Any], answers)) as found:
+        async for answer in found:
+            check()
+            yield answer

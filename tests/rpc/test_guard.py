@@ -10,7 +10,7 @@ import pytest
 from google.protobuf.descriptor import ServiceDescriptor
 
 from broker.app.access import QUICK
-from broker.model.access import Action, Need
+from broker.model.access import Action, Need, resource_from_text
 from broker.model.errors import AccessDenied, AdminsOnly, Recovering, SystemTopic, Unauthenticated
 from broker.rpc.admission import CallClass
 from broker.rpc.call import Call
@@ -24,6 +24,7 @@ from broker.rpc.v1.needs import ACCESS_NEEDS, BROKER_NEEDS, admin_needs
 from broker.rpc.v1.status import refuse
 from broker.rpc.v2.faces import MESSAGING, closed_face
 from broker.rpc.v2.needs import NEEDS
+from broker.services.access.access import Access
 from tests.fakes.call import FakeCall
 from tests.fakes.users import access_of, call_of, grant_of, signed
 
@@ -288,6 +289,73 @@ async def test_who_is_gone_is_heard_no_more() -> None:
         async for answer in row.handler(requests(), call_of()):
             heard.append(answer)
     assert heard == ["before"]
+
+
+def revoked(access: Access) -> None:
+    access.table.roster.revoke("app", frozenset({Action.SUB}), resource_from_text("topic:t"))
+    access.refresh()
+
+
+def removed(access: Access) -> None:
+    access.table.roster.remove("app")
+    access.refresh()
+
+
+LOST: Final = [(revoked, AccessDenied), (removed, Unauthenticated)]
+
+
+@pytest.mark.parametrize(("lose", "outcome"), LOST)
+async def test_who_may_no_more_is_told_nothing_more(lose: Any, outcome: Any) -> None:
+    """Down a stream on which nothing else is asked for."""
+    access = access_of(grant_of("app", "sub", "topic:t"))
+
+    async def told(requests: AsyncIterator[Any], call: Call) -> AsyncIterator[Any]:
+        async for request in requests:
+            yield request
+        yield "news"
+        yield "secret news"
+
+    async def requests() -> AsyncIterator[str]:
+        yield "t"
+        yield "thanks"  # needs nothing
+
+    def needed(request: str, call: Call) -> list[Need]:
+        return [topic_need("t", (Action.SUB,))] if request == "t" else []
+
+    row = method_of(kind=Kind.BIDI, handler=told)
+    (row,) = Guard(access).guarded(Service("S", (row,), refuse), {"M": needed}).methods
+    heard = []
+    with pytest.raises(outcome):
+        async for answer in row.handler(requests(), call_of()):
+            heard.append(answer)
+            if answer == "news":
+                lose(access)
+    assert heard == ["t", "thanks", "news"]
+
+
+@pytest.mark.parametrize(("lose", "outcome"), LOST)
+@pytest.mark.parametrize("kind", [Kind.UNARY, Kind.SERVER_STREAM])
+async def test_who_waits_for_messages_gets_none_that_come_when_he_may_no_more(
+    kind: Kind, lose: Any, outcome: Any
+) -> None:
+    access = access_of(grant_of("app", "sub", "topic:t"))
+
+    async def one(request: Any, call: Call) -> str:
+        lose(access)
+        return "message"
+
+    async def several(request: Any, call: Call) -> AsyncIterator[str]:
+        lose(access)
+        yield "message"
+
+    types = (broker_pb2.QueryByIdRequest, broker_pb2.QueryByIdResponse)
+    handler = one if kind is Kind.UNARY else several
+    method = Method("M", *types, handler, CallClass.POLL, kind=kind)
+    needs: NeedTable = {"M": lambda request, call: [topic_need("t", (Action.SUB,))]}
+    (row,) = Guard(access).guarded(Service("S", (method,), refuse), needs).methods
+    answer = row.handler("t", call_of())
+    with pytest.raises(outcome):
+        await (answer if kind is Kind.UNARY else anext(answer))
 
 
 def own_send(topic: str) -> bytes:
