@@ -46,8 +46,8 @@ class PlainSend:
     """The quick way through the send pipeline of one store."""
 
     __slots__ = (
-        "_block_size_max", "_body_size_max", "_clock", "_dedupes", "_is_open", "_is_tagged",
-        "_key_maker", "_known", "_random", "_rules", "_stats", "_topics", "put_path",
+        "_block_size_max", "_body_size_max", "_clock", "_dedupes", "_halves", "_is_open",
+        "_is_tagged", "_key_maker", "_known", "_random", "_rules", "_stats", "_topics", "put_path",
     )  # fmt: skip
 
     def __init__(
@@ -70,12 +70,16 @@ class PlainSend:
         self._block_size_max = block_size_max
         self._is_tagged = store.settings.index_style == STYLE_5_5
         self._known: dict[bytes, _Topic] = {}
+        """By what requests call them, which may be no name of a topic."""
+        self._halves: dict[bytes, _Topic] = {}
+        """Those of half messages, by topic and group with 02 between, which stands in neither."""
         self.take(rules)
 
     def take(self, rules: SendRules) -> None:
         """Follow other rules from the next request on."""
         self._rules = rules
         self._known.clear()
+        self._halves.clear()
         self._body_size_max = rules.max_message_size_bytes
         self._dedupes = rules.dedupe_window_ms > 0
         self._is_open = bool(rules.permission & PERMISSION_WRITE) and not rules.accept_from_ms
@@ -90,10 +94,10 @@ class PlainSend:
         Source   SendMessageProcessor.sendMessage, sendBatchMessage
         """
         request = records.request
-        name = request.topic
+        name, known = request.topic, self._known
         if request.is_half:
-            name = b"%b\x02%b" % (name, request.group)
-        topic = self._known.get(name)
+            name, known = b"%b\x02%b" % (name, request.group), self._halves
+        topic = known.get(name)
         if topic is None or self._topics.find(topic.config.name) is not topic.config:
             topic = self._topic(name, records)
         if topic is None or not self._is_open:
@@ -159,8 +163,9 @@ class PlainSend:
             group=group,
         )
         assert len(frame.destinations) == queue_count
-        if len(self._known) >= FRAMES_MAX:
-            self._known.clear()
+        known = self._halves if request.is_half else self._known
+        if len(known) >= FRAMES_MAX:
+            known.clear()
         tally = self._stats.tally(config.name, kind.label)
-        found = self._known[name] = _Topic(config, frame, tally)
+        found = known[name] = _Topic(config, frame, tally)
         return found

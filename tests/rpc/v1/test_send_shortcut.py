@@ -50,6 +50,18 @@ async def test_every_plain_request_takes_the_shortcut() -> None:
             assert quick.shortcut_count == count
 
 
+@pytest.mark.parametrize("group", ["g", ""])
+async def test_a_name_that_half_messages_are_known_by_is_no_topic(group: str) -> None:
+    half = pb.Message(topic="orders", body=b"x", transactional=True, producer_group=group)
+    odd = pb.Message(topic=f"orders\x02{group}", body=b"x")
+    async with twins(flush="async") as (quick, usual):
+        for message in (half, odd, odd, half):
+            raw = pb.SendMessageRequest(messages=[message]).SerializeToString()
+            await served_alike(quick, usual, raw)
+        assert quick.shortcut_count == 2
+        await hold_alike(quick, usual)
+
+
 async def test_a_batch_of_the_largest_count_takes_it_and_one_more_does_not() -> None:
     message = pb.Message(topic="orders", body=b"x")
     async with twins(flush="async", commit_log_file_size_bytes=1 << 22) as (quick, usual):
