@@ -5,9 +5,10 @@ from pathlib import Path
 import pytest
 
 from broker.format.timer_layout import SLOT_COUNT
-from broker.services.timer import arriving
+from broker.services.timer import arriving, slot_delivery
 from broker.services.timer.timer import Timer
 from broker.store.message_store import open_store
+from broker.store.tables.timer_check import ClockShift
 from tests.fakes.quick_disk import QuickDisk
 from tests.fakes.store_language import STORE_HOST
 from tests.fakes.timing import TimingDesk, no_lease, row_of, timing
@@ -174,3 +175,39 @@ async def test_what_comes_before_the_timer_begins_goes_by_the_clock_of_then(jump
         assert desk.bodies() == ["before"]
         await desk.pass_time(2_000)
         assert desk.bodies() == ["before", "after"]
+
+
+async def test_what_comes_while_a_clock_is_set_back_a_little_joins_no_slot_that_was_begun(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(slot_delivery, "PUT_MAX", 2)
+    async with timing() as desk:
+        desk.clock.advance(1_000 - desk.clock.wall % 1_000)
+        for number in range(8):
+            await desk.wait(f"m{number}", 3_000)
+        await desk.pass_time(2_950, step_ms=2_950)
+        desk.clock.advance(60)
+        await desk.part(4)
+        assert len(desk.bodies()) == 4
+        desk.clock.wall -= 40  # In the second before, and no jump.
+        await desk.wait("late", 0)
+        await desk.part(40)
+        await desk.pass_time(3_000)
+        assert desk.bodies() == [*(f"m{number}" for number in range(8)), "late"]
+
+
+async def test_a_log_that_lost_its_end_goes_on_by_the_last_clock() -> None:
+    async with timing() as desk:
+        await desk.wait("a", 60_000)
+        await set_clock(desk, HOUR_MS)
+        await desk.timer.close()
+        progress = desk.store.timer.progress
+        lost = (ClockShift(), ClockShift(50, progress.shifts[-1].ahead_ms))
+        await desk.store.timer.write_down(progress._replace(shifts=lost))
+        await desk.store.close()
+        await desk.open()
+        await desk.wait("b", 5_000)
+        await desk.pass_time(7_000)
+        assert desk.bodies() == ["b"]
+        await desk.pass_time(54_000)
+        assert desk.bodies() == ["b", "a"]

@@ -15,10 +15,11 @@ a clock. What is promised:
     2. Nothing is stuck, nor late by more than the second of its slot.
     3. What was written down holds after a start. A clock set while no broker ran is not seen: the
        time that passed is what it says, but never below zero.
+    4. It never goes back: a slot that was begun is over.
 
 Whoever sends a message that waits looks before it is put, so that no message comes between the
 setting of a clock and its being seen. A slow drift, of which no single look sees a jump, is
-followed.
+followed; where it leads back, the clock stands until the wall clock is there again.
 """
 
 import numpy as np
@@ -45,11 +46,12 @@ class WheelClock:
         self, shifts: tuple[ClockShift, ...], least_ms: int, now: Now, unread: int, end: int
     ) -> None:
         assert shifts
-        self.shifts = shifts
+        # A log that lost its end goes on with places that were given before.
+        self.shifts = tuple(one._replace(first_place=min(one.first_place, end)) for one in shifts)
         self._skew_ms = now.wall_ms - now.monotonic_ms
         if now.wall_ms + self.ahead_ms < least_ms:
             # What came after that, and was not read, goes by the clock that makes nothing early.
-            place = max(min(unread, end), shifts[-1].first_place)
+            place = max(min(unread, end), self.shifts[-1].first_place)
             self._add(ClockShift(place, least_ms - now.wall_ms))
         self.now_ms = now.wall_ms + self.ahead_ms
         """What it says, in ms like a wall time."""
@@ -71,7 +73,7 @@ class WheelClock:
         is_set = abs(jump_ms) > JUMP_MS
         if is_set:
             self._add(ClockShift(end, self.ahead_ms - jump_ms))
-        self.now_ms = now.wall_ms + self.ahead_ms
+        self.now_ms = max(self.now_ms, now.wall_ms + self.ahead_ms)
         return is_set
 
     def ahead_of(self, places: Numbers) -> Numbers:

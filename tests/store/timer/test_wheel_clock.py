@@ -132,3 +132,16 @@ def test_what_nobody_read_before_a_clock_set_back_and_a_start_is_not_early() -> 
     world.come(10_000)  # It was seen here, and the broker ended before that was written down.
     world.clock = WheelClock(shifts, now_ms, world.now(), 1, 2)
     assert world.left_ms() == [(10_000, 10_000)] * 2
+
+
+def test_a_drift_back_makes_it_stand_and_not_go_back() -> None:
+    world = World()
+    world.monotonic_ms += 1_000
+    assert not world.look()
+    before_ms = world.clock.now_ms
+    world.skew_ms -= JUMP_MS
+    assert not world.look()
+    assert world.clock.now_ms == before_ms
+    world.monotonic_ms += 2 * JUMP_MS
+    assert not world.look()
+    assert world.clock.now_ms == world.now().wall_ms > before_ms
