@@ -4,8 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from broker.format.timer_layout import SLOT_COUNT
+from broker.format.timer_layout import SLOT_COUNT, Units
+from broker.model.step import Now
 from broker.services.timer import arriving, slot_delivery
+from broker.services.timer.slot_delivery import SlotDelivery
 from broker.services.timer.timer import Timer
 from broker.store.message_store import open_store
 from broker.store.tables.timer_check import ClockShift
@@ -211,3 +213,28 @@ async def test_a_log_that_lost_its_end_goes_on_by_the_last_clock() -> None:
         assert desk.bodies() == ["b"]
         await desk.pass_time(54_000)
         assert desk.bodies() == ["b", "a"]
+
+
+@pytest.mark.parametrize("jump_ms", [HOUR_MS, -HOUR_MS])
+async def test_a_clock_set_while_a_slot_is_read_makes_what_comes_again_neither_early_nor_late(
+    jump_ms: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with timing(tmp_path / "s", disk=QuickDisk(), timer_slot_count=SLOT_COUNT) as desk:
+        await desk.wait("a", 3 * DAY_MS)
+        await desk.pass_time(0)
+        jumps = [jump_ms]
+
+        async def read(slot: SlotDelivery, units: Units) -> list[bytes]:
+            records = await records_of(slot, units)
+            if records and jumps:
+                desk.clock.wall += jumps.pop()
+                desk.store.timer.heed(Now(desk.clock.monotonic, desk.clock.wall))
+            return records
+
+        records_of = SlotDelivery._records
+        monkeypatch.setattr(SlotDelivery, "_records", read)
+        await desk.pass_time(3 * DAY_MS - 2_000, step_ms=DAY_MS // 2)
+        assert not jumps
+        assert desk.bodies() == []
+        await desk.pass_time(4_000)
+        assert desk.bodies() == ["a"]

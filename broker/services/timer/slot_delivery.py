@@ -74,11 +74,10 @@ class SlotDelivery:
         """How many messages of it are not delivered, as far as is known."""
         return 0 if self._units is None else len(self._units) - self._at
 
-    async def some(self, write_ms: int, ahead_ms: int, is_delivered: IsDelivered | None) -> int:
+    async def some(self, write_ms: int, is_delivered: IsDelivered | None) -> int:
         """Deliver what comes next; returns how many messages it looked at.
 
         write_ms   the second of now
-        ahead_ms   how far the wheel's clock is ahead of the wall clock
         Errors   StorageError, DiskSlow; those of a put: it is tried again
         """
         if self._units is None:
@@ -95,15 +94,19 @@ class SlotDelivery:
         rolls = (some["magic"] & MAGIC_ROLL).astype(bool).tolist()
         times = some["write_time"].tolist()
         passed = self._markers[self._at : upper].tolist()
-        moved_ms = (some["shift_ms"] - ahead_ms).tolist()
-        for record, enqueued_ms, is_roll, is_passed, by_ms in zip(
-            records, times, rolls, passed, moved_ms, strict=True
+        shifts_ms = some["shift_ms"].tolist()
+        for record, enqueued_ms, is_roll, is_passed, shift_ms in zip(
+            records, times, rolls, passed, shifts_ms, strict=True
         ):
             is_left_out = is_passed or not record
             if not is_left_out and is_delivered is not None:
                 is_left_out = await is_delivered(record, AGAIN if is_roll else None)
             if not is_left_out:
-                messages.append(TimedMessage(record, enqueued_ms, is_roll, by_ms))
+                messages.append(TimedMessage(record, enqueued_ms, is_roll, shift_ms))
+        clock = self._store.timer.clock
+        assert clock is not None
+        if any(rolls):  # The wall clock may have been set while all this was read.
+            messages = [one._replace(moved_ms=one.moved_ms - clock.ahead_ms) for one in messages]
         await self._putting.put(messages, self._taken_back)
         self._at = upper
         return len(some)

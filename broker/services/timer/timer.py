@@ -308,7 +308,7 @@ class Timer:
     async def _deliver_some(self, slot: SlotDelivery, write_ms: int) -> None:
         is_old = slot.time_ms < self._resume_below_ms
         is_delivered = self._is_delivered if is_old else None
-        await slot.some(write_ms, self._clock_of().ahead_ms, is_delivered)
+        await slot.some(write_ms, is_delivered)
         if slot.is_over:
             self._slot = None
             self._read_ms = slot.time_ms + PRECISION_MS
