@@ -17,6 +17,7 @@ A slow drift, of which no single look sees a jump, is followed. Places tell what
 any number that grows with each arrival, as queue offsets do.
 """
 
+from collections.abc import Sequence
 from typing import Final
 
 from broker.model.step import Now
@@ -38,6 +39,24 @@ class DueTime:
     def __init__(self) -> None:
         self._epochs: list[tuple[int, int]] = []
         self._skew_ms = 0
+
+    @property
+    def written(self) -> list[tuple[int, int]]:
+        """Its epochs as they are written down: (place at the beginning, ms the clock is ahead now).
+
+        Ahead of the clock that held in each: by less than 0 where it was set back since.
+        """
+        newest_ms = self._epochs[-1][1] if self._epochs else 0
+        return [(begin, newest_ms - skew_ms) for begin, skew_ms in self._epochs]
+
+    def restore(self, written: Sequence[tuple[int, int]], now: Now, end: int) -> None:
+        """Go on as it was written down: nobody has set the clock since, as far as is known.
+
+        end   the place of what comes next; what a power cut took lay behind it
+        """
+        assert not self._epochs, "nobody has looked at the clock"
+        self._skew_ms = now.wall_ms - now.monotonic_ms
+        self._epochs = [(min(begin, end), self._skew_ms - ahead_ms) for begin, ahead_ms in written]
 
     def look(self, now: Now, end: int) -> int:
         """Take in the time, and that what comes next has the place `end` at least.

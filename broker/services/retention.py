@@ -9,7 +9,8 @@ time     the hour is one of `hours`, or more than                 those whose la
 Never the file that is written to, never one that a view does not know yet; at most file_batch_max a
 round, with a pause between two. Above disk_refuse_percent sends are refused until space returns.
 A file's age is told by its last message, never by what the file system says: copied files do not
-start anew.
+start anew. A wall clock that is set forward by more than an hour makes nothing old for an hour:
+time to set it right.
 Source: CleanCommitLogService, CleanConsumeQueueService; MessageStoreConfig.
 """
 
@@ -30,6 +31,10 @@ SIZE: Final = "size"
 TIME: Final = "time"
 REFUSED_INTERVAL_MS: Final = 1_000
 """How often the disk is looked at while sends are refused, so that they resume soon."""
+CLOCK_AHEAD_MS: Final = 3_600_000
+"""By how much the wall clock may be set forward, and be believed at once."""
+CLOCK_GRACE_MS: Final = 3_600_000
+"""How long one that was set further has to stay so."""
 MODE_AUTO: Final = "auto"
 MODE_ON: Final = "on"
 MODE_OFF: Final = "off"
@@ -105,6 +110,33 @@ def decide(settings: RetentionSettings, hours: frozenset[int], seen: Seen) -> st
     return ""
 
 
+class BelievedClock:
+    """The wall clock, but for what it was set forward a short time ago."""
+
+    __slots__ = ("_ahead_since_ms", "_skew_ms")
+
+    def __init__(self) -> None:
+        self._skew_ms: int | None = None
+        self._ahead_since_ms: int | None = None
+
+    def wall_ms(self, now: Now) -> int:
+        """Return the wall time that ages are told by; called now and then.
+
+        Effects  a clock that is not believed is logged, once
+        """
+        skew_ms, since_ms = now.wall_ms - now.monotonic_ms, self._ahead_since_ms
+        if self._skew_ms is None or skew_ms <= self._skew_ms + CLOCK_AHEAD_MS:
+            self._skew_ms, self._ahead_since_ms = skew_ms, None
+        elif since_ms is None:
+            self._ahead_since_ms = now.monotonic_ms
+            extra = {"by_ms": skew_ms - self._skew_ms, "grace_ms": CLOCK_GRACE_MS}
+            logger.warning("retention.clock_ahead", extra=extra)
+        elif now.monotonic_ms - since_ms >= CLOCK_GRACE_MS:
+            self._skew_ms, self._ahead_since_ms = skew_ms, None
+        assert self._skew_ms <= skew_ms, "a clock that was set back is believed"
+        return now.monotonic_ms + self._skew_ms
+
+
 class Retention:
     """Lets the oldest files of a store go, a round at a time.
 
@@ -113,8 +145,9 @@ class Retention:
     """
 
     __slots__ = (
-        "_disk_space", "_expiry", "_floors", "_hour_of", "_hours", "_is_on", "_needs_trim", "_now",
-        "_refuse", "_rounds", "_settings", "_used_percent", "expired_files", "stats",
+        "_clock", "_disk_space", "_expiry", "_floors", "_hour_of", "_hours", "_is_on",
+        "_needs_trim", "_now", "_refuse", "_rounds", "_settings", "_used_percent", "expired_files",
+        "stats",
     )  # fmt: skip
 
     def __init__(
@@ -136,6 +169,7 @@ class Retention:
         self._disk_space = disk_space
         self._refuse = refuse
         self._hour_of = hour_of
+        self._clock = BelievedClock()
         self._now = Now(0, 0)
         self._rounds = Rounds(self._endless_rounds)
         self._needs_trim = False
@@ -173,6 +207,7 @@ class Retention:
         Effects  above disk_refuse_percent sends are refused, below it they resume
         """
         self._now = now
+        self._clock.wall_ms(now)
         return self._rounds.go_on()
 
     def _endless_rounds(self) -> Iterator[Next]:
@@ -212,12 +247,13 @@ class Retention:
         floor = min((floor() for floor in self._floors), default=OFFSET_MAX)
         if oldest is None or oldest.base + oldest.size_bytes > floor:
             return ""
+        now_ms = self._clock.wall_ms(self._now)
         seen = Seen(
-            now_ms=self._now.wall_ms,
+            now_ms=now_ms,
             local_hour=self._hour_of(self._now.wall_ms),
             used_percent=self._used_percent,
             log_size_bytes=expiry.log_size_bytes,
-            oldest_time=self._now.wall_ms,
+            oldest_time=now_ms,
         )
         reason = decide(settings, self._hours, seen)
         as_if_old = seen._replace(oldest_time=0)

@@ -41,6 +41,7 @@ from broker.store.starting.start import Start
 from broker.store.starting.structures import Structures
 from broker.store.store_gauges import store_gauges
 from broker.store.tables.tables import Tables
+from broker.store.timer.level_clocks import LevelClocks
 from broker.store.timer.timer_files import timer_files
 from broker.store.views.views import Views
 from broker.store.writing.allocation import Reserve
@@ -107,9 +108,9 @@ class MessageStore:
     """One store directory, open for writing; `open_store` makes it."""
 
     __slots__ = (
-        "_reporting", "_runner", "_start", "_state", "_structures", "clock", "failure", "log",
-        "marks", "reading", "settings", "state_since_ms", "stats", "tables", "timer", "views",
-        "writing",
+        "_reporting", "_runner", "_start", "_state", "_structures", "clock", "failure",
+        "level_clocks", "log", "marks", "reading", "settings", "state_since_ms", "stats", "tables",
+        "timer", "views", "writing",
     )  # fmt: skip
 
     def __init__(
@@ -150,6 +151,11 @@ class MessageStore:
         next_offsets.update(tables.removed.next_offsets)
         for key, queue in parts.queues.queues.items():
             next_offsets[key] = max(queue.max_offset, next_offsets.get(key, 0))
+        now = Now(clock.monotonic_ms(), clock.wall_ms())
+        level_count = len(settings.levels.delays_ms)
+        self.level_clocks = LevelClocks(level_count, tables.delay_offsets.clocks, now, next_offsets)
+        self.timer.heed(now)  # Whoever sets it from here on is seen.
+        self.writing.before_waiting = self.look_at_clocks
         behind = views.dispatcher
         self.stats: list[Stat] = [
             *store_gauges(lambda: self.state, marks, lambda: behind.remembered.count),
@@ -235,6 +241,12 @@ class MessageStore:
     def min_offset(self) -> int:
         """Physical offset of the oldest file."""
         return self.log.min_offset
+
+    def look_at_clocks(self, now: Now | None = None) -> None:
+        """See whether the wall clock was set: before what waits is put, and now and then."""
+        now = now or Now(self.clock.monotonic_ms(), self.clock.wall_ms())
+        self.level_clocks.look(now)
+        self.timer.heed(now)
 
     def look(self) -> None:
         """Call the steps that are due by now: their clock has been moved."""

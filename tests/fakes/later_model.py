@@ -42,6 +42,8 @@ class Sent(NamedTuple):
     kind    WAITING, HALF or CAME
     due_ms  wall time
     is_level  whether it waits for a delay level
+    skipped_ms  by how much the clock was set forward just before kills, which nobody saw: it counts
+              as time that passed
     since     when it was sent, and when the broker started since: by which of these clocks its time
               is measured nobody can know who did not see the clock being set; the timer writes
               down what it saw
@@ -53,6 +55,7 @@ class Sent(NamedTuple):
     due_ms: int
     since: tuple[Now, ...]
     is_level: bool = False
+    skipped_ms: int = 0
 
     @property
     def waits_ms(self) -> int:
@@ -67,7 +70,7 @@ class Sent(NamedTuple):
         anew_ms = self.since[-1].monotonic_ms + self.waits_ms - now.monotonic_ms
         if len(self.since) == 1:
             anew_ms = due_ms - ahead[0]
-        return due_ms - max(ahead), max(due_ms - min(ahead), anew_ms)
+        return due_ms - max(ahead) - self.skipped_ms, max(due_ms - min(ahead), anew_ms)
 
 
 class LaterModel:
@@ -124,15 +127,16 @@ class LaterModel:
         """A producer was asked about a transaction."""
         self._keep(key, {HALF}, "was asked about")
 
-    def restarted(self, now: Now, *, is_unseen: bool) -> None:
+    def restarted(self, now: Now, *, unseen_ms: int) -> None:
         """The broker started: what waits may be measured by the clock of now.
 
-        is_unseen   the clock was set, and the broker ended before it saw that
+        unseen_ms   by how much the clock was set before the broker was killed and saw that
         """
         for key in self.waiting():
             one = self.sent[key]
-            if is_unseen or one.is_level:
-                self.sent[key] = one._replace(since=(*one.since, now))
+            if unseen_ms or one.is_level:
+                skipped_ms = one.skipped_ms + max(unseen_ms, 0)
+                self.sent[key] = one._replace(since=(*one.since, now), skipped_ms=skipped_ms)
 
     # -- what is seen --------------------------------------------------------------------------
     def looked(

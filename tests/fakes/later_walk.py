@@ -82,8 +82,8 @@ class LaterWalk(SeededStore):
         self.number = 0
         self.set_ms = 0
         """By how much the wall clock was set forward in all."""
-        self.is_unseen = False
-        """Whether it was set and nobody saw that yet."""
+        self.unseen_ms = 0
+        """By how much it was set since somebody saw it."""
         self.ending = self.kill
 
     @property
@@ -131,7 +131,7 @@ class LaterWalk(SeededStore):
     async def _again(self, image: Image) -> None:
         """Open the store once more, and let everything look at the clock."""
         await self._open(image)
-        self.model.restarted(self.now, is_unseen=self.is_unseen)
+        self.model.restarted(self.now, unseen_ms=self.unseen_ms)
         await self.steps()
 
     async def restart(self) -> None:
@@ -140,6 +140,7 @@ class LaterWalk(SeededStore):
         for service in (self.timer, self.schedule, self.transactions):
             await service.close()
         await self.store.close()
+        self.unseen_ms = 0  # Who stops in order looks at the clock.
         await self._again(self.disk.image)
 
     async def kill(self) -> None:
@@ -183,7 +184,7 @@ class LaterWalk(SeededStore):
 
     async def _steps(self) -> int:
         """Take steps until all services wait; returns when one of them is to go on."""
-        self.is_unseen = False
+        self.unseen_ms = 0
         for _ in range(2):  # What one puts another one delivers.
             times = [await self._done(s) for s in (self.timer, self.schedule, self.transactions)]
             await self._seen()
@@ -218,7 +219,7 @@ class LaterWalk(SeededStore):
         await self._steps()  # What came woke those who wait for it.
         self.loop.clock.wall += by_ms
         self.set_ms += by_ms
-        self.is_unseen = True
+        self.unseen_ms += by_ms
         if is_seen:
             await self.steps()
 

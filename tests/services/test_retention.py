@@ -149,9 +149,9 @@ class House:
 
         return Job(trim())
 
-    async def round(self, now_ms: int) -> list[int]:
+    async def round(self, wall_ms: int, monotonic_ms: int = 0) -> list[int]:
         """Call step until it asks for the long pause; returns the pauses."""
-        return await pauses_of(self.retention, at(0, now_ms), longest_ms=100)
+        return await pauses_of(self.retention, at(monotonic_ms, wall_ms), longest_ms=100)
 
 
 async def test_files_go_oldest_first_until_the_first_that_stays() -> None:
@@ -169,6 +169,31 @@ async def test_a_round_takes_a_batch_and_the_next_goes_on() -> None:
     await house.round(99 * HOUR_MS)
     await house.round(99 * HOUR_MS)
     assert house.bases == [7]
+
+
+async def test_a_clock_set_far_forward_makes_nothing_old_for_an_hour(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    house, ahead_ms = House(8), 400 * 24 * HOUR_MS
+    await house.round(11 * HOUR_MS)
+    assert house.bases[0] == 2
+    for minute in range(59):
+        await house.round(11 * HOUR_MS + minute * 60_000 + ahead_ms, minute * 60_000)
+    assert house.bases[0] == 2
+    assert [r.message for r in caplog.records].count("retention.clock_ahead") == 1
+    await house.round(12 * HOUR_MS + ahead_ms, HOUR_MS)
+    assert house.bases[0] > 2
+
+
+async def test_a_clock_that_is_set_right_again_in_time_costs_nothing() -> None:
+    house = House(8)
+    await house.round(11 * HOUR_MS)
+    await house.round(99 * HOUR_MS, 1_000)
+    await house.round(11 * HOUR_MS + 2_000, 2_000)
+    await house.round(11 * HOUR_MS + 2 * HOUR_MS, 2 * HOUR_MS)
+    assert house.bases[0] == 4
+    await house.round(99 * HOUR_MS, 2 * HOUR_MS + 1_000)
+    assert house.bases[0] == 4
 
 
 async def test_nothing_at_the_lowest_floor_or_above_it_goes() -> None:

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -13,7 +14,7 @@ from hypothesis import strategies as st
 from broker.files.disk import Disk
 from broker.format.content import encode_properties
 from broker.format.record import decode_record
-from broker.format.table_json import decode_table
+from broker.format.table_json import decode_table, encode_table
 from broker.model.batch import Destination
 from broker.model.errors import BrokerReadOnly
 from broker.model.message import DELAY, REAL_QUEUE, REAL_TOPIC, StoredMessage
@@ -21,6 +22,7 @@ from broker.model.reading import ReadRange
 from broker.model.step import Now
 from broker.model.topic import HALF_TOPIC, SCHEDULE_TOPIC
 from broker.services.schedule.schedule import SAVE_INTERVAL_MS, Schedule
+from broker.store.tables.delay_offsets import DelayOffsets
 from tests.fakes.clock import FakeClock
 from tests.fakes.disk import SimDisk
 from tests.fakes.rows import Row, batch
@@ -206,6 +208,78 @@ async def _jumping(steps: list[int | str]) -> None:
         assert came_ms.keys() == put_ms.keys()
         waits = [came_ms[name] - put_ms[name] for name in put_ms]
         assert all(wait >= 5_000 for wait in waits)
+
+
+async def test_a_clock_set_twice_between_two_looks_lets_nothing_come_early(
+    waiting: Scheduled,
+) -> None:
+    await waiting.run()
+    await waiting.wait("first", 1)
+    waiting.clock.advance(900)
+    waiting.clock.wall -= 3_600_000
+    await waiting.wait("a", 1)
+    waiting.clock.wall += 3_600_000
+    await waiting.run()
+    await waiting.pass_time(999)
+    assert waiting.bodies() == ["first"]
+    await waiting.pass_time(1)
+    assert waiting.bodies() == ["first", "a"]
+
+
+@pytest.mark.parametrize("jump_ms", [3_600_000, -3_600_000, 700])
+@pytest.mark.parametrize("is_seen", [False, True])
+async def test_a_clock_set_before_a_start_lets_nothing_come_early(
+    jump_ms: int, is_seen: bool
+) -> None:
+    clock, disk = FakeClock(), SimDisk()
+    async with store_at(Path("/store"), clock=clock, disk=disk, **SETTINGS) as talking:
+        first = Scheduled(talking)
+        await first.run()
+        await first.wait("a", 2)
+        clock.wall += jump_ms
+        if is_seen:
+            await first.run()
+        await first.wait("b", 2)
+        await first.schedule.close()
+    async with store_at(Path("/store"), clock=clock, disk=disk, **SETTINGS) as talking:
+        clock.wall += jump_ms
+        again = Scheduled(talking)
+        await again.run()
+        await again.pass_time(4_999)
+        assert again.bodies() == []
+        await again.pass_time(1)
+        assert again.bodies() == ["a", "b"]
+        await again.schedule.close()
+        assert again.saved()["pocketmq"] == {"deliveredBefore": again.store.appended}
+
+
+async def test_that_a_clock_was_set_is_written_down_at_once_and_read_again(
+    waiting: Scheduled, tmp_path: Path
+) -> None:
+    await waiting.run()
+    await waiting.wait("a", 2)
+    waiting.clock.wall += 3_600_000
+    await waiting.run()
+    await waiting.pass_time(1)
+    saved = waiting.saved()
+    assert saved["pocketmq"] == {"deliveredBefore": waiting.store.appended, "clocks": {
+        "2": [[0, 3_600_000], [1, 0]]
+    }}  # fmt: skip
+    odd: list[object] = [[], 7, {"2": 7}, {"2": [[0]]}, {"2": [[9, 1], [0, 0]]}, {"x": [[0, 1]]}]
+    for said in odd:
+        assert _clocks_in(tmp_path, {"pocketmq": {"clocks": said}}) == {}
+    assert _clocks_in(tmp_path, dict(saved)) == {2: ((0, 3_600_000), (1, 0))}
+
+
+def _clocks_in(directory: Path, table: dict[str, object]) -> Mapping[int, object]:
+    """Return the clocks that are read from a table."""
+    path = directory / "config" / "delayOffset.json"
+    path.parent.mkdir(exist_ok=True)
+    path.write_bytes(encode_table(table))
+    with ThreadPoolExecutor(1) as pool:
+        offsets = DelayOffsets(Disk(), directory, FakeClock(), pool)
+        offsets.load()
+    return offsets.clocks
 
 
 async def test_a_level_with_much_to_deliver_keeps_no_other_waiting(waiting: Scheduled) -> None:

@@ -1,18 +1,25 @@
 """Clocks are set while messages wait, are taken back, come again: all is as if they were not."""
 
+import asyncio
 from pathlib import Path
+from random import Random
 
 import pytest
 
+from broker.format.addresses import UniqueKeyMaker
 from broker.format.timer_layout import SLOT_COUNT, Units
 from broker.model.step import Now
+from broker.services.sending.drafts import Delivery
+from broker.services.sending.rules import SendRules
+from broker.services.sending.send import Send
 from broker.services.timer import arriving, slot_delivery
 from broker.services.timer.slot_delivery import SlotDelivery
 from broker.services.timer.timer import Timer
 from broker.store.message_store import open_store
 from broker.store.tables.timer_check import ClockShift
+from tests.fakes.drafts import draft, drafts_of
 from tests.fakes.quick_disk import QuickDisk
-from tests.fakes.store_language import STORE_HOST
+from tests.fakes.store_language import BORN_HOST, STORE_HOST
 from tests.fakes.timing import TimingDesk, no_lease, row_of, timing
 
 HOUR_MS = 3_600_000
@@ -23,6 +30,10 @@ async def take_back(desk: TimingDesk, name: str, said_ms: int) -> None:
     """Put what takes a message back, which says its time as the message did."""
     in_ms = said_ms - desk.clock.wall
     await desk.wait("marker", in_ms, key=f"KEY{name}", TIMER_DEL_UNIQKEY=f"KEY{name}")
+
+
+def _came(desk: TimingDesk) -> int:
+    return sum(len(desk.bodies(queue_id=number)) for number in range(4))
 
 
 async def set_clock(desk: TimingDesk, by_ms: int) -> None:
@@ -161,6 +172,48 @@ async def test_a_recall_among_what_is_unread_holds_though_its_message_is_due(
         await desk.killed()
         await desk.pass_time(2_000)
         assert len(desk.bodies()) == 37
+
+
+@pytest.mark.parametrize("jump_ms", [HOUR_MS, -HOUR_MS, 700])
+async def test_a_clock_that_is_set_just_before_a_stop_or_just_behind_a_start_is_seen(
+    jump_ms: int,
+) -> None:
+    async with timing() as desk:
+        await desk.wait("a", 10_000)
+        await desk.pass_time(1_000)
+        desk.clock.wall += jump_ms
+        await desk.close()
+        desk.store = await open_store(desk.settings, desk.clock, desk.disk)
+        desk.clock.wall += jump_ms
+        desk.timer = Timer(desk.store, STORE_HOST, no_lease)
+        await desk.pass_time(8_900)
+        assert desk.bodies() == []
+        await desk.pass_time(2_100)
+        assert desk.bodies() == ["a"]
+
+
+@pytest.mark.parametrize("jump_ms", [HOUR_MS, -HOUR_MS])
+async def test_a_clock_that_is_set_while_a_send_has_to_wait_makes_nothing_early_or_late(
+    jump_ms: int,
+) -> None:
+    async with timing() as desk:
+        await desk.store.tables.topics.keep("orders")
+        key_maker = UniqueKeyMaker(address=b"\n\0\0\1", process_id=1, random_bytes=b"abcd")
+        rules = SendRules(STORE_HOST, "C", check_kinds=False)
+        sending = Send(desk.store, rules, desk.clock, key_maker=key_maker, random=Random(1))
+        message = draft("orders", b"a", message_id="a", delivery=Delivery(delay_ms=10_000))
+        # The first of its kind waits until the timer's topic stands in the table.
+        sent = asyncio.ensure_future(sending.send(drafts_of(message), BORN_HOST))
+        await asyncio.sleep(0)
+        assert not sent.done()
+        desk.clock.wall += jump_ms
+        desk.timer.step(Now(desk.clock.monotonic, desk.clock.wall))
+        await sent
+        await desk.settled()
+        await desk.pass_time(9_900)
+        assert _came(desk) == 0
+        await desk.pass_time(2_100)
+        assert _came(desk) == 1
 
 
 @pytest.mark.parametrize("jump_ms", [HOUR_MS, -HOUR_MS])

@@ -24,16 +24,16 @@ class Level:
     look_at_ms    monotonic time at which it is looked at again
     served        how many batches all levels were given when it got its last: of levels that are
                   due, the one that waits longest is next
+    due_time      by which clocks its messages say their times (store/timer/level_clocks.py)
     ahead         (queue offset, monotonic ms): messages before that one were there at that time,
                   and what they say of their own time is not believed
     """
 
     __slots__ = (
-        "_due_time", "_seen_upper", "_skew_ms", "ahead", "delay_ms", "look_at_ms", "number",
-        "queue_offset", "served",
+        "_due_time", "ahead", "delay_ms", "look_at_ms", "number", "queue_offset", "served",
     )  # fmt: skip
 
-    def __init__(self, number: int, delay_ms: int, queue_offset: int) -> None:
+    def __init__(self, number: int, delay_ms: int, queue_offset: int, due_time: DueTime) -> None:
         assert number > 0
         self.number = number
         self.delay_ms = delay_ms
@@ -41,9 +41,7 @@ class Level:
         self.look_at_ms = 0
         self.served = 0
         self.ahead: tuple[int, int] | None = None
-        self._due_time = DueTime()
-        self._skew_ms: int | None = None
-        self._seen_upper = 0
+        self._due_time = due_time
 
     @property
     def queue_id(self) -> int:
@@ -54,21 +52,14 @@ class Level:
         """Everything before this message is delivered."""
         assert queue_offset >= self.queue_offset, "a level never goes back"
         self.queue_offset = queue_offset
+        self._due_time.forget(queue_offset)
 
-    def heed(self, now: Now, upper: int) -> None:
-        """Take in the time; where the wall clock jumped the level is to be looked at.
-
-        upper    queue offset behind the last message there is
-        """
-        skew_ms = now.wall_ms - now.monotonic_ms
-        is_back = self._skew_ms is not None and skew_ms < self._skew_ms
-        self._skew_ms = skew_ms
-        # What came since the last look may be of either clock: the slower one makes nothing early.
-        place = self._seen_upper if is_back else upper
-        if self._due_time.look(now, place):
-            self.look_at_ms = min(self.look_at_ms, now.monotonic_ms)
-        self._seen_upper = upper
+    def clock_set(self, now: Now, upper: int) -> None:
+        """Look again: the wall clock was set. What came since says times of before it, perhaps."""
+        self.look_at_ms = min(self.look_at_ms, now.monotonic_ms)
         self._due_time.forget(self.queue_offset)
+        if self.ahead is None or self.queue_offset >= self.ahead[0]:
+            self.ahead = (upper, now.monotonic_ms)
 
     def due_count(self, due_ms: list[int], upper: int, now: Now) -> int:
         """Return how many of its first messages are due, and set when to look again.
@@ -76,7 +67,6 @@ class Level:
         due_ms   their times, from the first that is not delivered on
         upper    queue offset behind the last message there is
         """
-        self.heed(now, upper)
         count = 0
         for moment in due_ms:
             place = self.queue_offset + count

@@ -45,8 +45,9 @@ class Resumption:
         found = []
         for number, delay_ms in enumerate(self._store.settings.levels.delays_ms, start=1):
             lower, upper = self._messages.range_of(number)
-            level = Level(number, delay_ms, min(max(find(number), lower), upper))
-            begin, has_more = level.queue_offset, True
+            begin = min(max(find(number), lower), upper)
+            level = Level(number, delay_ms, begin, self._store.level_clocks.of(number))
+            has_more = True
             while has_more:
                 has_more = await self._pass_delivered(level, now_ms)
             if level.queue_offset > begin:

@@ -42,7 +42,7 @@ class Schedule:
 
     __slots__ = (
         "_delivering", "_levels", "_messages", "_now", "_rounds", "_save_at_ms", "_saving",
-        "_served", "_store", "delivered", "stats",
+        "_served", "_set_count", "_store", "delivered", "stats",
     )  # fmt: skip
 
     def __init__(self, store: MessageStore, store_host: bytes) -> None:
@@ -55,6 +55,8 @@ class Schedule:
         self._saving: Job[None] | None = None
         self._save_at_ms = 0
         self._served = 0
+        self._set_count = -1
+        """How often the wall clock was set, as far as it was seen here; a start is as one time."""
         self.delivered = Counter(
             "pocketmq_delayed_delivered_total", "Messages delivered at the end of a delay level."
         )
@@ -88,6 +90,8 @@ class Schedule:
         for job in (self._delivering, self._saving):
             if job is not None:
                 await job.reached()
+        clock = self._store.clock
+        self._store.look_at_clocks(Now(clock.monotonic_ms(), clock.wall_ms()))
         if self._levels and self._is_changed():
             with suppress(BrokerError):  # A start finds out.
                 await self._save(self._offsets(), self._store.appended)
@@ -98,9 +102,8 @@ class Schedule:
             self._levels = yield from until_done(Job(resumption.levels(self._now.wall_ms)))
             self._save_at_ms = self._now.monotonic_ms + SAVE_INTERVAL_MS
         while True:
+            self._look_at_clocks()
             self._save_if_due()
-            for level in self._levels:
-                level.heed(self._now, self._messages.range_of(level.number)[1])
             level = min(self._levels, key=self._turn)
             if level.look_at_ms > self._now.monotonic_ms:
                 at_ms = min(level.look_at_ms, self._save_at_ms)
@@ -112,6 +115,15 @@ class Schedule:
             self._delivering = Job(self._deliver(level, self._now))
             yield from until_done(self._delivering)
             yield Next(self._now.monotonic_ms)
+
+    def _look_at_clocks(self) -> None:
+        """See whether somebody set the wall clock, and write that down at once."""
+        self._store.look_at_clocks(self._now)
+        set_count = self._store.level_clocks.set_count
+        if self._set_count != set_count:
+            self._set_count, self._save_at_ms = set_count, self._now.monotonic_ms
+            for level in self._levels:
+                level.clock_set(self._now, self._messages.range_of(level.number)[1])
 
     def _turn(self, level: Level) -> tuple[int, int]:
         """Return what orders levels: those that are due by how long ago they were served."""
@@ -162,7 +174,9 @@ class Schedule:
 
     def _is_changed(self) -> bool:
         find = self._store.tables.delay_offsets.find
-        return any(at != find(number) for number, at in self._offsets().items())
+        is_moved = any(at != find(number) for number, at in self._offsets().items())
+        written = self._store.tables.delay_offsets.clocks
+        return is_moved or self._store.level_clocks.written != written
 
     def _save_if_due(self) -> None:
         """Begin to write down how far levels are; no put is under way."""
@@ -178,5 +192,6 @@ class Schedule:
 
     async def _save(self, offsets: dict[int, int], end: int) -> None:
         """Write down what was so when the log ended at `end`, once that is durable."""
+        clocks = self._store.level_clocks.written
         if await self._store.writing.durable():
-            await self._store.tables.delay_offsets.put(offsets, end)
+            await self._store.tables.delay_offsets.put(offsets, end, clocks)

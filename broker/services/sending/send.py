@@ -19,7 +19,7 @@ from broker.format.java_hash import java_hash
 from broker.format.record import PROPERTY_CRC_SIZE
 from broker.format.send_request import MESSAGES_MAX
 from broker.format.transaction_id import HalfPlace, transaction_id
-from broker.model.batch import Batch, Destination, PutResult, PutStatus
+from broker.model.batch import Batch, Destination, PutResult, PutStatus, Run
 from broker.model.errors import (
     BodyTooLarge,
     MixedQueues,
@@ -32,15 +32,13 @@ from broker.model.errors import (
 )
 from broker.model.message import KEY_SEPARATOR, KEYS, TAGS, TIMER_OUT
 from broker.model.message_kind import MessageKind
-from broker.model.names import (
-    check_message_group,
-    check_topic,
-)
+from broker.model.names import check_message_group, check_topic
 from broker.model.stats import Stat
 from broker.model.step import Clock, Now
-from broker.model.system_topics import Disguise, Place
+from broker.model.system_topics import TIMER_TOPIC, Disguise, Place
 from broker.model.topic import (
     DEFAULT_TOPIC,
+    HALF_TOPIC,
     PERMISSION_INHERIT,
     PERMISSION_READ,
     PERMISSION_WRITE,
@@ -66,6 +64,7 @@ from broker.store.message_store import MessageStore
 from broker.store.settings import FLUSH_SYNC
 from broker.store.writing.flush_group import FlushGroup
 
+BROKERS_OWN: Final = frozenset({HALF_TOPIC, SCHEDULE_TOPIC, TIMER_TOPIC})
 AT_ONCE_KINDS: Final = frozenset({MessageKind.NORMAL, MessageKind.FIFO})
 
 
@@ -210,25 +209,14 @@ class Send:
 
         Errors   IllegalDeliveryTime, those of `send`
         """
-        now_ms, place = self._clock.wall_ms(), Place(destination.topic, destination.queue_id)
-        # What waits says its time by this clock.
-        self._store.timer.heed(Now(self._clock.monotonic_ms(), now_ms))
-        level_count = self._level_count
-        waiting = Waiting(level_count, self._rules.delay_max_ms)
-        drafts = drafts._replace(message_ids=self._named(drafts.message_ids, now_ms))
-        disguises = [
-            disguise(place, delivery, message_id, now_ms, waiting)
-            for delivery, message_id in zip(drafts.deliveries, drafts.message_ids, strict=True)
-        ]
-        added = [_text(one.changed) for one in disguises]
-        batch = self._batch(place.topic, drafts, peer_host, notes, added)
-        parting = parted([one.place for one in disguises], batch, destination)
-        for topic in {run.topic for run, _ in parting.runs} - {place.topic}:
-            # What waits is found by a broker that reads the table of topics.
-            found = self._store.tables.topics.find(topic)
-            if found is None or not found.is_kept:
-                queue_count = level_count if topic == SCHEDULE_TOPIC else 1
-                await self._store.tables.topics.ensure(topic, queue_count)
+        place = Place(destination.topic, destination.queue_id)
+        drafts = drafts._replace(message_ids=self._named(drafts.message_ids, self._clock.wall_ms()))
+        while True:
+            disguises, batch = self._disguised(place, drafts, peer_host, notes)
+            parting = parted([one.place for one in disguises], batch, destination)
+            # A clock may be set while something is waited for: then it is asked once more.
+            if not await self._made_room(parting.runs):
+                break
         results = await self._store.writing.put(parting.runs, wait=drafts.wait)
         self._observe(disguises, batch.born_ms)
         result, queue_offsets = parting.joined(results)
@@ -241,6 +229,30 @@ class Send:
             for one, message_id in zip(disguises, batch.unique_keys, strict=True)
         ]
         return Sent(destination, batch.unique_keys, result, queue_offsets, handles)
+
+    def _disguised(
+        self, place: Place, drafts: Drafts, peer_host: bytes, notes: Sequence[str]
+    ) -> tuple[list[Disguise], Batch]:
+        """Return how messages wait, by the clock of now, and what is put of them."""
+        now_ms = self._clock.wall_ms()
+        self._store.look_at_clocks(Now(self._clock.monotonic_ms(), now_ms))
+        waiting = Waiting(self._level_count, self._rules.delay_max_ms)
+        rows = zip(drafts.deliveries, drafts.message_ids, strict=True)
+        disguises = [disguise(place, one, name, now_ms, waiting) for one, name in rows]
+        added = [_text(one.changed) for one in disguises]
+        return disguises, self._batch(place.topic, drafts, peer_host, notes, added)
+
+    async def _made_room(self, runs: Sequence[Run]) -> bool:
+        """See that runs can be put at once; returns whether that had to be waited for."""
+        has_waited = False
+        for topic in {destination.topic for destination, _ in runs} & BROKERS_OWN:
+            # What waits is found by a broker that reads the table of topics.
+            found = self._store.tables.topics.find(topic)
+            if found is None or not found.is_kept:
+                queue_count = self._level_count if topic == SCHEDULE_TOPIC else 1
+                await self._store.tables.topics.ensure(topic, queue_count)
+                has_waited = True
+        return await self._store.writing.room(runs) or has_waited
 
     def _observe(self, disguises: Sequence[Disguise], born_ms: Sequence[int]) -> None:
         """Count how long timed messages are to wait, in whole seconds from their birth to a slot.

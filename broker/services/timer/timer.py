@@ -172,6 +172,8 @@ class Timer:
             if job is not None:
                 await job.reached()
         self._is_closing = True
+        clock = self._store.clock
+        self._store.look_at_clocks(Now(clock.monotonic_ms(), clock.wall_ms()))
         if self._arriving is not None:
             with suppress(BrokerError):  # A start finds out.
                 self._note_delivered()
@@ -225,7 +227,7 @@ class Timer:
 
     def _look(self, clock: WheelClock) -> None:
         """Look at the clocks; what was set is written down before anything else is done."""
-        self._store.timer.heed(self._now)
+        self._store.look_at_clocks(self._now)
         if clock.ahead_ms != self._seen_ms:
             by_ms, self._seen_ms = self._seen_ms - clock.ahead_ms, clock.ahead_ms
             logger.warning("timer.clock_set", extra={"by_ms": by_ms})

@@ -1,14 +1,17 @@
 """How far each delay level is delivered: RocketMQ's `config/delayOffset.json`.
 
-    {"dataVersion":{…}, "offsetTable":{1:28, 2:8}, "pocketmq":{"deliveredBefore":353964}}
+    {"dataVersion":{…}, "offsetTable":{1:28, 2:8},
+     "pocketmq":{"deliveredBefore":353964, "clocks":{"2":[[0,3600000],[7,0]]}}}
 
 Level 1 has delivered its first 28 messages. Our own member, which a real broker passes over, says
 that all of those lie in the log below an offset: a start that finds more of them at or above it
-knows that they were delivered after this was written.
+knows that they were delivered after this was written. Where the wall clock was set while messages
+waited, `clocks` says by which clock they say their times: those of level 2 from the 7th on by the
+one of now, those before by one that this is an hour ahead of.
 Source: ScheduleMessageService.encode, DelayOffsetSerializeWrapper.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Final
@@ -25,12 +28,16 @@ _OFFSETS: Final = "offsetTable"
 _VERSION: Final = "dataVersion"
 _OWN: Final = "pocketmq"
 _BEFORE: Final = "deliveredBefore"
+_CLOCKS: Final = "clocks"
+
+Epochs = Mapping[int, Sequence[tuple[int, int]]]
+"""By level: (queue offset of the first message, ms by which the clock is ahead of the one then)."""
 
 
 class DelayOffsets:
     """Queue offsets in the schedule topic by level, counted from 1."""
 
-    __slots__ = ("_clock", "_durable", "_file", "_others", "_rows", "delivered_before")
+    __slots__ = ("_clock", "_durable", "_file", "_others", "_rows", "clocks", "delivered_before")
 
     def __init__(self, disk: Disk, directory: Path, clock: Clock, pool: ThreadPoolExecutor) -> None:
         self._file = TableFile(disk, directory / CONFIG_DIRECTORY / DELAY_OFFSETS_FILE)
@@ -38,6 +45,7 @@ class DelayOffsets:
         self._clock = clock
         self._others: dict[str, Any] = {}
         self._rows: dict[int, int] = {}
+        self.clocks: Epochs = {}
         self.delivered_before = 0
         """Physical offset below which everything lies that was delivered; 0: not known."""
 
@@ -55,14 +63,15 @@ class DelayOffsets:
         own = table.pop(_OWN, None)
         before = own.get(_BEFORE) if isinstance(own, dict) else None
         self.delivered_before = before if isinstance(before, int) and _is_offset(before) else 0
+        self.clocks = _clocks_of(own.get(_CLOCKS)) if isinstance(own, dict) else {}
         self._others = table
 
     def find(self, level: int) -> int:
         """Return the queue offset behind the last message of a level that was delivered."""
         return self._rows.get(level, 0)
 
-    async def put(self, offsets: Mapping[int, int], delivered_before: int) -> None:
-        """Set offsets of levels and where their messages lie; durable when it returns.
+    async def put(self, offsets: Mapping[int, int], delivered_before: int, clocks: Epochs) -> None:
+        """Set offsets of levels, where their messages lie, their clocks; durable when it returns.
 
         Shape    everything below `delivered_before` is durable itself
         Errors   DiskFull
@@ -77,13 +86,15 @@ class DelayOffsets:
             "timestamp": self._clock.wall_ms(),
         }
         self._rows = {**self._rows, **offsets}
-        self.delivered_before = delivered_before
+        self.delivered_before, self.clocks = delivered_before, clocks
         self._durable.touch()
         await self._durable.saved()
 
     def _snapshot(self) -> Encode:
         rows = dict(sorted(self._rows.items()))
-        own = {_BEFORE: self.delivered_before}
+        own: dict[str, Any] = {_BEFORE: self.delivered_before}
+        if self.clocks:
+            own[_CLOCKS] = {str(level): epochs for level, epochs in sorted(self.clocks.items())}
         table = dict(sorted({**self._others, _OFFSETS: rows, _OWN: own}.items()))
         return lambda: encode_table(table)
 
@@ -97,6 +108,20 @@ def _decode(content: bytes) -> dict[str, Any]:
     if not isinstance(table.get(_OFFSETS, {}), dict):
         raise ValueError(f"{_OFFSETS} is no table")
     return table
+
+
+def _clocks_of(said: Any) -> Epochs:
+    """Return the clocks of levels; what is none of ours is as if nobody had set a clock."""
+    found: dict[int, tuple[tuple[int, int], ...]] = {}
+    for level, rows in said.items() if isinstance(said, dict) else ():
+        try:
+            epochs = tuple((int(begin), int(ahead_ms)) for begin, ahead_ms in rows)
+        except (TypeError, ValueError):
+            continue
+        places = [begin for begin, _ in epochs]
+        if str(level).isdecimal() and epochs and places == sorted(places) and places[0] >= 0:
+            found[int(level)] = epochs
+    return found
 
 
 def _is_offset(value: Any) -> bool:

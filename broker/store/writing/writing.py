@@ -10,6 +10,7 @@ Source: CommitLog.asyncPutMessages.
 import asyncio
 import logging
 from collections.abc import Callable, Sequence
+from typing import Final
 
 from broker.model.batch import PutResult, PutStatus, Run
 from broker.model.errors import (
@@ -19,6 +20,8 @@ from broker.model.errors import (
 )
 from broker.model.stats import Stat
 from broker.model.step import Clock, Step
+from broker.model.system_topics import TIMER_TOPIC
+from broker.model.topic import SCHEDULE_TOPIC
 from broker.store.marks import Marks
 from broker.store.settings import FLUSH_SYNC
 from broker.store.starting.structures import Structures
@@ -31,6 +34,8 @@ from broker.store.writing.gate import Gate
 from broker.store.writing.put_lock import PutLock
 from broker.store.writing.put_path import PutPath
 from broker.store.writing.writer import Writer
+
+WAITING_TOPICS: Final = frozenset({SCHEDULE_TOPIC, TIMER_TOPIC})
 
 logger = logging.getLogger(__name__)
 
@@ -48,7 +53,8 @@ class Writing:
     """
 
     __slots__ = (
-        "_damage", "_log", "_marks", "_settings", "allocation", "commit", "durability", "gate",
+        "_damage", "_log", "_marks", "_settings", "allocation", "before_waiting", "commit",
+        "durability", "gate",
         "put_path", "reserve", "writer",
     )  # fmt: skip
 
@@ -68,6 +74,8 @@ class Writing:
         self._settings = settings
         self._marks = marks
         self._damage = damage
+        self.before_waiting: Callable[[], None] = lambda: None
+        """Called before the append of what waits, which says its time by the wall clock."""
         self.gate = Gate(marks, dispatcher, reserve, damage)
         self.durability = durability
         self.commit = Commit(log, marks, settings, fail)
@@ -99,16 +107,9 @@ class Writing:
         Source   CommitLog.asyncPutMessage, asyncPutMessages
         """
         sizes = self.writer.sizes(runs)
-        size_sum = sum(map(sum, sizes))
-        log = self._log
-        if size_sum > log.record_size_max:
-            raise RecordTooLarge(size_bytes=size_sum, limit_bytes=log.record_size_max)
-        self.gate.check()
-        while not log.has_room(size_sum):
-            if log.spare_base is None:
-                raise TransientPoolEmpty(count=self._settings.transient_pool_file_count)
-            await self.allocation.room()
-            self.gate.check()
+        await self._room(sum(map(sum, sizes)))
+        if any(destination.topic in WAITING_TOPICS for destination, _ in runs):
+            self.before_waiting()
         results = self.writer.append(runs, sizes)
         assert results[-1].end == self._marks.appended.value
         self._appended()
@@ -117,6 +118,26 @@ class Writing:
                 late = PutStatus.FLUSH_DISK_TIMEOUT
                 return [result._replace(status=late) for result in results]
         return results
+
+    async def room(self, runs: Sequence[Run]) -> bool:
+        """Wait until runs can be put without waiting; returns whether it had to.
+
+        Errors   those of `put` but for what comes of the flush
+        """
+        return await self._room(sum(map(sum, self.writer.sizes(runs))))
+
+    async def _room(self, size_sum: int) -> bool:
+        log, has_waited = self._log, False
+        if size_sum > log.record_size_max:
+            raise RecordTooLarge(size_bytes=size_sum, limit_bytes=log.record_size_max)
+        self.gate.check()
+        while not log.has_room(size_sum):
+            if log.spare_base is None:
+                raise TransientPoolEmpty(count=self._settings.transient_pool_file_count)
+            await self.allocation.room()
+            self.gate.check()
+            has_waited = True
+        return has_waited
 
     def _appended(self) -> None:
         """Go on after an append: commit what lies in the files, ask for the next file."""
