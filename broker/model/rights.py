@@ -2,7 +2,7 @@
 
     an admin                                        everything
     what belongs to the broker                      admins alone
-    a rule that denies it, whatever others say      no
+    a rule that denies it, whatever others say      no; of several actions each by itself
     a rule that allows it                           yes
     neither                                         no
 
@@ -11,7 +11,7 @@ one that denies always does.
 """
 
 from collections.abc import Iterable
-from ipaddress import ip_address, ip_network
+from ipaddress import IPv6Address, ip_address, ip_network
 from typing import Final, NamedTuple
 
 from broker.model.access import (
@@ -83,13 +83,16 @@ class Rights:
             return Verdict(True, "an admin may do everything")
         if belongs_to_broker(need):
             return Verdict(False, "it belongs to the broker, and is for admins alone")
-        found = [grant for grant in self._grants if _is_about(grant, need, address)]
-        denial = next((grant for grant in found if not grant.is_allowed), None)
-        if denial is not None:
-            return Verdict(False, "a rule denies it", denial)
-        if found:
-            return Verdict(True, "a rule allows it", found[0])
-        return Verdict(False, "no rule allows it")
+        about = [grant for grant in self._grants if _is_about(grant, need, address)]
+        refused = Verdict(False, "no rule allows it")
+        for action in need.actions:  # One of them is enough.
+            found = [grant for grant in about if grant.actions & {action, Action.ALL}]
+            denial = next((grant for grant in found if not grant.is_allowed), None)
+            if found and denial is None:
+                return Verdict(True, "a rule allows it", found[0])
+            if denial is not None and refused.grant is None:
+                refused = Verdict(False, "a rule denies it", denial)
+        return refused
 
 
 def explain(roster: Roster, user: str, action: str, resource: str, source: str = "") -> Verdict:
@@ -118,11 +121,11 @@ def belongs_to_broker(need: Need) -> bool:
 def _is_about(grant: Grant, need: Need, address: bytes) -> bool:
     if not grant.resource.covers(need.kind, need.name):
         return False
-    if Action.ALL not in grant.actions and grant.actions.isdisjoint(need.actions):
-        return False
     return not grant.sources or _is_from(grant.sources, address)
 
 
 def _is_from(sources: tuple[str, ...], address: bytes) -> bool:
     came_from = ip_address(address)
+    if isinstance(came_from, IPv6Address):
+        came_from = came_from.ipv4_mapped or came_from
     return any(came_from in ip_network(source) for source in sources)

@@ -101,6 +101,26 @@ def test_an_admin_may_everything_unless_turned_off() -> None:
     assert off == Verdict(False, "the user is turned off")
 
 
+def test_of_several_actions_one_that_nothing_denies_is_enough() -> None:
+    """A consumer that must not send still finds its topic."""
+    either = topic("t", Action.PUB, Action.SUB, Action.GET)
+    no_sends = ("pub", "topic:t", "deny")
+    assert verdict(either, ("sub", "topic:t"), no_sends) == YES
+    assert verdict(either, ("pub", "topic:t"), no_sends) == DENIED
+    assert verdict(either, no_sends) == DENIED
+    assert verdict(either, ("all", "*"), ("all", "topic:t", "deny")) == DENIED
+
+
+def test_an_address_of_ipv4_that_is_written_as_one_of_ipv6_is_the_same() -> None:
+    """As behind balancers, and ports for both, clients may look."""
+    mapped = bytes(10) + b"\xff\xff" + HERE
+    rules = [("pub", "topic:t", "10.0.0.0/8")]
+    assert verdict(topic("t"), *rules, at=mapped) == YES
+    denial = grant_of("app", "pub", "topic:t", is_allowed=False, sources=("10.0.0.0/8",))
+    assert not Rights(USER, [grant_of("app", "all", "*"), denial]).may(topic("t"), mapped)
+    assert verdict(topic("t"), ("pub", "topic:t", "::/0"), at=mapped) == NO
+
+
 def test_answers_are_kept_of_so_many_things_and_no_more() -> None:
     rights = Rights(USER, [grant_of("app", "pub", "topic:t1*")])
     for number in range(KNOWN_MAX + 10):
