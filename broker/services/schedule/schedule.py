@@ -11,7 +11,7 @@ Source: ScheduleMessageService.
 
 import logging
 from asyncio import CancelledError
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import suppress
 from typing import Final
 
@@ -102,7 +102,9 @@ class Schedule:
             self._levels = yield from until_done(Job(resumption.levels(self._now.wall_ms)))
             self._save_at_ms = self._now.monotonic_ms + SAVE_INTERVAL_MS
         while True:
-            self._look_at_clocks()
+            if self._look_at_clocks():
+                # What is delivered next goes by it: a start has to know.
+                yield from self._saved_clocks()
             self._save_if_due()
             level = min(self._levels, key=self._turn)
             if level.look_at_ms > self._now.monotonic_ms:
@@ -116,14 +118,26 @@ class Schedule:
             yield from until_done(self._delivering)
             yield Next(self._now.monotonic_ms)
 
-    def _look_at_clocks(self) -> None:
-        """See whether somebody set the wall clock, and write that down at once."""
+    def _look_at_clocks(self) -> bool:
+        """See whether somebody set the wall clock."""
         self._store.look_at_clocks(self._now)
         set_count = self._store.level_clocks.set_count
-        if self._set_count != set_count:
-            self._set_count, self._save_at_ms = set_count, self._now.monotonic_ms
-            for level in self._levels:
-                level.clock_set(self._now, self._messages.range_of(level.number)[1])
+        if self._set_count == set_count:
+            return False
+        self._set_count = set_count
+        for level in self._levels:
+            level.clock_set(self._now, self._messages.range_of(level.number)[1])
+        return True
+
+    def _saved_clocks(self) -> Generator[Next, None, None]:
+        try:
+            if self._saving is not None:
+                yield from until_done(self._saving)
+            if self._is_changed():
+                self._saving = Job(self._save(self._offsets(), self._store.appended))
+                yield from until_done(self._saving)
+        finally:
+            self._saving = None
 
     def _turn(self, level: Level) -> tuple[int, int]:
         """Return what orders levels: those that are due by how long ago they were served."""
