@@ -8,13 +8,14 @@ A world is the copies of the message that nobody acknowledged, none when all wer
     skipped    a filter passed over it, which nobody was told: a crash may take that back
     dead       among the group's dead letters
 
-An offset that is set back adds a copy. What was answered leaves one world; what a crash cut off
-leaves more. Every observation takes away the worlds that do not agree with it, and none may be left
-without any. No files, no queues of the store, no journal.
+An offset that is set back adds a copy. An event tells what worlds may come of one, none where it
+cannot happen. It happened, it did not, or nobody knows: worlds that do not agree go, and no message
+may be left without any. No files, no queues of the store, no journal.
 """
 
 from collections import Counter
 from collections.abc import Callable, Iterable
+from functools import partial
 from itertools import product
 from typing import Final, NamedTuple
 
@@ -23,7 +24,7 @@ DELAYED: Final = "delayed"
 LEASED: Final = "leased"
 SKIPPED: Final = "skipped"
 DEAD: Final = "dead"
-LEFT: Final = (WAITING, DELAYED, LEASED)
+LEFT: Final = frozenset({WAITING, DELAYED, LEASED})
 """Of what may still come."""
 RENEWED_MS: Final = 60_000
 
@@ -39,7 +40,10 @@ class State(NamedTuple):
 
 
 World = tuple[State, ...]
-Worlds = frozenset[World]
+Event = Callable[[World], Iterable[World]]
+Change = Callable[[State], World]
+Ways = dict[str, list[Callable[[State], State] | None]]
+Told = bool | None
 BURIED: Final = State(DEAD)
 
 
@@ -47,7 +51,6 @@ class Message(NamedTuple):
     """A message that was sent; (key, queue) is its message group."""
 
     body: str
-    topic: str
     queue_id: int
     queue_offset: int
     key: str
@@ -71,273 +74,195 @@ class Delivery(NamedTuple):
     delivery: int
 
 
-def changed(world: World, old: State, *new: State) -> World:
-    """Return a world in which a copy has become others."""
-    left = [*world]
-    left.remove(old)
-    return tuple(sorted([*left, *new]))
-
-
-def spread(worlds: Worlds, ways: Callable[[State], Iterable[State]]) -> Worlds:
-    """Return all worlds that come of those, each copy going one of its ways."""
-    return frozenset(tuple(sorted(one)) for w in worlds for one in product(*map(ways, w)))
-
-
-def _overtaken(world: World, delivery: int) -> World:
-    """Return a world in which a new lease takes the place of one of the same message."""
-    if not any(s.delivery == delivery and s.number == 1 for s in world):
-        return world
-    return tuple(s for s in world if s.kind != LEASED or s.number > 1 or s.delivery == delivery)
-
-
 class GroupModel:
     """One group in one topic; in order, or not."""
 
-    def __init__(self, topic: str, *, attempts_max: int, is_ordered: bool) -> None:
-        self.topic = topic
+    def __init__(self, *, attempts_max: int, is_ordered: bool) -> None:
         self.attempts_max = attempts_max
         self.is_ordered = is_ordered
+        self.found = LEFT if is_ordered else frozenset({WAITING})
+        """What receives find when its time is over; the rest is brought back before."""
         self.messages: dict[str, Message] = {}
-        self.worlds: dict[str, Worlds] = {}
+        self.worlds: dict[str, frozenset[World]] = {}
         self.may_die_again: Counter[str] = Counter()
         """Dead letters whose message was not settled when the broker was killed."""
         self.alive_until_ms = 0
         """How long leases renew themselves."""
 
-    # -- what a copy may do --------------------------------------------------------------------
-    def _has_ended(self, state: State, now_ms: int) -> bool:
-        return state.at_ms <= now_ms and not (state.renews and now_ms < self.alive_until_ms)
+    def _event(
+        self, bodies: Iterable[str], event: Event, what: str = "", is_so: Told = True
+    ) -> None:
+        """An event happened to each of some messages, or not; None: nobody knows."""
+        for body in bodies:
+            before = self.worlds[body]
+            ways = {world: {tuple(sorted(new)) for new in event(world)} for world in before}
+            after = frozenset[World]().union(*ways.values())
+            cannot = frozenset(world for world in before if not ways[world])
+            left = {True: after, False: cannot, None: before | after}[is_so]
+            assert left, f"{body} {what}: {is_so}, it is {set(before)}"
+            self.worlds[body] = left
 
-    def _is_over(self, state: State, now_ms: int) -> bool:
-        """Whether an ordered message's lease ran out after its last attempt."""
-        is_last = self.is_ordered and state.number >= self.attempts_max
-        return is_last and state.kind in (LEASED, WAITING) and self._has_ended(state, now_ms)
+    # -- what is next --------------------------------------------------------------------------
+    def _next(self, state: State, now_ms: int) -> State:
+        """Return what a copy is to be by now, by itself or when a receive finds it."""
+        if state.kind not in LEFT or state.at_ms > now_ms:
+            return state
+        if state.renews and now_ms < self.alive_until_ms:
+            return state._replace(at_ms=now_ms + RENEWED_MS)
+        return self.again(WAITING, state)
 
-    def _may_go(self, state: State, now_ms: int) -> bool:
-        if state.number >= self.attempts_max or not self._has_ended(state, now_ms):
-            return False
-        return state.kind == WAITING or (self.is_ordered and state.kind == LEASED)
+    def again(self, kind: str, state: State, at_ms: int = 0) -> State:
+        """Return what a copy is that comes back, if it may."""
+        is_last = state.number >= self.attempts_max
+        return BURIED if is_last else State(kind, state.number, at_ms)
 
-    def _is_held(self, world: World, now_ms: int) -> bool:
-        return any(s.kind == LEASED and not self._has_ended(s, now_ms) for s in world)
+    def _due(self, state: State, now_ms: int) -> str:
+        """Return what a receive finds: WAITING goes out, DEAD is given up; nothing: ""."""
+        return self._next(state, now_ms).kind if state.kind in self.found else ""
 
-    def _is_passed(self, world: World, now_ms: int) -> bool:
-        return all(s.kind in (SKIPPED, DEAD) or self._is_over(s, now_ms) for s in world)
+    def _each(self, now_ms: int, by_due: Ways) -> Event:
+        """Return the event that each copy goes one of the ways of what is due; None: it stays."""
 
-    def _mates(self, message: Message) -> list[Message]:
-        """Return the other messages of its message group."""
-        wanted = (message.queue_id, message.key)
-        found = (m for m in self.messages.values() if (m.queue_id, m.key) == wanted)
-        return [m for m in found if m is not message]
+        def ways(state: State) -> list[State]:
+            found = by_due.get(self._due(state, now_ms), [None])
+            return [way(state) if way else state for way in found]
+
+        return lambda world: [*product(*map(ways, world))]
+
+    def _lets_by(self, message: Message, now_ms: int) -> Iterable[tuple[str, Event]]:
+        """Yield the others of its message group, with the event that it is not in the way."""
+        earlier = self._each(now_ms, {WAITING: [], LEASED: []})
+        later = self._each(now_ms, {LEASED: []})
+        for mate in self.messages.values() if self.is_ordered else ():
+            if (mate.queue_id, mate.key) == (message.queue_id, message.key) and mate != message:
+                yield mate.body, earlier if mate.queue_offset < message.queue_offset else later
 
     # -- what happens --------------------------------------------------------------------------
     def sent(self, message: Message) -> None:
         """A message is stored; one that was a dead letter only if nothing else is left of it."""
-        body = message.body
-        self.messages[body] = message
-        before = self.worlds.get(body, frozenset({()}))
-        self.worlds[body] = frozenset(tuple(sorted([*w, State(WAITING)])) for w in before)
+        self.messages[message.body] = message
+        self.worlds.setdefault(message.body, frozenset({()}))
+        self._event([message.body], lambda world: [(*world, State(WAITING))])
 
-    def is_over(self, body: str) -> bool:
-        """Whether nothing is left of a message but dead letters."""
-        return all(s.kind == DEAD for world in self.worlds.get(body, ()) for s in world)
+    def _leased(self, lease: State, now_ms: int, attempt: int | None) -> Event:
+        """Return the event that a copy was leased, by its attempt; None: whatever may go may be."""
+        go = self._each(now_ms, {WAITING: [None, lambda s: lease._replace(number=s.number + 1)]})
 
-    def received(
-        self, found: list[Delivery], asked: Asked, now_ms: int, until_ms: int
-    ) -> None:  # fmt: skip
+        def event(world: World) -> Iterable[World]:
+            for new in go(world):
+                numbers = [s.number for s in new if s.delivery == lease.delivery]
+                gone = (LEASED, 1) if 1 in numbers else ()  # A first lease replaces another one.
+                if attempt is None or numbers == [attempt]:
+                    yield tuple(s for s in new if s[:2] != gone or s.delivery == lease.delivery)
+
+        return event
+
+    def received(self, found: list[Delivery], asked: Asked, now_ms: int, until_ms: int) -> None:
         """A receive was answered by now, its messages leased until a time."""
         assert len(found) <= asked.most
-        for one in found:
-            worlds = self.worlds[one.body]
-            lease = State(LEASED, one.attempt, until_ms, one.delivery, asked.renews)
-            came = [
-                _overtaken(changed(world, state, lease), lease.delivery)
-                for world in worlds
-                for state in world
-                if self._may_go(state, now_ms) and state.number + 1 == one.attempt
-            ]
-            assert came, f"{one.body} came as attempt {one.attempt}, it is {set(worlds)}"
-            assert asked.tag in ("", self.messages[one.body].tag), f"{one.body} is not wanted"
-            self.worlds[one.body] = frozenset(came)
+        messages = {one.body: self.messages[one.body] for one in found}
+        for body, attempt, delivery in found:
+            assert asked.tag in ("", messages[body].tag), f"{body} is not wanted"
+            event = self._leased(
+                State(LEASED, 0, until_ms, delivery, asked.renews), now_ms, attempt
+            )
+            self._event([body], event, f"came as attempt {attempt}")
         self.looked(asked.tag, now_ms)
-        if self.is_ordered:
-            self._check_order({one.body for one in found}, now_ms)
+        for message in messages.values():
+            for mate, let_by in self._lets_by(message, now_ms):
+                if mate not in messages:
+                    self._event([mate], let_by, f"was overtaken by {message.body}")
         if len(found) < asked.most and not asked.tag:
             self.nothing_more(asked.at_ms)
+
+    def received_unanswered(self, now_ms: int, until_ms: int, delivery: int) -> None:
+        """A receive was cut off: whatever could go out may be leased."""
+        for body, worlds in self.worlds.items():
+            self.may_die_again[body] += any(self._due(s, now_ms) == DEAD for w in worlds for s in w)
+        self._event(self.worlds, self._leased(State(LEASED, 0, until_ms, delivery), now_ms, None))
+        self.looked("", now_ms)
 
     def repeated(self, found: list[Delivery], given: list[Delivery], now_ms: int) -> bool:
         """A receive was made again: whether it was given what is left of what it had.
 
         found   with the numbers of `given` where body and attempt are those
         """
-        came: dict[Delivery, bool] = {one: one in found for one in given}
-        held = {
-            one: frozenset(w for w in self.worlds[one.body] if self._holds(w, one, now_ms))
-            for one in given
-        }
-        is_same = bool(found) and all(held.get(one) for one in found)
-        assert is_same or not any(held[one] == self.worlds[one.body] for one in given), (
-            f"{given} was given before, and not again: {found}"
+
+        def holds(one: Delivery, world: World) -> list[World]:
+            leases = [s for s in world if (s.kind, s.delivery) == (LEASED, one.delivery)]
+            return [world for s in leases if s.at_ms > now_ms or not self.is_ordered]
+
+        is_same = bool(found) and all(
+            one in given and any(holds(one, w) for w in self.worlds[one.body]) for one in found
         )
         for one in given:
-            left = held[one] if is_same and came[one] else self.worlds[one.body] - held[one]
-            assert left, f"{one} was given again: {is_same and came[one]}, in {held[one]}"
-            self.worlds[one.body] = left
+            event = partial(holds, one)
+            self._event([one.body], event, f"came again as {one}", is_so=is_same and one in found)
         return is_same
-
-    def _holds(self, world: World, one: Delivery, now_ms: int) -> bool:
-        leases = [s for s in world if s.kind == LEASED and s.delivery == one.delivery]
-        return any(s.at_ms > now_ms or not self.is_ordered for s in leases)
-
-    def _check_order(self, bodies: set[str], now_ms: int) -> None:
-        for message in map(self.messages.__getitem__, sorted(bodies)):
-            for mate in self._mates(message):
-                if mate.body in bodies:
-                    continue
-                before = self.worlds[mate.body]
-                worlds = frozenset(w for w in before if not self._is_held(w, now_ms))
-                if mate.queue_offset < message.queue_offset:
-                    worlds = frozenset(w for w in worlds if self._is_passed(w, now_ms))
-                assert worlds, f"{message.body} overtook {mate.body}: {set(before)}"
-                self.worlds[mate.body] = worlds
 
     def looked(self, tag: str, now_ms: int) -> None:
         """A receive looked: it may pass over what it does not want, bury, renew."""
-        for body, worlds in self.worlds.items():
-            is_unwanted = tag not in ("", self.messages[body].tag)
-
-            def ways(state: State, is_unwanted: bool = is_unwanted) -> Iterable[State]:
-                yield state
-                if is_unwanted and self._may_go(state, now_ms):
-                    yield state._replace(kind=SKIPPED)
-                if self._is_over(state, now_ms):
-                    yield BURIED
-                yield from self._renewals(state, now_ms)
-
-            self.worlds[body] = spread(worlds, ways)
-
-    def _renewals(self, state: State, now_ms: int) -> Iterable[State]:
-        """A lease in order may be renewed when somebody looks."""
-        is_due = state.at_ms <= now_ms and not self._has_ended(state, now_ms)
-        if self.is_ordered and state.kind == LEASED and is_due:
-            yield state._replace(at_ms=now_ms + RENEWED_MS)
-
-    def nothing_more(self, now_ms: int) -> None:
-        """A receive had room for more: what could have come was in no state to."""
+        after = partial(self._next, now_ms=now_ms)
+        seen: Ways = {LEASED: [None, after], DEAD: [None, after]}
+        passing: Ways = {**seen, WAITING: [None, lambda s: s._replace(kind=SKIPPED)]}
         for body, message in self.messages.items():
-            worlds = self.worlds[body]
-            left = frozenset(w for w in worlds if not any(self._comes(s, now_ms) for s in w))
-            if left != worlds and self._is_free(message, now_ms):
-                assert left, f"{body} could have come as well: {set(worlds)}"
-                self.worlds[body] = left
+            ways = seen if tag in ("", message.tag) else passing
+            self._event([body], self._each(now_ms, ways))
 
-    def _comes(self, state: State, now_ms: int) -> bool:
-        return self._may_go(state, now_ms) or self._is_over(state, now_ms)
-
-    def _is_free(self, message: Message, now_ms: int) -> bool:
-        """Whether no other message can have been in the way of this one."""
-        mates = self._mates(message) if self.is_ordered else []
-        return all(
-            not self._is_held(world, now_ms)
-            and (mate.queue_offset > message.queue_offset or self._is_passed(world, now_ms))
-            for mate in mates
-            for world in self.worlds[mate.body]
-        )
+    def steps_done(self, now_ms: int) -> None:
+        """Everything that is due by itself has happened; what receives find waits for them."""
+        after = partial(self._next, now_ms=now_ms)
+        self._event(self.worlds, self._each(now_ms, {"": [after], LEASED: [None, after]}))
 
     def restarted(self, *, is_crash: bool) -> None:
         """No lease renews itself any more; a crash may have taken back what nobody was told."""
 
-        def ways(state: State) -> Iterable[State]:
-            yield state._replace(renews=False)
-            if is_crash and state.kind == SKIPPED:
-                yield state._replace(kind=WAITING)
-                if state.delivery:
-                    yield state._replace(kind=LEASED, renews=False)
+        def ways(state: State) -> list[State]:
+            was = [SKIPPED, WAITING, *[LEASED][: state.delivery]]
+            kinds = was if is_crash and state.kind == SKIPPED else [state.kind]
+            return [state._replace(kind=kind, renews=False) for kind in kinds]
 
-        self.worlds = {body: spread(worlds, ways) for body, worlds in self.worlds.items()}
+        self._event(self.worlds, lambda world: product(*map(ways, world)))
 
-    def received_unanswered(self, now_ms: int, until_ms: int, delivery: int) -> None:
-        """A receive was cut off: whatever could go out may be leased."""
+    def nothing_more(self, now_ms: int) -> None:
+        """A receive had room for more: what could have come was in no state to."""
+        none = self._each(now_ms, {WAITING: [], DEAD: []})
+        for body, message in self.messages.items():
+            mates = [(let_by, self.worlds[m]) for m, let_by in self._lets_by(message, now_ms)]
+            if all([*let_by(world)] for let_by, worlds in mates for world in worlds):
+                self._event([body], none, "could have come as well")
 
-        def ways(state: State) -> Iterable[State]:
-            yield state
-            if self._may_go(state, now_ms):
-                yield State(LEASED, state.number + 1, until_ms, delivery)
+    def applied(self, body: str, delivery: int, ok: Told, change: Change) -> None:
+        """A handle of a delivery was used: good, or not."""
 
-        for body, worlds in self.worlds.items():
-            self.may_die_again[body] += any(self._is_over(s, now_ms) for w in worlds for s in w)
-            after = spread(worlds, ways)
-            self.worlds[body] = frozenset(_overtaken(world, delivery) for world in after)
-        self.looked("", now_ms)
+        def event(world: World) -> Iterable[World]:
+            for used in [s for s in world if (s.kind, s.delivery) == (LEASED, delivery)]:
+                yield (*(s for s in world if s != used), *change(used))
 
-    def applied(
-        self, body: str, delivery: int, ok: bool | None, change: Callable[[State], World]
-    ) -> None:
-        """A handle of a delivery was used: good, not good, or nobody knows (None)."""
-        worlds = self.worlds[body]
-        ways = {
-            world: changed(world, state, *change(state))
-            for world in worlds
-            for state in world
-            if state.kind == LEASED and state.delivery == delivery
-        }
-        new = frozenset(ways.values())
-        left = worlds | new if ok is None else new if ok else worlds - ways.keys()
-        assert left, f"a handle of delivery {delivery} of {body} was {ok}, it is {set(worlds)}"
-        self.worlds[body] = left
-
-    def steps_done(self, now_ms: int) -> None:
-        """Everything that is due by itself has happened."""
-
-        def ways(state: State) -> Iterable[State]:
-            if self.is_ordered:
-                yield state
-                yield from self._renewals(state, now_ms)
-            else:
-                yield self._revived(state, now_ms)
-
-        self.worlds = {body: spread(worlds, ways) for body, worlds in self.worlds.items()}
-
-    def _revived(self, state: State, now_ms: int) -> State:
-        if state.at_ms > now_ms or state.kind not in (LEASED, DELAYED):
-            return state
-        if not self._has_ended(state, now_ms):
-            return state._replace(at_ms=now_ms + RENEWED_MS)
-        is_last = state.kind == LEASED and state.number >= self.attempts_max
-        return BURIED if is_last else State(WAITING, state.number)
-
-    def sent_back(self, state: State, at_ms: int) -> World:
-        """Return what becomes of a message that comes back at a time, if it may."""
-        is_last = state.number >= self.attempts_max
-        return (BURIED if is_last else State(DELAYED, state.number, at_ms),)
+        self._event([body], event, f"settled by a handle of delivery {delivery}", is_so=ok)
 
     def reset(self, queue_id: int, queue_offset: int, *, is_told: bool = True) -> None:
         """The group's offset in a queue was set; not told: perhaps."""
+
+        def stays(state: State) -> bool:
+            return state.kind == DEAD or (state.number > 0 and not self.is_ordered)
+
         for body, message in self.messages.items():
             if message.queue_id == queue_id:
                 new = (State(WAITING),) if message.queue_offset >= queue_offset else ()
-                before = self.worlds[body]
-                after = frozenset(tuple(sorted((*self._untouched(w), *new))) for w in before)
-                self.worlds[body] = after if is_told else before | after
-
-    def _untouched(self, world: World) -> World:
-        """Return the copies that do not depend on where the group stands."""
-        if self.is_ordered:
-            return tuple(s for s in world if s.kind == DEAD)
-        return tuple(s for s in world if s.number or s.kind not in (WAITING, SKIPPED))
+                event = partial(lambda new, world: [(*filter(stays, world), *new)], new)
+                self._event([body], event, is_so=is_told or None)
 
     # -- in the end ----------------------------------------------------------------------------
-    def unsettled(self) -> list[str]:
-        """Return messages that may still come."""
-        found = self.worlds.items()
-        return [body for body, ws in found if any(s.kind in LEFT for w in ws for s in w)]
+    def kinds(self, body: str) -> set[str]:
+        """Return what copies of a message may be."""
+        return {state.kind for world in self.worlds.get(body, ()) for state in world}
 
     def check_end(self, dead_letters: list[str]) -> None:
         """Compare what is left: nobody waits for anything, and all that died lies there once."""
         for body, worlds in self.worlds.items():
-            count = dead_letters.count(body)
-            kinds = {state.kind for world in worlds for state in world}
-            assert kinds <= {SKIPPED, DEAD}, f"{body} is stuck: {set(worlds)}"
+            assert self.kinds(body) <= {SKIPPED, DEAD}, f"{body} is stuck: {set(worlds)}"
             deaths = [sum(s.kind == DEAD for s in world) for world in worlds]
-            most = max(deaths) + self.may_die_again[body]
-            assert min(deaths) <= count <= most, f"{body} died {count} times: {set(worlds)}"
+            least, most = min(deaths), max(deaths) + self.may_die_again[body]
+            count = dead_letters.count(body)
+            assert least <= count <= most, f"{body} died {count} times: {set(worlds)}"

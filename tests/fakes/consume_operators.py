@@ -10,6 +10,7 @@ from broker.model.topic import dead_letter_topic
 from broker.services.administration.positions import reset_offsets
 from broker.services.administration.redrive import Redrive
 from broker.store.reading.patience import value_of
+from tests.fakes.consume_model import DEAD, LEFT
 from tests.fakes.consume_walk import GROUPS, QUEUES, ConsumeWalk
 from tests.fakes.store_language import STORE_HOST
 
@@ -75,10 +76,10 @@ async def redrive(walk: ConsumeWalk, group: str, count: int, turns: int | None =
     topic = GROUPS[group]
     desk = Redrive(walk.store, STORE_HOST)
     planned = [one.message_id for one in await desk.redrive(group, count, dry_run=True)]
-    readers = [model for model in walk.models.values() if model.topic == topic]
+    readers = [model for name, model in walk.models.items() if GROUPS[name] == topic]
     if len({*planned}) < len(planned) or not planned:
         return
-    if not all(model.is_over(body) for model in readers for body in planned):
+    if not all(model.kinds(body) <= {DEAD} for model in readers for body in planned):
         return
     walk.note("redrives", group, count, planned, turns)
     walk.redriven.add(topic)
@@ -108,7 +109,7 @@ async def end(walk: ConsumeWalk) -> None:
                 mine = [handle for handle in walk.handles if handle.group == group]
                 await walk.ack(group, mine)
                 walk.handles.clear()
-        if not any(model.unsettled() for model in walk.models.values()):
+        if not any(model.kinds(b) & LEFT for model in walk.models.values() for b in model.messages):
             break
         walk.loop.clock.advance(61_000)
         await walk.steps()

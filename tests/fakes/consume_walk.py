@@ -33,6 +33,7 @@ from broker.services.schedule.schedule import Schedule
 from broker.store.job import Job
 from tests.fakes.consume_model import (
     BURIED,
+    DELAYED,
     Asked,
     Delivery,
     GroupModel,
@@ -89,7 +90,7 @@ class ConsumeWalk(SeededStore):
         super().__init__(loop, seed, flush=flush, **sizes)
         self.is_sync = flush == "sync"
         self.models = {
-            group: GroupModel(topic, attempts_max=ATTEMPTS, is_ordered=topic == "steps")
+            group: GroupModel(attempts_max=ATTEMPTS, is_ordered=topic == "steps")
             for group, topic in GROUPS.items()
         }
         self.handles: list[Handle] = []
@@ -227,9 +228,9 @@ class ConsumeWalk(SeededStore):
             queue = self.sent.setdefault((topic, queue_id), [])
             assert result.queue_offset == len(queue)
             queue.append((body, before_ms))
-            message = Message(body, topic, queue_id, result.queue_offset, key, tag)
-            for model in self.models.values():
-                if model.topic == topic:
+            message = Message(body, queue_id, result.queue_offset, key, tag)
+            for group, model in self.models.items():
+                if GROUPS[group] == topic:
                     model.sent(message)
         await self.seen()
 
@@ -394,7 +395,7 @@ class ConsumeWalk(SeededStore):
         entries = [(text, level) for text in [h.text for h in handles]]
         call = partial(self.consume.send_back, group, GROUPS[group], entries)
         at_ms, model = self.now_ms + DELAYS_MS[level - 1], self.models[group]
-        await self.settle(call, handles, lambda s: model.sent_back(s, at_ms), turns)
+        await self.settle(call, handles, lambda s: (model.again(DELAYED, s, at_ms),), turns)
 
     async def give_up(self, group: str, handles: list[Handle], turns: int | None = None) -> None:
         """Make messages dead letters."""
