@@ -41,7 +41,8 @@ class State(NamedTuple):
 
 World = tuple[State, ...]
 Event = Callable[[World], Iterable[World]]
-Change = Callable[[State], World]
+Delivery = tuple[str, State]
+"""The body of a message as a receive gave it, and its lease."""
 Ways = dict[str, list[Callable[[State], State] | None]]
 Told = bool | None
 BURIED: Final = State(DEAD)
@@ -63,15 +64,6 @@ class Asked(NamedTuple):
     most: int
     tag: str
     at_ms: int
-    renews: bool = False
-
-
-class Delivery(NamedTuple):
-    """A message as a receive gave it; `delivery` is a number of its own."""
-
-    body: str
-    attempt: int
-    delivery: int
 
 
 class GroupModel:
@@ -89,17 +81,15 @@ class GroupModel:
         self.alive_until_ms = 0
         """How long leases renew themselves."""
 
-    def _event(
-        self, bodies: Iterable[str], event: Event, what: str = "", is_so: Told = True
-    ) -> None:
+    def _event(self, bodies: Iterable[str], event: Event, what: str = "", ok: Told = True) -> None:
         """An event happened to each of some messages, or not; None: nobody knows."""
         for body in bodies:
             before = self.worlds[body]
             ways = {world: {tuple(sorted(new)) for new in event(world)} for world in before}
             after = frozenset[World]().union(*ways.values())
             cannot = frozenset(world for world in before if not ways[world])
-            left = {True: after, False: cannot, None: before | after}[is_so]
-            assert left, f"{body} {what}: {is_so}, it is {set(before)}"
+            left = {True: after, False: cannot, None: before | after}[ok]
+            assert left, f"{body} {what}: {ok}, it is {set(before)}"
             self.worlds[body] = left
 
     # -- what is next --------------------------------------------------------------------------
@@ -113,8 +103,7 @@ class GroupModel:
 
     def again(self, kind: str, state: State, at_ms: int = 0) -> State:
         """Return what a copy is that comes back, if it may."""
-        is_last = state.number >= self.attempts_max
-        return BURIED if is_last else State(kind, state.number, at_ms)
+        return State(kind, state.number, at_ms) if state.number < self.attempts_max else BURIED
 
     def _due(self, state: State, now_ms: int) -> str:
         """Return what a receive finds: WAITING goes out, DEAD is given up; nothing: ""."""
@@ -123,9 +112,8 @@ class GroupModel:
     def _each(self, now_ms: int, by_due: Ways) -> Event:
         """Return the event that each copy goes one of the ways of what is due; None: it stays."""
 
-        def ways(state: State) -> list[State]:
-            found = by_due.get(self._due(state, now_ms), [None])
-            return [way(state) if way else state for way in found]
+        def ways(s: State) -> list[State]:
+            return [way(s) if way else s for way in by_due.get(self._due(s, now_ms), [None])]
 
         return lambda world: [*product(*map(ways, world))]
 
@@ -157,16 +145,13 @@ class GroupModel:
 
         return event
 
-    def received(self, found: list[Delivery], asked: Asked, now_ms: int, until_ms: int) -> None:
-        """A receive was answered by now, its messages leased until a time."""
+    def received(self, found: list[Delivery], asked: Asked, now_ms: int) -> None:
+        """A receive was answered by now."""
         assert len(found) <= asked.most
-        messages = {one.body: self.messages[one.body] for one in found}
-        for body, attempt, delivery in found:
+        messages = {body: self.messages[body] for body, _ in found}
+        for body, lease in found:
             assert asked.tag in ("", messages[body].tag), f"{body} is not wanted"
-            event = self._leased(
-                State(LEASED, 0, until_ms, delivery, asked.renews), now_ms, attempt
-            )
-            self._event([body], event, f"came as attempt {attempt}")
+            self._event([body], self._leased(lease, now_ms, lease.number), f"came as {lease}")
         self.looked(asked.tag, now_ms)
         for message in messages.values():
             for mate, let_by in self._lets_by(message, now_ms):
@@ -188,16 +173,15 @@ class GroupModel:
         found   with the numbers of `given` where body and attempt are those
         """
 
-        def holds(one: Delivery, world: World) -> list[World]:
-            leases = [s for s in world if (s.kind, s.delivery) == (LEASED, one.delivery)]
+        def holds(lease: State, world: World) -> list[World]:
+            leases = [s for s in world if (s.kind, s.delivery) == (LEASED, lease.delivery)]
             return [world for s in leases if s.at_ms > now_ms or not self.is_ordered]
 
-        is_same = bool(found) and all(
-            one in given and any(holds(one, w) for w in self.worlds[one.body]) for one in found
-        )
-        for one in given:
-            event = partial(holds, one)
-            self._event([one.body], event, f"came again as {one}", is_so=is_same and one in found)
+        left = [one for one in given if any(holds(one[1], w) for w in self.worlds[one[0]])]
+        is_same = bool(found) and all(one in left for one in found)
+        for body, lease in given:
+            ok = is_same and (body, lease) in found
+            self._event([body], partial(holds, lease), f"came again as {lease}", ok)
         return is_same
 
     def looked(self, tag: str, now_ms: int) -> None:
@@ -206,8 +190,7 @@ class GroupModel:
         seen: Ways = {LEASED: [None, after], DEAD: [None, after]}
         passing: Ways = {**seen, WAITING: [None, lambda s: s._replace(kind=SKIPPED)]}
         for body, message in self.messages.items():
-            ways = seen if tag in ("", message.tag) else passing
-            self._event([body], self._each(now_ms, ways))
+            self._event([body], self._each(now_ms, seen if tag in ("", message.tag) else passing))
 
     def steps_done(self, now_ms: int) -> None:
         """Everything that is due by itself has happened; what receives find waits for them."""
@@ -232,14 +215,14 @@ class GroupModel:
             if all([*let_by(world)] for let_by, worlds in mates for world in worlds):
                 self._event([body], none, "could have come as well")
 
-    def applied(self, body: str, delivery: int, ok: Told, change: Change) -> None:
+    def applied(self, body: str, delivery: int, ok: Told, change: Callable[[State], World]) -> None:
         """A handle of a delivery was used: good, or not."""
 
         def event(world: World) -> Iterable[World]:
             for used in [s for s in world if (s.kind, s.delivery) == (LEASED, delivery)]:
                 yield (*(s for s in world if s != used), *change(used))
 
-        self._event([body], event, f"settled by a handle of delivery {delivery}", is_so=ok)
+        self._event([body], event, f"settled by a handle of delivery {delivery}", ok)
 
     def reset(self, queue_id: int, queue_offset: int, *, is_told: bool = True) -> None:
         """The group's offset in a queue was set; not told: perhaps."""
@@ -251,9 +234,8 @@ class GroupModel:
             if message.queue_id == queue_id:
                 new = (State(WAITING),) if message.queue_offset >= queue_offset else ()
                 event = partial(lambda new, world: [(*filter(stays, world), *new)], new)
-                self._event([body], event, is_so=is_told or None)
+                self._event([body], event, ok=is_told or None)
 
-    # -- in the end ----------------------------------------------------------------------------
     def kinds(self, body: str) -> set[str]:
         """Return what copies of a message may be."""
         return {state.kind for world in self.worlds.get(body, ()) for state in world}

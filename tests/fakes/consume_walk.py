@@ -34,6 +34,7 @@ from broker.store.job import Job
 from tests.fakes.consume_model import (
     BURIED,
     DELAYED,
+    LEASED,
     Asked,
     Delivery,
     GroupModel,
@@ -245,7 +246,7 @@ class ConsumeWalk(SeededStore):
         renews    its leases last as long as its client is heard of
         """
         self.note("receives", group, count, invisible_ms, tag, turns, attempt, renews)
-        asked, model = Asked(count, tag, self.now_ms, renews), self.models[group]
+        asked, model = Asked(count, tag, self.now_ms), self.models[group]
         request = self._request(group, asked, invisible_ms)._replace(attempt_id=attempt)
         if renews:
             request = request._replace(client_id="alive", auto_renew=True)
@@ -259,10 +260,10 @@ class ConsumeWalk(SeededStore):
         if renews and turns is None:
             for one in self.models.values():
                 one.alive_until_ms = self.now_ms + ALIVE_MS
-        found = self._given(group, received)
+        found = self._given(group, received, renews=renews)
         is_again = bool(attempt) and self._is_again(group, attempt, found)
         if not is_again:
-            model.received(found, asked, self.now_ms, received.invisible_until_ms)
+            model.received(found, asked, self.now_ms)
         if turns is not None:
             self._restarted(is_crash=True)
         await self.seen()
@@ -273,7 +274,7 @@ class ConsumeWalk(SeededStore):
         most = asked.most
         return ReceiveRequest(group, GROUPS[group], wanted, most, invisible_ms, 0, "client")
 
-    def _given(self, group: str, received: Received) -> list[Delivery]:
+    def _given(self, group: str, received: Received, *, renews: bool = False) -> list[Delivery]:
         """Return what came, with numbers of its own."""
         found: list[Delivery] = []
         for record, attempt, text in zip(
@@ -281,11 +282,12 @@ class ConsumeWalk(SeededStore):
         ):
             body = decode_record(record).body.decode()
             self.deliveries += 1
-            found.append(Delivery(body, attempt, self.deliveries))
+            until_ms = received.invisible_until_ms
+            found.append((body, State(LEASED, attempt, until_ms, self.deliveries, renews)))
             self.handles.append(Handle(group, text, body, self.deliveries))
         del self.handles[:-HANDLES_KEPT]
         self.counts["received"] += len(found)
-        self.calls.append(f"  {[(one.body, one.attempt) for one in found]}")
+        self.calls.append(f"  {[(body, lease.number) for body, lease in found]}")
         return found
 
     def _is_again(self, group: str, attempt: str, found: list[Delivery]) -> bool:
@@ -293,7 +295,8 @@ class ConsumeWalk(SeededStore):
         given = self.attempts.get((group, attempt), [])
         left, same = [*given], []
         for one in found:  # A message may have come twice, each time for the same attempt.
-            old = next((old for old in left if old[:2] == one[:2]), one)
+            told = (one[0], one[1].number)
+            old = next((old for old in left if (old[0], old[1].number) == told), one)
             same.append(old)
             if old is not one:
                 left.remove(old)
@@ -301,7 +304,7 @@ class ConsumeWalk(SeededStore):
             self.attempts[group, attempt] = found
             return False
         self.counts["given again"] += len(same)
-        numbers = {new.delivery: old.delivery for new, old in zip(found, same, strict=True)}
+        numbers = {new[1].delivery: old[1].delivery for new, old in zip(found, same, strict=True)}
         self.handles = [
             h._replace(delivery=numbers.get(h.delivery, h.delivery)) for h in self.handles
         ]
@@ -336,8 +339,7 @@ class ConsumeWalk(SeededStore):
             self.counts["waits served"] += bool(found)
             # What came while it was served went to the next one.
             asked = one.asked._replace(most=len(found))
-            until_ms = received.invisible_until_ms
-            self.models[one.group].received(found, asked, self.now_ms, until_ms)
+            self.models[one.group].received(found, asked, self.now_ms)
 
     async def leave(self) -> None:
         """Let nobody wait any more: they hang up, and nothing has happened to any message."""
@@ -380,7 +382,7 @@ class ConsumeWalk(SeededStore):
         until_ms, touched = self.now_ms + invisible_ms, {handle.delivery for handle in handles}
         if not self.models[group].is_ordered:  # A lease that was changed is another one.
             for key, given in self.attempts.items():
-                self.attempts[key] = [one for one in given if one.delivery not in touched]
+                self.attempts[key] = [one for one in given if one[1].delivery not in touched]
         settled = await self.settle(
             call, handles, lambda s: (s._replace(at_ms=until_ms, renews=False),), turns
         )
