@@ -17,7 +17,7 @@ from urllib.request import ProxyHandler, build_opener
 import pytest
 
 from tests.e2e.daemon import Daemon
-from tests.metrics.contract import NATIVE, OWN, SESSIONS, TIMER, compare, families
+from tests.metrics.contract import ACCESS, NATIVE, OWN, SESSIONS, TIMER, compare, families
 
 MONITORING: Final = Path(__file__).resolve().parents[2] / "conf" / "monitoring"
 PATIENCE_S: Final = 60
@@ -149,7 +149,7 @@ def test_promtool_finds_nothing_wrong_with_the_page(broker: Daemon) -> None:
 
 def test_the_daemons_page_is_the_contract(broker: Daemon) -> None:
     shown = broker.page("/metrics").text
-    compare(families(shown), (*NATIVE, *TIMER, *SESSIONS, *OWN))
+    compare(families(shown), (*NATIVE, *TIMER, *SESSIONS, *ACCESS, *OWN))
 
 
 @pytest.mark.parametrize(

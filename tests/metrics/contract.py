@@ -121,6 +121,9 @@ SESSIONS: Final = (
 )
 """Of a broker that official clients come to."""
 
+ACCESS: Final = (Row("pocketmq_access_refused_total", "counter", ("reason",)),)
+"""Of a broker that may have users."""
+
 OWN: Final = (
     Row("pocketmq_build_info", "gauge", ("version", "python", "store_version")),
     Row("pocketmq_module_compiled", "gauge", ("module",)),
