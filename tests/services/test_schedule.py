@@ -26,7 +26,14 @@ from broker.store.tables.delay_offsets import DelayOffsets
 from tests.fakes.clock import FakeClock
 from tests.fakes.disk import SimDisk
 from tests.fakes.rows import Row, batch
-from tests.fakes.store_language import BORN_HOST, STORE_HOST, TalkingStore, at_once, store_at
+from tests.fakes.store_language import (
+    BORN_HOST,
+    STORE_HOST,
+    TalkingStore,
+    at_once,
+    store_at,
+    turns,
+)
 from tests.golden_stores import GoldenStores
 
 SETTINGS: dict[str, Any] = {
@@ -460,3 +467,25 @@ async def test_what_fits_a_file_alone_and_not_together_comes() -> None:
             await desk.wait(body, 2, UNIQ_KEY=f"KEY{number}")
         await desk.pass_time(5_000)
         assert desk.bodies() == bodies
+
+
+async def test_what_was_put_before_a_clock_was_set_forward_is_not_early_though_it_is_seen_later(
+    tmp_path: Path,
+) -> None:
+    async with store_at(tmp_path / "s", flush="sync", **SETTINGS) as talking:
+        waiting, clock = Scheduled(talking), talking.clock
+        await waiting.wait("a", 1)
+        await waiting.pass_time(1_000)
+        with talking.quick_disk.held():
+            putting = asyncio.ensure_future(waiting.wait("b", 3))
+            await turns()
+            waiting.schedule.step(Now(clock.monotonic, clock.wall))
+            clock.wall += 3_600_000
+            clock.advance(10)
+            waiting.schedule.step(Now(clock.monotonic, clock.wall))
+        await putting
+        for _ in range(2):
+            await waiting.pass_time(4_990)
+        assert waiting.bodies() == ["a"]
+        await waiting.pass_time(10)
+        assert waiting.bodies() == ["a", "b"]
