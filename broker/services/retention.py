@@ -129,8 +129,10 @@ class BelievedClock:
             self._skew_ms, self._ahead_since_ms = skew_ms, None
         elif since_ms is None:
             self._ahead_since_ms = now.monotonic_ms
-            extra = {"by_ms": skew_ms - self._skew_ms, "grace_ms": CLOCK_GRACE_MS}
-            logger.warning("retention.clock_ahead", extra=extra)
+            by_ms = skew_ms - self._skew_ms
+            logger.warning(
+                "retention.clock_ahead", extra={"by_ms": by_ms, "grace_ms": CLOCK_GRACE_MS}
+            )
         elif now.monotonic_ms - since_ms >= CLOCK_GRACE_MS:
             self._skew_ms, self._ahead_since_ms = skew_ms, None
         assert self._skew_ms <= skew_ms, "a clock that was set back is believed"

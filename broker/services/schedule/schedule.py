@@ -168,8 +168,10 @@ class Schedule:
                 self.delivered.value += len(runs)
         except RecordTooLarge as error:
             if len(waiting) == 1:
-                extra = {"physical_offset": waiting[0].physical_offset, "reason": str(error)}
-                logger.warning("schedule.discarded", extra=extra)
+                logger.warning(
+                    "schedule.discarded",
+                    extra={"physical_offset": waiting[0].physical_offset, "reason": str(error)},
+                )
                 return
             for one in waiting:
                 await self._put(level, [one])
