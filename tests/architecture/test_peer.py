@@ -61,9 +61,9 @@ def test_ratios_are_taken_round_by_round() -> None:
 
 def test_runs_get_shorter_with_the_minutes_and_no_shorter_than_tells_something() -> None:
     names = [*SECTIONS]
-    long, short, none = (fitted(names, 5, minutes) for minutes in (15, 11, 1))
+    long, short, none = (fitted(names, 5, minutes) for minutes in (25, 18, 1))
     assert long.seconds > short.seconds > none.seconds >= 0.5
-    assert sum(SECTIONS[name].seconds(long) for name in names) == pytest.approx(900)
+    assert sum(SECTIONS[name].seconds(long) for name in names) == pytest.approx(1500)
 
 
 def test_what_does_not_fit_the_time_left_or_fails_is_told_and_the_rest_goes_on() -> None:

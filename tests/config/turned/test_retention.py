@@ -34,7 +34,8 @@ class Kept(TalkingStore):
 
     async def round(self, hours_later: int = 0) -> list[int]:
         """Let retention work until it asks for a long pause; returns its pauses."""
-        now = at(0, self.clock.wall_ms() + hours_later * HOUR_MS)
+        later_ms = hours_later * HOUR_MS
+        now = at(24 * HOUR_MS + later_ms, self.clock.wall_ms() + later_ms)
         return await pauses_of(self.retention, now, longest_ms=999)
 
     @property

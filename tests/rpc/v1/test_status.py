@@ -51,7 +51,8 @@ def test_every_error_has_a_row_and_details(kind: type[BrokerError]) -> None:
 
 
 def test_no_row_is_left_of_an_error_that_is_gone() -> None:
-    assert set(STATUSES) == set(tree(BrokerError))
+    product = {error for error in tree(BrokerError) if "testing" not in error.__module__}
+    assert set(STATUSES) == product
 
 
 def test_a_request_error_names_the_field_and_its_values() -> None:
