@@ -12,12 +12,11 @@ from broker.model.errors import BrokerError, RequestError
 from broker.rpc.service import Internal, WireStatus
 from broker.rpc.v1.status import STATUSES, wire_status
 
-
 ELSEWHERE = ("broker.client", "broker.testing")
 
 
 def tree(root: type[BrokerError]) -> Iterator[type[BrokerError]]:
-    """Walk the broker's classes; clients, faults and scripts in this process make some of their own."""
+    """Walk the broker's classes; clients and tests in this process make some of their own."""
     yield root
     for branch in root.__subclasses__():
         place = branch.__module__
