@@ -137,19 +137,12 @@ class StoreRoster:
         self, access_key: str, secret: str | None, is_admin: bool | None, is_enabled: bool | None
     ) -> Document:
         """Change what is given of a user."""
-
-        def change(roster: Roster) -> User:
-            known = roster.existing(access_key)
-            user = User(
-                access_key,
-                known.secret if secret is None else secret,
-                is_admin=known.is_admin if is_admin is None else is_admin,
-                is_enabled=known.is_enabled if is_enabled is None else is_enabled,
+        changed = self._changed(
+            lambda roster: roster.change(
+                access_key, secret=secret, is_admin=is_admin, is_enabled=is_enabled
             )
-            roster.change(user)
-            return user
-
-        return _user_document(self._changed(change))
+        )
+        return _user_document(changed)
 
     def remove(self, access_key: str) -> None:
         """Forget a user and its grants."""
@@ -182,10 +175,7 @@ class StoreRoster:
 
     def grants(self, user: str) -> list[Document]:
         """Return the grants of a user, or of all."""
-        roster = self._read()
-        if user:
-            roster.existing(user)
-        return [_grant_document(one) for one in roster.grants if not user or one.user == user]
+        return list(map(_grant_document, self._read().grants_of(user)))
 
     def explain(self, user: str, action: str, resource: str, source: str) -> Document:
         """Tell whether a user may do something, and why."""

@@ -36,14 +36,28 @@ class Roster:
             raise UserExists(user=user.access_key)
         self.users[user.access_key] = user
 
-    def change(self, user: User) -> None:
-        """Have a user be like this from now on.
+    def change(
+        self,
+        access_key: str,
+        *,
+        secret: str | None = None,
+        is_admin: bool | None = None,
+        is_enabled: bool | None = None,
+    ) -> User:
+        """Change what is given of a user; returns how it is now.
 
         Errors   IllegalUser, UserNotFound
         """
-        self.existing(user.access_key)
+        known = self.existing(access_key)
+        user = User(
+            access_key,
+            known.secret if secret is None else secret,
+            is_admin=known.is_admin if is_admin is None else is_admin,
+            is_enabled=known.is_enabled if is_enabled is None else is_enabled,
+        )
         check_user(user)
-        self.users[user.access_key] = user
+        self.users[access_key] = user
+        return user
 
     def remove(self, access_key: str) -> None:
         """Forget a user and its rules.
@@ -55,7 +69,13 @@ class Roster:
         self.grants = [grant for grant in self.grants if grant.user != access_key]
 
     def grants_of(self, access_key: str) -> list[Grant]:
-        """Return a user's rules."""
+        """Return the rules of a user, or of all where none is named.
+
+        Errors   UserNotFound
+        """
+        if not access_key:
+            return [*self.grants]
+        self.existing(access_key)
         return [grant for grant in self.grants if grant.user == access_key]
 
     def grant(self, grant: Grant) -> Grant:

@@ -165,7 +165,7 @@ def test_users_come_change_and_go_with_their_rules() -> None:
     roster = Roster([USER])
     with pytest.raises(UserExists):
         roster.add(USER)
-    roster.change(USER._replace(is_admin=True))
+    roster.change(USER.access_key, is_admin=True)
     assert roster.existing("app").is_admin
     roster.grant(grant_of("app", "pub", "topic:t"))
     roster.remove("app")

@@ -1,7 +1,6 @@
 """pocketmq.v1.Access: users and grants, for admins."""
 
 from collections.abc import Iterable
-from typing import Any
 
 from broker.format.signature import AUTHORIZATION_KEY, signed_from_text
 from broker.model.access import (
@@ -67,14 +66,13 @@ class AccessFace:
 
         Errors   UserNotFound, IllegalUser, DiskFull
         """
-        roster = self._access.table.roster
-        user = roster.existing(request.access_key)
-        given: dict[str, Any] = {}
-        for field, name in (("secret", "secret"), ("admin", "is_admin"), ("enabled", "is_enabled")):
-            if request.HasField(field):
-                given[name] = getattr(request, field)
-        user = user._replace(**given)
-        roster.change(user)
+        has = request.HasField
+        user = self._access.table.roster.change(
+            request.access_key,
+            secret=request.secret if has("secret") else None,
+            is_admin=request.admin if has("admin") else None,
+            is_enabled=request.enabled if has("enabled") else None,
+        )
         await self._save(f"user {user.access_key} changed", call)
         return pb.UpdateUserResponse(user=_user_message(user))
 
@@ -131,10 +129,7 @@ class AccessFace:
 
         Errors   UserNotFound
         """
-        roster = self._access.table.roster
-        if request.user:
-            roster.existing(request.user)
-        found = roster.grants_of(request.user) if request.user else roster.grants
+        found = self._access.table.roster.grants_of(request.user)
         return pb.ListGrantsResponse(grants=map(_grant_message, found))
 
     def explain(self, request: pb.ExplainRequest, call: Call) -> pb.ExplainResponse:

@@ -90,7 +90,7 @@ def test_changes_hold_at_once_also_for_known_signatures() -> None:
     access = access_of()
     rights = access.caller(*signed().values())
     roster = access.table.roster
-    roster.change(roster.existing("app")._replace(secret="another"))
+    roster.change("app", secret="another")
     access.refresh()
     assert caller(access, signed()) == "the access key or the signature is wrong"
     assert caller(access, signed(secret="another")) == "app"
