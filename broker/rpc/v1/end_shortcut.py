@@ -4,17 +4,15 @@ bytes ─► which half messages, and how ─► open? ─► one put ─► byt
          format/end_request              services/transaction/plain
 """
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable
 from typing import Final
 
 from broker.format.end_request import EndRequest
-from broker.rpc.service import Metadata
+from broker.rpc.service import Late, Metadata
 from broker.services.transaction.plain import PlainEnd
 
 ENDED: Final = b"\x0a\x02\x08\x01"
 """A result: 0A size, 08 status."""
-Late = Callable[[bytes], Awaitable[bytes]]
-"""Returns a reply once what it says is durable."""
 
 
 class EndShortcut:

@@ -4,17 +4,14 @@ bytes ─► where its parts lie ─► rules, queue, log ─► bytes of the re
          format/send_request    services/sending/plain    format/send_reply
 """
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable
 
 from broker.format.send_records import SendRecords
 from broker.format.send_reply import encode_reply
 from broker.format.send_request import SendRequest
 from broker.native.machine import BytesWriter
-from broker.rpc.service import Metadata
+from broker.rpc.service import Late, Metadata
 from broker.services.sending.plain import PlainSend
-
-Late = Callable[[bytes], Awaitable[bytes]]
-"""Returns a reply once what it says is durable, or what is to be said instead."""
 
 
 class SendShortcut:

@@ -4,7 +4,7 @@ bytes ─► where its parts lie ─► rules, queue, log ─► bytes of the re
          format/official_request  services/sending/plain  format/official_reply
 """
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable
 from typing import Final
 
 from broker.format.official_reply import encode_official_reply
@@ -12,14 +12,11 @@ from broker.format.official_request import OfficialRequest, TopicName
 from broker.format.send_records import SendRecords
 from broker.format.send_request import SendRequest
 from broker.native.machine import BytesWriter
-from broker.rpc.service import Metadata
+from broker.rpc.service import Late, Metadata
 from broker.services.sending.plain import PlainSend
 
 CLIENT_ID_KEY: Final = "x-mq-client-id"
 NAMESPACE_KEY: Final = "x-mq-namespace"
-
-Late = Callable[[bytes], Awaitable[bytes]]
-"""Returns a reply once what it says is durable, or what is to be said instead."""
 
 
 class SendShortcut:
