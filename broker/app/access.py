@@ -12,12 +12,13 @@ from broker.config.live import LiveConfig
 from broker.config.sections import Config
 from broker.config.sections_access import AUTO, OFF, ON
 from broker.files.disk import Disk
+from broker.format.end_request import EndRequest
 from broker.format.send_topic import official_topic, own_topic
 from broker.model.access import Kind, Need, User
 from broker.model.errors import BrokerError, IllegalConfig
 from broker.model.step import Clock
 from broker.rpc.call import host_from_peer
-from broker.rpc.guard import NONE, Guard, Quick
+from broker.rpc.guard import NONE, Guard, Named, Quick
 from broker.rpc.needs import GET
 from broker.rpc.service import Metadata, Service
 from broker.rpc.v1.faces import ACCESS, ADMIN, BROKER
@@ -168,8 +169,16 @@ def _official_topic(raw: bytes, metadata: Metadata) -> str | None:
     return wrapped(name, namespace or metadata(NAMESPACE_KEY) or "")
 
 
+def _producers(raw: bytes, metadata: Metadata) -> str | None:
+    decisions = EndRequest()
+    return decisions.group.decode("ascii") if decisions.read(raw) else None
+
+
 QUICK: Final[dict[str, Quick]] = {
-    BROKER.full_name: {"SendMessage": _own_topic},
-    OFFICIAL: {"SendMessage": _official_topic},
+    BROKER.full_name: {
+        "SendMessage": Named(Kind.TOPIC, _own_topic),
+        "EndTransaction": Named(Kind.GROUP, _producers),
+    },
+    OFFICIAL: {"SendMessage": Named(Kind.TOPIC, _official_topic)},
 }
-"""Of each face, how the shortcuts of its methods are asked for their topic."""
+"""Of each face, how the requests of its shortcuts are asked what they publish to."""

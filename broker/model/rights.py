@@ -43,7 +43,7 @@ class Verdict(NamedTuple):
 class Rights:
     """The rights of one user as they are now."""
 
-    __slots__ = ("_grants", "_is_local", "_known", "topics", "user")
+    __slots__ = ("_grants", "_is_local", "_known", "published", "user")
 
     def __init__(self, user: User, grants: Iterable[Grant]) -> None:
         self.user = user
@@ -51,8 +51,9 @@ class Rights:
         assert all(grant.user == user.access_key for grant in self._grants), "rights are one's own"
         self._is_local = any(grant.sources for grant in self._grants)
         self._known: dict[Need, bool] = {}
-        self.topics: set[str] = set()
-        """Those that the user was found to be allowed to send to, from wherever."""
+        self.published: set[tuple[Kind, str]] = set()
+        """Topics, and groups of producers, that the user was found to be allowed to publish to,
+        from wherever."""
 
     def may(self, need: Need, address: bytes) -> bool:
         """Return whether a need is met; 0.2 µs where it was asked for before.
@@ -70,10 +71,10 @@ class Rights:
             known = self._known[need] = self.verdict(need, address).is_allowed
         return known
 
-    def allow(self, topic: str) -> None:
-        """Remember that the user may send to a topic, where that is the same from everywhere."""
-        if not self._is_local and len(self.topics) < KNOWN_MAX:
-            self.topics.add(topic)
+    def allow(self, kind: Kind, name: str) -> None:
+        """Remember that the user may publish, where that is the same from everywhere."""
+        if not self._is_local and len(self.published) < KNOWN_MAX:
+            self.published.add((kind, name))
 
     def verdict(self, need: Need, address: bytes) -> Verdict:
         """Return whether a need is met, and why."""

@@ -9,21 +9,31 @@ Where access is not checked there is no guard, and nothing of this runs.
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import aclosing
 from dataclasses import replace
-from typing import Any, Final, cast
+from typing import Any, Final, NamedTuple, cast
 
 from broker.format.signature import AUTHORIZATION_KEY, DATE_KEY
+from broker.model.access import Kind
 from broker.model.rights import Rights
 from broker.rpc.admission import CallClass
 from broker.rpc.call import Call
-from broker.rpc.needs import PUB, AdminOnly, Asked, NeedTable, topic_need
+from broker.rpc.needs import PUB, AdminOnly, Asked, NeedTable, group_need, topic_need
 from broker.rpc.service import Handler, Metadata, Method, Service, Shortcut
 from broker.services.access.access import Access
 
-FirstTopic = Callable[[bytes, Metadata], str | None]
-"""Returns the one topic that a send's bytes and metadata name, None where that takes a closer
-look."""
-Quick = Mapping[str, FirstTopic]
+
+class Named(NamedTuple):
+    """The one topic, or group of producers, that a shortcut's request publishes to.
+
+    name   returns it by the request's bytes and metadata, None where that takes a closer look
+    """
+
+    kind: Kind
+    name: Callable[[bytes, Metadata], str | None]
+
+
+Quick = Mapping[str, Named]
 """Of a face, by the names of its methods with shortcuts."""
+_NEEDS: Final = {Kind.TOPIC: topic_need, Kind.GROUP: group_need}
 NONE: Final[Quick] = {}
 
 
@@ -49,9 +59,7 @@ class Guard:
         ]
         return replace(service, methods=tuple(rows))
 
-    def _guarded(
-        self, method: Method, need: Asked | AdminOnly, first_topic: FirstTopic | None
-    ) -> Method:
+    def _guarded(self, method: Method, need: Asked | AdminOnly, named: Named | None) -> Method:
         if method.kind.has_requests:
             handler = self._stream_guarded(method.handler, need)
         elif method.kind.has_answers or method.call_class is CallClass.POLL:
@@ -60,7 +68,7 @@ class Guard:
             handler = self._request_guarded(method.handler, need)
         shortcut = method.shortcut
         if shortcut is not None:
-            shortcut = None if first_topic is None else self._quick(shortcut, first_topic)
+            shortcut = None if named is None else self._quick(shortcut, named)
         return replace(method, handler=handler, shortcut=shortcut)
 
     def _request_guarded(self, handler: Handler, need: Asked | AdminOnly) -> Handler:
@@ -116,19 +124,20 @@ class Guard:
 
         return serve
 
-    def _quick(self, shortcut: Shortcut, first_topic: FirstTopic) -> Shortcut:
-        """Return a shortcut that who may not send is refused by."""
-        access = self._access
+    def _quick(self, shortcut: Shortcut, named: Named) -> Shortcut:
+        """Return a shortcut that who may not publish is refused by."""
+        access, (kind, name_of) = self._access, named
+        need_of = _NEEDS[kind]
 
         def serve(raw: bytes, host: bytes, metadata: Metadata) -> bytes | Awaitable[bytes] | None:
             caller = access.caller(metadata(AUTHORIZATION_KEY), metadata(DATE_KEY))
             if not caller.user.is_admin:
-                topic = first_topic(raw, metadata)
-                if topic is None:
+                name = name_of(raw, metadata)
+                if name is None:
                     return None
-                if topic not in caller.topics:
-                    access.check(caller, (topic_need(topic, PUB),), host)
-                    caller.allow(topic)
+                if (kind, name) not in caller.published:
+                    access.check(caller, (need_of(name, PUB),), host)
+                    caller.allow(kind, name)
             return shortcut(raw, host, metadata)
 
         return serve

@@ -3,7 +3,9 @@
 A method without a row here fails `test_every_method_says_what_it_needs`.
 """
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
+from functools import partial
+from random import Random
 from typing import Any, Final
 
 import pytest
@@ -18,7 +20,7 @@ from broker.rpc.guard import Guard
 from broker.rpc.needs import AdminOnly, NeedTable, group_need, nothing, topic_need
 from broker.rpc.pb import broker_pb2
 from broker.rpc.pb import messaging_pb2 as official_pb
-from broker.rpc.service import Kind, Metadata, Method, Service
+from broker.rpc.service import Kind, MalformedRequest, Metadata, Method, Service
 from broker.rpc.v1.faces import ACCESS, ADMIN, BROKER, closed_faces
 from broker.rpc.v1.needs import ACCESS_NEEDS, BROKER_NEEDS, admin_needs
 from broker.rpc.v1.status import refuse
@@ -26,6 +28,8 @@ from broker.rpc.v2.faces import MESSAGING, closed_face
 from broker.rpc.v2.needs import NEEDS
 from broker.services.access.access import Access
 from tests.fakes.call import FakeCall
+from tests.fakes.mutated import mutated
+from tests.fakes.store_broker import CALL, store_broker
 from tests.fakes.users import access_of, call_of, grant_of, signed
 
 HOST: Final = b"\x0a\0\0\x07" + b"\0\0\0\0"
@@ -363,48 +367,97 @@ def own_send(topic: str) -> bytes:
     return broker_pb2.SendMessageRequest(messages=[message]).SerializeToString()
 
 
+def own_end(group: str) -> bytes:
+    request = broker_pb2.EndTransactionRequest(group=group)
+    request.decisions.add(transaction_id="1.2.KEY", resolution=broker_pb2.COMMIT)
+    return request.SerializeToString()
+
+
 def official_send(*topics: str) -> bytes:
     messages = [official_pb.Message(topic={"name": topic}, body=b"x") for topic in topics]
     return official_pb.SendMessageRequest(messages=messages).SerializeToString()
 
 
 @pytest.mark.parametrize(
-    ("face", "raw", "metadata", "outcome"),
+    ("face", "name", "raw", "metadata", "outcome"),
     [
-        (BROKER.full_name, own_send("t"), signed(), b"done"),
-        (BROKER.full_name, own_send("u"), signed(), AccessDenied),
-        (BROKER.full_name, own_send("u"), signed("admin"), b"done"),
-        (BROKER.full_name, own_send("t"), {}, Unauthenticated),
-        (BROKER.full_name, own_send("t"), signed("app", "guess"), Unauthenticated),
-        (BROKER.full_name, own_send("t" * 200), signed(), None),
-        (BROKER.full_name, b"\x10\x01", signed(), None),
-        (closed_face().name, official_send("t"), signed(), b"done"),
-        (closed_face().name, official_send("u"), signed(), AccessDenied),
-        (closed_face().name, official_send("t", "u"), signed(), None),
+        (BROKER.full_name, "EndTransaction", own_end("g"), signed(), b"done"),
+        (BROKER.full_name, "EndTransaction", own_end("t"), signed(), AccessDenied),
+        (BROKER.full_name, "EndTransaction", own_end("t"), signed("admin"), b"done"),
+        (BROKER.full_name, "EndTransaction", own_end("g"), {}, Unauthenticated),
+        (BROKER.full_name, "EndTransaction", own_end("g") + b"\x0a\x01t", signed(), None),
+        (BROKER.full_name, "SendMessage", own_send("t"), signed(), b"done"),
+        (BROKER.full_name, "SendMessage", own_send("u"), signed(), AccessDenied),
+        (BROKER.full_name, "SendMessage", own_send("u"), signed("admin"), b"done"),
+        (BROKER.full_name, "SendMessage", own_send("t"), {}, Unauthenticated),
+        (BROKER.full_name, "SendMessage", own_send("t"), signed("app", "guess"), Unauthenticated),
+        (BROKER.full_name, "SendMessage", own_send("t" * 200), signed(), None),
+        (BROKER.full_name, "SendMessage", b"\x10\x01", signed(), None),
+        (closed_face().name, "SendMessage", official_send("t"), signed(), b"done"),
+        (closed_face().name, "SendMessage", official_send("u"), signed(), AccessDenied),
+        (closed_face().name, "SendMessage", official_send("t", "u"), signed(), None),
         (
-            closed_face().name, official_send("t"), {**signed(), "x-mq-namespace": "n"},
-            AccessDenied,
+            closed_face().name, "SendMessage", official_send("t"),
+            {**signed(), "x-mq-namespace": "n"}, AccessDenied,
         ),
     ],
 )  # fmt: skip
 def test_a_shortcut_is_taken_by_who_may(
-    face: str, raw: bytes, metadata: dict[str, str], outcome: Any
+    face: str, name: str, raw: bytes, metadata: dict[str, str], outcome: Any
 ) -> None:
     def shortcut(raw: bytes, host: bytes, metadata: Metadata) -> bytes:
         return b"done"
 
-    row = method_of(handler=lambda request, call: b"usual", shortcut=shortcut)
-    row = Method(**{**vars(row), "name": "SendMessage"})
-    guard = Guard(access_of(grant_of("app", "pub", "topic:t")))
-    (quick,) = guard.guarded(
-        Service("S", (row,), refuse), {"SendMessage": nothing}, QUICK[face]
-    ).methods
-    assert quick.shortcut is not None
-    if outcome is None or isinstance(outcome, bytes):
-        assert quick.shortcut(raw, HOST, metadata.get) == outcome
-    else:
-        with pytest.raises(outcome):
-            quick.shortcut(raw, HOST, metadata.get)
+    guard = Guard(access_of(grant_of("app", "pub", "topic:t"), grant_of("app", "pub", "group:g")))
+    rows = tuple(
+        Method(**{**vars(method_of(shortcut=shortcut)), "name": quick}) for quick in QUICK[face]
+    )
+    needs = dict.fromkeys(QUICK[face], nothing)
+    served = guard.guarded(Service("S", rows, refuse), needs, QUICK[face]).methods
+    quick = next(row.shortcut for row in served if row.name == name)
+    assert quick is not None
+    for _ in range(2):
+        if outcome is None or isinstance(outcome, bytes):
+            assert quick(raw, HOST, metadata.get) == outcome
+        else:
+            with pytest.raises(outcome):
+                quick(raw, HOST, metadata.get)
+
+
+async def test_decisions_are_told_the_same_whichever_way_they_go() -> None:
+    """Of plain requests and those that only look so, by who may decide for some producers."""
+    random = Random(7)
+    plain = own_end("payers"), own_end("strangers")
+    # Of a group that is given twice the last one counts.
+    twice = plain[1] + plain[0][:8], plain[0] + plain[1][:11]
+    changed = [mutated(random, random.choice(plain)) for _ in range(500)]
+    access = access_of(grant_of("app", "pub", "group:payers"))
+    async with store_broker() as broker:
+        messaging = broker.services()[0]
+        guarded = Guard(access).guarded(messaging, BROKER_NEEDS, QUICK[messaging.name])
+        row = next(row for row in guarded.methods if row.name == "EndTransaction")
+        assert row.shortcut is not None
+        shortcut, read = row.shortcut, row.reader()
+
+        def serve(raw: bytes) -> None:
+            row.handler(read(raw), call_of()).close()
+
+        outcomes = set()
+        for raw in (*plain, *twice, *changed):
+            quick = refusal(partial(shortcut, raw, CALL.peer_host, signed().get))
+            usual = refusal(partial(serve, raw))
+            assert quick in (usual, None), raw
+            outcomes.add((quick, usual))
+        assert {(None, None), (AccessDenied, AccessDenied), (None, AccessDenied)} <= outcomes
+
+
+def refusal(serve: Callable[[], Any]) -> type[Exception] | None:
+    """Return how a call is refused at once, None where it is not."""
+    try:
+        serve()
+    except (AccessDenied, Unauthenticated, MalformedRequest) as error:
+        return type(error)
+    return None
 
 
 def test_a_shortcut_that_nobody_knows_the_topic_of_is_not_taken() -> None:
