@@ -12,21 +12,16 @@ from broker.config.live import LiveConfig
 from broker.config.sections import Config
 from broker.config.sections_access import AUTO, OFF, ON
 from broker.files.disk import Disk
-from broker.format.end_request import EndRequest
-from broker.format.send_topic import official_topic, own_topic
 from broker.model.access import Kind, Need, User
 from broker.model.errors import BrokerError, IllegalConfig
 from broker.model.step import Clock
 from broker.rpc.call import host_from_peer
-from broker.rpc.guard import NONE, Guard, Named, Quick
+from broker.rpc.guard import Guard
 from broker.rpc.needs import GET
-from broker.rpc.service import Metadata, Service
-from broker.rpc.v1.faces import ACCESS, ADMIN, BROKER
-from broker.rpc.v1.needs import ACCESS_NEEDS, BROKER_NEEDS, admin_needs
+from broker.rpc.service import Service
+from broker.rpc.v1.needs import rules_of
 from broker.rpc.v2.faces import NAME as OFFICIAL
-from broker.rpc.v2.needs import NEEDS as OFFICIAL_NEEDS
-from broker.rpc.v2.resources import wrapped
-from broker.rpc.v2.send_shortcut import NAMESPACE_KEY
+from broker.rpc.v2.needs import RULES as OFFICIAL_RULES
 from broker.services.access.access import Access
 from broker.store.tables.users import UserTable
 
@@ -69,16 +64,8 @@ class Door:
         if not self.is_checked:
             return [*services]
         guard = Guard(self.access)
-        needs = {
-            BROKER.full_name: BROKER_NEEDS,
-            ADMIN.full_name: admin_needs(self._cluster),
-            ACCESS.full_name: ACCESS_NEEDS,
-            OFFICIAL: OFFICIAL_NEEDS,
-        }
-        return [
-            guard.guarded(service, needs[service.name], QUICK.get(service.name, NONE))
-            for service in services
-        ]
+        rules = {**rules_of(self._cluster), OFFICIAL: OFFICIAL_RULES}
+        return [guard.guarded(service, rules[service.name]) for service in services]
 
     def admits(self, path: str, authorization: str, peer: str) -> bool:
         """Return whether a page may be read; who reads sends access key and secret (HTTP Basic)."""
@@ -155,30 +142,3 @@ def credentials_of(authorization: str) -> tuple[str, str]:
     except (Base64Error, ValueError):
         return "", ""
     return access_key, secret
-
-
-def _own_topic(raw: bytes, metadata: Metadata) -> str | None:
-    return own_topic(raw)
-
-
-def _official_topic(raw: bytes, metadata: Metadata) -> str | None:
-    found = official_topic(raw)
-    if found is None:
-        return None
-    namespace, name = found
-    return wrapped(name, namespace or metadata(NAMESPACE_KEY) or "")
-
-
-def _producers(raw: bytes, metadata: Metadata) -> str | None:
-    decisions = EndRequest()
-    return decisions.group.decode("ascii") if decisions.read(raw) else None
-
-
-QUICK: Final[dict[str, Quick]] = {
-    BROKER.full_name: {
-        "SendMessage": Named(Kind.TOPIC, _own_topic),
-        "EndTransaction": Named(Kind.GROUP, _producers),
-    },
-    OFFICIAL: {"SendMessage": Named(Kind.TOPIC, _official_topic)},
-}
-"""Of each face, how the requests of its shortcuts are asked what they publish to."""

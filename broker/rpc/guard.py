@@ -6,35 +6,21 @@
 Where access is not checked there is no guard, and nothing of this runs.
 """
 
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from contextlib import aclosing
 from dataclasses import replace
-from typing import Any, Final, NamedTuple, cast
+from typing import Any, Final, cast
 
 from broker.format.signature import AUTHORIZATION_KEY, DATE_KEY
 from broker.model.access import Kind
 from broker.model.rights import Rights
 from broker.rpc.admission import CallClass
 from broker.rpc.call import Call
-from broker.rpc.needs import PUB, AdminOnly, Asked, NeedTable, group_need, topic_need
+from broker.rpc.needs import PUB, AdminOnly, Asked, FaceRules, Named, group_need, topic_need
 from broker.rpc.service import Handler, Metadata, Method, Service, Shortcut
 from broker.services.access.access import Access
 
-
-class Named(NamedTuple):
-    """The one topic, or group of producers, that a shortcut's request publishes to.
-
-    name   returns it by the request's bytes and metadata, None where that takes a closer look
-    """
-
-    kind: Kind
-    name: Callable[[bytes, Metadata], str | None]
-
-
-Quick = Mapping[str, Named]
-"""Of a face, by the names of its methods with shortcuts."""
 _NEEDS: Final = {Kind.TOPIC: topic_need, Kind.GROUP: group_need}
-NONE: Final[Quick] = {}
 
 
 class Guard:
@@ -45,12 +31,9 @@ class Guard:
     def __init__(self, access: Access) -> None:
         self._access = access
 
-    def guarded(self, service: Service, needs: NeedTable, quick: Quick = NONE) -> Service:
-        """Return a face that serves who may.
-
-        needs   of all its methods
-        quick   of those that have shortcuts; without it a shortcut is not taken
-        """
+    def guarded(self, service: Service, rules: FaceRules) -> Service:
+        """Return a face that serves who may; a shortcut without a rule is not taken."""
+        needs, quick = rules
         names = {method.name for method in service.methods}
         assert names == needs.keys(), f"each method of {service.name} says what it needs"
         rows = [

@@ -12,6 +12,7 @@ from typing import Any, Final, NamedTuple
 from broker.model.access import EVERY, Action, Kind, Need
 from broker.model.topic import DLQ_PREFIX, RETRY_PREFIX
 from broker.rpc.call import Call
+from broker.rpc.service import Metadata
 
 
 class AdminOnly(NamedTuple):
@@ -24,6 +25,28 @@ Asked = Callable[[Any, Call], Iterable[Need]]
 """Returns what a request, read, of a call needs; none: any user may."""
 NeedTable = Mapping[str, Asked | AdminOnly]
 """What each method of a face needs, by its name."""
+
+
+class Named(NamedTuple):
+    """The one topic, or group of producers, that a shortcut's request publishes to.
+
+    name   returns it by the request's bytes and metadata, None where that takes a closer look
+    """
+
+    kind: Kind
+    name: Callable[[bytes, Metadata], str | None]
+
+
+class FaceRules(NamedTuple):
+    """What calls of a face need.
+
+    needs   of all its methods
+    quick   of those with shortcuts; without it a shortcut is not taken
+    """
+
+    needs: NeedTable
+    quick: Mapping[str, Named] = {}
+
 
 PUB: Final = (Action.PUB,)
 SUB: Final = (Action.SUB,)

@@ -11,21 +11,20 @@ from typing import Any, Final
 import pytest
 from google.protobuf.descriptor import ServiceDescriptor
 
-from broker.app.access import QUICK
 from broker.model.access import Action, Need, resource_from_text
 from broker.model.errors import AccessDenied, AdminsOnly, Recovering, SystemTopic, Unauthenticated
 from broker.rpc.admission import CallClass
 from broker.rpc.call import Call
 from broker.rpc.guard import Guard
-from broker.rpc.needs import AdminOnly, NeedTable, group_need, nothing, topic_need
+from broker.rpc.needs import AdminOnly, FaceRules, NeedTable, group_need, nothing, topic_need
 from broker.rpc.pb import broker_pb2
 from broker.rpc.pb import messaging_pb2 as official_pb
 from broker.rpc.service import Kind, MalformedRequest, Metadata, Method, Service
 from broker.rpc.v1.faces import ACCESS, ADMIN, BROKER, closed_faces
-from broker.rpc.v1.needs import ACCESS_NEEDS, BROKER_NEEDS, admin_needs
+from broker.rpc.v1.needs import ACCESS_NEEDS, BROKER_NEEDS, admin_needs, rules_of
 from broker.rpc.v1.status import refuse
 from broker.rpc.v2.faces import MESSAGING, closed_face
-from broker.rpc.v2.needs import NEEDS
+from broker.rpc.v2.needs import NEEDS, RULES
 from broker.services.access.access import Access
 from tests.fakes.call import FakeCall
 from tests.fakes.mutated import mutated
@@ -206,7 +205,7 @@ def test_nobody_gets_past_without_it(
 
     def serve(call: Call, *rules: tuple[str, str]) -> Any:
         access = access_of(*(grant_of("app", *rule) for rule in rules))
-        guarded = Guard(access).guarded(service, needs)
+        guarded = Guard(access).guarded(service, FaceRules(needs))
         row = next(row for row in guarded.methods if row.name == name)
         request = row.reader()(row.request(**fields).SerializeToString())
         with pytest.raises(Exception) as caught:
@@ -255,7 +254,7 @@ async def test_each_request_of_a_stream_is_looked_at() -> None:
     access = access_of(grant_of("app", "sub", "topic:t"))
     needs: NeedTable = {"M": lambda request, call: [topic_need(request, (Action.SUB,))]}
     service = Service("S", (method_of(kind=Kind.BIDI),), refuse)
-    (row,) = Guard(access).guarded(service, needs).methods
+    (row,) = Guard(access).guarded(service, FaceRules(needs)).methods
     heard = []
 
     async def requests() -> AsyncIterator[str]:
@@ -278,7 +277,7 @@ async def test_who_is_gone_is_heard_no_more() -> None:
     access = access_of()
     (row,) = (
         Guard(access)
-        .guarded(Service("S", (method_of(kind=Kind.BIDI),), refuse), {"M": nothing})
+        .guarded(Service("S", (method_of(kind=Kind.BIDI),), refuse), FaceRules({"M": nothing}))
         .methods
     )
 
@@ -327,7 +326,7 @@ async def test_who_may_no_more_is_told_nothing_more(lose: Any, outcome: Any) -> 
         return [topic_need("t", (Action.SUB,))] if request == "t" else []
 
     row = method_of(kind=Kind.BIDI, handler=told)
-    (row,) = Guard(access).guarded(Service("S", (row,), refuse), {"M": needed}).methods
+    (row,) = Guard(access).guarded(Service("S", (row,), refuse), FaceRules({"M": needed})).methods
     heard = []
     with pytest.raises(outcome):
         async for answer in row.handler(requests(), call_of()):
@@ -356,7 +355,7 @@ async def test_who_waits_for_messages_gets_none_that_come_when_he_may_no_more(
     handler = one if kind is Kind.UNARY else several
     method = Method("M", *types, handler, CallClass.POLL, kind=kind)
     needs: NeedTable = {"M": lambda request, call: [topic_need("t", (Action.SUB,))]}
-    (row,) = Guard(access).guarded(Service("S", (method,), refuse), needs).methods
+    (row,) = Guard(access).guarded(Service("S", (method,), refuse), FaceRules(needs)).methods
     answer = row.handler("t", call_of())
     with pytest.raises(outcome):
         await (answer if kind is Kind.UNARY else anext(answer))
@@ -409,11 +408,12 @@ def test_a_shortcut_is_taken_by_who_may(
         return b"done"
 
     guard = Guard(access_of(grant_of("app", "pub", "topic:t"), grant_of("app", "pub", "group:g")))
+    by_name = {**rules_of("C"), closed_face().name: RULES}[face].quick
     rows = tuple(
-        Method(**{**vars(method_of(shortcut=shortcut)), "name": quick}) for quick in QUICK[face]
+        Method(**{**vars(method_of(shortcut=shortcut)), "name": quick}) for quick in by_name
     )
-    needs = dict.fromkeys(QUICK[face], nothing)
-    served = guard.guarded(Service("S", rows, refuse), needs, QUICK[face]).methods
+    rules = FaceRules(dict.fromkeys(by_name, nothing), by_name)
+    served = guard.guarded(Service("S", rows, refuse), rules).methods
     quick = next(row.shortcut for row in served if row.name == name)
     assert quick is not None
     for _ in range(2):
@@ -434,7 +434,7 @@ async def test_decisions_are_told_the_same_whichever_way_they_go() -> None:
     access = access_of(grant_of("app", "pub", "group:payers"))
     async with store_broker() as broker:
         messaging = broker.services()[0]
-        guarded = Guard(access).guarded(messaging, BROKER_NEEDS, QUICK[messaging.name])
+        guarded = Guard(access).guarded(messaging, rules_of("C")[messaging.name])
         row = next(row for row in guarded.methods if row.name == "EndTransaction")
         assert row.shortcut is not None
         shortcut, read = row.shortcut, row.reader()
@@ -462,13 +462,15 @@ def refusal(serve: Callable[[], Any]) -> type[Exception] | None:
 
 def test_a_shortcut_that_nobody_knows_the_topic_of_is_not_taken() -> None:
     row = method_of(handler=lambda request, call: b"usual", shortcut=lambda *given: b"done")
-    (guarded,) = Guard(access_of()).guarded(Service("S", (row,), refuse), {"M": nothing}).methods
+    (guarded,) = (
+        Guard(access_of()).guarded(Service("S", (row,), refuse), FaceRules({"M": nothing})).methods
+    )
     assert guarded.shortcut is None
 
 
 def test_a_face_with_a_method_that_says_nothing_is_no_face() -> None:
     with pytest.raises(AssertionError, match="says what it needs"):
-        Guard(access_of()).guarded(Service("S", (method_of(),), refuse), {})
+        Guard(access_of()).guarded(Service("S", (method_of(),), refuse), FaceRules({}))
 
 
 def test_topics_of_a_group_are_the_group() -> None:

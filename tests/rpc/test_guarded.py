@@ -6,13 +6,12 @@ from typing import Any
 import grpc
 import pytest
 
-from broker.app.access import QUICK
 from broker.client import AsyncClient, Message, errors
 from broker.rpc.guard import Guard
 from broker.rpc.pb import messaging_pb2 as pb
-from broker.rpc.v1.needs import ACCESS_NEEDS, BROKER_NEEDS, admin_needs
+from broker.rpc.v1.needs import rules_of
 from broker.rpc.v2.faces import MESSAGING, NAME
-from broker.rpc.v2.needs import NEEDS
+from broker.rpc.v2.needs import RULES
 from tests.fakes.store_broker import ServerClass, StoreBroker, connected, running
 from tests.fakes.users import SECRET, access_of, grant_of, signed
 
@@ -69,14 +68,9 @@ async def desk(server_class: ServerClass, broker: StoreBroker) -> AsyncIterator[
     access = access_of(*rules)
     access.take(0)  # the clock of the broker stands still, that of its clients does not
     guard = Guard(access)
-    messaging, admin, users, official = broker.services()
     broker.auto_create_groups = True
-    services = [
-        guard.guarded(messaging, BROKER_NEEDS, QUICK[messaging.name]),
-        guard.guarded(admin, admin_needs("C")),
-        guard.guarded(users, ACCESS_NEEDS),
-        guard.guarded(official, NEEDS, QUICK[official.name]),
-    ]
+    by_face = {**rules_of("C"), NAME: RULES}
+    services = [guard.guarded(service, by_face[service.name]) for service in broker.services()]
     async with running(server_class(services)) as address, connected(address) as channel:
         yield Desk(broker, address, channel)
 

@@ -3,6 +3,8 @@
 from collections.abc import Callable
 from typing import Any, Final
 
+from broker.format.end_request import EndRequest
+from broker.format.send_topic import own_topic
 from broker.model.access import Action, Kind, Need
 from broker.rpc.call import Call
 from broker.rpc.needs import (
@@ -16,11 +18,15 @@ from broker.rpc.needs import (
     UPDATE,
     AdminOnly,
     Asked,
+    FaceRules,
+    Named,
     NeedTable,
     group_need,
     listed,
     topic_need,
 )
+from broker.rpc.service import Metadata
+from broker.rpc.v1.faces import ACCESS, ADMIN, BROKER
 from broker.services.sending.drafts import Drafts
 
 _Actions = tuple[Action, ...]
@@ -28,6 +34,15 @@ _Actions = tuple[Action, ...]
 
 def _sent(request: Drafts, call: Call) -> list[Need]:
     return [topic_need(topic, PUB) for topic in {*request.topics}]
+
+
+def _first_topic(raw: bytes, metadata: Metadata) -> str | None:
+    return own_topic(raw)
+
+
+def _producers(raw: bytes, metadata: Metadata) -> str | None:
+    decisions = EndRequest()
+    return decisions.group.decode("ascii") if decisions.read(raw) else None
 
 
 def _consumed(request: Any, call: Call) -> list[Need]:
@@ -149,3 +164,16 @@ ACCESS_NEEDS: Final[NeedTable] = {
         AdminOnly("change users and grants"),
     ),
 }
+
+
+def rules_of(cluster: str) -> dict[str, FaceRules]:
+    """Return what calls of each face need of a broker of a cluster, by the face's name."""
+    quick = {
+        "SendMessage": Named(Kind.TOPIC, _first_topic),
+        "EndTransaction": Named(Kind.GROUP, _producers),
+    }
+    return {
+        BROKER.full_name: FaceRules(BROKER_NEEDS, quick),
+        ADMIN.full_name: FaceRules(admin_needs(cluster)),
+        ACCESS.full_name: FaceRules(ACCESS_NEEDS),
+    }

@@ -2,11 +2,25 @@
 
 from typing import Any, Final
 
-from broker.model.access import Action, Need
+from broker.format.send_topic import official_topic
+from broker.model.access import Action, Kind, Need
 from broker.rpc.call import Call
-from broker.rpc.needs import FIND, LOOK, PUB, SUB, Asked, NeedTable, group_need, topic_need
+from broker.rpc.needs import (
+    FIND,
+    LOOK,
+    PUB,
+    SUB,
+    Asked,
+    FaceRules,
+    Named,
+    NeedTable,
+    group_need,
+    topic_need,
+)
 from broker.rpc.pb import messaging_pb2 as pb
-from broker.rpc.v2.resources import group_of, topic_of
+from broker.rpc.service import Metadata
+from broker.rpc.v2.resources import group_of, topic_of, wrapped
+from broker.rpc.v2.send_shortcut import NAMESPACE_KEY
 
 
 def _of_topic(actions: tuple[Action, ...]) -> Asked:
@@ -16,6 +30,14 @@ def _of_topic(actions: tuple[Action, ...]) -> Asked:
 def _sent(request: pb.SendMessageRequest, call: Call) -> list[Need]:
     names = {topic_of(message.topic, call) for message in request.messages}
     return [topic_need(name, PUB) for name in names]
+
+
+def _first_topic(raw: bytes, metadata: Metadata) -> str | None:
+    found = official_topic(raw)
+    if found is None:
+        return None
+    namespace, name = found
+    return wrapped(name, namespace or metadata(NAMESPACE_KEY) or "")
 
 
 def _consumed(request: Any, call: Call) -> list[Need]:
@@ -73,3 +95,4 @@ NEEDS: Final[NeedTable] = {
     "RecallMessage": _of_topic(PUB),
     "SyncLiteSubscription": _consumed,
 }
+RULES: Final = FaceRules(NEEDS, {"SendMessage": Named(Kind.TOPIC, _first_topic)})
