@@ -8,8 +8,8 @@
 Looked at a few hundred queues at a time, so that calls go on meanwhile; a message the disk has to
 be asked for is read in a thread, a few in each refresh. The store time of a message never
 changes, so a group that stands still costs nothing.
-A queue that a group has no offset in counts as consumed; messages that expired unread are not
-waiting any more.
+What counts as consumed is said in one place, for administration too: `unconsumed` of
+model/consuming.py.
 Source: ConsumerLagCalculator, BrokerMetricsManager.
 """
 
@@ -19,9 +19,8 @@ from contextlib import suppress
 from time import perf_counter
 from typing import Final
 
-from broker.model.consuming import Leased
+from broker.model.consuming import NOTHING_HELD, Held, Leased, unconsumed
 from broker.model.errors import DiskSlow, StorageError
-from broker.model.message import first_unread
 from broker.model.stats import Gauge, LabelValues
 from broker.model.system_topics import leased_topic
 from broker.model.topic import RETRY_PREFIX, is_system_group, is_system_topic
@@ -128,13 +127,8 @@ class Lag:
         self._begun = perf_counter()
         leased = self._read_leased()
         for group, topic, queue_offsets in list(self._read_positions()):
-            labels = _labels(group, topic)
-            ready, oldest_ready = self._measure(topic, queue_offsets, times)
             held = leased.get((group, topic), {})
-            count = sum(pair[0] for pair in held.values())
-            firsts = {queue_id: first for queue_id, (_, first) in held.items()}
-            _, oldest_held = self._measure(topic, firsts, times)
-            found.add(labels, ready, count, oldest_ready, oldest_held)
+            self._measure(found.of(_labels(group, topic)), topic, queue_offsets, held, times)
             if self._is_detailed:
                 for queue_id, queue_offset in queue_offsets.items():
                     offsets[group, topic, str(queue_id)] = float(queue_offset)
@@ -144,30 +138,38 @@ class Lag:
 
     def _measure(
         self,
+        found: "_Left",
         topic: str,
         queue_offsets: Mapping[int, int],
+        held: Mapping[int, Held],
         times: dict[tuple[str, int, int], int],
-    ) -> tuple[float, int | None]:
-        """Return (messages left, store time of the oldest of them or 0; None while unknown)."""
-        left, oldest, is_known = 0, 0, True
-        for queue_id, queue_offset in queue_offsets.items():
+    ) -> None:
+        """Add what a group has left in a topic; `times` gets the store times that it took."""
+        for queue_id in {**queue_offsets, **held}:
             lower, upper = self._queue_range(topic, queue_id)
-            begin = first_unread(queue_offset, lower, upper)
-            if begin == upper:
-                continue
-            left += upper - begin
-            assert left > 0
-            place = (topic, queue_id, begin)
+            committed, leased = queue_offsets.get(queue_id), held.get(queue_id, NOTHING_HELD)
+            its = unconsumed(committed, lower, upper, leased)
+            assert its.ready <= its.left, "what is ready is not consumed"
+            found.count += its.left
+            found.ready_count += its.ready
+            if its.ready_begin < upper:
+                time_ms = self._known_time((topic, queue_id, its.ready_begin), times)
+                found.ready_since = _older(found.ready_since, time_ms)
+            if its.begin < upper:
+                time_ms = self._known_time((topic, queue_id, its.begin), times)
+                found.since = _older(found.since, time_ms)
+
+    def _known_time(
+        self, place: tuple[str, int, int], times: dict[tuple[str, int, int], int]
+    ) -> int | None:
+        time_ms = times.get(place)
+        if time_ms is None:
             time_ms = self._times.get(place)
-            if time_ms is None:
-                time_ms = self._time_at(*place)
-            if time_ms is None:
-                is_known = False
-                continue
+        if time_ms is None:
+            time_ms = self._time_at(*place)
+        if time_ms is not None:
             times[place] = time_ms
-            if time_ms:
-                oldest = min(oldest or time_ms, time_ms)
-        return float(left), oldest if is_known else None
+        return time_ms
 
     def _time_at(self, topic: str, queue_id: int, queue_offset: int) -> int | None:
         """Return the store time of a message, 0 where there is none, None while unknown."""
@@ -203,32 +205,51 @@ class Lag:
         }
 
 
-class _Found:
-    """What one refresh found; times are store times, 0 for no message, None while unknown."""
+class _Left:
+    """What one refresh found under some labels; times are store times, 0 for no message, None while
+    unknown.
+    """
 
-    __slots__ = ("messages", "ready", "ready_since", "since")
+    __slots__ = ("count", "ready_count", "ready_since", "since")
 
     def __init__(self) -> None:
-        self.messages: dict[LabelValues, float] = {}
-        self.ready: dict[LabelValues, float] = {}
-        self.since: dict[LabelValues, int | None] = {}
-        self.ready_since: dict[LabelValues, int | None] = {}
+        self.count = 0
+        self.ready_count = 0
+        self.since: int | None = 0
+        self.ready_since: int | None = 0
 
-    def add(
-        self,
-        labels: LabelValues,
-        ready: float,
-        leased: int,
-        ready_ms: int | None,
-        leased_ms: int | None,
-    ) -> None:
-        """Add what is ready for a group in a topic, and what it has under leases."""
-        self.ready[labels] = self.ready.get(labels, 0.0) + ready
-        self.messages[labels] = self.messages.get(labels, 0.0) + ready + leased
-        before = self.ready_since.get(labels, 0)
-        self.ready_since[labels] = _older(before, ready_ms)
-        self.since[labels] = _older(_older(self.since.get(labels, 0), ready_ms), leased_ms)
-        assert self.ready[labels] <= self.messages[labels], "what is ready is not consumed"
+
+class _Found:
+    """What one refresh found."""
+
+    __slots__ = ("_left",)
+
+    def __init__(self) -> None:
+        self._left: dict[LabelValues, _Left] = {}
+
+    def of(self, labels: LabelValues) -> _Left:
+        """Return what is added to under some labels."""
+        return self._left.setdefault(labels, _Left())
+
+    @property
+    def messages(self) -> dict[LabelValues, float]:
+        """Messages that are not consumed."""
+        return {labels: float(left.count) for labels, left in self._left.items()}
+
+    @property
+    def ready(self) -> dict[LabelValues, float]:
+        """Of these those that are under no lease."""
+        return {labels: float(left.ready_count) for labels, left in self._left.items()}
+
+    @property
+    def since(self) -> dict[LabelValues, int | None]:
+        """When the oldest of all was stored."""
+        return {labels: left.since for labels, left in self._left.items()}
+
+    @property
+    def ready_since(self) -> dict[LabelValues, int | None]:
+        """When the oldest of those was that are under no lease."""
+        return {labels: left.ready_since for labels, left in self._left.items()}
 
 
 def _older(one: int | None, other: int | None) -> int | None:

@@ -9,6 +9,7 @@ from enum import Enum
 from typing import Final, NamedTuple
 
 from broker.model.filter import Filter
+from broker.model.message import first_unread
 
 RECEIVE_MAX: Final = 32
 """Messages of one receive (popShareQueueNum, MAX_POP_NUM)."""
@@ -17,8 +18,62 @@ INVISIBLE_MIN_MS: Final = 1_000
 INVISIBLE_MAX_MS: Final = 12 * 3_600_000
 """Longest time for which a message is hidden by one lease."""
 
-Leased = Mapping[tuple[str, str], Mapping[int, tuple[int, int]]]
-"""What groups have under leases: (group, topic) -> queue id -> (how many, about the first)."""
+
+class Held(NamedTuple):
+    """What a group has under leases in one queue.
+
+    behind   messages that its offset lies behind
+    ahead    those that it does not: leased in order, or the offset was set back
+    first    about the first queue offset of all
+    """
+
+    behind: int = 0
+    ahead: int = 0
+    first: int = 0
+
+    @property
+    def total(self) -> int:
+        """All of them."""
+        return self.behind + self.ahead
+
+
+NOTHING_HELD: Final = Held()
+
+Leased = Mapping[tuple[str, str], Mapping[int, Held]]
+"""What groups have under leases: (group, topic) -> queue id -> that."""
+
+
+class Unconsumed(NamedTuple):
+    """What a group has not consumed of one queue; where there is nothing, both begin at its end.
+
+    left          messages, those under leases included
+    ready         of these what it may have at once
+    begin         about the first queue offset of all; ready_begin: of those
+    """
+
+    left: int
+    ready: int
+    begin: int
+    ready_begin: int
+
+
+def unconsumed(
+    committed: int | None, lower: int, upper: int, held: Held = NOTHING_HELD
+) -> Unconsumed:
+    """Return what a group has not consumed of a queue of [lower, upper).
+
+    committed   its offset; None: it has none, and the queue counts as consumed
+    What it has under leases is not consumed, though its offset may lie behind it; messages that
+    expired unread do not wait any more.
+    Source   ConsumerLagCalculator
+    """
+    assert 0 <= lower <= upper, "a queue ends where it begins or behind"
+    ready_begin = upper if committed is None else first_unread(committed, lower, upper)
+    begin = ready_begin
+    if held.behind:
+        begin = min(begin, first_unread(held.first, lower, upper))
+    count = upper - ready_begin
+    return Unconsumed(count + held.behind, max(count - held.ahead, 0), begin, ready_begin)
 
 
 class ReceiveRequest(NamedTuple):

@@ -6,6 +6,7 @@ from functools import partial
 import pytest
 
 from broker.metrics.lag import COLD_READS_MAX, REFRESH_INTERVAL_MS, Lag, Position
+from broker.model.consuming import Held
 from broker.model.errors import Corruption
 from broker.model.stats import Gauge
 from broker.store.reading.patience import Later, NowOrLater
@@ -23,7 +24,7 @@ class Desk:
         self.cold: set[int] = set()
         self.damaged: set[int] = set()
         self.broken: set[int] = set()
-        self.leased: dict[tuple[str, str], dict[int, tuple[int, int]]] = {}
+        self.leased: dict[tuple[str, str], dict[int, Held]] = {}
         self.lag = Lag(
             lambda topic, queue_id: self.ranges.get((topic, queue_id), (0, 0)),
             self.store_time_at,
@@ -204,12 +205,20 @@ async def test_the_loop_gets_turns_while_many_groups_are_looked_at(
 
 async def test_what_is_leased_is_not_consumed_but_not_ready_either(desk: Desk) -> None:
     desk.stands("G", "T", q0=6)
-    desk.leased = {("G", "T"): {0: (3, 2), 1: (1, 7)}}
+    desk.leased = {("G", "T"): {0: Held(3, 0, 2), 1: Held(1, 0, 7)}}
     assert await desk.read(MESSAGES) == {G_T: 4 + 3 + 1}
     assert desk.shown("rocketmq_consumer_ready_messages") == {G_T: 4}
     now_ms = 60_000 + REFRESH_INTERVAL_MS
     assert desk.shown(LATENCY) == {G_T: now_ms - 2_000}
     assert desk.shown("rocketmq_consumer_queueing_latency_milliseconds") == {G_T: now_ms - 6_000}
+
+
+async def test_what_is_leased_ahead_of_its_group_is_left_once_and_not_ready(desk: Desk) -> None:
+    desk.stands("G", "T", q0=6)
+    desk.leased = {("G", "T"): {0: Held(0, 3, 6)}}
+    assert await desk.read(MESSAGES) == {G_T: 4}
+    assert desk.shown("rocketmq_consumer_ready_messages") == {G_T: 1}
+    assert desk.shown(LATENCY) == {G_T: 60_000 + REFRESH_INTERVAL_MS - 6_000}
 
 
 async def test_retries_of_leases_count_for_the_topic_they_are_of(desk: Desk) -> None:

@@ -1,8 +1,6 @@
 """How far consumer groups are behind, queue by queue, and how old what they missed is.
 
-What a group has under leases is not consumed yet, though its offset lies behind it. A queue that a
-group has no offset in counts as consumed; messages that expired unread do not wait any more.
-Metrics count the same way (metrics/lag.py).
+What counts as consumed is said in one place, for metrics too: `unconsumed` of model/consuming.py.
 Source: AdminBrokerProcessor.getConsumeStats, ConsumerLagCalculator.
 """
 
@@ -11,16 +9,13 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 from broker.model.administration import Page, QueueLag, TopicLag, page_of
-from broker.model.consuming import Leased
+from broker.model.consuming import NOTHING_HELD, Held, Leased, unconsumed
 from broker.model.errors import IllegalPageToken
-from broker.model.message import first_unread
 from broker.store.message_store import MessageStore
 from broker.store.reading.patience import value_of
 
 TOKEN_SEPARATOR: Final = "@"
 """Between group and topic; neither name may hold it."""
-
-NOTHING_LEASED: Final = (0, 0)
 
 
 async def group_lag(
@@ -82,13 +77,11 @@ async def all_lags(
 
 
 def queue_lag(
-    queue_id: int, committed: int | None, lower: int, upper: int, leased_count: int = 0
+    queue_id: int, committed: int | None, lower: int, upper: int, held: Held = NOTHING_HELD
 ) -> QueueLag:
     """Return how far a group is behind in a queue of [lower, upper), without the age."""
-    assert 0 <= lower <= upper, "a queue ends where it begins or behind"
-    begin = upper if committed is None else first_unread(committed, lower, upper)
-    assert lower <= begin <= upper, "what is left to read is in the queue"
-    return QueueLag(queue_id, committed, lower, upper, upper - begin + leased_count, 0)
+    left = unconsumed(committed, lower, upper, held).left
+    return QueueLag(queue_id, committed, lower, upper, left, 0)
 
 
 def _check_pair(token: str) -> None:
@@ -97,15 +90,13 @@ def _check_pair(token: str) -> None:
 
 
 async def _age_ms(
-    store: MessageStore, topic: str, lag: QueueLag, leased: Mapping[int, tuple[int, int]]
+    store: MessageStore, topic: str, lag: QueueLag, leased: Mapping[int, Held]
 ) -> int:
     """Return how old the first message is that a group missed, 0 where it missed none."""
     if not lag.lag_messages:
         return 0
-    count, first = leased.get(lag.queue_id, NOTHING_LEASED)
-    begin = lag.max_offset - lag.lag_messages + count
-    if count:
-        begin = min(begin, first)
+    held = leased.get(lag.queue_id, NOTHING_HELD)
+    begin = unconsumed(lag.committed_offset, lag.min_offset, lag.max_offset, held).begin
     stored_ms = await value_of(store.reading.store_timestamp_at(topic, lag.queue_id, begin))
     return 0 if stored_ms is None else max(store.clock.wall_ms() - stored_ms, 0)
 
@@ -115,7 +106,7 @@ def _topic_lag(
     group: str,
     topic: str,
     committed: Mapping[int, int],
-    leased: Mapping[int, tuple[int, int]],
+    leased: Mapping[int, Held],
 ) -> TopicLag:
     """Return the lag in every queue the topic has, and those the group knows besides."""
     config = store.tables.topics.find(topic)
@@ -123,7 +114,7 @@ def _topic_lag(
     queues = []
     for queue_id in sorted({*range(count), *committed}):
         lower, upper = store.reading.queue_range(topic, queue_id)
-        held, _ = leased.get(queue_id, NOTHING_LEASED)
+        held = leased.get(queue_id, NOTHING_HELD)
         queues.append(queue_lag(queue_id, committed.get(queue_id), lower, upper, held))
     lag_messages = sum(queue.lag_messages for queue in queues)
     return TopicLag(group, topic, sum(committed.values()), lag_messages, 0, queues)

@@ -16,7 +16,7 @@ from functools import partial
 from typing import Final
 
 from broker.model.administration import GroupConfig
-from broker.model.consuming import Received, ReceiveRequest, Settled, SettleStatus
+from broker.model.consuming import Leased, Received, ReceiveRequest, Settled, SettleStatus
 from broker.model.errors import BrokerError, GroupDisabled
 from broker.model.stats import Counter, Gauge, LabelValues, Stat
 from broker.model.step import Next, Now
@@ -360,14 +360,14 @@ class Consume:
 
     def in_flight(self) -> dict[LabelValues, float]:
         """Return how many messages are leased, by (group, topic)."""
-        return self._leases.in_flight() | self._in_order.table.in_flight()
+        rows = self.leased().items()
+        return {names: float(sum(h.total for h in queues.values())) for names, queues in rows}
 
-    def leased(self) -> dict[tuple[str, str], dict[int, tuple[int, int]]]:
-        """Return (count, about the first queue offset) of what is leased, by queue.
-
-        Shape    (group, topic) -> queue id -> the pair
-        """
-        return self._leases.leased()
+    def leased(self) -> Leased:
+        """Return what is leased, in order or not, by queue."""
+        found = self._leases.held(self._store.tables.offsets.find)
+        self._in_order.table.add_held(found)
+        return found
 
     @property
     def lease_count(self) -> int:

@@ -13,14 +13,14 @@ to one event loop.
 Source: PopCheckPoint, PopBufferMergeService.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from heapq import heapify, heappop, heappush
 from itertools import islice
 from typing import Final, final
 
 from broker.format.pop_records import Batched, Checkpoint
 from broker.format.receipt_handle import GROUP_RETRY, RETRY_V1, LeasePlace
-from broker.model.stats import LabelValues
+from broker.model.consuming import Held
 from broker.model.system_topics import RETRY_SEPARATOR
 from broker.native.machine import mypyc_attr
 
@@ -40,7 +40,8 @@ class GroupQueue:
     """
 
     __slots__ = (
-        "group", "is_busy", "is_shared", "leased", "may_be_in_order", "passed", "passed_from",
+        "group", "is_busy", "is_shared", "leased", "leased_upto", "may_be_in_order", "passed",
+        "passed_from",
         "queue_id", "retry", "topic",
     )  # fmt: skip
 
@@ -52,6 +53,8 @@ class GroupQueue:
         self.is_shared = retry in (RETRY_V1, GROUP_RETRY) and RETRY_SEPARATOR in topic
         self.leased: dict[int, Lease] = {}
         """Of messages that are not settled, by queue offset."""
+        self.leased_upto = 0
+        """No message at or behind this queue offset was ever leased."""
         self.is_busy = False
         """Whether somebody reads it to lease: everybody else reads other queues meanwhile."""
         self.may_be_in_order = True
@@ -60,6 +63,16 @@ class GroupQueue:
         """Queue offsets ahead of the group's that were settled or leased in order."""
         self.passed_from = 0
         """Where the group was seen last: set back below this, nothing is passed by any more."""
+
+    def held(self, committed: int) -> Held:
+        """Return what is leased of it, where the group stands at an offset.
+
+        Cost     of a look at each message while the offset stands before one that was leased
+        """
+        count, ahead = len(self.leased), 0
+        if self.leased_upto > committed:
+            ahead = sum([at >= committed for at in self.leased])
+        return Held(count - ahead, ahead, next(iter(self.leased), 0))
 
     def pass_from(self, position: int) -> None:
         """Know where the group stands, before it is read from there and behind what was read."""
@@ -183,6 +196,8 @@ class LeaseTable:
                 self.take_one(older, queue_offset)
                 self.close(older, 1)
             leased[queue_offset] = lease
+        queue = lease.queue
+        queue.leased_upto = max(queue.leased_upto, lease.queue_offsets[-1] + 1)
         self.count += lease.pending_count
         if lease.journal_offset < 0:
             self._foreign.add(lease)
@@ -285,21 +300,18 @@ class LeaseTable:
             if _is_end(end):
                 yield end[2]
 
-    def leased(self) -> dict[tuple[str, str], dict[int, tuple[int, int]]]:
-        """Return how many messages are leased, and about the first, by (group, topic) and queue."""
-        found: dict[tuple[str, str], dict[int, tuple[int, int]]] = {}
+    def held(
+        self, committed: Callable[[str, str, int], int | None]
+    ) -> dict[tuple[str, str], dict[int, Held]]:
+        """Return what is leased of each queue, by (group, topic) and queue id.
+
+        committed   returns where a group stands in a queue
+        """
+        found: dict[tuple[str, str], dict[int, Held]] = {}
         for (group, topic, queue_id), queue in self.queues.items():
             if queue.leased:
-                first = next(iter(queue.leased))
-                found.setdefault((group, topic), {})[queue_id] = (len(queue.leased), first)
-        return found
-
-    def in_flight(self) -> dict[LabelValues, float]:
-        """Return how many messages are leased by (group, topic)."""
-        found: dict[LabelValues, float] = {}
-        for (group, topic, _), queue in self.queues.items():
-            if queue.leased:
-                found[group, topic] = found.get((group, topic), 0) + len(queue.leased)
+                held = queue.held(committed(group, topic, queue_id) or 0)
+                found.setdefault((group, topic), {})[queue_id] = held
         return found
 
 

@@ -13,8 +13,8 @@ from collections.abc import Callable
 from typing import final
 
 from broker.format.order_row import QueueOrder
+from broker.model.consuming import NOTHING_HELD, Held
 from broker.model.due_time import JUMP_MS
-from broker.model.stats import LabelValues
 from broker.services.consume.leases import GroupQueue, GroupQueueKey
 from broker.services.consume.order_queue import OrderedQueue
 from broker.store.message_store import MessageStore
@@ -130,14 +130,14 @@ class OrderTable:
         """Begin to write what changed."""
         self._orders.save_soon()
 
-    def in_flight(self) -> dict[LabelValues, float]:
-        """Return how many messages are given out and not settled, by (group, topic)."""
-        counts: dict[LabelValues, float] = {}
-        for (group, topic, _), held in self._queues.items():
-            if held.state.delivered_count:
-                key = (group, topic)
-                counts[key] = counts.get(key, 0) + held.state.delivered_count
-        return counts
+    def add_held(self, found: dict[tuple[str, str], dict[int, Held]]) -> None:
+        """Add what is given out and not settled of each queue, by (group, topic) and queue id."""
+        for (group, topic, queue_id), ordered in self._queues.items():
+            if ordered.state.delivered_count:
+                queues = found.setdefault((group, topic), {})
+                held = queues.get(queue_id, NOTHING_HELD)
+                ahead = held.ahead + ordered.state.delivered_count
+                queues[queue_id] = held._replace(ahead=ahead)
 
     @property
     def delivered_count(self) -> int:

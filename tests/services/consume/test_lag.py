@@ -1,0 +1,55 @@
+"""How far a group is behind: administration and metrics say the same, leases included."""
+
+from broker.metrics.lag import Lag
+from broker.model.administration import GroupSettings
+from broker.services.administration.lag import group_lag
+from tests.fakes.consuming import GROUP, TOPIC, ConsumeDesk
+
+LABELS = (GROUP, TOPIC, "false", "false")
+COUNT, READY = "rocketmq_consumer_lag_messages", "rocketmq_consumer_ready_messages"
+
+
+async def lags(desk: ConsumeDesk) -> tuple[float, float, float]:
+    """Return (lag as administration has it, lag and ready messages as metrics have them)."""
+    store = desk.store
+    (topic,) = await group_lag(store, GROUP, TOPIC, desk.consume.leased)
+    lag = Lag(
+        store.reading.queue_range,
+        store.reading.store_timestamp_at,
+        store.tables.offsets.positions,
+        desk.clock.wall_ms,
+        read_leased=desk.consume.leased,
+    )
+    await lag.refresh()
+    shown: dict[str, float] = {}
+    for gauge in lag.gauges:
+        rows = gauge.read()
+        assert isinstance(rows, dict)
+        shown[gauge.name] = rows[LABELS]
+    assert shown["rocketmq_consumer_lag_latency_milliseconds"] == topic.lag_ms
+    return topic.lag_messages, shown[COUNT], shown[READY]
+
+
+async def test_leases_are_left_in_both(desk: ConsumeDesk) -> None:
+    await desk.send(*"abcde")
+    got = await desk.receive(max_messages=3)
+    desk.clock.advance(1_000)
+    assert await lags(desk) == (5, 5, 2)
+    await desk.ack(got)
+    assert await lags(desk) == (2, 2, 2)
+
+
+async def test_leases_ahead_of_an_offset_that_was_set_back_are_left_once(desk: ConsumeDesk) -> None:
+    await desk.send(*"abcde")
+    await desk.receive(max_messages=4)
+    await desk.store.tables.offsets.set_many(GROUP, TOPIC, {0: 1})
+    assert await lags(desk) == (5, 5, 1)
+
+
+async def test_what_was_given_out_in_order_is_left_and_not_ready(desk: ConsumeDesk) -> None:
+    await desk.store.tables.groups.update(GROUP, GroupSettings(fifo=True))
+    await desk.send(*"abc")
+    got = await desk.receive(max_messages=2)
+    assert await lags(desk) == (3, 3, 1)
+    await desk.ack(got)
+    assert await lags(desk) == (1, 1, 1)
