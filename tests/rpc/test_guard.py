@@ -134,7 +134,11 @@ ROWS: Final[dict[str, list[tuple[dict[str, Any], str]]]] = {
         ({"settings": {"publishing": {"topics": [{"name": "t"}]}}}, "pub topic:t"),
         ({"settings": {"subscription": {**RG, "subscriptions": [RT]}}}, READ),
     ],
-    "MessagingService/NotifyClientTermination": [({}, ""), (RG, "sub group:g")],
+    "MessagingService/NotifyClientTermination": [
+        ({}, ""),
+        ({"group": {"resource_namespace": "n"}}, ""),
+        (RG, "sub group:g"),
+    ],
     "MessagingService/ChangeInvisibleDuration": [({**RT, **RG}, READ)],
     "MessagingService/RecallMessage": [(RT, "pub topic:t")],
     "MessagingService/SyncLiteSubscription": [({**RT, **RG}, READ)],

@@ -56,11 +56,14 @@ def _place(request: pb.QueryOffsetRequest, call: Call) -> list[Need]:
     return [topic_need(topic_of(request.message_queue.topic, call), LOOK)]
 
 
-def _alive(request: Any, call: Call) -> list[Need]:
+def _alive(request: pb.HeartbeatRequest, call: Call) -> list[Need]:
     """Return what it needs to say that one is there: the group, if one says so."""
-    if not request.HasField("group"):
-        return []
-    return [group_need(group_of(request.group, call), SUB)]
+    return [group_need(group_of(request.group, call), SUB)] if request.HasField("group") else []
+
+
+def _ended(request: pb.NotifyClientTerminationRequest, call: Call) -> list[Need]:
+    """Return the same of who ends; some producers name a group that has no name."""
+    return [group_need(group_of(request.group, call), SUB)] if request.group.name else []
 
 
 def _told(command: pb.TelemetryCommand, call: Call) -> list[Need]:
@@ -90,7 +93,7 @@ NEEDS: Final[NeedTable] = {
     "QueryOffset": _place,
     "EndTransaction": _of_topic(PUB),
     "Telemetry": _told,
-    "NotifyClientTermination": _alive,
+    "NotifyClientTermination": _ended,
     "ChangeInvisibleDuration": _consumed,
     "RecallMessage": _of_topic(PUB),
     "SyncLiteSubscription": _consumed,

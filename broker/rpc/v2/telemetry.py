@@ -75,11 +75,13 @@ class Telemetry:
     def notify_client_termination(
         self, request: pb.NotifyClientTerminationRequest, call: Call
     ) -> pb.NotifyClientTerminationResponse:
-        """Let others have what a client was given, and forget it.
+        """Let others have what a client was given for its group, and forget it.
 
-        Errors   ClientIdRequired
+        Producers name no group, or one without a name.
+        Errors   ClientIdRequired, IllegalGroup
         """
-        self._sessions.leave(client_id_of(call))
+        client_id, group = client_id_of(call), request.group
+        self._sessions.leave(client_id, group_of(group, call) if group.name else "")
         return pb.NotifyClientTerminationResponse(status=OK)
 
     async def telemetry(

@@ -26,10 +26,6 @@ class Clients:
             self._heard_ms = kept
             self._sweep_above = max(CLIENTS_KEPT_MIN, 2 * len(kept))
 
-    def forget(self, client_id: str) -> None:
-        """Note that a client has ended."""
-        self._heard_ms.pop(client_id, None)
-
     def is_alive(self, client_id: str, now_ms: int) -> bool:
         """Return whether a client was heard of lately."""
         heard_ms = self._heard_ms.get(client_id)

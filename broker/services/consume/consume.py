@@ -178,12 +178,12 @@ class Consume:
         if self._unheard.release(group, topic, handles):
             self._serve(group, topic)
 
-    def leave(self, client_id: str) -> None:
-        """Let others have soon what a client that ends kept leased by being alive."""
-        self.clients.forget(client_id)
-        self._unheard.leave(client_id)
+    def leave(self, client_id: str, group: str) -> None:
+        """Let others have soon what a client that ends kept leased for a group by being alive."""
+        self._unheard.leave(client_id, group)
         for target in self._targets.values():
-            if target.is_ordered and self._in_order.leave(target, client_id):
+            is_its = target.group == group and target.is_ordered
+            if is_its and self._in_order.leave(target, client_id):
                 self._parking.serve(target)
 
     def _release_soon(self, target: GroupTopic, taken: AnyTaken) -> None:

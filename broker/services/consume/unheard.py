@@ -72,13 +72,14 @@ class Unheard:
         else:
             self._release(taken.leases)
 
-    def leave(self, client_id: str) -> None:
-        """Let come back soon what a client that ends kept leased by being alive.
+    def leave(self, client_id: str, group: str) -> None:
+        """Let come back soon what a client that ends kept leased for a group by being alive.
 
-        Cost     a look at every message that is leased
+        Cost     a look at every message that the group has leased
         """
-        held = [lease for queue in self._leases.queues.values() for lease in queue.leased.values()]
-        self._release([*{lease for lease in held if lease.client_id == client_id}])
+        queues = [queue for queue in self._leases.queues.values() if queue.group == group]
+        held = {lease for queue in queues for lease in queue.leased.values()}
+        self._release([lease for lease in held if lease.client_id == client_id])
 
     def _release(self, leases: Sequence[Lease]) -> None:
         ends_ms = self._clock.monotonic_ms() + RELEASED_MS

@@ -75,12 +75,12 @@ class Sessions:
     """All clients.
 
     alive   told the id of each client that is heard of
-    gone    told the id of a client that ended in order
+    gone    told the id of a client that ends in order, and the group it ends in
     """
 
     __slots__ = ("_alive", "_gone", "_quiet", "_streaming", "is_draining", "stats")
 
-    def __init__(self, alive: Callable[[str], object], gone: Callable[[str], object]) -> None:
+    def __init__(self, alive: Callable[[str], object], gone: Callable[[str, str], object]) -> None:
         self._alive = alive
         self._gone = gone
         self._streaming: dict[str, Session] = {}
@@ -132,11 +132,15 @@ class Sessions:
             del self._streaming[client_id]
             self._keep_quiet(session)
 
-    def leave(self, client_id: str) -> None:
-        """Forget a client that ends: nobody works on what it was given."""
-        self._streaming.pop(client_id, None)
+    def leave(self, client_id: str, group: str = "") -> None:
+        """Forget a client that ends: nobody works on what it was given for a group, "" for none.
+
+        As anybody can give its id, what it holds for other groups stays, and so does one that has
+        a stream until that ends.
+        """
         self._quiet.pop(client_id, None)
-        self._gone(client_id)
+        if group:
+            self._gone(client_id, group)
 
     def is_push_consumer(self, client_id: str) -> bool:
         """Return whether a client is known to be given messages as it can take them."""

@@ -176,13 +176,42 @@ async def test_what_a_client_held_that_ends_others_have_soon(desk: OfficialDesk,
     entry = pb.AckMessageEntry(receipt_handle=handle)
     ack = pb.AckMessageRequest(group=name("g"), topic=name("t"), entries=[entry])
     assert await desk.code("AckMessage", ack) == "OK"
-    assert await other.code("NotifyClientTermination", pb.NotifyClientTerminationRequest()) == "OK"
-    assert not await other.received("g", "t")
+    await broker.store.tables.groups.ensure("other")
+    for ends, of in ((other, "g"), (desk, ""), (desk, "other"), (desk, "nobody")):
+        ended = pb.NotifyClientTerminationRequest(group=name(of))
+        assert await ends.code("NotifyClientTermination", ended) == "OK"
+    assert await desk.code("NotifyClientTermination", pb.NotifyClientTerminationRequest()) == "OK"
+    for _ in range(4):  # Nothing of that ends what renews itself.
+        await broker.pass_time(29_000)
+        assert await desk.code("Heartbeat", pb.HeartbeatRequest()) == "OK"
+        assert not await other.received("g", "t")
     ended = pb.NotifyClientTerminationRequest(group=name("g"))
     assert await desk.code("NotifyClientTermination", ended) == "OK"
     await broker.pass_time(1_001)
     (got,) = await other.received("g", "t")
     assert got.body == second.body
+
+
+async def test_who_names_a_client_ends_nothing_that_it_holds_for_other_groups(
+    desk: OfficialDesk,
+) -> None:
+    """Ids of clients are no secret, and what a call may is asked of the group that it names."""
+    broker = desk.broker
+    await broker.store.tables.groups.ensure("other")
+    await broker.add("orders", b"a", UNIQ_KEY="1")
+    await desk.received("g", "orders", auto_renew=True, invisible_s=None)
+    neighbour = OfficialDesk(broker, "neighbour")
+    for _ in range(60):
+        await broker.pass_time(1_000)
+        ended = pb.NotifyClientTerminationRequest(group=name("other"))
+        assert await desk.code("NotifyClientTermination", ended) == "OK"
+    await broker.pass_time(10)
+    assert not await neighbour.received("g", "orders")
+
+
+async def test_a_bad_name_of_a_group_ends_nothing(desk: OfficialDesk) -> None:
+    ended = pb.NotifyClientTerminationRequest(group=name("bad group!"))
+    assert await desk.code("NotifyClientTermination", ended) == "ILLEGAL_CONSUMER_GROUP"
 
 
 async def test_a_lease_renews_itself_as_long_as_its_client_is_heard_of(

@@ -20,8 +20,10 @@ class Desk:
 
     def __init__(self) -> None:
         self.alive: list[str] = []
-        self.gone: list[str] = []
-        self.sessions = Sessions(self.alive.append, self.gone.append)
+        self.gone: list[tuple[str, str]] = []
+        self.sessions = Sessions(
+            self.alive.append, lambda client_id, group: self.gone.append((client_id, group))
+        )
 
     def connections(self) -> dict[tuple[str, ...], float]:
         (gauge,) = self.sessions.stats
@@ -44,10 +46,25 @@ def test_a_client_is_alive_whatever_it_says() -> None:
 def test_who_leaves_is_forgotten() -> None:
     desk = Desk()
     desk.sessions.heard("a", ClientKind.PUSH_CONSUMER.value)
-    desk.sessions.leave("a")
-    desk.sessions.leave("stranger")
-    assert desk.gone == ["a", "stranger"]
+    desk.sessions.leave("a", "g")
+    desk.sessions.leave("producer")
+    desk.sessions.leave("stranger", "g")
+    assert desk.gone == [("a", "g"), ("stranger", "g")]
     assert not desk.sessions.is_push_consumer("a")
+
+
+def test_who_holds_a_stream_is_there_until_that_ends() -> None:
+    desk = Desk()
+    said: list[Reconnect] = []
+    say = said.append
+    desk.sessions.open_stream("a", say)
+    desk.sessions.describe("a", PRODUCER)
+    desk.sessions.leave("a")
+    assert desk.connections() == {("JAVA", "5.2.0", "grpc"): 1}
+    desk.sessions.drain()
+    assert said == [Reconnect()]
+    desk.sessions.close_stream("a", say)
+    assert desk.connections() == {}
 
 
 def test_producers_are_counted_that_hold_a_stream() -> None:
