@@ -17,12 +17,17 @@ import broker
 START_S: Final = 30.0
 """A broker that is not ready by then never will be: a store that a test left is small."""
 ANSWER_S: Final = 30.0
+KILL_S: Final = 30.0
+"""The system needs no broker's help for it."""
 LOOK_AGAIN_S: Final = 0.001
 CHUNK: Final = 65_536
 PACKAGES: Final = str(Path(broker.__file__).parents[1])
 THREAD_COUNTS: Final = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS")
 ONE_THREAD: Final = dict.fromkeys(THREAD_COUNTS, "1")
 """What is about to fork has no threads."""
+SPAWNING: Final = "broker.testing.spawner"
+SPAWN: Final = f"import gc; gc.disable(); from {SPAWNING} import main; main()"
+"""A tenth of what an import takes would be a search for garbage."""
 
 
 class BrokerEnded(Exception):
@@ -34,12 +39,20 @@ class BrokerNotStarted(Exception):
 
 
 class Spawner:
-    """The process that brokers are forked from; begun with the first one. Safe among threads."""
+    """The process that brokers are forked from; begun with the first one, or before.
+
+    Safe among threads. Where it ends, all its brokers do.
+    """
 
     def __init__(self) -> None:
         self._lock = Lock()
         self._process: subprocess.Popen[bytes] | None = None
         self._socket: socket.socket | None = None
+
+    def begin(self) -> None:
+        """Begin it, and do not wait: it takes a while until it can fork."""
+        with self._lock:
+            self._begun()
 
     def fork(self, request: dict[str, Any], control: socket.socket, log: int) -> int:
         """Begin a broker; returns its process id.
@@ -66,7 +79,7 @@ class Spawner:
             path = os.pathsep.join(filter(None, (PACKAGES, os.environ.get("PYTHONPATH"))))
             with theirs:
                 self._process = subprocess.Popen(
-                    [sys.executable, "-P", "-m", "broker.testing.spawner"],
+                    [sys.executable, "-P", "-c", SPAWN],
                     stdin=theirs.fileno(),
                     env={**os.environ, **ONE_THREAD, "PYTHONPATH": path},
                     start_new_session=True,  # Ctrl-C is for the tests.
@@ -108,37 +121,46 @@ class BrokerProcess:
     def ask(self, do: str, **fields: Any) -> Any:
         """Tell the broker to do something; returns what it answers.
 
-        Errors   BrokerEnded, ValueError: it says that this makes no sense
+        Errors   BrokerEnded, for one that hangs too, which is killed; ValueError: it says that this
+                 makes no sense
         """
         with self._lock:
             try:
                 self._control.settimeout(ANSWER_S)
                 self._control.sendall(json.dumps({"do": do, **fields}).encode() + b"\n")
+                said = self._line()
+            except TimeoutError as error:
+                self._end_by(signal.SIGKILL)
+                raise BrokerEnded(f"it did not {do} in {ANSWER_S:g} s: it was killed") from error
             except OSError as error:
                 raise BrokerEnded(str(error)) from error
-            said = self._line()
         if "wrong" in said:
             raise ValueError(said["wrong"])
         return said["ok"]
 
     def kill(self) -> None:
         """End it as a crash does (SIGKILL), and return when it has ended."""
-        self._end_by(signal.SIGKILL)
+        with self._lock:
+            self._end_by(signal.SIGKILL)
 
     def stop(self) -> None:
-        """End it in order (SIGTERM), and return when it has ended."""
-        self._end_by(signal.SIGTERM)
+        """End it in order (SIGTERM), and return when it has ended.
 
-    def _end_by(self, number: signal.Signals) -> None:
-        """Send a signal while it is there, and wait until nothing of it is left."""
+        Errors   BrokerEnded: it did not in time, so it was killed
+        """
         with self._lock:
-            if self._control.fileno() < 0:
-                return
-            if not self._has_ended():
-                with suppress(ProcessLookupError):
-                    os.kill(self.pid, number)
-                self._wait()
-            self._control.close()
+            if not self._end_by(signal.SIGTERM):
+                raise BrokerEnded(f"it did not stop in {ANSWER_S:g} s: it was killed")
+
+    def _end_by(self, number: signal.Signals) -> bool:
+        """End it while it is there, at last by SIGKILL; returns whether the signal was enough."""
+        if self._control.fileno() < 0:
+            return True
+        was_enough = self._has_ended() or self._signal(number)
+        if not was_enough:
+            self._signal(signal.SIGKILL)
+        self._control.close()
+        return was_enough
 
     def _has_ended(self) -> bool:
         """Return whether its socket has; another process may have its number by then."""
@@ -150,17 +172,30 @@ class BrokerProcess:
         except OSError:
             return True
 
-    def _wait(self) -> None:
-        """Return when its socket has ended, and then the rest: it holds the lock of its store."""
-        self._control.settimeout(ANSWER_S)
-        with suppress(OSError):
+    def _signal(self, number: signal.Signals) -> bool:
+        """Send a signal and wait; returns whether nothing of it is left."""
+        wait_s = KILL_S if number == signal.SIGKILL else ANSWER_S
+        with suppress(ProcessLookupError):
+            os.kill(self.pid, number)
+        self._control.settimeout(wait_s)
+        try:
             while self._control.recv(CHUNK):
                 continue
-        end_s = monotonic() + ANSWER_S
-        with suppress(ProcessLookupError):
+        except TimeoutError:
+            return False
+        except OSError:
+            pass
+        return self._has_gone(monotonic() + wait_s)
+
+    def _has_gone(self, end_s: float) -> bool:
+        """Wait, its socket having ended, for the rest: it holds the lock of its store."""
+        try:
             while monotonic() < end_s:
                 os.kill(self.pid, 0)
                 sleep(LOOK_AGAIN_S)
+        except ProcessLookupError:
+            return True
+        return False
 
     def _line(self) -> dict[str, Any]:
         """Return what the broker says next.

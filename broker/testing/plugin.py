@@ -24,6 +24,7 @@ from broker.testing.rocketmq import RocketMQ
 MARKER: Final = "rocketmq"
 SETTINGS: Final = "rocketmq_settings"
 RUNNING: Final = pytest.StashKey[list[RocketMQ]]()
+SPAWNER: Final = pytest.StashKey[Spawner]()
 SECTION: Final = "Log of the broker at {endpoint}"
 
 
@@ -38,6 +39,21 @@ def pytest_configure(config: pytest.Config) -> None:
     about = f"{MARKER}(setting, ...): settings of the test's own broker, 'section.key=value' each"
     config.addinivalue_line("markers", about)
     config.stash[RUNNING] = []
+    config.stash[SPAWNER] = Spawner()
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    """End what brokers are forked from, and with it every broker that is left."""
+    config.stash[SPAWNER].close()
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Begin what brokers are forked from where a test will ask: it is ready the sooner."""
+    if session.config.option.collectonly:
+        return
+    names = (getattr(item, "fixturenames", ()) for item in session.items)
+    if any("rocketmq_spawner" in each for each in names):
+        session.config.stash[SPAWNER].begin()
 
 
 @pytest.hookimpl(wrapper=True)
@@ -61,11 +77,9 @@ def pytest_runtest_makereport(
 
 
 @pytest.fixture(scope="session")
-def rocketmq_spawner() -> Iterator[Spawner]:
+def rocketmq_spawner(pytestconfig: pytest.Config) -> Spawner:
     """What brokers are forked from."""
-    spawner = Spawner()
-    yield spawner
-    spawner.close()
+    return pytestconfig.stash[SPAWNER]
 
 
 @pytest.fixture

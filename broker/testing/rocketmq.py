@@ -115,7 +115,7 @@ class RocketMQ:
     def create_group(self, name: str, **settings: Any) -> None:
         """Make a consumer group.
 
-        settings   fields of `broker.client.GroupSettings`, as fifo=True or attempts_max=3
+        settings   fields of `broker.client.GroupSettings`, as fifo=True or max_attempts=3
         Errors     errors.GroupExists: it has other settings
         """
         from broker.client import GroupSettings

@@ -67,12 +67,13 @@ def test_settings_of_a_run_stand_in_its_configuration(run: Run, pytester: pytest
     result.assert_outcomes(passed=1)
 
 
-def test_nothing_stays_of_a_broker_whose_tests_were_killed(run: Run) -> None:
+def test_nothing_stays_of_a_broker_that_hangs_and_whose_tests_were_killed(run: Run) -> None:
     result = run(
         """
-        import os
+        import os, signal
 
         def test_pid(rocketmq):
+            os.kill(rocketmq._process.pid, signal.SIGSTOP)
             print("pid", rocketmq._process.pid, flush=True)
             os._exit(9)
         """,

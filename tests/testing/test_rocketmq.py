@@ -1,10 +1,17 @@
 """What a test wants of its broker: the fixtures, as tests of programs use them."""
 
+import os
+import signal
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
 import pytest
 
 from broker.client import Client, ClientError, Message, ReceiveQuery, errors
-from broker.testing import BrokerEnded, BrokerNotStarted, LagRemains, RocketMQ
-from broker.testing.broker_process import Spawner
+from broker.testing import BrokerEnded, BrokerNotStarted, LagRemains, RocketMQ, broker_process
+from broker.testing.broker_process import BrokerProcess, Spawner
+from broker.testing.rocketmq import ANY_PORT
 
 HOUR_S = 3_600
 
@@ -146,3 +153,21 @@ def test_a_broker_that_cannot_start_says_why(
 ) -> None:
     with pytest.raises(BrokerNotStarted, match=r"did you mean broker\.name"):
         RocketMQ(rocketmq_spawner, tmp_path_factory.mktemp("wrong"), ["broker.nmae=x"])
+
+
+@pytest.mark.parametrize("call", [BrokerProcess.stop, partial(BrokerProcess.ask, do="now")])
+def test_a_broker_that_hangs_is_killed(
+    call: Callable[[BrokerProcess], object],
+    rocketmq_spawner: Spawner,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    request = {"assignments": [f"store.directory={tmp_path}/s"], "listen": ANY_PORT, "ahead_ms": 0}
+    process = BrokerProcess(rocketmq_spawner, request, tmp_path / "log")
+    os.kill(process.pid, signal.SIGSTOP)
+    monkeypatch.setattr(broker_process, "ANSWER_S", 0.05)
+    with pytest.raises(BrokerEnded, match=r"in 0\.05 s: it was killed"):
+        call(process)
+    with pytest.raises(ProcessLookupError):
+        os.kill(process.pid, 0)
+    process.stop()
