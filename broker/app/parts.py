@@ -8,11 +8,10 @@ import os
 import secrets
 from collections.abc import Callable, Sequence
 from datetime import datetime
-from random import Random
 from typing import NamedTuple
 
 from broker.app.access import Door
-from broker.app.official import official_of
+from broker.app.backing import backing_of
 from broker.config.addresses import advertised_address
 from broker.config.live import LiveConfig
 from broker.config.sections import KNOBS, Config
@@ -20,39 +19,27 @@ from broker.format.addresses import UniqueKeyMaker, pack_host
 from broker.format.names import zone_from_name
 from broker.model.stats import Gauge, Stat
 from broker.model.step import Step
+from broker.rpc.backing import Backing
 from broker.rpc.service import Service
 from broker.rpc.v1.access import AccessFace
 from broker.rpc.v1.admin import Admin
 from broker.rpc.v1.messaging import Messaging
-from broker.rpc.v1.transacting import Transacting
-from broker.services.administration.members import Members
+from broker.rpc.v2.messaging import OfficialMessaging, OfficialRules
 from broker.services.administration.status import Process
 from broker.services.consume.consume import Consume
-from broker.services.consume.journal import ConsumeSettings
 from broker.services.pull import Pull
-from broker.services.query import Query
 from broker.services.retention import Retention, is_wanted
 from broker.services.schedule.schedule import Schedule
-from broker.services.sending.rules import SendRules
-from broker.services.sending.send import Send
-from broker.services.sessions.sessions import Sessions
 from broker.services.timer.timer import Timer
-from broker.services.transaction.checking import CheckRules
-from broker.services.transaction.transactions import Transactions
 from broker.store.message_store import MessageStore
 
 
 class Parts(NamedTuple):
     """What runs on an open store."""
 
-    send: Send
-    pull: Pull
-    consume: Consume
-    members: Members
-    sessions: Sessions
+    backing: Backing
     schedule: Schedule
     timer: Timer
-    transactions: Transactions
     retention: Retention
     door: Door
     services: list[Service]
@@ -61,39 +48,41 @@ class Parts(NamedTuple):
     def steps(self) -> list[Step]:
         """What is to be called while the store is open."""
         later = [self.schedule.step, self.timer.step] if self.schedule.is_on else []
-        return [self.retention.step, self.consume.step, self.transactions.step, *later]
+        backing = self.backing
+        return [self.retention.step, backing.consume.step, backing.transactions.step, *later]
 
     async def recover(self) -> None:
         """Find out what was under way when the store was closed, or killed.
 
         Errors   Corruption, DiskSlow
         """
-        await self.consume.recover()
-        await self.transactions.recover()
+        await self.backing.consume.recover()
+        await self.backing.transactions.recover()
 
     def drain(self) -> None:
         """Send home who waits."""
-        self.sessions.drain()
-        self.pull.drain()
-        self.consume.drain()
-        self.transactions.drain()
+        backing = self.backing
+        backing.sessions.drain()
+        backing.pull.drain()
+        backing.consume.drain()
+        backing.transactions.drain()
 
     async def close(self) -> None:
         """Write down how far everything is; steps are not called any more."""
-        await self.consume.close()
+        await self.backing.consume.close()
         await self.schedule.close()
-        await self.transactions.close()
+        await self.backing.transactions.close()
         await self.timer.close()
 
     def stats(self) -> list[Stat]:
         """What metrics show of them."""
+        _, send, pull, _, consume, members, sessions, transactions = self.backing
         parts = (
-            self.send, self.pull, self.consume, self.members, self.sessions, self.schedule,
-            self.timer, self.transactions,
+            send, pull, consume, members, sessions, self.schedule, self.timer, transactions,
             self.retention, self.door.access,
         )  # fmt: skip
         found = [stat for part in parts for stat in part.stats]
-        return [*found, long_poll_waiters(self.pull, self.consume)]
+        return [*found, long_poll_waiters(pull, consume)]
 
 
 def long_poll_waiters(pull: Pull, consume: Consume) -> Gauge:
@@ -120,16 +109,8 @@ def parts_of(
     keys = UniqueKeyMaker(
         address=address.packed, process_id=os.getpid(), random_bytes=secrets.token_bytes(4)
     )
-    rules, random = _rules(config, store_host), Random(secrets.randbits(64))
-    send = Send(store, rules, store.clock, key_maker=keys, random=random)
-    live.follow(lambda config: send.take(_rules(config, store_host)))
-    pull, query = Pull(store), Query(store)
-    consume = Consume(store, consume_settings(config, store_host))
-    members = Members(store.clock)
-    transactions = Transactions(store, store_host, check_rules(config))
-    live.follow(lambda config: transactions.take(check_rules(config)))
-    transacting = Transacting(transactions)
-    messaging = Messaging(store, send, pull, query, consume, members, transacting)
+    backing = backing_of(store, live, store_host, keys)
+    consume, transactions = backing.consume, backing.transactions
     timer = Timer(store, store_host, consume.is_lease_open)
     retention = retention_of(store, config, [timer.floor, transactions.floor])
     live.follow(
@@ -143,54 +124,24 @@ def parts_of(
         drain,
         lambda: retention.status,
         store_host,
-        members.of_group,
+        backing.members.of_group,
         consume.leased,
     )
-    admin = Admin(store, pull, query, process, transacting)
+    official = OfficialRules(
+        config.broker.name,
+        f"{address}:{port}",
+        lambda: live.config.limits.max_message_size_bytes,
+        lambda: live.config.broker.auto_create_groups,
+    )
+    faces = (
+        Messaging(backing),
+        Admin(backing, process),
+        AccessFace(door.access, is_checked=door.is_checked),
+        OfficialMessaging(backing, official),
+    )
     schedule = Schedule(store, store_host)
-    sessions, official = official_of(
-        store, send, pull, query, consume, members, transactions, live, f"{address}:{port}"
-    )
-    access = AccessFace(door.access, is_checked=door.is_checked)
-    faces = (messaging.service(), admin.service(), access.service(), official.service())
-    return Parts(
-        send, pull, consume, members, sessions, schedule, timer, transactions, retention,
-        door, door.guarded(faces),
-    )  # fmt: skip
-
-
-def _rules(config: Config, store_host: bytes) -> SendRules:
-    return SendRules(
-        store_host=store_host,
-        cluster=config.broker.cluster,
-        permission=config.broker.permission,
-        accept_from_ms=config.broker.accept_from_ms,
-        auto_create_topics=config.broker.auto_create_topics,
-        default_queue_count=config.broker.default_queue_count,
-        max_message_size_bytes=config.limits.max_message_size_bytes,
-        delay_max_ms=config.limits.delay_max_ms,
-        refuses_transactions=config.transactions.refuse,
-        check_kinds=config.broker.check_message_types,
-        dedupe_window_ms=config.broker.dedupe_window_ms,
-    )
-
-
-def consume_settings(config: Config, store_host: bytes) -> ConsumeSettings:
-    """Return what of the settings consuming needs."""
-    return ConsumeSettings(
-        config.broker.cluster, config.broker.name, store_host, config.limits.in_flight_max
-    )
-
-
-def check_rules(config: Config) -> CheckRules:
-    """Return when producers are asked about their transactions."""
-    section = config.transactions
-    return CheckRules(
-        timeout_ms=section.timeout_ms,
-        interval_ms=section.check_interval_ms,
-        checks_max=section.checks_max,
-        keep_ms=config.retention.age_ms,
-    )
+    services = door.guarded(face.service() for face in faces)
+    return Parts(backing, schedule, timer, retention, door, services)
 
 
 def retention_of(

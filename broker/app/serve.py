@@ -271,7 +271,7 @@ class _Outside:
             store,
             parts.stats,
             read_positions=store.tables.offsets.positions,
-            read_leased=parts.consume.leased,
+            read_leased=parts.backing.consume.leased,
             permission=lambda: live.config.broker.permission,
             detail=live.config.metrics.detail,
         )

@@ -116,7 +116,7 @@ async def serving(directory: Path, clock: Clock, queue_count: int = 8) -> AsyncI
     try:
         await parts.recover()
         recovered = perf_counter()
-        send, phases = SendMessage(parts.send), {"log": opened - begun}
+        send, phases = SendMessage(parts.backing.send), {"log": opened - begun}
         broker = Broker(store, parts, send, phases)
         if not store.appended:
             await store.tables.topics.create(TOPIC, queue_count=queue_count)

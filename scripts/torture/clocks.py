@@ -108,7 +108,7 @@ class Watched:
 
     async def _take_back(self, parts: Parts, number: int, handle: str) -> None:
         try:
-            await parts.send.recall.recall(TOPIC, handle, HOST)
+            await parts.backing.send.recall.recall(TOPIC, handle, HOST)
         except BrokerError as error:
             if error.reason not in ("NotWaiting", "IllegalRecallHandle"):
                 raise  # These two: by the clock of now it is due, or too far ahead.

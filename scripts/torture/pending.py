@@ -147,7 +147,7 @@ async def sent(
         born_ms=[0], born_hosts=[PEER], flags=[number], properties=[properties],
         deliveries=[delivery],
     )  # fmt: skip
-    return await parts.send.send(drafts, HOST)
+    return await parts.backing.send.send(drafts, HOST)
 
 
 async def make(directory: Path, chance: Random) -> Made:
@@ -183,7 +183,7 @@ async def _timed(parts: Parts, made: Made, place: set[int], at_ms: int) -> None:
 
 async def _recalled(parts: Parts, made: Made, at_ms: int) -> None:
     found = await sent(parts, TOPIC, made.next(made.never), Delivery(deliver_at_ms=at_ms))
-    await parts.send.recall.recall(TOPIC, found.handles[0], HOST)
+    await parts.backing.send.recall.recall(TOPIC, found.handles[0], HOST)
 
 
 async def _levelled(parts: Parts, made: Made, level: int) -> None:
@@ -202,7 +202,7 @@ async def _decided(parts: Parts, made: Made, resolution: Resolution) -> None:
             found.queue_offsets[0], found.result.physical_offsets[0], found.message_ids[0]
         )
         decision = Decision(transaction_id(half), resolution)
-        (done,) = await parts.transactions.decide(PRODUCER, [decision])
+        (done,) = await parts.backing.transactions.decide(PRODUCER, [decision])
         assert done.error is None, done.error
     other = made.next(made.answered if is_commit else made.never)
     await sent(parts, PAID, other, Delivery(transactional=True), **{ANSWER: resolution.value})

@@ -29,6 +29,7 @@ from broker.model.errors import BrokerError
 from broker.model.message import KEYS, TAGS, UNIQUE_KEY, StoredMessage
 from broker.model.reading import ReadRange
 from broker.model.step import Now
+from broker.rpc.backing import Backing
 from broker.rpc.grpcio.server import GrpcioServer
 from broker.rpc.own.server import OwnServer
 from broker.rpc.service import Method, Service
@@ -36,7 +37,6 @@ from broker.rpc.v1.access import AccessFace
 from broker.rpc.v1.admin import Admin
 from broker.rpc.v1.messaging import Messaging
 from broker.rpc.v1.pull_message import WAIT_MS_MAX
-from broker.rpc.v1.transacting import Transacting
 from broker.rpc.v2.messaging import OfficialMessaging, OfficialRules
 from broker.services.access.access import Access
 from broker.services.administration.members import Members
@@ -85,22 +85,20 @@ class StoreBroker:
         self.transactions = Transactions(
             store, STORE_HOST, CheckRules(6_000, 30_000, checks_max=15, keep_ms=3_600_000)
         )
-        self.transacting = Transacting(self.transactions)
-        self.messaging = Messaging(
-            store, self.send, self.pull, self.query, self.consume, self.members, self.transacting
-        )
         self.sessions = Sessions(
             lambda client_id: self.consume.clients.touch(client_id, self.clock.monotonic_ms()),
             self.consume.leave,
         )
-        self.auto_create_groups = False
-        self.official = OfficialMessaging(
-            store, self.send, self.pull, self.query, self.consume, self.sessions,
-            self.members, self.transactions,
-            OfficialRules(
-                "broker-a", "10.0.0.9:8081", lambda: 4 << 20, lambda: self.auto_create_groups
-            ),
+        self.backing = Backing(
+            store, self.send, self.pull, self.query, self.consume, self.members, self.sessions,
+            self.transactions,
         )  # fmt: skip
+        self.messaging = Messaging(self.backing)
+        self.auto_create_groups = False
+        rules = OfficialRules(
+            "broker-a", "10.0.0.9:8081", lambda: 4 << 20, lambda: self.auto_create_groups
+        )
+        self.official = OfficialMessaging(self.backing, rules)
         self.settings = [("store.flush", "async", "--set")]
         self.drains: list[str] = []
         """One entry for each time the broker was asked to end."""
@@ -110,7 +108,7 @@ class StoreBroker:
             members_of=self.members.of_group,
             read_leased=self.consume.leased,
         )
-        self.admin = Admin(store, self.pull, self.query, process, self.transacting)
+        self.admin = Admin(self.backing, process)
         self.access = Access(UserTable(SimDisk(), Path("/store")), store.clock, HOUR_MS)
         self.access_face = AccessFace(self.access, is_checked=False)
         self.methods: dict[str, Method] = {

@@ -9,11 +9,11 @@ from broker.app.parts import long_poll_waiters
 from broker.format.addresses import UniqueKeyMaker
 from broker.metrics.exposition import Exposition, build_info, compiled_modules
 from broker.metrics.numbers import PUBLIC, LoopLag, Numbers
+from broker.rpc.backing import Backing
 from broker.rpc.own.server import OwnServer
 from broker.rpc.pb import broker_pb2 as pb
 from broker.rpc.v1.messaging import Messaging
 from broker.rpc.v1.send_message import drafts_of
-from broker.rpc.v1.transacting import Transacting
 from broker.services.administration.members import Members
 from broker.services.consume.consume import Consume
 from broker.services.consume.journal import ConsumeSettings
@@ -23,6 +23,7 @@ from broker.services.retention import Retention, RetentionSettings
 from broker.services.schedule.schedule import Schedule
 from broker.services.sending.rules import SendRules
 from broker.services.sending.send import Send
+from broker.services.sessions.sessions import Sessions
 from broker.services.transaction.checking import CheckRules
 from broker.services.transaction.transactions import Transactions
 from tests.fakes.call import FakeCall
@@ -43,8 +44,9 @@ class WholeBroker:
         self.consume = Consume(store, ConsumeSettings("c1", "b1", STORE_HOST))
         members = Members(store.clock)
         self.transactions = Transactions(store, STORE_HOST, CheckRules())
+        sessions = Sessions(lambda client_id: None, self.consume.leave)
         self.messaging = Messaging(
-            store, send, pull, query, self.consume, members, Transacting(self.transactions)
+            Backing(store, send, pull, query, self.consume, members, sessions, self.transactions)
         )
         server = OwnServer([self.messaging.service()])
         retention = Retention(

@@ -19,15 +19,16 @@ from broker.model.errors import UnsupportedFeature
 from broker.model.message import INT32_MAX
 from broker.model.names import check_number
 from broker.model.topic import TopicConfig, is_system_group, is_system_topic
+from broker.rpc.backing import Backing
 from broker.rpc.call import Call
 from broker.rpc.pb import admin_pb2 as pb
 from broker.rpc.service import Handler, MalformedRequest, Service
 from broker.rpc.topic_access import check_operator_reads
 from broker.rpc.v1.faces import ADMIN, face
 from broker.rpc.v1.list_delayed import ListDelayed
+from broker.rpc.v1.list_transactions import ListTransactions
 from broker.rpc.v1.pull_message import PullMessage
 from broker.rpc.v1.query_messages import QueryMessages
-from broker.rpc.v1.transacting import Transacting
 from broker.services.administration import (
     dead_letters,
     groups,
@@ -38,9 +39,6 @@ from broker.services.administration import (
     tracing,
 )
 from broker.services.administration.redrive import Redrive
-from broker.services.pull import Pull
-from broker.services.query import Query
-from broker.store.message_store import MessageStore
 
 TYPE_NAMES: Final = frozenset(pb.TopicType.keys())
 
@@ -49,25 +47,20 @@ class Admin:
     """The methods of pocketmq.v1.Admin."""
 
     __slots__ = (
-        "_list_delayed", "_process", "_pull_message", "_redrive", "_store", "_transacting",
+        "_list_delayed", "_list_transactions", "_process", "_pull_message", "_redrive", "_store",
         "query_messages",
     )  # fmt: skip
 
-    def __init__(
-        self,
-        store: MessageStore,
-        pull: Pull,
-        query: Query,
-        process: status.Process,
-        transacting: Transacting,
-    ) -> None:
-        self._store = store
+    def __init__(self, backing: Backing, process: status.Process) -> None:
+        self._store = store = backing.store
         self._process = process
-        self._transacting = transacting
+        self._list_transactions = ListTransactions(backing.transactions)
         self._redrive = Redrive(store, process.store_host)
         self._list_delayed = ListDelayed(store)
-        self.query_messages = QueryMessages(query, store.tables.topics, check=check_operator_reads)
-        self._pull_message = PullMessage(store, pull, check=check_operator_reads)
+        self.query_messages = QueryMessages(
+            backing.query, store.tables.topics, check=check_operator_reads
+        )
+        self._pull_message = PullMessage(store, backing.pull, check=check_operator_reads)
 
     def service(self) -> Service:
         """Return the face."""
@@ -97,7 +90,7 @@ class Admin:
             "ListDeadLetters": self.list_dead_letters,
             "RedriveDeadLetters": self.redrive_dead_letters,
             "ListDelayed": self._list_delayed,
-            **self._transacting.admin_handlers(),
+            **self._list_transactions.handlers(),
             "StoreStatus": self.store_status,
             "Flush": self.flush,
             "EffectiveConfig": self.effective_config,

@@ -5,6 +5,7 @@ Each method is the same sentence: check the request, ask a service, convert what
 
 from broker.model.names import check_group, check_number
 from broker.model.reading import Bound
+from broker.rpc.backing import Backing
 from broker.rpc.call import Call
 from broker.rpc.pb import broker_pb2 as pb
 from broker.rpc.service import Service
@@ -13,45 +14,33 @@ from broker.rpc.topic_access import (
     check_client_reads,
     find_readable,
 )
+from broker.rpc.v1.check_transactions import CheckTransactions
 from broker.rpc.v1.consuming import Consuming
+from broker.rpc.v1.end_transaction import EndTransaction
 from broker.rpc.v1.faces import BROKER, face
 from broker.rpc.v1.pull_message import PullMessage
 from broker.rpc.v1.query_messages import QueryMessages
 from broker.rpc.v1.send_message import SendMessage
-from broker.rpc.v1.transacting import Transacting
-from broker.services.administration.members import Members
-from broker.services.consume.consume import Consume
-from broker.services.pull import Pull
-from broker.services.query import Query
-from broker.services.sending.send import Send
-from broker.store.message_store import MessageStore
 
 
 class Messaging:
     """The methods of pocketmq.v1.Broker."""
 
     __slots__ = (
-        "_pull_message", "_query", "_send", "_store", "_transacting", "consuming",
-        "query_messages", "send_message",
+        "_end_transaction", "_pull_message", "_query", "_send", "_store", "check_transactions",
+        "consuming", "query_messages", "send_message",
     )  # fmt: skip
 
-    def __init__(
-        self,
-        store: MessageStore,
-        send: Send,
-        pull: Pull,
-        query: Query,
-        consume: Consume,
-        members: Members,
-        transacting: Transacting,
-    ) -> None:
-        self._store = store
-        self._query = query
-        self._send = send
-        self._transacting = transacting
+    def __init__(self, backing: Backing) -> None:
+        self._store = store = backing.store
+        self._query = query = backing.query
+        self._send = send = backing.send
+        pull, members = backing.pull, backing.members
+        self._end_transaction = EndTransaction(backing.transactions)
+        self.check_transactions = CheckTransactions(backing.transactions)
         self.query_messages = QueryMessages(query, store.tables.topics, check=check_client_reads)
         self.send_message = SendMessage(send)
-        self.consuming = Consuming(store, consume, pull, members)
+        self.consuming = Consuming(store, backing.consume, pull, members)
         self._pull_message = PullMessage(store, pull, check=check_client_reads, members=members)
 
     def service(self) -> Service:
@@ -62,7 +51,8 @@ class Messaging:
                 "SendMessage": self.send_message,
                 "Recall": self.recall,
                 "PullMessage": self._pull_message,
-                **self._transacting.handlers(),
+                "EndTransaction": self._end_transaction,
+                "CheckTransactions": self.check_transactions,
                 **self.consuming.handlers(),
                 "QueryByKey": self.query_messages.by_key,
                 "QueryById": self.query_messages.by_id,

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from broker.model.errors import GroupNotFound
+from broker.rpc.backing import Backing
 from broker.rpc.service import Handler, Service
 from broker.rpc.v2.faces import face
 from broker.rpc.v2.offsets import Offsets
@@ -13,14 +14,6 @@ from broker.rpc.v2.send_message import SendMessage
 from broker.rpc.v2.settling import Settling
 from broker.rpc.v2.telemetry import Telemetry
 from broker.rpc.v2.transactions import EndTransaction
-from broker.services.administration.members import Members
-from broker.services.consume.consume import Consume
-from broker.services.pull import Pull
-from broker.services.query import Query
-from broker.services.sending.send import Send
-from broker.services.sessions.sessions import Sessions
-from broker.services.transaction.transactions import Transactions
-from broker.store.message_store import MessageStore
 
 
 class OfficialRules(NamedTuple):
@@ -43,18 +36,8 @@ class OfficialMessaging:
 
     __slots__ = ("_handlers", "_rules", "_shortcuts", "_store")
 
-    def __init__(
-        self,
-        store: MessageStore,
-        send: Send,
-        pull: Pull,
-        query: Query,
-        consume: Consume,
-        sessions: Sessions,
-        members: Members,
-        transactions: Transactions,
-        rules: OfficialRules,
-    ) -> None:
+    def __init__(self, backing: Backing, rules: OfficialRules) -> None:
+        store, send, pull, query, consume, members, sessions, transactions = backing
         self._store = store
         self._rules = rules
         send_message = SendMessage(send)

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from broker.app.parts import consume_settings
+from broker.app.backing import consume_settings
 from broker.config.load import load
 from tests.fakes.consuming import bodies, consuming
 from tests.fakes.store_language import STORE_HOST

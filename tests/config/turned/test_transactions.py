@@ -5,7 +5,7 @@ from random import Random
 
 import pytest
 
-from broker.app.parts import _rules, check_rules
+from broker.app.backing import check_rules, send_rules
 from broker.config.load import load
 from broker.format.addresses import UniqueKeyMaker
 from broker.model.errors import TransactionsRefused
@@ -21,7 +21,7 @@ NOTICED_MS = 2_000
 
 @pytest.mark.knob("transactions.refuse")
 async def test_no_transactions_are_taken() -> None:
-    rules = _rules(load(assignments=["transactions.refuse=true"]), STORE_HOST)
+    rules = send_rules(load(assignments=["transactions.refuse=true"]), STORE_HOST)
     maker = UniqueKeyMaker(address=b"\x7f\0\0\1", process_id=1, random_bytes=b"send")
     async with transacting(Path("/store"), disk=SimDisk()) as desk:
         await desk.store.tables.topics.keep("orders")

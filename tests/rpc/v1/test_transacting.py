@@ -142,7 +142,7 @@ async def test_a_producer_that_waits_is_asked_and_answers(broker: StoreBroker) -
     await send(broker, b"a", keys=["k"], tag="T", properties={"mine": "1"}, first_check_ms=1_500)
     await pass_time(broker, 1_000)
     waiting = pb.CheckTransactionsRequest(group=GROUP, wait_ms=30_000)
-    asked = asyncio.ensure_future(broker.transacting.check_transactions(waiting, FakeCall()))
+    asked = asyncio.ensure_future(broker.messaging.check_transactions(waiting, FakeCall()))
     await turns()
     assert not asked.done()
     await pass_time(broker, 4_000)
@@ -160,10 +160,10 @@ async def test_nobody_waits_longer_than_asked_or_while_the_broker_ends(
     broker: StoreBroker,
 ) -> None:
     waiting = pb.CheckTransactionsRequest(group=GROUP, wait_ms=2_000)
-    asked = asyncio.ensure_future(broker.transacting.check_transactions(waiting, FakeCall()))
+    asked = asyncio.ensure_future(broker.messaging.check_transactions(waiting, FakeCall()))
     await pass_time(broker, 2_500)
     assert not (await asked).checks
-    asked = asyncio.ensure_future(broker.transacting.check_transactions(waiting, FakeCall()))
+    asked = asyncio.ensure_future(broker.messaging.check_transactions(waiting, FakeCall()))
     await turns()
     assert broker.transactions.waiter_count == 1
     broker.transactions.drain()
@@ -177,7 +177,7 @@ async def test_a_producer_that_hangs_up_is_not_asked(broker: StoreBroker) -> Non
     await broker.transactions.recover()
     await send(broker, b"a")
     waiting = pb.CheckTransactionsRequest(group=GROUP, wait_ms=30_000)
-    asked = asyncio.ensure_future(broker.transacting.check_transactions(waiting, FakeCall()))
+    asked = asyncio.ensure_future(broker.messaging.check_transactions(waiting, FakeCall()))
     await turns()
     asked.cancel()
     await turns()

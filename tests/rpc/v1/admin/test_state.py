@@ -43,7 +43,7 @@ async def test_the_store_tells_how_it_is(broker: StoreBroker) -> None:
 
 
 def test_where_nobody_can_end_it_that_is_said(broker: StoreBroker) -> None:
-    admin = Admin(broker.store, broker.pull, broker.query, Process(), broker.transacting)
+    admin = Admin(broker.backing, Process())
     assert not admin.effective_config(pb.EffectiveConfigRequest(), CALL).rows
     with pytest.raises(UnsupportedFeature):
         admin.drain(pb.DrainRequest(), CALL)

@@ -1,0 +1,51 @@
+"""CheckTransactions: producers wait to be asked about their transactions.
+
+It answers with one message of a stream, as Receive does: to a client that is the same as one
+answer, and it costs what one costs.
+"""
+
+from typing import Final
+
+from broker.format.half_message import shown_half
+from broker.model.names import check_number, check_producers
+from broker.model.transaction import Check
+from broker.rpc.call import Call
+from broker.rpc.pb import broker_pb2 as pb
+from broker.rpc.v1.pull_message import check_id, effective_wait_ms
+from broker.rpc.v1.stored_reply import proto_message
+from broker.services.transaction.transactions import Transactions
+
+CHECKS_MAX: Final = 32
+"""Of one answer."""
+
+
+class CheckTransactions:
+    """The method."""
+
+    __slots__ = ("_transactions",)
+
+    def __init__(self, transactions: Transactions) -> None:
+        self._transactions = transactions
+
+    async def __call__(
+        self, request: pb.CheckTransactionsRequest, call: Call
+    ) -> pb.CheckTransactionsResponse:
+        """Wait to be asked about transactions of a producer group.
+
+        Errors   IllegalGroup, IllegalNumber, MalformedRequest
+        """
+        check_producers(request.group)
+        check_number("max", request.max, upper=CHECKS_MAX)
+        check_number("wait_ms", request.wait_ms)
+        check_id("client_id", request.client_id)
+        wait_ms = effective_wait_ms(request.wait_ms, call)
+        checks = await self._transactions.asked(request.group, request.max or CHECKS_MAX, wait_ms)
+        return pb.CheckTransactionsResponse(checks=map(_check, checks))
+
+
+def _check(check: Check) -> pb.TransactionCheck:
+    return pb.TransactionCheck(
+        transaction_id=check.transaction_id,
+        message=proto_message(shown_half(check.record)),
+        checks=check.checks,
+    )
