@@ -11,6 +11,7 @@ from broker.services.administration.positions import reset_offsets
 from broker.services.administration.redrive import Redrive
 from broker.store.reading.patience import value_of
 from tests.fakes.consume_model import DEAD, LEFT
+from tests.fakes.consume_settling import ack
 from tests.fakes.consume_walk import GROUPS, QUEUES, ConsumeWalk
 from tests.fakes.store_language import STORE_HOST
 
@@ -107,7 +108,7 @@ async def end(walk: ConsumeWalk) -> None:
         for group in GROUPS:
             while await walk.receive(group):
                 mine = [handle for handle in walk.handles if handle.group == group]
-                await walk.ack(group, mine)
+                await ack(walk, group, mine)
                 walk.handles.clear()
         if not any(model.kinds(b) & LEFT for model in walk.models.values() for b in model.messages):
             break

@@ -12,7 +12,8 @@ from typing import Final
 
 from broker.model.administration import ResetTarget
 from tests.fakes.consume_operators import check_topics, end, redrive, reset
-from tests.fakes.consume_walk import DELAYS_MS, GROUPS, QUEUES, ConsumeWalk, Handle
+from tests.fakes.consume_settling import DELAYS_MS, ack, change, give_up, send_back
+from tests.fakes.consume_walk import GROUPS, QUEUES, ConsumeWalk, Handle
 from tests.fakes.loop import SeededLoop
 from tests.fakes.seeded_store import tell_seeded
 
@@ -94,25 +95,25 @@ def _chosen(walk: ConsumeWalk, chance: Random, most: int = HANDLES_MAX) -> list[
 
 async def _ack(walk: ConsumeWalk, chance: Random) -> None:
     if handles := _chosen(walk, chance):
-        await walk.ack(handles[0].group, handles, _turns(chance))
+        await ack(walk, handles[0].group, handles, _turns(chance))
 
 
 async def _change(walk: ConsumeWalk, chance: Random) -> None:
     if handles := _chosen(walk, chance):
         lease_ms = chance.choice(SECONDS) * 1_000
-        await walk.change(handles[0].group, handles, lease_ms, _turns(chance))
+        await change(walk, handles[0].group, handles, lease_ms, _turns(chance))
 
 
 async def _send_back(walk: ConsumeWalk, chance: Random) -> None:
     handles = _chosen(walk, chance)
     if handles and GROUPS[handles[0].group] == "orders":  # What is sent back leaves its order.
         level = chance.randint(1, len(DELAYS_MS))
-        await walk.back(handles[0].group, handles, level, _turns(chance))
+        await send_back(walk, handles[0].group, handles, level, _turns(chance))
 
 
 async def _give_up(walk: ConsumeWalk, chance: Random) -> None:
     if handles := _chosen(walk, chance, most=2):
-        await walk.give_up(handles[0].group, handles, _turns(chance))
+        await give_up(walk, handles[0].group, handles, _turns(chance))
 
 
 # -- what operators do -----------------------------------------------------------------------------

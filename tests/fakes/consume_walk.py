@@ -22,7 +22,7 @@ from broker.format.content import encode_properties
 from broker.format.java_hash import tags_code
 from broker.format.record import decode_record
 from broker.model.administration import GroupSettings
-from broker.model.consuming import Received, ReceiveRequest, Settled, SettleStatus
+from broker.model.consuming import Received, ReceiveRequest, SettleStatus
 from broker.model.message import SHARDING_KEY, TAGS, UNIQUE_KEY
 from broker.model.step import Now
 from broker.model.topic import TYPE_ATTRIBUTE
@@ -32,15 +32,12 @@ from broker.services.consume.journal import ConsumeSettings
 from broker.services.schedule.schedule import Schedule
 from broker.store.job import Job
 from tests.fakes.consume_model import (
-    BURIED,
-    DELAYED,
     LEASED,
     Asked,
     Delivery,
     GroupModel,
     Message,
     State,
-    World,
 )
 from tests.fakes.disk import SimDisk
 from tests.fakes.disk_image import Image
@@ -128,7 +125,8 @@ class ConsumeWalk(SeededStore):
         for group in GROUPS:
             await tables.groups.create(group, GroupSettings(max_attempts=ATTEMPTS))
 
-    async def _crashed(self, image: Image) -> None:
+    async def open_crashed(self, image: Image) -> None:
+        """Open what a crash left."""
         await stop_short()
         await self._open(image)
         self._restarted(is_crash=True)
@@ -165,13 +163,13 @@ class ConsumeWalk(SeededStore):
         """What programs wrote stays."""
         self.note("kills")
         await self.leave()
-        await self._crashed(self.disk.image.copy())
+        await self.open_crashed(self.disk.image.copy())
 
     async def cut(self) -> None:
         """What was synced stays."""
         self.note("power cuts")
         await self.leave()
-        await self._crashed(self.disk.image.cut(Random(self.random.getrandbits(32))))
+        await self.open_crashed(self.disk.image.cut(Random(self.random.getrandbits(32))))
 
     async def killed_during(self, call: Awaitable[Any], turns: int) -> Any:
         """Kill while a call is under way; returns what it was answered, None if nothing."""
@@ -196,7 +194,7 @@ class ConsumeWalk(SeededStore):
             await self.loop.pause(0.005)
         await self.served()
 
-    async def steps(self) -> None:
+    async def step_all(self) -> None:
         """Let everything happen that is due by itself."""
         for service in (self.consume.step, self.schedule.step, self.consume.step):
             for _ in range(200):
@@ -208,6 +206,10 @@ class ConsumeWalk(SeededStore):
                     break
             while self.store.dispatched < self.store.appended:
                 await self.loop.pause(0.005)
+
+    async def steps(self) -> None:
+        """Let everything happen that is due by itself, and compare what came of it."""
+        await self.step_all()
         for model in self.models.values():
             model.steps_done(self.now_ms)
         await self.served()
@@ -247,10 +249,10 @@ class ConsumeWalk(SeededStore):
         """
         self.note("receives", group, count, invisible_ms, tag, turns, attempt, renews)
         asked, model = Asked(count, tag, self.now_ms), self.models[group]
-        request = self._request(group, asked, invisible_ms)._replace(attempt_id=attempt)
+        request = self.request(group, asked, invisible_ms)._replace(attempt_id=attempt)
         if renews:
             request = request._replace(client_id="alive", auto_renew=True)
-        received = await self.answered(partial(self._received, request), turns)
+        received = await self.answered(partial(self.received, request), turns)
         if received is None:
             self.deliveries += 1
             until_ms = self.now_ms + invisible_ms
@@ -260,7 +262,7 @@ class ConsumeWalk(SeededStore):
         if renews and turns is None:
             for one in self.models.values():
                 one.alive_until_ms = self.now_ms + ALIVE_MS
-        found = self._given(group, received, renews=renews)
+        found = self.given(group, received, renews=renews)
         is_again = bool(attempt) and self._is_again(group, attempt, found)
         if not is_again:
             model.received(found, asked, self.now_ms)
@@ -269,12 +271,13 @@ class ConsumeWalk(SeededStore):
         await self.seen()
         return len(found)
 
-    def _request(self, group: str, asked: Asked, invisible_ms: int) -> ReceiveRequest:
+    def request(self, group: str, asked: Asked, invisible_ms: int) -> ReceiveRequest:
+        """Return the request of a receive that does not wait."""
         wanted = parse(asked.tag, tags_code) if asked.tag else EVERYTHING
         most = asked.most
         return ReceiveRequest(group, GROUPS[group], wanted, most, invisible_ms, 0, "client")
 
-    def _given(self, group: str, received: Received, *, renews: bool = False) -> list[Delivery]:
+    def given(self, group: str, received: Received, *, renews: bool = False) -> list[Delivery]:
         """Return what came, with numbers of its own."""
         found: list[Delivery] = []
         for record, attempt, text in zip(
@@ -310,7 +313,8 @@ class ConsumeWalk(SeededStore):
         ]
         return True
 
-    async def _received(self, request: ReceiveRequest) -> Received:
+    async def received(self, request: ReceiveRequest) -> Received:
+        """Return what a receive is answered, at once or later."""
         found = self.consume.receive(request)
         return await found if isawaitable(found) else found
 
@@ -319,8 +323,8 @@ class ConsumeWalk(SeededStore):
         """Begin a receive that waits."""
         self.note("waits", group, count, invisible_ms, wait_ms)
         asked = Asked(count, "", self.now_ms)
-        request = self._request(group, asked, invisible_ms)._replace(wait_ms=wait_ms)
-        answer = asyncio.ensure_future(self._received(request))
+        request = self.request(group, asked, invisible_ms)._replace(wait_ms=wait_ms)
+        answer = asyncio.ensure_future(self.received(request))
         self.parked.append(Parked(group, asked, answer))
         await self.served()
 
@@ -335,7 +339,7 @@ class ConsumeWalk(SeededStore):
                 self.parked.append(one)
                 continue
             received = one.answer.result()
-            found = self._given(one.group, received)
+            found = self.given(one.group, received)
             self.counts["waits served"] += bool(found)
             # What came while it was served went to the next one.
             asked = one.asked._replace(most=len(found))
@@ -347,62 +351,3 @@ class ConsumeWalk(SeededStore):
         for one in self.parked:
             one.answer.cancel()
         self.parked.clear()
-
-    # -- settling ------------------------------------------------------------------------------
-    async def settle(
-        self, call: Callable[[], Awaitable[list[Settled]]], handles: list[Handle],
-        change: Callable[[State], World], turns: int | None = None,
-    ) -> list[Settled]:  # fmt: skip
-        """Use handles of one group; `change` is what becomes of their messages."""
-        self.calls.append(f"  {[(h.body, h.delivery) for h in handles]} {turns}")
-        settled = await self.answered(call, turns)
-        answers = [None] * len(handles) if settled is None else [s.status is OK for s in settled]
-        self.calls.append(f"  {answers}")
-        for handle, answer in zip(handles, answers, strict=True):
-            model = self.models[handle.group]
-            model.applied(handle.body, handle.delivery, answer, change)
-            self.counts["settled" if answer else "refused" if answer is False else "cut off"] += 1
-            model.may_die_again[handle.body] += answer is None
-        await self.seen()
-        return settled or []
-
-    async def ack(self, group: str, handles: list[Handle], turns: int | None = None) -> None:
-        """Acknowledge messages."""
-        self.note("acks", group)
-        call = partial(self.consume.ack, group, GROUPS[group], [h.text for h in handles])
-        await self.settle(call, handles, lambda _: (), turns)
-
-    async def change(
-        self, group: str, handles: list[Handle], invisible_ms: int, turns: int | None = None
-    ) -> None:
-        """Hide messages for another time; the new handles are as good as the old ones."""
-        self.note("changes", group, invisible_ms)
-        entries = [(text, invisible_ms) for text in [h.text for h in handles]]
-        call = partial(self.consume.change_invisible, group, GROUPS[group], entries)
-        until_ms, touched = self.now_ms + invisible_ms, {handle.delivery for handle in handles}
-        if not self.models[group].is_ordered:  # A lease that was changed is another one.
-            for key, given in self.attempts.items():
-                self.attempts[key] = [one for one in given if one[1].delivery not in touched]
-        settled = await self.settle(
-            call, handles, lambda s: (s._replace(at_ms=until_ms, renews=False),), turns
-        )
-        told = zip(handles, settled, strict=bool(settled))
-        self.handles += [old._replace(text=new.handle) for old, new in told if new.status is OK]
-
-    async def back(
-        self, group: str, handles: list[Handle], level: int, turns: int | None = None
-    ) -> None:
-        """Send messages back."""
-        self.note("send backs", group, level)
-        entries = [(text, level) for text in [h.text for h in handles]]
-        call = partial(self.consume.send_back, group, GROUPS[group], entries)
-        at_ms, model = self.now_ms + DELAYS_MS[level - 1], self.models[group]
-        await self.settle(call, handles, lambda s: (model.again(DELAYED, s, at_ms),), turns)
-
-    async def give_up(self, group: str, handles: list[Handle], turns: int | None = None) -> None:
-        """Make messages dead letters."""
-        self.note("given up", group)
-        call = partial(
-            self.consume.forward_to_dead_letters, group, GROUPS[group], [h.text for h in handles]
-        )
-        await self.settle(call, handles, lambda _: (BURIED,), turns)

@@ -128,7 +128,7 @@ class LaterWalk(SeededStore):
         self.halves[key] = (check.group, check.transaction_id)
         return True
 
-    async def _again(self, image: Image) -> None:
+    async def open_again(self, image: Image) -> None:
         """Open the store once more, and let everything look at the clock."""
         await self._open(image)
         self.model.restarted(self.now, unseen_ms=self.unseen_ms)
@@ -141,19 +141,19 @@ class LaterWalk(SeededStore):
             await service.close()
         await self.store.close()
         self.unseen_ms = 0  # Who stops in order looks at the clock.
-        await self._again(self.disk.image)
+        await self.open_again(self.disk.image)
 
     async def kill(self) -> None:
         """What programs wrote stays."""
         self.note("kills")
         await stop_short()
-        await self._again(self.disk.image.copy())
+        await self.open_again(self.disk.image.copy())
 
     async def cut(self) -> None:
         """What was synced stays."""
         self.note("power cuts")
         await stop_short()
-        await self._again(self.disk.image.cut(Random(self.random.getrandbits(32))))
+        await self.open_again(self.disk.image.cut(Random(self.random.getrandbits(32))))
 
     async def answered(self, call: Callable[[], Awaitable[Any]], turns: int | None) -> Any:
         """Await a call; `turns` of the loop later the power is cut, or the broker killed.
@@ -179,10 +179,10 @@ class LaterWalk(SeededStore):
     # -- time ----------------------------------------------------------------------------------
     async def steps(self) -> None:
         """Let everything happen that is due by itself, then look."""
-        await self._steps()
+        await self.step_all()
         await self.look(is_stepped=True)
 
-    async def _steps(self) -> int:
+    async def step_all(self) -> int:
         """Take steps until all services wait; returns when one of them is to go on."""
         self.unseen_ms = 0
         for _ in range(2):  # What one puts another one delivers.
@@ -205,18 +205,18 @@ class LaterWalk(SeededStore):
         self.note("time passes", by_ms, turns)
         end_ms = self.now.monotonic_ms + by_ms
         while (left_ms := end_ms - self.now.monotonic_ms) > 0:
-            pause_ms = await self._steps() - self.now.monotonic_ms
+            pause_ms = await self.step_all() - self.now.monotonic_ms
             self.loop.clock.advance(min(max(pause_ms, 1), left_ms))
         if turns is None:
             await self.steps()
         else:
-            await self.answered(self._steps, turns)
+            await self.answered(self.step_all, turns)
             await self.ended(turns)
 
     async def jump(self, by_ms: int, *, is_seen: bool = True) -> None:
         """Set the wall clock; `is_seen`: before anything else happens."""
         self.note("jumps", by_ms, is_seen)
-        await self._steps()  # What came woke those who wait for it.
+        await self.step_all()  # What came woke those who wait for it.
         self.loop.clock.wall += by_ms
         self.set_ms += by_ms
         self.unseen_ms += by_ms

@@ -1,0 +1,96 @@
+"""What a crash within a call leaves: at each line of the broker, at each call of the disk.
+
+    points = CrashPoints(disk, clock, Random(7), cuts=2)
+    with points.taken():
+        await call()
+    points.found        each differs from all before
+
+    kill -9       every state of the files as programs see them, looked for behind each line
+    power cut     `cuts` of the subsets that each call of the disk may leave
+
+Where modules run compiled, the lines are those of their callers. Nothing runs in other threads.
+"""
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from random import Random
+from types import FrameType
+from typing import Any, Final, NamedTuple
+
+from broker.model.step import Clock, Now
+from tests.fakes.disk import SimDisk
+from tests.fakes.disk_image import File, Image
+
+BROKER: Final = f"{Path(__file__).resolve().parents[2] / 'broker'}/"
+
+
+class Point(NamedTuple):
+    """A crash; `where` it came, by file and line or by the call of the disk."""
+
+    image: Image
+    now: Now
+    where: str
+    is_kill: bool
+
+
+class CrashPoints:
+    """The crashes within a call."""
+
+    def __init__(self, disk: SimDisk, clock: Clock, random: Random, *, cuts: int) -> None:
+        self.found: list[Point] = []
+        self._disk = disk
+        self._clock = clock
+        self._random = random
+        self._cuts = cuts
+        self._keys: set[int] = set()
+        self._known: dict[int, bytes] = {}
+
+    @contextmanager
+    def taken(self) -> Iterator[None]:
+        """Look at the disk while something is done."""
+        assert self._disk.hook is None, "nobody else looks"
+        before = sys.gettrace()
+        self._disk.hook = self._called
+        sys.settrace(self._entered)
+        try:
+            yield
+        finally:
+            sys.settrace(before)
+            self._disk.hook = None
+        self.take("the end")
+
+    def take(self, where: str) -> None:
+        """Take what a kill leaves now, and what power cuts do."""
+        self._add(self._disk.image.copy(), where, is_kill=True)
+        for _ in range(self._cuts):
+            cut = self._disk.image.cut(Random(self._random.getrandbits(32)))
+            self._add(cut, where, is_kill=False)
+
+    def _add(self, image: Image, where: str, *, is_kill: bool) -> None:
+        key = image.key()
+        if key not in self._keys:
+            self._keys.add(key)
+            now = Now(self._clock.monotonic_ms(), self._clock.wall_ms())
+            self.found.append(Point(image, now, where, is_kill))
+
+    def _called(self, call: str, path: Path) -> None:
+        self.take(f"{call} {path}")
+
+    def _entered(self, frame: FrameType, event: str, _: Any) -> Any:
+        return self._passed if frame.f_code.co_filename.startswith(BROKER) else None
+
+    def _passed(self, frame: FrameType, event: str, _: Any) -> Any:
+        changed = [file for file in self._disk.image.open_files.values() if self._is_other(file)]
+        if changed:
+            name = frame.f_code.co_filename.removeprefix(BROKER)
+            self._add(self._disk.image.copy(), f"{name}:{frame.f_lineno}", is_kill=True)
+        return self._passed
+
+    def _is_other(self, file: File) -> bool:
+        """Return whether a mapped file changed since somebody looked."""
+        if file.content == self._known.get(id(file)):
+            return False
+        self._known[id(file)] = file.content
+        return True

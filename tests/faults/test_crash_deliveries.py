@@ -1,0 +1,24 @@
+"""kill -9 at every step that takes a message on: nothing is lost, comes twice, or comes early.
+
+A step is a line of the broker that changed what lies on disk, or a call of the disk.
+scripts/torture/run deliveries adds power cuts, and other orders of tasks.
+"""
+
+import pytest
+
+from tests.fakes.crash_deliveries import CASES, crashes, lived_on
+
+STATES_MIN = 3
+"""Distinct ones of a case: before, with what it puts, and with all that follows."""
+
+pytestmark = pytest.mark.usefixtures("quiet")
+"""A crash is no news here."""
+
+
+@pytest.mark.parametrize("flush", ["sync", "async"])
+@pytest.mark.parametrize("case", CASES)
+def test_a_kill_at_any_step_loses_nothing_and_brings_nothing_twice(case: str, flush: str) -> None:
+    found = crashes(case, 7, flush, cuts=0)
+    assert len(found) >= STATES_MIN
+    for crash in found:
+        lived_on(crash)
