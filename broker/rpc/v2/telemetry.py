@@ -17,6 +17,7 @@ from broker.rpc.pb import messaging_pb2 as pb
 from broker.rpc.service import Handler
 from broker.rpc.v2.caller import Caller, caller_of, client_id_of
 from broker.rpc.v2.client_stream import ClientStream, Unread
+from broker.rpc.v2.goodbyes import Goodbyes
 from broker.rpc.v2.resources import group_of, topic_of
 from broker.rpc.v2.routes import EnsureGroup
 from broker.rpc.v2.settings import settings_of_consumer, settings_of_producer
@@ -35,7 +36,8 @@ class Telemetry:
     """
 
     __slots__ = (
-        "_body_size_max", "_ensure_group", "_sessions", "_store", "_transactions", "_unread",
+        "_body_size_max", "_ensure_group", "_goodbyes", "_sessions", "_store", "_transactions",
+        "_unread",
     )  # fmt: skip
 
     def __init__(
@@ -52,6 +54,7 @@ class Telemetry:
         self._ensure_group = ensure_group
         self._transactions = transactions
         self._unread = Unread()
+        self._goodbyes = Goodbyes()
 
     def handlers(self) -> dict[str, Handler]:
         """Return the methods by their names."""
@@ -82,6 +85,7 @@ class Telemetry:
         """
         client_id, group = client_id_of(call), request.group
         self._sessions.leave(client_id, group_of(group, call) if group.name else "")
+        self._goodbyes.note(call)
         return pb.NotifyClientTerminationResponse(status=OK)
 
     async def telemetry(
@@ -89,8 +93,11 @@ class Telemetry:
     ) -> AsyncIterator[pb.TelemetryCommand]:
         """Yield answers to settings, and what the broker has to say, until the client ends.
 
+        That is at once where it has said goodbye before, on the same connection.
         Errors   ClientIdRequired, MalformedRequest
         """
+        if self._goodbyes.came_before(call):
+            return
         caller, stream = caller_of(call), ClientStream(self._transactions, self._unread)
         say = stream.say
         self._sessions.open_stream(caller.client_id, say)

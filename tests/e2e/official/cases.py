@@ -9,6 +9,7 @@ import socket
 import time
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
@@ -18,10 +19,12 @@ from broker.client import AsyncClient
 from broker.model.administration import GroupSettings
 from tests.e2e.daemon import Daemon, pocketmq
 from tests.e2e.official.programs import PROGRAMS, Failed, Missing, Official, Program, Row, Talk
+from tests.e2e.official.relay import Relay
 
 TOPICS: Final = {
     "whole": "", "mixed": "", "again": "", "left": "", "pushed-tag": "", "pushed-sql": "",
-    "shared": "", "grouped": "", "dead": "", "shop%orders": "", "restarted": "", "plain": "normal",
+    "shared": "", "grouped": "", "dead": "", "shop%orders": "", "restarted": "", "cut": "",
+    "plain": "normal",
     "ordered": "fifo", "ordered-push": "fifo", "later": "delay", "recalled": "delay",
     "decided": "transaction", "first": "priority",
 }  # fmt: skip
@@ -268,6 +271,19 @@ class Cases:
                     numbers = {str(row["sent"]) for row in told if "sent" in row}
                     pushed.until(lambda rows: numbers <= {row.get("body") for row in rows})
         assert [row for row in told if "failed" in row] == []
+
+    def test_a_client_ends_whose_connection_has_just_broken(
+        self, broker: Daemon, client: Official
+    ) -> None:
+        """The one for Node.js does with an error, as its goodbye was under way."""
+        with Relay(broker.endpoint) as relay:
+            own = {"topic": "cut", "pause_s": 0.05, "endpoint": relay.endpoint}
+            sending = client.begin("keep_sending", **own)
+            sending.until_count(5)
+            relay.cut()
+            sending.stop()
+            with suppress(Failed):
+                sending.ended()
 
     def test_over_tls_too(self, program: Program, tmp_path: Path) -> None:
         certificate = tmp_path / "store" / "pocketmq" / "tls" / "certificate.pem"

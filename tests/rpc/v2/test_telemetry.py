@@ -10,6 +10,7 @@ from google.protobuf.duration_pb2 import Duration
 from broker.model.administration import GroupSettings
 from broker.rpc.admission import CallClass
 from broker.rpc.pb import messaging_pb2 as pb
+from broker.rpc.v2.goodbyes import REMEMBERED_MAX
 from tests.fakes.official import OfficialDesk, name
 
 
@@ -190,6 +191,33 @@ async def test_what_a_client_held_that_ends_others_have_soon(desk: OfficialDesk,
     await broker.pass_time(1_001)
     (got,) = await other.received("g", "t")
     assert got.body == second.body
+
+
+async def test_a_stream_that_is_opened_behind_a_goodbye_ends_at_once(desk: OfficialDesk) -> None:
+    """The client for Java opens one, and waits for its end."""
+    elsewhere = desk.call()
+    elsewhere.peer = "ipv4:10.0.0.7:4712"
+    assert await desk.code("NotifyClientTermination", pb.NotifyClientTerminationRequest()) == "OK"
+    assert await answered(desk, publishing("orders")) == []
+    assert len(await desk.all("Telemetry", [publishing("orders")], elsewhere)) == 1
+    assert len(await answered(OfficialDesk(desk.broker, "neighbour"), publishing("orders"))) == 1
+
+
+async def test_where_connections_are_not_told_apart_a_stream_stays(desk: OfficialDesk) -> None:
+    ends, comes = desk.call(), desk.call()
+    ends.peer = comes.peer = "unix:"
+    ended = pb.NotifyClientTerminationRequest()
+    assert await desk.code("NotifyClientTermination", ended, ends) == "OK"
+    assert len(await desk.all("Telemetry", [publishing("orders")], comes)) == 1
+
+
+async def test_of_goodbyes_the_last_thousand_are_remembered(desk: OfficialDesk) -> None:
+    ended = pb.NotifyClientTerminationRequest()
+    clients = [OfficialDesk(desk.broker, f"c{number}") for number in range(REMEMBERED_MAX + 1)]
+    for each in clients:
+        assert await each.code("NotifyClientTermination", ended) == "OK"
+    answers = [await answered(each, publishing("orders")) for each in clients[:2]]
+    assert [len(each) for each in answers] == [1, 0]
 
 
 async def test_who_names_a_client_ends_nothing_that_it_holds_for_other_groups(

@@ -221,16 +221,7 @@ public final class Client {
                 tell("failed", each, "why", error.toString());
             }
         }
-        // Where a broker was restarted meanwhile close may wait without end: docs/clients.md.
-        new Thread(() -> closed(producer)).start();
-    }
-
-    private static void closed(Producer producer) {
-        try {
-            producer.close();
-        } catch (Exception error) {
-            System.err.println("close: " + error);
-        }
+        producer.close();
     }
 
     private void carryOut() {
