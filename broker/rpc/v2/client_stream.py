@@ -1,7 +1,7 @@
 """The stream of one client: answers to what it says, and what the broker says between them.
 
 What a client does not read is bounded: it is read no further itself meanwhile, and questions go to
-another producer.
+another producer. So are the topics that all clients together publish to.
 Source: GrpcClientChannel.
 """
 
@@ -10,6 +10,8 @@ from collections.abc import Callable, Mapping
 from secrets import token_hex
 from typing import Final
 
+from broker.model.errors import TooManyRequests
+from broker.model.names import check_number
 from broker.model.transaction import Check
 from broker.rpc.pb import messaging_pb2 as pb
 from broker.rpc.v2.transactions import question_of
@@ -20,25 +22,34 @@ UNREAD_MAX: Final = 16
 """Commands and answers that wait to be read by a client."""
 UNREAD_BYTES_MAX: Final = 32 * 1024 * 1024
 """Of questions that wait to be read by all clients, but for those asked at the same time."""
+TOPICS_MAX: Final = 1_024
+"""That one client publishes to."""
+ALL_TOPICS_MAX: Final = 100_000
+"""The same of all clients, each counted by itself: 1 KiB of memory each."""
 
 
-class Unread:
-    """What all clients together did not read yet."""
+class Together:
+    """What all clients take up together.
 
-    __slots__ = ("size_bytes",)
+    unread_bytes   of questions that are not read yet
+    topic_count    topics that each publishes to
+    """
+
+    __slots__ = ("topic_count", "unread_bytes")
 
     def __init__(self) -> None:
-        self.size_bytes = 0
+        self.topic_count = 0
+        self.unread_bytes = 0
 
 
 class ClientStream:
     """What is on its way to a client, and what it can be asked about."""
 
-    __slots__ = ("_leave", "_outbox", "_transactions", "_unread")
+    __slots__ = ("_leave", "_outbox", "_together", "_transactions")
 
-    def __init__(self, transactions: Transactions, unread: Unread) -> None:
+    def __init__(self, transactions: Transactions, together: Together) -> None:
         self._transactions = transactions
-        self._unread = unread
+        self._together = together
         self._outbox: asyncio.Queue[pb.TelemetryCommand | None] = asyncio.Queue(UNREAD_MAX)
         self._leave: dict[str, Callable[[], None]] = {}
         """By topic, for each that it publishes to."""
@@ -63,33 +74,44 @@ class ClientStream:
         """Have the client asked about transactions of the topics it publishes to, and no others.
 
         Shape    names -> what the client calls them
+        Errors   IllegalNumber, TooManyRequests: it publishes to what it did before
         """
+        check_number("topics", len(topics), upper=TOPICS_MAX)
+        together, more = self._together, len(topics) - len(self._leave)
+        if more > 0 and together.topic_count + more > ALL_TOPICS_MAX:
+            raise TooManyRequests(field="topics", limit=ALL_TOPICS_MAX)
+        together.topic_count += more
         for name in self._leave.keys() - topics.keys():
             self._leave.pop(name)()
         for name in topics.keys() - self._leave.keys():
             self._leave[name] = self._join(name, topics[name])
         assert self._leave.keys() == topics.keys()
+        assert together.topic_count >= 0
 
     def _join(self, name: str, topic: pb.Resource) -> Callable[[], None]:
+        # Of the settings nothing is kept but this.
+        called = topic.resource_namespace, topic.name
+
         def offer(check: Check) -> bool:
-            return self._offer(question_of(check, topic))
+            resource = pb.Resource(resource_namespace=called[0], name=called[1])
+            return self._offer(question_of(check, resource))
 
         return self._transactions.join(name, offer, self._room)
 
     def _room(self) -> int:
-        is_full = self._unread.size_bytes >= UNREAD_BYTES_MAX
+        is_full = self._together.unread_bytes >= UNREAD_BYTES_MAX
         return 0 if is_full else UNREAD_MAX - self._outbox.qsize()
 
     def _offer(self, command: pb.TelemetryCommand) -> bool:
         if self._outbox.full():
             return False
         self._outbox.put_nowait(command)
-        self._unread.size_bytes += _question_size(command)
+        self._together.unread_bytes += _question_size(command)
         return True
 
     def _forget(self, command: pb.TelemetryCommand | None) -> None:
-        self._unread.size_bytes -= _question_size(command)
-        assert self._unread.size_bytes >= 0
+        self._together.unread_bytes -= _question_size(command)
+        assert self._together.unread_bytes >= 0
 
     def end(self) -> None:
         """Be asked nothing any more; who waits for room goes on, what is unread is dropped."""

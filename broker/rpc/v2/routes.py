@@ -35,10 +35,12 @@ ACCEPTED: Final = {
     "DELAY": [pb.DELAY],
     "TRANSACTION": [pb.TRANSACTION],
     "PRIORITY": [pb.PRIORITY],
+    "LITE": [pb.LITE],
     "MIXED": [pb.NORMAL, pb.FIFO, pb.DELAY, pb.TRANSACTION],
 }
 """What a topic of each type takes; of a type from elsewhere nothing is known but NORMAL. Older
-clients end at a kind they do not know, so only a topic of its own says PRIORITY."""
+clients end at a kind they do not know, so only a topic of its own says PRIORITY, or LITE: nothing
+is taken for one here, which its producers hear from their clients so."""
 ANY_QUEUE: Final = -1
 
 

@@ -8,7 +8,7 @@ Source: ClientActivity, GrpcClientChannel.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Callable
 from typing import Final
 
 from broker.model.errors import BrokerError, IllegalSettings
@@ -16,7 +16,7 @@ from broker.rpc.call import Call
 from broker.rpc.pb import messaging_pb2 as pb
 from broker.rpc.service import Handler
 from broker.rpc.v2.caller import Caller, caller_of, client_id_of
-from broker.rpc.v2.client_stream import ClientStream, Unread
+from broker.rpc.v2.client_stream import ClientStream, Together
 from broker.rpc.v2.goodbyes import Goodbyes
 from broker.rpc.v2.resources import group_of, topic_of
 from broker.rpc.v2.routes import EnsureGroup
@@ -36,8 +36,8 @@ class Telemetry:
     """
 
     __slots__ = (
-        "_body_size_max", "_ensure_group", "_goodbyes", "_sessions", "_store", "_transactions",
-        "_unread",
+        "_body_size_max", "_ensure_group", "_goodbyes", "_sessions", "_store", "_together",
+        "_transactions",
     )  # fmt: skip
 
     def __init__(
@@ -53,7 +53,7 @@ class Telemetry:
         self._body_size_max = body_size_max
         self._ensure_group = ensure_group
         self._transactions = transactions
-        self._unread = Unread()
+        self._together = Together()
         self._goodbyes = Goodbyes()
 
     def handlers(self) -> dict[str, Handler]:
@@ -98,7 +98,7 @@ class Telemetry:
         """
         if self._goodbyes.came_before(call):
             return
-        caller, stream = caller_of(call), ClientStream(self._transactions, self._unread)
+        caller, stream = caller_of(call), ClientStream(self._transactions, self._together)
         say = stream.say
         self._sessions.open_stream(caller.client_id, say)
         reading = asyncio.Task(self._read(commands, caller, call, stream))
@@ -141,9 +141,12 @@ class Telemetry:
     def _of_producer(
         self, given: pb.Settings, caller: Caller, call: Call, stream: ClientStream
     ) -> pb.Settings:
-        topics = {topic_of(topic, call): topic for topic in given.publishing.topics}
-        self._describe(given, caller, ClientKind.PRODUCER, "", topics)
-        stream.publish(topics)
+        """Return settings of a producer.
+
+        Errors   IllegalTopic, SystemTopic, IllegalNumber, TooManyRequests
+        """
+        stream.publish({topic_of(topic, call): topic for topic in given.publishing.topics})
+        self._describe(given, caller, ClientKind.PRODUCER, "")
         return settings_of_producer(given, self._body_size_max())
 
     async def _of_consumer(self, given: pb.Settings, caller: Caller, call: Call) -> pb.Settings:
@@ -156,21 +159,14 @@ class Telemetry:
         name = group_of(given.subscription.group, call)
         topics = [topic_of(entry.topic, call) for entry in given.subscription.subscriptions]
         await self._ensure_group(name)
-        self._describe(given, caller, ClientKind.SIMPLE_CONSUMER, name, topics)
+        self._describe(given, caller, ClientKind.SIMPLE_CONSUMER, name)
         group = self._store.tables.groups.existing(name)
         is_ordered = bool(group.settings.fifo) or any(map(self._is_fifo, topics))
         return settings_of_consumer(given, group, is_ordered=is_ordered, caller=caller)
 
-    def _describe(
-        self,
-        given: pb.Settings,
-        caller: Caller,
-        usual: ClientKind,
-        group: str,
-        topics: Iterable[str],
-    ) -> None:
+    def _describe(self, given: pb.Settings, caller: Caller, usual: ClientKind, group: str) -> None:
         kind = KINDS.get(given.client_type, usual)
-        described = Described(kind, group, frozenset(topics), caller.language, caller.version)
+        described = Described(kind, group, caller.language, caller.version)
         self._sessions.describe(caller.client_id, described)
 
     def _is_fifo(self, topic: str) -> bool:

@@ -38,12 +38,10 @@ class Described(NamedTuple):
     """What a client's settings say of it.
 
     group    it consumes for, "" for a producer
-    topics   it publishes to, or subscribes to
     """
 
     kind: ClientKind
     group: str
-    topics: frozenset[str]
     language: str
     version: str
 

@@ -14,6 +14,8 @@ TYPES = {
     "DELAY": [pb.DELAY],
     "TRANSACTION": [pb.TRANSACTION],
     "PRIORITY": [pb.PRIORITY],
+    "LITE": [pb.LITE],
+    "ELSEWHERE": [pb.NORMAL],
     "MIXED": [pb.NORMAL, pb.FIFO, pb.DELAY, pb.TRANSACTION],
 }
 

@@ -92,11 +92,14 @@ class Producer:
         while (command := await self.said.get()) is not None:
             yield command
 
-    async def publishes(self, *topics: str) -> None:
+    async def settings(self, *topics: str) -> str:
         publishing = pb.Publishing(topics=map(name, topics))
         settings = pb.Settings(client_type=pb.PRODUCER, publishing=publishing)
         self.said.put_nowait(pb.TelemetryCommand(settings=settings))
-        assert (await anext(self.stream)).status.code == pb.OK
+        return pb.Code.Name((await anext(self.stream)).status.code)
+
+    async def publishes(self, *topics: str) -> None:
+        assert await self.settings(*topics) == "OK"
 
     async def ends(self) -> None:
         self.said.put_nowait(None)
@@ -159,6 +162,28 @@ async def test_a_blank_id_is_none_whatever_is_said(desk: OfficialDesk) -> None:
         for resolution in (0, pb.COMMIT, pb.ROLLBACK):
             code = await desk.code("EndTransaction", ended(text, resolution))  # type: ignore[arg-type]
             assert code == "INVALID_TRANSACTION_ID"
+
+
+async def test_topics_of_a_producer_and_of_all_are_bounded(
+    desk: OfficialDesk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(client_stream, "TOPICS_MAX", 3)
+    monkeypatch.setattr(client_stream, "ALL_TOPICS_MAX", 5)
+    first, second = Producer(desk), Producer(desk)
+    assert await first.settings("a", "b", "c", "d") == "BAD_REQUEST"
+    assert await first.settings("a", "b", "c", "a") == "OK"
+    assert await second.settings("a", "b", "c") == "TOO_MANY_REQUESTS"
+    assert await second.settings("a", "b") == "OK"
+    producers = desk.broker.transactions.stats[-1]
+    assert producers.read() == 5  # type: ignore[union-attr]
+    assert await first.settings("d") == "OK"
+    assert await second.settings("a", "b", "c") == "OK"
+    for producer in (first, second):
+        await producer.ends()
+    assert producers.read() == 0  # type: ignore[union-attr]
+    third = Producer(desk)
+    assert await third.settings("a", "b", "c") == "OK"
+    await third.ends()
 
 
 async def test_unread_questions_of_all_clients_are_bounded(

@@ -8,7 +8,7 @@ from broker.services.sessions.sessions import (
     Sessions,
 )
 
-PRODUCER = Described(ClientKind.PRODUCER, "", frozenset({"t"}), "JAVA", "5.2.0")
+PRODUCER = Described(ClientKind.PRODUCER, "", "JAVA", "5.2.0")
 
 
 def nothing(command: Reconnect) -> None:
