@@ -3,6 +3,9 @@
 Order of a write: draft, sync, current to .bak, draft to current, sync the directory. A crash at any
 point leaves the new or the previous version complete under one of the two names. On a full disk
 `.bak` gives its room to the draft, as long as the current version is known to be sound.
+
+Of a table with secrets nothing stays of the version before, which what was taken away could come
+back from: the draft takes the current one's name.
 Source: ConfigManager.persist, load.
 """
 
@@ -20,13 +23,16 @@ Content = TypeVar("Content")
 
 
 class TableFile:
-    """One table of a store; a private one is for the eyes of the broker's own user."""
+    """One table of a store.
 
-    __slots__ = ("_disk", "_is_sound", "_mode", "path")
+    is_private   for the eyes of the broker's own user, and without a version before
+    """
+
+    __slots__ = ("_disk", "_is_private", "_is_sound", "path")
 
     def __init__(self, disk: Disk, path: Path, *, is_private: bool = False) -> None:
         self._disk = disk
-        self._mode = 0o600 if is_private else 0o644
+        self._is_private = is_private
         self.path = path
         self._is_sound = False
         """Whether the current version was read or written by this one."""
@@ -37,7 +43,7 @@ class TableFile:
         Errors   TableUnreadable: a version exists, and `parse` raises ValueError for all there are
         """
         failure: ValueError | None = None
-        for path in (self.path, self.path.with_name(self.path.name + BACKUP_SUFFIX)):
+        for path in (self.path, self._previous):
             if not self._disk.exists(path):
                 continue
             try:
@@ -46,9 +52,15 @@ class TableFile:
                 return found
             except ValueError as error:
                 failure = failure or error
+            if self._is_private:
+                break
         if failure is not None:
             raise TableUnreadable(path=str(self.path), why=str(failure)) from failure
         return None
+
+    @property
+    def _previous(self) -> Path:
+        return self.path.with_name(self.path.name + BACKUP_SUFFIX)
 
     def write(self, content: bytes) -> None:
         """Replace the table durably.
@@ -57,25 +69,27 @@ class TableFile:
         Errors   DiskFull, FsyncFailed; the table stays as it was
         """
         self._disk.make_directory(self.path.parent)
-        previous = self.path.with_name(self.path.name + BACKUP_SUFFIX)
         try:
-            self._replace(content, previous)
+            self._replace(content)
         except DiskFull:
             is_needed = not (self._is_sound and self._disk.exists(self.path))
-            if is_needed or not self._disk.exists(previous):
+            if is_needed or not self._disk.exists(self._previous):
                 raise
-            self._disk.unlink(previous)
-            self._replace(content, previous)
+            self._disk.unlink(self._previous)
+            self._replace(content)
         assert self._disk.exists(self.path), f"{self.path} was written and is not there"
         self._disk.sync_directory(self.path.parent)
+        if self._is_private and self._disk.exists(self._previous):  # An older broker kept it.
+            self._disk.unlink(self._previous)
+            self._disk.sync_directory(self.path.parent)
         self._is_sound = True
 
-    def _replace(self, content: bytes, previous: Path) -> None:
+    def _replace(self, content: bytes) -> None:
         draft = self.path.with_name(self.path.name + DRAFT_SUFFIX)
         try:
-            self._disk.write_file(draft, content, self._mode)
-            if self._disk.exists(self.path):
-                self._disk.rename(self.path, previous)
+            self._disk.write_file(draft, content, 0o600 if self._is_private else 0o644)
+            if self._disk.exists(self.path) and not self._is_private:
+                self._disk.rename(self.path, self._previous)
             self._disk.rename(draft, self.path)
         except DiskFull:  # A part of a draft would take room that is short already.
             self._disk.unlink(draft)

@@ -140,8 +140,8 @@ Corruption: path is damaged at byte 7 (physical offset 9): why
 MessageDamaged: path is damaged at byte 7 (physical offset 9): why; message 11 of the queue cannot
   be read, go on at 13
 ReadFailed: path cannot be read (why); look at the disk
-TableUnreadable: neither path nor its .bak can be read (why); mend it with `pocketmq store
-  repair`, or bring it back from a copy
+TableUnreadable: path cannot be read (why), and there is no sound .bak of it; mend it with
+  `pocketmq store repair`, or bring it back from a copy
 StoreLocked: path is in use by another process; stop it or use another directory
 NotAStore: path is not a store: why; name an empty or a store directory
 UnsupportedStore: path: why; this broker leaves such a store as it is: go on with RocketMQ, or

@@ -127,11 +127,11 @@ class ReadFailed(StorageError, OSError):
 
 
 class TableUnreadable(StorageError, ValueError):
-    """A small table of which neither version can be read."""
+    """A small table that cannot be read, nor its version before where it keeps one."""
 
     message = (
-        "neither {path} nor its .bak can be read ({why}); mend it with `pocketmq store repair`, or "
-        "bring it back from a copy"
+        "{path} cannot be read ({why}), and there is no sound .bak of it; mend it with `pocketmq "
+        "store repair`, or bring it back from a copy"
     )
     path: str
     why: str

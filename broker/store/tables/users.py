@@ -1,6 +1,7 @@
 """Users and their rules: `pocketmq/access.json`, which nobody but the broker's own user can read.
 
-Signatures are checked with the secrets themselves, so they stand in the file as they are.
+Signatures are checked with the secrets themselves, so they stand in the file as they are. There is
+no version before: who was removed, and what a secret was, is not to be read or come back from it.
 """
 
 from concurrent.futures import ThreadPoolExecutor
@@ -28,7 +29,7 @@ class UserTable:
     def load(self) -> None:
         """Read the table; a store may have none.
 
-        Errors   TableUnreadable: neither the file nor its `.bak` can be read
+        Errors   TableUnreadable: the file cannot be read
         """
         self.roster = self._file.read(decode_roster) or Roster()
 

@@ -14,6 +14,8 @@ from tests.fakes.users import grant_of
 
 APP = User("app", "secret")
 PLACE = Path("/store")
+FILE = PLACE / "pocketmq" / "access.json"
+BEFORE = FILE.with_name("access.json.bak")
 
 
 def loaded(disk: SimDisk) -> UserTable:
@@ -42,13 +44,41 @@ async def test_a_file_that_cannot_be_read_is_told_and_no_empty_one() -> None:
         loaded(disk)
 
 
-async def test_nobody_else_may_read_the_file_nor_the_one_before_it(tmp_path: Path) -> None:
+async def test_nobody_else_may_read_the_file(tmp_path: Path) -> None:
     table = UserTable(Disk(), tmp_path)
     table.load()
     for key in ("a", "b"):
         table.roster.add(User(key, "secret"))
         await table.save()
     table.close()
-    files = sorted((tmp_path / "pocketmq").iterdir())
-    assert [file.name for file in files] == ["access.json", "access.json.bak"]
-    assert {stat.S_IMODE(file.stat().st_mode) for file in files} == {0o600}
+    (file,) = (tmp_path / "pocketmq").iterdir()
+    assert file.name == "access.json"
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+
+
+async def test_what_was_taken_away_stands_nowhere_and_does_not_come_back() -> None:
+    disk = SimDisk()
+    table = loaded(disk)
+    table.roster.add(APP)
+    await table.save()
+    before = disk.read_file(FILE)
+    disk.write_file(BEFORE, before)  # As a broker left it that kept the version before.
+    table.roster.change(APP.access_key, secret="another")
+    await table.save()
+    table.close()
+    after = SimDisk(disk.image)
+    assert after.names(FILE.parent) == [FILE.name]
+    assert loaded(after).roster.users == {"app": APP._replace(secret="another")}
+
+
+async def test_a_file_that_was_damaged_does_not_give_way_to_the_one_before() -> None:
+    disk = SimDisk()
+    table = loaded(disk)
+    table.roster.add(APP)
+    await table.save()
+    table.close()
+    disk.rename(FILE, BEFORE)
+    assert loaded(disk).roster.users == {"app": APP}, "a crash of an older broker left it alone"
+    disk.write_file(FILE, b"{")
+    with pytest.raises(TableUnreadable, match=r"access\.json"):
+        loaded(disk)
