@@ -221,6 +221,17 @@ class Timer:
         """The second of now: no slot of it or later is read."""
         return second_of(self._clock.now_ms if self._clock is not None else self._now.wall_ms)
 
+    @property
+    def _reach_ms(self) -> int:
+        """The second of now, or as far ahead of the slot that is read next as the wheel reaches.
+
+        Behind a long stop what comes would meet slots that are a lap behind: it comes again.
+        """
+        wheel = self._store.timer.wheel
+        if wheel is None or not self._read_ms:
+            return self._write_ms
+        return min(self._write_ms, self._read_ms + second_of(wheel.span_ms // 2))
+
     def _clock_of(self) -> WheelClock:
         assert self._clock is not None
         return self._clock
@@ -261,9 +272,11 @@ class Timer:
         if wheel is not None and not found.read_ms:
             read_ms = min([read_ms, *wheel.used_from(0)[:1].tolist()])
         self._resumption = Resumption(store, progress.delivered_before)
-        # Clocks that are set are written down at once: what came since then is of one clock.
+        # Clocks that are set are written down at once: what came since then is of one clock. Lives
+        # before that went further, by other clocks, told what they had left to look at.
         delivered_ms = max(store.marks.appended.time_ms + clock.ahead_ms, progress.wheel_ms)
-        self._resume_below_ms = second_of(delivered_ms) + PRECISION_MS
+        below_ms = second_of(delivered_ms) + PRECISION_MS
+        self._resume_below_ms = max(below_ms, progress.resume_below_ms)
         self._delivered_before = progress.delivered_before
         arriving = Arriving(store, self._putting, self._counts, clock, found.queue_offset)
         arriving.skip_below_ms, arriving.skip_upto = found.read_ms, found.known_upto
@@ -276,11 +289,11 @@ class Timer:
     @property
     def _is_owing(self) -> bool:
         """Whether something came that is read before the next slot, as it may be recalled by it."""
-        wheel, behind_ms = self._store.timer.wheel, self._write_ms - self._read_ms
+        wheel = self._store.timer.wheel
         if self._slot is not None or wheel is None or self._arriving is None:
             return False
-        if not 0 < behind_ms < wheel.span_ms // 2:
-            return False  # It would meet slots that are a lap behind.
+        if self._read_ms >= self._write_ms:
+            return False
         if self._arrive_upto[0] != self._read_ms:
             self._arrive_upto = self._read_ms, topic_range(self._store)[1]
         return self._arriving.queue_offset < self._arrive_upto[1]
@@ -289,7 +302,7 @@ class Timer:
         assert self._arriving is not None
         upto = self._arrive_upto
         self._arrive_upto = self._read_ms, 0  # What cannot be read keeps no slot from its time.
-        has_more = await self._arriving.some(self._write_ms, self._read_ms, self._is_delivered)
+        has_more = await self._arriving.some(self._reach_ms, self._read_ms, self._is_delivered)
         if has_more:
             self._arrive_upto = upto
         self._arrive_at_ms = 0 if has_more else self._now.monotonic_ms + ARRIVAL_PAUSE_MS
@@ -305,12 +318,12 @@ class Timer:
             if self._read_ms >= write_ms or wheel.slot(self._read_ms) is None:
                 return
             self._slot = SlotDelivery(self._store, self._putting, self._counts, self._read_ms)
-        await self._deliver_some(self._slot, write_ms)
+        await self._deliver_some(self._slot)
 
-    async def _deliver_some(self, slot: SlotDelivery, write_ms: int) -> None:
+    async def _deliver_some(self, slot: SlotDelivery) -> None:
         is_old = slot.time_ms < self._resume_below_ms
         is_delivered = self._is_delivered if is_old else None
-        await slot.some(write_ms, is_delivered)
+        await slot.some(self._reach_ms, is_delivered)
         if slot.is_over:
             self._slot = None
             self._read_ms = slot.time_ms + PRECISION_MS
@@ -362,7 +375,8 @@ class Timer:
         progress = TimerProgress(
             read_ms, 0, queue_offset, queue_offset, before.state_version,
             self._now.wall_ms, before.version_counter + 1, self._delivered_before,
-            clock.now_ms, clock.shifts,
+            clock.now_ms, self._resume_below_ms if read_ms < self._resume_below_ms else 0,
+            clock.shifts,
         )  # fmt: skip
         flushed = await store.timer.flush()
         if await store.writing.durable():

@@ -93,6 +93,11 @@ class Halves:
         place = queue_offset - self.base
         return 0 <= place < len(self._states) and self._states[place] == HalfState.OPEN
 
+    def may_be_open(self, queue_offset: int) -> bool:
+        """Return whether one is not known to be done."""
+        place = queue_offset - self.base
+        return place >= 0 and (queue_offset >= self.end or self._states[place] <= HalfState.TAKEN)
+
     def take(self, queue_offset: int) -> None:
         """Let nobody else decide: what is to be put is under way."""
         assert self.is_open(queue_offset)

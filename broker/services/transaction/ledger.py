@@ -120,7 +120,8 @@ class Ledger:
     def finish(self, queue_offset: int, state: HalfState, moved_to: int = 0) -> None:
         """Know what became of a half message."""
         self.halves.finish(queue_offset, state, moved_to)
-        self._counts.drop(queue_offset, moved_to)
+        # What a start finds to have moved may have ended where it lies now.
+        self._counts.drop(queue_offset, moved_to if self.halves.may_be_open(moved_to) else 0)
         self._wake(queue_offset)
 
     def finish_open(self, queue_offsets: Sequence[int], states: bytes) -> None:

@@ -11,6 +11,7 @@
 2072   8  wheel_ms          what the timer's own clock said when this was written
 2080   8  shift_count       how often the wall clock was set, as far as it matters; one at least
 2088  16  of each: first_place, ahead_ms; see `ClockShift`
+4088   8  resume_below_ms  slots before this time may have been delivered behind delivered_before
 
 Source: TimerCheckpoint.
 """
@@ -30,7 +31,9 @@ _OWN: Final = Struct(">8sqqqq")
 _OWN_PLACE: Final = 2_048
 _OWN_MARK: Final = b"pocketmT"
 _SHIFT: Final = Struct(">qq")
-SHIFTS_MAX: Final = (CHECK_SIZE - _OWN_PLACE - _OWN.size) // _SHIFT.size
+_RESUME: Final = Struct(">q")
+_RESUME_PLACE: Final = CHECK_SIZE - _RESUME.size
+SHIFTS_MAX: Final = (_RESUME_PLACE - _OWN_PLACE - _OWN.size) // _SHIFT.size
 """As many as the file has room for."""
 
 
@@ -57,6 +60,7 @@ class TimerProgress(NamedTuple):
     version_counter: int = 0
     delivered_before: int = 0
     wheel_ms: int = 0
+    resume_below_ms: int = 0
     shifts: tuple[ClockShift, ...] = (ClockShift(),)
 
     def check(self) -> None:
@@ -104,7 +108,8 @@ def _encode(progress: TimerProgress) -> bytes:
     numbers, shifts = progress[:7], progress.shifts
     own = _OWN.pack(_OWN_MARK, progress.read_ms, *progress[7:9], len(shifts))
     content = CHECK.struct.pack(*numbers).ljust(_OWN_PLACE, b"\0") + own
-    return (content + b"".join(_SHIFT.pack(*one) for one in shifts)).ljust(CHECK_SIZE, b"\0")
+    content += b"".join(_SHIFT.pack(*one) for one in shifts)
+    return content.ljust(_RESUME_PLACE, b"\0") + _RESUME.pack(progress.resume_below_ms)
 
 
 def _decode(content: bytes) -> TimerProgress:
@@ -117,6 +122,7 @@ def _decode(content: bytes) -> TimerProgress:
             begin = _OWN_PLACE + _OWN.size
             rows = _SHIFT.iter_unpack(content[begin : begin + count * _SHIFT.size])
             shifts = tuple(ClockShift(*row) for row in rows)
+            own += _RESUME.unpack_from(content, _RESUME_PLACE)
             is_sound = min(own) >= 0 and all(one.first_place >= 0 for one in shifts)
             if is_sound:
                 return TimerProgress(*numbers, *own)._replace(shifts=shifts)

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from broker.format.half_message import committed
+from broker.format.half_message import checked, committed
 from broker.format.record import decode_record
 from broker.format.transaction_id import read_transaction_id, transaction_id
 from broker.model.errors import RequestError, TransactionDecided, TransactionUnknown
@@ -24,7 +24,7 @@ from broker.store.settings import FLUSH_ASYNC, FLUSH_SYNC
 from tests.fakes.clock import FakeClock
 from tests.fakes.disk import SimDisk
 from tests.fakes.disk_image import Image
-from tests.fakes.store_language import turns
+from tests.fakes.store_language import STORE_HOST, turns
 from tests.fakes.transacting import (
     COMMIT,
     GROUP,
@@ -288,3 +288,24 @@ async def test_what_a_cut_left_in_doubt_is_looked_at_and_counted_once(tmp_path: 
         await again.run(10_000)
         assert sorted(again.bodies()) == ["a", "b", "c"]
         assert gauge.read() == {}
+
+
+async def test_what_a_start_finds_asked_about_and_decided_is_not_counted_as_open() -> None:
+    """One was put again and decided there; that the first one is done was lost."""
+    async with transacting(STORE, disk=SimDisk()) as desk:
+        place = read_transaction_id(await desk.half("a"))
+        assert place is not None
+        half, _ = await desk.transactions.state_of(place)
+        (put,) = await desk.store.writing.put([checked(half, store_host=STORE_HOST)])
+        later = place._replace(
+            queue_offset=put.queue_offset, physical_offset=put.physical_offsets[0]
+        )
+        await desk.roll_back(transaction_id(later))
+        again = TransactionDesk(desk.talking)
+        await again.transactions.recover()
+        again.listen()
+        await again.run(2 * RULES.interval_ms)
+        gauge = again.transactions.stats[0]
+        assert isinstance(gauge, Gauge)
+        assert gauge.read() == {}
+        assert not again.asked

@@ -12,7 +12,9 @@ from tests.golden_stores import GoldenStores
 
 NAME = "config/timercheck"
 SHIFTS = (ClockShift(), ClockShift(7, -3_600_000), ClockShift(9, 700))
-OURS = TimerProgress(1_795_221_494_000, 7_020, 134, 134, 0, 5, 3, 4_711, 1_795_221_494_900, SHIFTS)
+OURS = TimerProgress(
+    1_795_221_494_000, 7_020, 134, 134, 0, 5, 3, 4_711, 1_795_221_494_900, 1_795_221_499_000, SHIFTS
+)  # fmt: skip
 
 
 def opened(directory: Path) -> TimerCheck:
