@@ -5,13 +5,10 @@ async with twins(official_twin) as (quick, usual): …
 """
 
 import zlib
-from collections.abc import Sequence
 from hashlib import md5
-from random import Random
-from typing import Final, TypeVar
+from typing import Final
 
 from broker.rpc.pb import messaging_pb2 as pb
-from tests.fakes.mutated import mutated
 from tests.fakes.official import OfficialDesk
 from tests.fakes.send_requests import (
     LONG,
@@ -21,11 +18,11 @@ from tests.fakes.send_requests import (
     ODD_VALUES,
     TEXTS,
     TOPICS,
+    SeededMaker,
     Twin,
 )
 from tests.fakes.store_broker import StoreBroker
 
-Item = TypeVar("Item")
 BORN_HOSTS: Final = ("client-host", "10.1.2.3:4567", "a b", "")
 ODD_BORN_HOSTS: Final = ("h\xf6st", "a\x01b", "\x7f", LONG * 3)
 SECONDS: Final = (0, 1, 1_795_000_000, 253_402_300_799)
@@ -34,31 +31,8 @@ NANOS: Final = (0, 1, 999_999, 1_000_000, 999_999_999, 2_000_000_000)
 NAMESPACE: Final = "shop"
 
 
-class OfficialMaker:
-    """Makes requests out of a seed."""
-
-    def __init__(self, random: Random, *, properties_max: int = 1) -> None:
-        self._random = random
-        self._properties_max = properties_max
-        self._oddity = 0.0
-
-    def plain(self) -> bytes:
-        """Return a request with nothing unusual in it."""
-        self._oddity = 0.0
-        return self._request().SerializeToString()
-
-    def some(self) -> bytes:
-        """Return a request: a plain one, one with unusual parts, or one that was damaged."""
-        chance = self._random.random()
-        if chance < 0.5:
-            return self.plain()
-        self._oddity = 0.03 if chance < 0.75 else 0.0
-        raw = self._request().SerializeToString()
-        return raw if chance < 0.75 else mutated(self._random, raw)
-
-    def _of(self, usual: Sequence[Item], odd: Sequence[Item]) -> Item:
-        is_odd = self._random.random() < self._oddity
-        return self._random.choice(odd if is_odd else usual)
+class OfficialMaker(SeededMaker):
+    """Makes those of RocketMQ's protocol."""
 
     def _is(self, share: float) -> bool:
         return self._random.random() < share

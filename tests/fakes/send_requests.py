@@ -5,11 +5,15 @@ async with twins() as (quick, usual): …       equal but for the shortcut, whic
 await served_alike(quick, usual, maker.some())
 """
 
+import asyncio
+from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Awaitable, Sequence
 from contextlib import asynccontextmanager
 from inspect import isawaitable
 from random import Random
 from typing import Any, Final, Protocol, TypeVar
+
+from google.protobuf.message import Message
 
 from broker.format.content import PAIR_SEPARATOR
 from broker.format.record import split_record
@@ -20,8 +24,10 @@ from broker.rpc.pb import broker_pb2 as pb
 from broker.rpc.service import Method, Shortcut
 from broker.rpc.v1.send_message import SendMessage
 from tests.fakes.call import FakeCall
+from tests.fakes.clock import at
 from tests.fakes.mutated import mutated
 from tests.fakes.store_broker import CALL, StoreBroker, store_broker
+from tests.fakes.store_language import turns
 
 Item = TypeVar("Item")
 LONG: Final = "x" * 255
@@ -57,7 +63,7 @@ ODD_NAMES: Final = ("", " ", "KEYS", "TIMER_X", "\xfc", "a b", "DELAY")
 ODD_VALUES: Final = ("", "\x02", "\xfc", "\x1f")
 
 
-class RequestMaker:
+class SeededMaker(ABC):
     """Makes requests out of a seed."""
 
     def __init__(self, random: Random, *, properties_max: int = 1) -> None:
@@ -82,6 +88,14 @@ class RequestMaker:
     def _of(self, usual: Sequence[Item], odd: Sequence[Item]) -> Item:
         is_odd = self._random.random() < self._oddity
         return self._random.choice(odd if is_odd else usual)
+
+    @abstractmethod
+    def _request(self) -> Message:
+        """Return a request, each part of it unusual with the chance of an oddity."""
+
+
+class RequestMaker(SeededMaker):
+    """Makes those of our own protocol."""
 
     def _is_odd(self) -> bool:
         return self._random.random() < self._oddity / 4
@@ -211,6 +225,28 @@ async def twins(twin: TwinMaker = own_twin, **settings: Any) -> AsyncIterator[tu
             await topics.create("normal", queue_count=1)
             await topics.ensure(HALF_TOPIC, 1)
         yield twin(first, is_quick=True), twin(second, is_quick=False)
+
+
+async def do_the_same(quick: Twin, usual: Twin, maker: SeededMaker, count: int) -> None:
+    """Serve many requests by both, and see that nothing shows which way they went."""
+    for _ in range(count):
+        await served_alike(quick, usual, maker.some())
+    await hold_alike(quick, usual)
+    found, wanted = (
+        [(stat.name, getattr(stat, "values", None)) for stat in twin.broker.send.stats]
+        for twin in (quick, usual)
+    )
+    assert found == wanted
+
+
+async def told_too_late(broker: StoreBroker, answer: Awaitable[bytes]) -> bytes:
+    """Return the reply to a send whose flush takes longer than a client is made to wait."""
+    waiting = asyncio.ensure_future(answer)
+    await turns()
+    assert not waiting.done()
+    broker.clock.advance(broker.store.settings.sync_flush_timeout_ms + 1)
+    broker.store.writing.durability.step(at(broker.clock.monotonic))
+    return await waiting
 
 
 async def hold_alike(quick: Twin, usual: Twin) -> None:

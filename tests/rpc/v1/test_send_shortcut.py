@@ -1,7 +1,6 @@
 """A plain request takes the shortcut, and nothing shows that it did: not the bytes of log, queues,
 index and reply, not an error, not what is counted."""
 
-import asyncio
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -9,10 +8,15 @@ from typing import Any
 import pytest
 
 from broker.rpc.pb import broker_pb2 as pb
-from tests.fakes.clock import at
-from tests.fakes.send_requests import RequestMaker, hold_alike, served_alike, twins
+from tests.fakes.send_requests import (
+    RequestMaker,
+    do_the_same,
+    hold_alike,
+    served_alike,
+    told_too_late,
+    twins,
+)
 from tests.fakes.store_broker import CALL, store_broker
-from tests.fakes.store_language import turns
 
 REQUESTS = 1_000
 
@@ -29,17 +33,9 @@ REQUESTS = 1_000
 async def test_both_ways_do_the_same(settings: dict[str, Any], least: float) -> None:
     maker = RequestMaker(Random(str(settings)))
     async with twins(**settings) as (quick, usual):
-        for _ in range(REQUESTS):
-            await served_alike(quick, usual, maker.some())
+        await do_the_same(quick, usual, maker, REQUESTS)
         assert quick.shortcut_count >= least * REQUESTS
         assert (quick.shortcut_count > 0) == (least > 0)
-        await hold_alike(quick, usual)
-        counted = [
-            (stat.name, getattr(stat, "values", None))
-            for twin in (quick, usual)
-            for stat in twin.broker.send.stats
-        ]
-        assert counted[: len(counted) // 2] == counted[len(counted) // 2 :]
 
 
 async def test_every_plain_request_takes_the_shortcut() -> None:
@@ -85,10 +81,6 @@ async def test_a_flush_that_takes_too_long_is_told(tmp_path: Path) -> None:
             assert isinstance(appended, bytes), "it asked for no more"
             assert waiting is not None
             assert not isinstance(waiting, bytes)
-            answer = asyncio.ensure_future(waiting)
-            await turns()
-            assert not answer.done()
-            broker.clock.advance(broker.store.settings.sync_flush_timeout_ms + 1)
-            broker.store.writing.durability.step(at(broker.clock.monotonic))
-            (result,) = pb.SendMessageResponse.FromString(await answer).results
+            reply = await told_too_late(broker, waiting)
+            (result,) = pb.SendMessageResponse.FromString(reply).results
             assert result.status == pb.FLUSH_DISK_TIMEOUT

@@ -1,7 +1,6 @@
 """A plain request of an official client takes the shortcut, and nothing shows that it did: not the
 bytes of log, queues, index and reply, not an error, not what is counted."""
 
-import asyncio
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -9,12 +8,10 @@ from typing import Any
 import pytest
 
 from broker.rpc.pb import messaging_pb2 as pb
-from tests.fakes.clock import at
 from tests.fakes.official import MESSAGE_ID, OfficialDesk, message, sent
 from tests.fakes.official_requests import NAMESPACE, OfficialMaker, official_twin
-from tests.fakes.send_requests import hold_alike, served_alike, twins
+from tests.fakes.send_requests import do_the_same, hold_alike, served_alike, told_too_late, twins
 from tests.fakes.store_broker import store_broker
-from tests.fakes.store_language import turns
 
 REQUESTS = 400
 
@@ -33,16 +30,9 @@ async def test_both_ways_do_the_same(settings: dict[str, Any], least: float) -> 
     async with twins(official_twin, **settings) as (quick, usual):
         for twin in (quick, usual):
             await twin.broker.store.tables.topics.create(f"{NAMESPACE}%orders", queue_count=2)
-        for _ in range(REQUESTS):
-            await served_alike(quick, usual, maker.some())
+        await do_the_same(quick, usual, maker, REQUESTS)
         assert quick.shortcut_count >= least * REQUESTS
         assert (quick.shortcut_count > 0) == (least > 0)
-        await hold_alike(quick, usual)
-        counted = [
-            [(stat.name, getattr(stat, "values", None)) for stat in twin.broker.send.stats]
-            for twin in (quick, usual)
-        ]
-        assert counted[0] == counted[1]
 
 
 async def test_every_plain_request_takes_the_shortcut() -> None:
@@ -100,12 +90,8 @@ async def test_a_flush_that_takes_too_long_is_told(tmp_path: Path) -> None:
             waiting = shortcut(raw, call.peer_host, call.metadata)
             assert waiting is not None
             assert not isinstance(waiting, bytes)
-            answer = asyncio.ensure_future(waiting)
-            await turns()
-            assert not answer.done()
-            broker.clock.advance(broker.store.settings.sync_flush_timeout_ms + 1)
-            broker.store.writing.durability.step(at(broker.clock.monotonic))
-            told = pb.SendMessageResponse.FromString(await answer)
+            reply = await told_too_late(broker, waiting)
+    told = pb.SendMessageResponse.FromString(reply)
     assert told.status.code == pb.MASTER_PERSISTENCE_TIMEOUT
     assert [one.status.code for one in told.entries] == [pb.MASTER_PERSISTENCE_TIMEOUT] * 2
     assert [one.message_id for one in told.entries] == [MESSAGE_ID] * 2
