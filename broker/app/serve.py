@@ -122,7 +122,7 @@ def _new_event_loop() -> asyncio.AbstractEventLoop:
 
 
 async def _serve_until_signalled(
-    live: LiveConfig, announce: Announce, accept_damage: bool, stage: Stage | None
+    live: LiveConfig, announce: Announce, accept_damage: bool, stage: Stage
 ) -> int:
     loop = asyncio.get_running_loop()
     stop: asyncio.Future[str] = loop.create_future()

@@ -152,6 +152,11 @@ class TopicConfig:
         return self.attributes.get(TYPE_ATTRIBUTE, DEFAULT_TYPE)
 
     @property
+    def is_fifo(self) -> bool:
+        """Whether the messages of a message group are received one after the other."""
+        return self.type_name == MessageKind.FIFO.value
+
+    @property
     def has_priorities(self) -> bool:
         """Whether a higher queue is received before a lower one."""
         return self.type_name == MessageKind.PRIORITY.value

@@ -89,7 +89,7 @@ class Routes:
         config = await self._find_topic(name)
         config.check_readable()
         await self._ensure_group(group)
-        queue_id = 0 if config.type_name == "FIFO" else ANY_QUEUE
+        queue_id = 0 if config.is_fifo else ANY_QUEUE
         queue = self._queue(request.topic, config, request.endpoints, queue_id)
         return pb.QueryAssignmentResponse(
             status=OK, assignments=[pb.Assignment(message_queue=queue)]

@@ -9,7 +9,6 @@ Source: ClientActivity, GrpcClientChannel.
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
-from typing import Final
 
 from broker.model.errors import BrokerError, IllegalSettings
 from broker.rpc.call import Call
@@ -25,8 +24,6 @@ from broker.rpc.v2.status import OK, status_of
 from broker.services.sessions.sessions import KINDS, ClientKind, Described, Sessions
 from broker.services.transaction.transactions import Transactions
 from broker.store.message_store import MessageStore
-
-FIFO_TYPE: Final = "FIFO"
 
 
 class Telemetry:
@@ -171,4 +168,4 @@ class Telemetry:
 
     def _is_fifo(self, topic: str) -> bool:
         config = self._store.tables.topics.find(topic)
-        return config is not None and config.type_name == FIFO_TYPE
+        return config is not None and config.is_fifo

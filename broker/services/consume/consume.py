@@ -44,7 +44,6 @@ from broker.store.message_store import MessageStore
 
 STEP_INTERVAL_MS: Final = 1_000
 """At most so long between two steps: wall time may jump, and offsets are written down."""
-FIFO_TYPE: Final = "FIFO"
 
 
 class Consume:
@@ -122,7 +121,7 @@ class Consume:
         if request.broadcast:
             return self._broadcasting.receive(request)
         target = self._target(request.group, request.topic)
-        target.is_ordered = bool(group.settings.fifo) or topic.type_name == FIFO_TYPE
+        target.is_ordered = bool(group.settings.fifo) or topic.is_fifo
         now_ms = self._clock.monotonic_ms()
         if request.client_id:
             self.clients.touch(request.client_id, now_ms + request.wait_ms)
