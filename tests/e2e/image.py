@@ -12,7 +12,6 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Final, Self
 
 from debian_root import ROOT, PipSettings, Unavailable, can_fetch, debian_root, pip_settings
@@ -99,12 +98,7 @@ class Container(Served):
         """The broker's process, as it is seen out here; 1 is what the broker sees."""
         return first_process(self._process.pid)
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.end()  # which kills all that runs inside
 
     def stop(self) -> int:

@@ -11,7 +11,6 @@ import struct
 from collections.abc import Sequence
 from contextlib import suppress
 from time import monotonic
-from types import TracebackType
 from typing import Any, Final, Self
 
 from h2.config import H2Configuration
@@ -46,12 +45,7 @@ class RawClient:
         self.flush()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.socket.close()
 
     def flush(self) -> None:

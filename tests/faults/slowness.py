@@ -16,7 +16,6 @@ from contextlib import suppress
 from pathlib import Path
 from threading import Event, Thread
 from time import perf_counter
-from types import TracebackType
 from typing import Final, Self
 
 from tests.e2e.daemon import Daemon
@@ -52,12 +51,7 @@ class Slowness:
         self._watcher.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.seconds = perf_counter() - self._begun
         self._read_cpu(self.process_id)
         self._is_over.set()

@@ -4,7 +4,6 @@ import socket
 import threading
 from collections.abc import Callable
 from contextlib import suppress
-from types import TracebackType
 from typing import Final, Self
 
 CHUNK_BYTES: Final = 65_536
@@ -26,12 +25,7 @@ class Relay:
         self._begin(self._accept)
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         _end(self._listening)
         self._threads[0].join()
         self.cut()
