@@ -1,4 +1,4 @@
-"""Lives of a broker under RocketMQ's own clients, each ended by SIGKILL; the clients stay.
+"""Lives of a broker under RocketMQ's own clients, ended by SIGKILL or in order; the clients stay.
 
 One program for each language, for as long as the store: a producer, whose client tries a send
 again by itself, and a push consumer in a group of its own. At the end everything acknowledged must
@@ -9,6 +9,7 @@ at a kill.
 
 import asyncio
 import os
+import socket
 import time
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
@@ -34,8 +35,9 @@ PAUSE_S: Final = 0.01
 NUMBERS: Final = 1_000_000_000
 """From which on one program's numbers begin, times its place."""
 DRAIN_S: Final = 120
+FAILED: Final = "sends without an answer"
 FIGURES: Final = (
-    "acknowledged", "sends without an answer", "stored", "stored twice", "consumed",
+    "acknowledged", FAILED, "stored", "stored twice", "consumed",
     "came again, ack in flight", "came again otherwise", "lost", "never sent",
 )  # fmt: skip
 WRONG: Final = ("came again otherwise", "lost", "never sent")
@@ -44,10 +46,15 @@ WRONG: Final = ("came again otherwise", "lost", "never sent")
 class OfficialLives:
     """All lives of the broker of one store.
 
-    programs   clients by their languages
+    programs    clients by their languages
+    listening   a socket that outlives all brokers; none: each binds the port anew
+    is_tls      whether clients come over TLS
     """
 
-    def __init__(self, place: Path, seed: int, programs: Mapping[str, Program]) -> None:
+    def __init__(
+        self, place: Path, seed: int, programs: Mapping[str, Program], *,
+        listening: socket.socket | None = None, is_tls: bool = False,
+    ) -> None:  # fmt: skip
         self.store = place / "store"
         self.figures: Counter[str] = Counter()
         self._place = place
@@ -59,6 +66,25 @@ class OfficialLives:
         self._sending: dict[str, Talk] = {}
         self._pushed: dict[str, Talk] = {}
         self._kills_ms: list[int] = []
+        self._listening = listening
+        certificate = self.store / "pocketmq" / "tls" / "certificate.pem"
+        tls = {"OFFICIAL_TLS": "1", "GRPC_DEFAULT_SSL_ROOTS_FILE_PATH": str(certificate)}
+        self._environment = tls if is_tls else {}
+
+    def restart(self) -> None:
+        """Start the broker, wait until all clients are at work, stop it in order.
+
+        Errors   AssertionError as of `live`, or where the stop is not in order
+        """
+        daemon = self._started("sync")
+        try:
+            self._at_work()
+            time.sleep(self._chance.uniform(*LIFE_S))
+            self._kills_ms.append(time.time_ns() // 1_000_000)
+            assert daemon.stop() == os.EX_OK, daemon.log.read_text()
+        finally:
+            daemon.end()
+        check_log(daemon)
 
     def live(self) -> str:
         """Start the broker, wait until all clients are at work, kill it; returns how it flushed.
@@ -106,7 +132,10 @@ class OfficialLives:
 
     def _started(self, flush: str) -> Daemon:
         settings = {"store.flush": flush, "broker.auto_create_groups": "true"}
-        daemon = Daemon(self.store, *words(settings, *SMALL_FILES), "--listen", self._address)
+        given = words(settings, *SMALL_FILES)
+        if self._listening is None:
+            given = [*given, "--listen", self._address]
+        daemon = Daemon(self.store, *given, listening=self._listening)
         daemon.begin()
         daemon.serve()
         if not self._sending:
@@ -118,7 +147,9 @@ class OfficialLives:
     def _begin(self) -> None:
         for place, (name, program) in enumerate(self._programs.items()):
             log = self._place / f"{name}.log"
-            client = self._stack.enter_context(Official(program, self._address, log))
+            client = self._stack.enter_context(
+                Official(program, self._address, log, **self._environment)
+            )
             self._pushed[name] = client.begin("push", topic=TOPIC, group=f"readers-{name}")
             self._sending[name] = client.begin(
                 "keep_sending", topic=TOPIC, begin=place * NUMBERS, pause_s=PAUSE_S
@@ -136,6 +167,8 @@ class OfficialLives:
         Errors   Violation
         """
         sent = [row for talk in self._sending.values() for row in talk.rows]
+        for name, talk in self._sending.items():
+            self.figures[f"{FAILED}, {name}"] += sum("failed" in row for row in talk.rows)
         pushed = {name: talk.look() for name, talk in self._pushed.items()}
         figures, wrong = judged(sent, pushed, stored, self._kills_ms)
         self.figures += figures
@@ -160,7 +193,7 @@ def judged(
     figures = Counter(
         {
             "acknowledged": len(acknowledged),
-            "sends without an answer": len(unanswered),
+            FAILED: len(unanswered),
             "stored": stored.total(),
             "stored twice": stored.total() - len(stored),
         }
