@@ -205,15 +205,6 @@ def dead(group: str, topic: str, properties: Mapping[str, str], message_id: str)
     return Disguise(Place(dead_letter_topic(group), 0), changed)
 
 
-def origin_of(properties: Mapping[str, str]) -> tuple[str, str] | None:
-    """Return (topic, offset message id) of what was sent back or given up, None for no such.
-
-    Of one that was sent back several times it is the first.
-    """
-    topic, message_id = properties.get(RETRY_TOPIC), properties.get(ORIGIN_MESSAGE_ID)
-    return (topic, message_id) if topic and message_id else None
-
-
 def sent_first(group: str, properties: Mapping[str, str]) -> tuple[str, Disguise] | None:
     """Return the topic a dead letter came from, and how it becomes a message of it again.
 

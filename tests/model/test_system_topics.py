@@ -14,13 +14,13 @@ from broker.model.system_topics import (
     lease_retry_topic,
     lease_retry_topic_v2,
     leased_topic,
-    origin_of,
     real_place,
     revealed,
     revived,
     sent_back,
     timed,
 )
+from tests.fakes.origins import origin_of
 
 TOPICS = st.text("abcT_-%|0", min_size=1, max_size=20)
 PLACES = st.builds(Place, TOPICS, st.integers(0, INT32_MAX))

@@ -14,7 +14,6 @@ from broker.model.consuming import Received, ReceiveRequest
 from broker.model.message import StoredMessage
 from broker.model.reading import ReadRange
 from broker.model.step import Next, Now
-from broker.model.system_topics import origin_of
 from broker.services.administration.positions import list_offsets
 from broker.services.consume.consume import Consume
 from broker.services.consume.journal import ConsumeSettings
@@ -22,6 +21,7 @@ from broker.services.schedule.schedule import Schedule
 from broker.store.job import Job
 from broker.store.reading.patience import value_of
 from tests.fakes.clock import FakeClock
+from tests.fakes.origins import origin_of
 from tests.fakes.store_language import STORE_HOST, TalkingStore, store_at
 from tests.golden_stores import GoldenStores
 

@@ -1,0 +1,14 @@
+"""Where messages came from that were sent back or given up, as their properties tell."""
+
+from collections.abc import Mapping
+
+from broker.model.message import ORIGIN_MESSAGE_ID, RETRY_TOPIC
+
+
+def origin_of(properties: Mapping[str, str]) -> tuple[str, str] | None:
+    """Return (topic, offset message id) of what was sent back or given up, None for no such.
+
+    Of one that was sent back several times it is the first.
+    """
+    topic, message_id = properties.get(RETRY_TOPIC), properties.get(ORIGIN_MESSAGE_ID)
+    return (topic, message_id) if topic and message_id else None
