@@ -22,7 +22,7 @@ from google.protobuf.descriptor import ServiceDescriptor
 from google.protobuf.message import DecodeError, Message
 from google.protobuf.message_factory import GetMessageClass
 
-from broker.model.errors import BrokerError, RequestError, TooManyRequests
+from broker.model.errors import BrokerError, Recovering, RequestError, TooManyRequests
 from broker.rpc.admission import CallClass
 from broker.rpc.call import Call
 
@@ -43,6 +43,8 @@ DETAILS_KEY: Final = "grpc-status-details-bin"
 """The trailer that carries a status's details."""
 SMALL_REQUEST_MAX: Final = 64 * 1024
 """Bytes of a request without bodies: names, numbers and a filter need far less."""
+SEND_SIZE_MAX: Final = 16 * 1024 * 1024
+"""Bytes of a request with bodies."""
 
 
 class MalformedRequest(RequestError):
@@ -178,6 +180,14 @@ def method(
         call_class,
         **{"kind": kind, **own},
     )
+
+
+def closed(request: Any, call: Call) -> Any:
+    """A handler while nothing can be served.
+
+    Errors   Recovering
+    """
+    raise Recovering()
 
 
 Refuse = Callable[[BrokerError, Method], Any]

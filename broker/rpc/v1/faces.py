@@ -8,11 +8,9 @@ from typing import Any, Final
 
 from google.protobuf.descriptor import ServiceDescriptor
 
-from broker.model.errors import Recovering
 from broker.rpc.admission import CallClass
-from broker.rpc.call import Call
 from broker.rpc.pb import access_pb2, admin_pb2, broker_pb2
-from broker.rpc.service import Handler, Kind, Method, Service, method
+from broker.rpc.service import SEND_SIZE_MAX, Handler, Kind, Method, Service, closed, method
 from broker.rpc.v1.end_transaction import EndTransaction
 from broker.rpc.v1.send_message import SendMessage, parse_send_request
 from broker.rpc.v1.status import refuse
@@ -21,7 +19,6 @@ BROKER: Final = broker_pb2.DESCRIPTOR.services_by_name["Broker"]
 ADMIN: Final = admin_pb2.DESCRIPTOR.services_by_name["Admin"]
 ACCESS: Final = access_pb2.DESCRIPTOR.services_by_name["Access"]
 FACES: Final = (BROKER, ADMIN, ACCESS)
-SEND_SIZE_MAX: Final = 16 * 1024 * 1024
 SETTLE_SIZE_MAX: Final = 256 * 1024
 """Bytes of a request with as many handles as it may have, of the usual length."""
 SETTLING: Final = frozenset({"Ack", "ChangeInvisible", "SendBack", "ForwardToDeadLetters"})
@@ -81,11 +78,7 @@ def face(descriptor: ServiceDescriptor, handlers: Mapping[str, Handler]) -> Serv
 
 def closed_faces() -> list[Service]:
     """Return all faces, closed."""
-    return [face(one, dict.fromkeys(one.methods_by_name, _closed)) for one in FACES]
-
-
-def _closed(request: Any, call: Call) -> Any:
-    raise Recovering()
+    return [face(one, dict.fromkeys(one.methods_by_name, closed)) for one in FACES]
 
 
 def _row(descriptor: ServiceDescriptor, name: str, handler: Handler) -> Method:

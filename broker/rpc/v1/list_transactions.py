@@ -1,4 +1,4 @@
-"""ListTransactions and DescribeTransaction: what operators see of them."""
+"""ListTransactions and DescribeTransaction: half messages, for operators."""
 
 from typing import Final
 
@@ -8,7 +8,6 @@ from broker.model.errors import TransactionUnknown
 from broker.model.names import check_number
 from broker.rpc.call import Call
 from broker.rpc.pb import admin_pb2 as pb
-from broker.rpc.service import Handler
 from broker.rpc.v1.stored_reply import proto_message
 from broker.services.transaction.halves import HalfState
 from broker.services.transaction.transactions import Transactions
@@ -33,14 +32,7 @@ class ListTransactions:
     def __init__(self, transactions: Transactions) -> None:
         self._transactions = transactions
 
-    def handlers(self) -> dict[str, Handler]:
-        """Return the methods by their names."""
-        return {
-            "ListTransactions": self.list_transactions,
-            "DescribeTransaction": self.describe_transaction,
-        }
-
-    async def list_transactions(
+    async def page(
         self, request: pb.ListTransactionsRequest, call: Call
     ) -> pb.ListTransactionsResponse:
         """Return transactions that nobody decided, the oldest first.
@@ -61,7 +53,7 @@ class ListTransactions:
             transactions=rows, next_offset=at, open_count=self._transactions.open_count
         )
 
-    async def describe_transaction(
+    async def describe(
         self, request: pb.DescribeTransactionRequest, call: Call
     ) -> pb.DescribeTransactionResponse:
         """Return one transaction, decided or not.

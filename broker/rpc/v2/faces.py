@@ -9,17 +9,16 @@ from typing import Any, Final
 
 from google.protobuf.message import Message
 
-from broker.model.errors import Recovering, UnsupportedFeature
+from broker.model.errors import UnsupportedFeature
 from broker.rpc.admission import CallClass
 from broker.rpc.call import Call
 from broker.rpc.pb import messaging_pb2 as pb
-from broker.rpc.service import Handler, Method, Service, Shortcut, method
+from broker.rpc.service import SEND_SIZE_MAX, Handler, Method, Service, Shortcut, closed, method
 from broker.rpc.v2.settling import read_acks
 from broker.rpc.v2.status import refuse
 
 NAME: Final = "apache.rocketmq.v2.MessagingService"
 MESSAGING: Final = pb.DESCRIPTOR.services_by_name["MessagingService"]
-SEND_SIZE_MAX: Final = 16 * 1024 * 1024
 ACK_SIZE_MAX: Final = 512 * 1024
 """Bytes of an ack with as many entries as it may have, of the usual length."""
 CLASSES: Final[Mapping[str, CallClass]] = {
@@ -74,7 +73,7 @@ def face(handlers: Mapping[str, Handler], shortcuts: Mapping[str, Shortcut] = {}
 
 def closed_face() -> Service:
     """Return the face while nothing can be served."""
-    return _service(dict.fromkeys(CLASSES, _closed), {})
+    return _service(dict.fromkeys(CLASSES, closed), {})
 
 
 def _service(handlers: Mapping[str, Handler], shortcuts: Mapping[str, Shortcut]) -> Service:
@@ -103,7 +102,3 @@ def _unserved(name: str) -> Handler:
         raise UnsupportedFeature(feature=name)
 
     return refused
-
-
-def _closed(request: Any, call: Call) -> Any:
-    raise Recovering()
