@@ -47,15 +47,18 @@ class OfficialDesk:
         return FakeCall(time_left_ms=time_left_ms, metadata={**self.metadata, **changed})
 
     async def all(self, name: str, request: Any, call: FakeCall | None = None) -> list[Any]:
-        """Return every answer to a call, as the face shows it; `request` may be a list of them."""
+        """Return every answer to a call, as the face shows it.
+
+        request   may be a list of them, or bytes
+        """
         method, call = self.methods[name], call or self.call()
         found: list[Any] = []
         try:
             read = method.reader()
-            if isinstance(request, Message):
-                asked: Any = read(request.SerializeToString())
+            if isinstance(request, bytes | Message):
+                asked: Any = read(request if isinstance(request, bytes) else raw_of(request))
             else:
-                asked = _each([read(one.SerializeToString()) for one in request])
+                asked = _each([read(raw_of(one)) for one in request])
             answer = method.handler(asked, call)
             if isasyncgen(answer):
                 async for one in answer:
@@ -84,6 +87,11 @@ class OfficialDesk:
         assert answers[0].HasField("status")
         assert answers[-1].HasField("delivery_timestamp")
         return [answer.message for answer in answers[1:-1]]
+
+
+def raw_of(request: Message) -> bytes:
+    """Return a request as it goes over the wire."""
+    return request.SerializeToString()
 
 
 async def _each(requests: list[Any]) -> AsyncIterator[Any]:
