@@ -204,7 +204,7 @@ class SendRecords:
     def name(self, stamp: bytes, counter: i64) -> None:
         """Give ids to messages without one: the stamp, and the counter, which goes on."""
         assert len(stamp) == MADE_ID_SIZE - COUNTER_DIGITS
-        hashed = _hash_on(0, stamp)
+        hashed = hash_on(0, stamp)
         request = self.request
         number: i64 = 0
         while number < request.count:
@@ -214,7 +214,7 @@ class SendRecords:
                 counter = (counter + 1) & 0xFFFF
                 digits = b"%04X" % counter
                 span.identity = stamp + digits
-                span.id_hash = _hash_on(hashed, digits)
+                span.id_hash = hash_on(hashed, digits)
 
     def encode(self, queue_id: i64, queue_offset: i64, place: i64, time_ms: i64) -> bytes:
         """Return the records of the request, the first of which goes to `place`.
@@ -354,7 +354,7 @@ def write_entry(entries: BytesWriter, hashed: i64, place: i64, time_ms: i64) -> 
     write_i64_be(entries, time_ms)
 
 
-def _hash_on(value: i64, text: bytes) -> i64:
+def hash_on(value: i64, text: bytes) -> i64:
     """Return the unsigned hash of a text behind one of this hash."""
     place: i64 = 0
     while place < len(text):

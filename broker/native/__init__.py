@@ -32,6 +32,7 @@ COMPILED: Final = (
     "broker.format.end_request",
     "broker.format.half_record",
     "broker.format.index_links",
+    "broker.format.journal_records",
     "broker.format.official_ack",
     "broker.format.official_messages",
     "broker.format.official_reply",

@@ -11,7 +11,10 @@ import asyncio
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
+from broker.format.index_layout import STYLE_5_5
+from broker.format.journal_records import JournalRecords
 from broker.format.pop_records import Ack, Checkpoint, Entry, ack_entry, checkpoint_entry
+from broker.format.send_records import TopicFrame
 from broker.model.batch import Batch, Destination, Run
 from broker.model.errors import BrokerError
 from broker.model.stats import Counter
@@ -41,7 +44,7 @@ class Journal:
     """Writes down what was leased and settled."""
 
     __slots__ = (
-        "_destination", "_marks", "_store", "_topic", "_topics", "_turn", "broker",
+        "_destination", "_marks", "_records", "_store", "_topic", "_topics", "_turn", "broker",
         "revive_in",
     )  # fmt: skip
 
@@ -50,6 +53,12 @@ class Journal:
         self._marks = store.tables.offsets.leases
         self._topics = store.tables.topics
         self._destination = Destination(TIMER_TOPIC, 0, settings.store_host)
+        self._records = JournalRecords(
+            TopicFrame(
+                TIMER_TOPIC, 1, store_host=settings.store_host, tail=b"",
+                is_tagged=store.settings.index_style == STYLE_5_5,
+            )
+        )  # fmt: skip
         self._topic = revive_topic(settings.cluster)
         self._turn = 0
         self.broker = settings.broker
@@ -80,7 +89,7 @@ class Journal:
         self.revive_in.add((lease.queue.group, lease.queue.topic, "ACK", "PUT_OK"))
         return ack_entry(ack, lease.end_ms, lease.revive_queue, self._topic)
 
-    async def put(self, entries: Sequence[Entry], runs: Sequence[Run] = ()) -> int:
+    async def put(self, entries: list[Entry], runs: Sequence[Run] = ()) -> int:
         """Store runs and entries next to each other; returns the journal offset of the first entry.
 
         Effects  nothing happens between the write and the return: who is cancelled wrote nothing
@@ -90,6 +99,25 @@ class Journal:
         timer = self._topics.find(TIMER_TOPIC)
         if timer is None or not timer.is_kept:
             await self._topics.ensure(TIMER_TOPIC, 1)
+        first = -1 if runs else self._put_at_once(entries)
+        if first < 0:
+            first = await self._put_by_columns(entries, runs)
+        assert first >= self._marks.journal_end
+        self._marks.journal_end = first + len(entries)
+        return first
+
+    def _put_at_once(self, entries: list[Entry]) -> int:
+        """Store entries where nothing has to be waited for; -1: nothing has changed.
+
+        Errors   StoreBusy: nothing was stored
+        """
+        records, writing = self._records, self._store.writing
+        if not records.take(entries) or not writing.put_path.takes(records.size_sum):
+            return -1
+        writing.before_waiting()
+        return writing.put_path.put_journal(records, self._store.clock.wall_ms())
+
+    async def _put_by_columns(self, entries: Sequence[Entry], runs: Sequence[Run]) -> int:
         count = len(entries)
         bodies, blocks, keys, tags = map(list, zip(*entries, strict=True))
         batch = Batch(
@@ -105,10 +133,7 @@ class Journal:
         )
         written = [*runs, (self._destination, batch)]
         results = await self._store.writing.put(written, wait=False)
-        first = results[-1].queue_offset
-        assert first >= self._marks.journal_end
-        self._marks.journal_end = first + count
-        return first
+        return results[-1].queue_offset
 
     def when_durable(self, then: Callable[[BaseException | None], None]) -> None:
         """Call with None, or with an error, when what was put is durable; at once where it is."""

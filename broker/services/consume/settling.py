@@ -60,7 +60,7 @@ class Settling:
         return _told(handles, taken)
 
     async def _put(
-        self, entries: Sequence[Entry], runs: Sequence[Run], by_lease: dict[Lease, list[int]]
+        self, entries: list[Entry], runs: Sequence[Run], by_lease: dict[Lease, list[int]]
     ) -> int:
         """Put what settles messages that were taken; returns the place of the first entry."""
         try:

@@ -9,6 +9,7 @@ table of queue offsets and the same marks.
 from typing import Final, final
 
 from broker.format.end_records import EndRecords
+from broker.format.journal_records import JournalRecords
 from broker.format.send_records import SendRecords
 from broker.model.batch import Written
 from broker.store.marks import Marks
@@ -111,6 +112,33 @@ class PutPath:
         finally:
             left = writer.lock.leave()
         self._appended(left - asked, end, time_ms)
+
+    def put_journal(self, records: JournalRecords, now_ms: int) -> int:
+        """Store entries of the journal next to each other; `takes` says yes.
+
+        Returns  the queue offset of the first
+        Errors   StoreBusy: nothing was stored
+        """
+        writer, log, marks = self._writer, self._log, self._marks
+        assert not log.property_crc
+        key = records.queue
+        asked = writer.lock.enter()
+        try:
+            time_ms = marks.appended.time_ms
+            if now_ms > time_ms:
+                time_ms = now_ms
+            place = log.place(records.size_sum)
+            queue_offset = writer.next_offsets.get(key, 0)
+            log.write(place, records.encode(place, now_ms, time_ms, queue_offset))
+            end = log.appended
+            assert end == place + records.size_sum
+            marks.append(end, time_ms)
+            writer.next_offsets[key] = queue_offset + records.count
+            self._remembered.add([records.written(place, time_ms, queue_offset)])
+        finally:
+            left = writer.lock.leave()
+        self._appended(left - asked, end, time_ms)
+        return queue_offset
 
     def _appended(self, seconds: float, end: int, time_ms: int) -> None:
         """Go on after an append: commit what lies in the files, ask for the next file."""
