@@ -5,6 +5,7 @@ All bytes are those that encode_records and index_entries make of the same messa
 
 from typing import Final, final
 
+from broker.format.index_layout import STYLE_5_5
 from broker.format.layout import CRC_MASK, crc32
 from broker.format.pop_records import Entry
 from broker.format.record import MAGIC_V1, RECORD_HEAD
@@ -27,15 +28,14 @@ _HALF: Final = 0x8000_0000
 class JournalRecords:
     """Makes the bytes of some entries, after others; those before are gone then.
 
-    frame      of the topic they go to, queue 0
     size_sum   bytes of all records
     """
 
     __slots__ = ("_entries", "_frame", "_index", "_records", "_units", "size_sum")
 
-    def __init__(self, frame: TopicFrame) -> None:
-        assert not frame.tail
-        self._frame = frame
+    def __init__(self, topic: str, store_host: bytes, index_style: str) -> None:
+        is_tagged = index_style == STYLE_5_5
+        self._frame = TopicFrame(topic, 1, store_host=store_host, tail=b"", is_tagged=is_tagged)
         self._entries: list[Entry] = []
         self._records = BytesWriter()
         self._units = BytesWriter()

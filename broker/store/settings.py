@@ -56,3 +56,8 @@ class StoreSettings(StoreShape):
     """Give up records that are damaged or gone below what was durable, and go on without them."""
     explicit: frozenset[str] = frozenset()
     """Names of fields that an operator set."""
+
+    @property
+    def is_sync(self) -> bool:
+        """Whether who puts is told when it is on disk."""
+        return self.flush == FLUSH_SYNC

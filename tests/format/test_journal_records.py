@@ -10,7 +10,6 @@ from broker.format.pop_records import Ack, Batched, Checkpoint, Entry, ack_entry
 from broker.format.record import encode_records, record_sizes
 from broker.format.record_scan import tags_codes_of
 from broker.format.runs import units_of
-from broker.format.send_records import TopicFrame
 from broker.model.batch import Batch, Destination, Written
 from broker.model.store_shape import DelayLevels
 from broker.model.system_topics import TIMER_TOPIC
@@ -37,8 +36,7 @@ def entries(draw: st.DrawFn) -> Entry:
 def test_the_bytes_are_those_of_the_columns(
     some: list[Entry], host: bytes, style: str, place: int, now_ms: int, time_ms: int, number: int
 ) -> None:
-    frame = TopicFrame(TIMER_TOPIC, 1, store_host=host, tail=b"", is_tagged=style == STYLE_5_5)
-    records = JournalRecords(frame)
+    records = JournalRecords(TIMER_TOPIC, host, style)
     assert records.take(some)
     destination, count = Destination(TIMER_TOPIC, 0, host), len(some)
     bodies, blocks, keys, tags = map(list, zip(*some, strict=True))
@@ -68,7 +66,6 @@ def test_the_bytes_are_those_of_the_columns(
 
 
 def test_what_is_not_plain_is_not_taken() -> None:
-    frame = TopicFrame(TIMER_TOPIC, 1, store_host=bytes(8), tail=b"", is_tagged=True)
-    records = JournalRecords(frame)
+    records = JournalRecords(TIMER_TOPIC, bytes(8), STYLE_5_5)
     assert not records.take([Entry(b"", b"", "ä", "ck")])
     assert not records.take([Entry(b"", bytes(1 << 15), "a", "ck")])

@@ -11,17 +11,14 @@ import asyncio
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from broker.format.index_layout import STYLE_5_5
 from broker.format.journal_records import JournalRecords
 from broker.format.pop_records import Ack, Checkpoint, Entry, ack_entry, checkpoint_entry
-from broker.format.send_records import TopicFrame
 from broker.model.batch import Batch, Destination, Run
 from broker.model.errors import BrokerError
 from broker.model.stats import Counter
 from broker.model.system_topics import REVIVE_QUEUE_COUNT, TIMER_TOPIC, revive_topic
 from broker.services.consume.leases import Lease
 from broker.store.message_store import MessageStore
-from broker.store.settings import FLUSH_SYNC
 
 
 class ConsumeSettings(NamedTuple):
@@ -53,12 +50,7 @@ class Journal:
         self._marks = store.tables.offsets.leases
         self._topics = store.tables.topics
         self._destination = Destination(TIMER_TOPIC, 0, settings.store_host)
-        self._records = JournalRecords(
-            TopicFrame(
-                TIMER_TOPIC, 1, store_host=settings.store_host, tail=b"",
-                is_tagged=store.settings.index_style == STYLE_5_5,
-            )
-        )  # fmt: skip
+        self._records = JournalRecords(TIMER_TOPIC, settings.store_host, store.settings.index_style)
         self._topic = revive_topic(settings.cluster)
         self._turn = 0
         self.broker = settings.broker
@@ -137,7 +129,7 @@ class Journal:
 
     def when_durable(self, then: Callable[[BaseException | None], None]) -> None:
         """Call with None, or with an error, when what was put is durable; at once where it is."""
-        if self._store.settings.flush != FLUSH_SYNC:
+        if not self._store.settings.is_sync:
             then(None)
             return
 
@@ -158,6 +150,6 @@ class Journal:
 
         Errors   FsyncFailed
         """
-        is_sync = self._store.settings.flush == FLUSH_SYNC
+        is_sync = self._store.settings.is_sync
         while is_sync and not await self._store.writing.durable():
             pass  # A disk that is late is waited for as long as the caller waits.

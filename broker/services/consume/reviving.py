@@ -8,13 +8,14 @@ Source: PopReviveService.
 
 import asyncio
 import logging
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Iterator
 from typing import Final, NamedTuple
 
 from broker.format.pop_records import Checkpoint
 from broker.model.batch import Run
 from broker.model.errors import BrokerError
 from broker.model.stats import Counter
+from broker.model.step import Clock
 from broker.model.topic import DLQ_PREFIX, is_system_topic
 from broker.services.consume.clients import Clients
 from broker.services.consume.journal import Journal
@@ -25,9 +26,13 @@ from broker.services.consume.settling import Settling
 from broker.store.message_store import MessageStore
 
 REVIVED_MAX: Final = 32
-"""Messages that one put brings back: some milliseconds of work."""
+"""Messages whose leases are ended together."""
+TURN_MAX: Final = 16
+"""Messages that are read and put again in one turn of the loop: about a millisecond of work."""
+TURN_MS: Final = 2
+"""What takes longer is put, however little it is; others get their turn in between."""
 PUT_BYTES: Final = 256 * 1024
-"""Bodies that are put again at once, the last one beyond it: others get their turn in between."""
+"""Bodies that are put again at once, the last one beyond it."""
 CARRIED_MAX: Final = 256
 """Leases that one put writes down anew."""
 CARRIED_BYTES_MAX: Final = 4 * 1024
@@ -62,6 +67,38 @@ class _Revived(NamedTuple):
     @property
     def size_bytes(self) -> int:
         return 0 if self.run is None else sum(map(len, self.run[1].bodies))
+
+
+class _Turn:
+    """What was done in one turn of the loop."""
+
+    __slots__ = ("_begun_ms", "_clock", "_count", "_size_bytes")
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._begun_ms = clock.monotonic_ms()
+        self._count = 0
+        self._size_bytes = 0
+
+    def add(self, size_bytes: int) -> None:
+        """Count one message more."""
+        self._count += 1
+        self._size_bytes += size_bytes
+        assert self._count <= TURN_MAX
+
+    @property
+    def is_over(self) -> bool:
+        """Whether others are to have theirs."""
+        if self._count >= TURN_MAX or self._size_bytes >= PUT_BYTES:
+            return True
+        return self._clock.monotonic_ms() - self._begun_ms >= TURN_MS
+
+
+def _parts(taken: list[tuple[Lease, list[int]]]) -> Iterator[tuple[Lease, list[int]]]:
+    """Yield messages of leases, no more at a time than a turn has room for."""
+    for lease, queue_offsets in taken:
+        for begin in range(0, len(queue_offsets), TURN_MAX):
+            yield lease, queue_offsets[begin : begin + TURN_MAX]
 
 
 class Reviving:
@@ -176,22 +213,23 @@ class Reviving:
                     await _was_put(self._revive([(lease, [queue_offset])]))
 
     async def _revive(self, taken: list[tuple[Lease, list[int]]]) -> None:
-        """Put messages of leases again, in one put unless they are large."""
+        """Put messages of leases again, as many in one put as a turn has room for."""
         for lease, queue_offsets in taken:
             self._leases.take(lease, queue_offsets)
         left = {lease: [*queue_offsets] for lease, queue_offsets in taken}
         some: list[_Revived] = []
-        size_bytes = 0
+        turn = _Turn(self._store.clock)
         try:
-            for lease, queue_offsets in taken:
+            for lease, queue_offsets in _parts(taken):
                 runs = await self._runs_of(lease, queue_offsets)
                 for at in queue_offsets:
                     some.append(_Revived(lease, at, runs.pop(at, None)))
-                    size_bytes += some[-1].size_bytes
-                    if size_bytes >= PUT_BYTES:
+                    turn.add(some[-1].size_bytes)
+                    if turn.is_over:
                         await self._put(some, left)
-                        some, size_bytes = [], 0
+                        some = []
                         await asyncio.sleep(0)
+                        turn = _Turn(self._store.clock)
             if some:
                 await self._put(some, left)
         except BaseException:

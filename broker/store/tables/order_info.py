@@ -1,6 +1,7 @@
 """What ordered consumers have in hand: RocketMQ's `config/consumerOrderInfo.json`.
 
-    change     a queue's order is another one; encoded when the table is next written
+    change     a queue's order is another one; encoded when the table is next written, once: rows
+               that stay as they are keep their text
     saved      returns when every change so far is durable; many share one write
     forget     the committed offset was set anew: what was known of the queue holds no longer
 
@@ -8,6 +9,7 @@ What the file holds beside the queues is kept and written back.
 Source: QueueLevelConsumerManager.
 """
 
+import json
 from collections import Counter
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
@@ -28,6 +30,36 @@ Order = Callable[[], QueueOrder]
 """Returns a queue's order as it is when the table is written."""
 
 
+class _Row:
+    """A queue's order as the file has it; never changed."""
+
+    __slots__ = ("_text", "members")
+
+    def __init__(self, members: dict[str, Any]) -> None:
+        self.members = members
+        self._text = b""
+
+    def text(self) -> bytes:
+        """Return it as it stands in the file; the thread that writes is the one to ask."""
+        self._text = self._text or encode_compact(self.members)
+        return self._text
+
+
+def _text_of(members: dict[str, Any], rows: dict[str, dict[int, _Row]]) -> bytes:
+    """Return the text of the file: `encode_compact` of all of it."""
+    queues = (
+        b"%b:{%b}" % (_quoted(name), b",".join([b"%d:%b" % (i, r.text()) for i, r in its.items()]))
+        for name, its in rows.items()
+    )
+    texts = {name: encode_compact({name: value})[1:-1] for name, value in members.items()}
+    texts[_TABLE] = b'"%b":{%b}' % (_TABLE.encode(), b",".join(queues))
+    return b"{%b}" % b",".join([text for _, text in sorted(texts.items())])
+
+
+def _quoted(name: str) -> bytes:
+    return json.dumps(name, ensure_ascii=False).encode()
+
+
 class OrderInfo:
     """Orders by (group, topic, queue id)."""
 
@@ -38,7 +70,7 @@ class OrderInfo:
         self._durable = DurableTable(self._file, pool, self._snapshot)
         self._clock = clock
         self._others: dict[str, Any] = {}
-        self._rows: dict[str, dict[int, dict[str, Any]]] = {}
+        self._rows: dict[str, dict[int, _Row]] = {}
         self._changed: dict[tuple[str, int], Order] = {}
         self._forgotten: Counter[tuple[str, int]] = Counter()
 
@@ -50,7 +82,7 @@ class OrderInfo:
         self._others = self._file.read(lambda text: decode_rows(text, _TABLE)) or {}
         rows = self._others.pop(_TABLE, None) or {}
         self._rows = {
-            str(name): {int(i): row for i, row in queues.items() if _is_queue(i, row)}
+            str(name): {int(i): _Row(row) for i, row in queues.items() if _is_queue(i, row)}
             for name, queues in rows.items()
         }
 
@@ -59,8 +91,8 @@ class OrderInfo:
 
         committed   the group's committed offset in it
         """
-        row = self._rows.get(f"{topic}{_SEPARATOR}{group}", {}).get(queue_id, {})
-        return decode_order(row, committed)
+        row = self._rows.get(f"{topic}{_SEPARATOR}{group}", {}).get(queue_id)
+        return decode_order(row.members if row is not None else {}, committed)
 
     def forgotten_count(self, group: str, topic: str, queue_id: int) -> int:
         """Return how often a queue was forgotten: what somebody knew of it before is void."""
@@ -129,9 +161,10 @@ class OrderInfo:
         for name, queues in self._rows.items():
             topic = name.partition(_SEPARATOR)[0]
             for queue_id, row in [*queues.items()]:
-                order, end = decode_order(row, 0), end_of(topic, queue_id)
+                order, end = decode_order(row.members, 0), end_of(topic, queue_id)
                 if max((order.next_offset - 1, *order.settled, *order.delivered)) >= end:
-                    queues[queue_id] = encode_order(_below(order, end), self._clock.wall_ms())
+                    members = encode_order(_below(order, end), self._clock.wall_ms())
+                    queues[queue_id] = _Row(members)
                     count += 1
         if count:
             self._durable.touch()
@@ -159,16 +192,16 @@ class OrderInfo:
         changed, self._changed = self._changed, {}
         now = self._clock.wall_ms()
         for (name, queue_id), order in changed.items():
-            row = encode_order(order(), now)
+            row = _Row(encode_order(order(), now))
             self._rows[name] = {**self._rows.get(name, {}), queue_id: row}
         assert not self._changed
-        table = {
+        members = {
             **self._others,
             "orderInfoCount": len(self._rows),
             "orderedConsumptionLevel": "QUEUE",
-            _TABLE: dict(self._rows),
         }
-        return lambda: encode_compact(dict(sorted(table.items())))
+        rows = dict(self._rows)
+        return lambda: _text_of(members, rows)
 
 
 def _below(order: QueueOrder, end: int) -> QueueOrder:
