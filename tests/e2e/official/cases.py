@@ -68,8 +68,8 @@ def key(user: str, secret: str = "a-secret") -> dict[str, str]:
     return {"access_key": user, "secret_key": secret}
 
 
-class Cases:
-    """The cases of a client."""
+class CommonCases:
+    """What every client can."""
 
     language = ""
 
@@ -98,14 +98,10 @@ class Cases:
 
     @pytest.fixture(scope="class", autouse=True)
     @classmethod
-    def begun(cls, client: Official) -> dict[str, Talk]:
-        """What takes longest."""
-        client.ask("send", topic="dead", messages=[{"body": "x", "keys": ["k"]}])
+    def decided(cls, client: Official) -> Talk:
+        """Transactions, which take longest."""
         bodies = ["commit", "roll back", "asked: commit", "asked: roll back"]
-        return {
-            "dead": client.begin("push", topic="dead", group="dying", fails=ATTEMPTS),
-            "decided": client.begin("transact", topic="decided", bodies=bodies),
-        }
+        return client.begin("transact", topic="decided", bodies=bodies)
 
     def test_what_is_sent_is_received_whole(self, client: Official) -> None:
         message = {"tag": "A", "keys": ["k1", "k2"], "properties": {"color": "blue", "größe": "1"}}
@@ -125,12 +121,6 @@ class Cases:
         (got,) = client.ask("receive", topic="mixed", group="readers", count=1)
         assert (got["body"], got["tag"]) == ("hello", "A")
 
-    def test_what_is_given_back_comes_again(self, client: Official) -> None:
-        client.ask("send", topic="again", messages=[{"body": "x"}])
-        got = client.ask("receive", topic="again", group="readers", count=3, then="back")
-        assert [row["attempt"] for row in got] == [1, 2, 3]
-        assert got[2]["at_ms"] - got[0]["at_ms"] >= 1_800
-
     def test_what_is_left_comes_again_when_its_time_is_over(self, client: Official) -> None:
         client.ask("send", topic="left", messages=[{"body": "x"}])
         got = client.ask(
@@ -148,6 +138,102 @@ class Cases:
             bodies = [row["body"] for row in got if row["group"] == group]
             assert bodies == [f"{group}{number}" for number in range(6)]
 
+    def test_a_message_for_later_comes_then(self, client: Official) -> None:
+        deliver_at_ms = (time.time_ns() // 1_000_000 // 1_000 + 1) * 1_000 + DELAY_MS
+        client.ask("send", topic="later", messages=[{"body": "x", "deliver_at_ms": deliver_at_ms}])
+        (got,) = client.ask("receive", topic="later", group="readers", count=1)
+        assert got["at_ms"] - deliver_at_ms >= -10
+
+    def test_each_group_gets_all(self, client: Official) -> None:
+        client.ask("send", topic="grouped", messages=[{"body": str(n)} for n in range(5)])
+        for group in ("g1", "g2"):
+            got = client.ask("receive", topic="grouped", group=group, count=5)
+            assert sorted(row["body"] for row in got) == list("01234")
+
+    @pytest.mark.parametrize(
+        "message", [{"body": "x", "times": (4 << 20) + 1}, {"body": "x", "group": "a"}],
+        ids=["too large", "of another type"],
+    )  # fmt: skip
+    def test_what_is_not_allowed_is_an_error(self, client: Official, message: Row) -> None:
+        with pytest.raises(Failed):
+            client.ask("send", topic="plain", messages=[message])
+
+    def test_a_client_ends_whose_connection_has_just_broken(
+        self, broker: Daemon, client: Official
+    ) -> None:
+        """The one for Node.js does with an error, as its goodbye was under way."""
+        with Relay(broker.endpoint) as relay:
+            own = {"topic": "cut", "pause_s": 0.05, "endpoint": relay.endpoint}
+            sending = client.begin("keep_sending", **own)
+            sending.until_count(5)
+            relay.cut()
+            sending.stop()
+            with suppress(Failed):
+                sending.ended()
+
+    def test_over_tls_too(self, program: Program, tmp_path: Path) -> None:
+        certificate = tmp_path / "store" / "pocketmq" / "tls" / "certificate.pem"
+        roots = ("GRPC_DEFAULT_SSL_ROOTS_FILE_PATH", "SSL_CERT_FILE")
+        trusts = {"OFFICIAL_TLS": "1", **dict.fromkeys(roots, str(certificate))}
+        with (
+            Daemon(tmp_path / "store") as broker,
+            Official(program, broker.endpoint, tmp_path / "client.log", **trusts) as client,
+        ):
+            (sent,) = client.ask("send", topic="safe", messages=[{"body": "x"}])
+            (got,) = client.ask("receive", topic="safe", group="readers", count=1)
+            assert got["message_id"] == sent["message_id"]
+
+    def test_keys_open_and_others_do_not(self, program: Program, tmp_path: Path) -> None:
+        store, secret = tmp_path / "store", tmp_path / "secret"
+        secret.write_text("a-secret")
+        for user in (("app", "--admin"), ("stranger",)):
+            words = ("--secret-file", str(secret), "--store", str(store))
+            assert pocketmq("user", "add", *user, *words).code == 0
+        with (
+            Daemon(store, "--set", "access.check=on") as broker,
+            Official(program, broker.endpoint, tmp_path / "client.log") as client,
+        ):
+            (sent,) = client.ask("send", topic="orders", messages=[{"body": "x"}], **key("app"))
+            got = client.ask("receive", topic="orders", group="g", count=1, **key("app"))
+            assert [row["message_id"] for row in got] == [sent["message_id"]]
+            refused = [
+                client.begin("send", topic="orders", messages=[{"body": "x"}], **own)
+                for own in (key("app", "wrong"), key("nobody"), key("stranger"))
+            ]
+            for talk in refused:
+                with pytest.raises(Failed):
+                    talk.ended()
+
+    def test_transactions_are_decided_by_the_client_or_when_it_is_asked(
+        self, client: Official, decided: Talk
+    ) -> None:
+        rows = decided.until(lambda rows: sum("checked" in row for row in rows) >= 2).rows
+        ids = {row["sent"]: row["message_id"] for row in rows if "sent" in row}
+        asked = {row["checked"]: row["message_id"] for row in rows if "checked" in row}
+        assert asked == {body: ids[body] for body in ("asked: commit", "asked: roll back")}
+        got = client.ask("receive", topic="decided", group="readers", count=2)
+        assert {row["body"]: row["message_id"] for row in got} == {
+            body: ids[body] for body in ("commit", "asked: commit")
+        }
+        decided.stop()
+
+
+class Cases(CommonCases):
+    """The cases of one with push consumers, recalls, priorities, namespaces, changed times."""
+
+    @pytest.fixture(scope="class", autouse=True)
+    @classmethod
+    def dead(cls, client: Official) -> Talk:
+        """A consumer that fails as long as it may, which takes long."""
+        client.ask("send", topic="dead", messages=[{"body": "x", "keys": ["k"]}])
+        return client.begin("push", topic="dead", group="dying", fails=ATTEMPTS)
+
+    def test_what_is_given_back_comes_again(self, client: Official) -> None:
+        client.ask("send", topic="again", messages=[{"body": "x"}])
+        got = client.ask("receive", topic="again", group="readers", count=3, then="back")
+        assert [row["attempt"] for row in got] == [1, 2, 3]
+        assert got[2]["at_ms"] - got[0]["at_ms"] >= 1_800
+
     def test_order_is_kept_over_failures(self, client: Official) -> None:
         pairs = [(group, f"{group}{number}") for number in range(2) for group in "ab"]
         messages = [{"body": body, "group": group} for group, body in pairs]
@@ -157,12 +243,6 @@ class Cases:
         for group in "ab":
             bodies = [row["body"] for row in got if row["group"] == group]
             assert bodies == [f"{group}0"] * 2 + [f"{group}1"] * 2
-
-    def test_a_message_for_later_comes_then(self, client: Official) -> None:
-        deliver_at_ms = (time.time_ns() // 1_000_000 // 1_000 + 1) * 1_000 + DELAY_MS
-        client.ask("send", topic="later", messages=[{"body": "x", "deliver_at_ms": deliver_at_ms}])
-        (got,) = client.ask("receive", topic="later", group="readers", count=1)
-        assert got["at_ms"] - deliver_at_ms >= -10
 
     def test_a_message_for_later_is_taken_back(self, broker: Daemon, client: Official) -> None:
         deliver_at_ms = time.time_ns() // 1_000_000 + 3_600_000
@@ -206,12 +286,6 @@ class Cases:
         got = deliveries(talk, 40)
         assert attempts(got) == Counter((str(number), 1) for number in range(40))
 
-    def test_each_group_gets_all(self, client: Official) -> None:
-        client.ask("send", topic="grouped", messages=[{"body": str(n)} for n in range(5)])
-        for group in ("g1", "g2"):
-            got = client.ask("receive", topic="grouped", group=group, count=5)
-            assert sorted(row["body"] for row in got) == list("01234")
-
     def test_a_namespace_is_part_of_names(self, broker: Daemon, client: Official) -> None:
         own = {"topic": "orders", "namespace": "shop"}
         client.ask("send", messages=[{"body": "x"}], **own)
@@ -219,14 +293,6 @@ class Cases:
         assert (got["topic"], got["body"]) == ("orders", "x")
         groups = {row["name"] for row in broker.ask("group", "ls", "-o", "jsonl").rows}
         assert "shop%readers" in groups
-
-    @pytest.mark.parametrize(
-        "message", [{"body": "x", "times": (4 << 20) + 1}, {"body": "x", "group": "a"}],
-        ids=["too large", "of another type"],
-    )  # fmt: skip
-    def test_what_is_not_allowed_is_an_error(self, client: Official, message: Row) -> None:
-        with pytest.raises(Failed):
-            client.ask("send", topic="plain", messages=[message])
 
     def test_clients_go_on_when_the_broker_comes_back(
         self, program: Program, tmp_path: Path
@@ -272,72 +338,14 @@ class Cases:
                     pushed.until(lambda rows: numbers <= {row.get("body") for row in rows})
         assert [row for row in told if "failed" in row] == []
 
-    def test_a_client_ends_whose_connection_has_just_broken(
-        self, broker: Daemon, client: Official
-    ) -> None:
-        """The one for Node.js does with an error, as its goodbye was under way."""
-        with Relay(broker.endpoint) as relay:
-            own = {"topic": "cut", "pause_s": 0.05, "endpoint": relay.endpoint}
-            sending = client.begin("keep_sending", **own)
-            sending.until_count(5)
-            relay.cut()
-            sending.stop()
-            with suppress(Failed):
-                sending.ended()
-
-    def test_over_tls_too(self, program: Program, tmp_path: Path) -> None:
-        certificate = tmp_path / "store" / "pocketmq" / "tls" / "certificate.pem"
-        trusts = {"GRPC_DEFAULT_SSL_ROOTS_FILE_PATH": str(certificate), "OFFICIAL_TLS": "1"}
-        with (
-            Daemon(tmp_path / "store") as broker,
-            Official(program, broker.endpoint, tmp_path / "client.log", **trusts) as client,
-        ):
-            (sent,) = client.ask("send", topic="safe", messages=[{"body": "x"}])
-            (got,) = client.ask("receive", topic="safe", group="readers", count=1)
-            assert got["message_id"] == sent["message_id"]
-
-    def test_keys_open_and_others_do_not(self, program: Program, tmp_path: Path) -> None:
-        store, secret = tmp_path / "store", tmp_path / "secret"
-        secret.write_text("a-secret")
-        for user in (("app", "--admin"), ("stranger",)):
-            words = ("--secret-file", str(secret), "--store", str(store))
-            assert pocketmq("user", "add", *user, *words).code == 0
-        with (
-            Daemon(store, "--set", "access.check=on") as broker,
-            Official(program, broker.endpoint, tmp_path / "client.log") as client,
-        ):
-            (sent,) = client.ask("send", topic="orders", messages=[{"body": "x"}], **key("app"))
-            got = client.ask("receive", topic="orders", group="g", count=1, **key("app"))
-            assert [row["message_id"] for row in got] == [sent["message_id"]]
-            refused = [
-                client.begin("send", topic="orders", messages=[{"body": "x"}], **own)
-                for own in (key("app", "wrong"), key("nobody"), key("stranger"))
-            ]
-            for talk in refused:
-                with pytest.raises(Failed):
-                    talk.ended()
-
-    def test_transactions_are_decided_by_the_client_or_when_it_is_asked(
-        self, client: Official, begun: dict[str, Talk]
-    ) -> None:
-        rows = begun["decided"].until(lambda rows: sum("checked" in row for row in rows) >= 2).rows
-        ids = {row["sent"]: row["message_id"] for row in rows if "sent" in row}
-        asked = {row["checked"]: row["message_id"] for row in rows if "checked" in row}
-        assert asked == {body: ids[body] for body in ("asked: commit", "asked: roll back")}
-        got = client.ask("receive", topic="decided", group="readers", count=2)
-        assert {row["body"]: row["message_id"] for row in got} == {
-            body: ids[body] for body in ("commit", "asked: commit")
-        }
-        begun["decided"].stop()
-
     def test_what_fails_too_often_is_a_dead_letter(
-        self, broker: Daemon, client: Official, begun: dict[str, Talk]
+        self, broker: Daemon, client: Official, dead: Talk
     ) -> None:
         end = time.monotonic() + END_S
         while broker.ask("topic", "info", LETTERS).code:
             assert time.monotonic() < end, "a dead letter makes its topic"
         (letter,) = client.ask("receive", topic=LETTERS, group="undertaker", count=1)
         assert (letter["body"], letter["keys"]) == ("x", ["k"])
-        got = begun["dead"].look()
+        got = dead.look()
         assert attempts(got) == Counter([("x", 1), ("x", 2)])
-        begun["dead"].stop()
+        dead.stop()
