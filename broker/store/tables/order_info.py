@@ -42,6 +42,7 @@ class _Row:
     def text(self) -> bytes:
         """Return it as it stands in the file; the thread that writes is the one to ask."""
         self._text = self._text or encode_compact(self.members)
+        assert self._text
         return self._text
 
 
