@@ -54,15 +54,15 @@ class Gate:
             return TooManyRequests(field=self._call_class.value, limit=self.limit)
         return Draining() if self.is_closed else None
 
-    def enter(self) -> None:
-        """Count a call that begins; it was not refused."""
-        assert self.count < self.limit, "a call began that should have been refused"
-        self.count += 1
+    def enter(self, count: int = 1) -> None:
+        """Count calls that begin; none was refused."""
+        self.count += count
+        assert self.count <= self.limit, "a call began that should have been refused"
 
-    def leave(self) -> None:
-        """Count a call that has ended."""
-        assert self.count > 0, "more calls ended than began"
-        self.count -= 1
+    def leave(self, count: int = 1) -> None:
+        """Count calls that have ended."""
+        self.count -= count
+        assert self.count >= 0, "more calls ended than began"
 
 
 class Admission:

@@ -74,28 +74,28 @@ def host_from_peer(peer: str) -> bytes:
 class _Request:
     """A call, and its id once somebody asked for it."""
 
-    __slots__ = ("_call", "_id")
+    __slots__ = ("_id", "_metadata")
 
-    def __init__(self, call: Call) -> None:
-        self._call = call
+    def __init__(self, metadata: Callable[[str], str | None]) -> None:
+        self._metadata = metadata
         self._id = ""
 
     @property
     def id(self) -> str:
         if not self._id:
-            given = self._call.metadata(REQUEST_ID_KEY)
+            given = self._metadata(REQUEST_ID_KEY)
             is_given = given is not None and _is_id(given)
             self._id = given if is_given and given else f"{_process_prefix}-{next(_numbers):x}"
         assert _is_id(self._id), "a request id can stand in a log line and a header"
         return self._id
 
 
-def begin_request(call: Call) -> None:
-    """Let log lines of this context belong to a call.
+def begin_request(metadata: Callable[[str], str | None]) -> None:
+    """Let log lines of this context belong to a call with this metadata.
 
     Cost     0.3 µs
     """
-    _request.set(_Request(call))
+    _request.set(_Request(metadata))
 
 
 def end_request() -> None:

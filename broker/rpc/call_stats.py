@@ -86,32 +86,31 @@ class MethodStats:
     def _series(self, response_code: str, is_long_polling: str, result: str) -> Histogram:
         return self._latency.at((GRPC, self._code, response_code, is_long_polling, result))
 
-    def begin(self) -> None:
-        """Count a call that begins."""
-        self.under_way += 1
+    def begin(self, count: int = 1) -> None:
+        """Count calls that begin."""
+        self.under_way += count
 
-    def end(self) -> None:
-        """Count a call that has ended."""
-        assert self.under_way > 0, "more calls ended than began"
-        self.under_way -= 1
+    def end(self, count: int = 1) -> None:
+        """Count calls that have ended."""
+        self.under_way -= count
+        assert self.under_way >= 0, "more calls ended than began"
 
     def fold(self, seconds: float) -> None:
         """Count the calls answered at once since this was last done; each took so long."""
         count, self.answered = self.answered, 0
         assert count > 0, "somebody was answered"
         self.success.observe_many(seconds * 1000, count)
+        self.count_created(seconds, count)
+
+    def count_waited(self, seconds: float, count: int = 1) -> None:
+        """Count calls whose answers had to be waited for; each took so long."""
+        self.waited.observe_many(seconds * 1000, count)
+        self.count_created(seconds, count)
+
+    def count_created(self, seconds: float, count: int = 1) -> None:
+        """Count topics or groups that were made, where the method makes some."""
         if self._create is not None:
             self._create.at((SUCCESS, "false")).observe_many(seconds * 1000, count)
-
-    def count_waited(self, seconds: float) -> None:
-        """Count a call whose answer had to be waited for."""
-        self.waited.observe(seconds * 1000)
-        self.count_created(seconds)
-
-    def count_created(self, seconds: float) -> None:
-        """Count a topic or group that was made, where the method makes some."""
-        if self._create is not None:
-            self._create.at((SUCCESS, "false")).observe(seconds * 1000)
 
     def count_failed(self, error: BrokerError, seconds: float) -> None:
         """Count a call that was answered with an error."""

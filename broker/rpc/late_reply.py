@@ -1,40 +1,71 @@
-"""A reply that is there, and may be sent once a flush says so.
+"""Replies that are there, and may be sent once a flush says so.
 
-A transport that knows of it needs no task for the call: it joins the group, and asks for `result`
-when it is told. Any other awaits it, like everything that handlers give.
+A transport that knows of them needs no task for such a call: it joins the group, and sends what the
+flush says. Any other awaits the reply, like everything that handlers give.
 """
 
 import asyncio
 from collections.abc import Callable, Generator
-from typing import Any, final
+from typing import final
 
 from broker.store.writing.flush_group import FlushGroup
 
 
 @final
-class LateReply:
-    """One reply, and what is said in its place where its flush came too late.
+class Late:
+    """Makes replies of one method that wait.
 
-    group   tells when it may be sent
+    group       returns what is told once all that lies in the log is durable
+    otherwise   returns what is said in the place of a reply whose flush comes too late; None: such
+                a one waits on
     """
 
-    __slots__ = ("_in_time", "_otherwise", "group")
+    __slots__ = ("_last", "group", "otherwise")
 
     def __init__(
-        self, group: FlushGroup, in_time: bytes, otherwise: Callable[[bytes], bytes]
+        self, group: Callable[[], FlushGroup], otherwise: Callable[[bytes], bytes] | None
     ) -> None:
         self.group = group
-        self._in_time = in_time
-        self._otherwise = otherwise
+        self.otherwise = otherwise
+        self._last: FlushGroup | None = None
 
-    def result(self) -> bytes:
-        """Return what is to be sent, once the group's future is done.
+    def reply(self, in_time: bytes) -> "LateReply":
+        """Return a reply that waits for all that was stored before.
 
         Errors   FsyncFailed
         """
-        assert self.group.future.done()
-        return self._in_time if self.group.future.result() else self._otherwise(self._in_time)
+        group = self._last
+        if group is None or not group.is_open:
+            group = self._last = self.group()
+        else:
+            group.count += 1
+        assert not group.future.cancelled()
+        return LateReply(self, group, in_time)
 
-    def __await__(self) -> Generator[Any, None, bytes]:
-        yield from asyncio.shield(self.group.future).__await__()
-        return self.result()
+
+@final
+class LateReply:
+    """One reply.
+
+    group     tells when it may be sent
+    in_time   what is sent then
+    """
+
+    __slots__ = ("group", "in_time", "late")
+
+    def __init__(self, late: Late, group: FlushGroup, in_time: bytes) -> None:
+        self.late = late
+        self.group = group
+        self.in_time = in_time
+
+    def __await__(self) -> Generator[None, None, bytes]:
+        """Return what is to be sent, once it may be.
+
+        Errors   FsyncFailed
+        """
+        group, late = self.group, self.late
+        while not (yield from asyncio.shield(group.future).__await__()):
+            if late.otherwise is not None:
+                return late.otherwise(self.in_time)
+            group = late.group()
+        return self.in_time

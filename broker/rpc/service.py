@@ -36,9 +36,6 @@ Shortcut = Callable[[bytes, bytes, Metadata], bytes | Awaitable[bytes] | None]
 """Serves a call straight from its request's bytes, the client's packed address and the call's
 metadata; None: go the usual way, nothing has changed."""
 
-Late = Callable[[bytes], Awaitable[bytes]]
-"""Returns a shortcut's reply once what it says is durable, or what is to be said instead."""
-
 DETAILS_KEY: Final = "grpc-status-details-bin"
 """The trailer that carries a status's details."""
 SMALL_REQUEST_MAX: Final = 64 * 1024

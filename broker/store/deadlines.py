@@ -50,6 +50,10 @@ class Deadlines:
         bucket.add(call_back)
         return tick
 
+    def after(self, seconds: float, call_back: Callable[[], None]) -> int:
+        """Do the same once so much time is over."""
+        return self.add(self._loop.time() + seconds, call_back)
+
     def _shared(self, tick: int) -> int:
         """Return the tick in whose bucket a deadline goes."""
         ahead = tick - int(self._loop.time() * TICKS_PER_S)

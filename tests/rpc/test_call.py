@@ -44,7 +44,7 @@ def id_of(call: Asked) -> str:
     """Return the id of a call as those see it who serve it."""
 
     def serve() -> str:
-        begin_request(call)  # type: ignore[arg-type]
+        begin_request(call.metadata)
         assert call.count == 0
         assert current_request_id() == current_request_id()
         return current_request_id()

@@ -170,7 +170,7 @@ class GrpcioMethod:
 
     async def read_and_serve(self, _: object, context: Context) -> bytes | None:
         """Serve a call whose one request is read here, when it is its turn, or refused unread."""
-        begin_request(GrpcioCall(context))
+        begin_request(GrpcioCall(context).metadata)
         refusal, raw = self._served.refusal(), None
         if refusal is None:
             try:
@@ -189,7 +189,7 @@ class GrpcioMethod:
         """
         begun = perf_counter()
         call = GrpcioCall(context)
-        begin_request(call)
+        begin_request(call.metadata)
         served = self._served
         refusal = served.refusal()
         if refusal is not None:

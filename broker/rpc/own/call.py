@@ -6,38 +6,36 @@ when its client goes, resets it, or has no time left.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import aclosing
 from time import perf_counter
 from types import CoroutineType
-from typing import Any, Final, cast
+from typing import Any, cast
 
 from broker.model.errors import TooManyRequests
 from broker.rpc.call import begin_request, end_request
 from broker.rpc.late_reply import LateReply
-from broker.rpc.own.edge import LARGE_REPLY, Client, Waiting
+from broker.rpc.own.edge import LARGE_REPLY, Client
+from broker.rpc.own.ending import ABANDONED, EXPIRED, OLD, end, tell
+from broker.rpc.own.late_calls import LateCalls
 from broker.rpc.own.requests import Requests
+from broker.rpc.own.waiting import Unsent
 from broker.rpc.service import WireStatus
-from broker.rpc.serving import CANCELLED, DEADLINE_EXCEEDED, OK, UNAVAILABLE, ServedMethod
+from broker.rpc.serving import OK, ServedMethod
 from broker.wire.stream import Stream
 
-_EXPIRED: Final = WireStatus(DEADLINE_EXCEEDED, "the call's time is over", b"")
-_OLD: Final = WireStatus(UNAVAILABLE, "the connection is old: call again on a new one", b"")
-_CANCELLED: Final = WireStatus(CANCELLED, "the call was cancelled", b"")
 
-
-class OwnCall(Waiting):
+class OwnCall(Unsent):
     """A call under way; what it is asked for is looked up then, not before."""
 
     # Of the class, since most calls are over before any of these would change.
     requests: Requests | None = None
     _future: asyncio.Future[bytes | None] | None = None
-    _late: LateReply | None = None
     _deadline = -1
     _reserved = 0
     _is_begun = False
     _is_over = False
-    _why: WireStatus = _CANCELLED
+    _why: WireStatus = ABANDONED
     _undo: Callable[[], None] | None = None
 
     def __init__(self, connection: Client, stream: Stream, served: ServedMethod) -> None:
@@ -89,7 +87,7 @@ class OwnCall(Waiting):
         """
         served = self.served
         if served.shortcut is None:
-            begin_request(self)
+            begin_request(self.metadata)
             self._is_begun = True
         try:
             reply = served.answer_usually(raw, self) if is_asked else served.answer(raw, self)
@@ -119,6 +117,12 @@ class OwnCall(Waiting):
                 self.room(0)
             if len(reply) > LARGE_REPLY:
                 connection.count_kept()
+            if self._is_begun:
+                end_request()
+        elif isinstance(reply, LateReply) and len(reply.in_time) <= LARGE_REPLY:
+            late = LateCalls(self._connection, served, reply)
+            late.add(self.stream, reply.in_time)
+            late.begin()
             if self._is_begun:
                 end_request()
         else:
@@ -172,13 +176,8 @@ class OwnCall(Waiting):
     def _wait_for(self, reply: Awaitable[bytes | None]) -> None:
         """Answer when the reply is there."""
         assert self._future is None, "a call is waited for once"
-        if isinstance(reply, LateReply):
-            self._late = reply
-            self._begin_waiting()
-            reply.group.join(self._send_late)
-            return
         if not self._is_begun:
-            begin_request(self)
+            begin_request(self.metadata)
             self._is_begun = True
         if isinstance(reply, asyncio.Future):
             future: asyncio.Future[bytes | None] = reply
@@ -222,31 +221,13 @@ class OwnCall(Waiting):
         if future.cancelled():
             self.lose()
             self.served.stats.count_cancelled(seconds)
-            self._end(self._why)
+            if not self._is_gone():
+                end(self._connection.wire, self.stream, self._why)
         elif (error := future.exception()) is not None:
             assert isinstance(error, Exception), "what ends the process ends no call"
             self.refuse(error)
         else:
             self._reply(future.result(), seconds)
-
-    def _send_late(self, future: asyncio.Future[bool]) -> None:
-        """Send a reply whose flush has ended, unless nobody waits for it any more."""
-        late, self._late = self._late, None
-        if late is None:
-            return
-        seconds, error = self._end_waiting(), future.exception()
-        if error is not None:
-            assert isinstance(error, Exception), "what ends the process ends no call"
-            self.refuse(error)
-        else:
-            self._reply(late.result(), seconds)
-
-    def _give_up_late(self) -> None:
-        """Wait no more for a flush that others wait for."""
-        if self._late is not None:
-            self._late = None
-            self.served.stats.count_cancelled(self._end_waiting())
-            self._end(self._why)
 
     def _reply(self, reply: bytes | None, seconds: float) -> None:
         connection, stream = self._connection, self.stream
@@ -273,41 +254,23 @@ class OwnCall(Waiting):
         """End the call as its face shows an error."""
         self.lose()
         if not self._is_begun:
-            begin_request(self)
+            begin_request(self.metadata)
         if self._reserved:
             self.room(0)
         refused = self.served.refused(error, perf_counter() - self.begun)
         end_request()
-        trailers = [(name.encode(), _raw(value)) for name, value in refused.trailers()]
-        self._end(refused.status, refused.replies, trailers)
-
-    def _end(
-        self,
-        status: WireStatus | None,
-        replies: Sequence[bytes] = (),
-        trailers: list[tuple[bytes, bytes]] | None = None,
-    ) -> None:
-        wire, stream = self._connection.wire, self.stream
-        if self._is_gone():
-            return
-        if status is not None:
-            wire.finish(stream, status.code, status.message, trailers or [])
-        else:
-            if not stream.is_head_sent:
-                wire.send_headers(stream, [])
-            for reply in replies:
-                wire.send_message(stream, reply)
-            wire.finish(stream, OK, "", trailers or [])
+        if not self._is_gone():
+            tell(self._connection.wire, self.stream, refused)
 
     def _is_gone(self) -> bool:
         return self.stream.closed or not self._connection.is_open
 
     # -- what happens to it ------------------------------------------------------------------------
 
-    def take_news(self) -> None:
+    def take_news(self, stream: Stream) -> None:
         """Look at what came for a call that is under way."""
-        assert self.stream.call is self, "a stream has one call"
-        if self.stream.reset_code >= 0:
+        assert stream.call is self, "a stream has one call"
+        if stream.reset_code >= 0:
             self.cancel()
             self.lose()
         elif self.requests is not None:
@@ -329,12 +292,10 @@ class OwnCall(Waiting):
         """Let the handler know that nobody waits for it any more."""
         if self._future is not None:
             self._future.cancel()
-        elif self._late is not None:
-            self._connection.edge.loop.call_soon(self._give_up_late)
 
     def give_up(self) -> None:
         """End the call: it is the last of a connection that is too old."""
-        self._why = _OLD
+        self._why = OLD
         self.cancel()
 
     def end_requests(self) -> None:
@@ -343,16 +304,12 @@ class OwnCall(Waiting):
             self.requests.end()
 
     def _expire(self) -> None:
-        self._why = _EXPIRED
+        self._why = EXPIRED
         self.cancel()
 
 
 async def _result(reply: Awaitable[bytes | None]) -> bytes | None:
     return await reply
-
-
-def _raw(value: str | bytes) -> bytes:
-    return value.encode() if isinstance(value, str) else value
 
 
 def take_news(
@@ -369,8 +326,8 @@ def take_news(
             if call is None:
                 begin(news[at])
             else:
-                assert isinstance(call, OwnCall), "a stream's call is ours"
-                call.take_news()
+                assert isinstance(call, OwnCall | LateCalls), "a stream's call is ours"
+                call.take_news(news[at])
             at += 1
 
 
@@ -378,7 +335,7 @@ def _serve_at_once(client: Client, news: list[Stream], at: int) -> int:
     """Serve calls from a place on that are over at once; return where others begin."""
     quick = client.edge.quick
     try:
-        at = quick.serve(client.wire, news, at, client.host)
+        at = quick.serve(client, news, at)
     except Exception as error:
         assert quick.asked is not None, "a shortcut raised it"
         OwnCall(client, news[quick.place], quick.asked).refuse(error)

@@ -14,8 +14,9 @@ from typing import Final, cast
 
 from broker.rpc.call import host_from_peer
 from broker.rpc.own.call import OwnCall, take_news
-from broker.rpc.own.edge import Client, Edge, Waiting
+from broker.rpc.own.edge import Client, Edge
 from broker.rpc.own.memory import PROGRESS_SIZE, UNREAD_TIGHT_MAX
+from broker.rpc.own.waiting import Unsent, Waiting
 from broker.rpc.service import MalformedRequest
 from broker.rpc.serving import ServedMethod
 from broker.wire.connection import Connection
@@ -54,28 +55,26 @@ class Http2Connection(Client, asyncio.Protocol):
 
     __slots__ = (
         "_is_dirty", "_is_paused", "_moved_size", "_rest", "_rooms", "_transport",
-        "_waiting", "calls", "edge", "held", "host", "is_draining", "is_heard", "is_used",
-        "moved_s", "now_s", "peer", "sent", "unread", "unsent", "wire",
+        "_waiting", "calls", "deadlines", "edge", "held", "host", "is_draining", "is_heard",
+        "is_used", "moved_s", "now_s", "peer", "sent", "unread", "unsent", "wire",
     )  # fmt: skip
 
     def __init__(self, edge: Edge, peer: str) -> None:
-        self.edge = edge
-        self.peer = peer
-        self.host = host_from_peer(peer)
+        self.edge, self.deadlines = edge, edge.deadlines
+        self.peer, self.host = peer, host_from_peer(peer)
         self.wire = Connection(sizes=edge.sizes)
         self.calls: set[Waiting] = set()
-        self.unsent: set[Waiting] = set()
+        self.unsent: set[Unsent] = set()
         self.held = self.unread = self.sent = 0
         self.moved_s = self.now_s = 0.0
         self._moved_size = 0
         """Bytes of requests that had come then."""
         self._transport: asyncio.Transport | None = None
-        self._is_paused = self._is_dirty = False
+        self._is_paused = self._is_dirty = self.is_draining = False
         self._rest = b""
         """What came and waits for the loop's next turn."""
         self.is_heard = self.is_used = True
         """Whether anything came, and anything of calls, since somebody last looked."""
-        self.is_draining = False
         self._waiting: dict[int, Stream] = {}
         """Whole requests that wait until the client has read, by their streams' numbers."""
         self._rooms: dict[asyncio.Future[None], Stream] = {}
@@ -145,7 +144,7 @@ class Http2Connection(Client, asyncio.Protocol):
     def connection_lost(self, error: Exception | None) -> None:
         """Cancel what is under way; nothing can be sent any more."""
         self._let_go()
-        for call in self.calls:
+        for call in [*self.calls]:
             call.cancel()
         self.edge.changed.set()
 

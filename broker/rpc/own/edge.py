@@ -1,17 +1,17 @@
 """What all connections of a server share: methods, deadlines, and how much memory is left."""
 
 import asyncio
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Callable
 from time import perf_counter
 from typing import Final
 
 from broker.rpc.call_stats import MethodStats
-from broker.rpc.own.memory import Keeping, Memory
+from broker.rpc.own.memory import Memory
 from broker.rpc.own.quick_calls import QuickCalls, QuickMethod
+from broker.rpc.own.waiting import Calling
 from broker.rpc.serving import ServedMethod, Serving
 from broker.store.deadlines import Deadlines
-from broker.wire.connection import Connection
 from broker.wire.stream import Stream
 
 TURN_S: Final = 0.01
@@ -26,47 +26,12 @@ SMALL_READ: Final = 8_192
 """Bytes that are taken at once while others, of which more came, wait for their turn."""
 
 
-class Waiting(ABC):
-    """A call that is waited for, as its connection sees it."""
-
-    __slots__ = ()
-
-    stream: Stream
-
-    @abstractmethod
-    def lose(self) -> None:
-        """Undo what its answer tells of: it does not leave."""
-
-    @abstractmethod
-    def cancel(self) -> None:
-        """Let the handler know that nobody waits for it any more."""
-
-    @abstractmethod
-    def give_up(self) -> None:
-        """End the call: it is the last of a connection that is too old."""
-
-    @abstractmethod
-    def end_requests(self) -> None:
-        """Let no request of a stream of them come any more."""
-
-
-class Client(Keeping):
-    """A connection, as its calls and the edge see it.
-
-    host    its address, packed as records keep it
-    calls   those that are waited for
-    now_s   when what is being taken was read, by `perf_counter`
-    unsent  those whose answer has not left yet, where that matters
-    """
+class Client(Calling):
+    """A connection, as the edge sees it."""
 
     __slots__ = ()
 
     edge: "Edge"
-    wire: Connection
-    host: bytes
-    calls: set[Waiting]
-    now_s: float
-    unsent: set[Waiting]
 
     @property
     @abstractmethod
@@ -84,10 +49,6 @@ class Client(Keeping):
     @abstractmethod
     def write(self) -> None:
         """Write all that may be written."""
-
-    @abstractmethod
-    def write_soon(self) -> None:
-        """Write in the next turn of the loop what all calls of this one give."""
 
     @abstractmethod
     def go_on(self) -> None:

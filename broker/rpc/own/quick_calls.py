@@ -1,6 +1,7 @@
-"""Calls that are over at once: served in one loop, without an object for each.
+"""Calls that are over at once, or wait for a flush: one loop, without an object for each.
 
     streams with news ─► one whole request, a method with a shortcut ─► its reply ─► frames
+                              │                                           └ late ─► late_calls.py
                               └ anything else: the loop stops, and connection.py serves that call
 
 What stops it costs nothing twice: where the shortcut was asked, it is told what that gave.
@@ -10,10 +11,12 @@ from typing import final
 
 from broker.native.machine import i64
 from broker.rpc.call_stats import MethodStats
+from broker.rpc.late_reply import LateReply
+from broker.rpc.own.late_calls import LateCalls
 from broker.rpc.own.memory import UNREAD_TIGHT_MAX
+from broker.rpc.own.waiting import Calling
 from broker.rpc.service import Shortcut
 from broker.rpc.serving import ServedMethod
-from broker.wire.connection import Connection
 from broker.wire.stream import Stream
 
 
@@ -52,17 +55,19 @@ class QuickCalls:
         self.reply: object = None
         self.place = 0
 
-    def serve(self, wire: Connection, news: list[Stream], first: int, host: bytes) -> int:
-        """Answer calls one after the other, as far as they can be answered at once.
+    def serve(self, client: Calling, news: list[Stream], first: int) -> int:
+        """Answer calls one after the other, or let them wait for a flush, as far as that goes.
 
-        host     the client's address, packed
-        Returns  the place of the first stream that is not answered, or how many there are
+        Returns  the place of the first stream that is not served, or how many there are
         Errors   what shortcuts raise: of the call at `place`, whose method is `asked`
         Cost     about 0.3 µs a call beside its shortcut and its frames when compiled
         """
         self.asked = None
         self.reply = None
         known: QuickMethod | None = None
+        late: LateCalls | None = None
+        room: i64 = 0
+        wire, host = client.wire, client.host
         at: i64 = first
         end: i64 = len(news)
         count: i64 = 0
@@ -82,14 +87,29 @@ class QuickCalls:
                 self.place = at
                 self.asked = method.served
                 reply = method.shortcut(stream.messages[0], host, stream.headers.text)
-                if not isinstance(reply, bytes) or len(reply) > self._reply_max:
+                if isinstance(reply, bytes) and len(reply) <= self._reply_max:
+                    self.asked = None
+                    wire.respond(stream, reply)
+                    count += 1
+                    at += 1
+                    continue
+                if not isinstance(reply, LateReply) or len(reply.in_time) > self._reply_max:
                     self.reply = reply
                     break
+                if late is None or not late.takes(reply):
+                    if late is not None:
+                        late.begin()
+                    late = LateCalls(client, method.served, reply)
+                    room = late.room()
                 self.asked = None
-                wire.respond(stream, reply)
-                count += 1
+                late.add(stream, reply.in_time)
                 at += 1
+                room -= 1
+                if room <= 0:
+                    break
         finally:
+            if late is not None:
+                late.begin()
             if known is not None:
                 self._count(known.served, count)
         return at

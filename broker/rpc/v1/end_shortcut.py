@@ -4,11 +4,11 @@ bytes ─► which half messages, and how ─► open? ─► one put ─► byt
          format/end_request              services/transaction/plain
 """
 
-from collections.abc import Awaitable
 from typing import Final
 
 from broker.format.end_request import EndRequest
-from broker.rpc.service import Late, Metadata
+from broker.rpc.late_reply import Late, LateReply
+from broker.rpc.service import Metadata
 from broker.services.transaction.plain import PlainEnd
 
 ENDED: Final = b"\x0a\x02\x08\x01"
@@ -19,7 +19,7 @@ class EndShortcut:
     """Serves plain requests.
 
     is_durable   what lies in the log is as durable as the flush mode promises
-    late         where not `is_durable`: gives the reply
+    late         where not `is_durable`: gives the replies
     """
 
     __slots__ = ("_is_durable", "_late", "_plain", "_request")
@@ -30,9 +30,7 @@ class EndShortcut:
         self._is_durable = is_durable
         self._late = late
 
-    def serve(
-        self, raw: bytes, peer_host: bytes, metadata: Metadata
-    ) -> bytes | Awaitable[bytes] | None:
+    def serve(self, raw: bytes, peer_host: bytes, metadata: Metadata) -> bytes | LateReply | None:
         """Serve a plain request.
 
         Returns  the encoded EndTransactionResponse, or what gives it once it may be sent; None:
@@ -43,4 +41,4 @@ class EndShortcut:
         if not request.read(raw) or not self._plain.end(request):
             return None
         reply = ENDED * len(request.at)
-        return reply if self._is_durable else self._late(reply)
+        return reply if self._is_durable else self._late.reply(reply)

@@ -9,6 +9,7 @@ from broker.model.errors import TransactionDecided, TransactionUnknown
 from broker.model.names import check_producers
 from broker.model.transaction import Decided, Decision, Resolution
 from broker.rpc.call import Call
+from broker.rpc.late_reply import Late
 from broker.rpc.pb import broker_pb2 as pb
 from broker.rpc.service import MalformedRequest, Shortcut
 from broker.rpc.v1.end_shortcut import EndShortcut
@@ -31,7 +32,9 @@ class EndTransaction:
     def __init__(self, transactions: Transactions) -> None:
         self._transactions = transactions
         self.shortcut: Shortcut = EndShortcut(
-            transactions.plain, is_durable=transactions.is_durable, late=self._late
+            transactions.plain,
+            is_durable=transactions.is_durable,
+            late=Late(transactions.flush_group, None),
         ).serve
 
     async def __call__(
@@ -53,10 +56,6 @@ class EndTransaction:
             decisions.append(Decision(said.transaction_id, resolution))
         decided = await self._transactions.decide(request.group, decisions)
         return pb.EndTransactionResponse(results=map(_result, decided))
-
-    async def _late(self, reply: bytes) -> bytes:
-        await self._transactions.durable()
-        return reply
 
 
 def _result(decided: Decided) -> pb.EndTransactionResponse.Result:

@@ -13,7 +13,7 @@ hold the event loop for half a second. Small requests are parsed straight away, 
 walked along first, field by field, as far as the limits go.
 """
 
-from collections.abc import Awaitable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from broker.format.addresses import host_from_text
@@ -36,7 +36,7 @@ from broker.model.names import (
 )
 from broker.native import is_compiled
 from broker.rpc.call import Call
-from broker.rpc.late_reply import LateReply
+from broker.rpc.late_reply import Late
 from broker.rpc.pb import broker_pb2 as pb
 from broker.rpc.service import SMALL_REQUEST_MAX, MalformedRequest, Shortcut
 from broker.rpc.v1.send_reply import encode_sent
@@ -84,7 +84,10 @@ class SendMessage:
             messages_max = MESSAGES_MAX if is_compiled() else PLAIN_MESSAGES_MAX
         self._send = send
         self.shortcut: Shortcut = SendShortcut(
-            send.plain, messages_max, is_durable=send.is_durable, late=self._late
+            send.plain,
+            messages_max,
+            is_durable=send.is_durable,
+            late=Late(send.flush_group, _too_late),
         ).serve
 
     async def __call__(self, drafts: Drafts, call: Call) -> bytes:
@@ -93,9 +96,6 @@ class SendMessage:
         Errors   those of `Send.send`
         """
         return encode_sent(await self._send.send(drafts, call.peer_host))
-
-    def _late(self, reply: bytes) -> Awaitable[bytes]:
-        return LateReply(self._send.flush_group(), reply, _too_late)
 
 
 def _too_late(reply: bytes) -> bytes:

@@ -4,13 +4,12 @@ bytes ─► where its parts lie ─► rules, queue, log ─► bytes of the re
          format/send_request    services/sending/plain    format/send_reply
 """
 
-from collections.abc import Awaitable
-
 from broker.format.send_records import SendRecords
 from broker.format.send_reply import encode_reply
 from broker.format.send_request import SendRequest
 from broker.native.machine import BytesWriter
-from broker.rpc.service import Late, Metadata
+from broker.rpc.late_reply import Late, LateReply
+from broker.rpc.service import Metadata
 from broker.services.sending.plain import PlainSend
 
 
@@ -19,7 +18,7 @@ class SendShortcut:
 
     messages_max   a request of more is not plain
     is_durable     what lies in the log is as durable as the flush mode promises
-    late           where not `is_durable`: gives the reply to a request that waits
+    late           where not `is_durable`: gives the replies to requests that wait
     """
 
     __slots__ = ("_is_durable", "_late", "_plain", "_records", "_reply", "_request")
@@ -35,9 +34,7 @@ class SendShortcut:
         self._is_durable = is_durable
         self._late = late
 
-    def serve(
-        self, raw: bytes, peer_host: bytes, metadata: Metadata
-    ) -> bytes | Awaitable[bytes] | None:
+    def serve(self, raw: bytes, peer_host: bytes, metadata: Metadata) -> bytes | LateReply | None:
         """Hot: serve a plain request.
 
         peer_host   the client's address, packed
@@ -53,4 +50,4 @@ class SendShortcut:
         request.raw = b""
         if self._is_durable or not request.waits:
             return reply
-        return self._late(reply)
+        return self._late.reply(reply)

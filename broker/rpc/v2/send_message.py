@@ -6,7 +6,6 @@ Source: SendMessageActivity, GrpcValidator.
 """
 
 import zlib
-from collections.abc import Awaitable
 from hashlib import md5, sha1
 from typing import Final
 
@@ -37,7 +36,7 @@ from broker.model.message_kind import MessageKind
 from broker.model.names import check_message_group, check_message_id, check_number, check_tag
 from broker.model.topic import DEFAULT_TYPE
 from broker.rpc.call import Call
-from broker.rpc.late_reply import LateReply
+from broker.rpc.late_reply import Late
 from broker.rpc.pb import messaging_pb2 as pb
 from broker.rpc.service import Handler, Shortcut
 from broker.rpc.v2.caller import client_id_of
@@ -81,7 +80,7 @@ class SendMessage:
     def __init__(self, send: Send) -> None:
         self._send = send
         self.shortcut: Shortcut = SendShortcut(
-            send.plain, wrapped, is_durable=send.is_durable, late=self._late
+            send.plain, wrapped, is_durable=send.is_durable, late=Late(send.flush_group, _too_late)
         ).serve
 
     def handlers(self) -> dict[str, Handler]:
@@ -103,9 +102,6 @@ class SendMessage:
             # Who declares no type declares this one, as far as these clients are concerned.
             raise KindConflict(topic=config.name, type=DEFAULT_TYPE, kind=kind.value)
         return _answer(await self._send.send(drafts, call.peer_host, envelope), kind)
-
-    def _late(self, reply: bytes) -> Awaitable[bytes]:
-        return LateReply(self._send.flush_group(), reply, _too_late)
 
     async def recall_message(
         self, request: pb.RecallMessageRequest, call: Call

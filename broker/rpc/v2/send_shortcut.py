@@ -4,7 +4,6 @@ bytes ─► where its parts lie ─► rules, queue, log ─► bytes of the re
          format/official_request  services/sending/plain  format/official_reply
 """
 
-from collections.abc import Awaitable
 from typing import Final
 
 from broker.format.official_reply import encode_official_reply
@@ -12,7 +11,8 @@ from broker.format.official_request import OfficialRequest, TopicName
 from broker.format.send_records import SendRecords
 from broker.format.send_request import SendRequest
 from broker.native.machine import BytesWriter
-from broker.rpc.service import Late, Metadata
+from broker.rpc.late_reply import Late, LateReply
+from broker.rpc.service import Metadata
 from broker.services.sending.plain import PlainSend
 
 CLIENT_ID_KEY: Final = "x-mq-client-id"
@@ -24,7 +24,7 @@ class SendShortcut:
 
     topic_name   as for `OfficialRequest`
     is_durable   what lies in the log is as durable as the flush mode promises
-    late         where not `is_durable`: gives the reply to a request that waits
+    late         where not `is_durable`: gives the replies to requests that wait
     """
 
     __slots__ = ("_is_durable", "_late", "_official", "_plain", "_records", "_reply")
@@ -39,9 +39,7 @@ class SendShortcut:
         self._is_durable = is_durable
         self._late = late
 
-    def serve(
-        self, raw: bytes, peer_host: bytes, metadata: Metadata
-    ) -> bytes | Awaitable[bytes] | None:
+    def serve(self, raw: bytes, peer_host: bytes, metadata: Metadata) -> bytes | LateReply | None:
         """Serve a plain request.
 
         peer_host   the client's address, packed
@@ -59,4 +57,4 @@ class SendShortcut:
             return None
         reply = encode_official_reply(records, self._reply)
         official.request.raw = b""
-        return reply if self._is_durable else self._late(reply)
+        return reply if self._is_durable else self._late.reply(reply)

@@ -39,6 +39,7 @@ from broker.services.transaction.producers import Offer, Producer, Producers, Ro
 from broker.store.job import Job
 from broker.store.message_store import MessageStore
 from broker.store.watermark import Watermark
+from broker.store.writing.flush_group import FlushGroup
 
 STEP_INTERVAL_MS: Final = 500
 """At most so long between two steps: half messages that came are seen."""
@@ -129,6 +130,13 @@ class Transactions:
         Errors   FsyncFailed
         """
         await self._ledger.durable()
+
+    def flush_group(self) -> FlushGroup:
+        """Return what is told True once all that was decided so far is durable, False where late.
+
+        Errors   FsyncFailed
+        """
+        return self._store.writing.flush_group()
 
     @property
     def is_durable(self) -> bool:

@@ -36,8 +36,8 @@ class Durability:
     """Flushes the commit log and moves the `flushed` mark."""
 
     __slots__ = (
-        "_clock", "_fail", "_group", "_is_asked", "_job", "_log", "_mark", "_marks", "_pool",
-        "_settings", "_thorough_at_ms", "_waiting", "flush_seconds", "group_messages",
+        "_begun_upto", "_clock", "_fail", "_group", "_is_asked", "_job", "_log", "_mark", "_marks",
+        "_pool", "_settings", "_thorough_at_ms", "_waiting", "flush_seconds", "group_messages",
     )  # fmt: skip
 
     def __init__(
@@ -58,6 +58,8 @@ class Durability:
         self._pool = ThreadPoolExecutor(1, thread_name_prefix="flush")
         self._job: asyncio.Future[None] | None = None
         self._group: FlushGroup | None = None
+        self._begun_upto = marks.flushed.value
+        """What the last flush that began is of."""
         self._is_asked = False
         self._waiting = 0
         self._thorough_at_ms = 0
@@ -76,11 +78,11 @@ class Durability:
         """
         if self._marks.failure is not None:
             raise self._marks.failure
+        self._waiting += 1
         return self._waited(end, self._clock.monotonic_ms())
 
     def _waited(self, end: int, now_ms: int) -> asyncio.Future[bool]:
         future = self._marks.flushed.reached(end, now_ms + self._settings.sync_flush_timeout_ms)
-        self._waiting += 1
         if self._job is None and not self._is_asked:
             self._is_asked = True
             asyncio.get_running_loop().call_soon(self._begin_asked)
@@ -91,23 +93,40 @@ class Durability:
         self.request()
 
     def group(self) -> FlushGroup:
-        """Ask for a flush of all there is; returns what all who ask before it begins wait for.
+        """Ask for a flush of all there is; returns what all wait for who append before it begins.
 
-        Returns  what is told False when `sync_flush_timeout_ms` passed first, up to
-                 SWEEP_INTERVAL_MS earlier
+        Returns  what is told False when `sync_flush_timeout_ms` passed first, a little earlier for
+                 those who join last; who finds it open may join it by its `count`
         Errors   FsyncFailed
         """
         marks = self._marks
         if marks.failure is not None:
             raise marks.failure
-        now_ms, group = self._clock.monotonic_ms(), self._group
-        if group is not None and now_ms - group.begun_ms < SWEEP_INTERVAL_MS:
-            self._waiting += 1
-            return group
-        group = FlushGroup(self._waited(marks.appended.value, now_ms), now_ms)
-        if marks.committed.value == marks.appended.value:  # The next flush is of all of it.
+        now_ms, end = self._clock.monotonic_ms(), marks.appended.value
+        self._close_group(now_ms)
+        self._waiting += 1
+        if self._group is not None:
+            return self._group
+        future = self._waited(end, now_ms)
+        # The next flush is of all of it, and of what comes until it begins; not so with a pool.
+        is_whole = self._log.pool is None and marks.committed.value == end
+        is_open = is_whole and end > self._begun_upto
+        group = FlushGroup(future, now_ms, is_open=is_open)
+        if is_open:
             self._group = group
         return group
+
+    def _close_group(self, now_ms: int) -> None:
+        """Let no more join those who wait for long already."""
+        group = self._group
+        if group is not None and now_ms - group.begun_ms >= SWEEP_INTERVAL_MS:
+            self._end_group(group)
+
+    def _end_group(self, group: FlushGroup) -> None:
+        """Let no more join."""
+        group.is_open = False
+        self._waiting += group.count
+        self._group = None
 
     def request(self) -> None:
         """Start a flush unless one is in progress, one has failed, or nothing is dirty."""
@@ -117,13 +136,15 @@ class Durability:
         if self._marks.failure is not None:  # The kernel reports a loss once; a sync would hide it.
             return
         target, time_ms = committed.value, committed.time_ms
-        self._group = None
+        if self._group is not None:
+            self._end_group(self._group)
         try:
             files = hold_all(self._log.files_between(flushed.value, target))
         except BrokerError as error:
             self._fail(error)
             return
         group, self._waiting = self._waiting, 0
+        self._begun_upto = target
         begun = perf_counter()
         self._job = asyncio.get_running_loop().run_in_executor(self._pool, _sync_all, files)
 
@@ -159,6 +180,7 @@ class Durability:
         """Flush by timer, and answer puts that waited too long."""
         now_ms = now.monotonic_ms
         self._marks.flushed.sweep(now_ms)
+        self._close_group(now_ms)
         settings = self._settings
         if settings.flush == FLUSH_SYNC:
             self.request()

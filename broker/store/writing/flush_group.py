@@ -5,26 +5,35 @@ for every one of them.
 """
 
 import asyncio
-from collections import deque
 from collections.abc import Callable
+from typing import final
+
+from broker.native.machine import i64
 
 Heard = Callable[[asyncio.Future[bool]], None]
 """Is given a future that is done."""
 
 
+@final
 class FlushGroup:
     """A future that many share, none of whom may cancel it.
 
-    future     True: what was appended when they joined is durable; False: it was not in time
+    future     True: what was appended while it was open is durable; False: it was not in time
     begun_ms   monotonic ms when the first one joined
+    is_open    whether what is appended now is waited for with it
+    count      those who joined the one who asked for it
     """
 
-    __slots__ = ("_waiting", "begun_ms", "future")
+    __slots__ = ("_waiting", "begun_ms", "count", "future", "is_open")
 
-    def __init__(self, future: asyncio.Future[bool], begun_ms: int) -> None:
+    def __init__(
+        self, future: asyncio.Future[bool], begun_ms: int, *, is_open: bool = False
+    ) -> None:
         self.future = future
         self.begun_ms = begun_ms
-        self._waiting: deque[Heard] = deque()
+        self.is_open = is_open
+        self.count: i64 = 0
+        self._waiting: list[Heard] = []
         future.add_done_callback(self._tell)
 
     def join(self, heard: Heard) -> None:
@@ -38,9 +47,13 @@ class FlushGroup:
     def _tell(self, future: asyncio.Future[bool]) -> None:
         """Call all; where one raises, the others come in the next turn of the loop."""
         future.exception()  # Counts as retrieved, whether anybody is left or not.
+        waiting, self._waiting = self._waiting, []
+        told: i64 = 0
         try:
-            while self._waiting:
-                self._waiting.popleft()(future)
+            for heard in waiting:
+                told += 1
+                heard(future)
         finally:
-            if self._waiting:
+            if told < len(waiting):
+                self._waiting = waiting[told:] + self._waiting
                 future.get_loop().call_soon(self._tell, future)

@@ -12,12 +12,12 @@ import pytest
 from broker.model.errors import FsyncFailed
 from broker.rpc.admission import CallClass
 from broker.rpc.call import Call
-from broker.rpc.late_reply import LateReply
+from broker.rpc.late_reply import Late, LateReply
 from broker.rpc.own import connection, lifetime, memory
 from broker.rpc.own.edge import Edge
 from broker.rpc.own.lifetime import Lifetime
 from broker.rpc.pb import broker_pb2 as pb
-from broker.rpc.service import Handler, Kind, Method, Service
+from broker.rpc.service import Handler, Kind, Metadata, Method, Service
 from broker.rpc.serving import Serving
 from broker.rpc.v1.status import refuse
 from broker.store.writing.flush_group import FlushGroup
@@ -39,6 +39,7 @@ class Handlers:
         self.last: Call | None = None
         self.flushed: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
         self.group = FlushGroup(self.flushed, 0)
+        self.quick_late = Late(lambda: self.group, bytes.upper)
 
     def echo(self, raw: bytes, call: Call) -> bytes:
         """Answer at once with what came."""
@@ -62,7 +63,11 @@ class Handlers:
 
     def late(self, raw: bytes, call: Call) -> LateReply:
         """Answer with what came once a flush has ended, in capitals where that was late."""
-        return LateReply(self.group, raw, bytes.upper)
+        return Late(lambda: self.group, bytes.upper).reply(raw)
+
+    def late_shortcut(self, raw: bytes, peer_host: bytes, metadata: Metadata) -> LateReply:
+        """Answer in the same way, without a handler."""
+        return self.quick_late.reply(raw)
 
     def room(self, raw: bytes, call: Call) -> Any:
         """Ask for room, and answer when told to, or at once."""
@@ -90,6 +95,7 @@ class Handlers:
             ("Wait", self.wait, Kind.UNARY),
             ("Room", self.room, Kind.UNARY),
             ("Late", self.late, Kind.UNARY),
+            ("QuickLate", self.late, Kind.UNARY),
             ("Flood", self.flood, Kind.SERVER_STREAM),
             ("Gather", self.gather, Kind.CLIENT_STREAM),
         ]
@@ -103,6 +109,7 @@ class Handlers:
                     answer=bytes,
                     kind=kind,
                     request_size_max=1 << 20,
+                    shortcut=self.late_shortcut if name == "QuickLate" else None,
                 )
                 for name, handler, kind in rows
             ),
@@ -240,11 +247,15 @@ async def test_a_client_that_goes_cancels_its_calls(
 # -- replies that wait for a flush -----------------------------------------------------------------
 
 
+LATE = pytest.mark.parametrize("name", ["Late", "QuickLate"])
+
+
+@LATE
 @pytest.mark.parametrize(("in_time", "answer"), [(True, b"sent"), (False, b"SENT")])
 async def test_replies_that_wait_for_one_flush_are_written_together(
-    pair: Pair, handlers: Handlers, in_time: bool, answer: bytes
+    pair: Pair, handlers: Handlers, name: str, in_time: bool, answer: bytes
 ) -> None:
-    streams = [pair.call("Late", b"sent") for _ in range(3)]
+    streams = [pair.call(name, b"sent") for _ in range(3)]
     await pair.settled()
     assert [pair.answers[stream].messages for stream in streams] == [[], [], []]
     assert pair.edge.serving.admission.inflight_count() == 3
@@ -258,10 +269,11 @@ async def test_replies_that_wait_for_one_flush_are_written_together(
     assert pair.edge.serving.admission.inflight_count() == 0
 
 
+@LATE
 async def test_a_flush_that_fails_fails_the_calls_that_wait_for_it(
-    pair: Pair, handlers: Handlers
+    pair: Pair, handlers: Handlers, name: str
 ) -> None:
-    stream = pair.call("Late", b"sent")
+    stream = pair.call(name, b"sent")
     await pair.settled()
     handlers.flushed.set_exception(FsyncFailed(why="EIO"))
     await pair.settled()
@@ -270,12 +282,13 @@ async def test_a_flush_that_fails_fails_the_calls_that_wait_for_it(
     assert not pair.server.calls
 
 
+@LATE
 @pytest.mark.parametrize("how", ["reset", "lost", "time"])
 async def test_who_waits_no_more_for_a_flush_leaves_it_to_the_others(
-    pair: Pair, handlers: Handlers, how: str
+    pair: Pair, handlers: Handlers, name: str, how: str
 ) -> None:
     timeout = "10m" if how == "time" else "1H"
-    stream = pair.call("Late", b"sent", extra=[("grpc-timeout", timeout)])
+    stream = pair.call(name, b"sent", extra=[("grpc-timeout", timeout)])
     await pair.settled()
     if how == "reset":
         pair.client.reset_stream(stream)
@@ -304,7 +317,7 @@ async def test_a_late_reply_can_be_awaited_and_given_up(handlers: Handlers) -> N
 
 
 async def _of(group: FlushGroup, reply: bytes) -> bytes:
-    return await LateReply(group, reply, bytes.upper)
+    return await Late(lambda: group, bytes.upper).reply(reply)
 
 
 async def test_a_refused_call_asks_for_no_more_of_its_request(pair: Pair) -> None:

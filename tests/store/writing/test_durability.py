@@ -420,3 +420,38 @@ async def test_an_error_behind_a_flush_fails_the_store(
     with pytest.raises(StoreFailed):
         await flush.durability.reached(flush.append())
     assert len(flush.failures) == 1
+
+
+async def test_who_asks_with_nothing_new_makes_no_group_for_what_comes_then(flushing: Make) -> None:
+    flush = flushing()
+    with flush.disk.held():
+        flush.append()
+        flush.durability.group()
+        await until(lambda: bool(flush.disk.synced))
+        asked = flush.durability.group()
+        flush.append()
+        after = flush.durability.group()
+        assert (asked.is_open, after.is_open) == (False, True)
+    assert await asked.future is True
+    assert not after.future.done()
+    assert await after.future is True
+    assert flush.marks.flushed.value == flush.log.appended
+
+
+async def test_a_group_is_open_until_its_flush_begins_or_it_has_waited_long(flushing: Make) -> None:
+    flush = flushing()
+    with flush.disk.held():
+        flush.append()
+        first = flush.durability.group()
+        states = [first.is_open]
+        await until(lambda: bool(flush.disk.synced))
+        states.append(first.is_open)
+        flush.append()
+        second = flush.durability.group()
+        second.count += 2
+        states.append(second.is_open)
+        flush.durability.step(at(flush.clock.monotonic + SWEEP_INTERVAL_MS))
+        states.append(second.is_open)
+    assert states == [True, False, True, False]
+    assert await second.future is True
+    assert flush.durability.group_messages.sum == 4
