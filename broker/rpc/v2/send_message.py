@@ -28,12 +28,19 @@ from broker.model.message import (
     BORN_TIMESTAMP,
     CHECK_IMMUNITY_SECONDS,
     FLAG_COMPRESSED,
+    KEY_SEPARATOR,
     PRODUCER_GROUP,
     RECONSUME_TIME,
+    RESERVED_PROPERTIES,
     TRACE_CONTEXT,
 )
 from broker.model.message_kind import MessageKind
-from broker.model.names import check_message_group, check_message_id, check_number, check_tag
+from broker.model.names import (
+    check_message_group,
+    check_message_id,
+    check_number,
+    check_tag,
+)
 from broker.model.topic import DEFAULT_TYPE
 from broker.rpc.call import Call
 from broker.rpc.late_reply import Late
@@ -179,17 +186,32 @@ def drafts_of(request: pb.SendMessageRequest, call: Call) -> tuple[Drafts, Envel
         drafts.topics.append(topic)
         drafts.bodies.append(message.body)
         drafts.tags.append(system.tag)
-        drafts.keys.append(system.keys[:])
+        drafts.keys.append(_keys_of(system))
         drafts.message_ids.append(system.message_id)
         drafts.queue_ids.append(ABSENT_QUEUE)
         drafts.groups.append(system.message_group)
         drafts.born_ms.append(max(ms_of(system.born_timestamp), 0))
         drafts.born_hosts.append(PEER)
         drafts.flags.append(0)
-        drafts.properties.append(dict(message.user_properties))
+        drafts.properties.append(_properties_of(message))
         drafts.deliveries.append(_delivery_of(system))
         notes.append(_note(topic, system))
     return drafts, Envelope(notes, FLAG_COMPRESSED if True in encodings else 0)
+
+
+def _keys_of(system: pb.SystemProperties) -> list[str]:
+    """Return a message's keys; one with spaces is several, as to who reads what is stored."""
+    keys = []
+    for key in system.keys:
+        # One of nothing else stays, to be refused.
+        keys += [part for part in key.split(KEY_SEPARATOR) if part] or [key]
+    return keys
+
+
+def _properties_of(message: pb.Message) -> dict[str, str]:
+    """Return what a user says of a message, but for what has no value: no reader would find it."""
+    given = message.user_properties.items()
+    return {name: value for name, value in given if value or name in RESERVED_PROPERTIES}
 
 
 def _check(message: pb.Message, system: pb.SystemProperties) -> None:

@@ -97,6 +97,36 @@ async def test_a_batch_is_stored_whole_or_not_at_all(desk: OfficialDesk) -> None
 
 
 @pytest.mark.parametrize(
+    ("keys", "stored"),
+    [
+        (["order 7"], ["order", "7"]),
+        ([" a  b ", "c"], ["a", "b", "c"]),
+        ([" "], None),
+        (["a\t"], None),
+    ],
+)
+async def test_a_key_with_spaces_is_several(
+    desk: OfficialDesk, keys: list[str], stored: list[str] | None
+) -> None:
+    """As a real broker stores them, all keys of a message in one text with spaces between."""
+    request = sent("orders", b"x", keys=keys)
+    if stored is None:
+        assert await desk.code("SendMessage", request) == "ILLEGAL_MESSAGE_KEY"
+        return
+    (got,) = await delivered(desk, request)
+    assert list(got.system_properties.keys) == stored
+
+
+async def test_a_property_without_a_value_is_not_there(desk: OfficialDesk) -> None:
+    request = sent("orders", b"x")
+    request.messages[0].user_properties.update({"color": "blue", "size": ""})
+    (got,) = await delivered(desk, request)
+    assert dict(got.user_properties) == {"color": "blue"}
+    request.messages[0].user_properties["UNIQ_KEY"] = ""
+    assert await desk.code("SendMessage", request) == "ILLEGAL_MESSAGE_PROPERTY_KEY"
+
+
+@pytest.mark.parametrize(
     ("kind", "checksum", "is_right"),
     [
         (pb.MD5, "5d41402abc4b2a76b9719d911017c592", True),
