@@ -6,6 +6,7 @@ from typing import Any, Final
 from broker.cli.output import Exit, Failure
 from broker.client import ClientError, DeadlineExceeded, Unreachable
 from broker.model.errors import (
+    AddressUnavailable,
     BrokerError,
     Corruption,
     GrantNotFound,
@@ -69,6 +70,7 @@ CREATE_IT: Final = "; create it: "
 
 _LOCAL_STEPS: Final[Mapping[type[BrokerError], Any]] = {
     StoreLocked: "stop the other process; the offline commands can look on with --read-only",
+    AddressUnavailable: "see whether a broker runs there already, or choose another; port 0: any",
     IllegalConfig: "pocketmq config init prints all settings with their defaults",
     NotAStore: "name the directory that holds commitlog/",
 }

@@ -7,7 +7,7 @@ from ipaddress import IPv4Address, IPv6Address, ip_address
 from typing import Final
 
 from broker.config.sections import BrokerSection
-from broker.model.errors import IllegalConfig
+from broker.model.errors import AddressUnavailable, IllegalConfig
 
 ELSEWHERE: Final = ("198.51.100.1", 9)
 """An address of no host (RFC 5737): the way there starts at this machine's own address."""
@@ -38,7 +38,7 @@ def held_port(listen: str) -> Iterator[str]:
 
     Whoever listens on it may say so before the port is let go: sockets that are bound and reusable
     may share a port until the second of them listens.
-    Errors   IllegalConfig for a host that is none of this machine's
+    Errors   AddressUnavailable for a host that is none of this machine's
     """
     host, port = split_address(listen)
     if port:
@@ -51,8 +51,8 @@ def held_port(listen: str) -> Iterator[str]:
             holder.bind(place)
             yield f"{listen.rpartition(':')[0]}:{holder.getsockname()[1]}"
     except OSError as error:
-        why = f"{listen} cannot be listened on: {error.strerror}"
-        raise IllegalConfig(field="rpc.listen", why=why) from error
+        why = str(error.strerror)
+        raise AddressUnavailable(field="rpc.listen", address=listen, why=why) from error
 
 
 def advertised_address(broker: BrokerSection, bound: str) -> tuple[Address, int]:

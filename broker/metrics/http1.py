@@ -20,7 +20,7 @@ from typing import Final, cast
 import h11
 
 from broker.metrics.endpoint import Answer, Page
-from broker.model.errors import IllegalConfig
+from broker.model.errors import AddressUnavailable
 
 CONNECTIONS_MAX: Final = 256
 IDLE_S: Final = 60.0
@@ -224,7 +224,7 @@ class HttpPort:
     """Serves a site on "HOST:PORT"; port 0 takes any that is free.
 
     Life     made (listening), `start`, `close`
-    Errors   IllegalConfig when the address cannot be listened on
+    Errors   AddressUnavailable
     """
 
     __slots__ = ("_listener", "_server", "_site", "address")
@@ -271,8 +271,8 @@ def _listen(address: str) -> socket.socket:
     try:
         return socket.create_server((host, int(port)), family=family)
     except OSError as error:
-        why = f"{address} cannot be listened on: {error.strerror}"
-        raise IllegalConfig(field="http.listen", why=why) from error
+        why = str(error.strerror).partition(" (")[0]  # Python adds the address, which is told
+        raise AddressUnavailable(field="http.listen", address=address, why=why) from error
 
 
 def _peer_of(transport: asyncio.Transport) -> str:

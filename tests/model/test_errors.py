@@ -139,7 +139,7 @@ DiskSlow: 7 reads from disk did not bring what the call looks at; ask for less, 
 Corruption: path is damaged at byte 7 (physical offset 9): why
 MessageDamaged: path is damaged at byte 7 (physical offset 9): why; message 11 of the queue cannot
   be read, go on at 13
-ReadFailed: path cannot be read (why); look at the disk
+ReadFailed: path cannot be read (why); look at its owner and mode, then at the disk
 TableUnreadable: path cannot be read (why), and there is no sound .bak of it; mend it with
   `pocketmq store repair`, or bring it back from a copy
 StoreLocked: path is in use by another process; stop it or use another directory
@@ -153,12 +153,13 @@ StoreGap: path starts at 9, expected 7: a file is missing before it; bring it ba
 WrongFileSize: path has 9 bytes, expected 7; set key_names as the writer had it, or restore the file
 UnknownGeometry: path: why; set key_names
 IllegalConfig: setting field: why
+AddressUnavailable: setting field: 'address' cannot be listened on: why
 SparkMissing: Spark cannot be started: why
 ViewFailed: path could not be written after 7 tries: why
 StoreFailed: the store has stopped: why
 FsyncFailed: the disk refused to keep written bytes (why); the broker ends
 WriteFailed: the disk could not be written to (why)
-AllocationFailed: a file could not be made (why); the broker ends
+AllocationFailed: a file could not be made (why); the broker ends; is the directory its own?
 NoMessages: the request holds no message; send at least one
 Recovering: the broker is recovering its store; try again soon
 Draining: the broker is stopping; try again elsewhere or later

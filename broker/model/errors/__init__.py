@@ -27,7 +27,9 @@ BrokerError
     StorageError                the operator acts
         ReadFailed · StoreLocked · NotAStore · StoreTooNew · StoreGap · WrongFileSize
         UnsupportedStore · LogMissing
-        UnknownGeometry · IllegalConfig · SparkMissing · ViewFailed · TableUnreadable
+        UnknownGeometry · SparkMissing · ViewFailed · TableUnreadable
+        IllegalConfig
+            AddressUnavailable
         Corruption
             MessageDamaged
         StoreFailed             the process ends

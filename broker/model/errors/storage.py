@@ -118,7 +118,7 @@ class MessageDamaged(Corruption):
 class ReadFailed(StorageError, OSError):
     """A file that is there and cannot be opened or read; it is damaged or not ours."""
 
-    message = "{path} cannot be read ({why}); look at the disk"
+    message = "{path} cannot be read ({why}); look at its owner and mode, then at the disk"
     path: str
     why: str
 
@@ -242,6 +242,13 @@ class IllegalConfig(StorageError):
     why: str
 
 
+class AddressUnavailable(IllegalConfig):
+    """An address that cannot be listened on: it is taken, or none of this machine's."""
+
+    message = "setting {field}: {address} cannot be listened on: {why}"
+    address: str
+
+
 class SparkMissing(StorageError):
     """Spark, or the Java runtime it needs, is not on this machine."""
 
@@ -285,4 +292,4 @@ class WriteFailed(StoreFailed):
 class AllocationFailed(StoreFailed):
     """A file could not be made for another reason than a full disk."""
 
-    message = "a file could not be made ({why}); the broker ends"
+    message = "a file could not be made ({why}); the broker ends; is the directory its own?"

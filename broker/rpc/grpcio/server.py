@@ -6,7 +6,7 @@ from typing import Final
 
 import grpc
 
-from broker.model.errors import BrokerError, IllegalConfig
+from broker.model.errors import AddressUnavailable, BrokerError
 from broker.rpc.admission import DEFAULT_LIMITS, CallClass
 from broker.rpc.grpcio.methods import Edge, GrpcioMethod
 from broker.rpc.service import Service
@@ -77,13 +77,13 @@ class GrpcioServer:
     def add_port(self, address: str) -> int:
         """Listen on "host:port" and return the port; port 0 takes any that is free.
 
-        Errors   IllegalConfig when the address is in use or none of this machine
+        Errors   AddressUnavailable: the address is in use or none of this machine
         """
         try:
             return self._server.add_insecure_port(address)
         except RuntimeError as error:
-            why = f"{address} cannot be listened on; is it in use, or not this machine's?"
-            raise IllegalConfig(field="listen", why=why) from error
+            why = "it is in use, or not this machine's"
+            raise AddressUnavailable(field="rpc.listen", address=address, why=why) from error
 
     async def start(self, refusal: BrokerError | None = None, hold_s: float = 0.0) -> None:
         """Take calls; health says NOT_SERVING until `show_ready`.

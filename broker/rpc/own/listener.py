@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Final, NamedTuple
 
-from broker.model.errors import IllegalConfig
+from broker.model.errors import AddressUnavailable
 from broker.rpc.own.proxy_protocol import SIZE_MAX, ProxyError, read_proxy_header
 from broker.rpc.own.secured import H2, Secured
 from broker.rpc.own.tls import Tls
@@ -82,7 +82,7 @@ class Speakers(NamedTuple):
 def listen_on(address: str) -> list[socket.socket]:
     """Return sockets that listen on "host:port", one for each address of the host.
 
-    Errors   IllegalConfig when one is in use or none of this machine
+    Errors   AddressUnavailable: one is in use or none of this machine
     """
     host, _, port = address.rpartition(":")
     host = host.removeprefix("[").removesuffix("]")
@@ -101,8 +101,8 @@ def listen_on(address: str) -> list[socket.socket]:
     except OSError as error:
         for listener in found:
             listener.close()
-        why = f"{address} cannot be listened on: {error.strerror}"
-        raise IllegalConfig(field="listen", why=why) from error
+        why = str(error.strerror)
+        raise AddressUnavailable(field="rpc.listen", address=address, why=why) from error
     return found
 
 
