@@ -13,7 +13,7 @@ from broker.cli.documents import (
     traced_document,
 )
 from broker.cli.options import MOMENT, ReadBy, examples
-from broker.cli.output import LOOK_AT_STORE, Exit, Failure, Output, at, columns, talk
+from broker.cli.output import LOOK_AT_STORE, Column, Exit, Failure, Output, at, columns, talk
 from broker.cli.pulling import QueueReader
 from broker.client import ClientError, KeyQuery, PullQuery
 from broker.model.message import StoredMessage
@@ -23,10 +23,14 @@ NOT_FOUND: Final = "MessageNotFound"
 
 COLUMNS: Final = [*columns("topic"), *MESSAGE_COLUMNS]
 TRACE_COLUMNS: Final = columns(
-    at("store_timestamp_ms"), "step", "topic", "queue_id", "queue_offset", "reconsume_times",
-    "group", "target_topic", "passed_by", "awaited_by",
+    at("store_timestamp_ms"), "step",
+    Column("topic", lambda row: row.get("origin_topic", row["topic"])), "group", "reconsume_times",
+    at("deliver_at_ms"), "passed_by", "awaited_by",
 )  # fmt: skip
-MORE_TRACE_COLUMNS: Final = columns("physical_offset", "delay_level", "deliver_at_ms")
+MORE_TRACE_COLUMNS: Final = columns(
+    Column("kept_in", lambda row: row["topic"]), "queue_id", "queue_offset", "physical_offset",
+    "target_topic", "delay_level",
+)  # fmt: skip
 
 
 @click.group(
@@ -165,8 +169,10 @@ def _nowhere(message_id: str) -> Failure:
 def trace(broker: Connection, out: Output, message_id: str, topic: str) -> None:
     """Print where a message went: where it was sent to, delayed, retried and given up.
 
-    ID is its message id or an offset message id. PASSED_BY are groups that stand behind a record:
-    they consumed it, or passed it over; AWAITED_BY are groups that have not come to it.
+    ID is its message id or an offset message id. GROUP is who it comes again for, or who gave it
+    up; where its records are kept, retry topics and the like, `-o wide` tells. PASSED_BY are groups
+    that stand behind a record: they consumed it, or passed it over; AWAITED_BY are groups that have
+    not come to it.
     """
     try:
         _, records = broker.ask(broker.admin.trace_message(message_id, topic))

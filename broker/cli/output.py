@@ -299,8 +299,8 @@ def moment(time_ms: int) -> str:
 
 
 def at(name: str) -> Column:
-    """Return the column that shows a time in ms as a moment."""
-    return Column(name, lambda row: moment(row[name]))
+    """Return the column that shows a time in ms as a moment, where there is one."""
+    return Column(name, lambda row: moment(row[name]) if name in row else "")
 
 
 def columns(*given: str | Column) -> Columns:

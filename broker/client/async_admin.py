@@ -34,6 +34,7 @@ from broker.model.administration import (
 )
 from broker.model.message import StoredMessage
 from broker.model.reading import QueryResult
+from broker.model.topic import TOPIC_TYPES
 from broker.model.tracing import TracedRecord, TraceStep
 from broker.rpc.pb import admin_pb2
 
@@ -64,8 +65,12 @@ class AsyncAdmin:
 
         type_name   one of the proto's TopicType, in any case: it takes messages of that kind only;
                     "": nothing is said, and it takes all
+        Errors      ValueError: there is no such type
         """
         kind = type_name.upper() or None
+        if kind is not None and kind not in TOPIC_TYPES:
+            names = ", ".join(sorted(TOPIC_TYPES)).lower()
+            raise ValueError(f"there is no type {type_name!r} of topics; there are {names}")
         answer = await self._ask(
             "CreateTopic", is_repeatable=True, name=name, queue_count=queue_count, type=kind
         )

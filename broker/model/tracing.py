@@ -4,8 +4,8 @@ from collections.abc import Iterable, Mapping
 from enum import Enum
 from typing import Final, NamedTuple
 
-from broker.model.message import ORIGIN_GROUP
-from broker.model.system_topics import TIMER_TOPIC
+from broker.model.message import DLQ_ORIGIN_TOPIC, ORIGIN_GROUP, RETRY_TOPIC
+from broker.model.system_topics import TIMER_TOPIC, leased_topic
 from broker.model.topic import (
     DLQ_PREFIX,
     HALF_TOPIC,
@@ -30,8 +30,9 @@ class TraceStep(Enum):
 class TracedRecord(NamedTuple):
     """One record on a message's way.
 
-    group           whose retry or dead letter it is, "" for others
+    group           whose retry or dead letter it is, or will be, "" for others
     target_topic    where what waits goes to, "" for what does not wait
+    origin_topic    what consumers subscribe to, to get it: not the topic it is kept in
     passed_by       groups that stand behind it; awaited_by: groups that have not come to it
     """
 
@@ -48,6 +49,7 @@ class TracedRecord(NamedTuple):
     delay_level: int | None
     passed_by: list[str]
     awaited_by: list[str]
+    origin_topic: str
 
 
 STEPS: Final = {
@@ -65,6 +67,17 @@ def step_of(topic: str) -> TraceStep:
     if topic.startswith(DLQ_PREFIX):
         return TraceStep.DEAD_LETTER
     return STEPS.get(topic, TraceStep.INTERNAL if is_system_topic(topic) else TraceStep.SENT)
+
+
+def origin_topic_of(topic: str, properties: Mapping[str, str], group: str) -> str:
+    """Return the topic whose message a retry or dead letter is; others are their own topic's.
+
+    topic, group   where it is kept, or waits to get, and `owner_of` that
+    """
+    if step_of(topic) not in (TraceStep.RETRIED, TraceStep.DEAD_LETTER):
+        return topic
+    origin = properties.get(DLQ_ORIGIN_TOPIC) or properties.get(RETRY_TOPIC) or topic
+    return leased_topic(origin, group)
 
 
 def owner_of(topic: str, properties: Mapping[str, str], groups: Iterable[str]) -> str:

@@ -20,6 +20,7 @@ from broker.files.disk import Disk
 from broker.model.errors import BrokerError, Code, Unavailable
 from broker.rpc.call import Call
 from broker.rpc.service import Handler, Method, Refuse, Service, Shortcut, WireStatus
+from broker.testing.rocketmq import DISK_FULL
 
 OFFICIAL: Final = "apache.rocketmq.v2.MessagingService"
 OWN: Final = "pocketmq.v1.Broker"
@@ -100,7 +101,7 @@ class Faults:
 
         Errors   ValueError: there is no such kind, code or method
         """
-        _check("kind", fault.kind, CALL_FAULTS)
+        _check("kind", fault.kind, CALL_FAULTS, (DISK_FULL,))
         _check("code", fault.code, Code.__members__)
         for name in fault.methods:
             _check("method", name, self._methods)
@@ -185,9 +186,10 @@ def _refusing(service: Service) -> Refuse:
     return refuse
 
 
-def _check(what: str, given: str, known: Iterable[str]) -> None:
+def _check(what: str, given: str, known: Iterable[str], others: Iterable[str] = ()) -> None:
     if given not in known:
-        raise ValueError(f"there is no {what} {given!r}; there are {', '.join(sorted(known))}")
+        names = ", ".join(sorted([*known, *others]))
+        raise ValueError(f"there is no {what} {given!r}; there are {names}")
 
 
 async def _begin(fault: CallFault) -> None:

@@ -108,7 +108,7 @@ class RocketMQ:
         """Make a topic for messages of a kind; one that is the same already stays.
 
         kind     normal, fifo, delay, transaction, priority, or mixed for all of them
-        Errors   errors.TopicExists: it is another kind, or has other queues
+        Errors   errors.TopicExists: it is another kind, or has other queues; ValueError
         """
         self.client.admin.create_topic(name, queue_count=queues, type_name=kind)
 

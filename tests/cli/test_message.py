@@ -109,12 +109,16 @@ def test_the_way_of_a_message_is_told_in_the_order_of_the_log(broker: LocalBroke
     rows = run("msg", "trace", "A").document
     assert [(row["step"], row.get("group"), row.get("target_topic")) for row in rows] == [
         ("SENT", None, None),
-        ("SCHEDULED", None, "%RETRY%billing"),
+        ("SCHEDULED", "billing", "%RETRY%billing"),
         ("RETRIED", "billing", None),
         ("RETRIED", "billing_2", None),
         ("RETRIED", "audit", None),
         ("DEAD_LETTER", "billing", None),
     ]
+    assert {row["origin_topic"] for row in rows} == {"orders"}
+    shown = run("msg", "trace", "A", "-o", "table").out
+    assert ("orders" in shown, "%" in shown) == (True, False)
+    assert "%RETRY%billing_2_orders" in run("msg", "trace", "A", "-o", "wide").out
     assert (rows[0]["passed_by"], rows[0]["awaited_by"]) == (["billing"], ["billing_2"])
     assert (rows[1]["delay_level"], "delay_level" in rows[2]) == (3, False)
     assert run("msg", "trace", "A", "--topic", "orders").document == rows

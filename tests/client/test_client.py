@@ -160,6 +160,14 @@ def test_what_is_no_endpoint_is_refused(text: str) -> None:
         Client(text)
 
 
+def test_a_topic_of_no_type_is_refused_with_those_there_are() -> None:
+    with (
+        Client("127.0.0.1:1") as client,
+        pytest.raises(ValueError, match="'odd' of topics; there are delay, fifo"),
+    ):
+        client.admin.create_topic("orders", type_name="odd")
+
+
 def test_ids_differ_between_threads_and_clients() -> None:
     one, other = MessageIds(), MessageIds()
     with ThreadPoolExecutor(THREADS) as threads:

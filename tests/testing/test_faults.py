@@ -139,7 +139,10 @@ async def test_the_oldest_fault_that_wants_a_call_gets_it(faulty: Faulty) -> Non
 @pytest.mark.parametrize(
     ("fault", "why"),
     [
-        (CallFault("explode"), "no kind 'explode'; there are delay, lose_answer, refuse"),
+        (
+            CallFault("explode"),
+            "'explode'; there are delay, disk_full, lose_answer, refuse",
+        ),
         (CallFault("refuse", code="SUNDAY"), "no code 'SUNDAY'; there are BAD_REQUEST, "),
         (CallFault("delay", frozenset({"Sned"})), "no method 'Sned'; there are ReceiveMessage, "),
     ],

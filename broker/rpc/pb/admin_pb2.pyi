@@ -516,7 +516,7 @@ class TraceMessageRequest(_message.Message):
     def __init__(self, id: _Optional[str] = ..., topic: _Optional[str] = ...) -> None: ...
 
 class TracedRecord(_message.Message):
-    __slots__ = ("step", "topic", "queue_id", "queue_offset", "physical_offset", "store_timestamp_ms", "reconsume_times", "group", "target_topic", "deliver_at_ms", "delay_level", "passed_by", "awaited_by")
+    __slots__ = ("step", "topic", "queue_id", "queue_offset", "physical_offset", "store_timestamp_ms", "reconsume_times", "group", "target_topic", "deliver_at_ms", "delay_level", "passed_by", "awaited_by", "origin_topic")
     STEP_FIELD_NUMBER: _ClassVar[int]
     TOPIC_FIELD_NUMBER: _ClassVar[int]
     QUEUE_ID_FIELD_NUMBER: _ClassVar[int]
@@ -530,6 +530,7 @@ class TracedRecord(_message.Message):
     DELAY_LEVEL_FIELD_NUMBER: _ClassVar[int]
     PASSED_BY_FIELD_NUMBER: _ClassVar[int]
     AWAITED_BY_FIELD_NUMBER: _ClassVar[int]
+    ORIGIN_TOPIC_FIELD_NUMBER: _ClassVar[int]
     step: TraceStep
     topic: str
     queue_id: int
@@ -543,7 +544,8 @@ class TracedRecord(_message.Message):
     delay_level: int
     passed_by: _containers.RepeatedScalarFieldContainer[str]
     awaited_by: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, step: _Optional[_Union[TraceStep, str]] = ..., topic: _Optional[str] = ..., queue_id: _Optional[int] = ..., queue_offset: _Optional[int] = ..., physical_offset: _Optional[int] = ..., store_timestamp_ms: _Optional[int] = ..., reconsume_times: _Optional[int] = ..., group: _Optional[str] = ..., target_topic: _Optional[str] = ..., deliver_at_ms: _Optional[int] = ..., delay_level: _Optional[int] = ..., passed_by: _Optional[_Iterable[str]] = ..., awaited_by: _Optional[_Iterable[str]] = ...) -> None: ...
+    origin_topic: str
+    def __init__(self, step: _Optional[_Union[TraceStep, str]] = ..., topic: _Optional[str] = ..., queue_id: _Optional[int] = ..., queue_offset: _Optional[int] = ..., physical_offset: _Optional[int] = ..., store_timestamp_ms: _Optional[int] = ..., reconsume_times: _Optional[int] = ..., group: _Optional[str] = ..., target_topic: _Optional[str] = ..., deliver_at_ms: _Optional[int] = ..., delay_level: _Optional[int] = ..., passed_by: _Optional[_Iterable[str]] = ..., awaited_by: _Optional[_Iterable[str]] = ..., origin_topic: _Optional[str] = ...) -> None: ...
 
 class TraceMessageResponse(_message.Message):
     __slots__ = ("message_id", "records")

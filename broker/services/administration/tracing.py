@@ -14,7 +14,14 @@ from broker.model.errors import MessageNotFound
 from broker.model.message import DELAY, DELIVER_AT, REAL_TOPIC, StoredMessage
 from broker.model.names import check_message_id
 from broker.model.reading import KeyRange
-from broker.model.tracing import STEPS, TracedRecord, TraceStep, owner_of, step_of
+from broker.model.tracing import (
+    STEPS,
+    TracedRecord,
+    TraceStep,
+    origin_topic_of,
+    owner_of,
+    step_of,
+)
 from broker.store.message_store import MessageStore
 from broker.store.reading.patience import value_of
 
@@ -81,6 +88,8 @@ async def _of_key(store: MessageStore, topic: str, key: str) -> list[StoredMessa
 def _traced(store: MessageStore, message: StoredMessage) -> TracedRecord:
     topic, properties = message.topic, message.properties
     step = step_of(topic)
+    target = properties.get(REAL_TOPIC, "") if topic in STEPS else ""
+    group = owner_of(target or topic, properties, store.tables.groups.names())
     passed_by, awaited_by = _standing(store, message)
     return TracedRecord(
         step=step,
@@ -90,12 +99,13 @@ def _traced(store: MessageStore, message: StoredMessage) -> TracedRecord:
         physical_offset=message.physical_offset,
         store_timestamp_ms=message.store_timestamp_ms,
         reconsume_times=message.reconsume_times,
-        group=owner_of(topic, properties, store.tables.groups.names()),
-        target_topic=properties.get(REAL_TOPIC, "") if topic in STEPS else "",
+        group=group,
+        target_topic=target,
         deliver_at_ms=_number(properties.get(DELIVER_AT)) if step is TraceStep.TIMED else None,
         delay_level=_number(properties.get(DELAY)) if step is TraceStep.SCHEDULED else None,
         passed_by=passed_by,
         awaited_by=awaited_by,
+        origin_topic=origin_topic_of(target or topic, properties, group),
     )
 
 
