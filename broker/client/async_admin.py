@@ -34,7 +34,6 @@ from broker.model.administration import (
 )
 from broker.model.message import StoredMessage
 from broker.model.reading import QueryResult
-from broker.model.topic import TOPIC_TYPES
 from broker.model.tracing import TracedRecord, TraceStep
 from broker.rpc.pb import admin_pb2
 
@@ -68,8 +67,9 @@ class AsyncAdmin:
         Errors      ValueError: there is no such type
         """
         kind = type_name.upper() or None
-        if kind is not None and kind not in TOPIC_TYPES:
-            names = ", ".join(sorted(TOPIC_TYPES)).lower()
+        _, *kinds = admin_pb2.TopicType.keys()  # The first says nothing.
+        if kind is not None and kind not in kinds:
+            names = ", ".join(kinds).lower()
             raise ValueError(f"there is no type {type_name!r} of topics; there are {names}")
         answer = await self._ask(
             "CreateTopic", is_repeatable=True, name=name, queue_count=queue_count, type=kind
