@@ -264,6 +264,8 @@ class ConsumeWalk(SeededStore):
                 one.alive_until_ms = self.now_ms + ALIVE_MS
         found = self.given(group, received, renews=renews)
         is_again = bool(attempt) and self._is_again(group, attempt, found)
+        if turns is not None:  # No lease renews itself any more that did when this looked.
+            asked = asked._replace(most=len(found))
         if not is_again:
             model.received(found, asked, self.now_ms)
         if turns is not None:

@@ -28,8 +28,8 @@ ROLLED_BACK: Final = "rolled back"
 GIVEN_UP: Final = "given up"
 States = frozenset[str]
 EARLY_MS: Final = 50
-LATE_MS: Final = 1_500
-"""A slot of the timer is a second; levels are looked at more often."""
+LATE_MS: Final = 2_500
+"""A slot of the timer is a second, a clock set by part of one adds up to another; then a look."""
 LOOK_MS: Final = 5_000
 """How often a level is looked at."""
 RECALLED_MS: Final = 2_500

@@ -59,8 +59,10 @@ class LeavingOrder:
                 self._leases.add(lease, clock.monotonic_ms() + left_ms)
                 self._leases.take(lease, settled.get(lease, ()))
                 self._leases.close(lease, len(settled.get(lease, ())))
-        queue.passed = order.settled.union(order.delivered)
-        queue.passed_from = order.next_offset
+        # A crash may have left the group's offset behind what the table says is settled.
+        begin = self._store.tables.offsets.find(queue.group, queue.topic, queue.queue_id) or 0
+        queue.passed = order.settled.union(order.delivered, range(begin, order.next_offset))
+        queue.passed_from = begin
         if queue.passed:
             self._table.leave(queue, QueueOrder(order.next_offset, queue.passed))
         queue.may_be_in_order = False

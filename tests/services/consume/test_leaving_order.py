@@ -88,6 +88,29 @@ async def test_it_holds_after_a_kill_behind_the_change(desk: ConsumeDesk, tmp_pa
         ]  # fmt: skip
 
 
+async def test_what_was_settled_stays_so_where_a_kill_leaves_the_offset_behind_it(
+    desk: ConsumeDesk, tmp_path: Path
+) -> None:
+    """The table is on disk, and the offset that moved beyond what was settled is not."""
+    await in_order(desk, fifo=True)
+    await desk.send("a", "b", "c")
+    got = await desk.receive()
+    await desk.consume.ack(GROUP, TOPIC, got.handles[1:])
+    await in_order(desk, fifo=False)
+    assert bodies(await desk.receive()) == []
+    await desk.store.tables.orders.saved()
+    image = desk.talking.killed(tmp_path / "image")
+    async with consuming(image, clock=desk.clock) as later:
+        await later.send("d")
+        assert bodies(await later.receive()) == ["d"]
+        await later.step(INVISIBLE_MS)
+        again = await later.receive()
+        assert sorted(bodies(again)) == ["a", "d"]
+        image = later.talking.killed(tmp_path / "second")
+    async with consuming(image, clock=desk.clock) as last:
+        assert bodies(await last.receive()) == []
+
+
 async def test_an_offset_that_is_set_back_brings_all_again(desk: ConsumeDesk) -> None:
     await in_order(desk, fifo=True)
     await desk.send("a", "b", "c")
