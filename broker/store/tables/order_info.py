@@ -30,7 +30,7 @@ Order = Callable[[], QueueOrder]
 """Returns a queue's order as it is when the table is written."""
 
 
-class _Row:
+class Row:
     """A queue's order as the file has it; never changed."""
 
     __slots__ = ("_text", "members")
@@ -46,7 +46,7 @@ class _Row:
         return self._text
 
 
-def _text_of(members: dict[str, Any], rows: dict[str, dict[int, _Row]]) -> bytes:
+def text_of(members: dict[str, Any], rows: dict[str, dict[int, Row]]) -> bytes:
     """Return the text of the file: `encode_compact` of all of it."""
     queues = (
         b"%b:{%b}" % (_quoted(name), b",".join([b"%d:%b" % (i, r.text()) for i, r in its.items()]))
@@ -71,7 +71,7 @@ class OrderInfo:
         self._durable = DurableTable(self._file, pool, self._snapshot)
         self._clock = clock
         self._others: dict[str, Any] = {}
-        self._rows: dict[str, dict[int, _Row]] = {}
+        self._rows: dict[str, dict[int, Row]] = {}
         self._changed: dict[tuple[str, int], Order] = {}
         self._forgotten: Counter[tuple[str, int]] = Counter()
 
@@ -83,7 +83,7 @@ class OrderInfo:
         self._others = self._file.read(lambda text: decode_rows(text, _TABLE)) or {}
         rows = self._others.pop(_TABLE, None) or {}
         self._rows = {
-            str(name): {int(i): _Row(row) for i, row in queues.items() if _is_queue(i, row)}
+            str(name): {int(i): Row(row) for i, row in queues.items() if _is_queue(i, row)}
             for name, queues in rows.items()
         }
 
@@ -165,7 +165,7 @@ class OrderInfo:
                 order, end = decode_order(row.members, 0), end_of(topic, queue_id)
                 if max((order.next_offset - 1, *order.settled, *order.delivered)) >= end:
                     members = encode_order(_below(order, end), self._clock.wall_ms())
-                    queues[queue_id] = _Row(members)
+                    queues[queue_id] = Row(members)
                     count += 1
         if count:
             self._durable.touch()
@@ -193,7 +193,7 @@ class OrderInfo:
         changed, self._changed = self._changed, {}
         now = self._clock.wall_ms()
         for (name, queue_id), order in changed.items():
-            row = _Row(encode_order(order(), now))
+            row = Row(encode_order(order(), now))
             self._rows[name] = {**self._rows.get(name, {}), queue_id: row}
         assert not self._changed
         members = {
@@ -202,7 +202,7 @@ class OrderInfo:
             "orderedConsumptionLevel": "QUEUE",
         }
         rows = dict(self._rows)
-        return lambda: _text_of(members, rows)
+        return lambda: text_of(members, rows)
 
 
 def _below(order: QueueOrder, end: int) -> QueueOrder:

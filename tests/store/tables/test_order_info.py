@@ -5,10 +5,12 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from broker.format.order_row import Delivery, QueueOrder
-from broker.format.table_json import decode_table
-from broker.store.tables.order_info import OrderInfo
+from broker.format.order_row import Delivery, QueueOrder, encode_order
+from broker.format.table_json import decode_table, encode_compact
+from broker.store.tables.order_info import OrderInfo, Row, text_of
 from tests.fakes.clock import FakeClock
 from tests.fakes.quick_disk import QuickDisk
 
@@ -123,3 +125,20 @@ async def test_nothing_is_known_of_offsets_that_are_given_again(orders: Orders) 
     assert await again.clamp(lambda topic, queue_id: 5) == 3
     for topic, queue_id in (("orders", 0), ("orders", 1), ("bills", 0)):
         assert again.find("g", topic, queue_id, 0) == QueueOrder(5)
+
+
+@given(
+    st.dictionaries(
+        st.text(max_size=6).map(lambda name: f"{name}@g"),
+        st.dictionaries(st.integers(0, 9), st.builds(QueueOrder, st.integers(0, 99)), max_size=3),
+        max_size=4,
+    )
+)
+def test_the_text_is_that_of_the_whole_table(rows: dict[str, dict[int, QueueOrder]]) -> None:
+    others = {"orderInfoCount": len(rows), "zz": {"table": {}}, "a": [1], "7": 2}
+    encoded = {name: {i: encode_order(o, 5) for i, o in its.items()} for name, its in rows.items()}
+    kept = {name: {i: Row(row) for i, row in its.items()} for name, its in encoded.items()}
+    wanted = encode_compact(dict(sorted({**others, "table": encoded}.items())))
+    assert decode_table(text_of(others, kept)) == decode_table(wanted)
+    assert text_of(others, kept) == wanted
+    assert text_of(others, kept) == wanted, "rows keep their text"

@@ -1,0 +1,62 @@
+"""How much of what comes back is put in one turn of the loop: bounded by count and by time."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from broker.model.batch import Run
+from broker.model.step import Now
+from broker.model.topic import retry_topic
+from broker.services.consume.redelivery import Redelivery
+from broker.services.consume.reviving import TURN_MAX, TURN_MS
+from broker.store.job import Job
+from tests.fakes.consuming import GROUP, INVISIBLE_MS, TOPIC, ConsumeDesk
+
+LEASES = 3 * TURN_MAX
+
+
+async def put_by_turn(desk: ConsumeDesk) -> list[int]:
+    """End all leases; return how many messages came back in each turn of the loop that had some."""
+    end = desk.store.writing.writer.next_offsets
+    key = next(key for key in (*end, (f"{retry_topic(GROUP)}_{TOPIC}", 0)) if "%RETRY%" in key[0])
+    puts: list[int] = []
+    desk.clock.advance(INVISIBLE_MS)
+    for _ in range(1_000):
+        following = desk.consume.step(Now(desk.clock.monotonic_ms(), desk.clock.wall_ms()))
+        if not isinstance(following.mark, Job):
+            break
+        while not following.mark.is_done:
+            before = end.get(key, 0)
+            await asyncio.sleep(0)
+            puts.append(end.get(key, 0) - before)
+    return [count for count in puts if count]
+
+
+async def test_a_turn_puts_no_more_than_it_has_room_for(desk: ConsumeDesk) -> None:
+    await desk.send(*["a"] * LEASES)
+    for _ in range(LEASES // 2):
+        await desk.receive(max_messages=1)
+    await desk.receive(max_messages=32)
+    puts = await put_by_turn(desk)
+    assert sum(puts) == LEASES
+    assert max(puts) == TURN_MAX
+    assert desk.in_flight == 0
+
+
+async def test_a_turn_that_takes_long_puts_what_it_has(
+    desk: ConsumeDesk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    over = Redelivery.over
+
+    def slow(self: Redelivery, record: bytes, *rest: Any) -> Run:
+        desk.clock.advance(1)
+        return over(self, record, *rest)
+
+    monkeypatch.setattr(Redelivery, "over", slow)
+    await desk.send(*["a"] * 8)
+    for _ in range(8):
+        await desk.receive(max_messages=1)
+    puts = await put_by_turn(desk)
+    assert sum(puts) == 8
+    assert max(puts) <= TURN_MS
