@@ -2,20 +2,21 @@
 
     0A size │ message: 0A topic │ 12 property … │ 1A size │ system properties │ 22 body
               0A tag │ 12 key … │ 1A id │ 22 digest │ 28 encoding │ 30 type │ 3A born time
-              42 born host │ 68 queue id │ 80 01 attempt │ 92 01 trace context
+              42 born host │ 68 queue id │ 80 01 attempt │ 8A 01 group │ 92 01 trace context
     topic:    0A namespace │ 12 name
 
-Plain is what producers send that want nothing special: these fields in the order of their numbers,
-each message with an id, a body that is not compressed, and no digest but a CRC32. What is not plain
-is left to the generated classes, which read the same out of every request that is read here; so are
-all that have to be refused. Texts are what `send_request.py` calls plain.
+Plain is what nearly all producers send: these fields in the order of their numbers, each message
+with an id, and no digest but a CRC32; all messages of one message group or none, and their bodies
+compressed or not. What is not plain is left to the generated classes, which read the same out of
+every request that is read here; so are all that have to be refused. Texts are what
+`send_request.py` calls plain.
 """
 
 from collections.abc import Callable
 from typing import Final, final
 
 from broker.format.layout import crc32
-from broker.format.plain_fields import is_printable, number_at, short_size
+from broker.format.plain_fields import is_printable, number_at, short_size, text_hash
 from broker.format.send_request import (
     FIELDS_MAX,
     MESSAGES_MAX,
@@ -27,8 +28,10 @@ from broker.model.message import (
     BORN_TIMESTAMP,
     PRODUCER_GROUP,
     RECONSUME_TIME,
+    SHARDING_KEY,
     TRACE_CONTEXT,
 )
+from broker.model.names import MESSAGE_GROUP_LENGTH_MAX
 from broker.native.machine import i64
 
 USER_SIZE_MAX: Final = 16 * 1024
@@ -55,8 +58,9 @@ _BORN_TIME: Final = 0x3A
 _BORN_HOST: Final = 0x42
 _QUEUE_ID: Final = 0x68
 _ATTEMPT: Final = 0x80
+_GROUP: Final = 0x8A
 _TRACE: Final = 0x92
-_IDENTITY: Final = 1
+_GZIP: Final = 2
 _TRANSACTION: Final = 4
 _TYPE_MAX: Final = 6
 _FIRST: Final = 0x08
@@ -65,11 +69,14 @@ _CHECKSUM: Final = 0x12
 _CRC32: Final = 1
 _INT32_MAX: Final = 0x7FFF_FFFF
 _SECONDS_MAX: Final = 253_402_300_799
+_LONG: Final = 0x80
+"""A byte of a number from which on another one follows."""
 _NOT_PLAIN: Final = -1
 _HOST_NOTE: Final = f"{BORN_HOST}\x01".encode()
 _TIME_NOTE: Final = f"{BORN_TIMESTAMP}\x01".encode()
 _GROUP_NOTE: Final = f"{PRODUCER_GROUP}\x01".encode()
 _TIMES_NOTE: Final = f"\x02{RECONSUME_TIME}\x010\x02".encode()
+_ORDER: Final = f"{SHARDING_KEY}\x01".encode()
 _TRACE_NOTE: Final = f"{TRACE_CONTEXT}\x01".encode()
 _END: Final = b"\x02"
 
@@ -85,8 +92,10 @@ class OfficialRequest:
     """
 
     __slots__ = (
-        "_born_ms", "_crc_begin", "_crc_size", "_host_begin", "_host_size", "_known", "_topic",
-        "_topic_name", "_trace_begin", "_trace_size", "request",
+        "_born_ms", "_crc_begin", "_crc_size", "_group", "_group_begin", "_group_size",
+        "_host_begin", "_host_size", "_is_compressed", "_known", "_noted", "_noted_host",
+        "_noted_ms", "_noted_topic", "_topic", "_topic_name", "_trace_begin", "_trace_size",
+        "request",
     )  # fmt: skip
 
     def __init__(self, request: SendRequest, topic_name: TopicName) -> None:
@@ -95,6 +104,13 @@ class OfficialRequest:
         self._known: dict[tuple[str, bytes], bytes] = {}
         self._topic = b""
         """How the first message of the request calls its topic."""
+        self._group = b""
+        """The message group of the first message."""
+        self._noted = b""
+        """The last note without its trace; what it tells of follows."""
+        self._noted_host = b""
+        self._noted_ms: i64 = -1
+        self._noted_topic = b""
         self._clear()
 
     def _clear(self) -> None:
@@ -102,8 +118,11 @@ class OfficialRequest:
         self._born_ms: i64 = -1
         self._crc_begin: i64 = 0
         self._crc_size: i64 = -1
+        self._group_begin: i64 = 0
+        self._group_size: i64 = 0
         self._host_begin: i64 = 0
         self._host_size: i64 = 0
+        self._is_compressed = False
         self._trace_begin: i64 = 0
         self._trace_size: i64 = 0
 
@@ -171,12 +190,28 @@ class OfficialRequest:
                 request.bodies_size += size
             else:
                 return _NOT_PLAIN
-        if not span.identity or not span.body_size or not self._is_sound(span):
+        if not span.identity or not span.body_size or not self._agrees():
+            return _NOT_PLAIN
+        if self._crc_size >= 0 and not self._is_sound(span):
             return _NOT_PLAIN
         if span.texts_size + span.tag_size > USER_SIZE_MAX:
             return _NOT_PLAIN
         span.note = self._note()
         return field_count
+
+    def _agrees(self) -> bool:
+        """Return whether a message is of the same group as the first, and compressed like it."""
+        request, begin, end = self.request, self._group_begin, self._group_begin + self._group_size
+        if request.count:
+            if self._is_compressed != request.is_compressed:
+                return False
+            return request.raw[begin:end] == self._group
+        request.is_compressed = self._is_compressed
+        self._group = request.raw[begin:end]
+        if self._group_size:
+            request.order = _ORDER + self._group + _END
+            request.order_hash = text_hash(request.raw, begin, end, 0)
+        return request.order_hash >= 0
 
     def _take_topic(self, namespace: str, resource: bytes) -> bool:
         request = self.request
@@ -235,12 +270,17 @@ class OfficialRequest:
                 return _NOT_PLAIN
             last = mark
             field_count += 1
+            first: i64 = _LONG if position == end else raw[position]
             if mark & 7 == 0:
-                value, position = number_at(raw, position, end)
-                if not _is_number(mark, value):
+                value, position = first, position + 1
+                if first >= _LONG:
+                    value, position = number_at(raw, position - 1, end)
+                if not self._takes_number(mark, value):
                     return _NOT_PLAIN
                 continue
-            size, begin = short_size(raw, position, end)
+            size, begin = first, position + 1
+            if first >= _LONG:
+                size, begin = short_size(raw, position, end)
             if size < 0 or size > end - begin:
                 return _NOT_PLAIN
             position = begin + size
@@ -260,6 +300,9 @@ class OfficialRequest:
             return self._take_time(span, begin, end)
         if mark == _DIGEST:
             return self._take_digest(begin, end)
+        if mark == _GROUP:
+            self._group_begin, self._group_size = begin, size
+            return 0 < size <= MESSAGE_GROUP_LENGTH_MAX
         if mark == _BORN_HOST:
             self._host_begin, self._host_size = begin, size
         elif mark == _TRACE:
@@ -297,34 +340,32 @@ class OfficialRequest:
         return True
 
     def _is_sound(self, span: MessageSpan) -> bool:
-        """Return whether a body is what its producer says, as far as that can be said here."""
-        if self._crc_size < 0:
-            return True
+        """Return whether a body has the CRC32 that its producer says."""
         raw, begin = self.request.raw, span.body_begin
         crc: i64 = crc32(raw[begin : begin + span.body_size])
         given = raw[self._crc_begin : self._crc_begin + self._crc_size]
         return given.upper().lstrip(b"0") == (b"%X" % crc).lstrip(b"0")
 
+    def _takes_number(self, mark: i64, value: i64) -> bool:
+        """Take a number; returns whether a plain message may have it."""
+        if mark == _ENCODING:
+            self._is_compressed = value == _GZIP
+            return 0 <= value <= _GZIP
+        if mark == _TYPE:
+            return 0 <= value <= _TYPE_MAX and value != _TRANSACTION
+        return mark in (_QUEUE_ID, _ATTEMPT) and 0 <= value <= _INT32_MAX
+
     def _note(self) -> bytes:
-        """Return what a real proxy adds to each message."""
-        raw, topic = self.request.raw, self.request.topic
-        note = b""
-        if self._host_size:
-            host = raw[self._host_begin : self._host_begin + self._host_size]
-            note = _HOST_NOTE + host + _END
-        if self._born_ms >= 0:
-            note += _TIME_NOTE + str(self._born_ms).encode() + _END
-        note += _GROUP_NOTE + topic + _TIMES_NOTE
-        if self._trace_size:
-            trace = raw[self._trace_begin : self._trace_begin + self._trace_size]
-            note += _TRACE_NOTE + trace + _END
-        return note
-
-
-def _is_number(mark: i64, value: i64) -> bool:
-    """Return whether a field may have a number, which is then of no consequence."""
-    if mark == _ENCODING:
-        return 0 <= value <= _IDENTITY
-    if mark == _TYPE:
-        return 0 <= value <= _TYPE_MAX and value != _TRANSACTION
-    return mark in (_QUEUE_ID, _ATTEMPT) and 0 <= value <= _INT32_MAX
+        """Return what a real proxy adds to each message: mostly what it added to the last one."""
+        raw, topic, born_ms = self.request.raw, self.request.topic, self._born_ms
+        host = raw[self._host_begin : self._host_begin + self._host_size]
+        if born_ms != self._noted_ms or host != self._noted_host or topic != self._noted_topic:
+            note = _HOST_NOTE + host + _END if host else b""
+            if born_ms >= 0:
+                note += _TIME_NOTE + str(born_ms).encode() + _END
+            self._noted = note + _GROUP_NOTE + topic + _TIMES_NOTE
+            self._noted_host, self._noted_ms, self._noted_topic = host, born_ms, topic
+        if not self._trace_size:
+            return self._noted
+        trace = raw[self._trace_begin : self._trace_begin + self._trace_size]
+        return self._noted + _TRACE_NOTE + trace + _END

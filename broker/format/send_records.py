@@ -48,10 +48,11 @@ class TopicFrame:
     before_id              what the block of a half message has before its id, empty for others;
                            before_queue: between that and the queue it is for
     digits_max             of the number of that queue
+    flags                  the system flag of each record, but for the sender's address
     """
 
     __slots__ = (
-        "before_id", "before_queue", "destinations", "digits_max", "field", "is_tagged",
+        "before_id", "before_queue", "destinations", "digits_max", "field", "flags", "is_tagged",
         "key_prefix", "powers", "queues", "reply_head", "reply_host", "store_flags", "store_host",
         "tag_prefix", "tail", "topic",
     )  # fmt: skip
@@ -94,6 +95,7 @@ class TopicFrame:
         self.queues: list[QueueKey] = [(topic, n) for n in range(queue_count)]
         self.store_host = store_host
         self.store_flags: i64 = FLAG_STORE_HOST_V6 if len(store_host) == IPV6_HOST_SIZE else 0
+        self.flags: i64 = self.store_flags | system_flag
         self.field = topic_field(topic) + bytes(2)
         self.tail = tail
         self.is_tagged = is_tagged
@@ -159,6 +161,7 @@ class SendRecords:
         self.frame = frame
         around: i64 = len(_ID) + len(request.id_end) + len(frame.tail)
         around += len(frame.before_id) + len(frame.before_queue) + frame.digits_max
+        around += len(request.order)
         is_half = len(frame.before_id) > 0
         fixed: i64 = _HEAD_SIZE + len(frame.store_host) + len(frame.field)
         size_sum: i64 = 0
@@ -265,7 +268,7 @@ class SendRecords:
         frame = self.frame
         assert frame is not None
         host = span.host
-        flags = frame.store_flags | (FLAG_BORN_HOST_V6 if len(host) == IPV6_HOST_SIZE else 0)
+        flags = frame.flags | (FLAG_BORN_HOST_V6 if len(host) == IPV6_HOST_SIZE else 0)
         begin = span.body_begin
         body = self.request.raw[begin : begin + span.body_size]
         crc: i64 = crc32(body)
@@ -306,6 +309,7 @@ class SendRecords:
             out.write(_TAGS)
             out.write(raw[span.tag_begin : span.tag_begin + span.tag_size])
             out.append(2)
+        out.write(request.order)
         place = span.first_property
         end = place + span.property_count * PROPERTY_WIDTH
         while place < end:

@@ -122,13 +122,17 @@ class SendRequest:
     bodies_size     bytes of all bodies
     unnamed_count   messages without an id
     is_half         all of them are of transactions; `group` is their producer's, empty: the topic's
+    order           what the blocks say of the message group that all of them are of, empty for none
+    order_hash      String.hashCode of that group, unsigned
+    is_compressed   whether all bodies are, as producers do it, or none is
     keys            KEY_WIDTH numbers each, of all messages
     properties      PROPERTY_WIDTH numbers each
     """
 
     __slots__ = (
-        "_messages_max", "bodies_size", "count", "group", "id_end", "is_half", "keys",
-        "properties", "queue_id", "raw", "spans", "topic", "unnamed_count", "waits",
+        "_messages_max", "bodies_size", "count", "group", "id_end", "is_compressed", "is_half",
+        "keys", "order", "order_hash", "properties", "queue_id", "raw", "spans", "topic",
+        "unnamed_count", "waits",
     )  # fmt: skip
 
     def __init__(self, messages_max: int = MESSAGES_MAX) -> None:
@@ -144,6 +148,9 @@ class SendRequest:
         self.unnamed_count: i64 = 0
         self.is_half = False
         self.group = b""
+        self.order = b""
+        self.order_hash: i64 = 0
+        self.is_compressed = False
         self.spans: list[MessageSpan] = []
         self.keys: vec[i64] = vec[i64]()
         self.properties: vec[i64] = vec[i64]()
@@ -196,6 +203,9 @@ class SendRequest:
         self.unnamed_count = 0
         self.is_half = False
         self.group = b""
+        self.order = b""
+        self.order_hash = 0
+        self.is_compressed = False
         if len(self.keys):
             self.keys = vec[i64]()
         if len(self.properties):

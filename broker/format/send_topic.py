@@ -31,13 +31,13 @@ def own_topic(raw: bytes) -> str | None:
 
 
 def official_topic(raw: bytes) -> tuple[str, str] | None:
-    """Return namespace and name of the topic of a v2 SendMessageRequest's one message.
+    """Return namespace and name of the topic of a v2 SendMessageRequest's first message.
 
-    None     it takes a closer look; so where there are several messages, maybe of several topics
-    Cost     0.8 µs
+    None     it takes a closer look
+    Cost     0.6 µs
     """
     at = _message(raw)
-    if at < 0 or raw[at] != _FIRST or not _is_whole(raw, at):
+    if at < 0 or raw[at] != _FIRST:
         return None
     resource = raw[at + 2 : at + 2 + raw[at + 1]]
     after = raw[at + 2 + raw[at + 1] : at + 3 + raw[at + 1]]
@@ -65,12 +65,3 @@ def _message(raw: bytes) -> int:
         if at > _CONTENT_MAX:
             return -1
     return at
-
-
-def _is_whole(raw: bytes, at: int) -> bool:
-    """Return whether the first message, which begins there, is all there is."""
-    size = shift = 0
-    for byte in raw[1:at]:
-        size |= (byte & ~_LONG) << shift
-        shift += 7
-    return at + size == len(raw)

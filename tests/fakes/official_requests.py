@@ -29,6 +29,8 @@ SECONDS: Final = (0, 1, 1_795_000_000, 253_402_300_799)
 ODD_SECONDS: Final = (-1, 253_402_300_800, 1 << 62)
 NANOS: Final = (0, 1, 999_999, 1_000_000, 999_999_999, 2_000_000_000)
 NAMESPACE: Final = "shop"
+MESSAGE_GROUPS: Final = ("g", "order-4711", "!~|", LONG[:63])
+ODD_MESSAGE_GROUPS: Final = (*ODD_TEXTS, LONG[:64], "g")
 
 
 class OfficialMaker(SeededMaker):
@@ -43,6 +45,13 @@ class OfficialMaker(SeededMaker):
         if self._is(0.1):
             topic.resource_namespace = self._of((NAMESPACE,), ("\xfc", "a/b", "%"))
         messages = [self._message(topic) for _ in range(count)]
+        if self._is(0.02 if topic.name == "orders" else 0.4):
+            group = self._random.choice(MESSAGE_GROUPS)
+            for message in messages:
+                message.system_properties.message_group = self._of((group,), ODD_MESSAGE_GROUPS)
+        if self._is(0.2):
+            for message in messages:
+                message.system_properties.body_encoding = pb.GZIP
         return pb.SendMessageRequest(messages=messages)
 
     def _message(self, topic: pb.Resource) -> pb.Message:

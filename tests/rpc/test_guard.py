@@ -398,7 +398,7 @@ def official_send(*topics: str) -> bytes:
         (BROKER.full_name, "SendMessage", b"\x10\x01", signed(), None),
         (closed_face().name, "SendMessage", official_send("t"), signed(), b"done"),
         (closed_face().name, "SendMessage", official_send("u"), signed(), AccessDenied),
-        (closed_face().name, "SendMessage", official_send("t", "u"), signed(), None),
+        (closed_face().name, "SendMessage", official_send("t", "u"), signed(), b"done"),
         (
             closed_face().name, "SendMessage", official_send("t"),
             {**signed(), "x-mq-namespace": "n"}, AccessDenied,

@@ -14,11 +14,12 @@ from typing import Final, final
 from broker.format.addresses import UniqueKeyMaker
 from broker.format.index_layout import STYLE_5_5
 from broker.format.send_records import SendRecords, TopicFrame
-from broker.model.message import QueueKey
+from broker.format.send_request import SendRequest
+from broker.model.message import FLAG_COMPRESSED, QueueKey
 from broker.model.message_kind import MessageKind
 from broker.model.names import is_group
 from broker.model.step import Clock
-from broker.model.topic import HALF_TOPIC, PERMISSION_WRITE, TopicConfig
+from broker.model.topic import DEFAULT_TYPE, HALF_TOPIC, PERMISSION_WRITE, TopicConfig
 from broker.services.sending.rules import SendRules, SendStats, Tally
 from broker.store.message_store import MessageStore
 
@@ -47,7 +48,8 @@ class PlainSend:
 
     __slots__ = (
         "_block_size_max", "_body_size_max", "_clock", "_dedupes", "_halves", "_is_open",
-        "_is_tagged", "_key_maker", "_known", "_random", "_rules", "_stats", "_topics", "put_path",
+        "_is_tagged", "_key_maker", "_known", "_others", "_random", "_rules", "_stats", "_topics",
+        "put_path",
     )  # fmt: skip
 
     def __init__(
@@ -73,6 +75,8 @@ class PlainSend:
         """By what requests call them, which may be no name of a topic."""
         self._halves: dict[bytes, _Topic] = {}
         """Those of half messages, by topic and group with 02 between, which stands in neither."""
+        self._others: dict[bytes, _Topic] = {}
+        """Those of messages that have a group or are compressed, by topic and which of both."""
         self.take(rules)
 
     def take(self, rules: SendRules) -> None:
@@ -80,6 +84,7 @@ class PlainSend:
         self._rules = rules
         self._known.clear()
         self._halves.clear()
+        self._others.clear()
         self._body_size_max = rules.max_message_size_bytes
         self._dedupes = rules.dedupe_window_ms > 0
         self._is_open = bool(rules.permission & PERMISSION_WRITE) and not rules.accept_from_ms
@@ -94,12 +99,10 @@ class PlainSend:
         Source   SendMessageProcessor.sendMessage, sendBatchMessage
         """
         request = records.request
-        name, known = request.topic, self._known
-        if request.is_half:
-            name, known = b"%b\x02%b" % (name, request.group), self._halves
+        name, known = self._named(request)
         topic = known.get(name)
         if topic is None or self._topics.find(topic.config.name) is not topic.config:
-            topic = self._topic(name, records)
+            topic = self._topic(name, known, request)
         if topic is None or not self._is_open:
             return False
         if request.is_half and not self._takes_halves():
@@ -116,7 +119,7 @@ class PlainSend:
         if not self.put_path.takes(records.size_sum):
             return False
         if queue_id < 0:
-            queue_id = int(self._random.random() * queue_count)
+            queue_id = self._queue(request, queue_count)
         records.aim(queue_id)
         if request.unnamed_count:
             stamp, number = self._key_maker.make_several(now_ms, request.unnamed_count)
@@ -125,23 +128,44 @@ class PlainSend:
         topic.tally.add(request.count, records.size_sum)
         return True
 
+    def _named(self, request: SendRequest) -> tuple[bytes, dict[bytes, _Topic]]:
+        """Return what a request's topic is known by, and among which."""
+        if request.is_half:
+            return b"%b\x02%b" % (request.topic, request.group), self._halves
+        if request.order or request.is_compressed:
+            which = 2 * bool(request.order) + request.is_compressed
+            return b"%b\x02%d" % (request.topic, which), self._others
+        return request.topic, self._known
+
+    def _queue(self, request: SendRequest, queue_count: int) -> int:
+        """Return the queue of messages that ask for none: their group's, else any."""
+        if request.order:
+            hashed: int = request.order_hash
+            return (hashed & 0x7FFFFFFF) % queue_count
+        return int(self._random.random() * queue_count)
+
     def _takes_halves(self) -> bool:
         """Return whether half messages are taken, and there is where they wait."""
         config = self._topics.find(HALF_TOPIC)
         return not self._rules.refuses_transactions and config is not None and config.is_kept
 
-    def _topic(self, name: bytes, records: SendRecords) -> _Topic | None:
+    def _topic(
+        self, name: bytes, known: dict[bytes, _Topic], request: SendRequest
+    ) -> _Topic | None:
         """Return a topic as the table has it now, None where clients may not send to it so.
 
-        name   under which it is known
+        name   under which it is known from now on
         """
-        request = records.request
         config = self._topics.find(request.topic.decode("ascii", "replace"))
         if config is None or not config.is_plain or not config.is_writable:
             return None
         if not config.write_queue_count:
             return None
         kind = MessageKind.TRANSACTION if request.is_half else MessageKind.NORMAL
+        if request.order:
+            kind = MessageKind.FIFO
+            if config.type_name == DEFAULT_TYPE:
+                return None  # Some faces refuse that where no type is declared.
         if self._rules.check_kinds and kind not in config.kinds:
             return None
         topic, queue_count = config.name, config.write_queue_count
@@ -161,9 +185,9 @@ class PlainSend:
             is_tagged=self._is_tagged,
             real=real,
             group=group,
+            system_flag=FLAG_COMPRESSED if request.is_compressed else 0,
         )
         assert len(frame.destinations) == queue_count
-        known = self._halves if request.is_half else self._known
         if len(known) >= FRAMES_MAX:
             known.clear()
         tally = self._stats.tally(config.name, kind.label)

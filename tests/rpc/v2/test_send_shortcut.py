@@ -41,11 +41,42 @@ async def test_every_plain_request_takes_the_shortcut() -> None:
         sent("orders", b"x", b"y", tag="A", keys=["k1", "k2"], trace_context="00-ab"),
         sent("orders", b"x", delivery_attempt=7, queue_id=3, message_type=pb.FIFO),
         sent("orders", b"x", body_digest=pb.Digest(type=pb.CRC32, checksum="8CDC1683")),
+        sent("orders", b"x", b"y", body_encoding=pb.GZIP),
+        sent("wide", b"x", b"y", message_group="customer-7", tag="A"),
+        sent("wide", b"x", body_encoding=pb.GZIP, message_group="!" * 63, trace_context="00"),
+        sent("wide", b"x", b"y"),
     ]
     async with twins(official_twin, flush="async") as (quick, usual):
         for count, request in enumerate(plain, 1):
             await served_alike(quick, usual, request.SerializeToString())
             assert quick.shortcut_count == count
+
+
+async def test_what_messages_do_not_share_goes_the_usual_way() -> None:
+    bare, ordered = message("wide", b"x"), message("wide", b"x", message_group="g")
+    packed = message("wide", b"x", body_encoding=pb.GZIP)
+    mixed = [
+        [message("orders", b"x"), bare], [bare, ordered], [ordered, bare], [bare, packed],
+        [ordered, message("wide", b"x", message_group="h")], [packed, bare],
+        [message("wide", b"x", message_group="!" * 64)],
+        [message("orders", b"x", message_group="g")],
+    ]  # fmt: skip
+    async with twins(official_twin, flush="async") as (quick, usual):
+        await served_alike(quick, usual, sent("orders", b"x").SerializeToString())
+        for messages in mixed:
+            request = pb.SendMessageRequest(messages=messages)
+            await served_alike(quick, usual, request.SerializeToString())
+        assert quick.shortcut_count == 1
+
+
+async def test_messages_of_a_group_go_to_one_queue_that_a_group_of_consumers_gets() -> None:
+    groups = [f"customer-{number}" for number in range(40)]
+    async with twins(official_twin, flush="async") as (quick, usual):
+        for group in groups * 2:
+            request = sent("wide", b"x", message_group=group)
+            await served_alike(quick, usual, request.SerializeToString())
+        assert quick.shortcut_count == 2 * len(groups)
+        await hold_alike(quick, usual)
 
 
 async def test_a_batch_of_the_largest_count_takes_it_and_one_more_does_not() -> None:
