@@ -47,6 +47,8 @@ from broker.wire.stream import STREAM_OVERHEAD, Stream
 from broker.wire.streams import Streams
 
 _OWN_PING: Final = b"are you?"
+WHOLE: Final[i64] = 1 << 62
+"""No data is as long."""
 CONTROL_SIZE_MAX: Final[i64] = 1_048_576
 """Bytes beyond what answers may take of the output; a peer that lets more wait reads nothing."""
 
@@ -56,6 +58,7 @@ class Connection:
     """One HTTP/2 connection with gRPC on it. Cost: memory within `Limits`, whatever the peer does.
 
     closing    the connection is broken: send what `take` returns, then close
+    taken      how far the last `receive` came in what it was given
     """
 
     def __init__(
@@ -72,6 +75,7 @@ class Connection:
         """
         self.limits = limits or Limits()
         self.closing = False
+        self.taken: i64 = 0
         self._streams = Streams()
         self._outbound = Outbound(self.limits, self._streams)
         self._requests = Requests(self.limits, self._streams, self._outbound, clock, sizes)
@@ -91,8 +95,11 @@ class Connection:
 
     # -- what comes
 
-    def receive(self, data: bytes) -> list[Stream]:
-        """Take what the transport read; return the streams with news, each once.
+    def receive(self, data: bytes, begin: i64 = 0, upto: i64 = WHOLE) -> list[Stream]:
+        """Take what the transport read from `begin` on; return the streams with news, each once.
+
+        Frames that begin before `upto` are taken; `taken` is where the next one begins, the end
+        of `data` where no frame does.
 
         News are a new stream, messages, the end of a request, or a stream that was cut off. What
         cannot be served (no gRPC, no such method, a compression nobody knows, metadata or a message
@@ -100,13 +107,17 @@ class Connection:
         """
         requests = self._requests
         requests.begin_turn()
-        if self.closing or not data:
+        end: i64 = len(data)
+        self.taken = end
+        if self.closing or begin >= end:
             return requests.news
         try:
-            p = self._resume(data)
-            if p < len(data):
-                p = self._frames(data, p)
-                if p < len(data):
+            p = self._resume(data, begin)
+            if p < end:
+                p = self._frames(data, p, upto)
+                if p >= upto:
+                    self.taken = p
+                elif p < end:
                     self._rest = data[p:]
             if len(self._outbound.out) > self.limits.output_max + CONTROL_SIZE_MAX:
                 raise ConnectionFault(ENHANCE_YOUR_CALM, "the peer reads nothing")
@@ -114,38 +125,37 @@ class Connection:
             self._break(fault.code, fault.why)
         return requests.news
 
-    def _resume(self, data: bytes) -> i64:
+    def _resume(self, data: bytes, p: i64) -> i64:
         """Finish the preface or a frame that was cut short; return where the next frame begins."""
-        p: i64 = 0
         if not self._is_begun:
             missing: i64 = len(PREFACE) - len(self._rest)
-            begun = self._rest + data[:missing]
+            begun = self._rest + data[p : p + missing]
             if not PREFACE.startswith(begun):
                 raise ConnectionFault(PROTOCOL_ERROR, "no HTTP/2 preface")
             self._is_begun = len(begun) == len(PREFACE)
             self._rest = b"" if self._is_begun else begun
-            return missing if self._is_begun else len(data)
+            return p + missing if self._is_begun else len(data)
         if not self._rest:
-            return 0
+            return p
         missing = FRAME_HEAD_SIZE - len(self._rest)
         if missing > 0:
-            self._rest += data[:missing]
+            self._rest += data[p : p + missing]
             if len(self._rest) < FRAME_HEAD_SIZE:
                 return len(data)
-            p = missing
+            p += missing
         missing = FRAME_HEAD_SIZE + payload_size(read_i64_be(self._rest, 0)) - len(self._rest)
         whole = self._rest + data[p : p + missing]
         if missing > len(data) - p:
             self._rest = whole
             return len(data)
         self._rest = b""
-        self._frames(whole, 0)
+        self._frames(whole, 0, len(whole))
         return p + missing
 
-    def _frames(self, data: bytes, p: i64) -> i64:
-        """Take all whole frames from `p` on; return where the rest begins."""
+    def _frames(self, data: bytes, p: i64, upto: i64) -> i64:
+        """Take all whole frames that begin from `p` on and before `upto`; return where they end."""
         end: i64 = len(data)
-        while end - p >= FRAME_HEAD_SIZE:
+        while p < upto and end - p >= FRAME_HEAD_SIZE:
             head = read_i64_be(data, p)  # all but the last byte of the stream's number
             size = payload_size(head)
             begin = p + FRAME_HEAD_SIZE

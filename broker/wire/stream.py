@@ -6,6 +6,9 @@ from broker.native.machine import BytesWriter, i64, read_i32_be, read_i64_be
 from broker.wire.headers import Headers
 from broker.wire.messages import PREFIX_SIZE, check_prefix, opened
 
+PIECE_SIZE_MIN: Final[i64] = 4_096
+"""From here on what comes of an unfinished message is kept as it is until all is joined; smaller
+ones would each take more than they hold."""
 MESSAGE_OVERHEAD: Final[i64] = 64
 """What a message takes beside its bytes; without it empty ones would cost nothing."""
 STREAM_OVERHEAD: Final[i64] = 1_024
@@ -50,7 +53,9 @@ class Stream:
         self.receive_window: i64 = receive_window
         self.held: i64 = 0
         self.waiting: i64 = 0  # of held, what whole messages take
-        self.partial: BytesWriter | None = None  # the unfinished message, or some of its prefix
+        self.partial: BytesWriter | None = None  # the unfinished message's end, or its prefix's
+        self.pieces: list[bytes] = []  # what is before that of the message
+        self.came: i64 = 0  # bytes of the unfinished message
         self.wanted: i64 = -1  # bytes of the unfinished message, -1 until its prefix is whole
         self.flag: i64 = 0  # of its prefix
         # -- the answer
@@ -85,9 +90,7 @@ class Stream:
         assert self.waiting >= 0, "no more is taken than came"
         self.held = self.waiting + MESSAGE_OVERHEAD * len(self.messages)
         if self.partial is not None:
-            self.held += len(self.partial)
-            if self.wanted >= 0:
-                self.held += PREFIX_SIZE
+            self.held += PREFIX_SIZE + self.came if self.wanted >= 0 else len(self.partial)
 
     def _whole(self, data: bytes, p: i64, end: i64) -> i64:
         """Take the message that begins at `p` if it is all there; return its length, else -1."""
@@ -105,9 +108,12 @@ class Stream:
         return length
 
     def _grow(self, partial: BytesWriter, data: bytes, p: i64, end: i64) -> i64:
-        """Add to the unfinished message what belongs to it; return where that ends."""
-        size: i64 = len(partial)
+        """Add to the unfinished message what belongs to it; return where that ends.
+
+        Cost     two copies of a large message, whatever its frames
+        """
         if self.wanted < 0:
+            size: i64 = len(partial)
             take = PREFIX_SIZE - size
             if take > end - p:
                 take = end - p
@@ -117,16 +123,34 @@ class Stream:
                 return p
             self._begin(partial.getvalue())
             partial.truncate(0)
-            size = 0
-        take = self.wanted - size
+        take = self.wanted - self.came
         if take > end - p:
             take = end - p
-        partial.write(data[p : p + take])
-        if size + take == self.wanted:
-            self.partial = None
-            self.wanted = -1
-            self._finish(partial.getvalue(), self.flag)
+        self.came += take
+        if take < PIECE_SIZE_MIN:
+            partial.write(data[p : p + take])
+        else:
+            if len(partial):
+                self.pieces.append(partial.getvalue())
+                partial.truncate(0)
+            self.pieces.append(data[p : p + take])
+        if self.came == self.wanted:
+            self._join(partial)
         return p + take
+
+    def _join(self, partial: BytesWriter) -> None:
+        """Make the message out of all that came of it."""
+        message = partial.getvalue()
+        if self.pieces:
+            if message:
+                self.pieces.append(message)
+            message = b"".join(self.pieces)
+            self.pieces = []
+        assert len(message) == self.came, "nothing of a message is lost"
+        self.partial = None
+        self.wanted = -1
+        self.came = 0
+        self._finish(message, self.flag)
 
     def _begin(self, prefix: bytes) -> None:
         """Note what the prefix of the unfinished message says."""

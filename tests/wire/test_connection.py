@@ -1,12 +1,14 @@
 """Whole calls over a connection, with h2 as the client."""
 
+from random import Random
+
 import pytest
 from hyperframe.frame import PingFrame
 
 from broker.wire.connection import Connection
 from broker.wire.flow import Limits
-from tests.wire.h2_client import Pair
-from tests.wire.raw_peer import RawPeer, data, faults
+from tests.wire.h2_client import Pair, framed
+from tests.wire.raw_peer import RawPeer, data, faults, raw_data
 
 SIZES = [0, 1, 2, 3, 4, 5, 16_378, 16_379, 16_380, 16_384, 65_529, 65_530, 65_531, 200_000]
 
@@ -39,6 +41,46 @@ def test_messages_of_any_size_pass_both_ways(size: int, step: int) -> None:
     pair.exchange()
     assert pair.answers[stream_id].messages == [message[:size]]
     assert pair.answers[stream_id].status == "0"
+
+
+@pytest.mark.parametrize("step", [1, 100, 8_192, 65_536])
+def test_a_read_taken_in_parts_is_what_it_is_as_a_whole(step: int) -> None:
+    messages = [bytes([number]) * (9_000 * number) for number in range(1, 6)]
+    peer = RawPeer()
+    frames = list[bytes]()
+    for number, message in enumerate(messages):
+        body = framed(message)
+        frames.append(peer.headers(2 * number + 1).serialize())
+        for at in range(0, len(body), 16_384):
+            end = at + 16_384 >= len(body)
+            frames.append(raw_data(2 * number + 1, body[at : at + 16_384], end=end).serialize())
+    read = b"".join([*frames, peer.headers(11).serialize()[:12]])
+    found, begin = list[bytes](), 0
+    while begin < len(read):
+        for stream in peer.server.receive(read, begin, begin + step):
+            found += stream.messages
+            stream.messages.clear()
+        assert peer.server.taken > begin
+        begin = peer.server.taken
+    assert found == messages
+    assert (begin, peer.server.open_count) == (len(read), len(messages))
+
+
+def test_a_message_in_pieces_of_any_sizes_is_joined_in_their_order() -> None:
+    chance = Random(5)
+    for _ in range(60):
+        body = framed(message := chance.randbytes(chance.choice((0, 5, 5_000, 40_000))))
+        peer = RawPeer()
+        peer.send(peer.headers(1))
+        at = 0
+        while at < len(body):
+            size = chance.choice((1, 3, 700, 4_095, 4_096, 9_000, 16_384))
+            end = at + size >= len(body)
+            peer.send(raw_data(1, body[at : at + size], end=end))
+            at += size
+            held = sum(stream.held for stream in peer.news)
+            assert held == peer.server.held or not peer.news
+        assert [stream.messages for stream in peer.news] == [[message]]
 
 
 def test_requests_and_answers_stream() -> None:

@@ -105,15 +105,15 @@ class Http2Connection(Client, asyncio.Protocol):
             self._rest = data
             self.go_on()
         else:
-            self._take(data)
+            self._take(data, 0, len(data))
             self.write()
         if len(self._rest) > REST_MAX and self._transport is not None:
             self._transport.pause_reading()
 
-    def _take(self, data: bytes) -> int:
-        """Serve what came; return how many streams had news."""
+    def _take(self, data: bytes, begin: int, upto: int) -> int:
+        """Serve what came and begins in [begin, upto); return how many streams had news."""
         self.now_s = perf_counter()
-        news = self.wire.receive(data)
+        news = self.wire.receive(data, begin, upto)
         if news:
             self.is_used = True
             take_news(self, news, self._begin, is_paused=self._is_paused)
@@ -122,18 +122,18 @@ class Http2Connection(Client, asyncio.Protocol):
 
     def go_on(self) -> None:
         """Take what is here in parts; where that takes long, other connections have their turn."""
-        transport, data, position = self._transport, self._rest, 0
+        transport, wire, data, position = self._transport, self.wire, self._rest, 0
         if transport is None or transport.is_closing() or self._is_paused:
             return
         begun = perf_counter()
         size = DENSE_SIZE
-        while position < len(data):
-            is_sparse = self._take(data[position : position + size]) <= SPARSE_COUNT
-            position += size
+        while position < len(data) and self.wire is wire:
+            is_sparse = self._take(data, position, position + size) <= SPARSE_COUNT
+            position = wire.taken
             if perf_counter() - begun > (SPARSE_TURN_S if is_sparse else TURN_S):
                 break
             size = SPARSE_SIZE if is_sparse else DENSE_SIZE
-        self._rest = data[position:]
+        self._rest = data[position:] if self.wire is wire else b""  # Else the client is gone.
         if self._rest:
             transport.pause_reading()
             self.edge.line_up(self)
