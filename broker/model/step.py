@@ -2,10 +2,10 @@
 
     def step(self, now: Now) -> Next
 
-Flushing, dispatching, allocating, retention: each is a step that owns no loop, no clock and no
-thread of its own to wait in. It is synchronous: what takes long goes to a thread as a job, and a
-later call of the step looks for its result. One runner (store/runner.py) calls all of them; tests
-call a step with numbers. What waits or stamps takes a `Clock`; tests pass a fake one.
+Flushing, dispatching, allocating, retention: each is a step that owns no loop, clock or thread. It
+is synchronous: what takes long goes to a thread as a job, and a later call looks for its result.
+One runner (store/runner.py) calls all steps; tests call them with numbers. What waits or stamps
+takes a `Clock`; tests pass a fake one.
 """
 
 import time
