@@ -23,18 +23,14 @@ class View(Protocol):
     def apply(self, written: Sequence[Written]) -> None:
         """Take records in log order; records it holds already change nothing.
 
-        Errors   DiskFull, AllocationFailed: apply again, first with nothing, goes on where it
-                 stopped
+        Errors   DiskFull, AllocationFailed: apply, first with nothing, goes on where it stopped
         """
 
     def flush(self) -> None:
         """Make what was applied durable; blocks."""
 
     def truncate(self, physical_offset: int, time_of: Callable[[int], int]) -> None:
-        """Forget every record at or behind a physical offset.
-
-        `time_of` returns the store time of a record by its physical offset.
-        """
+        """Forget every record at or behind a physical offset; `time_of` one tells its store time."""
 
     def close(self) -> None:
         """Unmap all files."""
