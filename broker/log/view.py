@@ -30,7 +30,7 @@ class View(Protocol):
         """Make what was applied durable; blocks."""
 
     def truncate(self, physical_offset: int, time_of: Callable[[int], int]) -> None:
-        """Forget every record at or behind a physical offset; `time_of` one tells its store time."""
+        """Forget every record at or behind a physical offset; `time_of` one: its store time."""
 
     def close(self) -> None:
         """Unmap all files."""
