@@ -103,6 +103,8 @@ class Start:
         values = parts.checkpoint.values
         closed = parts.manifest.closed if parts.manifest is not None else None
         is_listed = closed is not None and closed.checkpoint == encode_checkpoint(values).hex()
+        if is_listed and parts.listed_at_stop.log_end == mark:
+            parts.was_aborted = False  # It had stopped; only its abort mark was still there.
         return ViewObservation(parts.was_aborted, mark, is_listed, values)
 
     def _load_views(self, plan: ViewPlan) -> None:

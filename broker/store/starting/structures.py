@@ -144,6 +144,7 @@ class Structures:
     def _build(self, settings: StoreSettings, disk: Disk, removed: Mapping[QueueKey, int]) -> None:
         root, own = settings.directory, self.directory.own_directory
         self.was_aborted = self.directory.was_aborted()
+        """Whether the last life did not end in order; a start may know better."""
         self.manifest_file = ManifestFile(disk, own)
         self.manifest: StoreManifest | None = self.manifest_file.read()
         self.settings = settings = fit_to_disk(settings, self.manifest, disk)
