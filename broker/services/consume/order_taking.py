@@ -17,6 +17,7 @@ from broker.format.content import decode_properties
 from broker.format.receipt_handle import ORDERED, LeasePlace
 from broker.format.record import split_record
 from broker.format.record_heads import attempt_of, queue_offset_of
+from broker.format.timed_records import property_in
 from broker.model.administration import GroupConfig
 from broker.model.consuming import Received, ReceiveRequest
 from broker.model.errors import BrokerError, MessageDamaged
@@ -42,6 +43,7 @@ SCAN_COUNT: Final = 32
 """Messages looked at in one read."""
 DEAD_LEASE_MS: Final = 60_000
 """How long the broker holds messages it makes dead letters of."""
+_GROUP_NAME: Final = f"{SHARDING_KEY}\x01".encode()
 
 logger = logging.getLogger(__name__)
 
@@ -336,8 +338,12 @@ class OrderedTaking:
 
 def message_group_of(record: bytes) -> str:
     """Return the message group of a stored record, "" for none."""
-    _, _, _, _, block_begin, block_end = split_record(record, 0)
-    return decode_properties(record[block_begin:block_end]).get(SHARDING_KEY, "")
+    if _GROUP_NAME not in record:
+        return ""
+    _, _, _, _, begin, end = split_record(record, 0)
+    if record.count(_GROUP_NAME, begin, end) > 1:  # The last one that says something counts.
+        return decode_properties(record[begin:end]).get(SHARDING_KEY, "")
+    return (property_in(record, _GROUP_NAME, begin, end) or b"").decode("utf-8", "replace")
 
 
 def _claim(request: ReceiveRequest) -> str:
