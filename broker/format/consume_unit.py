@@ -65,8 +65,7 @@ def first_file_position(queue_offset: int, file_size_bytes: int) -> int:
 def valid_unit_count(units: Buffer) -> int:
     """Return how many units from the start of a file hold something.
 
-    A unit holds something iff its physical offset is >= 0 and its size > 0; the first one that
-    does not ends the data of the file.
+    A unit does iff its physical offset is >= 0 and its size > 0; the first that does not ends them.
     """
     columns = np.frombuffer(units, dtype=UNIT_TYPE)
     ends = (columns["size"] <= 0) | (columns["physical_offset"] < 0)

@@ -4,8 +4,7 @@
 
 Runs of fresh puts are remembered, so that the log need not be read again; when the memory is not
 contiguous with what was dispatched (after a start, or when it grew too long) the log is scanned.
-A view that cannot be written is tried again every second; after its tries the store takes no
-messages until it succeeds.
+A view that cannot be written is tried again every second, at last with no messages taken till then.
 Source: ReputMessageService, CommitLogDispatcherBuildConsumeQueue, CommitLogDispatcherBuildIndex.
 """
 
@@ -28,8 +27,7 @@ BATCH_MAX: Final = 1_024
 """Records one step dispatches: about 2 ms of the event loop."""
 BATCH_MIN: Final = 8
 SLOW_STEP_SECONDS: Final = 0.01
-"""A step that took longer is followed by one of half as many records: those of a thousand new
-queues make a thousand files."""
+"""A longer step is followed by one of half as many records: a thousand new queues make files."""
 RETRY_INTERVAL_MS: Final = 1_000
 QUEUE_TRIES_MAX: Final = 30
 INDEX_TRIES_MAX: Final = 3
