@@ -1,8 +1,10 @@
 """A real broker takes over a store of ours in the middle of everything, and ours takes it back.
 
-    ours      sends, leases, acknowledges, sends back, gives up, lets messages wait; then it stops
+    ours      sends, leases, acknowledges, sends back, gives up, lets messages wait, leases in order
+              to a second group and acknowledges with gaps; then it stops
     real      opens the store, is left alone until every lease and level is over, tells all it has
-    ours      opens it again: what the real one brought back is received, nothing else
+    ours      opens it again: what the real one brought back is received, nothing else; in order
+              what had no acknowledgement comes first, and all of it as it was sent
 
 Every message has one number as its body, and is at one of PLACES when the real broker has done its
 work. Stores are taken over in time, before leases are over, and late. Late, its timer hands out all
@@ -45,6 +47,8 @@ from torture.real_broker import Plan, real, run_real
 VERSION: Final = "5.5.0"
 CLUSTER, BROKER = "DefaultCluster", "real"
 GROUP, TOPIC, QUEUE_COUNT = "readers", "orders", 3
+ORDERLY, ORDERED = "clerks", 4
+"""The group that receives in order, and how much it receives of each queue before ours stops."""
 HOST: Final = host_from_text("127.0.0.1:10911")
 SIZES: Final = {
     "mappedFileSizeCommitLog": "262144", "mappedFileSizeConsumeQueue": "12000",
@@ -63,7 +67,7 @@ DELAYED: Final = 8
 NOBODY, ACKED = "not received", "acknowledged"
 FIGURES: Final = (
     "stores", "leases revived", "retries delivered", "dead letters", "delayed delivered",
-    "settled messages", "settled that came again, taken over late",
+    "leased in order", "settled messages", "settled that came again, taken over late",
 )  # fmt: skip
 PLACES: Final = (NOBODY, ACKED, LEASE_RETRY, RETRY, DEAD)
 
@@ -75,6 +79,8 @@ class Made:
     at: dict[str, set[int]] = field(default_factory=lambda: {place: set() for place in PLACES})
     delayed: set[int] = field(default_factory=set)
     """Of messages that a producer let wait; they come to TOPIC."""
+    ordered: dict[int, bool] = field(default_factory=dict)
+    """What was received in order: whether it was acknowledged, by number."""
 
     def __post_init__(self) -> None:
         assert set(self.at) == set(PLACES)
@@ -103,9 +109,9 @@ class Desk:
         await self.consume.close()
         await self._timer.close()
 
-    async def receive(self, count: int, invisible_ms: int = 30_000) -> Received:
+    async def receive(self, count: int, invisible_ms: int = 30_000, group: str = GROUP) -> Received:
         """Receive so many messages at most."""
-        asked = ReceiveRequest(GROUP, TOPIC, EVERYTHING, count, invisible_ms, 0)
+        asked = ReceiveRequest(group, TOPIC, EVERYTHING, count, invisible_ms, 0)
         found = self.consume.receive(asked)
         received: Received = await found if isawaitable(found) else found
         return received
@@ -154,6 +160,7 @@ async def make(directory: Path, chance: Random, leases_ms: tuple[int, int]) -> M
         desk = Desk(store)
         await store.tables.topics.create(TOPIC, queue_count=QUEUE_COUNT)
         await store.tables.groups.create(GROUP, GroupSettings(max_attempts=4))
+        await store.tables.groups.create(ORDERLY, GroupSettings(fifo=True))
         await desk.begin()
         numbers = range(MESSAGES)
         await desk.put(map(message, numbers))
@@ -162,6 +169,7 @@ async def make(directory: Path, chance: Random, leases_ms: tuple[int, int]) -> M
             received = await desk.receive(chance.randint(1, 8), leases_ms[0])
             left -= await _settle(desk, received, made, chance, leases_ms[1])
         made.at[NOBODY] = left
+        await _receive_in_order(desk, made, leases_ms[0])
         made.delayed = set(range(MESSAGES, MESSAGES + DELAYED))
         await desk.put(message(number, level=LEVEL) for number in sorted(made.delayed))
         await desk.end()
@@ -170,6 +178,16 @@ async def make(directory: Path, chance: Random, leases_ms: tuple[int, int]) -> M
     saved = {name: found["offsetTable"].get(f"{name}@{GROUP}") for name in stood}
     assert saved == stood, f"the group stands at {stood}, on disk at {saved}"
     return made
+
+
+async def _receive_in_order(desk: Desk, made: Made, lease_ms: int) -> None:
+    """Lease some of each queue in order, and acknowledge every other one."""
+    for _ in range(QUEUE_COUNT):
+        received = await desk.receive(ORDERED, lease_ms, ORDERLY)
+        numbers = [int(decode_record(record).body) for record in received.records]
+        assert len(numbers) == ORDERED
+        made.ordered.update({number: place % 2 == 0 for place, number in enumerate(numbers)})
+        await desk.consume.ack(ORDERLY, TOPIC, received.handles[::2])
 
 
 async def _settle(
@@ -251,6 +269,7 @@ async def take_back(directory: Path, made: Made, again: Sequence[int]) -> list[s
                 found[number] = attempt
             await desk.consume.ack(GROUP, TOPIC, more.handles)
             more = await desk.receive(32)
+        wrong += await _continued_in_order(desk, made)
         await desk.end()
     retried = made.at[LEASE_RETRY] | made.at[RETRY] | set(again)
     wanted = dict.fromkeys(made.at[NOBODY] | made.delayed, 1) | dict.fromkeys(retried, 2)
@@ -259,6 +278,25 @@ async def take_back(directory: Path, made: Made, again: Sequence[int]) -> list[s
             text = f"{number}: attempt {found.get(number)}, not {wanted.get(number)}"
             wrong.append(text)
     return wrong
+
+
+async def _continued_in_order(desk: Desk, made: Made) -> list[str]:
+    """Receive in order all that is left, and return what is otherwise than wanted."""
+    found: dict[int, dict[int, int]] = {queue_id: {} for queue_id in range(QUEUE_COUNT)}
+    while (more := await desk.receive(32, group=ORDERLY)).records:
+        for record, attempt in zip(more.records, more.attempts, strict=True):
+            number = int(decode_record(record).body)
+            found[number % QUEUE_COUNT][number] = attempt
+        await desk.consume.ack(ORDERLY, TOPIC, more.handles)
+    wanted: dict[int, dict[int, int]] = {queue_id: {} for queue_id in range(QUEUE_COUNT)}
+    for number in [*range(MESSAGES), *sorted(made.delayed)]:
+        if not made.ordered.get(number, False):
+            wanted[number % QUEUE_COUNT][number] = 2 if number in made.ordered else 1
+    return [
+        f"in order, queue {queue_id}: {list(found[queue_id].items())[:6]}, not {list(own.items())[:6]}"
+        for queue_id, own in wanted.items()
+        if list(found[queue_id].items()) != list(own.items())
+    ]
 
 
 def torture(place: Path, budget: Budget) -> dict[str, Any]:
@@ -286,7 +324,7 @@ def torture(place: Path, budget: Budget) -> dict[str, Any]:
             settled = sum(len(made.at[place]) for place in (ACKED, RETRY, DEAD))
             counts = (
                 1, len(made.at[LEASE_RETRY]), len(made.at[RETRY]), len(made.at[DEAD]),
-                len(made.delayed), settled, len(again),
+                len(made.delayed), len(made.ordered), settled, len(again),
             )  # fmt: skip
             for name, count in zip(FIGURES, counts, strict=True):
                 figures[name] += count

@@ -2,6 +2,7 @@
 
 from pathlib import Path
 from struct import unpack
+from threading import get_ident
 
 import pytest
 
@@ -9,10 +10,12 @@ from broker.files.disk import Disk
 from broker.format.content import encode_properties
 from broker.format.table_json import decode_table
 from broker.format.timer_layout import SLOT_COUNT
+from broker.log import commit_log
 from broker.model.errors import BrokerReadOnly
 from broker.model.message import OFFSET_MAX
 from broker.model.reading import KeyRange
 from broker.model.stats import Gauge
+from broker.services.timer import slot_delivery
 from tests.fakes.clock import FakeClock
 from tests.fakes.disk import SimDisk
 from tests.fakes.quick_disk import QuickDisk
@@ -344,6 +347,44 @@ async def test_the_journal_of_leases_waits_while_they_are_open(in_ms: int) -> No
         await desk.killed()
         await desk.pass_time(3_000)
         assert desk.timer.waiting_count >= 1
+        open_leases.clear()
+        await desk.pass_time(4_000)
+        assert desk.timer.waiting_count == 0
+        assert desk.bodies(topic) == []
+
+
+class ColdDisk(QuickDisk):
+    """Notes which threads read the log from the disk."""
+
+    __slots__ = ("threads",)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.threads: set[int] = set()
+
+    def read_file(self, path: Path, position: int = 0, size_bytes: int | None = None) -> bytes:
+        if "commitlog" in path.parts:
+            self.threads.add(get_ident())
+        return super().read_file(path, position, size_bytes)
+
+
+async def test_a_journal_that_is_not_in_memory_is_read_apart_from_the_loop(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(commit_log, "HOT_SIZE", 0)
+    monkeypatch.setattr(slot_delivery, "CHAIN_MAX", 4)  # It is looked at in parts.
+    open_leases, topic = set(range(3, 7)), "rmq_sys_REVIVE_LOG_DefaultCluster"
+    disk = ColdDisk()
+    async with timing(tmp_path / "s", disk=disk, is_open=open_leases.__contains__) as desk:
+        for number in range(10):
+            await desk.wait(f"m{number}", 5_000, topic=topic, TAGS="ck")
+        await desk.pass_time(1_000)
+        disk.threads.clear()
+        disk.drop_resident()
+        await desk.pass_time(7_000)
+        assert disk.threads
+        assert get_ident() not in disk.threads
+        assert desk.timer.waiting_count == len(open_leases)
         open_leases.clear()
         await desk.pass_time(4_000)
         assert desk.timer.waiting_count == 0
