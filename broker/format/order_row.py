@@ -69,7 +69,8 @@ def encode_order(order: QueueOrder, written_at_ms: int) -> dict[str, Any]:
         "oc": {offset: d.number - 1 for offset, d in delivered.items() if d.number > 1},
         "ot": {offset: d.visible_at_ms for offset, d in delivered.items()},
         OWN_MEMBER: {
-            "delivered": {offset: list(d) for offset, d in sorted(order.delivered.items())},
+            # Rows: RocketMQ stops at a name without quotes in a member it does not know.
+            "delivered": [[offset, *d] for offset, d in sorted(order.delivered.items())],
             "next": order.next_offset,
             "settled": _spans(sorted(order.settled)),
         },
@@ -101,8 +102,16 @@ def _own(own: Mapping[str, Any]) -> QueueOrder:
     for span in spans if isinstance(spans, list) else ():
         if isinstance(span, list) and len(span) == 2 and all(map(_is_number, span)):
             settled.update(range(span[0], min(span[1], span[0] + SPAN_MAX)))
-    delivered = {offset: Delivery(*row) for offset, row in _rows(own, "delivered", _is_delivery)}
+    rows = own.get("delivered")
+    if isinstance(rows, list):  # Else of an earlier form, a table.
+        rows = {row[0]: row[1:] for row in rows if _begins_with_number(row)}
+    found = _rows({"delivered": rows}, "delivered", _is_delivery)
+    delivered = {offset: Delivery(*row) for offset, row in found}
     return QueueOrder(_number(own.get("next")), frozenset(settled), delivered)
+
+
+def _begins_with_number(row: Any) -> bool:
+    return isinstance(row, list) and bool(row) and _is_number(row[0])
 
 
 def _real(row: Mapping[str, Any]) -> QueueOrder:

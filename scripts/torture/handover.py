@@ -293,7 +293,7 @@ async def _continued_in_order(desk: Desk, made: Made) -> list[str]:
         if not made.ordered.get(number, False):
             wanted[number % QUEUE_COUNT][number] = 2 if number in made.ordered else 1
     return [
-        f"in order, queue {queue_id}: {list(found[queue_id].items())[:6]}, not {list(own.items())[:6]}"
+        f"in order, queue {queue_id}: {found[queue_id]}, not {own}"
         for queue_id, own in wanted.items()
         if list(found[queue_id].items()) != list(own.items())
     ]

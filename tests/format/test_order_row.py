@@ -48,6 +48,25 @@ def test_a_row_is_read_as_it_was_written(order: QueueOrder) -> None:
     assert decode_order(encode_order(order, 1), committed=0) == order
 
 
+def _names(value: object) -> list[object]:
+    if isinstance(value, dict):
+        return [*value, *(name for own in value.values() for name in _names(own))]
+    return [name for own in value for name in _names(own)] if isinstance(value, list) else []
+
+
+@given(orders())
+def test_a_real_broker_can_pass_over_what_it_does_not_know(order: QueueOrder) -> None:
+    """It stops at a name that is a number, which goes without quotes."""
+    names = _names(encode_order(order, 1)["pocketmq"])
+    assert not [name for name in names if str(name).isdigit()]
+
+
+def test_a_row_of_an_earlier_form_is_read() -> None:
+    own = {"next": 3, "settled": [[5, 6]], "delivered": {4: [2, 7, 9, "who"], "x": [1, 1, 1, ""]}}
+    found = decode_order({**REAL, "pocketmq": own}, committed=0)
+    assert found == QueueOrder(3, frozenset({5}), {4: Delivery(2, 7, 9, "who")})
+
+
 @given(orders())
 def test_a_real_broker_knows_of_the_first_messages_which_are_settled(order: QueueOrder) -> None:
     row = {k: v for k, v in encode_order(order, 1).items() if k != "pocketmq"}
