@@ -56,13 +56,13 @@ class Gate:
 
     def enter(self, count: int = 1) -> None:
         """Count calls that begin; none was refused."""
+        assert self.count + count <= self.limit, "a call began that should have been refused"
         self.count += count
-        assert self.count <= self.limit, "a call began that should have been refused"
 
     def leave(self, count: int = 1) -> None:
         """Count calls that have ended."""
+        assert count <= self.count, "more calls ended than began"
         self.count -= count
-        assert self.count >= 0, "more calls ended than began"
 
 
 class Admission:

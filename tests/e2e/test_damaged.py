@@ -1,6 +1,7 @@
 """A store that was damaged while its broker was down: served, refused, accepted, mended."""
 
 import json
+import signal
 from pathlib import Path
 
 import pytest
@@ -24,15 +25,14 @@ def flip(store: Path, row: dict[str, int]) -> None:
 
 @pytest.fixture
 def store(tmp_path: Path) -> Path:
-    """A store of 40 messages in one queue, stopped in order, one of them damaged since."""
+    """A store of 40 messages in one queue, its broker killed, one of them damaged since."""
     with Daemon(tmp_path / "store") as broker:
         assert broker.ask("topic", "create", TOPIC, "--queues", "1").code == 0
         broker.ask("produce", TOPIC, "--file", "-", given="\n".join(SENT) + "\n")
-        assert broker.stop() == 0
+        broker.signal(signal.SIGKILL)  # What is durable is looked at again.
+        assert broker.wait() == -signal.SIGKILL
     rows = pocketmq("store", "dump", str(tmp_path / "store"), "-o", "jsonl").rows
     flip(tmp_path / "store", rows[DAMAGED])
-    # As a crash right after the last send leaves it: what is durable is looked at again.
-    (tmp_path / "store" / "abort").write_text("1")
     return tmp_path / "store"
 
 

@@ -65,7 +65,8 @@ KINDS: Final[dict[int, tuple[type[BrokerError], ...]]] = {
     code_pb2.FAILED_PRECONDITION: (
         errors.BrokerReadOnly, errors.StoreDamaged, errors.StoreLocked, errors.NotAStore,
         errors.StoreTooNew, errors.WrongFileSize, errors.UnknownGeometry, errors.IllegalConfig,
-        errors.UnsupportedStore, errors.OriginUnknown, errors.TransactionDecided,
+        errors.AddressUnavailable, errors.UnsupportedStore, errors.OriginUnknown,
+        errors.TransactionDecided,
     ),
     code_pb2.DATA_LOSS: (
         errors.Corruption, errors.MessageDamaged, errors.TableUnreadable, errors.StoreGap,

@@ -39,6 +39,16 @@ REAL = """{
 	}
 }"""
 """The golden store `semantics`: of two queues 3, 4, 5 were received; 3, 5 and 4, 5 are settled."""
+ORDERS = st.builds(
+    QueueOrder,
+    st.integers(0, 99),
+    st.frozensets(st.integers(100, 120), max_size=3),
+    st.dictionaries(
+        st.integers(200, 220),
+        st.builds(Delivery, st.integers(1, 9), st.integers(0, 9), st.integers(0, 99), st.text()),
+        max_size=3,
+    ),
+)
 HELD = QueueOrder(7, frozenset({9}), {8: Delivery(2, 1_000, 61_000, "c 1")})
 
 
@@ -130,7 +140,7 @@ async def test_nothing_is_known_of_offsets_that_are_given_again(orders: Orders) 
 @given(
     st.dictionaries(
         st.text(max_size=6).map(lambda name: f"{name}@g"),
-        st.dictionaries(st.integers(0, 9), st.builds(QueueOrder, st.integers(0, 99)), max_size=3),
+        st.dictionaries(st.integers(0, 9), ORDERS, max_size=3),
         max_size=4,
     )
 )

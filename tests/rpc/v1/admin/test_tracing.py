@@ -25,7 +25,7 @@ async def test_ways_of_messages_in_a_real_store(golden: GoldenStores, tmp_path: 
         ]
         assert await way(start + "5585007F") == [
             ("SENT", "RetryT", ""),
-            ("SCHEDULED", "SCHEDULE_TOPIC_XXXX", ""),
+            ("SCHEDULED", "SCHEDULE_TOPIC_XXXX", "retry-group"),
             ("RETRIED", "%RETRY%retry-group", "retry-group"),
         ]
         assert await way(start + "60FE0104") == [
