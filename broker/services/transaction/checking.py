@@ -202,6 +202,7 @@ class Checking:
         asked: list[Check] = []
         for piece in filter(None, pieces):
             asked += await self._put(piece, now)
+        await self._doubts.tell()
         if asked:
             await self._ledger.durable()
         for check in asked:

@@ -181,6 +181,7 @@ class Deciding:
             for one in busy:
                 await self._ledger.left(one.at)
             said = [one for one in said if not one.is_done]
+        await self._doubts.tell()
         await self._ledger.durable()
 
     async def _place(self, one: Said) -> None:

@@ -2,9 +2,13 @@
 
 What a half message became and that it is done lie next to each other, in this order: a power cut
 may take the latter alone. A real broker tells of the latter up to three seconds later. So one that
-is to be decided or asked about is looked up in the log first, once.
+is to be decided or asked about is looked up in the log first, once. What is found is told in the log
+as well: a real broker would ask about it, and the next start look it up, once more.
 """
 
+from contextlib import suppress
+
+from broker.model.errors import BrokerError
 from broker.services.transaction.finding import Finding
 from broker.services.transaction.halves import HalfState
 from broker.services.transaction.ledger import Ledger
@@ -13,11 +17,12 @@ from broker.services.transaction.ledger import Ledger
 class Doubts:
     """Clears up which half messages are open."""
 
-    __slots__ = ("_finding", "_ledger")
+    __slots__ = ("_done", "_finding", "_ledger")
 
     def __init__(self, ledger: Ledger, finding: Finding) -> None:
         self._ledger = ledger
         self._finding = finding
+        self._done: list[int] = []
 
     async def clear(self, queue_offset: int) -> None:
         """Know of a half message whether it is open, or what became of it.
@@ -42,3 +47,16 @@ class Doubts:
             self._ledger.finish(queue_offset, state, later)
         else:
             halves.believe(queue_offset)
+            return
+        self._done.append(queue_offset)
+
+    async def tell(self) -> None:
+        """Put that those are done which were found to be.
+
+        Effects  one message for many; nothing where it cannot be put: a start finds it again
+        """
+        if not self._done:
+            return
+        done, self._done = self._done, []
+        with suppress(BrokerError):
+            await self._ledger.put(done, [])

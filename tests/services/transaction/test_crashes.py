@@ -6,6 +6,7 @@ and that it is done are there together or not at all.
 """
 
 import asyncio
+from collections import Counter
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from random import Random
@@ -288,6 +289,8 @@ async def test_what_a_cut_left_in_doubt_is_looked_at_and_counted_once(tmp_path: 
         await again.run(10_000)
         assert sorted(again.bodies()) == ["a", "b", "c"]
         assert gauge.read() == {}
+        told = Counter(at for named in again.named() for at in named)
+        assert told == {half.queue_offset: 1 for half in again.halves()}, "in the log, too"
 
 
 async def test_what_a_start_finds_asked_about_and_decided_is_not_counted_as_open() -> None:
