@@ -37,7 +37,8 @@ def backing_of(
     live.follow(lambda config: transactions.take(check_rules(config)))
     clients = consume.clients
     sessions = Sessions(
-        lambda client_id: clients.touch(client_id, clock.monotonic_ms()), consume.leave
+        lambda client_id, group: clients.touch(client_id, group, clock.monotonic_ms()),
+        consume.leave,
     )
     members = Members(clock)
     return Backing(store, send, Pull(store), Query(store), consume, members, sessions, transactions)

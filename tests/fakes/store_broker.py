@@ -86,7 +86,9 @@ class StoreBroker:
             store, STORE_HOST, CheckRules(6_000, 30_000, checks_max=15, keep_ms=3_600_000)
         )
         self.sessions = Sessions(
-            lambda client_id: self.consume.clients.touch(client_id, self.clock.monotonic_ms()),
+            lambda client_id, group: self.consume.clients.touch(
+                client_id, group, self.clock.monotonic_ms()
+            ),
             self.consume.leave,
         )
         self.backing = Backing(

@@ -44,7 +44,7 @@ class WholeBroker:
         self.consume = Consume(store, ConsumeSettings("c1", "b1", STORE_HOST))
         members = Members(store.clock)
         self.transactions = Transactions(store, STORE_HOST, CheckRules())
-        sessions = Sessions(lambda client_id: None, self.consume.leave)
+        sessions = Sessions(lambda client_id, group: None, self.consume.leave)
         self.messaging = Messaging(
             Backing(store, send, pull, query, self.consume, members, sessions, self.transactions)
         )

@@ -120,7 +120,7 @@ class Settling:
         caller = caller_of(call)
         group_name, topic_name = group_of(group, call), topic_of(topic, call)
         find_readable(self._topics, topic_name, group_name, check_client_reads)
-        self._sessions.heard(caller.client_id)
+        self._sessions.heard(caller.client_id, group=group_name)
         return caller, group_name, topic_name
 
 

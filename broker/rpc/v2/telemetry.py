@@ -62,14 +62,15 @@ class Telemetry:
         }
 
     async def heartbeat(self, request: pb.HeartbeatRequest, call: Call) -> pb.HeartbeatResponse:
-        """Note that a client is alive, known or not.
+        """Note that a client is alive, known or not, and works for the group that it names.
 
         Errors   ClientIdRequired, IllegalGroup, GroupNotFound
         """
-        client_id = client_id_of(call)
+        client_id, group = client_id_of(call), ""
         if request.HasField("group"):
-            await self._ensure_group(group_of(request.group, call))
-        self._sessions.heard(client_id, request.client_type)
+            group = group_of(request.group, call)
+            await self._ensure_group(group)
+        self._sessions.heard(client_id, request.client_type, group)
         return pb.HeartbeatResponse(status=OK)
 
     def notify_client_termination(

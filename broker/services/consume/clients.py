@@ -1,4 +1,8 @@
-"""Which clients were heard of lately: leases that renew themselves last as long as their client."""
+"""Which clients were heard of lately: leases that renew themselves last as long as their client.
+
+Each by the group that it is heard of in, since anybody can give its id: who may not consume for a
+group keeps nothing of it leased.
+"""
 
 from typing import Final
 
@@ -8,25 +12,26 @@ CLIENTS_KEPT_MIN: Final = 1_024
 
 
 class Clients:
-    """When each client was heard of last, in monotonic ms."""
+    """When each client of a group was heard of last, in monotonic ms."""
 
     __slots__ = ("_heard_ms", "_sweep_above")
 
     def __init__(self) -> None:
-        self._heard_ms: dict[str, int] = {}
+        self._heard_ms: dict[tuple[str, str], int] = {}
         self._sweep_above = CLIENTS_KEPT_MIN
 
-    def touch(self, client_id: str, now_ms: int) -> None:
+    def touch(self, client_id: str, group: str, now_ms: int) -> None:
         """Note that a client is alive until so long: now, or the end of its wait."""
         assert client_id
-        if now_ms > self._heard_ms.get(client_id, 0):
-            self._heard_ms[client_id] = now_ms
+        client = (client_id, group)
+        if now_ms > self._heard_ms.get(client, 0):
+            self._heard_ms[client] = now_ms
         if len(self._heard_ms) > self._sweep_above:
-            kept = {name: at for name, at in self._heard_ms.items() if at + ALIVE_MS > now_ms}
+            kept = {one: at for one, at in self._heard_ms.items() if at + ALIVE_MS > now_ms}
             self._heard_ms = kept
             self._sweep_above = max(CLIENTS_KEPT_MIN, 2 * len(kept))
 
-    def is_alive(self, client_id: str, now_ms: int) -> bool:
-        """Return whether a client was heard of lately."""
-        heard_ms = self._heard_ms.get(client_id)
+    def is_alive(self, client_id: str, group: str, now_ms: int) -> bool:
+        """Return whether a client was heard of lately in a group."""
+        heard_ms = self._heard_ms.get((client_id, group))
         return heard_ms is not None and now_ms < heard_ms + ALIVE_MS

@@ -124,7 +124,7 @@ class Consume:
         target.is_ordered = bool(group.settings.fifo) or topic.is_fifo
         now_ms = self._clock.monotonic_ms()
         if request.client_id:
-            self.clients.touch(request.client_id, now_ms + request.wait_ms)
+            self.clients.touch(request.client_id, request.group, now_ms + request.wait_ms)
         before = self._taking.attempts.leased(request)
         if before:
             return self._taking.again(request, before)
@@ -373,8 +373,8 @@ class Consume:
         """Messages that are leased, or in order and not settled since they were."""
         return self._leases.count + self._in_order.table.delivered_count
 
-    def _is_alive(self, client_id: str) -> bool:
-        return self.clients.is_alive(client_id, self._clock.monotonic_ms())
+    def _is_alive(self, client_id: str, group: str) -> bool:
+        return self.clients.is_alive(client_id, group, self._clock.monotonic_ms())
 
     @property
     def waiter_count(self) -> int:

@@ -23,7 +23,7 @@ from broker.store.message_store import MessageStore
 class InOrder:
     """Everything that is consumed in order.
 
-    is_alive   whether a client lives, whose leases renew themselves then
+    is_alive   whether a client of a group lives, whose leases renew themselves then
     """
 
     __slots__ = ("_clock", "_ends", "_order", "settling", "table", "taking")
@@ -34,7 +34,7 @@ class InOrder:
         leases: LeaseTable,
         redelivery: Redelivery,
         broker: str,
-        is_alive: Callable[[str], bool],
+        is_alive: Callable[[str, str], bool],
     ) -> None:
         self._clock = store.clock
         self.table = OrderTable(store)

@@ -69,7 +69,7 @@ class OrderedTaken(NamedTuple):
 class OrderedTaking:
     """Leases messages to groups in the order of their message groups.
 
-    is_alive   whether a client lives, whose leases renew themselves then
+    is_alive   whether a client of a group lives, whose leases renew themselves then
     """
 
     __slots__ = ("_broker", "_is_alive", "_redelivery", "_store", "_table")
@@ -80,7 +80,7 @@ class OrderedTaking:
         table: OrderTable,
         redelivery: Redelivery,
         broker: str,
-        is_alive: Callable[[str], bool],
+        is_alive: Callable[[str, str], bool],
     ) -> None:
         self._store = store
         self._table = table
@@ -108,7 +108,8 @@ class OrderedTaking:
         return min((end for end in ends if end is not None), default=None)
 
     def _end_leases(self, queue: GroupQueue, state: OrderedQueue) -> None:
-        if state.end_leases(self._store.clock.wall_ms(), self._is_alive):
+        now_ms = self._store.clock.wall_ms()
+        if state.end_leases(now_ms, lambda client: self._is_alive(client, queue.group)):
             self._table.changed(queue, state)
             self._table.save_soon()
 

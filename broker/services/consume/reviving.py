@@ -193,7 +193,8 @@ class Reviving:
             self._leases.move(lease, first + i)
 
     def _is_renewed(self, lease: Lease, monotonic_ms: int) -> bool:
-        if not lease.client_id or not self._clients.is_alive(lease.client_id, monotonic_ms):
+        client_id, group = lease.client_id, lease.queue.group
+        if not client_id or not self._clients.is_alive(client_id, group, monotonic_ms):
             return False
         return lease.end_ms - lease.first_popped_ms < RENEWED_MAX_MS
 

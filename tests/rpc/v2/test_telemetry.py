@@ -184,7 +184,8 @@ async def test_what_a_client_held_that_ends_others_have_soon(desk: OfficialDesk,
     assert await desk.code("NotifyClientTermination", pb.NotifyClientTerminationRequest()) == "OK"
     for _ in range(4):  # Nothing of that ends what renews itself.
         await broker.pass_time(29_000)
-        assert await desk.code("Heartbeat", pb.HeartbeatRequest()) == "OK"
+        beat = pb.HeartbeatRequest(group=name("g"))
+        assert await desk.code("Heartbeat", beat) == "OK"
         assert not await other.received("g", "t")
     ended = pb.NotifyClientTerminationRequest(group=name("g"))
     assert await desk.code("NotifyClientTermination", ended) == "OK"
@@ -256,6 +257,25 @@ async def test_a_lease_renews_itself_as_long_as_its_client_is_heard_of(
     for _ in range(4):
         await broker.pass_time(50_000)
     assert len(await other.received("g", "orders")) == 1
+
+
+@pytest.mark.parametrize("kind", ["NORMAL", "FIFO"])
+async def test_who_names_a_client_keeps_nothing_leased_that_it_holds_for_other_groups(
+    desk: OfficialDesk, kind: str
+) -> None:
+    """A client that is gone, whose id somebody gives who may not consume for its group."""
+    broker, beat = desk.broker, pb.HeartbeatRequest(group=name("other"))
+    await broker.store.tables.groups.ensure("other")
+    await broker.store.tables.topics.create("t", queue_count=1, attributes={"message.type": kind})
+    await broker.add("t", b"a", UNIQ_KEY="1", __SHARDINGKEY="m")
+    await desk.received("g", "t", auto_renew=True, invisible_s=None)
+    for _ in range(8):
+        await broker.pass_time(29_000)
+        assert await desk.code("Heartbeat", beat) == "OK"
+        assert await desk.code("Heartbeat", pb.HeartbeatRequest()) == "OK"
+        (answer,) = await answered(desk, publishing("orders"))
+        assert answer.status.code == pb.OK
+    assert len(await OfficialDesk(broker, "neighbour").received("g", "t")) == 1
 
 
 async def test_nothing_stays_of_a_client_that_reads_no_answers(desk: OfficialDesk) -> None:

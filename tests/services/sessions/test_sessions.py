@@ -19,10 +19,11 @@ class Desk:
     """Sessions, and what they told others."""
 
     def __init__(self) -> None:
-        self.alive: list[str] = []
+        self.alive: list[tuple[str, str]] = []
         self.gone: list[tuple[str, str]] = []
         self.sessions = Sessions(
-            self.alive.append, lambda client_id, group: self.gone.append((client_id, group))
+            lambda client_id, group: self.alive.append((client_id, group)),
+            lambda client_id, group: self.gone.append((client_id, group)),
         )
 
     def connections(self) -> dict[tuple[str, ...], float]:
@@ -32,12 +33,13 @@ class Desk:
         return counts
 
 
-def test_a_client_is_alive_whatever_it_says() -> None:
+def test_a_client_is_alive_in_a_group_whatever_it_says() -> None:
     desk = Desk()
     desk.sessions.heard("a")
-    desk.sessions.heard("b", ClientKind.PUSH_CONSUMER.value)
-    desk.sessions.heard("b", 99)
-    assert desk.alive == ["a", "b", "b"]
+    desk.sessions.heard("b", ClientKind.PUSH_CONSUMER.value, "g")
+    desk.sessions.heard("b", 99, "g")
+    desk.sessions.describe("c", Described(ClientKind.SIMPLE_CONSUMER, "h", "", ""))
+    assert desk.alive == [("b", "g"), ("b", "g"), ("c", "h")]
     assert desk.sessions.is_push_consumer("b")
     assert not desk.sessions.is_push_consumer("a")
     assert not desk.sessions.is_push_consumer("nobody")
