@@ -241,6 +241,10 @@ class Connection:
         """
         self._requests.consume(stream, size)
 
+    def drop_request(self, stream: Stream) -> None:
+        """Keep a call's whole request no longer; its client may send as much again at its end."""
+        self._streams.drop_request(stream)
+
     # -- the connection
 
     @property
@@ -269,7 +273,7 @@ class Connection:
         return self._requests.received
 
     def weight(self, calls: i64) -> int:
-        """Return about what its open streams take of memory: `held`, metadata, and themselves.
+        """Return about what its open streams take of memory: requests, metadata, and themselves.
 
         calls   streams that are counted elsewhere
         """
@@ -277,7 +281,8 @@ class Connection:
         others: i64 = len(streams.open) - calls
         if others < 0:
             others = 0
-        return streams.held + streams.listed + STREAM_OVERHEAD * others
+        kept = streams.held - streams.dropped
+        return kept + streams.listed + STREAM_OVERHEAD * others
 
     def give_up_stalled(self) -> None:
         """Refuse calls whose requests have hardly gone on since this was last asked twice."""

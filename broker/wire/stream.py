@@ -28,6 +28,7 @@ class Stream:
     pending     bytes of answers that wait for the client's window
     closed      nothing can be sent any more: answered whole, or cut off
     held        bytes of the request here: messages the shell has, and the unfinished one
+    dropped     of held, what is kept no longer, though the windows stay as if it were
     """
 
     def __init__(
@@ -52,6 +53,7 @@ class Stream:
         # -- the request
         self.receive_window: i64 = receive_window
         self.held: i64 = 0
+        self.dropped: i64 = 0
         self.waiting: i64 = 0  # of held, what whole messages take
         self.partial: BytesWriter | None = None  # the unfinished message's end, or its prefix's
         self.pieces: list[bytes] = []  # what is before that of the message

@@ -79,6 +79,7 @@ class Streams:
 
     last_id   the highest number the client has used
     held      bytes of requests of all open streams that are here
+    dropped   of these, what is kept no longer
     listed    bytes of the metadata of all open streams, as far as it is theirs alone
     pending   bytes of answers of all open streams that wait for windows
     turns     those of which something waits that may go, as far as their own windows are known
@@ -88,6 +89,7 @@ class Streams:
         self.open: dict[int, Stream] = {}
         self.last_id: i64 = 0
         self.held: i64 = 0
+        self.dropped: i64 = 0
         self.listed: i64 = 0
         self.pending: i64 = 0
         self.turns = Turns()
@@ -100,14 +102,23 @@ class Streams:
         self.open[stream.id] = stream
         self.listed += stream.headers.own_size
 
+    def drop_request(self, stream: Stream) -> None:
+        """Keep a whole request no longer."""
+        assert stream.ended, "all of it has come"
+        stream.messages.clear()
+        self.dropped += stream.held - stream.dropped
+        stream.dropped = stream.held
+
     def close(self, stream: Stream, how: i64) -> None:
         """Remove an open stream; what waits of its answer and is unfinished of its request goes."""
         assert not stream.closed, "a stream closes once"
         del self.open[stream.id]
         stream.closed = True
         self.held -= stream.held
+        self.dropped -= stream.dropped
         self.listed -= stream.headers.own_size
         stream.held = 0
+        stream.dropped = 0
         stream.partial = None
         if stream.is_ready:
             self.turns.leave(stream)

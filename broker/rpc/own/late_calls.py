@@ -64,7 +64,7 @@ class LateCalls:
         """Let one more call wait; `begin` counts it."""
         assert stream.call is None, "a stream has one call"
         stream.call = self
-        stream.messages.clear()
+        self._wire.drop_request(stream)
         self._streams.append(stream)
         self._replies.append(reply)
         self.count += 1

@@ -8,6 +8,7 @@ from broker.model.errors import FsyncFailed
 from broker.rpc.admission import CallClass
 from broker.rpc.call import Call
 from broker.rpc.late_reply import Late, LateReply
+from broker.rpc.own import memory
 from broker.rpc.own.edge import LARGE_REPLY
 from broker.rpc.pb import broker_pb2 as pb
 from broker.rpc.service import Metadata, Method, Service
@@ -180,6 +181,19 @@ async def test_no_more_wait_than_may(flushes: Flushes) -> None:
     assert flushes.outcomes(more) == [b"f"]
 
 
+async def test_what_waits_for_a_slow_disk_is_not_what_its_client_left_unfinished(
+    flushes: Flushes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(memory, "HELD_MAX", 3_500)
+    streams = flushes.begin(bytes(1_000), bytes(1_000), bytes(1_000))
+    flushes.pair.exchange()
+    assert not flushes.pair.wire.is_aborted
+    assert flushes.pair.server.wire.held > 3_000, "so much less may its client send meanwhile"
+    await flushes.end(0)
+    assert flushes.outcomes(streams) == [bytes(1_000)] * 3
+    assert (flushes.pair.server.wire.held, flushes.pair.edge.memory.held) == (0, 0)
+
+
 async def test_a_large_reply_waits_by_itself(flushes: Flushes) -> None:
     streams = flushes.begin(b"a", b"large", b"b")
     flushes.pair.exchange()
@@ -192,6 +206,17 @@ async def test_a_large_reply_waits_by_itself(flushes: Flushes) -> None:
         flushes.pair.client.increment_flow_control_window(1 << 20, streams[1])
         await flushes.pair.settled()
     assert answer.messages == [LARGE]
+
+
+async def test_of_a_connection_that_is_gone_nothing_waits(flushes: Flushes) -> None:
+    flushes.begin(b"a", b"b", timeout="1H")
+    flushes.begin(b"c", name="Decide")
+    flushes.pair.exchange()
+    flushes.pair.lose()
+    assert (flushes.gate.count, flushes.pair.edge.memory.held) == (0, 0)
+    await flushes.end(0)
+    served = flushes.pair.edge.methods[b"/test.Service/Send"]
+    assert (served.stats.under_way, sum(served.stats.waited.counts)) == (0, 0)
 
 
 async def test_a_connection_that_is_old_ends_what_waits_on_it(flushes: Flushes) -> None:
