@@ -1,6 +1,7 @@
 """The directory of one store: is it one, is it ours, how was it left, what was it made with.
 
-`abort` exists while a broker runs; found at start it means the last one did not stop in order.
+`abort` exists while a broker runs; found at start it means the last one did not stop in order, but
+for one that ended behind its list of the views (`ClosedState.is_last_word`).
 
 A real RocketMQ keeps its sizes in its configuration; here they travel with the store, in the
 manifest `pocketmq/store.json`. Its `closed` lists queues and index files at the last orderly stop,
@@ -38,6 +39,8 @@ _FILE_NAMES: Final = frozenset({ABORT_FILE, CHECKPOINT_FILE, LOCK_FILE})
 """Those of them that are files; the others are directories."""
 _HARMLESS_NAMES: Final = frozenset({"lost+found", ".DS_Store"})
 MANIFEST_FILE: Final = "store.json"
+BEHIND_SIZE: Final = 8
+"""Bytes that are looked at behind a list's end: size and magic of a record."""
 FORMAT_VERSION: Final = 1
 
 
@@ -126,6 +129,20 @@ class ClosedState:
     checkpoint: str
     queues: dict[str, dict[str, list[int]]]
     index_files: list[str]
+
+    def is_of(self, checkpoint: bytes) -> bool:
+        """Return whether the checkpoint is still the one of that stop."""
+        return self.checkpoint == checkpoint.hex()
+
+    def is_last_word(self, checkpoint: bytes, mark: int | None, behind: bytes) -> bool:
+        """Return whether the store was left in order though its abort mark is there.
+
+        The list is the last thing but one that a stop does. A broker that does not know it, and was
+        killed before its first checkpoint, left records behind it.
+        mark     the flushed offset, None without a valid one
+        behind   the first bytes of the log behind the list's end, none at the end of the last file
+        """
+        return self.is_of(checkpoint) and self.log_end == mark and not any(behind)
 
 
 @dataclass(frozen=True, kw_only=True)

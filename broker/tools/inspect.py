@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Any
 
 from broker.files.disk import Disk
-from broker.format.names import ABORT_FILE, CHECKPOINT_FILE, MARK_FILE, OWN_DIRECTORY, TOPICS_FILE
-from broker.log.checkpoint import Checkpoint, FlushedMark
+from broker.format.names import OWN_DIRECTORY, TOPICS_FILE
 from broker.log.store_directory import ManifestFile
 from broker.rebuild.log_files import KnownShape, find_log_files, records_end
 from broker.tools.dump import loaded_index, loaded_queues
+from broker.tools.durable import checkpoint_values, left_in_order, marked_upto
 from broker.tools.lag import read_table
 from broker.tools.store_access import is_live
 
@@ -30,12 +30,12 @@ def describe(disk: Disk, directory: Path, sizes: KnownShape) -> Description:
     return {
         "directory": str(directory),
         "in_use": is_live(directory),
-        "left_in_order": not disk.exists(directory / ABORT_FILE),
+        "left_in_order": left_in_order(disk, directory, sizes.commit_log_file_size_bytes),
         "commit_log": log,
         "consume_queues": _consume_queues(disk, directory, sizes, log["min_offset"]),
         "index": _index(disk, directory, sizes),
-        "checkpoint": _checkpoint(disk, directory),
-        "flushed_mark": _flushed_mark(disk, directory),
+        "checkpoint": checkpoint_values(disk, directory)._asdict(),
+        "flushed_mark": marked_upto(disk, directory),
         "manifest": _manifest(disk, directory),
         "topics": _topics(disk, directory),
     }
@@ -92,24 +92,6 @@ def _index(disk: Disk, directory: Path, sizes: KnownShape) -> Description:
         "entry_count_max": sizes.geometry.entry_count_max,
         "files": files,
     }
-
-
-def _checkpoint(disk: Disk, directory: Path) -> Description:
-    checkpoint = Checkpoint(disk, directory / CHECKPOINT_FILE)
-    checkpoint.load()
-    return checkpoint.values._asdict()
-
-
-def _flushed_mark(disk: Disk, directory: Path) -> int | None:
-    """Return up to where the log was durable for certain, None where nothing says so."""
-    own = directory / OWN_DIRECTORY
-    if not disk.exists(own / MARK_FILE):
-        return None
-    mark = FlushedMark(disk, own)
-    with suppress(PermissionError):
-        mark.open()
-    mark.close()
-    return mark.flushed_upto
 
 
 def _manifest(disk: Disk, directory: Path) -> Description | None:

@@ -30,8 +30,8 @@ label          last life                 believed                          compa
                                          queues by their table             behind it, else nothing
 @foreign_kill  ended anyhow, another's   below the checkpoint, index       the same
                                          files by its time
-A stop lists the views as the last thing but one: where the mark is the list's end of the log, a
-store that still has its abort mark had ended in order.
+A stop lists the views as the last thing but one: where the mark is the list's end of the log, and
+nothing lies behind it, a store that still has its abort mark had ended in order.
 What is not believed is dispatched again. A view that lacks something is removed, and built from the
 log's minimum.
 Source: CommitLog.recoverNormally, recoverAbnormally; DefaultMessageStore.recover.

@@ -102,10 +102,8 @@ class Start:
         parts = self._parts
         values = parts.checkpoint.values
         closed = parts.manifest.closed if parts.manifest is not None else None
-        is_listed = closed is not None and closed.checkpoint == encode_checkpoint(values).hex()
-        if is_listed and parts.listed_at_stop.log_end == mark:
-            parts.was_aborted = False  # It had stopped; only its abort mark was still there.
-        return ViewObservation(parts.was_aborted, mark, is_listed, values)
+        is_listed = closed is not None and closed.is_of(parts.checkpoint.content)
+        return ViewObservation(not parts.was_left_in_order(mark), mark, is_listed, values)
 
     def _load_views(self, plan: ViewPlan) -> None:
         parts = self._parts

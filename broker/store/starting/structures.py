@@ -37,7 +37,13 @@ from broker.log.hash_index import HashIndex
 from broker.log.index_style import written_styles
 from broker.log.left_over import find_left_over
 from broker.log.queue_extension import Extension, no_bitmap
-from broker.log.store_directory import ClosedState, ManifestFile, StoreDirectory, StoreManifest
+from broker.log.store_directory import (
+    BEHIND_SIZE,
+    ClosedState,
+    ManifestFile,
+    StoreDirectory,
+    StoreManifest,
+)
 from broker.model.errors import IllegalConfig
 from broker.model.message import QueueKey
 from broker.store.settings import FLUSH_SYNC, StoreSettings
@@ -144,7 +150,7 @@ class Structures:
     def _build(self, settings: StoreSettings, disk: Disk, removed: Mapping[QueueKey, int]) -> None:
         root, own = settings.directory, self.directory.own_directory
         self.was_aborted = self.directory.was_aborted()
-        """Whether the last life did not end in order; a start may know better."""
+        """Whether the abort mark was there."""
         self.manifest_file = ManifestFile(disk, own)
         self.manifest: StoreManifest | None = self.manifest_file.read()
         self.settings = settings = fit_to_disk(settings, self.manifest, disk)
@@ -211,6 +217,17 @@ class Structures:
             self.mark.write(self.mark.flushed_upto, encode_checkpoint(values))
             self.mark.sync()
         self.checkpoint.save(values)
+
+    def was_left_in_order(self, mark: int | None) -> bool:
+        """Return whether the last life ended in order; its abort mark may be there still.
+
+        mark   the flushed offset, None without a valid one
+        """
+        closed = self.manifest.closed if self.manifest is not None else None
+        if not self.was_aborted or closed is None:
+            return not self.was_aborted
+        behind = self.log.read(closed.log_end, BEHIND_SIZE)
+        return closed.is_last_word(self.checkpoint.content, mark, behind)
 
     @property
     def listed_at_stop(self) -> ClosedState:

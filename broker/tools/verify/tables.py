@@ -7,7 +7,6 @@ from typing import Final
 from broker.files.disk import Disk
 from broker.format.checkpoint_layout import CHECKPOINT_FILE_SIZE, decode_checkpoint
 from broker.format.names import (
-    ABORT_FILE,
     BACKUP_SUFFIX,
     CHECKPOINT_FILE,
     CONFIG_DIRECTORY,
@@ -49,8 +48,6 @@ class TableCheck:
         self._manifest()
         for path in sorted((self._directory / CONFIG_DIRECTORY).glob(f"*{TABLE_SUFFIX}")):
             self._table(path)
-        if self._disk.exists(self._directory / ABORT_FILE):
-            self._collector.remark("the last broker here did not stop in order (abort mark)")
 
     def _checkpoint(self, log_end: int, last_time_ms: int) -> None:
         path = self._directory / CHECKPOINT_FILE

@@ -9,7 +9,6 @@ from broker.files.disk import Disk
 from broker.format.columns.records import Decoded
 from broker.format.layout import is_zero
 from broker.format.names import (
-    ABORT_FILE,
     COMMIT_LOG_DIRECTORY,
     CONSUME_QUEUE_DIRECTORY,
     CONSUME_QUEUE_EXTENSION_DIRECTORY,
@@ -25,7 +24,7 @@ from broker.rebuild.plan import whole_files
 from broker.rebuild.range_pass import RangePass, RangeResult, no_advance
 from broker.rebuild.sequential import Rebuilt, finish_queues, summary
 from broker.rebuild.unit_files import UnitWriter
-from broker.tools.durable import flushed_upto, index_time_ms
+from broker.tools.durable import flushed_upto, index_time_ms, left_in_order
 from broker.tools.verify.collector import FINDINGS_MAX, Collector
 from broker.tools.verify.extension import Extension
 from broker.tools.verify.index_files import (
@@ -199,8 +198,11 @@ class _Walk:
         TableCheck(self._disk, self._directory, self._collector).look(
             log_end=log_end, last_time_ms=last_time_ms, flushed=flushed, is_part=is_part
         )
+        log_file_bytes = self._sizes.commit_log_file_size_bytes
+        is_orderly = left_in_order(self._disk, self._directory, log_file_bytes)
+        if not is_orderly:
+            self._collector.remark("the last broker here did not stop in order (abort mark)")
         if not is_part:
-            is_orderly = not self._disk.exists(self._directory / ABORT_FILE)
             self._waiting.finish(files, last_time_ms=last_time_ms, is_orderly=is_orderly)
 
     def _log_files(self) -> list[LogFile]:

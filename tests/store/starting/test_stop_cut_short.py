@@ -8,12 +8,16 @@ from unittest.mock import patch
 
 import pytest
 
+from broker.files.disk import Disk
 from broker.format.names import ABORT_FILE
 from broker.store.starting.start import Start
+from broker.tools.inspect import describe
+from broker.tools.verify.verification import verify
 from tests.fakes.crash_recovery import Started, Tally, recover
 from tests.fakes.crash_workload import STORE, Cut, Life
 from tests.fakes.disk_image import File, Folder, Image
 from tests.fakes.store_language import store_at, view_files
+from tests.fakes.tool_sizes import shape_of
 
 SEEDS = range(6)
 
@@ -97,6 +101,60 @@ async def test_only_a_list_of_all_there_is_tells_so(tmp_path: Path) -> None:
             assert await store.pulled("T") == ["a"]
         assert view_files(directory) == before
         (directory / ABORT_FILE).write_text("1")
+
+
+async def test_what_another_broker_put_behind_the_list_was_not_left_in_order(
+    tmp_path: Path,
+) -> None:
+    """It knows nothing of the list, and was killed before it wrote a checkpoint."""
+    directory, small = tmp_path / "s", ("checkpoint", "pocketmq/store.json", "pocketmq/watermark")
+    async with store_at(directory) as store:
+        await store.send("T", "a", key="k")
+    listed = {name: (directory / name).read_bytes() for name in small}
+    async with store_at(directory) as store:
+        await store.send("T", "b", key="k")
+        await store.send("U", "torn")
+        await store.settled()
+        torn = store.store.log.read(0, store.store.appended).rindex(b"torn")
+        left = store.killed(tmp_path / "left")
+    for name, content in listed.items():
+        (left / name).write_bytes(content)
+    with (left / "commitlog" / "0".zfill(20)).open("r+b") as log:
+        log.seek(torn)
+        log.write(b"TORN")
+    async with store_at(left) as store:
+        views = store.store._start.views
+        assert views is not None
+        assert views.label == "@killed"
+        assert await store.pulled("T") == ["a", "b"]
+        assert await store.pulled("U") == []
+
+
+async def test_tools_see_a_stop_as_a_start_does(tmp_path: Path) -> None:
+    directory, disk = tmp_path / "s", Disk()
+    async with store_at(directory) as store:
+        await store.send("T", "a", key="k")
+        shape, mark = shape_of(store.store.settings), store.store.appended
+
+    def is_in_order() -> bool:
+        told = any("did not stop in order" in note for note in verify(disk, directory, shape).notes)
+        described = describe(disk, directory, shape)["left_in_order"]
+        assert described is not told
+        return not told
+
+    assert is_in_order()
+    (directory / ABORT_FILE).write_text("1")
+    assert is_in_order()
+    with (directory / "commitlog" / "0".zfill(20)).open("r+b", buffering=0) as log:
+        log.seek(mark)
+        log.write(b"\0\0\0\x01")
+        assert not is_in_order()
+        log.seek(mark)
+        log.write(bytes(4))
+    assert is_in_order()
+    manifest = json.loads((directory / "pocketmq/store.json").read_bytes())
+    (directory / "pocketmq/store.json").write_text(json.dumps({**manifest, "closed": None}))
+    assert not is_in_order()
 
 
 async def test_a_listed_queue_that_is_gone_is_built_anew_all_the_same(tmp_path: Path) -> None:
