@@ -3,6 +3,7 @@
 from pathlib import Path
 from struct import unpack
 from threading import get_ident
+from typing import Any
 
 import pytest
 
@@ -11,11 +12,13 @@ from broker.format.content import encode_properties
 from broker.format.table_json import decode_table
 from broker.format.timer_layout import SLOT_COUNT
 from broker.log import commit_log
-from broker.model.errors import BrokerReadOnly
+from broker.model.errors import BrokerReadOnly, DiskSlow
 from broker.model.message import OFFSET_MAX
 from broker.model.reading import KeyRange
 from broker.model.stats import Gauge
 from broker.services.timer import slot_delivery
+from broker.store.reading.patience import NowOrLater
+from broker.store.reading.reading import Reading
 from tests.fakes.clock import FakeClock
 from tests.fakes.disk import SimDisk
 from tests.fakes.quick_disk import QuickDisk
@@ -458,6 +461,29 @@ async def test_what_waits_is_counted_by_topic_and_by_time() -> None:
             content = desk.disk.read_file(desk.directory / "config" / "timermetrics")
             rows = decode_table(content)["timingCount"]
             assert {topic: row["count"] for topic, row in rows.items()} == waiting
+
+
+async def test_what_waits_is_counted_once_though_its_slot_was_read_in_vain(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    placed, tries = Reading.placed, [0]
+
+    def slow_once(reading: Reading, *wanted: Any) -> NowOrLater[list[bytes]]:
+        tries[0] += 1
+        if tries[0] == 1:
+            raise DiskSlow(tries=1)
+        return placed(reading, *wanted)
+
+    async with timing() as desk:
+        for number in range(4):
+            await desk.wait(f"m{number}", 3_000 if number % 2 else 60_000)
+        monkeypatch.setattr(Reading, "placed", slow_once)
+        await desk.pass_time(8_000)
+        assert tries[0] > 1
+        assert desk.bodies() == ["m1", "m3"]
+        by_topic = {stat.name: stat for stat in desk.timer.stats}["rocketmq_timing_messages"]
+        assert isinstance(by_topic, Gauge)
+        assert by_topic.read() == {("orders",): 2}
 
 
 # -- a real broker's store ---------------------------------------------------------------------

@@ -138,7 +138,7 @@ class Arriving:
     async def some(self, write_ms: int, read_ms: int, is_delivered: IsDelivered) -> bool:
         """Take in what came next; returns whether there may be more.
 
-        write_ms       the second of now
+        write_ms       the second of now, or as far ahead as the wheel reaches
         read_ms        the slot that is read next: what comes goes into no earlier one, and what is
                        due before it is put at once
         is_delivered   asked of what is due already, whether a copy of it stands where it goes

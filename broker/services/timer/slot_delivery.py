@@ -77,7 +77,7 @@ class SlotDelivery:
     async def some(self, write_ms: int, is_delivered: IsDelivered | None) -> int:
         """Deliver what comes next; returns how many messages it looked at.
 
-        write_ms   the second of now
+        write_ms   the second of now, or as far ahead as the wheel reaches
         Errors   StorageError, DiskSlow; those of a put: it is tried again
         """
         if self._units is None:
@@ -124,24 +124,26 @@ class SlotDelivery:
         if not is_here.all():
             logger.warning("timer.damaged", extra={"slot_ms": self.time_ms})
             units = units[is_here]
-        units = await self._without_journal(units, write_ms)
-        self._counts.take(units)
-        markers = (units["magic"] & (MAGIC_DELETE | MAGIC_ROLL)) == MAGIC_DELETE
-        marking = units[markers]
-        keys = [taken_back(record) for record in await self._records(marking) if record]
+        is_open, is_over = await self._journal_of(units)
+        waiting = units[~(is_over | is_open)]
+        markers = (waiting["magic"] & (MAGIC_DELETE | MAGIC_ROLL)) == MAGIC_DELETE
+        records = await self._records(waiting[markers])
+        # Nothing is read from here on: what fails before begins anew, and counts once.
+        self._move_on(units[is_open], write_ms)
+        self._putting.drop("settled", int(is_over.sum()))
+        self._counts.take(units[~is_open])
+        keys = [taken_back(record) for record in records if record]
         self._taken_back = frozenset(filter(None, keys))
         self._markers = markers
-        self._units = units
+        self._units = waiting
 
-    async def _without_journal(self, units: Units, write_ms: int) -> Units:
-        """Return units but for those of the journal of leases: these wait on, or are over.
+    async def _journal_of(self, units: Units) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+        """Return which units are of the journal of leases: (of leases that are open, of others).
 
         Cost     about 3 µs for each of the journal: nearly all of it is settled by then
-        Errors   StorageError, DiskSlow: nothing was moved
+        Errors   StorageError, DiskSlow
         """
         numbers = np.flatnonzero(units["topic_hash"] == self._putting.journal_hash)
-        if not len(numbers):
-            return units
         is_over = np.zeros(len(units), np.bool_)
         is_open = is_over.copy()
         for begin in range(0, len(numbers), CHAIN_MAX):
@@ -150,13 +152,17 @@ class SlotDelivery:
                 is_open[number] = self._putting.is_open(record)
                 is_over[number] = not is_open[number] and self._putting.is_of_journal(record)
             await asyncio.sleep(0)
-        if is_open.any():
-            _, firsts = np.unique(units["physical_offset"][is_open], return_index=True)
+        return is_open, is_over
+
+    def _move_on(self, units: Units, write_ms: int) -> None:
+        """Let the journal of open leases wait on, each entry once.
+
+        Errors   DiskFull: some of it waits on, and will once more
+        """
+        if len(units):
+            _, firsts = np.unique(units["physical_offset"], return_index=True)
             times_ms = np.full(len(firsts), write_ms + OPEN_PAUSE_MS, np.int64)
-            _move(self._store, units[is_open][firsts], times_ms)
-        self._counts.take(units[is_over])
-        self._putting.drop("settled", int(is_over.sum()))
-        return units[~(is_over | is_open)]
+            _move(self._store, units[firsts], times_ms)
 
     async def _records(self, units: Units) -> list[bytes]:
         """Return the records of units, empty for those that are not there, which is told."""
