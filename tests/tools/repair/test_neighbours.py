@@ -10,7 +10,9 @@ from broker.format.consume_unit import PRE_BLANK, UNIT
 from broker.tools.repair.actions import Loss
 from broker.tools.repair.losses import QueueWitness
 from broker.tools.repair.neighbours import Neighbour, Neighbours, store_time_position
-from broker.walk.log_walk import TOO_OLD, Hole
+from broker.walk.log_walk import TOO_OLD, Hole, LogWalk
+from broker.walk.reader import Chunk
+from broker.walk.source import LogSource
 from tests.fakes.damaged_store import DamagedStore
 from tests.fakes.log_bytes import IPV4, IPV6, TIME_MS, LogBytes
 from tests.golden_stores import GoldenStores
@@ -55,6 +57,27 @@ def test_sound_records_in_known_damage_are_too_old(log: LogBytes) -> None:
     before = Neighbours(files, [hole]).before(files[2].base)
     assert before is not None
     assert before.physical_offset < hole.begin
+
+
+def test_a_file_is_walked_once_for_all_records_in_it(
+    log: LogBytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also over holes, with one record between two; asked out of order, the answers stay so."""
+    for number in range(1, 29, 2):
+        log.damage(log.places[number] + 92, b"??")
+    files, walked = log.close().found(), [0]
+    wanted = [Neighbours(files).before(place) for place in log.places]
+    over = LogWalk.over
+
+    def counted(walk: LogWalk, source: LogSource, begin: int, upto: int) -> Iterator[Chunk | Hole]:
+        walked[0] += min(upto, source.base + source.size) - begin
+        return over(walk, source, begin, upto)
+
+    monkeypatch.setattr(LogWalk, "over", counted)
+    beside = Neighbours(files)
+    assert [beside.before(place) for place in log.places] == wanted
+    assert walked[0] <= 2 * (log.end - log.places[0])
+    assert [beside.before(place) for place in reversed(log.places)] == wanted[::-1]
 
 
 def test_nothing_starts_in_a_record_behind_the_log_or_at_a_blank(log: LogBytes) -> None:
