@@ -15,8 +15,9 @@ from typing import Final, final
 
 from broker.format.addresses import text_from_host
 from broker.format.content import NAME_SEPARATOR, PAIR_SEPARATOR
+from broker.format.plain_fields import is_text
 from broker.format.record import HOSTS_V6_MASK, MAGIC_V1, RECORD_HEAD, RECORD_SIZE_MIN
-from broker.format.send_reply import varint_size, write_varint
+from broker.format.send_reply import varint_size, write_text, write_varint
 from broker.model.message import (
     BORN_HOST,
     DELAY,
@@ -181,15 +182,15 @@ class OfficialMessages:
         out.truncate(0)
         out.append(0x12)
         write_varint(out, message)
-        _write_text(out, 0x0A, topic)
+        write_text(out, 0x0A, topic)
         out.write(told)
-        _write_text(out, 0x1A, said)
-        _write_text(out, 0x22, body)
+        write_text(out, 0x1A, said)
+        write_text(out, 0x22, body)
         return out.getvalue()
 
     def _take_block(self, block: bytes) -> bool:
         """Write the user's own properties, and take the others; False where one is rare."""
-        if not (block.isascii() or _is_text(block)):
+        if not (block.isascii() or is_text(block)):
             return False
         texts = self._texts
         texts.clear()
@@ -213,12 +214,12 @@ class OfficialMessages:
         if not 0 <= born_ms <= _TIME_MAX_MS or not 0 <= store_ms <= _TIME_MAX_MS:
             return False
         if texts.tag:
-            _write_text(system, 0x0A, texts.tag)
+            write_text(system, 0x0A, texts.tag)
         for key in texts.keys.split(b" "):
             if key:
-                _write_text(system, 0x12, key)
+                write_text(system, 0x12, key)
         if texts.unique_key:
-            _write_text(system, 0x1A, texts.unique_key)
+            write_text(system, 0x1A, texts.unique_key)
         system.write(_MD5)
         system.write(md5(body, usedforsecurity=False).hexdigest().upper().encode())
         system.append(0x28)
@@ -226,9 +227,9 @@ class OfficialMessages:
         system.append(0x30)
         system.append(_FIFO if texts.group else _NORMAL)
         _write_time(system, 0x3A, born_ms)
-        _write_text(system, 0x42, texts.host or self._host(record[at + 48 : at + 56]))
+        write_text(system, 0x42, texts.host or self._host(record[at + 48 : at + 56]))
         _write_time(system, 0x4A, store_ms)
-        _write_text(system, 0x52, self._host(record[at + 64 : at + 72]))
+        write_text(system, 0x52, self._host(record[at + 64 : at + 72]))
         return True
 
     def _write_lease(self, record: bytes, at: i64, handle: bytes, attempt: i64) -> None:
@@ -237,7 +238,7 @@ class OfficialMessages:
         queue_id = i64(read_i32_be(record, at + 12))
         queue_offset: i64 = read_i64_be(record, at + 20)
         if handle:
-            _write_text(system, 0x62, handle)
+            write_text(system, 0x62, handle)
         if queue_id:
             system.append(0x68)
             write_varint(system, queue_id)
@@ -247,10 +248,10 @@ class OfficialMessages:
         write_varint(system, attempt)
         if texts.group:
             system.append(0x8A)
-            _write_text(system, 0x01, texts.group)
+            write_text(system, 0x01, texts.group)
         if texts.trace:
             system.append(0x92)
-            _write_text(system, 0x01, texts.trace)
+            write_text(system, 0x01, texts.trace)
 
     def _host(self, host: bytes) -> bytes:
         """Return an address and a port as text."""
@@ -281,25 +282,11 @@ def _write_time(out: BytesWriter, tag: i64, time_ms: i64) -> None:
         write_varint(out, nanos)
 
 
-def _write_text(out: BytesWriter, tag: i64, text: bytes) -> None:
-    out.append(u8(tag))
-    write_varint(out, len(text))
-    out.write(text)
-
-
 def _write_entry(out: BytesWriter, name: bytes, value: bytes) -> None:
     """Write an entry of the map of the user's own properties."""
     name_size: i64 = len(name)
     value_size: i64 = len(value)
     out.append(0x12)
     write_varint(out, 2 + varint_size(name_size) + varint_size(value_size) + name_size + value_size)
-    _write_text(out, 0x0A, name)
-    _write_text(out, 0x12, value)
-
-
-def _is_text(content: bytes) -> bool:
-    try:
-        content.decode()
-    except UnicodeDecodeError:
-        return False
-    return True
+    write_text(out, 0x0A, name)
+    write_text(out, 0x12, value)

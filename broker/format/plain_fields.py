@@ -50,6 +50,15 @@ def text_hash(raw: bytes, position: i64, end: i64, barred: i64) -> i64:
     return value
 
 
+def is_text(content: bytes) -> bool:
+    """Return whether bytes are UTF-8."""
+    try:
+        content.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
 def is_printable(raw: bytes, position: i64, end: i64) -> bool:
     """Return whether a text is of printable ASCII, spaces included."""
     while position < end:

@@ -109,6 +109,13 @@ def write_varint(out: BytesWriter, value: i64) -> None:
     out.append(u8(value))
 
 
+def write_text(out: BytesWriter, tag: i64, text: bytes) -> None:
+    """Write a field of bytes, whose tag is one byte."""
+    out.append(u8(tag))
+    write_varint(out, len(text))
+    out.write(text)
+
+
 def varint_size(value: i64) -> i64:
     """Return how many bytes `write_varint` takes."""
     size: i64 = 1

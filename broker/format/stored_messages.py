@@ -11,8 +11,9 @@ from typing import Final, final
 
 from broker.format.addresses import text_from_host
 from broker.format.content import NAME_SEPARATOR, PAIR_SEPARATOR
+from broker.format.plain_fields import is_text
 from broker.format.record import HOSTS_V6_MASK, MAGIC_V1, RECORD_HEAD, RECORD_SIZE_MIN
-from broker.format.send_reply import varint_size, write_varint
+from broker.format.send_reply import varint_size, write_text, write_varint
 from broker.model.message import (
     DELAY,
     DELIVER_AT,
@@ -234,7 +235,7 @@ class MessageWriter:
         What is left of a block without its unique key and keys is the same in many messages.
         digits   the id of a message without unique key
         """
-        if not (block.isascii() or _is_text(block)):
+        if not (block.isascii() or is_text(block)):
             return False
         rest, unique_key, keys = block, b"", b""
         end = block.find(_PAIR) if block.startswith(_UNIQUE_KEY_BEGIN) else -1
@@ -306,9 +307,9 @@ class MessageWriter:
             _write_id(out, unique_key, digits)
         _write_keys(out, keys)
         if tag:
-            _write_text(out, 0x42, tag)
+            write_text(out, 0x42, tag)
         if group:
-            _write_text(out, 0x52, group)
+            write_text(out, 0x52, group)
         return True
 
     def _write_pair(self, out: BytesWriter, pair: bytes, name: bytes, value: bytes) -> None:
@@ -327,7 +328,7 @@ def _shared_fields(record: bytes, at: i64, topic: bytes) -> tuple[bytes, bytes] 
     """Return the fields that are shared, and the digits of the store host; None for rarer forms."""
     numbers: list[int] = [read_i32_be(record, at + place) for place in (12, 36, 16, 72)]
     numbers.append(read_i64_be(record, at + 76))
-    if min(numbers) < 0 or len(topic) < 2 or topic[0] > 0x7F or not _is_text(topic[1:]):
+    if min(numbers) < 0 or len(topic) < 2 or topic[0] > 0x7F or not is_text(topic[1:]):
         return None
     made = BytesWriter()
     made.append(0x0A)
@@ -350,32 +351,18 @@ def _shared_fields(record: bytes, at: i64, topic: bytes) -> tuple[bytes, bytes] 
     return made.getvalue(), store_host.hex().upper().encode()
 
 
-def _is_text(content: bytes) -> bool:
-    try:
-        content.decode()
-    except UnicodeDecodeError:
-        return False
-    return True
-
-
-def _write_text(out: BytesWriter, tag: i64, text: bytes) -> None:
-    out.append(tag)
-    write_varint(out, len(text))
-    out.write(text)
-
-
 def _write_id(out: BytesWriter, unique_key: bytes, digits: bytes) -> None:
-    _write_text(out, 0x32, unique_key or digits)
+    write_text(out, 0x32, unique_key or digits)
 
 
 def _write_keys(out: BytesWriter, keys: bytes) -> None:
     if b" " not in keys:
         if keys:
-            _write_text(out, 0x4A, keys)
+            write_text(out, 0x4A, keys)
         return
     for key in keys.split(b" "):
         if key:
-            _write_text(out, 0x4A, key)
+            write_text(out, 0x4A, key)
 
 
 def _write_entry(out: BytesWriter, name: bytes, value: bytes) -> None:
