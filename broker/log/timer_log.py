@@ -124,19 +124,10 @@ class TimerLog:
         begin    of a unit or a file
         Shape    PIECE_COUNT units a piece at most; they are copies
         """
-        for file in self._files_from(begin):
-            position = max(begin - file.base, 0)
-            used = min(file.wrote, self._used_per_file)
-            file.open()
-            while position < used:
-                upper = min(used, position + PIECE_COUNT * LOG_UNIT_SIZE)
-                place = file.base + position
-                units = sound_units(bytes(file.view[position:upper]), place)
-                yield place, units
-                position += len(units) * LOG_UNIT_SIZE
-                if position < upper - upper % LOG_UNIT_SIZE:
-                    return
-            if position < self._used_per_file:
+        for place, content in self._contents(begin):
+            units = sound_units(content, place)
+            yield place, units
+            if len(units) < len(content) // LOG_UNIT_SIZE:
                 return
 
     def beyond_damage(self, begin: int) -> Iterator[tuple[NDArray[np.int64], Units]]:
@@ -145,16 +136,20 @@ class TimerLog:
         begin    of a unit or a file
         Shape    PIECE_COUNT units a piece at most; they are copies
         """
+        for place, content in self._contents(begin):
+            units, is_sound = judged_units(content, place)
+            places = place + np.arange(len(units), dtype=np.int64) * LOG_UNIT_SIZE
+            yield places[is_sound], units[is_sound]
+
+    def _contents(self, begin: int) -> Iterator[tuple[int, bytes]]:
+        """Yield (place, what lies there), PIECE_COUNT units a piece at most, from a place on."""
         for file in self._files_from(begin):
             position = max(begin - file.base, 0)
             used = min(file.wrote, self._used_per_file)
             file.open()
             while position < used:
                 upper = min(used, position + PIECE_COUNT * LOG_UNIT_SIZE)
-                place = file.base + position
-                units, is_sound = judged_units(bytes(file.view[position:upper]), place)
-                places = place + np.arange(len(units), dtype=np.int64) * LOG_UNIT_SIZE
-                yield places[is_sound], units[is_sound]
+                yield file.base + position, bytes(file.view[position:upper])
                 position = upper
 
     def behind(self, place: int) -> int:

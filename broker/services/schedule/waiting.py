@@ -11,7 +11,7 @@ from broker.model.batch import Run
 from broker.model.errors import MessageDamaged
 from broker.model.reading import PullStatus, ReadRange
 from broker.model.system_topics import Place, real_place
-from broker.model.topic import HALF_TOPIC, SCHEDULE_TOPIC, is_group_topic
+from broker.model.topic import HALF_TOPIC, SCHEDULE_TOPIC
 from broker.store.message_store import MessageStore
 from broker.store.reading.patience import value_of
 
@@ -88,7 +88,7 @@ class WaitingMessages:
         place, why = real_place(properties), ""
         if place is None or place.topic in (HALF_TOPIC, SCHEDULE_TOPIC):
             why = "it says no place to be delivered at"
-        elif self._is_removed(place.topic):
+        elif self._store.tables.is_removed(place.topic):
             why = f"topic {place.topic} was removed"
         if why:
             logger.warning(
@@ -96,13 +96,6 @@ class WaitingMessages:
                 extra={"physical_offset": int(message_id[-16:], 16), "reason": why},
             )
         return Waiting(record, None if why else place)
-
-    def _is_removed(self, topic: str) -> bool:
-        """Return whether a topic is no more; one that is only unknown is known once it is put."""
-        tables = self._store.tables
-        if tables.topics.find(topic) is not None or is_group_topic(topic):
-            return False
-        return any(name == topic for name, _ in tables.removed.next_offsets)
 
     def run(self, waiting: Waiting) -> Run:
         """Return what is put for a message that has a place: the same, there."""

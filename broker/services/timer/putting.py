@@ -37,7 +37,7 @@ from broker.model.system_topics import (
     real_place,
     revive_topic,
 )
-from broker.model.topic import HALF_TOPIC, is_group_topic
+from broker.model.topic import HALF_TOPIC
 from broker.store.message_store import MessageStore
 from broker.store.settings import FLUSH_SYNC
 
@@ -186,7 +186,7 @@ class Putting:
         why = ""
         if not name or not is_number or int(queue) > INT32_MAX or name in (HALF_TOPIC, TIMER_TOPIC):
             why = "it says no place to be delivered at"
-        elif self._is_removed(name):
+        elif self._store.tables.is_removed(name):
             why = f"topic {name} was removed"
         if why:
             logger.warning("timer.discarded", extra={"reason": why, "count": count})
@@ -194,13 +194,6 @@ class Putting:
             return None
         self._store.tables.topics.adopt(name, int(queue) + 1)
         return Place(name, int(queue))
-
-    def _is_removed(self, topic: str) -> bool:
-        """Return whether a topic is no more; one that is only unknown is known once it is put."""
-        tables = self._store.tables
-        if tables.topics.find(topic) is not None or is_group_topic(topic):
-            return False
-        return any(name == topic for name, _ in tables.removed.next_offsets)
 
     def _odd(self, message: TimedMessage, now_ms: int, taken_back: frozenset[bytes]) -> Run | None:
         """Return the run of a message that goes on waiting, or whose properties are unusual."""

@@ -20,7 +20,7 @@ from broker.model.errors import BrokerError, TransactionUnknown
 from broker.model.message import OFFSET_MAX
 from broker.model.stats import Gauge, Stat
 from broker.model.step import Next, Now
-from broker.model.topic import HALF_TOPIC, is_group_topic
+from broker.model.topic import HALF_TOPIC
 from broker.model.transaction import Check, Decided, Decision
 from broker.services.transaction.checking import (
     LOOK_AFTER_MS,
@@ -74,7 +74,7 @@ class Transactions:
         doubts = Doubts(self._ledger, finding)
         self._checking = Checking(store, self._ledger, doubts, self._producers, counts, rules)
         self._deciding = Deciding(
-            self._ledger, finding, doubts, counts.end, self._is_removed, self._queue_count
+            self._ledger, finding, doubts, counts.end, store.tables.is_removed, self._queue_count
         )
         self.plain = PlainEnd(store, self._ledger, counts)
         """Takes plain decisions at once."""
@@ -104,13 +104,6 @@ class Transactions:
         """
         await self._ledger.recover()
         self._scheduled = self._ledger.halves.begin
-
-    def _is_removed(self, topic: str) -> bool:
-        """Return whether a topic is no more; one that is only unknown is known once it is put."""
-        tables = self._store.tables
-        if tables.topics.find(topic) is not None or is_group_topic(topic):
-            return False
-        return any(name == topic for name, _ in tables.removed.next_offsets)
 
     def _queue_count(self, topic: str) -> int:
         config = self._store.tables.topics.find(topic)

@@ -8,6 +8,7 @@ from typing import Final
 from broker.files.disk import Disk
 from broker.model.message import QueueKey
 from broker.model.step import Clock
+from broker.model.topic import is_group_topic
 from broker.store.tables.delay_offsets import DelayOffsets
 from broker.store.tables.durable_table import RowTable
 from broker.store.tables.groups import GroupTable
@@ -65,6 +66,12 @@ class Tables:
             counts[topic] = max(counts.get(topic, 0), queue_id + 1)
         for topic, count in counts.items():
             self.topics.adopt(topic, count)
+
+    def is_removed(self, topic: str) -> bool:
+        """Return whether a topic is no more; one that is only unknown is known once it is put."""
+        if self.topics.find(topic) is not None or is_group_topic(topic):
+            return False
+        return any(name == topic for name, _ in self.removed.next_offsets)
 
     async def commit(self, group: str, topic: str, queue_id: int, queue_offset: int) -> None:
         """Set a group's offset in a queue; durable when it returns.

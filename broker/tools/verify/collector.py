@@ -14,7 +14,7 @@ FINDINGS_MAX: Final = 1_000
 class Collector:
     """Findings and notes of one check."""
 
-    __slots__ = ("_kept_max", "_log_file_bytes", "_root", "_told", "counts", "findings", "notes")
+    __slots__ = ("_kept_max", "_log_file_bytes", "_notes", "_root", "_told", "counts", "findings")
 
     def __init__(self, root: Path, log_file_bytes: int, kept_max: int = FINDINGS_MAX) -> None:
         self._root = root
@@ -23,7 +23,12 @@ class Collector:
         self._told = 0
         self.findings: list[Finding] = []
         self.counts: Counter[str] = Counter()
-        self.notes: list[str] = []
+        self._notes: dict[str, None] = {}
+
+    @property
+    def notes(self) -> list[str]:
+        """What is worth saying, in the order in which it was said first."""
+        return [*self._notes]
 
     @property
     def is_cut(self) -> bool:
@@ -55,8 +60,8 @@ class Collector:
 
     def remark(self, text: str) -> None:
         """Take what is worth saying, but no violation."""
-        if text not in self.notes:
-            self.notes.append(text)
+        assert text, "a remark says something"
+        self._notes[text] = None
 
     def shown(self, path: Path | str) -> str:
         """Return a path as findings give it: below the store's directory."""

@@ -188,11 +188,11 @@ class ComparedFiles(QueueFiles):
                 "file_size", path, 0, expected=f"{self._size} bytes", found=f"{size} bytes"
             )
         for position in range(max(end, base) - base, size, PIECE):
-            self._behind(path, base, position)
+            self._behind(path, position)
         if base + self._size <= first_file_position(begin // UNIT_SIZE, self._size):
             self._old(path)
 
-    def _behind(self, path: Path, base: int, position: int) -> None:
+    def _behind(self, path: Path, position: int) -> None:
         """Look at a piece behind the last unit: zeros, or units beyond the limit looked at."""
         found = _read(path, position, PIECE)
         if not found.strip(b"\0"):
