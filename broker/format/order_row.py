@@ -87,13 +87,24 @@ def decode_order(row: Mapping[str, Any], committed: int) -> QueueOrder:
     """
     own = row.get(OWN_MEMBER)
     found = _own(own) if isinstance(own, dict) else _real(row)
-    begin = max(found.next_offset, committed)
-    settled = {offset for offset in found.settled if offset >= begin}
+    return order_from(found, committed)
+
+
+def order_from(order: QueueOrder, committed: int) -> QueueOrder:
+    """Return what is left of an order for a group that has committed an offset."""
+    begin = max(order.next_offset, committed)
+    settled = {offset for offset in order.settled if offset >= begin}
     while begin in settled:
         settled.remove(begin)
         begin += 1
-    delivered = {o: d for o, d in found.delivered.items() if o >= begin and o not in settled}
+    delivered = {o: d for o, d in order.delivered.items() if o >= begin and o not in settled}
     return QueueOrder(begin, frozenset(settled), delivered)
+
+
+def is_earlier_form(row: Mapping[str, Any]) -> bool:
+    """Return whether a row of ours is one that RocketMQ stops at."""
+    own = row.get(OWN_MEMBER)
+    return isinstance(own, dict) and isinstance(own.get("delivered"), dict)
 
 
 def _own(own: Mapping[str, Any]) -> QueueOrder:

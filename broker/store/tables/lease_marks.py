@@ -64,9 +64,10 @@ class LeaseMarks:
 
     def member(self) -> dict[str, Any]:
         """Return what goes into the file."""
-        rows: dict[str, dict[int, int]] = {}
+        rows: dict[str, dict[str, int]] = {}
         for (name, queue_id), at in self._set.items():
-            rows.setdefault(name, {})[queue_id] = at
+            # Text, as RocketMQ stops at a name without quotes in a member it does not know.
+            rows.setdefault(name, {})[str(queue_id)] = at
         marks = {"adopted": self.is_adopted, "begin": self.begin, "known": self.known}
         return {**marks, "set": rows}
 

@@ -19,7 +19,13 @@ from typing import Any, Final
 from broker.files.disk import Disk
 from broker.files.table_file import TableFile
 from broker.format.names import CONFIG_DIRECTORY, ORDER_INFO_FILE, queue_id_from_name
-from broker.format.order_row import QueueOrder, decode_order, encode_order
+from broker.format.order_row import (
+    QueueOrder,
+    decode_order,
+    encode_order,
+    is_earlier_form,
+    order_from,
+)
 from broker.format.table_json import decode_rows, encode_compact
 from broker.model.step import Clock
 from broker.store.tables.durable_table import DurableTable, Encode
@@ -83,16 +89,27 @@ class OrderInfo:
         self._others = self._file.read(lambda text: decode_rows(text, _TABLE)) or {}
         rows = self._others.pop(_TABLE, None) or {}
         self._rows = {
-            str(name): {int(i): Row(row) for i, row in queues.items() if _is_queue(i, row)}
+            str(name): {int(i): self._row(row) for i, row in queues.items() if _is_queue(i, row)}
             for name, queues in rows.items()
         }
 
+    def _row(self, members: dict[str, Any]) -> Row:
+        """Return a row that was read; one of an earlier form is written anew with the next save."""
+        if not is_earlier_form(members):
+            return Row(members)
+        self._durable.touch()
+        return Row(encode_order(decode_order(members, 0), self._clock.wall_ms()))
+
     def find(self, group: str, topic: str, queue_id: int, committed: int) -> QueueOrder:
-        """Return a queue's order as it was loaded or last written.
+        """Return a queue's order as it is, or will be, in the file.
 
         committed   the group's committed offset in it
         """
-        row = self._rows.get(f"{topic}{_SEPARATOR}{group}", {}).get(queue_id)
+        name = f"{topic}{_SEPARATOR}{group}"
+        changed = self._changed.get((name, queue_id))
+        if changed is not None:
+            return order_from(changed(), committed)
+        row = self._rows.get(name, {}).get(queue_id)
         return decode_order(row.members if row is not None else {}, committed)
 
     def forgotten_count(self, group: str, topic: str, queue_id: int) -> int:

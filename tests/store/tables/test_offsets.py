@@ -1,6 +1,7 @@
 """Consumer offsets: durable when committed, in the file a real broker reads."""
 
 import asyncio
+import json
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -304,3 +305,14 @@ async def test_one_beyond_a_queues_end_is_beyond_it(offsets: Offsets) -> None:
     await offsets.table.set_many("g", "T", {0: 5, 1: 6})
     assert await offsets.table.clamp(lambda topic, queue_id: 5) == 1
     assert offsets.table.all_of("g") == {"T": {0: 5, 1: 5}}
+
+
+async def test_where_offsets_were_set_stands_as_a_real_broker_can_read_it(offsets: Offsets) -> None:
+    """Within a member that it does not know it stops at a name without quotes."""
+    offsets.table.leases.journal_end = 9
+    await offsets.table.commit("readers", "orders", 3, 17)
+    member = offsets.path.read_text().partition('"set":')[2].partition("}")[0]
+    assert json.loads(member + "}}") == {"orders@readers": {"3": 9}}
+    again = offsets.reopened()
+    assert not again.leases.pushes("orders@readers", 3, 8)
+    assert again.leases.pushes("orders@readers", 3, 9)

@@ -1,5 +1,6 @@
 """What ordered consumers have in hand: durable when saved, in the file a real broker reads."""
 
+import json
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -152,3 +153,28 @@ def test_the_text_is_that_of_the_whole_table(rows: dict[str, dict[int, QueueOrde
     assert decode_table(text_of(others, kept)) == decode_table(wanted)
     assert text_of(others, kept) == wanted
     assert text_of(others, kept) == wanted, "rows keep their text"
+
+
+EARLIER = """{"table":{"orders@g":{3:{"cm":2,"i":60000,"l":5,"o":[8,1],"oc":{8:1},"ot":{8:61000},
+"pocketmq":{"delivered":{8:[2,1000,61000,"c 1"]},"next":7,"settled":[[9,10]]},"popTime":1000}}}}"""
+
+
+async def test_a_row_of_an_earlier_form_is_written_so_that_a_real_broker_can_read_it(
+    orders: Orders,
+) -> None:
+    orders.path.parent.mkdir(parents=True)
+    orders.path.write_text(EARLIER)
+    orders.table.load()
+    assert orders.table.find("g", "orders", 3, 0) == HELD
+    await orders.table.saved()
+    own = orders.path.read_text().partition('"pocketmq":')[2].partition('"popTime"')[0]
+    json.loads(own.rstrip(","))
+    assert orders.reopened().find("g", "orders", 3, 0) == HELD
+
+
+async def test_what_changed_is_found_before_it_is_written(orders: Orders) -> None:
+    orders.table.change("g", "orders", 3, lambda: HELD)
+    await orders.table.saved()
+    orders.table.change("g", "orders", 3, lambda: QueueOrder(7, frozenset({8, 9})))
+    assert orders.table.find("g", "orders", 3, 7) == QueueOrder(7, frozenset({8, 9}))
+    assert orders.table.find("g", "orders", 3, 8) == QueueOrder(10)
