@@ -268,7 +268,8 @@ class OrderedQueue:
                     number=delivery.number - 1, visible_at_ms=0, claim=""
                 )
                 self._renewed.pop(queue_offset, None)
-                heappush(self._ends, (0, self._keys[queue_offset]))
+                if queue_offset in self._keys:  # Else it ends when it is looked at.
+                    heappush(self._ends, (0, self._keys[queue_offset]))
 
     def seize(self, queue_offset: int, popped_at_ms: int, until_ms: int) -> Delivery | None:
         """Hold a message for the broker itself, so that no handle leads to it.

@@ -182,6 +182,15 @@ def test_after_a_restart_nothing_goes_out_before_the_held_groups_are_known() -> 
     assert received(again, 2) == [3]
 
 
+def test_what_was_given_out_before_a_start_may_be_taken_back_before_anybody_looked() -> None:
+    """A receive that is made again is given it without a look, and its answer may be lost too."""
+    queue = OrderedQueue(QueueOrder(0, frozenset(), {0: Delivery(1, 5, 5 + LEASE_MS, "c 1")}))
+    queue.release([0], 5)
+    queue.scan(0, "a")
+    assert received(queue, 6) == [0]
+    assert queue.deliveries(0) == 1
+
+
 class OrderedWalk(RuleBasedStateMachine):
     """Receives, acks, changes and restarts in any order, beside plain lists."""
 
