@@ -68,12 +68,10 @@ def unconsumed(
     Source   ConsumerLagCalculator
     """
     assert 0 <= lower <= upper, "a queue ends where it begins or behind"
-    ready_begin = upper if committed is None else first_unread(committed, lower, upper)
-    begin = ready_begin
-    if held.behind:
-        begin = min(begin, first_unread(held.first, lower, upper))
-    count = upper - ready_begin
-    return Unconsumed(count + held.behind, max(count - held.ahead, 0), begin, ready_begin)
+    unread = upper if committed is None else first_unread(committed, lower, upper)
+    begin = min(unread, first_unread(held.first, lower, upper)) if held.behind else unread
+    ready = max(upper - unread - held.ahead, 0)
+    return Unconsumed(upper - unread + held.behind, ready, begin, unread if ready else upper)
 
 
 class ReceiveRequest(NamedTuple):

@@ -221,6 +221,14 @@ async def test_what_is_leased_ahead_of_its_group_is_left_once_and_not_ready(desk
     assert desk.shown(LATENCY) == {G_T: 60_000 + REFRESH_INTERVAL_MS - 6_000}
 
 
+async def test_nothing_waits_for_a_group_that_has_all_that_is_left_in_hand(desk: Desk) -> None:
+    desk.stands("G", "T", q0=6)
+    desk.leased = {("G", "T"): {0: Held(0, 4, 6)}}
+    assert await desk.read("rocketmq_consumer_ready_messages") == {G_T: 0}
+    assert desk.shown("rocketmq_consumer_queueing_latency_milliseconds") == {G_T: 0}
+    assert desk.shown(LATENCY) == {G_T: 60_000 + REFRESH_INTERVAL_MS - 6_000}
+
+
 async def test_retries_of_leases_count_for_the_topic_they_are_of(desk: Desk) -> None:
     desk.ranges |= {("%RETRY%G_T", 0): (0, 3), ("%RETRY%G+T", 0): (0, 2), ("%RETRY%G", 0): (0, 1)}
     desk.stands("G", "T", q0=10)
