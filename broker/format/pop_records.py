@@ -29,7 +29,7 @@ BATCH_ACK_TAG: Final = "bAck"
 CHECKPOINT_LEAD_MS: Final = 1_000
 """A checkpoint comes so long before its lease ends (PopAckConstants.ackTimeInterval)."""
 _FIRST: Final = "pocketmqFirst"
-"""Our own member of a changed lease: the time in the handles that its receiver has."""
+"""Our own member of a lease that is no receive's own: the time in the handles of it."""
 PRECISION_MS: Final = 1_000
 CHECKPOINT_COUNT_MAX: Final = 32
 """Messages of one checkpoint: a real broker has a bit for each in an int."""
@@ -49,7 +49,8 @@ class Batched(NamedTuple):
 class Checkpoint(NamedTuple):
     """Messages that are leased: their queue offsets, and for how long.
 
-    first_popped_ms   when the receive was whose lease was changed since, 0: this is its own
+    first_popped_ms   when the receive was that the lease goes back to; 0: this is that receive's
+                      own, and what moves the group's offset
     """
 
     batched: Batched
@@ -83,7 +84,7 @@ def checkpoint_entry(checkpoint: Checkpoint, revive_topic: str) -> Entry:
     batched, offsets, invisible_ms, revive_queue, first_ms = checkpoint
     group, topic, queue_id, start, popped_ms, broker = batched
     # A real broker reads over what it does not know.
-    first = f'"{_FIRST}":{first_ms},' if 0 < first_ms < popped_ms else ""
+    first = f'"{_FIRST}":{first_ms},' if 0 < first_ms <= popped_ms else ""
     assert 0 < len(offsets) <= CHECKPOINT_COUNT_MAX
     assert offsets[0] >= start
     diffs = ",".join([str(at - start) for at in offsets])

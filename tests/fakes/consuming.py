@@ -15,14 +15,24 @@ from pathlib import Path
 from typing import Any
 
 from broker.filter.tag import EVERYTHING
+from broker.format.content import encode_properties
 from broker.format.record import decode_record
+from broker.model.batch import Destination
 from broker.model.consuming import Received, ReceiveRequest, Settled, SettleStatus
-from broker.model.message import StoredMessage
+from broker.model.message import SHARDING_KEY, StoredMessage
 from broker.model.step import Now
 from broker.services.consume.consume import Consume
 from broker.services.consume.journal import ConsumeSettings
 from broker.store.job import Job
-from tests.fakes.store_language import STORE_HOST, TalkingStore, store_at, turns
+from tests.fakes.rows import Row, batch
+from tests.fakes.store_language import (
+    BORN_HOST,
+    BORN_MS,
+    STORE_HOST,
+    TalkingStore,
+    store_at,
+    turns,
+)
 
 GROUP, TOPIC = "g", "orders"
 INVISIBLE_MS = 30_000
@@ -54,6 +64,15 @@ class ConsumeDesk:
         """Store messages, visible."""
         for text in texts:
             await self.talking.send(topic, text, queue_id=queue_id, wait=False, **words)
+        await self.settled()
+
+    async def send_grouped(self, *texts: str, topic: str = TOPIC, queue_id: int = 0) -> None:
+        """Store messages whose first letter is their message group, visible."""
+        rows = [
+            Row(text.encode(), encode_properties({SHARDING_KEY: text[0]}), 0, BORN_MS, BORN_HOST)
+            for text in texts
+        ]
+        await self.store.writing.put([(Destination(topic, queue_id, STORE_HOST), batch(*rows))])
         await self.settled()
 
     async def settled(self) -> None:

@@ -2,13 +2,16 @@
 
     settled ahead of the group's offset ─► passed by
     given out, not settled ─► leases, as if received without order: they end when they would have
+    given out, and taken back ─► not given out
 
 The journal tells of the leases; once that is durable, the table of what is received in order says
-of both that they are settled. After a crash in between the same is done again.
+of both that they are settled. After a crash in between the same is done again. How often a message
+was given out in order the table alone has told: its attempts count anew from what its record says.
 Source: none; a real broker gives everything behind the group's offset out again.
 """
 
 from collections.abc import Iterator
+from itertools import chain
 
 from broker.format.order_row import Delivery, QueueOrder
 from broker.format.pop_records import CHECKPOINT_COUNT_MAX, Batched, Checkpoint
@@ -35,43 +38,57 @@ class LeavingOrder:
         """Know of a queue what was given out and settled in order, before it is read without.
 
         Shape    nobody else reads it meanwhile
-        Errors   those of a put: nothing changed
+        Effects  the group's offset follows what is settled, behind which a crash may have left it
+        Errors   those of a put: nothing changed; DiskFull of the table: what is left is done
         """
         assert queue.is_busy
         order = self._table.left(queue)
         checkpoints = list(self._checkpoints(queue, order))
         if checkpoints:
-            told = [self._journal.checkpoint(one) for one in checkpoints]
-            first = await self._journal.put(told)
-            await self._journal.durable()
-            order = self._table.left(queue)  # Some may have been settled meanwhile.
-            leases = [_lease_of(queue, one, first + i) for i, one in enumerate(checkpoints)]
-            settled = {
-                lease: gone
-                for lease in leases
-                if (gone := [at for at in lease.queue_offsets if at not in order.delivered])
-            }
-            if settled:
-                await self._journal.put([self._journal.ack(*pair) for pair in settled.items()])
-            clock = self._store.clock
-            for lease in leases:
-                left_ms = lease.end_ms - clock.wall_ms()
-                self._leases.add(lease, clock.monotonic_ms() + left_ms)
-                self._leases.take(lease, settled.get(lease, ()))
-                self._leases.close(lease, len(settled.get(lease, ())))
-        # A crash may have left the group's offset behind what the table says is settled.
-        begin = self._store.tables.offsets.find(queue.group, queue.topic, queue.queue_id) or 0
-        queue.passed = order.settled.union(order.delivered, range(begin, order.next_offset))
-        queue.passed_from = begin
-        if queue.passed:
+            order = await self._leased(queue, checkpoints)
+        offsets, key = self._store.tables.offsets, (queue.group, queue.topic, queue.queue_id)
+        if offsets.find(*key) is not None:
+            offsets.advance(*key, order.next_offset)
+        leased = chain.from_iterable(one.queue_offsets for one in checkpoints)
+        ahead = order.settled.union(at for at in leased if at >= order.next_offset)
+        queue.passed, queue.passed_from = ahead, order.next_offset
+        if queue.passed or order.delivered:
             self._table.leave(queue, QueueOrder(order.next_offset, queue.passed))
         queue.may_be_in_order = False
+        if checkpoints:  # Else a kill would lease once more what is acknowledged by then.
+            await self._table.saved()
+
+    async def _leased(self, queue: GroupQueue, checkpoints: list[Checkpoint]) -> QueueOrder:
+        """Lease what was given out in order; returns what is known of the queue then."""
+        told = [self._journal.checkpoint(one) for one in checkpoints]
+        first = await self._journal.put(told)
+        await self._journal.durable()
+        order = self._table.left(queue)  # Some may have been settled meanwhile.
+        leases = [_lease_of(queue, one, first + i) for i, one in enumerate(checkpoints)]
+        settled = {
+            lease: gone
+            for lease in leases
+            if (gone := [at for at in lease.queue_offsets if at not in order.delivered])
+        }
+        if settled:
+            await self._journal.put([self._journal.ack(*pair) for pair in settled.items()])
+        clock = self._store.clock
+        for lease in leases:
+            left_ms = lease.end_ms - clock.wall_ms()
+            self._leases.add(lease, clock.monotonic_ms() + left_ms)
+            self._leases.take(lease, settled.get(lease, ()))
+            self._leases.close(lease, len(settled.get(lease, ())))
+        return order
 
     def _checkpoints(self, queue: GroupQueue, order: QueueOrder) -> Iterator[Checkpoint]:
-        """Yield what is written down of messages that are given out, those of one time together."""
+        """Yield what is written down of messages that are given out, those of one time together.
+
+        They move no offset at a start: messages between them may not have been given out.
+        """
         by_time: dict[tuple[int, int], list[int]] = {}
         for at, delivery in sorted(order.delivered.items()):
-            by_time.setdefault(_times(delivery), []).append(at)
+            if delivery.number:
+                by_time.setdefault(_times(delivery), []).append(at)
         revive_queue = self._journal.revive_queue()
         for (popped_at_ms, hidden_ms), offsets in by_time.items():
             for begin in range(0, len(offsets), CHECKPOINT_COUNT_MAX):
@@ -80,7 +97,7 @@ class LeavingOrder:
                     queue.group, queue.topic, queue.queue_id, some[0], popped_at_ms,
                     self._journal.broker,
                 )  # fmt: skip
-                yield Checkpoint(batched, some, hidden_ms, revive_queue)
+                yield Checkpoint(batched, some, hidden_ms, revive_queue, popped_at_ms)
 
 
 def _lease_of(queue: GroupQueue, checkpoint: Checkpoint, journal_offset: int) -> Lease:

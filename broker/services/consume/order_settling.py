@@ -95,6 +95,8 @@ class OrderedSettling:
         if config is None or place.queue_id >= config.queue_count:
             return None
         queue = self._leases.queue(group, name, place.queue_id, place.retry)
+        if not queue.may_be_in_order:  # It was left (leaving_order.py).
+            return None
         return queue, self._table.of(queue)
 
     async def ack(self, group: str, topic: str, handles: Sequence[str]) -> list[Settled]:

@@ -104,9 +104,9 @@ class OrderTable:
         return bool(queue.retry) or group is None or bool(group.settings.begins_at_min)
 
     def changed(self, queue: GroupQueue, state: OrderedQueue) -> None:
-        """Note that a state changed; one that an offset made void does not count."""
+        """Note that a state changed; nothing where an offset or leaving its queue made it void."""
         group, topic, queue_id = queue.group, queue.topic, queue.queue_id
-        if self.of(queue) is not state:
+        if (group, topic, queue_id) not in self._queues or self.of(queue) is not state:
             return
         self._orders.change(group, topic, queue_id, state.order)
         held = self._queues[group, topic, queue_id]

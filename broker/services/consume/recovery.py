@@ -147,7 +147,7 @@ class Recovery:
         if not checkpoint.queue_offsets or self._store.tables.groups.find(batched.group) is None:
             return
         key = (batched.group, batched.topic, batched.queue_id)
-        if not checkpoint.first_popped_ms:  # Else it is of a change, maybe behind a reset.
+        if not checkpoint.first_popped_ms:  # Else of one before, maybe behind a reset.
             self._push(key, checkpoint, journal_offset)
         before = self._holders.get((key, checkpoint.queue_offsets[0]))
         is_change = before is not None and checkpoint.queue_offsets[0] in before.pending

@@ -185,6 +185,7 @@ class Taking:
             busy.append(queue)
             if queue.may_be_in_order:
                 await self._leave_order(queue)
+                position, _ = self.position(queue)
             queue.pass_from(position)
             room = min(count, self._in_flight_max - len(queue.leased))
             one = await self._read_queue(request, queue, position, room, size_bytes)

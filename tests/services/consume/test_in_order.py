@@ -8,13 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from broker.format.content import encode_properties
 from broker.format.record import decode_record
 from broker.model.administration import GroupSettings, ResetTarget
-from broker.model.batch import Destination
 from broker.model.consuming import Received, SettleStatus
 from broker.model.errors import DiskFull
-from broker.model.message import SHARDING_KEY
 from broker.model.reading import ReadRange
 from broker.services.administration.positions import reset_offsets
 from tests.fakes.consuming import (
@@ -26,8 +23,7 @@ from tests.fakes.consuming import (
     messages,
     statuses,
 )
-from tests.fakes.rows import Row, batch
-from tests.fakes.store_language import BORN_HOST, BORN_MS, STORE_HOST, at_once, turns
+from tests.fakes.store_language import at_once, turns
 from tests.golden_stores import GoldenStores
 
 TOPIC = "steps"
@@ -42,14 +38,7 @@ class Steps:
         self.consume = desk.consume
 
     async def send(self, *texts: str, queue_id: int = 0) -> None:
-        rows = [
-            Row(text.encode(), encode_properties({SHARDING_KEY: text[0]}), 0, BORN_MS, BORN_HOST)
-            for text in texts
-        ]
-        await self.desk.store.writing.put(
-            [(Destination(TOPIC, queue_id, STORE_HOST), batch(*rows))]
-        )
-        await self.desk.settled()
+        await self.desk.send_grouped(*texts, topic=TOPIC, queue_id=queue_id)
 
     async def receive(self, count: int = 32, **changes: object) -> Received:
         return await self.desk.receive(topic=TOPIC, max_messages=count, **changes)

@@ -1,5 +1,6 @@
 """A group that received in order and does no longer: what it settled stays so."""
 
+import asyncio
 from pathlib import Path
 
 import pytest
@@ -7,6 +8,7 @@ import pytest
 from broker.model.administration import GroupSettings, ResetTarget
 from broker.model.consuming import SettleStatus
 from broker.services.administration.positions import reset_offsets
+from broker.store.settings import FLUSH_ASYNC
 from tests.fakes.consuming import (
     GROUP,
     INVISIBLE_MS,
@@ -16,6 +18,7 @@ from tests.fakes.consuming import (
     consuming,
     statuses,
 )
+from tests.fakes.store_language import turns
 
 OK, INVALID = SettleStatus.OK, SettleStatus.INVALID_RECEIPT_HANDLE
 
@@ -131,3 +134,48 @@ async def test_back_in_order_the_rest_follows(desk: ConsumeDesk) -> None:
     assert bodies(await desk.receive(max_messages=1)) == ["c"]
     await in_order(desk, fifo=True)
     assert bodies(await desk.receive()) == ["d"]
+
+
+async def test_what_waited_behind_its_message_group_is_lost_by_no_kill(
+    desk: ConsumeDesk, tmp_path: Path
+) -> None:
+    """Of a1 a2 a3 b1 the first and the last were given out: their leases move no offset."""
+    await in_order(desk, fifo=True)
+    await desk.send_grouped("a1", "a2", "a3", "b1")
+    for body in ("a1", "b1"):
+        assert bodies(await desk.receive(max_messages=1)) == [body]
+    await in_order(desk, fifo=False)
+    assert bodies(await desk.receive(max_messages=1)) == ["a2"]
+    image = desk.talking.killed(tmp_path / "image")
+    async with consuming(image, clock=desk.clock) as later:
+        assert bodies(await later.receive()) == ["a3"]
+        await later.step(INVISIBLE_MS)
+        assert sorted(bodies(await later.receive())) == ["a1", "a2", "a3", "b1"]
+
+
+async def test_what_its_receiver_never_had_comes_at_once_uncounted(desk: ConsumeDesk) -> None:
+    await in_order(desk, fifo=True)
+    await desk.send("a", "b")
+    lost = await desk.receive(max_messages=1)
+    desk.consume.release(GROUP, TOPIC, lost.handles)
+    await in_order(desk, fifo=False)
+    got = await desk.receive()
+    assert (bodies(got), got.attempts) == (["a", "b"], [1, 1])
+    assert await desk.ack(got) == [OK, OK]
+    assert desk.in_flight == 0
+
+
+async def test_who_receives_behind_the_change_waits_for_the_table(tmp_path: Path) -> None:
+    """Else a kill would leave it saying that what is acknowledged by then is given out."""
+    async with consuming(tmp_path / "s", flush=FLUSH_ASYNC) as desk:
+        await desk.send("first")
+        await desk.ack(await desk.receive())
+        await in_order(desk, fifo=True)
+        await desk.send("a", "b")
+        await desk.receive(max_messages=1)
+        await in_order(desk, fifo=False)
+        with desk.talking.quick_disk.held():
+            receive = asyncio.ensure_future(desk.receive())
+            await turns(50)
+            assert not receive.done()
+        assert bodies(await receive) == ["b"]

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from broker.model.administration import GroupSettings
 from broker.model.batch import Destination
 from broker.model.consuming import SettleStatus
 from broker.store.settings import FLUSH_ASYNC
@@ -98,3 +99,25 @@ async def test_what_is_acknowledged_as_its_lease_is_written_down_anew_stays_so(
         handles = [one.handles[0] for one in held]
         settled = await later.consume.ack(GROUP, TOPIC, handles)
         assert statuses(settled) == [OK, INVALID, OK, OK]
+
+
+async def test_a_late_handle_of_before_while_somebody_receives_brings_nothing_back(
+    tmp_path: Path,
+) -> None:
+    """The group has left its order, in which b1 was settled ahead of the others."""
+    async with small(tmp_path / "s") as desk:
+        groups, ack = desk.store.tables.groups, desk.consume.ack
+        await groups.update(GROUP, GroupSettings(fifo=True))
+        await desk.send_grouped("a1", "a2", "a3", "b1")
+        await desk.receive(max_messages=1)
+        got = await desk.receive(max_messages=1)
+        assert statuses(await ack(GROUP, TOPIC, got.handles)) == [OK]
+        await groups.update(GROUP, GroupSettings(fifo=False))
+        assert bodies(await desk.receive(max_messages=1)) == ["a2"]
+        async with full_file(desk, 300):
+            receive = asyncio.ensure_future(desk.receive(max_messages=1))
+            await turns()
+            assert not receive.done()
+            assert statuses(await ack(GROUP, TOPIC, got.handles)) == [INVALID]
+        assert bodies(await receive) == ["a3"]
+        assert bodies(await desk.receive()) == []
