@@ -72,8 +72,8 @@ class GroupModel:
     def __init__(self, *, attempts_max: int, is_ordered: bool) -> None:
         self.attempts_max = attempts_max
         self.is_ordered = is_ordered
-        self.found = LEFT if is_ordered else frozenset({WAITING})
-        """What receives find when its time is over; the rest is brought back before."""
+        self.has_left_order = self.was_ordered = False
+        """Since then what is leased comes back once somebody looked, as far as is known."""
         self.messages: dict[str, Message] = {}
         self.worlds: dict[str, frozenset[World]] = {}
         self.may_die_again: Counter[str] = Counter()
@@ -107,7 +107,8 @@ class GroupModel:
 
     def _due(self, state: State, now_ms: int) -> str:
         """Return what a receive finds: WAITING goes out, DEAD is given up; nothing: ""."""
-        return self._next(state, now_ms).kind if state.kind in self.found else ""
+        is_found = self.is_ordered or state.kind == WAITING  # The rest is brought back before.
+        return self._next(state, now_ms).kind if is_found and state.kind in LEFT else ""
 
     def _each(self, now_ms: int, by_due: Ways) -> Event:
         """Return the event that each copy goes one of the ways of what is due; None: it stays."""
@@ -157,7 +158,9 @@ class GroupModel:
             for mate, let_by in self._lets_by(message, now_ms):
                 if mate not in messages:
                     self._event([mate], let_by, f"was overtaken by {message.body}")
-        if len(found) < asked.most and not asked.tag:
+        # What was given out in order is passed by: a read of such may bring fewer than there are.
+        is_short = bool(found) and self.has_left_order
+        if len(found) < asked.most and not asked.tag and not is_short:
             self.nothing_more(asked.at_ms)
 
     def received_unanswered(self, now_ms: int, until_ms: int, delivery: int) -> None:
@@ -195,7 +198,19 @@ class GroupModel:
     def steps_done(self, now_ms: int) -> None:
         """Everything that is due by itself has happened; what receives find waits for them."""
         after = partial(self._next, now_ms=now_ms)
-        self._event(self.worlds, self._each(now_ms, {"": [after], LEASED: [None, after]}))
+        back: Ways = {"": [None, after] if self.was_ordered else [after], LEASED: [None, after]}
+        self._event(self.worlds, self._each(now_ms, back))
+
+    def leave_order(self) -> None:
+        """It is received in order no longer: once somebody looks, leases end and count anew."""
+        self.is_ordered, self.was_ordered, self.has_left_order = False, True, True
+
+        def ways(s: State) -> set[State]:
+            return {
+                s._replace(number=n, renews=r) for n in (s.number, 1) for r in (s.renews, False)
+            }
+
+        self._event(self.worlds, lambda w: product(*[ways(s) if s.number else {s} for s in w]))
 
     def restarted(self, *, is_crash: bool) -> None:
         """No lease renews itself any more; a crash may have taken back what nobody was told."""
@@ -214,6 +229,7 @@ class GroupModel:
             mates = [(let_by, self.worlds[m]) for m, let_by in self._lets_by(message, now_ms)]
             if all([*let_by(world)] for let_by, worlds in mates for world in worlds):
                 self._event([body], none, "could have come as well")
+        self.was_ordered = False
 
     def applied(self, body: str, delivery: int, ok: Told, change: Callable[[State], World]) -> None:
         """A handle of a delivery was used: good, or not."""
@@ -227,13 +243,16 @@ class GroupModel:
     def reset(self, queue_id: int, queue_offset: int, *, is_told: bool = True) -> None:
         """The group's offset in a queue was set; not told: perhaps."""
 
-        def stays(state: State) -> bool:
-            return state.kind == DEAD or (state.number > 0 and not self.is_ordered)
+        def left(new: World, world: World) -> Iterable[World]:
+            if not self.is_ordered:
+                yield (*(s for s in world if s.kind == DEAD or s.number > 0), *new)
+            if self.is_ordered or self.was_ordered:
+                yield (*(s for s in world if s.kind == DEAD), *new)
 
         for body, message in self.messages.items():
             if message.queue_id == queue_id:
                 new = (State(WAITING),) if message.queue_offset >= queue_offset else ()
-                event = partial(lambda new, world: [(*filter(stays, world), *new)], new)
+                event = partial(left, new)
                 self._event([body], event, ok=is_told or None)
 
     def kinds(self, body: str) -> set[str]:

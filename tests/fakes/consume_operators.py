@@ -4,7 +4,7 @@ from functools import partial
 from typing import Final
 
 from broker.format.record import decode_record
-from broker.model.administration import ResetTarget
+from broker.model.administration import GroupSettings, ResetTarget
 from broker.model.reading import ReadRange
 from broker.model.topic import dead_letter_topic
 from broker.services.administration.positions import reset_offsets
@@ -98,6 +98,16 @@ async def redrive(walk: ConsumeWalk, group: str, count: int, turns: int | None =
                 model.sent(old._replace(queue_id=queue_id, queue_offset=place))
     assert done is None or not planned, f"{planned} were not sent again"
     await walk.seen()
+
+
+async def leave_order(walk: ConsumeWalk, group: str) -> None:
+    """Let a group receive in order no longer, whatever it has leased."""
+    walk.note("leaves order", group)
+    await walk.leave()
+    await walk.store.tables.groups.update(group, GroupSettings(fifo=False))
+    walk.models[group].leave_order()
+    for key in [key for key in walk.attempts if key[0] == group]:
+        del walk.attempts[key]
 
 
 async def end(walk: ConsumeWalk) -> None:

@@ -11,7 +11,7 @@ from random import Random
 from typing import Final
 
 from broker.model.administration import ResetTarget
-from tests.fakes.consume_operators import check_topics, end, redrive, reset
+from tests.fakes.consume_operators import check_topics, end, leave_order, redrive, reset
 from tests.fakes.consume_settling import DELAYS_MS, ack, change, give_up, send_back
 from tests.fakes.consume_walk import GROUPS, QUEUES, ConsumeWalk, Handle
 from tests.fakes.loop import SeededLoop
@@ -106,7 +106,7 @@ async def _change(walk: ConsumeWalk, chance: Random) -> None:
 
 async def _send_back(walk: ConsumeWalk, chance: Random) -> None:
     handles = _chosen(walk, chance)
-    if handles and GROUPS[handles[0].group] == "orders":  # What is sent back leaves its order.
+    if handles and not walk.models[handles[0].group].is_ordered:  # It would leave its order.
         level = chance.randint(1, len(DELAYS_MS))
         await send_back(walk, handles[0].group, handles, level, _turns(chance))
 
@@ -138,6 +138,11 @@ async def _reset(walk: ConsumeWalk, chance: Random) -> None:
 
 async def _redrive(walk: ConsumeWalk, chance: Random) -> None:
     await redrive(walk, _group(chance), chance.randint(1, 3), _turns(chance))
+
+
+async def _leave_order(walk: ConsumeWalk, chance: Random) -> None:
+    if walk.models["auditors"].is_ordered:
+        await leave_order(walk, "auditors")
 
 
 # -- time and lives --------------------------------------------------------------------------------
@@ -174,8 +179,8 @@ async def _pull(walk: ConsumeWalk, chance: Random) -> None:
 TAKEN: Final[dict[Take, int]] = {
     _send: 5, _receive: 5, _receive_in_order: 3, _receive_some_tag: 2, _receive_again: 2,
     _receive_renewed: 1, _wait: 4, _leave: 1, _ack: 6, _change: 4, _send_back: 3, _give_up: 3,
-    _reset: 3, _redrive: 6, _time_passes: 5, _time_passes_unseen: 2, _restart: 2, _kill: 2,
-    _cut: 2, _pull: 1,
+    _reset: 3, _redrive: 6, _leave_order: 1, _time_passes: 5, _time_passes_unseen: 2, _restart: 2,
+    _kill: 2, _cut: 2, _pull: 1,
 }  # fmt: skip
 """How often each is taken, in parts of all."""
 

@@ -50,6 +50,8 @@ QUEUES: Final = 2
 ATTEMPTS: Final = 3
 GROUPS: Final = {"workers": "orders", "auditors": "orders", "readers": "steps"}
 """The topic of each group; `steps` is received in order."""
+ORDERED_PART: Final = 0.4
+"""Of walks, in which auditors begin to receive in order too."""
 DELAYS_MS: Final = (1_000, 5_000, 10_000, 30_000)
 HANDLES_KEPT: Final = 64
 CALLS_TOLD: Final = 60
@@ -87,9 +89,12 @@ class ConsumeWalk(SeededStore):
         sizes = {"commit_log_file_size_bytes": 1 << 15, "consume_queue_file_size_bytes": 2_000}
         super().__init__(loop, seed, flush=flush, **sizes)
         self.is_sync = flush == "sync"
+        begins_so = self.random.random() < ORDERED_PART
+        self.in_order = {"readers", "auditors"} if begins_so else {"readers"}
+        """Groups that receive in order, those that begin so."""
         self.models = {
-            group: GroupModel(attempts_max=ATTEMPTS, is_ordered=topic == "steps")
-            for group, topic in GROUPS.items()
+            group: GroupModel(attempts_max=ATTEMPTS, is_ordered=group in self.in_order)
+            for group in GROUPS
         }
         self.handles: list[Handle] = []
         self.parked: list[Parked] = []
@@ -123,7 +128,8 @@ class ConsumeWalk(SeededStore):
         await tables.topics.create("orders", queue_count=QUEUES)
         await tables.topics.create("steps", queue_count=QUEUES, attributes={TYPE_ATTRIBUTE: "FIFO"})
         for group in GROUPS:
-            await tables.groups.create(group, GroupSettings(max_attempts=ATTEMPTS))
+            settings = GroupSettings(max_attempts=ATTEMPTS, fifo=group in self.in_order)
+            await tables.groups.create(group, settings)
 
     async def open_crashed(self, image: Image) -> None:
         """Open what a crash left."""
