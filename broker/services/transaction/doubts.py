@@ -2,8 +2,8 @@
 
 What a half message became and that it is done lie next to each other, in this order: a power cut
 may take the latter alone. A real broker tells of the latter up to three seconds later. So one that
-is to be decided or asked about is looked up in the log first, once. What is found is told in the log
-as well: a real broker would ask about it, and the next start look it up, once more.
+is to be decided or asked about is looked up in the log first, once. What is found is told in the
+log as well: a real broker would ask about it, and the next start look it up, once more.
 """
 
 from contextlib import suppress
