@@ -130,7 +130,7 @@ class LaterModel:
     def restarted(self, now: Now, *, unseen_ms: int) -> None:
         """The broker started: what waits may be measured by the clock of now.
 
-        unseen_ms   by how much the clock was set before the broker was killed and saw that
+        unseen_ms   by how much the clock was set before a kill, of what was not written down
         """
         for key in self.waiting():
             one = self.sent[key]

@@ -270,28 +270,6 @@ async def test_what_came_before_a_kill_stays_so_though_the_clock_is_set_back_and
         assert desk.bodies() == ["a", "b"]
 
 
-@pytest.mark.parametrize("is_clock", [False, True])
-async def test_a_recall_nobody_read_holds_after_more_than_a_lap_of_the_wheel(
-    is_clock: bool,
-) -> None:
-    async with timing() as desk:
-        said_ms = desk.clock.wall + 30_000
-        for name in ("a", "b"):
-            await desk.wait(name, 30_000)
-        await desk.pass_time(2_000)
-        await desk.timer.close()
-        await take_back(desk, "b", said_ms)
-        await desk.wait("c", 2 * HOUR_MS)
-        await desk.store.close()
-        if is_clock:
-            desk.clock.wall += 3 * HOUR_MS
-        else:
-            desk.clock.advance(3 * HOUR_MS)
-        await desk.open()
-        await desk.pass_time(5_000)
-        assert desk.bodies() == ["a", "c"]
-
-
 async def test_a_log_that_lost_its_end_goes_on_by_the_last_clock() -> None:
     async with timing() as desk:
         await desk.wait("a", 60_000)

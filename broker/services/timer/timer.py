@@ -221,17 +221,6 @@ class Timer:
         """The second of now: no slot of it or later is read."""
         return second_of(self._clock.now_ms if self._clock is not None else self._now.wall_ms)
 
-    @property
-    def _reach_ms(self) -> int:
-        """The second of now, or as far ahead of the slot that is read next as the wheel reaches.
-
-        Behind a long stop what comes would meet slots that are a lap behind: it comes again.
-        """
-        wheel = self._store.timer.wheel
-        if wheel is None or not self._read_ms:
-            return self._write_ms
-        return min(self._write_ms, self._read_ms + second_of(wheel.span_ms // 2))
-
     def _clock_of(self) -> WheelClock:
         assert self._clock is not None
         return self._clock
@@ -289,11 +278,11 @@ class Timer:
     @property
     def _is_owing(self) -> bool:
         """Whether something came that is read before the next slot, as it may be recalled by it."""
-        wheel = self._store.timer.wheel
+        wheel, behind_ms = self._store.timer.wheel, self._write_ms - self._read_ms
         if self._slot is not None or wheel is None or self._arriving is None:
             return False
-        if self._read_ms >= self._write_ms:
-            return False
+        if not 0 < behind_ms < wheel.span_ms // 2:
+            return False  # It would meet slots that are a lap behind.
         if self._arrive_upto[0] != self._read_ms:
             self._arrive_upto = self._read_ms, topic_range(self._store)[1]
         return self._arriving.queue_offset < self._arrive_upto[1]
@@ -302,7 +291,7 @@ class Timer:
         assert self._arriving is not None
         upto = self._arrive_upto
         self._arrive_upto = self._read_ms, 0  # What cannot be read keeps no slot from its time.
-        has_more = await self._arriving.some(self._reach_ms, self._read_ms, self._is_delivered)
+        has_more = await self._arriving.some(self._write_ms, self._read_ms, self._is_delivered)
         if has_more:
             self._arrive_upto = upto
         self._arrive_at_ms = 0 if has_more else self._now.monotonic_ms + ARRIVAL_PAUSE_MS
@@ -323,7 +312,7 @@ class Timer:
     async def _deliver_some(self, slot: SlotDelivery) -> None:
         is_old = slot.time_ms < self._resume_below_ms
         is_delivered = self._is_delivered if is_old else None
-        await slot.some(self._reach_ms, is_delivered)
+        await slot.some(self._write_ms, is_delivered)
         if slot.is_over:
             self._slot = None
             self._read_ms = slot.time_ms + PRECISION_MS
