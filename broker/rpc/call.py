@@ -30,7 +30,12 @@ _numbers: Final = count(1)
 
 
 class Call(Protocol):
-    """One call under way."""
+    """One call under way.
+
+    user   the access key of who signed it, once that is verified; "" where nobody is asked
+    """
+
+    user: str
 
     def metadata(self, name: str, /) -> str | None:
         """Return a metadata value, None when the client sent none; of several the first."""

@@ -56,7 +56,7 @@ class Guard:
 
     def _request_guarded(self, handler: Handler, need: Asked | AdminOnly) -> Handler:
         def serve(request: Any, call: Call) -> Any:
-            self._check(self._caller(call.metadata), need, request, call)
+            self._check(self._caller(call), need, request, call)
             return handler(request, call)
 
         return serve
@@ -65,7 +65,7 @@ class Guard:
         """Return a handler that may take long: who may no more by then gets nothing."""
 
         def serve(request: Any, call: Call) -> Any:
-            caller = self._caller(call.metadata)
+            caller = self._caller(call)
             self._check(caller, need, request, call)
             answer = handler(request, call)
             if isinstance(answer, bytes):
@@ -95,7 +95,7 @@ class Guard:
                 yield request
 
         def serve(requests: AsyncIterator[Any], call: Call) -> Any:
-            caller, asked = self._caller(call.metadata), list[Any]()
+            caller, asked = self._caller(call), list[Any]()
 
             def check() -> None:
                 current = self._access.current(caller)
@@ -125,8 +125,11 @@ class Guard:
 
         return serve
 
-    def _caller(self, metadata: Metadata) -> Rights:
-        return self._access.caller(metadata(AUTHORIZATION_KEY), metadata(DATE_KEY))
+    def _caller(self, call: Call) -> Rights:
+        metadata = call.metadata
+        caller = self._access.caller(metadata(AUTHORIZATION_KEY), metadata(DATE_KEY))
+        call.user = caller.user.access_key
+        return caller
 
     def _check(self, caller: Rights, need: Asked | AdminOnly, request: Any, call: Call) -> bool:
         """Raise unless a caller may; return whether that can be otherwise another time."""

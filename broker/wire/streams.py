@@ -120,6 +120,7 @@ class Streams:
         stream.held = 0
         stream.dropped = 0
         stream.partial = None
+        stream.pieces.clear()
         if stream.is_ready:
             self.turns.leave(stream)
         if stream.pending:

@@ -45,6 +45,7 @@ OFFICIAL: Final = "v2"
 class _Peer:
     """A call of nobody in particular."""
 
+    user = ""
     peer = "ipv4:127.0.0.1:4711"
     peer_host = host_from_text("127.0.0.1:4711")
 

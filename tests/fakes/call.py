@@ -17,6 +17,7 @@ class FakeCall:
         metadata: dict[str, str] | None = None,
         room: int = INT32_MAX,
     ) -> None:
+        self.user = ""
         self._time_left_ms = time_left_ms
         self.peer = peer
         self._metadata = metadata or {}

@@ -14,6 +14,7 @@ from google.protobuf.message import Message
 
 from broker.model.errors import BrokerError
 from broker.rpc.pb import messaging_pb2 as pb
+from broker.rpc.service import Service
 from broker.rpc.v2.faces import NAME
 from tests.fakes.call import FakeCall
 from tests.fakes.store_broker import StoreBroker
@@ -28,10 +29,14 @@ class OfficialDesk:
     """One client of a broker."""
 
     def __init__(
-        self, broker: StoreBroker, client_id: str = "host@1@2@x", language: str = "JAVA"
+        self,
+        broker: StoreBroker,
+        client_id: str = "host@1@2@x",
+        language: str = "JAVA",
+        service: Service | None = None,
     ) -> None:
         self.broker = broker
-        self.service = broker.official.service()
+        self.service = service or broker.official.service()
         assert self.service.name == NAME
         self.methods = {method.name: method for method in self.service.methods}
         self.metadata = {

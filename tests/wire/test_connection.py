@@ -3,7 +3,7 @@
 from random import Random
 
 import pytest
-from hyperframe.frame import PingFrame
+from hyperframe.frame import PingFrame, RstStreamFrame
 
 from broker.wire.connection import Connection
 from broker.wire.flow import Limits
@@ -134,6 +134,15 @@ def test_a_client_cancels() -> None:
     assert (stream.reset_code, stream.closed) == (8, True)
     pair.server.respond(stream, b"too late")
     assert pair.server.take() == b""
+
+
+def test_of_a_call_that_is_cut_off_nothing_unfinished_is_kept() -> None:
+    peer = RawPeer()
+    peer.send(peer.headers(1), raw_data(1, framed(bytes(9_000))[:8_000]))
+    stream = peer.server._streams.open[1]
+    peer.send(RstStreamFrame(1, 8))
+    assert stream.closed
+    assert not stream.pieces
 
 
 def test_garbage_ends_the_connection() -> None:

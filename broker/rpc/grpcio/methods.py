@@ -35,10 +35,11 @@ _CODES: Final[Mapping[int, grpc.StatusCode]] = {code.value[0]: code for code in 
 class GrpcioCall:
     """A call on grpc.aio; what it is asked for is looked up then, not before."""
 
-    __slots__ = ("_context", "_undo")
+    __slots__ = ("_context", "_undo", "user")
 
     def __init__(self, context: Context) -> None:
         self._context = context
+        self.user = ""
         self._undo: Callable[[], None] | None = None
 
     def metadata(self, name: str, /) -> str | None:

@@ -29,6 +29,7 @@ class OwnCall(Unsent):
     """A call under way; what it is asked for is looked up then, not before."""
 
     # Of the class, since most calls are over before any of these would change.
+    user = ""
     requests: Requests | None = None
     _future: asyncio.Future[bytes | None] | None = None
     _deadline = -1

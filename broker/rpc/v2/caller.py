@@ -19,6 +19,7 @@ class Caller(NamedTuple):
     """The client of a call; all but its id may be ""."""
 
     client_id: str
+    session_id: str
     language: str
     version: str
     namespace: str
@@ -45,13 +46,27 @@ def client_id_of(call: Call) -> str:
     return client_id[:SIZE_MAX]
 
 
+def session_id_of(call: Call) -> str:
+    """Return what the client that calls is known by to the broker.
+
+    That is its id; where access is checked each user has clients of its own, since anybody can
+    give the id of another one's.
+    Errors   ClientIdRequired
+    """
+    client_id = client_id_of(call)
+    return f"{call.user} {client_id}" if call.user else client_id
+
+
 def caller_of(call: Call) -> Caller:
     """Return the client that calls.
 
     Errors   ClientIdRequired
     """
     language, version = call.metadata(LANGUAGE_KEY) or "", call.metadata(VERSION_KEY) or ""
-    return Caller(client_id_of(call), language[:SIZE_MAX], version[:SIZE_MAX], namespace_of(call))
+    return Caller(
+        client_id_of(call), session_id_of(call), language[:SIZE_MAX], version[:SIZE_MAX],
+        namespace_of(call),
+    )  # fmt: skip
 
 
 def namespace_of(call: Call) -> str:

@@ -146,7 +146,7 @@ class ReceiveMessage:
             raise IllegalInvisibleTime(
                 value_ms=invisible_ms, lower_ms=INVISIBLE_MIN_MS, upper_ms=INVISIBLE_MAX_MS
             )
-        self._sessions.heard(caller.client_id, group=group)
+        self._sessions.heard(caller.session_id, group=group)
         dialect = Dialect(caller.language or OWN.language, caller.version or OWN.version)
         self._members.saw(group, topic, caller.client_id, call.peer, RECEIVE, dialect)
         return ReceiveRequest(
@@ -156,7 +156,7 @@ class ReceiveMessage:
             min(max(message.batch_size, 1), RECEIVE_MAX),
             invisible_ms,
             poll_ms(message, call),
-            caller.client_id,
+            caller.session_id,
             message.attempt_id if len(message.attempt_id) <= SIZE_MAX else "",
             message.auto_renew,
             room=call.room,

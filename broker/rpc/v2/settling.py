@@ -87,7 +87,7 @@ class Settling:
         invisible_ms = ms_of(request.invisible_duration)
         if not 0 <= invisible_ms <= INVISIBLE_MAX_MS:
             raise IllegalInvisibleTime(value_ms=invisible_ms, lower_ms=0, upper_ms=INVISIBLE_MAX_MS)
-        if caller.is_node or self._sessions.is_push_consumer(caller.client_id):
+        if caller.is_node or self._sessions.is_push_consumer(caller.session_id):
             invisible_ms = max(invisible_ms, AGAIN_MIN_MS)
         handle = request.receipt_handle
         (settled,) = await self._consume.change_invisible(group, topic, [(handle, invisible_ms)])
@@ -120,7 +120,7 @@ class Settling:
         caller = caller_of(call)
         group_name, topic_name = group_of(group, call), topic_of(topic, call)
         find_readable(self._topics, topic_name, group_name, check_client_reads)
-        self._sessions.heard(caller.client_id, group=group_name)
+        self._sessions.heard(caller.session_id, group=group_name)
         return caller, group_name, topic_name
 
 

@@ -14,7 +14,7 @@ from broker.model.errors import BrokerError, IllegalSettings
 from broker.rpc.call import Call
 from broker.rpc.pb import messaging_pb2 as pb
 from broker.rpc.service import Handler
-from broker.rpc.v2.caller import Caller, caller_of, client_id_of
+from broker.rpc.v2.caller import Caller, caller_of, session_id_of
 from broker.rpc.v2.client_stream import ClientStream, Together
 from broker.rpc.v2.goodbyes import Goodbyes
 from broker.rpc.v2.resources import group_of, topic_of
@@ -66,11 +66,11 @@ class Telemetry:
 
         Errors   ClientIdRequired, IllegalGroup, GroupNotFound
         """
-        client_id, group = client_id_of(call), ""
+        session_id, group = session_id_of(call), ""
         if request.HasField("group"):
             group = group_of(request.group, call)
             await self._ensure_group(group)
-        self._sessions.heard(client_id, request.client_type, group)
+        self._sessions.heard(session_id, request.client_type, group)
         return pb.HeartbeatResponse(status=OK)
 
     def notify_client_termination(
@@ -81,8 +81,8 @@ class Telemetry:
         Producers name no group, or one without a name.
         Errors   ClientIdRequired, IllegalGroup
         """
-        client_id, group = client_id_of(call), request.group
-        self._sessions.leave(client_id, group_of(group, call) if group.name else "")
+        session_id, group = session_id_of(call), request.group
+        self._sessions.leave(session_id, group_of(group, call) if group.name else "")
         self._goodbyes.note(call)
         return pb.NotifyClientTerminationResponse(status=OK)
 
@@ -98,7 +98,7 @@ class Telemetry:
             return
         caller, stream = caller_of(call), ClientStream(self._transactions, self._together)
         say = stream.say
-        self._sessions.open_stream(caller.client_id, say)
+        self._sessions.open_stream(caller.session_id, say)
         reading = asyncio.Task(self._read(commands, caller, call, stream))
         try:
             while (command := await stream.following()) is not None:
@@ -107,7 +107,7 @@ class Telemetry:
         finally:
             reading.cancel()
             stream.end()
-            self._sessions.close_stream(caller.client_id, say)
+            self._sessions.close_stream(caller.session_id, say)
 
     async def _read(
         self,
@@ -165,7 +165,7 @@ class Telemetry:
     def _describe(self, given: pb.Settings, caller: Caller, usual: ClientKind, group: str) -> None:
         kind = KINDS.get(given.client_type, usual)
         described = Described(kind, group, caller.language, caller.version)
-        self._sessions.describe(caller.client_id, described)
+        self._sessions.describe(caller.session_id, described)
 
     def _is_fifo(self, topic: str) -> bool:
         config = self._store.tables.topics.find(topic)

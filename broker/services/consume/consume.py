@@ -115,7 +115,7 @@ class Consume:
     def receive(self, request: ReceiveRequest) -> Received | Awaitable[Received]:
         """Return messages under leases, or wait for some; the awaitable may be cancelled.
 
-        Errors   GroupNotFound, GroupDisabled, TopicNotFound; those of a put
+        Errors   GroupNotFound, GroupDisabled, TopicNotFound, TooManyRequests; those of a put
         """
         group, topic = self._readable(request.group, request.topic)
         if request.broadcast:
@@ -124,7 +124,7 @@ class Consume:
         target.is_ordered = bool(group.settings.fifo) or topic.is_fifo
         now_ms = self._clock.monotonic_ms()
         if request.client_id:
-            self.clients.touch(request.client_id, request.group, now_ms + request.wait_ms)
+            self.clients.receives(request, now_ms)
         before = self._taking.attempts.leased(request)
         if before:
             return self._taking.again(request, before)
@@ -180,6 +180,7 @@ class Consume:
     def leave(self, client_id: str, group: str) -> None:
         """Let others have soon what a client that ends kept leased for a group by being alive."""
         self._unheard.leave(client_id, group)
+        self.clients.forget(client_id, group)
         for target in self._targets.values():
             is_its = target.group == group and target.is_ordered
             if is_its and self._in_order.leave(target, client_id):
