@@ -68,6 +68,7 @@ def key(user: str, secret: str = "a-secret") -> dict[str, str]:
     return {"access_key": user, "secret_key": secret}
 
 
+@pytest.mark.timeout(120, func_only=True)  # building the client has its own limit, the first time
 class CommonCases:
     """What every client can."""
 
