@@ -375,7 +375,7 @@ async def test_a_journal_that_is_not_in_memory_is_read_apart_from_the_loop(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(commit_log, "HOT_SIZE", 0)
-    monkeypatch.setattr(slot_delivery, "CHAIN_MAX", 4)  # It is looked at in parts.
+    monkeypatch.setattr(slot_delivery, "LOOK_MAX", 4)  # It is looked at in parts.
     open_leases, topic = set(range(3, 7)), "rmq_sys_REVIVE_LOG_DefaultCluster"
     disk = ColdDisk()
     async with timing(tmp_path / "s", disk=disk, is_open=open_leases.__contains__) as desk:

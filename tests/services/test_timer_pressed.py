@@ -1,11 +1,14 @@
 """The timer where something comes between: refused room, a backlog, a lap by the clock, a start."""
 
+import asyncio
+
 import pytest
 
 from broker.format.content import encode_properties
 from broker.format.timer_layout import LOG_UNIT_SIZE, SLOT_COUNT
 from broker.model.errors import DiskFull
 from broker.model.message import OFFSET_MAX
+from broker.model.system_topics import Place
 from broker.services.timer import arriving
 from broker.services.timer.resume import Resumption
 from broker.services.timer.timer import Timer
@@ -34,6 +37,31 @@ async def test_what_became_due_while_its_slot_had_no_room_comes(
         desk.clock.advance(5_000)
         await desk.pass_time(2_000)
         assert desk.bodies() == ["late", "waits"]
+
+
+@pytest.mark.parametrize("in_ms", [5_000, -5_000])
+async def test_a_long_journal_of_leases_lets_others_have_their_turn(in_ms: int) -> None:
+    turn, seen, topic = 0, dict[int, set[int]](), "rmq_sys_REVIVE_LOG_DefaultCluster"
+
+    async def others() -> None:
+        nonlocal turn
+        while True:
+            turn += 1
+            await asyncio.sleep(0)
+
+    def is_open(queue_offset: int) -> bool:
+        seen.setdefault(turn, set()).add(queue_offset)
+        return False
+
+    async with timing(is_open=is_open) as desk:
+        place = Place(topic, 0)
+        rows = [row_of(desk, f"m{n}", in_ms, place=place, TAGS="ck") for n in range(900)]
+        ticking = asyncio.create_task(others())
+        await desk.put_waiting(*rows)
+        await desk.pass_time(7_000)
+        ticking.cancel()
+    assert set().union(*seen.values()) == set(range(900))
+    assert max(map(len, seen.values())) <= 512
 
 
 async def test_what_was_found_delivered_is_so_when_asked_again() -> None:

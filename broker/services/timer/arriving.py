@@ -42,7 +42,8 @@ from broker.store.timer.wheel_clock import WheelClock
 
 WINDOW_MS: Final = 172_800 * PRECISION_MS
 """What waits for longer comes again (timerRollWindowSlot)."""
-READ_MAX: Final = 2_048
+READ_MAX: Final = 512
+"""Messages that are taken in before others get their turn: two milliseconds of work."""
 READ_BYTES_MAX: Final = 1024 * 1024
 OPEN_PAUSE_MS: Final = 2 * PRECISION_MS
 """When it is looked again whether a lease of the journal is open."""

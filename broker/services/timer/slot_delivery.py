@@ -37,7 +37,9 @@ PUT_MAX: Final = 256
 AGAIN: Final = Place(TIMER_TOPIC, 0)
 """Where what waits for longer than the wheel's window goes."""
 CHAIN_MAX: Final = 4_096
-"""Units of a chain that are followed, or looked at, before others get their turn."""
+"""Units of a chain that are followed, or moved, before others get their turn."""
+LOOK_MAX: Final = 256
+"""Entries of the journal of leases that are read before others get their turn: a millisecond."""
 
 logger = logging.getLogger(__name__)
 
@@ -129,7 +131,7 @@ class SlotDelivery:
         markers = (waiting["magic"] & (MAGIC_DELETE | MAGIC_ROLL)) == MAGIC_DELETE
         records = await self._records(waiting[markers])
         # Nothing is read from here on: what fails before begins anew, and counts once.
-        self._move_on(units[is_open], write_ms)
+        await self._move_on(units[is_open], write_ms)
         self._putting.drop("settled", int(is_over.sum()))
         self._counts.take(units[~is_open])
         keys = [taken_back(record) for record in records if record]
@@ -146,23 +148,25 @@ class SlotDelivery:
         numbers = np.flatnonzero(units["topic_hash"] == self._putting.journal_hash)
         is_over = np.zeros(len(units), np.bool_)
         is_open = is_over.copy()
-        for begin in range(0, len(numbers), CHAIN_MAX):
-            some = numbers[begin : begin + CHAIN_MAX]
+        for begin in range(0, len(numbers), LOOK_MAX):
+            some = numbers[begin : begin + LOOK_MAX]
             for number, record in zip(some.tolist(), await self._found(units[some]), strict=True):
                 is_open[number] = self._putting.is_open(record)
                 is_over[number] = not is_open[number] and self._putting.is_of_journal(record)
             await asyncio.sleep(0)
         return is_open, is_over
 
-    def _move_on(self, units: Units, write_ms: int) -> None:
+    async def _move_on(self, units: Units, write_ms: int) -> None:
         """Let the journal of open leases wait on, each entry once.
 
         Errors   DiskFull: some of it waits on, and will once more
         """
-        if len(units):
-            _, firsts = np.unique(units["physical_offset"], return_index=True)
-            times_ms = np.full(len(firsts), write_ms + OPEN_PAUSE_MS, np.int64)
-            _move(self._store, units[firsts], times_ms)
+        _, firsts = np.unique(units["physical_offset"], return_index=True)
+        for begin in range(0, len(firsts), CHAIN_MAX):
+            some = units[firsts[begin : begin + CHAIN_MAX]]
+            times_ms = np.full(len(some), write_ms + OPEN_PAUSE_MS, np.int64)
+            _move(self._store, some, times_ms)
+            await asyncio.sleep(0)
 
     async def _records(self, units: Units) -> list[bytes]:
         """Return the records of units, empty for those that are not there, which is told."""
