@@ -5,6 +5,7 @@ from functools import partial
 from typing import Final
 
 from broker.model.consuming import Settled, SettleStatus
+from broker.services.consume.order_settling import is_ordered
 from tests.fakes.consume_model import BURIED, DELAYED, State, World
 from tests.fakes.consume_walk import GROUPS, ConsumeWalk, Handle
 
@@ -66,7 +67,12 @@ async def send_back(
     entries = [(text, level) for text in [h.text for h in handles]]
     call = partial(walk.consume.send_back, group, GROUPS[group], entries)
     at_ms, model = walk.now_ms + DELAYS_MS[level - 1], walk.models[group]
-    await settle(walk, call, handles, lambda s: (model.again(DELAYED, s, at_ms),), turns)
+    settled = await settle(walk, call, handles, lambda s: (model.again(DELAYED, s, at_ms),), turns)
+    for handle in handles if not settled else ():
+        if is_ordered(handle.text):  # It is put again, then the order is written down.
+            model.applied(
+                handle.body, handle.delivery, None, lambda s: (s, model.again(DELAYED, s, at_ms))
+            )
 
 
 async def give_up(

@@ -266,8 +266,7 @@ class ConsumeWalk(SeededStore):
             await self.seen()
             return 0
         if renews and turns is None:
-            for one in self.models.values():
-                one.alive_until_ms = self.now_ms + ALIVE_MS
+            model.alive_until_ms = self.now_ms + ALIVE_MS
         found = self.given(group, received, renews=renews)
         is_again = bool(attempt) and self._is_again(group, attempt, found)
         if turns is not None:  # No lease renews itself any more that did when this looked.
