@@ -10,7 +10,7 @@ was given out in order the table alone has told: its attempts count anew from wh
 Source: none; a real broker gives everything behind the group's offset out again.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from itertools import chain
 
 from broker.format.order_row import Delivery, QueueOrder
@@ -64,7 +64,8 @@ class LeavingOrder:
         first = await self._journal.put(told)
         await self._journal.durable()
         order = self._table.left(queue)  # Some may have been settled meanwhile.
-        leases = [_lease_of(queue, one, first + i) for i, one in enumerate(checkpoints)]
+        renewed = self._table.renewed(queue)
+        leases = [_lease_of(queue, one, first + i, renewed) for i, one in enumerate(checkpoints)]
         settled = {
             lease: gone
             for lease in leases
@@ -83,14 +84,17 @@ class LeavingOrder:
     def _checkpoints(self, queue: GroupQueue, order: QueueOrder) -> Iterator[Checkpoint]:
         """Yield what is written down of messages that are given out, those of one time together.
 
+        What a client renews by being alive stands by itself.
         They move no offset at a start: messages between them may not have been given out.
         """
-        by_time: dict[tuple[int, int], list[int]] = {}
+        by_time: dict[tuple[int, int, str], list[int]] = {}
+        renewed = self._table.renewed(queue)
         for at, delivery in sorted(order.delivered.items()):
             if delivery.number:
-                by_time.setdefault(_times(delivery), []).append(at)
+                key = (*_times(delivery), renewed.get(at, ""))
+                by_time.setdefault(key, []).append(at)
         revive_queue = self._journal.revive_queue()
-        for (popped_at_ms, hidden_ms), offsets in by_time.items():
+        for (popped_at_ms, hidden_ms, _), offsets in by_time.items():
             for begin in range(0, len(offsets), CHECKPOINT_COUNT_MAX):
                 some = offsets[begin : begin + CHECKPOINT_COUNT_MAX]
                 batched = Batched(
@@ -100,9 +104,15 @@ class LeavingOrder:
                 yield Checkpoint(batched, some, hidden_ms, revive_queue, popped_at_ms)
 
 
-def _lease_of(queue: GroupQueue, checkpoint: Checkpoint, journal_offset: int) -> Lease:
-    popped_at_ms = checkpoint.batched.popped_at_ms
-    return Lease(queue, checkpoint, journal_offset, first_popped_ms=popped_at_ms)
+def _lease_of(
+    queue: GroupQueue, checkpoint: Checkpoint, journal_offset: int, renewed: Mapping[int, str]
+) -> Lease:
+    clients = {renewed.get(at, "") for at in checkpoint.queue_offsets}
+    return Lease(
+        queue, checkpoint, journal_offset,
+        first_popped_ms=checkpoint.batched.popped_at_ms,
+        client_id=max(clients),  # One, and nobody where a time was asked for meanwhile.
+    )  # fmt: skip
 
 
 def _times(delivery: Delivery) -> tuple[int, int]:

@@ -298,6 +298,10 @@ class OrderedQueue:
         """Be done with a message that was given out often enough, or is gone from the log."""
         self._settle(queue_offset)
 
+    def renewed(self) -> dict[int, str]:
+        """Return who keeps messages leased by being alive, by queue offset."""
+        return dict(self._renewed)
+
     def order(self) -> QueueOrder:
         """Return what has to be known after a restart."""
         return QueueOrder(self.next_offset, frozenset(self._settled), dict(self._delivered))

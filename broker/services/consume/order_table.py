@@ -81,6 +81,11 @@ class OrderTable:
         committed = self._offsets.find(*key) or 0
         return self._orders.find(group, topic, queue_id, committed)
 
+    def renewed(self, queue: GroupQueue) -> dict[int, str]:
+        """Return who keeps messages of a queue leased by being alive, by queue offset."""
+        held = self._queues.get((queue.group, queue.topic, queue.queue_id))
+        return {} if held is None else held.state.renewed()
+
     def leave(self, queue: GroupQueue, order: QueueOrder) -> None:
         """Hold nothing of a queue any more; what is written down of it is its last order."""
         group, topic, queue_id = key = queue.group, queue.topic, queue.queue_id

@@ -8,6 +8,7 @@ import pytest
 from broker.model.administration import GroupSettings, ResetTarget
 from broker.model.consuming import SettleStatus
 from broker.services.administration.positions import reset_offsets
+from broker.services.consume.reviving import RENEWED_MS
 from broker.store.settings import FLUSH_ASYNC
 from tests.fakes.consuming import (
     GROUP,
@@ -179,3 +180,33 @@ async def test_who_receives_behind_the_change_waits_for_the_table(tmp_path: Path
             await turns(50)
             assert not receive.done()
         assert bodies(await receive) == ["b"]
+
+
+async def test_what_renews_itself_goes_on_to_do_so(desk: ConsumeDesk) -> None:
+    await in_order(desk, fifo=True)
+    await desk.send_grouped("a1", "b1", "c1")
+    renewed = {"client_id": "c", "auto_renew": True, "invisible_ms": RENEWED_MS}
+    got = await desk.receive(max_messages=1, **renewed)
+    await desk.receive(max_messages=1, **{**renewed, "client_id": "gone"})
+    other = await desk.receive(invisible_ms=RENEWED_MS)
+    assert bodies(other) == ["c1"]
+    await in_order(desk, fifo=False)
+    assert bodies(await desk.receive()) == []
+    for _ in range(4):
+        await desk.step(RENEWED_MS - 1)
+        desk.consume.clients.touch("c", GROUP, desk.clock.monotonic_ms())
+        await desk.step(1)
+    assert await desk.ack(got) == [OK]
+    assert sorted(bodies(await desk.receive())) == ["b1", "c1"]
+    assert await desk.ack(other) == [INVALID]
+
+
+async def test_a_client_that_ends_ends_what_it_had_in_order(desk: ConsumeDesk) -> None:
+    await in_order(desk, fifo=True)
+    await desk.send("a")
+    await desk.receive(client_id="c", auto_renew=True, invisible_ms=RENEWED_MS)
+    await in_order(desk, fifo=False)
+    assert bodies(await desk.receive()) == []
+    desk.consume.leave("c", GROUP)
+    await desk.step(1_000)
+    assert bodies(await desk.receive()) == ["a"]
