@@ -197,6 +197,9 @@ class Deciding:
                 one.unknown()
                 return
             one.is_known = True
+            if state is HalfState.DONE:
+                await self._doubts.clear_all(first)
+                state = halves.state(one.at)
             if state is HalfState.MOVED:
                 at = halves.moved_to(one.at)
             elif state is None or state is HalfState.DONE:

@@ -9,9 +9,11 @@ log as well: a real broker would ask about it, and the next start look it up, on
 from contextlib import suppress
 
 from broker.model.errors import BrokerError
+from broker.model.message import StoredMessage
+from broker.services.transaction.alike import Became
 from broker.services.transaction.finding import Finding
 from broker.services.transaction.halves import HalfState
-from broker.services.transaction.ledger import Ledger
+from broker.services.transaction.ledger import PUT_MESSAGES_MAX, Ledger
 
 
 class Doubts:
@@ -33,13 +35,31 @@ class Doubts:
         halves = self._ledger.halves
         if halves.state(queue_offset) is not HalfState.UNSURE:
             return
-        state, later = HalfState.OPEN, queue_offset
         half = (await self._ledger.reading.read([queue_offset])).get(queue_offset)
         first = None if half is None else await self._finding.first(half.group, half.place)
         if first is not None:
-            state, later = await self._finding.became(first)
-        if halves.state(queue_offset) is not HalfState.UNSURE:
-            return  # Others looked at the same time.
+            await self.clear_all(first)
+        if halves.state(queue_offset) is HalfState.UNSURE:
+            halves.believe(queue_offset)
+
+    async def clear_all(self, first: StoredMessage) -> None:
+        """Know the same of all half messages of a key, and of those done before the start what.
+
+        Cost     one walk over the messages of that key: not one for each of them
+        Errors   Corruption, DiskSlow
+        """
+        halves = self._ledger.halves
+        for at, became in (await self._finding.became_all(first)).items():
+            state = halves.state(at)
+            if state is HalfState.UNSURE:
+                self._settle(at, became)
+            elif state is HalfState.DONE and (
+                became.state is not HalfState.MOVED or became.queue_offset < halves.end
+            ):
+                halves.know(at, *became)
+
+    def _settle(self, queue_offset: int, became: Became) -> None:
+        halves, (state, later) = self._ledger.halves, became
         if state in (HalfState.COMMITTED, HalfState.GIVEN_UP):
             self._ledger.finish(queue_offset, state)
         elif state is HalfState.MOVED and later < halves.end:
@@ -55,8 +75,7 @@ class Doubts:
 
         Effects  one message for many; nothing where it cannot be put: a start finds it again
         """
-        if not self._done:
-            return
         done, self._done = self._done, []
         with suppress(BrokerError):
-            await self._ledger.put(done, [])
+            for begin in range(0, len(done), PUT_MESSAGES_MAX):
+                await self._ledger.put(done[begin : begin + PUT_MESSAGES_MAX], [])

@@ -1,33 +1,28 @@
-"""What the log tells of a half message that is done and forgotten, or was put again before a start.
+"""What the log tells of half messages: of those done and forgotten, and of those of before a start.
 
-    a committed message of one of its places     COMMITTED
-    a copy among those given up                  GIVEN_UP
-    a later copy among half messages             MOVED, and where the newest one lies
-    otherwise                                    ROLLED_BACK
-
-Found by the unique key; what counts is the place that a copy or a committed message names. Messages
-that were sent twice under one key stay apart.
+Found by the unique key; what counts is the place that a copy or a committed message names
+(alike.py). Messages that were sent twice under one key stay apart.
 """
 
-from collections.abc import AsyncIterator
+import asyncio
+from collections.abc import AsyncIterator, Callable
 from typing import Final
 
 from broker.format.transaction_id import HalfPlace
 from broker.model.message import (
-    FIRST_HALF_OFFSET,
     FLAG_TRANSACTION_MASK,
     PRODUCER_GROUP,
     TRANSACTION_COMMIT,
     StoredMessage,
 )
 from broker.model.reading import KeyRange
-from broker.model.system_topics import real_place
 from broker.model.topic import GIVEN_UP_TOPIC, HALF_TOPIC
-from broker.services.transaction.halves import HalfState
+from broker.services.transaction.alike import NOWHERE, Alike, Became
 from broker.store.message_store import MessageStore
 from broker.store.reading.patience import value_of
 
 PAGE: Final = 64
+_Birth = tuple[object, ...]
 
 
 class Finding:
@@ -50,45 +45,64 @@ class Finding:
             return None
         return message if message.properties.get(PRODUCER_GROUP, "") == group else None
 
-    async def became(self, first: StoredMessage) -> tuple[HalfState, int]:
-        """Return what became of a half message, and where it lies among them now.
+    async def became(self, first: StoredMessage) -> Became:
+        """Return what became of a half message.
 
         Cost     some searches by key
         Errors   Corruption, DiskSlow
         """
-        await self._store.marks.dispatched.reached(self._store.appended)
-        place = real_place(first.properties)
-        origin = first.properties.get(FIRST_HALF_OFFSET, str(first.queue_offset))
-        places, at = {first.physical_offset}, first.queue_offset
-        async for copy in self._same(HALF_TOPIC, first):
-            if copy.properties.get(FIRST_HALF_OFFSET, origin) == origin or (
-                str(copy.queue_offset) == origin
-            ):
-                places.add(copy.physical_offset)
-                at = max(at, copy.queue_offset)
-        if place is not None:
-            async for message in self._same(place.topic, first):
-                is_committed = message.system_flag & FLAG_TRANSACTION_MASK == TRANSACTION_COMMIT
-                if is_committed and message.prepared_transaction_offset in places:
-                    return HalfState.COMMITTED, at
-        async for _ in self._same(GIVEN_UP_TOPIC, first):
-            return HalfState.GIVEN_UP, at
-        return (HalfState.MOVED if at > first.queue_offset else HalfState.ROLLED_BACK), at
+        own = _birth(first)
+        return (await self._became(first, lambda birth: birth == own))[first.queue_offset]
 
-    async def _same(self, topic: str, first: StoredMessage) -> AsyncIterator[StoredMessage]:
-        """Yield the messages of a topic that were sent as this one was, newest first."""
-        wanted = KeyRange(topic, first.unique_key, PAGE)
+    async def became_all(self, first: StoredMessage) -> dict[int, Became]:
+        """Return what became of all half messages of one's key, by their queue offsets.
+
+        Cost     as for one
+        Errors   Corruption, DiskSlow
+        """
+        return await self._became(first, lambda birth: True)
+
+    async def _became(
+        self, first: StoredMessage, is_wanted: Callable[[_Birth], bool]
+    ) -> dict[int, Became]:
+        await self._store.marks.dispatched.reached(self._store.appended)
+        key, own = first.unique_key, Alike()
+        own.see(first)
+        found = {_birth(first): own}
+        async for message in self._of_key(HALF_TOPIC, key):
+            birth = _birth(message)
+            if is_wanted(birth):
+                found.setdefault(birth, Alike()).see(message)
+        for topic in set[str]().union(*(alike.topics for alike in found.values())) - {NOWHERE}:
+            async for message in self._of_key(topic, key):
+                is_committed = message.system_flag & FLAG_TRANSACTION_MASK == TRANSACTION_COMMIT
+                alike = found.get(_birth(message)) if is_committed else None
+                if alike is not None:
+                    alike.see_committed(topic, message.prepared_transaction_offset)
+        async for message in self._of_key(GIVEN_UP_TOPIC, key):
+            alike = found.get(_birth(message))
+            if alike is not None:
+                alike.is_given_up = True
+        became: dict[int, Became] = {}
+        for alike in found.values():
+            became |= alike.became()
+            await asyncio.sleep(0)
+        assert first.queue_offset in became, "what was asked for is answered"
+        return became
+
+    async def _of_key(self, topic: str, key: str) -> AsyncIterator[StoredMessage]:
+        """Yield the messages of a topic under a key, newest first."""
+        wanted = KeyRange(topic, key, PAGE)
         while True:
             page = await self._store.reading.query(wanted)
             for message in page.messages:
-                if _birth(message) == _birth(first):
-                    yield message
+                yield message
             if not page.next_cursor:
                 return
             wanted = wanted._replace(cursor=page.next_cursor)
 
 
-def _birth(message: StoredMessage) -> tuple[object, ...]:
+def _birth(message: StoredMessage) -> _Birth:
     return (
         message.unique_key, message.born_timestamp_ms, message.born_host, message.body_crc,
         message.properties.get(PRODUCER_GROUP),

@@ -124,6 +124,16 @@ class Halves:
         if queue_offset == self.begin:
             self._advance()
 
+    def know(self, queue_offset: int, state: HalfState, lies_at: int) -> None:
+        """Know what became of one that is done since before the start.
+
+        lies_at   where it lies now, of one that was put again
+        """
+        place = queue_offset - self.base
+        assert self._states[place] == HalfState.DONE, "nobody knew"
+        self._states[place] = state
+        self._places[place] = lies_at if state is HalfState.MOVED else 0
+
     def finish_open(self, queue_offsets: Sequence[int], states: bytes) -> None:
         """Know what became of some that are open, each once; a byte says of each what."""
         assert len(queue_offsets) == len(states)

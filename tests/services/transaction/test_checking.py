@@ -13,8 +13,8 @@ from broker.model.errors import DiskAboveLimit, DiskSlow, TransactionDecided
 from broker.model.message import TRANSACTION_CHECK_TIMES, StoredMessage
 from broker.model.topic import HALF_TOPIC, OP_HALF_TOPIC
 from broker.model.transaction import Check
+from broker.services.transaction.alike import Became
 from broker.services.transaction.finding import Finding
-from broker.services.transaction.halves import HalfState
 from broker.services.transaction.ledger import TRANSACTION_GROUP
 from broker.services.transaction.producers import Offer
 from broker.services.transaction.timetable import Timetable
@@ -240,10 +240,10 @@ async def test_open_ones_are_listed_page_by_page(desk: TransactionDesk) -> None:
 async def test_a_slow_disk_while_one_is_looked_up_keeps_no_other_from_being_decided(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    became = Finding.became
+    became = Finding.became_all
     looked_up: list[int] = []
 
-    async def slow_once(finding: Finding, first: StoredMessage) -> tuple[HalfState, int]:
+    async def slow_once(finding: Finding, first: StoredMessage) -> dict[int, Became]:
         looked_up.append(first.queue_offset)
         if len(looked_up) == 2:
             raise DiskSlow(tries=1)
@@ -253,7 +253,7 @@ async def test_a_slow_disk_while_one_is_looked_up_keeps_no_other_from_being_deci
     async with transacting(Path("/store"), disk=disk) as desk:
         sent = [await desk.half(name) for name in "ab"]
         await desk.settled()
-    monkeypatch.setattr(Finding, "became", slow_once)
+    monkeypatch.setattr(Finding, "became_all", slow_once)
     async with transacting(Path("/store"), disk=disk) as desk:
         desk.listen()
         await desk.run(RULES.timeout_ms + NOTICED_MS)

@@ -19,8 +19,10 @@ from broker.format.half_message import checked, committed
 from broker.format.record import decode_record
 from broker.format.transaction_id import read_transaction_id, transaction_id
 from broker.model.errors import RequestError, TransactionDecided, TransactionUnknown
+from broker.model.reading import KeyRange, QueryResult
 from broker.model.stats import Gauge
 from broker.model.transaction import Resolution
+from broker.store.reading.reading import Reading
 from broker.store.settings import FLUSH_ASYNC, FLUSH_SYNC
 from tests.fakes.clock import FakeClock
 from tests.fakes.disk import SimDisk
@@ -312,3 +314,29 @@ async def test_what_a_start_finds_asked_about_and_decided_is_not_counted_as_open
         assert isinstance(gauge, Gauge)
         assert gauge.read() == {}
         assert not again.asked
+
+
+async def test_half_messages_of_one_key_are_looked_up_together(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Each by itself took a walk over all of them: of 100,000 nobody saw the end."""
+    disk = SimDisk()
+    async with transacting(STORE, disk=disk) as desk:
+        sent = [await desk.half(f"{number}", key="same") for number in range(60)]
+        await desk.commit(*sent[1:10])
+        await desk.roll_back(*sent[10:20])
+    pages: list[str] = []
+    query = Reading.query
+
+    async def counted(reading: Reading, wanted: KeyRange) -> QueryResult:
+        pages.append(wanted.topic)
+        return await query(reading, wanted)
+
+    monkeypatch.setattr(Reading, "query", counted)
+    async with transacting(STORE, disk=disk) as desk:
+        await desk.commit(*sent[1:10], *sent[20:40])
+        assert None not in await desk.decide(COMMIT, *sent[10:20])
+        await desk.roll_back(*sent[10:20], *sent[40:])
+        await desk.commit(sent[0])
+        assert sorted(int(body) for body in desk.bodies()) == [*range(10), *range(20, 40)]
+    assert len(pages) < 10
