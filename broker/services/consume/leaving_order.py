@@ -5,7 +5,8 @@
     given out, and taken back ─► not given out
 
 The journal tells of the leases; once that is durable, the table of what is received in order says
-of both that they are settled. After a crash in between the same is done again. How often a message
+of both that they are settled. After a crash in between a start has it say so (`has_left`): what
+was leased comes again by its lease, and is not leased once more. How often a message
 was given out in order the table alone has told: its attempts count anew from what its record says.
 Source: none; a real broker gives everything behind the group's offset out again.
 """
@@ -19,6 +20,7 @@ from broker.services.consume.journal import Journal
 from broker.services.consume.leases import GroupQueue, Lease, LeaseTable
 from broker.services.consume.order_table import OrderTable
 from broker.store.message_store import MessageStore
+from broker.store.tables.tables import Tables
 
 
 class LeavingOrder:
@@ -102,6 +104,26 @@ class LeavingOrder:
                     self._journal.broker,
                 )  # fmt: skip
                 yield Checkpoint(batched, some, hidden_ms, revive_queue, popped_at_ms)
+
+
+def has_left(tables: Tables, checkpoint: Checkpoint) -> None:
+    """Note that messages are leased without order, where a crash came before the table said so."""
+    group, topic, queue_id, _, popped_at_ms, _ = checkpoint.batched
+    committed = tables.offsets.find(group, topic, queue_id) or 0
+    order = tables.orders.find(group, topic, queue_id, committed)
+    delivered = order.delivered
+    gone = {
+        at
+        for at in checkpoint.queue_offsets
+        if at in delivered and delivered[at].popped_at_ms == popped_at_ms
+    }
+    if gone:
+        left = order._replace(
+            settled=order.settled | gone,
+            delivered={at: one for at, one in delivered.items() if at not in gone},
+        )
+        tables.orders.change(group, topic, queue_id, lambda: left)
+        tables.orders.save_soon()
 
 
 def _lease_of(

@@ -5,7 +5,8 @@
                        left it: there checkpoints and acks may come in any order
 
 Checkpoints push group offsets forward that were saved before them, so that nothing that was handed
-out is handed out as new. Acks without a checkpoint are of one that was settled long before.
+out is handed out as new. Acks without a checkpoint are of one that was settled long before. What a
+checkpoint says is leased without order is not given out in order any more (leaving_order.py).
 Source: PopReviveService, TimerMessageStore.recover.
 """
 
@@ -35,6 +36,7 @@ from broker.model.system_topics import (
     lease_retry_topic_v2,
 )
 from broker.model.topic import retry_topic
+from broker.services.consume.leaving_order import has_left
 from broker.services.consume.leases import GroupQueueKey, Lease, LeaseTable
 from broker.store.message_store import MessageStore
 from broker.store.reading.patience import value_of
@@ -149,6 +151,8 @@ class Recovery:
         key = (batched.group, batched.topic, batched.queue_id)
         if not checkpoint.first_popped_ms:  # Else of one before, maybe behind a reset.
             self._push(key, checkpoint, journal_offset)
+        elif checkpoint.first_popped_ms == batched.popped_at_ms:
+            has_left(self._store.tables, checkpoint)
         before = self._holders.get((key, checkpoint.queue_offsets[0]))
         is_change = before is not None and checkpoint.queue_offsets[0] in before.pending
         first_ms = checkpoint.first_popped_ms

@@ -210,3 +210,27 @@ async def test_a_client_that_ends_ends_what_it_had_in_order(desk: ConsumeDesk) -
     desk.consume.leave("c", GROUP)
     await desk.step(1_000)
     assert bodies(await desk.receive()) == ["a"]
+
+
+async def test_what_a_kill_leaves_between_journal_and_table_is_leased_once(tmp_path: Path) -> None:
+    async with consuming(tmp_path / "s", flush=FLUSH_ASYNC) as desk:
+        await desk.send("first")
+        await desk.ack(await desk.receive())
+        await in_order(desk, fifo=True)
+        await desk.send("a", "b")
+        got = await desk.receive(max_messages=1)
+        await in_order(desk, fifo=False)
+        with desk.talking.quick_disk.held():
+            receive = asyncio.ensure_future(desk.receive())
+            await turns(50)
+            assert not receive.done()
+            image = desk.talking.killed(tmp_path / "image")
+        await receive
+    async with consuming(image, clock=desk.clock) as later:
+        await later.step(INVISIBLE_MS)
+        again = await later.receive()
+        assert sorted(bodies(again)) == ["a", "b"]
+        assert statuses(await later.consume.ack(GROUP, TOPIC, got.handles)) == [INVALID]
+        assert await later.ack(again) == [OK, OK]
+        await later.step(2 * INVISIBLE_MS)
+        assert bodies(await later.receive()) == []
