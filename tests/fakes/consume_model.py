@@ -231,12 +231,14 @@ class GroupModel:
                 self._event([body], none, "could have come as well")
         self.was_ordered = False
 
-    def applied(self, body: str, delivery: int, ok: Told, change: Callable[[State], World]) -> None:
-        """A handle of a delivery was used: good, or not."""
+    def applied(
+        self, body: str, delivery: int, ok: Told, *changes: Callable[[State], World]
+    ) -> None:
+        """A handle of a delivery was used: good, or not; one of the changes came of it."""
 
         def event(world: World) -> Iterable[World]:
             for used in [s for s in world if (s.kind, s.delivery) == (LEASED, delivery)]:
-                yield (*(s for s in world if s != used), *change(used))
+                yield from ((*(s for s in world if s != used), *way(used)) for way in changes)
 
         self._event([body], event, f"settled by a handle of delivery {delivery}", ok)
 

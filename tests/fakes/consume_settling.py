@@ -1,6 +1,6 @@
 """Walks through consuming: handles are used, good ones and old ones."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from typing import Final
 
@@ -11,20 +11,25 @@ from tests.fakes.consume_walk import GROUPS, ConsumeWalk, Handle
 
 DELAYS_MS: Final = (1_000, 5_000, 10_000, 30_000)
 OK: Final = SettleStatus.OK
+Change = Callable[[State], World]
 
 
 async def settle(
     walk: ConsumeWalk, call: Callable[[], Awaitable[list[Settled]]], handles: list[Handle],
-    change: Callable[[State], World], turns: int | None = None,
+    change: Change, turns: int | None = None, halves: Sequence[Change] = (),
 ) -> list[Settled]:  # fmt: skip
-    """Use handles of one group; `change` is what becomes of their messages."""
+    """Use handles of one group; `change` is what becomes of their messages.
+
+    halves   or that, in order, of a call that was cut off: it puts messages, then tells of them
+    """
     walk.calls.append(f"  {[(h.body, h.delivery) for h in handles]} {turns}")
     settled = await walk.answered(call, turns)
     answers = [None] * len(handles) if settled is None else [s.status is OK for s in settled]
     walk.calls.append(f"  {answers}")
     for handle, answer in zip(handles, answers, strict=True):
         model = walk.models[handle.group]
-        model.applied(handle.body, handle.delivery, answer, change)
+        ways = halves if answer is None and is_ordered(handle.text) else ()
+        model.applied(handle.body, handle.delivery, answer, change, *ways)
         walk.counts["settled" if answer else "refused" if answer is False else "cut off"] += 1
         model.may_die_again[handle.body] += answer is None
     await walk.seen()
@@ -67,12 +72,12 @@ async def send_back(
     entries = [(text, level) for text in [h.text for h in handles]]
     call = partial(walk.consume.send_back, group, GROUPS[group], entries)
     at_ms, model = walk.now_ms + DELAYS_MS[level - 1], walk.models[group]
-    settled = await settle(walk, call, handles, lambda s: (model.again(DELAYED, s, at_ms),), turns)
-    for handle in handles if not settled else ():
-        if is_ordered(handle.text):  # It is put again, then the order is written down.
-            model.applied(
-                handle.body, handle.delivery, None, lambda s: (s, model.again(DELAYED, s, at_ms))
-            )
+
+    def back(state: State) -> State:
+        return model.again(DELAYED, state, at_ms)
+
+    halves: list[Change] = [lambda s: (s, back(s)), lambda s: (s._replace(number=1), back(s))]
+    await settle(walk, call, handles, lambda s: (back(s),), turns, halves)
 
 
 async def give_up(

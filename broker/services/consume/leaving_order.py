@@ -5,9 +5,9 @@
     given out, and taken back ─► not given out
 
 The journal tells of the leases; once that is durable, the table of what is received in order says
-of both that they are settled. After a crash in between a start has it say so (`has_left`): what
-was leased comes again by its lease, and is not leased once more. How often a message
-was given out in order the table alone has told: its attempts count anew from what its record says.
+of both that they are settled. After a crash in between a start has it say so (`has_left`): what was
+leased comes again by its lease, and is not leased once more. How often a message was given out in
+order the table alone has told: its attempts count anew from what its record says.
 Source: none; a real broker gives everything behind the group's offset out again.
 """
 

@@ -36,8 +36,8 @@ from broker.model.system_topics import (
     lease_retry_topic_v2,
 )
 from broker.model.topic import retry_topic
-from broker.services.consume.leaving_order import has_left
 from broker.services.consume.leases import GroupQueueKey, Lease, LeaseTable
+from broker.services.consume.leaving_order import has_left
 from broker.store.message_store import MessageStore
 from broker.store.reading.patience import value_of
 
