@@ -14,7 +14,7 @@ say stands in ours. A row without them was written by a real broker.
 Source: QueueLevelConsumerManager.OrderInfo.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from broker.model.message import INT32_MAX, OFFSET_MAX
@@ -72,7 +72,7 @@ def encode_order(order: QueueOrder, written_at_ms: int) -> dict[str, Any]:
             # Rows: RocketMQ stops at a name without quotes in a member it does not know.
             "delivered": [[offset, *d] for offset, d in sorted(order.delivered.items())],
             "next": order.next_offset,
-            "settled": _spans(sorted(order.settled)),
+            "settled": spans_of(sorted(order.settled)),
         },
         "popTime": last.popped_at_ms,
     }
@@ -108,17 +108,22 @@ def is_earlier_form(row: Mapping[str, Any]) -> bool:
 
 
 def _own(own: Mapping[str, Any]) -> QueueOrder:
-    spans = own.get("settled")
-    settled: set[int] = set()
-    for span in spans if isinstance(spans, list) else ():
-        if isinstance(span, list) and len(span) == 2 and all(map(_is_number, span)):
-            settled.update(range(span[0], min(span[1], span[0] + SPAN_MAX)))
+    settled = read_spans(own.get("settled"))
     rows = own.get("delivered")
     if isinstance(rows, list):  # Else of an earlier form, a table.
         rows = {row[0]: row[1:] for row in rows if _begins_with_number(row)}
     found = _rows({"delivered": rows}, "delivered", _is_delivery)
     delivered = {offset: Delivery(*row) for offset, row in found}
     return QueueOrder(_number(own.get("next")), frozenset(settled), delivered)
+
+
+def read_spans(spans: Any) -> list[int]:
+    """Return the offsets of [begin, end) pairs; what is no pair is left out."""
+    offsets: list[int] = []
+    for span in spans if isinstance(spans, list) else ():
+        if isinstance(span, list) and len(span) == 2 and all(map(_is_number, span)):
+            offsets += range(span[0], min(span[1], span[0] + SPAN_MAX))
+    return offsets
 
 
 def _begins_with_number(row: Any) -> bool:
@@ -173,8 +178,8 @@ def _number(value: Any) -> int:
     return int(value) if _is_number(value) else 0
 
 
-def _spans(offsets: list[int]) -> list[list[int]]:
-    """Return sorted offsets as [begin, end) pairs."""
+def spans_of(offsets: Sequence[int]) -> list[list[int]]:
+    """Return rising offsets as [begin, end) pairs."""
     spans: list[list[int]] = []
     for offset in offsets:
         if spans and spans[-1][1] == offset:

@@ -37,6 +37,7 @@ COMPILED: Final = (
     "broker.format.official_messages",
     "broker.format.official_reply",
     "broker.format.official_request",
+    "broker.format.order_changes",
     "broker.format.order_row",
     "broker.format.plain_fields",
     "broker.format.pop_records",

@@ -40,6 +40,7 @@ from broker.store.starting.progress import Starting
 from broker.store.starting.start import Start
 from broker.store.starting.structures import Structures
 from broker.store.store_gauges import store_gauges
+from broker.store.tables.order_files import ORDER_JOURNAL_BYTES
 from broker.store.tables.tables import Tables
 from broker.store.timer.level_clocks import LevelClocks
 from broker.store.timer.timer_files import timer_files
@@ -77,7 +78,12 @@ async def open_store(
     """
     starting = starting or Starting(clock)
     with ExitStack() as undo:
-        tables = Tables(disk, settings.directory, clock)
+        # Never more than one commit-log file has: small stores stay small.
+        journal_bytes = min(ORDER_JOURNAL_BYTES, settings.commit_log_file_size_bytes)
+        tables = Tables(
+            disk, settings.directory, clock, is_sync=settings.is_sync,
+            order_journal_bytes=journal_bytes,
+        )  # fmt: skip
         undo.callback(tables.close)
         parts = Structures(settings, disk, tables.removed.next_offsets)
         undo.callback(parts.close)
@@ -319,7 +325,7 @@ class MessageStore:
         self.tables.offsets.hold_nothing()
         try:
             await self.tables.offsets.saved()
-            await self.tables.orders.saved()
+            await self.tables.orders.folded()
         except DiskFull as full:  # Advanced offsets are given up, as a crash gives them up.
             logger.error("disk.full", extra={"path": full.path})
         await views.flush.finish()

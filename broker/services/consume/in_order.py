@@ -2,7 +2,7 @@
 
     receive ─► order_taking.py     leases what may go out
     ack …   ─► order_settling.py   by handles; what follows may go out then
-               order_table.py      states, and the table on disk that is written before any answer
+               order_table.py      states, which are written down before any answer
 
 Who waits is looked at again when something was settled, and when leases end (`ended`).
 Source: PopMessageProcessor (isOrder), QueueLevelConsumerManager.

@@ -19,6 +19,7 @@ from heapq import heapify, heappop, heappush, nsmallest
 from itertools import chain
 from typing import Final
 
+from broker.format.order_changes import OrderChange, whole_change
 from broker.format.order_row import Delivery, QueueOrder
 
 WINDOW_MAX: Final = 4_096
@@ -54,8 +55,9 @@ class OrderedQueue:
     """
 
     __slots__ = (
-        "_claims", "_delivered", "_ends", "_groups", "_idle", "_keys", "_popped_after_ms",
-        "_renewed", "_settled", "_unseen_end", "last_popped_ms", "next_offset", "scanned",
+        "_claims", "_delivered", "_ends", "_groups", "_idle", "_is_whole", "_keys",
+        "_popped_after_ms", "_renewed", "_settled", "_touched", "_unseen_end", "last_popped_ms",
+        "next_offset", "scanned",
     )  # fmt: skip
 
     def __init__(self, order: QueueOrder, popped_after_ms: int = -1) -> None:
@@ -74,6 +76,10 @@ class OrderedQueue:
         self.last_popped_ms = popped_after_ms
         """The latest time in a handle."""
         self._popped_after_ms = popped_after_ms
+        self._touched: set[int] = set()
+        """Queue offsets of which `since` has not told what they are now."""
+        self._is_whole = True
+        """Whether it has told of none so far."""
         self._unseen_end = max(order.delivered, default=-1) + 1
         for queue_offset, delivery in sorted(order.delivered.items()):
             if delivery.claim:
@@ -156,7 +162,7 @@ class OrderedQueue:
             return False
         if now_ms - delivery.popped_at_ms >= RENEWED_MAX_MS:
             return False
-        self._delivered[queue_offset] = delivery._replace(visible_at_ms=now_ms + RENEWED_MS)
+        self._deliver(queue_offset, delivery._replace(visible_at_ms=now_ms + RENEWED_MS))
         return True
 
     def move_ends(self, by_ms: int) -> bool:
@@ -168,6 +174,7 @@ class OrderedQueue:
             if delivery.visible_at_ms:
                 visible_at_ms = max(delivery.visible_at_ms + by_ms, 1)
                 self._delivered[queue_offset] = delivery._replace(visible_at_ms=visible_at_ms)
+        self._is_whole = True
         self._ends = [(max(end_ms + by_ms, 0), key) for end_ms, key in self._ends]
         heapify(self._ends)
         return bool(self._delivered)
@@ -212,7 +219,7 @@ class OrderedQueue:
         self.last_popped_ms = max(self.last_popped_ms, popped_at_ms)
         for queue_offset in offsets:
             count = self.deliveries(queue_offset) + 1
-            self._delivered[queue_offset] = Delivery(count, popped_at_ms, until_ms, claim)
+            self._deliver(queue_offset, Delivery(count, popped_at_ms, until_ms, claim))
             self._renewed.pop(queue_offset, None)
             if client:
                 self._renewed[queue_offset] = client
@@ -264,9 +271,8 @@ class OrderedQueue:
             delivery = self._delivered.get(queue_offset)
             # What was taken back before is visible since the beginning of time.
             if delivery and delivery.popped_at_ms == popped_at_ms and delivery.visible_at_ms:
-                self._delivered[queue_offset] = delivery._replace(
-                    number=delivery.number - 1, visible_at_ms=0, claim=""
-                )
+                back = delivery._replace(number=delivery.number - 1, visible_at_ms=0, claim="")
+                self._deliver(queue_offset, back)
                 self._renewed.pop(queue_offset, None)
                 if queue_offset in self._keys:  # Else it ends when it is looked at.
                     heappush(self._ends, (0, self._keys[queue_offset]))
@@ -279,14 +285,14 @@ class OrderedQueue:
         if not self.is_current(queue_offset, popped_at_ms):
             return None
         delivery = self._delivered[queue_offset]
-        self._delivered[queue_offset] = delivery._replace(popped_at_ms=popped_at_ms + 1)
+        self._deliver(queue_offset, delivery._replace(popped_at_ms=popped_at_ms + 1))
         self._visible_at(queue_offset, max(until_ms, delivery.visible_at_ms))
         return delivery
 
     def restore(self, queue_offset: int, delivery: Delivery) -> None:
         """Let handles lead to a message again that was seized."""
         if self.is_current(queue_offset, delivery.popped_at_ms + 1):
-            self._delivered[queue_offset] = delivery
+            self._deliver(queue_offset, delivery)
             self._visible_at(queue_offset, delivery.visible_at_ms)
 
     def is_current(self, queue_offset: int, popped_at_ms: int) -> bool:
@@ -306,10 +312,30 @@ class OrderedQueue:
         """Return what has to be known after a restart."""
         return QueueOrder(self.next_offset, frozenset(self._settled), dict(self._delivered))
 
+    def since(self) -> OrderChange:
+        """Return what changed since this was called last; the first time all there is."""
+        touched, self._touched = self._touched, set()
+        if self._is_whole:
+            self._is_whole = False
+            return whole_change(self.order())
+        settled: list[int] = []
+        delivered: list[tuple[int, Delivery]] = []
+        for queue_offset in sorted(touched):
+            delivery = self._delivered.get(queue_offset)
+            if delivery is not None:
+                delivered.append((queue_offset, delivery))
+            elif queue_offset in self._settled:
+                settled.append(queue_offset)
+        return OrderChange(False, self.next_offset, settled, delivered)
+
     # -- within --------------------------------------------------------------------------------
+    def _deliver(self, queue_offset: int, delivery: Delivery) -> None:
+        self._delivered[queue_offset] = delivery
+        self._touched.add(queue_offset)
+
     def _visible_at(self, queue_offset: int, visible_at_ms: int) -> None:
         delivery = self._delivered[queue_offset]
-        self._delivered[queue_offset] = delivery._replace(visible_at_ms=visible_at_ms)
+        self._deliver(queue_offset, delivery._replace(visible_at_ms=visible_at_ms))
         if queue_offset in self._keys:
             self._hold((queue_offset,), visible_at_ms)
 
@@ -340,8 +366,10 @@ class OrderedQueue:
         if key is not None:
             self._leave_group(key, queue_offset, delivery.visible_at_ms if delivery else 0)
         self._settled.add(queue_offset)
+        self._touched.add(queue_offset)
         while self.next_offset in self._settled:
             self._settled.remove(self.next_offset)
+            self._touched.discard(self.next_offset)
             self.next_offset += 1
         self.scanned = max(self.scanned, self.next_offset)
 

@@ -1,6 +1,6 @@
 """Settling messages that were received in order: acknowledged, hidden longer, sent back, given up.
 
-    handles ─► queues ─► settled in memory ─► table saved, many calls in one write ─► told
+    handles ─► queues ─► settled in memory ─► written down, many calls in one write ─► told
 
 A message that is put elsewhere is held by the broker itself while that is under way.
 Source: AckMessageProcessor.ackOrderly, ChangeInvisibleTimeProcessor.

@@ -2,10 +2,11 @@
 
     of(queue)       its state: as it was written when it is first asked for, and anew when somebody
                     set the group's offset
-    changed(queue)  the group's offset follows what is settled; the table is written with the next
+    changed(queue)  the group's offset follows what is settled; it is written down with the next
                     `saved`, many changes in one write
 
-No journal tells of these leases: what was answered stands in `config/consumerOrderInfo.json`.
+The journal of leases does not tell of these: what was answered stands in the table of orders
+(store/tables/order_info.py).
 Source: QueueLevelConsumerManager, ConsumerOffsetManager.
 """
 
@@ -101,8 +102,9 @@ class OrderTable:
         jump_ms, self._skew_ms = skew_ms - self._skew_ms, skew_ms
         if abs(jump_ms) > JUMP_MS:
             for (group, topic, queue_id), held in self._queues.items():
-                if held.state.move_ends(jump_ms):
-                    self._orders.change(group, topic, queue_id, held.state.order)
+                state = held.state
+                if state.move_ends(jump_ms):
+                    self._orders.change(group, topic, queue_id, state.order, state.since)
 
     def _begins_at_min(self, queue: GroupQueue) -> bool:
         group = self._groups.find(queue.group)
@@ -113,7 +115,7 @@ class OrderTable:
         group, topic, queue_id = queue.group, queue.topic, queue.queue_id
         if (group, topic, queue_id) not in self._queues or self.of(queue) is not state:
             return
-        self._orders.change(group, topic, queue_id, state.order)
+        self._orders.change(group, topic, queue_id, state.order, state.since)
         held = self._queues[group, topic, queue_id]
         if state.next_offset != held.committed:
             assert state.next_offset > held.committed, "what is settled stays so"

@@ -1,10 +1,10 @@
 """Leasing messages in order for one receive.
 
     queues in turn ─► looked at: which message groups ─► those of idle groups ─► read ─► leased
-    ─► table saved ─► handed out
+    ─► written down ─► handed out
 
 A message that was delivered as often as its group allows becomes a dead letter when it would go
-out once more: the broker leases it itself meanwhile. Who gives up before the table is saved has
+out once more: the broker leases it itself meanwhile. Who gives up before that is written has
 leased nothing.
 Source: PopMessageProcessor (isOrder), QueueLevelConsumerManager.update.
 """

@@ -26,22 +26,21 @@ Config = TypeVar("Config")
 Rows = dict[str, dict[Any, Any]]
 Encode = Callable[[], bytes]
 """Makes the text of a snapshot, in a thread."""
+Work = Callable[[], None]
+"""Blocks: called in a thread."""
 
 
-class DurableTable:
-    """Writes one table's content whenever it changed.
+class Saving:
+    """Makes what changed durable, one piece of work at a time.
 
-    snapshot   returns what encodes the table as it is now
+    begin   begins with all changes so far; returns what is left to do in a thread, None for nothing
     """
 
-    __slots__ = ("_change", "_file", "_job", "_pool", "_saved", "_snapshot")
+    __slots__ = ("_begin", "_change", "_job", "_pool", "_saved")
 
-    def __init__(
-        self, file: TableFile, pool: ThreadPoolExecutor, snapshot: Callable[[], Encode]
-    ) -> None:
-        self._file = file
+    def __init__(self, pool: ThreadPoolExecutor, begin: Callable[[], Work | None]) -> None:
+        self._begin = begin
         self._pool = pool
-        self._snapshot = snapshot
         self._change = 0
         self._saved = Watermark()
         self._job: asyncio.Future[None] | None = None
@@ -56,28 +55,28 @@ class DurableTable:
         Errors   DiskFull, FsyncFailed
         """
         change = self._change
-        if self._saved.value >= change:
-            return
-        future = self._saved.reached(change)
         self.save_soon()
-        await future
+        if self._saved.value < change:
+            await self._saved.reached(change)
 
     def when_saved(self, then: Callable[[BaseException | None], None]) -> None:
         """Call with None, or with an error, when every change so far is durable."""
+        self.save_soon()
         if self._saved.value >= self._change:
             then(None)
             return
         future = self._saved.reached(self._change)
         future.add_done_callback(lambda done: then(done.exception()))
-        self.save_soon()
 
     def save_soon(self) -> None:
         """Begin to write what changed, unless a write is under way; a failure shows in `saved`."""
         if self._job is not None or self._saved.value >= self._change:
             return
-        change, encode = self._change, self._snapshot()
-        loop = asyncio.get_running_loop()
-        self._job = loop.run_in_executor(self._pool, lambda: self._file.write(encode()))
+        change, work = self._change, self._begin()
+        if work is None:
+            self._saved.advance(change)
+            return
+        self._job = asyncio.get_running_loop().run_in_executor(self._pool, work)
         self._job.add_done_callback(
             or_failed(lambda job: self._finish(job, change), self._saved.fail)
         )
@@ -92,6 +91,26 @@ class DurableTable:
         self._saved.advance(change)
         if self._saved.waiter_count:
             self.save_soon()
+
+
+class DurableTable(Saving):
+    """Writes one table's content whenever it changed.
+
+    snapshot   returns what encodes the table as it is now
+    """
+
+    __slots__ = ("_file", "_snapshot")
+
+    def __init__(
+        self, file: TableFile, pool: ThreadPoolExecutor, snapshot: Callable[[], Encode]
+    ) -> None:
+        super().__init__(pool, self._writing)
+        self._file = file
+        self._snapshot = snapshot
+
+    def _writing(self) -> Work:
+        encode = self._snapshot()
+        return lambda: self._file.write(encode())
 
 
 class RowTable:

@@ -1,104 +1,115 @@
 """What ordered consumers have in hand: RocketMQ's `config/consumerOrderInfo.json`.
 
-    change     a queue's order is another one; encoded when the table is next written, once: rows
-               that stay as they are keep their text
+    change     a queue's order is another one
     saved      returns when every change so far is durable; many share one write
     forget     the committed offset was set anew: what was known of the queue holds no longer
 
-What the file holds beside the queues is kept and written back.
+    changes ─► rows of the journal beside it (order_files.py) ─► answered
+               └─► the table, whole: FOLD_INTERVAL_MS later, when the journal is full, at a stop
+
+So a crash takes nothing that was answered, as far as the flush mode promises that of a send; a real
+broker finds the table as it was some seconds ago. What a file has no room for goes into the table
+at once. What that holds beside the queues is kept and written back.
 Source: QueueLevelConsumerManager.
 """
 
-import json
 from collections import Counter
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from typing import Any, Final
 
-from broker.files.disk import Disk
-from broker.files.table_file import TableFile
-from broker.format.names import CONFIG_DIRECTORY, ORDER_INFO_FILE, queue_id_from_name
-from broker.format.order_row import (
-    QueueOrder,
-    decode_order,
-    encode_order,
-    is_earlier_form,
-    order_from,
-)
-from broker.format.table_json import decode_rows, encode_compact
+from broker.format.order_changes import OrderChange, ReplayedOrder, whole_change
+from broker.format.order_row import QueueOrder, decode_order, is_earlier_form, order_from
+from broker.model.errors import DiskFull
 from broker.model.step import Clock
-from broker.store.tables.durable_table import DurableTable, Encode
+from broker.store.tables.durable_table import Encode, Saving, Work
+from broker.store.tables.order_files import OrderFiles
+from broker.store.tables.order_rows import TABLE_MEMBER, Row, is_queue, text_of
 
-_TABLE: Final = "table"
 _SEPARATOR: Final = "@"
+_VERSION: Final = "pocketmqVersion"
+"""Beside the queues: what rows of the journal follow on. A real broker drops it, and so them."""
+FOLD_INTERVAL_MS: Final = 5_000
+"""How often the table is written while it changes; RocketMQ: 10 s."""
 Order = Callable[[], QueueOrder]
 """Returns a queue's order as it is when the table is written."""
-
-
-class Row:
-    """A queue's order as the file has it; never changed."""
-
-    __slots__ = ("_text", "members")
-
-    def __init__(self, members: dict[str, Any]) -> None:
-        self.members = members
-        self._text = b""
-
-    def text(self) -> bytes:
-        """Return it as it stands in the file; the thread that writes is the one to ask."""
-        self._text = self._text or encode_compact(self.members)
-        assert self._text
-        return self._text
-
-
-def text_of(members: dict[str, Any], rows: dict[str, dict[int, Row]]) -> bytes:
-    """Return the text of the file: `encode_compact` of all of it."""
-    queues = (
-        b"%b:{%b}" % (_quoted(name), b",".join([b"%d:%b" % (i, r.text()) for i, r in its.items()]))
-        for name, its in rows.items()
-    )
-    texts = {name: encode_compact({name: value})[1:-1] for name, value in members.items()}
-    texts[_TABLE] = b'"%b":{%b}' % (_TABLE.encode(), b",".join(queues))
-    return b"{%b}" % b",".join([text for _, text in sorted(texts.items())])
-
-
-def _quoted(name: str) -> bytes:
-    return json.dumps(name, ensure_ascii=False).encode()
+Since = Callable[[], OrderChange]
+"""Returns what changed of it since this was called last."""
+Place = tuple[str, int]
+"""(topic@group, queue id)."""
 
 
 class OrderInfo:
-    """Orders by (group, topic, queue id)."""
+    """Orders by (group, topic, queue id).
 
-    __slots__ = ("_changed", "_clock", "_durable", "_file", "_forgotten", "_others", "_rows")
+    is_sync   whether what is answered outlasts a power cut
+    """
 
-    def __init__(self, disk: Disk, directory: Path, clock: Clock, pool: ThreadPoolExecutor) -> None:
-        self._file = TableFile(disk, directory / CONFIG_DIRECTORY / ORDER_INFO_FILE)
-        self._durable = DurableTable(self._file, pool, self._snapshot)
+    __slots__ = (
+        "_changed", "_clock", "_files", "_fold_at_ms", "_forgotten", "_is_behind", "_is_stale",
+        "_is_sync", "_others", "_rows", "_saving", "_unfolded", "_version",
+    )  # fmt: skip
+
+    def __init__(
+        self, files: OrderFiles, clock: Clock, pool: ThreadPoolExecutor, *, is_sync: bool
+    ) -> None:
+        self._files = files
+        self._saving = Saving(pool, self._begin)
         self._clock = clock
+        self._is_sync = is_sync
         self._others: dict[str, Any] = {}
         self._rows: dict[str, dict[int, Row]] = {}
-        self._changed: dict[tuple[str, int], Order] = {}
-        self._forgotten: Counter[tuple[str, int]] = Counter()
+        self._changed: dict[Place, Since] = {}
+        """What neither the journal nor the table tells of yet."""
+        self._unfolded: dict[Place, Order] = {}
+        """What the table does not tell of yet."""
+        self._forgotten: Counter[Place] = Counter()
+        self._version = 0
+        self._fold_at_ms = 0
+        self._is_behind = False
+        """Whether the journal lacks something that the table is to tell of."""
+        self._is_stale = False
+        """Whether the table on disk lacks something."""
 
     def load(self) -> None:
-        """Read the table.
+        """Read the table, and what changed since it was written.
 
-        Errors   TableUnreadable: neither the file nor its `.bak` can be read
+        Errors   TableUnreadable: neither the file nor its `.bak` can be read; ReadFailed
         """
-        self._others = self._file.read(lambda text: decode_rows(text, _TABLE)) or {}
-        rows = self._others.pop(_TABLE, None) or {}
+        self._others = self._files.table(TABLE_MEMBER)
+        rows = self._others.pop(TABLE_MEMBER, None) or {}
         self._rows = {
-            str(name): {int(i): self._row(row) for i, row in queues.items() if _is_queue(i, row)}
+            str(name): {int(i): self._row(row) for i, row in queues.items() if is_queue(i, row)}
             for name, queues in rows.items()
         }
+        version = self._others.pop(_VERSION, None)
+        if isinstance(version, int) and version > 0:
+            self._version = version
+            self._replay()
 
-    def _row(self, members: dict[str, Any]) -> Row:
+    def _replay(self) -> None:
+        replayed: dict[Place, ReplayedOrder] = {}
+        for name, queue_id, change in self._files.changes(self._version):
+            order = replayed.get((name, queue_id))
+            if order is None:
+                row = self._rows.get(name, {}).get(queue_id)
+                order = ReplayedOrder(QueueOrder() if row is None else row.order(0))
+                replayed[name, queue_id] = order
+            order.change(change)
+        for (name, queue_id), order in replayed.items():
+            self._set(name, queue_id, order.order())
+        self._is_stale = bool(replayed)
+
+    def _row(self, found: dict[str, Any]) -> Row:
         """Return a row that was read; one of an earlier form is written anew with the next save."""
-        if not is_earlier_form(members):
-            return Row(members)
-        self._durable.touch()
-        return Row(encode_order(decode_order(members, 0), self._clock.wall_ms()))
+        if not is_earlier_form(found):
+            return Row(found)
+        self._saving.touch()
+        return Row({}, decode_order(found, 0), self._clock.wall_ms())
+
+    def _set(self, name: str, queue_id: int, order: QueueOrder) -> None:
+        row = Row({}, order, self._clock.wall_ms())
+        self._rows[name] = {**self._rows.get(name, {}), queue_id: row}
 
     def find(self, group: str, topic: str, queue_id: int, committed: int) -> QueueOrder:
         """Return a queue's order as it is, or will be, in the file.
@@ -106,38 +117,63 @@ class OrderInfo:
         committed   the group's committed offset in it
         """
         name = f"{topic}{_SEPARATOR}{group}"
-        changed = self._changed.get((name, queue_id))
+        changed = self._unfolded.get((name, queue_id))
         if changed is not None:
             return order_from(changed(), committed)
         row = self._rows.get(name, {}).get(queue_id)
-        return decode_order(row.members if row is not None else {}, committed)
+        return order_from(QueueOrder(), committed) if row is None else row.order(committed)
 
     def forgotten_count(self, group: str, topic: str, queue_id: int) -> int:
         """Return how often a queue was forgotten: what somebody knew of it before is void."""
         return self._forgotten[f"{topic}{_SEPARATOR}{group}", queue_id]
 
-    def change(self, group: str, topic: str, queue_id: int, order: Order) -> None:
+    def change(
+        self, group: str, topic: str, queue_id: int, order: Order, since: Since | None = None
+    ) -> None:
         """Note that a queue's order changed; `saved` writes it down.
 
-        Cost     nothing: `order` is called once for all changes until the next write
+        since   returns what changed since it was called last; None: all of it did
+        Cost    nothing: both are called once for all changes until the next write
         """
-        self._changed[f"{topic}{_SEPARATOR}{group}", queue_id] = order
-        self._durable.touch()
+        place = f"{topic}{_SEPARATOR}{group}", queue_id
+        self._unfolded[place] = order
+        self._changed[place] = since or (lambda: whole_change(order()))
+        self._is_stale = True
+        self._saving.touch()
 
     async def saved(self) -> None:
-        """Return when every change so far is durable.
+        """Return when every change so far is as durable as the flush mode promises of a send.
 
         Errors   DiskFull, FsyncFailed
         """
-        await self._durable.saved()
+        await self._saving.saved()
 
     def when_saved(self, then: Callable[[BaseException | None], None]) -> None:
-        """Call with None, or with an error, when every change so far is durable."""
-        self._durable.when_saved(then)
+        """Call with None, or with an error, when every change so far is; at once where it is."""
+        self._saving.when_saved(then)
 
     def save_soon(self) -> None:
-        """Begin to write what changed, unless a write is under way."""
-        self._durable.save_soon()
+        """Begin to write what changed, unless a write is under way, and the table once it is time.
+
+        A failure shows in `saved`.
+        """
+        if self._is_stale and self._clock.monotonic_ms() >= self._fold_at_ms:
+            self._saving.touch()
+        self._saving.save_soon()
+
+    async def folded(self) -> None:
+        """Return when the table tells of everything.
+
+        Errors   DiskFull: the journal does, where it has room; FsyncFailed
+        """
+        if self._is_stale:
+            self._fold_at_ms = 0
+            self._saving.touch()
+        await self._saving.saved()
+
+    def close(self) -> None:
+        """Close the journal."""
+        self._files.close()
 
     async def forget(self, group: str, topic: str, queue_ids: Iterable[int]) -> None:
         """Know nothing more of queues whose committed offset was set; durable when it returns.
@@ -148,10 +184,16 @@ class OrderInfo:
         name = f"{topic}{_SEPARATOR}{group}"
         for queue_id in queue_ids:
             self._forgotten[name, queue_id] += 1
-            is_changed = self._changed.pop((name, queue_id), None) is not None
+            self._changed.pop((name, queue_id), None)
+            is_changed = self._unfolded.pop((name, queue_id), None) is not None
             if self._drop(name, queue_id) or is_changed:
-                self._durable.touch()
+                self._rewrite()
         await self.saved()
+
+    def _rewrite(self) -> None:
+        """Have the table written with the next save: no row of the journal tells of a change."""
+        self._is_behind = self._is_stale = True
+        self._saving.touch()
 
     async def remove_topic(self, topic: str) -> None:
         """Forget a topic's queues; durable when it returns.
@@ -174,27 +216,28 @@ class OrderInfo:
         Effects  messages that get the offsets of lost ones do not count as settled or given out
         Errors   DiskFull
         """
-        assert not self._changed, "a table is clamped before it is used"
+        assert not self._unfolded, "a table is clamped before it is used"
         count = 0
         for name, queues in self._rows.items():
             topic = name.partition(_SEPARATOR)[0]
             for queue_id, row in [*queues.items()]:
-                order, end = decode_order(row.members, 0), end_of(topic, queue_id)
+                order, end = row.order(0), end_of(topic, queue_id)
                 if max((order.next_offset - 1, *order.settled, *order.delivered)) >= end:
-                    members = encode_order(_below(order, end), self._clock.wall_ms())
-                    queues[queue_id] = Row(members)
+                    queues[queue_id] = Row({}, _below(order, end), self._clock.wall_ms())
                     count += 1
         if count:
-            self._durable.touch()
+            self._rewrite()
             await self.saved()
         return count
 
     async def _remove(self, is_meant: Callable[[str], bool]) -> None:
-        names = {*self._rows, *(name for name, _ in self._changed)}
+        names = {*self._rows, *(name for name, _ in self._unfolded)}
         for name in filter(is_meant, names):
             self._rows.pop(name, None)
-            self._changed = {key: o for key, o in self._changed.items() if key[0] != name}
-            self._durable.touch()
+            for place in [place for place in self._unfolded if place[0] == name]:
+                del self._unfolded[place]
+                self._changed.pop(place, None)
+            self._rewrite()
         await self.saved()
 
     def _drop(self, name: str, queue_id: int) -> bool:
@@ -206,18 +249,46 @@ class OrderInfo:
             del self._rows[name]
         return True
 
-    def _snapshot(self) -> Encode:
+    # -- writing -------------------------------------------------------------------------------
+    def _begin(self) -> Work | None:
+        """Write what changed into the journal; returns what is left to do."""
         changed, self._changed = self._changed, {}
-        now = self._clock.wall_ms()
-        for (name, queue_id), order in changed.items():
-            row = Row(encode_order(order(), now))
-            self._rows[name] = {**self._rows.get(name, {}), queue_id: row}
-        assert not self._changed
+        changes = [(name, queue_id, since()) for (name, queue_id), since in changed.items()]
+        is_told = not self._is_behind and self._files.append(changes)
+        now_ms = self._clock.monotonic_ms()
+        if is_told and now_ms < self._fold_at_ms:
+            return self._files.sync if self._is_sync else None
+        self._fold_at_ms = now_ms + FOLD_INTERVAL_MS
+        self._is_behind = self._is_stale = False
+        encode, version = self._snapshot(), self._version
+        return lambda: self._fold(encode, version, is_told=is_told)
+
+    def _fold(self, encode: Encode, version: int, *, is_told: bool) -> None:
+        """Write the table; blocks. Meanwhile nothing goes into the journal.
+
+        is_told   the journal tells of everything: what the disk has no room for is tried later
+        """
+        try:
+            self._files.fold(encode(), version)
+        except BaseException as error:
+            self._is_stale = True
+            if not (is_told and isinstance(error, DiskFull)):
+                self._is_behind = True
+                raise
+            self._files.sync()
+
+    def _snapshot(self) -> Encode:
+        for (name, queue_id), order in self._unfolded.items():
+            self._set(name, queue_id, order())
+        self._unfolded.clear()
+        self._version = max(self._version + 1, self._clock.wall_ms())
         members = {
             **self._others,
             "orderInfoCount": len(self._rows),
             "orderedConsumptionLevel": "QUEUE",
+            _VERSION: self._version,
         }
+        assert not self._changed
         rows = dict(self._rows)
         return lambda: text_of(members, rows)
 
@@ -227,7 +298,3 @@ def _below(order: QueueOrder, end: int) -> QueueOrder:
     settled = frozenset(offset for offset in order.settled if offset < end)
     delivered = {offset: d for offset, d in order.delivered.items() if offset < end}
     return QueueOrder(min(order.next_offset, end), settled, delivered)
-
-
-def _is_queue(queue_id: Any, row: Any) -> bool:
-    return queue_id_from_name(str(queue_id)) is not None and isinstance(row, dict)

@@ -13,6 +13,7 @@ from broker.store.tables.delay_offsets import DelayOffsets
 from broker.store.tables.durable_table import RowTable
 from broker.store.tables.groups import GroupTable
 from broker.store.tables.offsets import ConsumerOffsets
+from broker.store.tables.order_files import ORDER_JOURNAL_BYTES, OrderFiles
 from broker.store.tables.order_info import OrderInfo
 from broker.store.tables.removed_queues import RemovedQueues
 from broker.store.tables.timer_check import TimerCheck
@@ -30,7 +31,10 @@ class Tables:
         "timer_counts", "topics",
     )  # fmt: skip
 
-    def __init__(self, disk: Disk, directory: Path, clock: Clock) -> None:
+    def __init__(
+        self, disk: Disk, directory: Path, clock: Clock, *,
+        is_sync: bool = True, order_journal_bytes: int = ORDER_JOURNAL_BYTES,
+    ) -> None:  # fmt: skip
         self._pool = ThreadPoolExecutor(1, thread_name_prefix="tables")
         self.topics = TopicTable(disk, directory, clock, self._pool)
         self.groups = GroupTable(disk, directory, clock, self._pool)
@@ -39,7 +43,8 @@ class Tables:
         self.timer_counts = RowTable(
             disk, directory, TIMER_COUNTS_FILE, TIMER_COUNTS, clock, self._pool
         )
-        self.orders = OrderInfo(disk, directory, clock, self._pool)
+        files = OrderFiles(disk, directory, order_journal_bytes)
+        self.orders = OrderInfo(files, clock, self._pool, is_sync=is_sync)
         self.delay_offsets = DelayOffsets(disk, directory, clock, self._pool)
         self.removed = RemovedQueues(disk, directory, self._pool)
 
@@ -85,5 +90,6 @@ class Tables:
             await self.orders.forget(group, topic, (queue_id,))
 
     def close(self) -> None:
-        """End the thread, once what is under way is written."""
+        """End the thread, once what is under way is written, and close what is open."""
         self._pool.shutdown()
+        self.orders.close()

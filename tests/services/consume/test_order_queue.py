@@ -6,6 +6,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
+from broker.format.order_changes import ReplayedOrder
 from broker.format.order_row import Delivery, QueueOrder, decode_order, encode_order
 from broker.services.consume.order_queue import RENEWED_MAX_MS, RENEWED_MS, WINDOW_MAX, OrderedQueue
 
@@ -203,6 +204,7 @@ class OrderedWalk(RuleBasedStateMachine):
         self.out: dict[int, tuple[int, int, int]] = {}
         """Queue offset -> (handle's time, ends, deliveries)."""
         self.old: list[tuple[int, int]] = []
+        self.written = ReplayedOrder(QueueOrder())
 
     def _look(self, count: int) -> None:
         for _ in range(count):
@@ -273,9 +275,20 @@ class OrderedWalk(RuleBasedStateMachine):
         self.now += by
 
     @rule()
-    def restart(self) -> None:
+    def write(self) -> None:
+        self.written.change(self.queue.since())
+
+    @rule(is_folded=st.booleans())
+    def restart(self, *, is_folded: bool) -> None:
+        """Begin with what was written whole, or with what changed since, change by change."""
         row = encode_order(self.queue.order(), 1)
-        self.queue = OrderedQueue(decode_order(row, committed=0))
+        self.write()
+        order = decode_order(row, committed=0)
+        assert self.written.order() == order
+        self.queue = OrderedQueue(order)
+        if is_folded:
+            self.queue.since()
+            self.written = ReplayedOrder(order)
 
     @invariant()
     def all_below_the_next_offset_is_settled(self) -> None:

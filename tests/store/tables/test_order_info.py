@@ -9,9 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from broker.format.order_changes import OrderChange, whole_change
 from broker.format.order_row import Delivery, QueueOrder, encode_order
 from broker.format.table_json import decode_table, encode_compact
-from broker.store.tables.order_info import OrderInfo, Row, text_of
+from broker.store.tables.order_files import OrderFiles
+from broker.store.tables.order_info import OrderInfo
+from broker.store.tables.order_rows import Row, text_of
 from tests.fakes.clock import FakeClock
 from tests.fakes.quick_disk import QuickDisk
 
@@ -60,7 +63,9 @@ class Orders:
         self.directory = directory
         self.path = directory / "config" / "consumerOrderInfo.json"
         self.pool = ThreadPoolExecutor(1)
-        self.table = OrderInfo(QuickDisk(), directory, FakeClock(), self.pool)
+        self.table = OrderInfo(
+            OrderFiles(QuickDisk(), directory), FakeClock(), self.pool, is_sync=True
+        )
         self.table.load()
 
     def reopened(self) -> OrderInfo:
@@ -78,12 +83,12 @@ def orders(tmp_path: Path) -> Iterator[Orders]:
 async def test_many_changes_are_one_write_of_what_holds_then(orders: Orders) -> None:
     calls: list[int] = []
 
-    def order() -> QueueOrder:
+    def since() -> OrderChange:
         calls.append(1)
-        return HELD
+        return whole_change(HELD)
 
     for _ in range(100):
-        orders.table.change("g", "orders", 3, order)
+        orders.table.change("g", "orders", 3, lambda: HELD, since)
     await orders.table.saved()
     assert len(calls) == 1
     assert orders.table.find("g", "orders", 3, 0) == HELD
