@@ -60,6 +60,7 @@ COMPILED: Final = (
     "broker.rpc.v2.send_shortcut",
     "broker.services.consume.handles",
     "broker.services.consume.leases",
+    "broker.services.consume.order_groups",
     "broker.services.consume.order_queue",
     "broker.services.sending.plain",
     "broker.services.sending.rules",

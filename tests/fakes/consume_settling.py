@@ -4,8 +4,9 @@ from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from typing import Final
 
+from broker.format.receipt_handle import ORDERED
 from broker.model.consuming import Settled, SettleStatus
-from broker.services.consume.order_settling import is_ordered
+from broker.services.consume.handles import runs_of
 from tests.fakes.consume_model import BURIED, DELAYED, State, World
 from tests.fakes.consume_walk import GROUPS, ConsumeWalk, Handle
 
@@ -28,7 +29,7 @@ async def settle(
     walk.calls.append(f"  {answers}")
     for handle, answer in zip(handles, answers, strict=True):
         model = walk.models[handle.group]
-        ways = halves if answer is None and is_ordered(handle.text) else ()
+        ways = halves if answer is None and _is_ordered(handle) else ()
         model.applied(handle.body, handle.delivery, answer, change, *ways)
         walk.counts["settled" if answer else "refused" if answer is False else "cut off"] += 1
         model.may_die_again[handle.body] += answer is None
@@ -88,3 +89,9 @@ async def give_up(
     texts = [h.text for h in handles]
     call = partial(walk.consume.forward_to_dead_letters, group, GROUPS[group], texts)
     await settle(walk, call, handles, lambda _: (BURIED,), turns)
+
+
+def _is_ordered(handle: Handle) -> bool:
+    """Return whether a handle is of a lease in order."""
+    place, _, _ = runs_of([handle.text])[0]
+    return place is not None and place.revive_queue == ORDERED

@@ -8,7 +8,7 @@ them say is looked at once.
 from collections.abc import Sequence
 from typing import NamedTuple, final
 
-from broker.format.receipt_handle import number_of, place_of
+from broker.format.receipt_handle import LeasePlace, number_of, place_of
 from broker.model.system_topics import lease_retry_topic, lease_retry_topic_v2
 from broker.model.topic import RETRY_PREFIX, retry_topic
 from broker.services.consume.leases import Lease, LeaseTable
@@ -77,6 +77,27 @@ def take_out(table: LeaseTable, group: str, topic: str, handles: Sequence[str]) 
     for queue_offsets in taken.by_lease.values():
         queue_offsets.sort()
     return taken
+
+
+def runs_of(
+    handles: Sequence[str],
+) -> list[tuple[LeasePlace | None, list[str], list[int]]]:
+    """Return (place, handles, queue offsets) of handles that follow each other with one place.
+
+    Shape    None with those that are no handle
+    """
+    runs: list[tuple[LeasePlace | None, list[str], list[int]]] = []
+    prefix, queue_offsets, some = "", [0], [""]
+    for handle in handles:
+        cut = handle.rfind(" ") + 1
+        queue_offset = number_of(handle[cut:])
+        if not runs or handle[:cut] != prefix or queue_offset < 0 or not prefix:
+            prefix = handle[:cut] if queue_offset >= 0 else ""
+            some, queue_offsets = [], []
+            runs.append((place_of(prefix) if prefix else None, some, queue_offsets))
+        some.append(handle)
+        queue_offsets.append(queue_offset)
+    return runs
 
 
 class _Source(NamedTuple):

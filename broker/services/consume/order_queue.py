@@ -15,12 +15,12 @@ Source: QueueLevelConsumerManager, where a whole queue is held.
 """
 
 from collections.abc import Callable, Iterable, Sequence
-from heapq import heapify, heappop, heappush, nsmallest
-from itertools import chain
+from heapq import heapify, heappop, heappush
 from typing import Final
 
 from broker.format.order_changes import OrderChange, whole_change
 from broker.format.order_row import Delivery, QueueOrder
+from broker.services.consume.order_groups import IdleGroups, MessageGroup
 
 WINDOW_MAX: Final = 4_096
 """How far ahead of `next` a queue is looked at: message groups behind it wait for those before."""
@@ -33,18 +33,6 @@ ENDS_KEPT_MAX: Final = 64
 the number of message groups."""
 LATE_CLAIMS_MAX: Final = 16
 """Claims that are kept beyond the number of delivered messages."""
-
-
-class MessageGroup:
-    """The messages of one message group that are known and not settled."""
-
-    __slots__ = ("held", "offsets")
-
-    def __init__(self) -> None:
-        self.offsets: list[int] = []
-        """All of them, in order."""
-        self.held: set[int] = set()
-        """Those under leases that had not ended when somebody last looked."""
 
 
 class OrderedQueue:
@@ -69,7 +57,7 @@ class OrderedQueue:
         self._delivered = dict(order.delivered)
         self._keys: dict[int, str] = {}
         self._groups: dict[str, MessageGroup] = {}
-        self._idle: dict[str, MessageGroup] = {}
+        self._idle = IdleGroups()
         self._ends: list[tuple[int, str]] = []
         self._claims: dict[str, tuple[int, ...]] = {}
         self._renewed: dict[int, str] = {}
@@ -115,10 +103,13 @@ class OrderedQueue:
         if queue_offset in self._settled:
             return
         group = self._groups.get(key)
-        if group is None:
-            group = self._groups[key] = self._idle[key] = MessageGroup()
         self._keys[queue_offset] = key
-        group.offsets.append(queue_offset)
+        if group is None:
+            group = self._groups[key] = MessageGroup()
+            group.offsets.append(queue_offset)
+            self._idle.add(key, group)
+        else:
+            group.offsets.append(queue_offset)
         delivery = self._delivered.get(queue_offset)
         if delivery is not None:
             self._hold((queue_offset,), delivery.visible_at_ms)
@@ -152,7 +143,7 @@ class OrderedQueue:
                 heappush(self._ends, (until_ms, key))
             else:
                 group.held.clear()
-                self._idle[key] = group
+                self._idle.add(key, group)
         return is_renewed
 
     def _renew(self, queue_offset: int, now_ms: int, is_alive: Callable[[str], bool]) -> bool:
@@ -186,12 +177,11 @@ class OrderedQueue:
     def ready(self, count_max: int) -> list[int]:
         """Return offsets that may go out, lowest first.
 
-        Cost     of the message groups that are idle
+        Cost     of what is returned
         """
         if self.must_scan:
             return []
-        waiting = (group.offsets[:count_max] for group in self._idle.values())
-        return nsmallest(count_max, chain.from_iterable(waiting))
+        return self._idle.lowest(count_max)
 
     def is_ready(self, queue_offset: int) -> bool:
         """Return whether an offset that was ready still is."""
@@ -245,6 +235,10 @@ class OrderedQueue:
             return False
         self._settle(queue_offset)
         return True
+
+    def settle_all(self, queue_offsets: Sequence[int], popped_at_ms: int) -> list[bool]:
+        """Be done with messages of one receive, each as `settle` says."""
+        return [self.settle(queue_offset, popped_at_ms) for queue_offset in queue_offsets]
 
     def change(self, queue_offset: int, popped_at_ms: int, visible_at_ms: int) -> bool:
         """Let a lease end at another time; False: the message is settled or was given out again.
@@ -347,7 +341,7 @@ class OrderedQueue:
             keys[key] = None
             self._groups[key].held.add(queue_offset)
         for key in keys:
-            self._idle.pop(key, None)
+            self._idle.discard(key)
             heappush(self._ends, (until_ms, key))
         if len(self._ends) > 2 * len(self._groups) + ENDS_KEPT_MAX:
             self._ends = [(self._ends_at(k), k) for k, g in self._groups.items() if g.held]
@@ -380,9 +374,9 @@ class OrderedQueue:
         if not group.offsets:
             assert not group.held, "what is held is known"
             del self._groups[key]
-            self._idle.pop(key, None)
+            self._idle.discard(key)
         elif not group.held:
-            self._idle[key] = group
+            self._idle.add(key, group)
         elif all(self._delivered[number].visible_at_ms < until_ms for number in group.held):
             heappush(self._ends, (self._ends_at(key), key))  # It was held for longest.
 

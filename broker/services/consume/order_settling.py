@@ -14,7 +14,7 @@ from broker.format.receipt_handle import ORDERED, LeasePlace, read_handle
 from broker.model.administration import GroupConfig
 from broker.model.batch import Run
 from broker.model.consuming import INVISIBLE_MAX_MS, Settled, SettleStatus
-from broker.services.consume.handles import actual_topic
+from broker.services.consume.handles import actual_topic, runs_of
 from broker.services.consume.leases import GroupQueue, LeaseTable
 from broker.services.consume.order_queue import OrderedQueue
 from broker.services.consume.order_table import OrderTable
@@ -103,22 +103,21 @@ class OrderedSettling:
         """Settle messages for good; durable when it returns.
 
         Errors   DiskFull, FsyncFailed
-        Cost     that of the write, some 3 µs a handle
+        Cost     that of the write, and 1 µs a handle
         """
         settled: list[Settled] = []
-        known: dict[LeasePlace, InQueue | None] = {}  # Handles of one receive share their place.
         touched: dict[int, InQueue] = {}
-        for handle in handles:
-            read, found = read_handle(handle), None
-            if read is not None:
-                if read[0] not in known:
-                    known[read[0]] = self._queue_of(group, topic, read[0])
-                found = known[read[0]]
-            if read is None or found is None or not found[1].settle(read[1], read[0].popped_at_ms):
-                settled.append(Settled(INVALID, handle))
+        for place, some, queue_offsets in runs_of(handles):
+            found = None if place is None else self._queue_of(group, topic, place)
+            if place is None or found is None:
+                settled += [Settled(INVALID, handle) for handle in some]
                 continue
             touched[id(found[1])] = found
-            settled.append(Settled(OK, handle))
+            is_done = found[1].settle_all(queue_offsets, place.popped_at_ms)
+            settled += [
+                Settled(OK if done else INVALID, handle)
+                for done, handle in zip(is_done, some, strict=True)
+            ]
         for queue, state in touched.values():
             self._table.changed(queue, state)
         await self._table.saved()
@@ -243,21 +242,20 @@ async def settled_by_kind(
     Shape    entries are handles, or begin with one
     """
     handles = [entry if isinstance(entry, str) else entry[0] for entry in entries]
-    places = [i for i, handle in enumerate(handles) if is_ordered(handle)]
+    places: list[int] = []
+    count = 0
+    for place, some, _ in runs_of(handles) if any(_MARK in one for one in handles) else ():
+        if place is not None and place.revive_queue == ORDERED:
+            places += range(count, count + len(some))
+        count += len(some)
     if not places:
         return await leased(entries)
     told = await ordered([entries[i] for i in places])
+    if len(told) == len(entries) and not any(one.status is INVALID for one in told):
+        return told
     answers = dict(zip(places, told, strict=True))
     others = [i for i in range(len(entries)) if i not in answers or answers[i].status is INVALID]
     if others:
         told = await leased([entries[i] for i in others])
         answers |= zip(others, told, strict=True)
     return [answers[i] for i in range(len(entries))]
-
-
-def is_ordered(handle: str) -> bool:
-    """Return whether a handle is of a lease in order."""
-    if _MARK not in handle:
-        return False
-    read = read_handle(handle)
-    return read is not None and read[0].revive_queue == ORDERED

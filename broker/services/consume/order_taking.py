@@ -13,11 +13,9 @@ import logging
 from collections.abc import Callable, Iterable, Sequence
 from typing import Final, NamedTuple
 
-from broker.format.content import decode_properties
+from broker.format.named_properties import property_block, property_key, property_text
 from broker.format.receipt_handle import ORDERED, LeasePlace
-from broker.format.record import split_record
 from broker.format.record_heads import attempt_of, queue_offset_of
-from broker.format.timed_records import property_in
 from broker.model.administration import GroupConfig
 from broker.model.consuming import Received, ReceiveRequest
 from broker.model.errors import BrokerError, MessageDamaged
@@ -43,7 +41,7 @@ SCAN_COUNT: Final = 32
 """Messages looked at in one read."""
 DEAD_LEASE_MS: Final = 60_000
 """How long the broker holds messages it makes dead letters of."""
-_GROUP_NAME: Final = f"{SHARDING_KEY}\x01".encode()
+_GROUP_KEY: Final = property_key(SHARDING_KEY)
 
 logger = logging.getLogger(__name__)
 
@@ -258,11 +256,12 @@ class OrderedTaking:
         except MessageDamaged as error:
             logger.warning("message.damaged", extra={"reason": str(error)})
             records, end = [], error.next_begin_offset
+        is_all = request.wanted.is_everything and not queue.is_shared
         for record in records:
             queue_offset = queue_offset_of(record)
             if queue_offset < state.scanned:
                 continue
-            if state.deliveries(queue_offset) or is_wanted(request, queue, record):
+            if is_all or state.deliveries(queue_offset) or is_wanted(request, queue, record):
                 state.scan(queue_offset, message_group_of(record))
                 known[queue_offset] = record
         state.pass_by(max(end, state.scanned))
@@ -339,12 +338,7 @@ class OrderedTaking:
 
 def message_group_of(record: bytes) -> str:
     """Return the message group of a stored record, "" for none."""
-    if _GROUP_NAME not in record:
-        return ""
-    _, _, _, _, begin, end = split_record(record, 0)
-    if record.count(_GROUP_NAME, begin, end) > 1:  # The last one that says something counts.
-        return decode_properties(record[begin:end]).get(SHARDING_KEY, "")
-    return (property_in(record, _GROUP_NAME, begin, end) or b"").decode("utf-8", "replace")
+    return property_text(property_block(record), _GROUP_KEY) or ""
 
 
 def _claim(request: ReceiveRequest) -> str:

@@ -1,6 +1,7 @@
 """Reading leased messages once more, to put them again."""
 
 import asyncio
+from bisect import bisect_left
 from typing import Final
 
 from broker.format.record_heads import queue_offset_of
@@ -11,6 +12,8 @@ from broker.store.reading.patience import value_of
 from broker.store.reading.reading import Reading
 
 _BYTES_MAX: Final = 4 * 1024 * 1024
+_COUNT: Final = 64
+"""Messages of one read, those between included; what lies further is read by itself."""
 
 
 async def reread(reading: Reading, queue: GroupQueue, queue_offsets: list[int]) -> dict[int, bytes]:
@@ -20,14 +23,15 @@ async def reread(reading: Reading, queue: GroupQueue, queue_offsets: list[int]) 
     """
     wanted = set(queue_offsets)
     found: dict[int, bytes] = {}
-    position = queue_offsets[0]
-    while position <= queue_offsets[-1]:
-        count = queue_offsets[-1] - position + 1
-        asked = ReadRange(queue.topic, queue.queue_id, position, min(count, 64), _BYTES_MAX)
+    place = 0
+    while place < len(queue_offsets):
+        position = queue_offsets[place]
+        last = queue_offsets[bisect_left(queue_offsets, position + _COUNT, place) - 1]
+        asked = ReadRange(queue.topic, queue.queue_id, position, last - position + 1, _BYTES_MAX)
         try:
             result = await value_of(reading.pull(asked))
         except MessageDamaged as error:
-            position = error.next_begin_offset
+            place = bisect_left(queue_offsets, error.next_begin_offset, place)
             continue
         for record in result.records:
             queue_offset = queue_offset_of(record)
@@ -35,6 +39,6 @@ async def reread(reading: Reading, queue: GroupQueue, queue_offsets: list[int]) 
                 found[queue_offset] = record
         if result.next_begin_offset <= position or len(found) == len(wanted):
             break
-        position = result.next_begin_offset
+        place = bisect_left(queue_offsets, result.next_begin_offset, place)
         await asyncio.sleep(0)  # Many, or large: others get their turn.
     return found

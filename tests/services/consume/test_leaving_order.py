@@ -1,5 +1,6 @@
 """A group that received in order and does no longer: what it settled stays so."""
 
+import asyncio
 from pathlib import Path
 
 import pytest
@@ -18,6 +19,7 @@ from tests.fakes.consuming import (
     consuming,
     statuses,
 )
+from tests.fakes.store_language import turns
 
 OK, INVALID = SettleStatus.OK, SettleStatus.INVALID_RECEIPT_HANDLE
 
@@ -216,7 +218,7 @@ async def test_a_client_that_ends_ends_what_it_had_in_order(desk: ConsumeDesk) -
 
 
 async def test_what_a_kill_leaves_between_journal_and_table_is_leased_once(tmp_path: Path) -> None:
-    async with consuming(tmp_path / "s", flush=FLUSH_ASYNC) as desk:
+    async with consuming(tmp_path / "s") as desk:
         await desk.send("first")
         await desk.ack(await desk.receive())
         await in_order(desk, fifo=True)

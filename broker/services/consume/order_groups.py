@@ -1,0 +1,91 @@
+"""Message groups of an ordered queue, and which of them wait for a receive.
+
+A group stands on a heap by its first message while it waits. What became of it since is found out
+when it comes to the top: a receive costs of what it takes, not of what waits or is given out.
+Source: none; RocketMQ holds a whole queue.
+"""
+
+from heapq import heapify, heappop, heappush
+from typing import Final, final
+
+PLACES_KEPT: Final = 64
+"""Places on the heap that are kept beyond twice the number of groups that wait."""
+
+
+@final
+class MessageGroup:
+    """The messages of one message group that are known and not settled."""
+
+    __slots__ = ("held", "offsets")
+
+    def __init__(self) -> None:
+        self.offsets: list[int] = []
+        """All of them, in order."""
+        self.held: set[int] = set()
+        """Those under leases that had not ended when somebody last looked."""
+
+
+@final
+class IdleGroups:
+    """Groups that wait for a receive, by name."""
+
+    __slots__ = ("_first", "_groups")
+
+    def __init__(self) -> None:
+        self._groups: dict[str, MessageGroup] = {}
+        self._first: list[tuple[int, str]] = []
+
+    def __contains__(self, key: object) -> bool:
+        return key in self._groups
+
+    def __len__(self) -> int:
+        """Places on the heap."""
+        return len(self._first)
+
+    def add(self, key: str, group: MessageGroup) -> None:
+        """Let a group wait, or know that its first message is another one."""
+        assert group.offsets, "a group without messages is none"
+        self._groups[key] = group
+        heappush(self._first, (group.offsets[0], key))
+        if len(self._first) > 2 * len(self._groups) + PLACES_KEPT:
+            self._first = [(group.offsets[0], key) for key, group in self._groups.items()]
+            heapify(self._first)
+
+    def discard(self, key: str) -> None:
+        """Let a group wait no more, if it does."""
+        self._groups.pop(key, None)
+
+    def lowest(self, count_max: int) -> list[int]:
+        """Return the lowest messages of all groups.
+
+        Cost     of them, whatever else waits
+        """
+        found: list[int] = []
+        seen: list[tuple[int, str]] = []
+        more: list[tuple[int, int, list[int]]] = []
+        while len(found) < count_max:
+            first = self._next_first(seen)
+            if more and (first < 0 or more[0][0] < first):
+                queue_offset, place, offsets = heappop(more)
+            elif first >= 0:
+                seen.append(heappop(self._first))
+                queue_offset, place, offsets = first, 0, self._groups[seen[-1][1]].offsets
+            else:
+                break
+            found.append(queue_offset)
+            if place + 1 < len(offsets):
+                heappush(more, (offsets[place + 1], place + 1, offsets))
+        for place_seen in seen:
+            heappush(self._first, place_seen)
+        return found
+
+    def _next_first(self, seen: list[tuple[int, str]]) -> int:
+        """Return the lowest first message of groups that were not seen, -1 for none."""
+        while self._first:
+            queue_offset, key = self._first[0]
+            group = self._groups.get(key)
+            is_known = bool(seen) and seen[-1] == self._first[0]
+            if group is not None and group.offsets[0] == queue_offset and not is_known:
+                return queue_offset
+            heappop(self._first)
+        return -1
