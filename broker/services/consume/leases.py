@@ -93,7 +93,8 @@ class Lease:
     journal_offset   of its checkpoint; -1: it stands in the revive topic of a real broker
     client_id        who keeps it alive by being alive; "" for nobody
     ends_ms          when it ends, monotonic; `granted_ms` when it would, had nobody released it
-    Memory           the collector of circles does not look at it: what is settled leaves its queue
+    Memory           the collector of circles does not look at it, nor at its tuple of numbers: what
+                     is settled leaves its queue
     """
 
     __slots__ = (
@@ -117,7 +118,7 @@ class Lease:
         self.start_offset = batched.start_offset
         self.popped_at_ms = batched.popped_at_ms
         self.broker = batched.broker
-        self.queue_offsets = checkpoint.queue_offsets
+        self.queue_offsets = tuple(checkpoint.queue_offsets)
         self.invisible_ms = checkpoint.invisible_ms
         self.revive_queue = checkpoint.revive_queue
         self.journal_offset = journal_offset

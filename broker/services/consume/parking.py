@@ -12,6 +12,7 @@ Source: PopLongPollingService.
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from contextvars import copy_context
 from functools import partial
 from heapq import heapify, heappop, heappush
 from typing import Final
@@ -60,8 +61,8 @@ class Parking:
     """
 
     __slots__ = (
-        "_deadlines", "_order", "_reading", "_release", "_serving", "_store", "_taker_of",
-        "_watched", "is_draining", "waiter_count",
+        "_context", "_deadlines", "_left_one", "_order", "_reading", "_release", "_serving",
+        "_store", "_taker_of", "_watched", "is_draining", "waiter_count",
     )  # fmt: skip
 
     def __init__(
@@ -76,6 +77,9 @@ class Parking:
         self._taker_of = taker_of
         self._release = release
         self._watched = watched
+        self._left_one = self._left
+        self._context = copy_context()
+        """One of each for all that wait: garbage collection looks at what each has of its own."""
         self._deadlines: list[tuple[int, int, Parked]] = []
         self._order = 0
         self._serving: set[GroupTopic] = set()
@@ -91,7 +95,7 @@ class Parking:
         parked = Parked(request, future)
         target.park(parked)
         self.waiter_count += 1
-        future.add_done_callback(self._left)
+        future.add_done_callback(self._left_one, context=self._context)
         self._order += 1
         heappush(self._deadlines, (deadline_ms, self._order, parked))
         if len(self._deadlines) > DEADLINES_KEPT_MIN + 2 * self.waiter_count:

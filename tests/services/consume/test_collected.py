@@ -1,0 +1,42 @@
+"""How little garbage collection has to look at for each lease, and for each receive that waits."""
+
+import gc
+from collections import Counter
+from collections.abc import Iterable
+from contextvars import Context
+from inspect import isawaitable
+from types import MethodType
+
+from broker.format.pop_records import Batched, Checkpoint
+from broker.format.receipt_handle import NORMAL
+from broker.services.consume.leases import Lease, LeaseTable
+from tests.fakes.consuming import ConsumeDesk
+
+COUNT = 64
+
+
+def looked_at(kinds: Iterable[type]) -> Counter[type]:
+    """Return how many objects of some types are looked at."""
+    gc.collect()
+    found = Counter(type(one) for one in gc.get_objects())
+    return Counter({kind: found[kind] for kind in kinds})
+
+
+def test_what_a_lease_holds_is_not_looked_at() -> None:
+    batched = Batched("g", "orders", 0, 7, 1_000, "broker-a")
+    queue = LeaseTable().queue("g", "orders", 0, NORMAL)
+    lease = Lease(queue, Checkpoint(batched, [7, 9], 30_000, 0), 0, first_popped_ms=1_000)
+    gc.collect()
+    assert [*lease.queue_offsets] == [7, 9]
+    assert not gc.is_tracked(lease.queue_offsets)
+
+
+async def test_receives_that_wait_share_what_they_can(desk: ConsumeDesk) -> None:
+    kinds = [Context, MethodType]
+    await desk.receive()
+    before = looked_at(kinds)
+    waiting = [desk.consume.receive(desk.asked(wait_ms=20_000)) for _ in range(COUNT)]
+    assert (looked_at(kinds) - before).total() < COUNT // 2
+    assert desk.consume.waiter_count == COUNT
+    desk.consume.drain()
+    assert all([isawaitable(one) and not (await one).handles for one in waiting])
