@@ -12,10 +12,10 @@ Source: none; a real broker gives everything behind the group's offset out again
 """
 
 from collections.abc import Iterator, Mapping
-from itertools import chain
+from itertools import chain, count
 
 from broker.format.order_row import Delivery, QueueOrder
-from broker.format.pop_records import CHECKPOINT_COUNT_MAX, Batched, Checkpoint
+from broker.format.pop_records import CHECKPOINT_COUNT_MAX, Batched, Checkpoint, Entry
 from broker.services.consume.journal import Journal
 from broker.services.consume.leases import GroupQueue, Lease, LeaseTable
 from broker.services.consume.order_table import OrderTable
@@ -44,66 +44,92 @@ class LeavingOrder:
         Errors   those of a put: nothing changed; DiskFull of the table: what is left is done
         """
         assert queue.is_busy
-        order = self._table.left(queue)
-        checkpoints = list(self._checkpoints(queue, order))
-        if checkpoints:
-            order = await self._leased(queue, checkpoints)
+        leases, order = await self._leased(queue)
         offsets, key = self._store.tables.offsets, (queue.group, queue.topic, queue.queue_id)
         if offsets.find(*key) is not None:
             offsets.advance(*key, order.next_offset)
-        leased = chain.from_iterable(one.queue_offsets for one in checkpoints)
+        leased = chain.from_iterable(one.queue_offsets for one in leases)
         ahead = order.settled.union(at for at in leased if at >= order.next_offset)
         queue.passed, queue.passed_from = ahead, order.next_offset
         if queue.passed or order.delivered:
             self._table.leave(queue, QueueOrder(order.next_offset, queue.passed))
         queue.may_be_in_order = False
-        if checkpoints:  # Else a kill would lease once more what is acknowledged by then.
+        if leases:  # Else a kill would lease once more what is acknowledged by then.
             await self._table.saved()
 
-    async def _leased(self, queue: GroupQueue, checkpoints: list[Checkpoint]) -> QueueOrder:
-        """Lease what was given out in order; returns what is known of the queue then."""
-        told = [self._journal.checkpoint(one) for one in checkpoints]
-        first = await self._journal.put(told)
-        await self._journal.durable()
-        order = self._table.left(queue)  # Some may have been settled meanwhile.
-        renewed = self._table.renewed(queue)
-        leases = [_lease_of(queue, one, first + i, renewed) for i, one in enumerate(checkpoints)]
-        settled = {
-            lease: gone
-            for lease in leases
-            if (gone := [at for at in lease.queue_offsets if at not in order.delivered])
-        }
-        if settled:
-            await self._journal.put([self._journal.ack(*pair) for pair in settled.items()])
+    async def _leased(self, queue: GroupQueue) -> tuple[list[Lease], QueueOrder]:
+        """Lease what was given out in order; returns the leases, and what is known by then.
+
+        What changes or is settled while the journal is written is told of once more.
+        """
+        leases, known, settled = list[Lease](), dict[int, Delivery](), set[int]()
+        for later_ms in count():
+            order = self._table.left(queue)
+            changed = _changed(order, known)
+            ended = known.keys() - order.delivered.keys() - settled
+            if not changed and not ended:
+                break
+            over = ended | (known.keys() & changed.keys())
+            acks = [
+                self._journal.ack(lease, some)
+                for lease in leases
+                if (some := [at for at in lease.queue_offsets if at in over])
+            ]
+            leases += await self._told(queue, changed, acks, later_ms)
+            known |= changed
+            settled |= ended
         clock = self._store.clock
         for lease in leases:
-            left_ms = lease.end_ms - clock.wall_ms()
-            self._leases.add(lease, clock.monotonic_ms() + left_ms)
-            self._leases.take(lease, settled.get(lease, ()))
-            self._leases.close(lease, len(settled.get(lease, ())))
-        return order
+            self._leases.add(lease, clock.monotonic_ms() + lease.end_ms - clock.wall_ms())
+        for at in settled:
+            lease = queue.leased[at]
+            self._leases.take_one(lease, at)
+            self._leases.close(lease, 1)
+        return leases, order
 
-    def _checkpoints(self, queue: GroupQueue, order: QueueOrder) -> Iterator[Checkpoint]:
+    async def _told(
+        self, queue: GroupQueue, changed: Mapping[int, Delivery], acks: list[Entry], later_ms: int
+    ) -> list[Lease]:
+        """Have the journal tell of deliveries, and what ends those of before; returns leases."""
+        renewed = self._table.renewed(queue)
+        checkpoints = list(self._checkpoints(queue, changed, renewed, later_ms))
+        first = await self._journal.put([*map(self._journal.checkpoint, checkpoints), *acks])
+        if checkpoints:
+            await self._journal.durable()
+        return [
+            Lease(
+                queue, one, first + i,
+                first_popped_ms=one.first_popped_ms,
+                client_id=renewed.get(one.queue_offsets[0], ""),
+            )
+            for i, one in enumerate(checkpoints)
+        ]  # fmt: skip
+
+    def _checkpoints(
+        self, queue: GroupQueue, changed: Mapping[int, Delivery], renewed: Mapping[int, str],
+        later_ms: int,
+    ) -> Iterator[Checkpoint]:  # fmt: skip
         """Yield what is written down of messages that are given out, those of one time together.
 
-        What a client renews by being alive stands by itself.
+        What a client renews by being alive stands by itself. What is told of once more bears a
+        later time: else what ends the checkpoint before would end it too.
         They move no offset at a start: messages between them may not have been given out.
         """
-        by_time: dict[tuple[int, int, str], list[int]] = {}
-        renewed = self._table.renewed(queue)
-        for at, delivery in sorted(order.delivered.items()):
-            if delivery.number:
-                key = (*_times(delivery), renewed.get(at, ""))
-                by_time.setdefault(key, []).append(at)
+        alike: dict[tuple[int, int, str], list[int]] = {}
+        for at, one in sorted(changed.items()):
+            key = one.popped_at_ms, one.visible_at_ms, renewed.get(at, "")
+            alike.setdefault(key, []).append(at)
         revive_queue = self._journal.revive_queue()
-        for (popped_at_ms, hidden_ms, _), offsets in by_time.items():
+        for (first_ms, visible_at_ms, _), offsets in alike.items():
+            popped_at_ms = first_ms + later_ms
+            hidden_ms = max(visible_at_ms - popped_at_ms, 0)
             for begin in range(0, len(offsets), CHECKPOINT_COUNT_MAX):
                 some = offsets[begin : begin + CHECKPOINT_COUNT_MAX]
                 batched = Batched(
                     queue.group, queue.topic, queue.queue_id, some[0], popped_at_ms,
                     self._journal.broker,
                 )  # fmt: skip
-                yield Checkpoint(batched, some, hidden_ms, revive_queue, popped_at_ms)
+                yield Checkpoint(batched, some, hidden_ms, revive_queue, first_ms)
 
 
 def has_left(tables: Tables, checkpoint: Checkpoint) -> None:
@@ -126,16 +152,7 @@ def has_left(tables: Tables, checkpoint: Checkpoint) -> None:
         tables.orders.save_soon()
 
 
-def _lease_of(
-    queue: GroupQueue, checkpoint: Checkpoint, journal_offset: int, renewed: Mapping[int, str]
-) -> Lease:
-    clients = {renewed.get(at, "") for at in checkpoint.queue_offsets}
-    return Lease(
-        queue, checkpoint, journal_offset,
-        first_popped_ms=checkpoint.batched.popped_at_ms,
-        client_id=max(clients),  # One, and nobody where a time was asked for meanwhile.
-    )  # fmt: skip
-
-
-def _times(delivery: Delivery) -> tuple[int, int]:
-    return delivery.popped_at_ms, max(delivery.visible_at_ms - delivery.popped_at_ms, 0)
+def _changed(order: QueueOrder, known: Mapping[int, Delivery]) -> dict[int, Delivery]:
+    """Return what is given out otherwise than is known."""
+    given = {at: one for at, one in order.delivered.items() if one.number or at in known}
+    return {at: one for at, one in given.items() if known.get(at) != one}

@@ -239,3 +239,38 @@ async def test_what_a_kill_leaves_between_journal_and_table_is_leased_once(tmp_p
         assert await later.ack(again) == [OK, OK]
         await later.step(2 * INVISIBLE_MS)
         assert bodies(await later.receive()) == []
+
+
+@pytest.mark.parametrize("is_killed", [False, True])
+async def test_a_time_that_is_asked_for_while_its_queue_is_left_holds(
+    tmp_path: Path, *, is_killed: bool
+) -> None:
+    async with consuming(tmp_path / "s") as desk:
+        await in_order(desk, fifo=True)
+        await desk.send_grouped("a1", "b1", "c1")
+        got = await desk.receive()
+        await in_order(desk, fifo=False)
+        with desk.talking.quick_disk.held():
+            receive = asyncio.ensure_future(desk.receive())
+            await turns(50)
+            asked = [(got.handles[0], 10 * INVISIBLE_MS)]
+            change = asyncio.ensure_future(desk.consume.change_invisible(GROUP, TOPIC, asked))
+            acked = asyncio.ensure_future(desk.consume.ack(GROUP, TOPIC, got.handles[1:2]))
+            await turns(50)
+            assert not receive.done()
+        assert bodies(await receive) == []
+        assert statuses([*await change, *await acked]) == [OK, OK]
+        if is_killed:
+            image = desk.talking.killed(tmp_path / "image")
+            async with consuming(image, clock=desk.clock) as later:
+                await _hidden_for_long(later)
+        else:
+            await _hidden_for_long(desk)
+
+
+async def _hidden_for_long(desk: ConsumeDesk) -> None:
+    """Of a1, b1, c1 the first was hidden for ten times as long, the second was settled."""
+    await desk.step(2 * INVISIBLE_MS)
+    assert bodies(await desk.receive()) == ["c1"]
+    await desk.step(8 * INVISIBLE_MS)
+    assert sorted(bodies(await desk.receive())) == ["a1", "c1"]
