@@ -184,6 +184,18 @@ class LeaseTable:
             found = self.queues[key] = GroupQueue(group, topic, queue_id, retry)
         return found
 
+    def expect(self, lease: Lease) -> None:
+        """Have the journal matter from a lease on before it is added; `forget` undoes it.
+
+        Shape    at once behind the put of its checkpoint: places rise
+        """
+        assert not lease.end_number, "its messages are not held yet"
+        self._open[lease.journal_offset] = lease
+
+    def forget(self, lease: Lease) -> None:
+        """Nothing comes of a lease that was expected."""
+        self._open.pop(lease.journal_offset, None)
+
     def add(self, lease: Lease, ends_ms: int) -> None:
         """Hold the messages of a lease until it is settled; it ends at a monotonic time.
 
@@ -276,10 +288,12 @@ class LeaseTable:
     def oldest(self, before: int, count: int) -> list[Lease]:
         """Return open leases that stand in the journal before an offset, the oldest ones.
 
-        Of one whose messages are being settled it is not known yet which are left.
+        Of one whose messages are being settled it is not known yet which are left; one that is
+        expected holds none.
         """
         oldest = islice(self._open.items(), count)
-        whole = [(at, lease) for at, lease in oldest if not lease.settling_count]
+        is_held = [(at, lease) for at, lease in oldest if lease.end_number]
+        whole = [(at, lease) for at, lease in is_held if not lease.settling_count]
         return [lease for at, lease in whole if at < before and lease.pending_count]
 
     def move(self, lease: Lease, journal_offset: int) -> None:

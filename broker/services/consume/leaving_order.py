@@ -62,7 +62,27 @@ class LeavingOrder:
 
         What changes or is settled while the journal is written is told of once more.
         """
-        leases, known, settled = list[Lease](), dict[int, Delivery](), set[int]()
+        leases: list[Lease] = []
+        try:
+            order, settled = await self._all_told(queue, leases)
+        except BaseException:
+            for lease in leases:
+                self._leases.forget(lease)
+            raise
+        clock = self._store.clock
+        for lease in leases:
+            self._leases.add(lease, clock.monotonic_ms() + lease.end_ms - clock.wall_ms())
+        for at in settled:
+            lease = queue.leased[at]
+            self._leases.take_one(lease, at)
+            self._leases.close(lease, 1)
+        return leases, order
+
+    async def _all_told(
+        self, queue: GroupQueue, leases: list[Lease]
+    ) -> tuple[QueueOrder, set[int]]:
+        """Have the journal tell of all; returns what is known, and what was settled since."""
+        known, settled = dict[int, Delivery](), set[int]()
         for later_ms in count():
             order = self._table.left(queue)
             changed = _changed(order, known)
@@ -75,28 +95,21 @@ class LeavingOrder:
                 for lease in leases
                 if (some := [at for at in lease.queue_offsets if at in over])
             ]
-            leases += await self._told(queue, changed, acks, later_ms)
+            checkpoints = list(self._checkpoints(queue, changed, later_ms))
+            leases += await self._put(queue, checkpoints, acks)
+            if checkpoints:
+                await self._journal.durable()
             known |= changed
             settled |= ended
-        clock = self._store.clock
-        for lease in leases:
-            self._leases.add(lease, clock.monotonic_ms() + lease.end_ms - clock.wall_ms())
-        for at in settled:
-            lease = queue.leased[at]
-            self._leases.take_one(lease, at)
-            self._leases.close(lease, 1)
-        return leases, order
+        return order, settled
 
-    async def _told(
-        self, queue: GroupQueue, changed: Mapping[int, Delivery], acks: list[Entry], later_ms: int
+    async def _put(
+        self, queue: GroupQueue, checkpoints: list[Checkpoint], acks: list[Entry]
     ) -> list[Lease]:
-        """Have the journal tell of deliveries, and what ends those of before; returns leases."""
-        renewed = self._table.renewed(queue)
-        checkpoints = list(self._checkpoints(queue, changed, renewed, later_ms))
+        """Put checkpoints, and what ends those of before; returns leases, which are expected."""
         first = await self._journal.put([*map(self._journal.checkpoint, checkpoints), *acks])
-        if checkpoints:
-            await self._journal.durable()
-        return [
+        renewed = self._table.renewed(queue)
+        leases = [
             Lease(
                 queue, one, first + i,
                 first_popped_ms=one.first_popped_ms,
@@ -104,17 +117,20 @@ class LeavingOrder:
             )
             for i, one in enumerate(checkpoints)
         ]  # fmt: skip
+        for lease in leases:  # Else a fence that others pass would hide them from a start.
+            self._leases.expect(lease)
+        return leases
 
     def _checkpoints(
-        self, queue: GroupQueue, changed: Mapping[int, Delivery], renewed: Mapping[int, str],
-        later_ms: int,
-    ) -> Iterator[Checkpoint]:  # fmt: skip
+        self, queue: GroupQueue, changed: Mapping[int, Delivery], later_ms: int
+    ) -> Iterator[Checkpoint]:
         """Yield what is written down of messages that are given out, those of one time together.
 
         What a client renews by being alive stands by itself. What is told of once more bears a
         later time: else what ends the checkpoint before would end it too.
         They move no offset at a start: messages between them may not have been given out.
         """
+        renewed = self._table.renewed(queue)
         alike: dict[tuple[int, int, str], list[int]] = {}
         for at, one in sorted(changed.items()):
             key = one.popped_at_ms, one.visible_at_ms, renewed.get(at, "")

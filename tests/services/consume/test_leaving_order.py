@@ -9,7 +9,7 @@ from broker.model.administration import GroupSettings, ResetTarget
 from broker.model.consuming import SettleStatus
 from broker.services.administration.positions import reset_offsets
 from broker.services.consume.reviving import RENEWED_MS
-from broker.store.settings import FLUSH_ASYNC
+from broker.store.settings import FLUSH_ASYNC, FLUSH_SYNC
 from tests.fakes.consuming import (
     GROUP,
     INVISIBLE_MS,
@@ -274,3 +274,32 @@ async def _hidden_for_long(desk: ConsumeDesk) -> None:
     assert bodies(await desk.receive()) == ["c1"]
     await desk.step(8 * INVISIBLE_MS)
     assert sorted(bodies(await desk.receive())) == ["a1", "c1"]
+
+
+async def test_what_another_group_leases_while_a_queue_is_left_hides_no_lease_from_a_start(
+    tmp_path: Path,
+) -> None:
+    """The journal is read from its oldest lease on, not from the one that was taken in first."""
+    async with consuming(tmp_path / "s", flush=FLUSH_SYNC) as desk:
+        await desk.store.tables.groups.ensure("other")
+        await desk.send("first")
+        await desk.ack(await desk.receive())
+        await in_order(desk, fifo=True)
+        await desk.send("a", "b")
+        await desk.receive(max_messages=1)
+        await in_order(desk, fifo=False)
+        with desk.talking.quick_disk.held():
+            leaving = asyncio.ensure_future(desk.receive())
+            await turns(50)
+            other = asyncio.ensure_future(desk.receive(group="other", invisible_ms=3_600_000))
+            await turns(50)
+            assert not leaving.done()
+        assert bodies(await leaving) == ["b"]
+        assert bodies(await other) == ["first", "a", "b"]
+        for _ in range(5):
+            await desk.step(1_000)
+            await desk.store.tables.offsets.saved()
+        image = desk.talking.killed(tmp_path / "image")
+    async with consuming(image, clock=desk.clock) as later:
+        await later.step(2 * INVISIBLE_MS)
+        assert sorted(bodies(await later.receive())) == ["a", "b"]
