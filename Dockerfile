@@ -28,7 +28,7 @@ RUN python3 -m venv /opt/tools \
 RUN python3 scripts/core_lock.py hatchling mypy setuptools > build.lock \
     && /opt/tools/bin/pip install -q --no-compile --require-hashes -r build.lock
 COPY LICENSE README.md ./
-COPY scripts/build_hook.py scripts/compile_modules.py scripts/tidy_source.py scripts/
+COPY scripts/build_hook.py scripts/compile_library.py scripts/compile_modules.py scripts/tidy_source.py scripts/
 COPY broker broker
 COPY proto proto
 RUN POCKETMQ_COMPILE=1 /opt/tools/bin/pip wheel -q --no-deps --no-build-isolation -w dist . \

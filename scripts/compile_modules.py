@@ -30,6 +30,7 @@ from broker import native  # noqa: E402
 from tidy_source import imported, is_test, read_project  # noqa: E402
 
 CACHE: Final = ROOT / ".cache" / "mypyc"
+OBJECTS: Final = ROOT / ".cache" / "objects"
 PACKAGE: Final = f"{native.__name__}.built"
 RUN_ONCE: Final = (
     "tests/backfill/", "tests/cli/", "tests/e2e/", "tests/faults/", "tests/rebuild/",
@@ -40,22 +41,7 @@ modules only makes those stores."""
 SHOWN_MAX: Final = 8_000
 LACKING: Final = 2
 """Exit code where this machine has not what compiling takes."""
-# Types are checked as strictly as they are elsewhere, and need all that is imported to be there; to
-# compile, an environment with mypy and setuptools alone will do.
-SETUP: Final = """
-import os, sys
-from setuptools import setup
-from mypyc.build import mypycify
-scratch, cache, package, *paths = sys.argv[1:]
-extensions = mypycify(
-    ["--config-file=", "--explicit-package-bases", "--ignore-missing-imports",
-     "--follow-imports=silent", f"--cache-dir={cache}", *paths],
-    group_name=f"{package}.modules", target_dir=f"{scratch}/c", opt_level="3", debug_level="0",
-)
-os.chdir(scratch)  # where no pyproject.toml has anything to say to setuptools
-sys.argv[1:] = ["-q", "build_ext", "--build-lib", f"{scratch}/lib", "--build-temp", f"{scratch}/o"]
-setup(name="pocketmq", ext_modules=extensions)
-"""
+LIBRARY: Final = Path(__file__).with_name("compile_library.py")
 PROOF: Final = "import sys; from broker import native; sys.exit(native.why_not_compiled() or 0)"
 
 
@@ -71,19 +57,25 @@ def main() -> int:
     if given.tests:
         print(*sorted({*chain(*tests_by_module().values())}), sep="\n")
         return 0
-    with _alone():
-        if given.clean:
+    if given.clean:
+        with _alone():
             _remove()
-            return 0
-        if given.force or not native.SOURCES.exists() or native.stale():
-            if why := lacking():
-                print(f"compile: {why}", file=sys.stderr)
-                return LACKING
-            if code := _compile():
+        return 0
+    if given.force or _is_due():
+        if why := lacking():
+            print(f"compile: {why}", file=sys.stderr)
+            return LACKING
+        with _alone():
+            # Another one may have done it meanwhile.
+            if (given.force or _is_due()) and (code := _compile(is_told=not given.list)):
                 return code
     if given.list:
         print(*(path.name for path in files()), sep="\n")
     return 0
+
+
+def _is_due() -> bool:
+    return not native.SOURCES.exists() or bool(native.stale())
 
 
 @contextmanager
@@ -97,6 +89,9 @@ def _alone() -> Iterator[None]:
 
 def lacking() -> str:
     """Return what this machine lacks to compile, for people; empty: nothing."""
+    place = native.BUILT if native.BUILT.exists() else native.BUILT.parent
+    if not os.access(place, os.W_OK):
+        return f"this user may not write to {place}"
     compiler = shlex.split(os.environ.get("CC") or sysconfig.get_config_var("CC") or "cc")[0]
     if shutil.which(compiler) is None:
         return f"there is no C compiler: {compiler} is not on the PATH"
@@ -136,18 +131,20 @@ def _remove() -> None:
         path.unlink(missing_ok=True)
 
 
-def _compile() -> int:
+def _compile(*, is_told: bool) -> int:
     began = perf_counter()
+    if is_told:
+        print(f"compile: {len(native.COMPILED)} modules, a minute or less …", flush=True)
     # Taken before the compiler reads: an edit meanwhile makes the outcome stale, not wrong.
     digests = {path: native.digest_of(path) for path in depends_on()}
     with tempfile.TemporaryDirectory(prefix="pocketmq-compile-") as scratch:
         paths = map(native.source_of, native.COMPILED)
-        done = _run(SETUP, scratch, str(CACHE), PACKAGE, *paths)
+        done = _run(str(LIBRARY), scratch, str(CACHE), str(OBJECTS), PACKAGE, *paths)
         if done.returncode:
             print(done.stdout[-SHOWN_MAX:], file=sys.stderr)
             return 1
         _take(Path(scratch, "lib"), "".join(f"{digests[path]}  {path}\n" for path in digests))
-    proof = _run(PROOF, POCKETMQ_PURE="0", PYTHONPATH=str(ROOT))
+    proof = _run("-c", PROOF, POCKETMQ_PURE="0", PYTHONPATH=str(ROOT))
     if proof.returncode:
         print(f"compiled, but {proof.stdout}", file=sys.stderr)
         return 1
@@ -160,9 +157,9 @@ def _compile() -> int:
     return 0
 
 
-def _run(code: str, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+def _run(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-c", code, *arguments],
+        [sys.executable, *arguments],
         cwd=ROOT,
         env={**os.environ, **environment},
         stdout=subprocess.PIPE,

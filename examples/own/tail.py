@@ -15,4 +15,6 @@ def main(topic: str, endpoint: str = "127.0.0.1:8081", count: str = "") -> None:
 
 
 if __name__ == "__main__":
+    if len(sys.argv) < 2:
+        sys.exit(__doc__)
     main(*sys.argv[1:])

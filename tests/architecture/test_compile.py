@@ -64,3 +64,24 @@ def test_without_a_compiler_it_says_so_and_leaves_everything(tmp_path: Path) -> 
     assert done.returncode == compile_modules.LACKING
     assert "no-such-compiler is not on the PATH" in done.stderr
     assert done.stderr.count("\n") == 1
+
+
+def test_what_is_up_to_date_is_left_to_a_user_who_may_not_write(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "broker" / "native").mkdir(parents=True)
+    (tmp_path / "broker" / "a.py").write_text("")
+    built = tmp_path / "broker" / "native" / "built"
+    built.mkdir()
+    monkeypatch.setattr(native, "ROOT", tmp_path)
+    monkeypatch.setattr(native, "BUILT", built)
+    monkeypatch.setattr(native, "SOURCES", built / "sources")
+    monkeypatch.setattr(native, "COMPILED", ("broker.a",))
+    monkeypatch.setattr(sys, "argv", ["scripts/compile"])
+    monkeypatch.setenv(native.PURE_VARIABLE, "1")
+    monkeypatch.setattr(os, "access", lambda path, mode: False)  # as root may write everywhere
+    assert compile_modules.main() == compile_modules.LACKING
+    (built / f"broker.a{native.SUFFIX}").touch()
+    native.SOURCES.write_text(f"{native.digest_of('broker/a.py')}  broker/a.py\n")
+    assert compile_modules.main() == 0
+    assert not (built / ".lock").exists()

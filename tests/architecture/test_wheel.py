@@ -103,7 +103,7 @@ def test_without_a_compiler_the_wheel_holds_the_sources_and_says_why(
 @pytest.mark.parametrize(
     "name", ["proto/pocketmq/v1/broker.proto", "conf/broker.toml", "docs/client.md",
              "examples/producer.py", "README.md", "CHANGELOG.md", "broker/py.typed",
-             "scripts/build_hook.py", "scripts/compile_modules.py"]
+             "scripts/build_hook.py", "scripts/compile_library.py", "scripts/compile_modules.py"]
 )  # fmt: skip
 def test_the_sdist_holds_all_that_a_checkout_does(name: str, sdist: set[str]) -> None:
     assert name in sdist

@@ -1,0 +1,156 @@
+"""Makes one library of typed modules by mypyc: a C file of each, an object of each, linked.
+
+    compile_library.py SCRATCH MYPY_CACHE OBJECT_CACHE PACKAGE PATHS…
+
+mypyc runs in a process of its own, whose half GiB is free again before the first compiler starts;
+those run side by side, as many as there are processors. An object is taken from the cache where
+everything that goes into it is the same: texts, headers, options, compiler, interpreter.
+"""
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterable
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from functools import partial
+from hashlib import sha256
+from pathlib import Path
+from shutil import copy
+from typing import Any, Final
+
+from setuptools import Extension, setup
+from setuptools.command.build_ext import build_ext
+
+OBJECTS_MAX: Final = 600
+"""Kept in the cache, the last used ones; a library has some 150, of 6 MB."""
+# Types are checked as strictly as they are elsewhere, and need all that is imported to be there; to
+# compile, an environment with mypy and setuptools alone will do.
+MYPY: Final = (
+    "--config-file=", "--explicit-package-bases", "--ignore-missing-imports",
+    "--follow-imports=silent",
+)  # fmt: skip
+# Calls between modules are direct where nobody else could replace what is called. What a compiler
+# has to say of C that nobody wrote is of no use, and mypyc has warnings end it.
+OPTIONS: Final = ("-fvisibility=hidden", "-w")
+# What a compiler reads besides its command line.
+SEARCHED: Final = ("CPATH", "C_INCLUDE_PATH", "SDKROOT", "MACOSX_DEPLOYMENT_TARGET")
+
+
+def main(scratch: Path, mypy_cache: str, objects: Path, package: str, *paths: str) -> None:
+    """Translate and build; the library lies in SCRATCH/lib then.
+
+    Errors   SystemExit: mypy or a compiler found something, and has said what
+    """
+    c = scratch / "c"
+    with ProcessPoolExecutor(1) as pool:
+        extensions = pool.submit(translate, c, mypy_cache, package, paths).result()
+    for extension in extensions:
+        extension.extra_compile_args = [*extension.extra_compile_args, *OPTIONS]
+        places = {*extension.include_dirs, str(c.joinpath(*package.split(".")))}
+        extension.include_dirs = sorted(places)  # mypyc's order differs from run to run
+        extension.depends = sorted(extension.depends)
+    build(scratch, objects, extensions, [*headers(c, extensions), *interpreter()])
+
+
+def build(scratch: Path, cache: Path, extensions: list[Extension], common: Iterable[bytes]) -> None:
+    """Compile and link extensions into SCRATCH/lib; `common` is what all their objects depend on.
+
+    Errors   SystemExit: a compiler found something, and has said what
+    """
+    cache.mkdir(parents=True, exist_ok=True)
+    os.chdir(scratch)  # where no pyproject.toml has anything to say to setuptools
+    setup(
+        name="pocketmq",
+        ext_modules=extensions,
+        cmdclass={"build_ext": parallel_build(scratch, cache, [*common])},
+        script_args=[
+            "-q", "build_ext", "--build-lib", f"{scratch}/lib", "--build-temp", f"{scratch}/o",
+            "--parallel", str(processors()),
+        ],
+    )  # fmt: skip
+    prune(cache)
+
+
+def translate(c: Path, cache: str, package: str, paths: Iterable[str]) -> list[Extension]:
+    """Write C files; return what is to be built of them, a library and entries into it."""
+    from mypyc.build import mypycify
+
+    made: list[Extension] = mypycify(
+        [*MYPY, f"--cache-dir={cache}", *paths],
+        group_name=f"{package}.modules",
+        target_dir=str(c),
+        opt_level="3",
+        debug_level="0",
+        multi_file=True,
+    )
+    return made
+
+
+def processors() -> int:
+    """Return how many processors this process may use."""
+    return len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1
+
+
+def headers(c: Path, extensions: Iterable[Extension]) -> list[bytes]:
+    """Return the texts of all headers that mypyc wrote or brings, in order."""
+    places = {Path(place) for extension in extensions for place in extension.include_dirs} | {c}
+    found = {path for place in places for path in place.rglob("*.h")}
+    return [path.read_bytes() for path in sorted(found)]
+
+
+def interpreter() -> list[bytes]:
+    """Return what tells interpreters, machines and their settings apart."""
+    searched = [f"{name}={os.environ.get(name, '')}" for name in SEARCHED]
+    return [*map(os.fsencode, (sys.version, sys.prefix, *os.uname()[2:], *searched))]
+
+
+def parallel_build(scratch: Path, cache: Path, common: list[bytes]) -> type[build_ext]:
+    """Return setuptools' command with the sources of a library compiled side by side, or cached."""
+
+    class ParallelBuild(build_ext):  # type: ignore[misc]
+        """What setuptools calls; it has the compiler compile all sources of an extension."""
+
+        def build_extensions(self) -> None:
+            compiler = self.compiler
+            compile_one = compiler.compile
+            command = [*compiler.compiler_so, "--version"]
+            said = subprocess.run(command, capture_output=True, check=False).stdout
+            of_all = [*common, said, *map(os.fsencode, compiler.compiler_so)]
+
+            def compiled(source: str, **options: Any) -> str:
+                words = repr(sorted(options.items())).replace(str(scratch), "")
+                texts = [*of_all, words.encode(), Path(source).name.encode()]
+                kept = cache / f"{digest([*texts, Path(source).read_bytes()])}.o"
+                if kept.exists():
+                    kept.touch()
+                else:
+                    (made,) = compile_one([source], **options)
+                    draft = kept.with_suffix(".new")
+                    copy(made, draft)
+                    draft.rename(kept)
+                return str(kept)
+
+            def compile_all(sources: list[str], **options: Any) -> list[str]:
+                with ThreadPoolExecutor(processors()) as pool:
+                    return [*pool.map(partial(compiled, **options), sources)]
+
+            compiler.compile = compile_all
+            super().build_extensions()
+
+    return ParallelBuild
+
+
+def digest(texts: Iterable[bytes]) -> str:
+    """Return the SHA-256 of texts, each of which counts for itself."""
+    return sha256(b"".join(sha256(text).digest() for text in texts)).hexdigest()
+
+
+def prune(cache: Path) -> None:
+    """Leave the OBJECTS_MAX objects that were used last."""
+    objects = sorted(cache.iterdir(), key=lambda path: path.stat().st_mtime_ns)
+    for path in objects[:-OBJECTS_MAX]:
+        path.unlink()
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), sys.argv[2], Path(sys.argv[3]), *sys.argv[4:])
