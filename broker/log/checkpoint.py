@@ -156,8 +156,22 @@ class FlushedMark(_NumbersFile):
         if not self._disk.exists(self.path):
             return
         self._open()
-        for slot in (0, 1):
-            self._consider(slot, self._disk.read_at(self._descriptor, slot * SLOT_SIZE, MARK.size))
+        self._choose(
+            *(self._disk.read_at(self._descriptor, slot * SLOT_SIZE, MARK.size) for slot in (0, 1))
+        )
+
+    def look(self) -> None:
+        """Read what `open` does, of a file that may not be written to; there is nothing to close.
+
+        Errors   OSError: it cannot be read
+        """
+        if self._disk.exists(self.path):
+            content = self._disk.read_file(self.path)
+            self._choose(*(content[slot * SLOT_SIZE :][: MARK.size] for slot in (0, 1)))
+
+    def _choose(self, *slots: bytes) -> None:
+        for slot, content in enumerate(slots):
+            self._consider(slot, content)
         self._found.sort(reverse=True)
         if self._found:
             self._adopt(*self._found[0])

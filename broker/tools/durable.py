@@ -56,12 +56,7 @@ def _mark(disk: Disk, directory: Path) -> FlushedMark | None:
     if not disk.exists(own / MARK_FILE):
         return None
     mark = FlushedMark(disk, own)
-    try:
-        mark.open()
-    except OSError:  # A directory that may not be written to.
-        return None
-    finally:
-        mark.close()
+    mark.look()
     return mark
 
 

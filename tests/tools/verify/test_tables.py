@@ -1,5 +1,6 @@
 """Small files: what they say may not lie beyond the log, and must parse."""
 
+from errno import EROFS
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,15 @@ from broker.log.checkpoint import FlushedMark
 from broker.tools.durable import flushed_upto
 from tests.fakes.checked_store import CheckedStore
 from tests.golden_stores import GoldenStores
+
+
+class ReadOnlyDisk(Disk):
+    """A mount, or a user, that may read and nothing else."""
+
+    def open(self, path: Path | str, *, read_only: bool = False) -> int:
+        if not read_only:
+            raise PermissionError(EROFS, "Read-only file system", str(path))
+        return super().open(path, read_only=read_only)
 
 
 @pytest.fixture
@@ -41,6 +51,7 @@ def test_records_the_mark_knows_of_that_are_gone(store: CheckedStore) -> None:
     mark.write(10**8, checkpoint)
     mark.close()
     assert flushed_upto(Disk(), store.directory) == 10**8
+    assert flushed_upto(ReadOnlyDisk(), store.directory) == 10**8
     (finding,) = store.verify().findings
     assert (finding.kind, finding.repairable) == ("lost_records", False)
     write_checkpoint(store, CheckpointValues(physic_msg_timestamp=1))
