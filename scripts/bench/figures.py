@@ -267,6 +267,7 @@ FIGURES: dict[str, Callable[[Extent], list[Figure]]] = {
     "backfill": _in_file("bench.rebuild", "backfill_figures"),
     "reput": _in_file("bench.rebuild", "reput_figures"),
     "polls": _in_file("bench.polls", "poll_figures"),
+    "leases": _in_file("bench.leases", "lease_figures"),
     "filters": _in_file("bench.polls", "filter_figures"),
     "wire": _in_file("bench.wire", "wire_figures"),
     "layers": _in_file("bench.layers", "layer_figures"),

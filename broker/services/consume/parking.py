@@ -30,6 +30,8 @@ Taker = Taking | OrderedTaking
 AnyTaken = Taken | OrderedTaken
 DEADLINES_KEPT_MIN: Final = 1_024
 """Deadlines of receives that ended are dropped when they are more than this and half of all."""
+ENDED_MAX: Final = 256
+"""Receives that have waited long enough and are answered before others get their turn."""
 SWEEP_ABOVE: Final = 64
 """A mark with more watches than this forgets those that were given up."""
 
@@ -114,8 +116,10 @@ class Parking:
         return self._deadlines[0][0] if self._deadlines else None
 
     def end_waits(self, now_ms: int, wall_ms: int) -> None:
-        """Answer receives whose deadline has passed."""
-        while self._deadlines and self._deadlines[0][0] <= now_ms:
+        """Answer receives whose deadline has passed, as many as one turn has room for."""
+        for _ in range(min(ENDED_MAX, len(self._deadlines))):
+            if self._deadlines[0][0] > now_ms:
+                return
             future = heappop(self._deadlines)[2].future
             if not future.done():
                 future.set_result(nothing(wall_ms))

@@ -9,8 +9,10 @@ from types import MethodType
 
 from broker.format.pop_records import Batched, Checkpoint
 from broker.format.receipt_handle import NORMAL
+from broker.model.step import Now
 from broker.services.consume.leases import Lease, LeaseTable
 from tests.fakes.consuming import ConsumeDesk
+from tests.fakes.store_language import turns
 
 COUNT = 64
 
@@ -29,6 +31,19 @@ def test_what_a_lease_holds_is_not_looked_at() -> None:
     gc.collect()
     assert [*lease.queue_offsets] == [7, 9]
     assert not gc.is_tracked(lease.queue_offsets)
+
+
+async def test_waits_that_end_at_once_let_others_have_their_turn(desk: ConsumeDesk) -> None:
+    waiting = [desk.consume.receive(desk.asked(wait_ms=20_000)) for _ in range(600)]
+    desk.clock.advance(20_000)
+    left = []
+    while desk.consume.waiter_count:
+        now = Now(desk.clock.monotonic_ms(), desk.clock.wall_ms())
+        desk.consume.step(now)
+        await turns()
+        left.append(desk.consume.waiter_count)
+    assert left == [344, 88, 0]
+    assert all([isawaitable(one) and not (await one).handles for one in waiting])
 
 
 async def test_receives_that_wait_share_what_they_can(desk: ConsumeDesk) -> None:

@@ -1,0 +1,214 @@
+"""What open leases and parked receives take, and what they cost everybody else.
+
+    python -m bench.leases KIND COUNT        one look in a process of its own, as JSON
+
+    leases    COUNT messages, each under a lease of its own; in the end all of them are over at once
+    waits     COUNT receives that wait at an empty topic
+
+Store, services and runner are in one process, as the broker puts them together, without a
+transport. Turns of the loop are told by their processor time, and what garbage collection took
+within them. Checked: every message is under a lease, and comes again once.
+"""
+
+import asyncio
+import gc
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from statistics import median
+from time import process_time, thread_time
+from typing import Any, Final
+
+from bench.load import percentile
+from bench.process import anonymous_mib
+from bench.serving_inside import TOPIC, Ahead, Broker, serving, until
+from bench.table import Extent, Figure
+from broker.filter.tag import EVERYTHING
+from broker.model.administration import GroupSettings
+from broker.model.consuming import Received, ReceiveRequest
+from broker.rpc.pb import broker_pb2 as pb
+
+GROUP: Final = "readers"
+EMPTY: Final = "empty"
+MOST: Final = 100_000
+QUEUES: Final = 16
+"""Of one queue a group may have 10,000 messages under leases."""
+BATCH: Final = 500
+LEASE_MS: Final = 3_600_000
+WAIT_MS: Final = 30_000
+SENDS: Final = 1_000
+ROUNDS_OF_SENDS: Final = 5
+SHORT_MS: Final = 0.5
+"""Turns below it do no more than wait."""
+KINDS: Final = {"leases": "open leases", "waits": "receives that wait"}
+
+
+class TurnsLoop(asyncio.SelectorEventLoop):
+    """A loop that keeps the processor time of its turns, in ms."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.turns_ms: list[float] = []
+
+    def _run_once(self) -> None:
+        begun = thread_time()
+        super()._run_once()  # type: ignore[misc]
+        self.turns_ms.append((thread_time() - begun) * 1e3)
+
+
+class Pauses:
+    """How long garbage collections took, in ms of processor time, by generation."""
+
+    def __init__(self) -> None:
+        self.of: dict[int, list[float]] = {0: [], 1: [], 2: []}
+        self._begun = 0.0
+
+    def __call__(self, phase: str, told: dict[str, int]) -> None:
+        if phase == "start":
+            self._begun = thread_time()
+        else:
+            self.of[told["generation"]].append((thread_time() - self._begun) * 1e3)
+
+    @property
+    def longest_ms(self) -> float:
+        """The longest of all."""
+        return max((took for every in self.of.values() for took in every), default=0.0)
+
+
+def lease_figures(extent: Extent) -> list[Figure]:
+    """Bytes of a lease and of a receive that waits, sends beside them, leases over at once."""
+    figures: list[Figure] = []
+    most = extent.count(MOST)
+    for kind, what in KINDS.items():
+        for count in (0, most // 10, most):
+            found = [_apart(kind, count) for _ in range(extent.rounds)]
+            told = f"beside {count:,} {what}"
+            sends = [run["send_us"] for run in found]
+            figures.append(Figure.of(f"{kind}_{count}_send", f"CPU of a send {told}", sends, "µs"))
+        size = [run["bytes_each"] for run in found]
+        named = f"RssAnon for each of {most:,} {what}"
+        figures.append(Figure.of(f"{kind}_bytes", named, size, "B", "≤ 1024"))
+        for name, wanted in (("p99_ms", "≤ 5"), ("longest_ms", ""), ("collecting_ms", "")):
+            took = [run[name] for run in found]
+            named = f"turns as {most:,} {what} are over at once, {name.removesuffix('_ms')}"
+            figures.append(Figure.of(f"{kind}_{name}", named, took, "ms", wanted))
+    return figures
+
+
+def _apart(kind: str, count: int) -> dict[str, float]:
+    command = [sys.executable, "-m", "bench.leases", kind, str(count)]
+    done = subprocess.run(command, check=True, stdout=subprocess.PIPE)
+    found: dict[str, float] = json.loads(done.stdout)
+    print(json.dumps({"kind": kind, "count": count, **found}), file=sys.stderr)
+    return found
+
+
+async def _look(loop: TurnsLoop, kind: str, count: int) -> dict[str, Any]:
+    clock = Ahead()
+    with tempfile.TemporaryDirectory(prefix="pocketmq-bench-") as directory:
+        async with serving(Path(directory) / "store", clock, QUEUES) as broker:
+            tables = broker.store.tables
+            await tables.groups.create(GROUP, GroupSettings())
+            await tables.topics.create(EMPTY, queue_count=8)
+            await _send_us(broker)  # Whatever is made once is made now.
+            if kind == "leases":
+                await broker.filled([_request(BATCH)], -(-count // BATCH) * BATCH, BATCH)
+            gc.collect()
+            gc.freeze()  # As a broker that serves.
+            pauses = Pauses()
+            gc.callbacks.append(pauses)
+            before, begun = anonymous_mib(os.getpid()), process_time()
+            kept = await (_leased if kind == "leases" else _waits)(broker, count)
+            each_us = (process_time() - begun) * 1e6 / max(count, 1)
+            filling = dict(pauses.of)
+            each = (anonymous_mib(os.getpid()) - before) * (1 << 20) / max(count, 1)
+            pauses.of = {0: [], 1: [], 2: []}
+            send_us = await _send_us(broker)
+            gc.callbacks.remove(pauses)
+            over = Pauses()
+            gc.callbacks.append(over)
+            loop.turns_ms.clear()
+            await _over(broker, clock, kind, count, kept)
+            gc.callbacks.remove(over)
+            long = sorted(took for took in loop.turns_ms if took > SHORT_MS)
+            return {
+                "bytes_each": each, "each_us": each_us, "send_us": send_us,
+                "p99_ms": percentile(long, 0.99), "longest_ms": percentile(long, 1.0),
+                "turns": len(long), "collecting_ms": over.longest_ms,
+                "filling": {g: [len(v), max(v, default=0)] for g, v in filling.items()},
+                "sending": {g: [len(v), max(v, default=0)] for g, v in pauses.of.items()},
+                "over": {g: [len(v), max(v, default=0)] for g, v in over.of.items()},
+                "longest": long[-8:],
+            }  # fmt: skip
+
+
+async def _leased(broker: Broker, count: int) -> list[Any]:
+    consume = broker.parts.backing.consume
+    asked = ReceiveRequest(GROUP, TOPIC, EVERYTHING, 1, LEASE_MS, 0)
+    for number in range(count):
+        found = consume.receive(asked)
+        received = found if isinstance(found, Received) else await found
+        assert len(received.handles) == 1, f"{number} were received of {count}"
+    assert consume.lease_count == count
+    return []
+
+
+async def _waits(broker: Broker, count: int) -> list[Any]:
+    consume = broker.parts.backing.consume
+    asked = ReceiveRequest(GROUP, EMPTY, EVERYTHING, 1, LEASE_MS, WAIT_MS)
+    kept = []
+    for number in range(count):
+        kept.append(consume.receive(asked))
+        if number % 64 == 0:
+            await asyncio.sleep(0)
+    assert consume.waiter_count == count
+    return kept
+
+
+async def _over(broker: Broker, clock: Ahead, kind: str, count: int, kept: list[Any]) -> None:
+    """Let time pass until everything is over, and wait for that."""
+    consume = broker.parts.backing.consume
+    clock.ahead_ms += LEASE_MS + 1_000
+    if kind == "leases":
+        await until(lambda: consume.lease_count == 0)
+        retry = f"%RETRY%{GROUP}_{TOPIC}"
+        await broker.store.marks.dispatched.reached(broker.store.appended)
+        reading = broker.store.reading
+        came = sum(reading.queue_range(retry, one)[1] for one in reading.queue_ids(retry))
+        assert came == count, f"{came} came again of {count}"
+    else:
+        await until(lambda: consume.waiter_count == 0)
+        assert not any([(await one).handles for one in kept])
+
+
+def _request(batch: int) -> bytes:
+    one = pb.Message(topic=TOPIC, body=bytes(1024), tag="TagA", keys=["key"])
+    return pb.SendMessageRequest(messages=[one] * batch).SerializeToString()
+
+
+async def _send_us(broker: Broker) -> float:
+    """Return the processor time of a message of 1 KiB of another topic until it can be pulled."""
+    one = pb.Message(topic="other", queue_id=0, body=bytes(1024), tag="TagA", keys=["key"])
+    raws = [pb.SendMessageRequest(messages=[one]).SerializeToString()] * SENDS
+    rounds = []
+    for _ in range(ROUNDS_OF_SENDS):
+        begun = process_time()
+        await broker.sent(raws)
+        await broker.store.marks.dispatched.reached(broker.store.appended)
+        rounds.append((process_time() - begun) * 1e6 / SENDS)
+    return median(rounds)
+
+
+def main() -> None:
+    """Take one look."""
+    loop = TurnsLoop()
+    with asyncio.Runner(loop_factory=lambda: loop) as runner:
+        found = runner.run(_look(loop, sys.argv[1], int(sys.argv[2])))
+    print(json.dumps(found))
+
+
+if __name__ == "__main__":
+    main()
