@@ -17,6 +17,8 @@ UNIT_BYTES: Final = 20
 """Of one message in `Written.units`."""
 ENTRY_BYTES: Final = 20
 """Of one entry in `Written.entries`."""
+NO_TEXTS: Final[list[str]] = []
+"""A column of texts where `Written.entries` are given, as nothing looks at it; never changed."""
 
 
 class Destination(NamedTuple):

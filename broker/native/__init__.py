@@ -39,6 +39,7 @@ COMPILED: Final = (
     "broker.format.official_request",
     "broker.format.order_changes",
     "broker.format.order_row",
+    "broker.format.own_records",
     "broker.format.plain_fields",
     "broker.format.pop_records",
     "broker.format.receipt_handle",

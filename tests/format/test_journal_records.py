@@ -50,7 +50,8 @@ def test_the_bytes_are_those_of_the_columns(
         destination, batch, sizes, queue_offset=number, physical_offset=place,
         store_timestamp_ms=time_ms,
     )  # fmt: skip
-    assert records.encode(place, now_ms, time_ms, number) == wanted
+    next_offsets = {(TIMER_TOPIC, 0): number}
+    assert records.encode(next_offsets, place, now_ms, time_ms) == wanted
     assert records.size_sum == len(wanted)
     places = [place + sum(sizes[:n]) for n in range(count)]
     told = Written(
@@ -58,7 +59,8 @@ def test_the_bytes_are_those_of_the_columns(
         tags_codes=tags_codes_of(destination, batch, time_ms, DelayLevels()),
         store_time_ms=time_ms, unique_keys=keys, keys=[""] * count, tags=tags,
     )  # fmt: skip
-    written = records.written(place, time_ms, number)
+    assert records.taken == {(TIMER_TOPIC, 0): number + count}
+    (written,) = records.written
     assert (written.destination, written.queue_offset) == (destination, number)
     assert (written.physical_offsets, written.sizes) == (places, sizes)
     assert (written.tags_codes, written.store_time_ms) == (told.tags_codes, time_ms)

@@ -107,7 +107,8 @@ class Journal:
         if not records.take(entries) or not writing.put_path.takes(records.size_sum):
             return -1
         writing.before_waiting()
-        return writing.put_path.put_journal(records, self._store.clock.wall_ms())
+        writing.put_path.put_own(records, self._store.clock.wall_ms())
+        return records.written[0].queue_offset
 
     async def _put_by_columns(self, entries: Sequence[Entry], runs: Sequence[Run]) -> int:
         count = len(entries)

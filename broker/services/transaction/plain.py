@@ -103,7 +103,7 @@ class PlainEnd:
         if records.size_sum > ledger.put_bytes or not self._put_path.takes(records.size_sum):
             return False
         now_ms = self._clock.wall_ms()
-        self._put_path.put_ends(records, now_ms)
+        self._put_path.put_own(records, now_ms)
         assert records.written[-1].destination.topic == OP_HALF_TOPIC
         ledger.ops.add(records.written[-1].queue_offset, request.at)
         ledger.finish_open(request.at, bytes(self._states))

@@ -6,19 +6,15 @@ The same block as `Writer.append`, which all other puts go through, with the sam
 table of queue offsets and the same marks.
 """
 
-from typing import Final, final
+from typing import final
 
-from broker.format.end_records import EndRecords
-from broker.format.journal_records import JournalRecords
+from broker.format.own_records import OwnRecords
 from broker.format.send_records import SendRecords
-from broker.model.batch import Written
+from broker.model.batch import NO_TEXTS, Written
 from broker.store.marks import Marks
 from broker.store.writing.allocation import Allocation
 from broker.store.writing.gate import Gate
 from broker.store.writing.writer import Writer
-
-NO_TEXTS: Final[list[str]] = []
-"""Never changed: views look at no texts where entries are given."""
 
 
 @final
@@ -86,8 +82,8 @@ class PutPath:
             left = writer.lock.leave()
         self._appended(left - asked, end, time_ms)
 
-    def put_ends(self, records: EndRecords, now_ms: int) -> None:
-        """Store what ends half messages, by one write; `takes` says yes.
+    def put_own(self, records: OwnRecords, now_ms: int) -> None:
+        """Store records of the broker's own next to each other, by one write; `takes` says yes.
 
         Effects  `records.written` tells where everything lies
         Errors   StoreBusy: nothing was stored
@@ -104,41 +100,11 @@ class PutPath:
             end = log.appended
             assert end == place + records.size_sum
             marks.append(end, time_ms)
-            for run in records.written:
-                destination = run.destination
-                key = (destination.topic, destination.queue_id)
-                writer.next_offsets[key] = run.queue_offset + len(run.sizes)
+            writer.next_offsets.update(records.taken)
             self._remembered.add(records.written)
         finally:
             left = writer.lock.leave()
         self._appended(left - asked, end, time_ms)
-
-    def put_journal(self, records: JournalRecords, now_ms: int) -> int:
-        """Store entries of the journal next to each other; `takes` says yes.
-
-        Returns  the queue offset of the first
-        Errors   StoreBusy: nothing was stored
-        """
-        writer, log, marks = self._writer, self._log, self._marks
-        assert not log.property_crc
-        key = records.queue
-        asked = writer.lock.enter()
-        try:
-            time_ms = marks.appended.time_ms
-            if now_ms > time_ms:
-                time_ms = now_ms
-            place = log.place(records.size_sum)
-            queue_offset = writer.next_offsets.get(key, 0)
-            log.write(place, records.encode(place, now_ms, time_ms, queue_offset))
-            end = log.appended
-            assert end == place + records.size_sum
-            marks.append(end, time_ms)
-            writer.next_offsets[key] = queue_offset + records.count
-            self._remembered.add([records.written(place, time_ms, queue_offset)])
-        finally:
-            left = writer.lock.leave()
-        self._appended(left - asked, end, time_ms)
-        return queue_offset
 
     def _appended(self, seconds: float, end: int, time_ms: int) -> None:
         """Go on after an append: commit what lies in the files, ask for the next file."""
