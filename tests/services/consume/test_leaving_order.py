@@ -28,6 +28,16 @@ async def in_order(desk: ConsumeDesk, *, fifo: bool) -> None:
     await desk.store.tables.groups.update(GROUP, GroupSettings(fifo=fifo))
 
 
+async def leave_with_two_settled(desk: ConsumeDesk) -> None:
+    """Have a, b, c under leases in order, settle the last two, and leave order."""
+    await in_order(desk, fifo=True)
+    await desk.send("a", "b", "c")
+    got = await desk.receive()
+    await desk.consume.ack(GROUP, TOPIC, got.handles[1:])
+    await in_order(desk, fifo=False)
+    assert bodies(await desk.receive()) == []
+
+
 @pytest.mark.parametrize("is_killed", [False, True])
 async def test_what_was_settled_ahead_is_not_given_out_again(
     desk: ConsumeDesk, tmp_path: Path, *, is_killed: bool
@@ -96,12 +106,7 @@ async def test_what_was_settled_stays_so_where_a_kill_leaves_the_offset_behind_i
     desk: ConsumeDesk, tmp_path: Path
 ) -> None:
     """The table is on disk, and the offset that moved beyond what was settled is not."""
-    await in_order(desk, fifo=True)
-    await desk.send("a", "b", "c")
-    got = await desk.receive()
-    await desk.consume.ack(GROUP, TOPIC, got.handles[1:])
-    await in_order(desk, fifo=False)
-    assert bodies(await desk.receive()) == []
+    await leave_with_two_settled(desk)
     await desk.store.tables.orders.saved()
     image = desk.talking.killed(tmp_path / "image")
     async with consuming(image, clock=desk.clock) as later:
@@ -116,12 +121,7 @@ async def test_what_was_settled_stays_so_where_a_kill_leaves_the_offset_behind_i
 
 
 async def test_an_offset_that_is_set_back_brings_all_again(desk: ConsumeDesk) -> None:
-    await in_order(desk, fifo=True)
-    await desk.send("a", "b", "c")
-    got = await desk.receive()
-    await desk.consume.ack(GROUP, TOPIC, got.handles[1:])
-    await in_order(desk, fifo=False)
-    assert bodies(await desk.receive()) == []
+    await leave_with_two_settled(desk)
     await reset_offsets(desk.store, GROUP, TOPIC, ResetTarget(queue_offset=0), queue_ids=[0])
     assert bodies(await desk.receive()) == ["a", "b", "c"]
 
