@@ -154,7 +154,11 @@ _LATE: Final = "look at the broker's log, or let the client wait longer (timeout
 _NEXT_STEPS: Final[Mapping[str, Callable[[Mapping[str, str]], str]]] = {
     "TopicNotFound": lambda fields: "pocketmq topic ls",
     "GroupNotFound": lambda fields: "pocketmq group ls",
-    "TopicExists": lambda fields: f"pocketmq topic info {fields.get('topic', 'NAME')}",
+    "TopicExists": lambda fields: (
+        "pocketmq topic info {0}; pocketmq topic edit {0} changes it".format(
+            fields.get("topic", "NAME")
+        )
+    ),
     "GroupDisabled": lambda fields: (
         f"pocketmq group edit {fields.get('group', 'NAME')} --enabled true"
     ),

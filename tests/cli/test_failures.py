@@ -65,7 +65,8 @@ def test_what_may_pass_later_is_to_be_tried_again() -> None:
 
 def test_a_known_reason_leads_to_a_command() -> None:
     error = ClientError("TopicExists", "text", status="ALREADY_EXISTS", fields={"topic": "orders"})
-    assert failure_of_client(error).next_step == "pocketmq topic info orders"
+    step = "pocketmq topic info orders; pocketmq topic edit orders changes it"
+    assert failure_of_client(error).next_step == step
 
 
 def test_the_next_step_is_shown_below_the_error(capsys: pytest.CaptureFixture[str]) -> None:

@@ -59,7 +59,7 @@ TEXTS = """
 IllegalTopic: topic 'topic' is not allowed: why; choose another name
 SystemTopic: topic 'topic' belongs to the broker; clients may not why it
 TopicNotFound: topic 'topic' does not exist; create it: pocketmq topic create 'topic'
-TopicExists: topic 'topic' exists already with 7 queues
+TopicExists: topic 'topic' exists already, of type 'type_name' with 7 queues
 IllegalGroup: consumer group 'group' is not allowed: why
 SystemGroup: consumer group 'group' belongs to the broker; nobody may why it
 GroupNotFound: consumer group 'group' does not exist; create it: pocketmq group create 'group'

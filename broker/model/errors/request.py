@@ -29,9 +29,10 @@ class TopicNotFound(RequestError, code=Code.TOPIC_NOT_FOUND):
 class TopicExists(RequestError, code=Code.PRECONDITION_FAILED):
     """Creation of a topic that exists with other settings."""
 
-    message = "topic {topic} exists already with {queue_count} queues"
+    message = "topic {topic} exists already, of type {type_name} with {queue_count} queues"
     topic: str
     queue_count: int
+    type_name: str
 
 
 class IllegalGroup(RequestError, code=Code.ILLEGAL_CONSUMER_GROUP):

@@ -81,9 +81,10 @@ class TopicTable(NamedTable[TopicConfig]):
         await self._gone(topic)
         existing = self._configs.get(topic)
         if existing is not None:
-            is_same = _with_type(existing.attributes) == _with_type(wanted)
-            if not is_same or existing.write_queue_count != queue_count:
-                raise TopicExists(topic=topic, queue_count=existing.write_queue_count)
+            stands, queues = _with_type(existing.attributes), existing.write_queue_count
+            if stands != _with_type(wanted) or queues != queue_count:
+                type_name = stands[TYPE_ATTRIBUTE]
+                raise TopicExists(topic=topic, queue_count=queues, type_name=type_name)
             await self._table.saved()  # Another call may still be writing it, or have failed to.
             return existing
         return await self._put(topic, topic_row(topic, queue_count, permission, wanted))

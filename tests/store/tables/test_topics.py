@@ -110,7 +110,7 @@ async def test_the_same_topic_again_changes_nothing(tables: Tables) -> None:
     for count, attributes in ((5, {}), (4, {"a": "b"})):
         with pytest.raises(TopicExists) as caught:
             await tables.topics.create("orders", queue_count=count, attributes=attributes)
-        assert caught.value.queue_count == 4
+        assert (caught.value.queue_count, caught.value.type_name) == (4, "NORMAL")
 
 
 @pytest.mark.parametrize("queue_count", [0, -1, 1025])
