@@ -1,8 +1,9 @@
 """What receiving under leases and acknowledging costs the broker: messages for a CPU-second of it.
 
 Callers receive 32 messages of 1 KiB and acknowledge them by their handles, until all are done;
-what was stored before is not counted. Checked: as many handles were settled as messages received,
-none twice, and nothing is left under a lease.
+what was stored before is not counted. In order they are of 256 message groups, four in a row of
+each. Checked: as many handles were settled as messages received, none twice, and nothing is left
+under a lease.
 """
 
 import asyncio
@@ -11,7 +12,17 @@ from typing import Final
 import grpc
 
 from bench.process import cpu_seconds
-from bench.servers import ADMIN, ASYNC, BROKER, TOPIC, Server, broker_server, load, send_request
+from bench.servers import (
+    ADMIN,
+    ASYNC,
+    BODY,
+    BROKER,
+    TOPIC,
+    Server,
+    broker_server,
+    load,
+    send_request,
+)
 from bench.table import Extent, Figure
 from broker.rpc.pb import admin_pb2
 from broker.rpc.pb import broker_pb2 as pb
@@ -21,27 +32,38 @@ QUEUE_COUNT: Final = 8
 BATCH: Final = 32
 CALLERS: Final = 8
 MESSAGES: Final = 96_000
-FLUSHES: Final = {"async": (ASYNC,), "sync": ()}
+MESSAGE_GROUPS: Final = 256
+TOGETHER: Final = 4
+"""Messages of one message group that follow each other in their queue."""
+FORMS: Final = {
+    "async": ("async flush", (ASYNC,), False),
+    "sync": ("sync flush", (), False),
+    "ordered": ("in order, async flush", (ASYNC,), True),
+    "ordered_sync": ("in order, sync flush", (), True),
+}
 
 
 def consuming_figures(extent: Extent) -> list[Figure]:
     """Messages received and acknowledged for a CPU-second of the broker, and a second."""
     figures = []
-    for name, settings in FLUSHES.items():
+    for name, (form, settings, is_ordered) in FORMS.items():
         by_cpu, by_clock = [], []
+        sent = _grouped() if is_ordered else [send_request(BATCH)]
         with broker_server(*settings) as server:
             server.create_topics({TOPIC: QUEUE_COUNT})
             group = admin_pb2.CreateGroupRequest(name=GROUP)
             group.settings.begins_at_min = True
+            group.settings.fifo = is_ordered
             server.call(ADMIN + "CreateGroup", group.SerializeToString())
             for _ in range(extent.rounds):
-                calls = extent.count(MESSAGES // BATCH)
-                load(server, BROKER + "SendMessage", send_request(BATCH), in_flight=8, count=calls)
+                count = extent.count(MESSAGES // BATCH) * BATCH
+                calls = count // (TOGETHER if is_ordered else BATCH)
+                load(server, BROKER + "SendMessage", *sent, in_flight=8, count=calls)
                 server.catch_up()
-                cpu, seconds = asyncio.run(_consume(server, calls * BATCH))
-                by_cpu.append(calls * BATCH / cpu / 1000)
-                by_clock.append(calls * BATCH / seconds / 1000)
-        what = f"receive and ack of {BATCH} × 1 KiB, {name} flush"
+                cpu, seconds = asyncio.run(_consume(server, count))
+                by_cpu.append(count / cpu / 1000)
+                by_clock.append(count / seconds / 1000)
+        what = f"receive and ack of {BATCH} × 1 KiB, {form}"
         wanted = "≥ 60" if name == "async" else ""
         figures += [
             Figure.of(
@@ -51,6 +73,17 @@ def consuming_figures(extent: Extent) -> list[Figure]:
             Figure.of(f"consume_{name}", f"{what}: messages/s, {CALLERS} callers", by_clock, "k/s"),
         ]  # fmt: skip
     return figures
+
+
+def _grouped() -> list[bytes]:
+    """Return a request for each message group."""
+    return [
+        pb.SendMessageRequest(
+            messages=[pb.Message(topic=TOPIC, body=BODY, message_group=f"group-{number}")]
+            * TOGETHER
+        ).SerializeToString()
+        for number in range(MESSAGE_GROUPS)
+    ]
 
 
 async def _consume(server: Server, count: int) -> tuple[float, float]:
