@@ -105,6 +105,8 @@ class LiveConfig:
         for doubt in found.config.warnings:
             if doubt not in self.config.warnings:
                 logger.warning("config.doubted", extra={"doubt": doubt})
+        fixed = [key for key, knob in KNOBS.items() if not knob.live]
+        assert all(found.config.value(key) == self.config.value(key) for key in fixed)
         self.config = found.config
         for take in self._followers:
             take(found.config)

@@ -134,6 +134,7 @@ class Runner:
         if at_ms is None:
             return
         assert self._timer is None
+        assert not self._is_closed, "a step would be called again"
         left_ms = at_ms - self._clock.monotonic_ms()
         self._timer_at_ms = at_ms
         if left_ms > 0:

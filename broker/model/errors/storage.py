@@ -123,6 +123,7 @@ class ReadFailed(StorageError, OSError):
     why: str
 
     def __post_init__(self) -> None:
+        assert self.why
         self.strerror = self.why
 
 
