@@ -107,6 +107,9 @@ class Method:
 
     A unary method may have a `shortcut` that is asked first, with a request no longer than
     `request_size_max`; it raises what handlers raise.
+
+    Calls of a method that `parks` mostly wait for long, ten thousands of them: what each keeps
+    counts for more than what it costs to begin.
     """
 
     name: str
@@ -121,6 +124,7 @@ class Method:
     kind: Kind = Kind.UNARY
     request_code: str = ""
     shortcut: Shortcut | None = None
+    parks: bool = False
 
     @cached_property
     def answer_type(self) -> type[Any]:

@@ -59,8 +59,8 @@ class ServedMethod:
     """One method, served: what a transport needs to admit, read, write, count and refuse."""
 
     __slots__ = (
-        "_service", "_serving", "gate", "is_unary", "method", "path", "read", "shortcut", "stats",
-        "write",
+        "_service", "_serving", "begins_at_once", "gate", "is_unary", "method", "path", "read",
+        "shortcut", "stats", "write",
     )  # fmt: skip
 
     def __init__(
@@ -71,6 +71,7 @@ class ServedMethod:
         self._service = service
         self.method = method
         self.is_unary = method.kind is Kind.UNARY
+        self.begins_at_once = self.is_unary and not method.parks
         self.shortcut = method.shortcut
         self.path = service.path(method)
         self.gate = gate

@@ -6,7 +6,7 @@ when its client goes, resets it, or has no time left.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from contextlib import aclosing
 from time import perf_counter
 from types import CoroutineType
@@ -15,6 +15,7 @@ from typing import Any, cast
 from broker.model.errors import TooManyRequests
 from broker.rpc.call import begin_request, end_request
 from broker.rpc.late_reply import LateReply
+from broker.rpc.own.begun import begun
 from broker.rpc.own.edge import LARGE_REPLY, Client
 from broker.rpc.own.ending import ABANDONED, EXPIRED, OLD, end, tell
 from broker.rpc.own.late_calls import LateCalls
@@ -126,8 +127,25 @@ class OwnCall(Unsent):
             late.begin()
             if self._is_begun:
                 end_request()
+        elif served.begins_at_once and isinstance(reply, CoroutineType):
+            self._begin(reply)
         else:
             self._wait_for(reply)
+
+    def _begin(self, reply: "CoroutineType[Any, None, bytes]") -> None:
+        """Make the first step of what gives a reply; mostly it is the last one."""
+        if not self._is_begun:
+            begin_request(self.metadata)
+            self._is_begun = True
+        try:
+            given = begun(reply)
+        except Exception as error:
+            self.refuse(error)
+            return
+        if isinstance(given, bytes):
+            self.give(given)
+        else:
+            self._wait_for(given)
 
     def _check_room(self, reply: bytes) -> None:
         """Check that an answer may be kept until its client reads it.
@@ -183,7 +201,7 @@ class OwnCall(Unsent):
         if isinstance(reply, asyncio.Future):
             future: asyncio.Future[bytes | None] = reply
         else:
-            coroutine = reply if isinstance(reply, CoroutineType) else _result(reply)
+            coroutine = reply if isinstance(reply, Coroutine) else _result(reply)
             future = asyncio.Task(coroutine, loop=self._connection.edge.loop)
         self._future = future
         self._begin_waiting()

@@ -87,7 +87,7 @@ def _row(descriptor: ServiceDescriptor, name: str, handler: Handler) -> Method:
     call_class = CallClass.QUERY if descriptor is BROKER else CallClass.ADMIN
     if name == "PullMessage":
         call_class = CallClass.POLL
-        own |= {"serialize": bytes, "answer": bytes}
+        own |= {"serialize": bytes, "answer": bytes, "parks": True}
     elif name == "Receive":
         # A stream of one answer is on the wire what one answer is, and costs less.
         call_class = CallClass.POLL

@@ -1,0 +1,70 @@
+"""Coroutines begun where they are given: most of those that serve calls never wait.
+
+coroutine ─► first step ─► its value            no task, no turn of the loop
+                └ waits ─► `Begun`, the rest of it, for a task
+"""
+
+import asyncio
+from collections.abc import Coroutine
+from types import CoroutineType
+from typing import Any, Generic, TypeVar, cast
+
+Value = TypeVar("Value")
+
+
+class Begun(Generic[Value]):
+    """The rest of a coroutine whose first step led to something that it waits for.
+
+    Life     a task takes it over; what that is told before its own first step reaches the coroutine
+             where it waits
+    """
+
+    __slots__ = ("_coroutine", "_is_told", "_waited")
+
+    def __init__(self, coroutine: "CoroutineType[Any, None, Value]", waited: Any) -> None:
+        assert coroutine.cr_frame is not None, "it waits, so it has not ended"
+        self._coroutine = coroutine
+        self._waited = waited
+        self._is_told = False
+
+    def send(self, value: None, /) -> Any:
+        """Tell what is waited for, once; then go on."""
+        if self._is_told:
+            return self._coroutine.send(value)
+        assert value is None, "what has not begun is sent nothing"
+        self._is_told = True
+        waited, self._waited = self._waited, None
+        return waited
+
+    def throw(self, error: Any, value: Any = None, trace: Any = None, /) -> Any:
+        """Raise an error where the coroutine waits.
+
+        Effects  of a cancellation what is waited for is cancelled too, as by a task that knows it
+        """
+        waited, self._waited = self._waited, None
+        self._is_told = True
+        if isinstance(error, asyncio.CancelledError) and isinstance(waited, asyncio.Future):
+            waited.cancel()
+        return self._coroutine.throw(error, value, trace)
+
+    def close(self) -> None:
+        """End the coroutine where it waits."""
+        self._coroutine.close()
+
+
+Coroutine.register(Begun)  # It is stepped by tasks alone; nothing awaits it.
+
+
+def begun(coroutine: "CoroutineType[Any, None, Value]") -> Value | Coroutine[Any, None, Value]:
+    """Return what a coroutine returns without waiting, else the rest of it.
+
+    It begins outside of a task: its first step may not ask for the current one.
+    Errors   of its first step
+    Cost     0.2 µs beside that step; with something to wait for 0.5 µs and 64 bytes
+    """
+    try:
+        waited = coroutine.send(None)
+    except StopIteration as end:
+        value: Value = end.value
+        return value
+    return cast(Coroutine[Any, None, Value], Begun(coroutine, waited))
