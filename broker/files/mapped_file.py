@@ -235,6 +235,11 @@ class MappedFile:
         if self._map is not None:
             self._disk.memory.unlock(self._map)
 
+    def bring(self, position: int, end: int) -> None:
+        """Have pages in memory that are to be written soon; the file is held; blocks."""
+        with suppress(OSError):  # A write of theirs will tell.
+            self._disk.memory.bring(self.descriptor, position, min(end, self.size) - position)
+
     def _populate(self, position: int, end: int) -> None:
         assert self._map is not None
         begin = max(self._populated, position) // _PAGE * _PAGE

@@ -11,10 +11,14 @@ Source: TransientStorePool.
 import contextlib
 import ctypes
 import mmap
+import os
 from typing import Final
 
 MADV_POPULATE_WRITE: Final = 23
 """Linux 5.14; elsewhere pages are faulted in one by one."""
+PIECE_BYTES: Final = 64 * 1024
+PIECES_MAX: Final = 1_024
+"""Buffers that one call may fill."""
 
 
 class Memory:
@@ -53,6 +57,21 @@ class Memory:
             memory.madvise(MADV_POPULATE_WRITE, position, size_bytes)
         except OSError:
             self._can_populate = False
+
+    def bring(self, descriptor: int, position: int, size_bytes: int) -> None:
+        """Have pages of a file in memory, unchanged: read them all into one small buffer.
+
+        Blocks   without holding the interpreter
+        Errors   OSError
+        """
+        piece = bytearray(PIECE_BYTES)
+        end = position + size_bytes
+        while position < end:
+            count = min(-(-(end - position) // PIECE_BYTES), PIECES_MAX)
+            read = os.preadv(descriptor, [piece] * count, position)
+            if not read:
+                return
+            position += read
 
 
 def call_on_memory(name: str, memory: mmap.mmap, *more: int) -> bool:

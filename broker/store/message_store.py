@@ -341,6 +341,7 @@ class MessageStore:
     async def _end_steps(self) -> None:
         self._runner.close()
         await self.writing.allocation.close()
+        await self.writing.pages_ahead.close()
 
     async def _end_parts(self) -> None:
         """End steps and threads; once more is fine."""

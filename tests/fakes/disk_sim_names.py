@@ -77,6 +77,9 @@ class SimMemory(Memory):
     def unlock(self, memory: mmap.mmap) -> None:
         return None
 
+    def bring(self, descriptor: int, position: int, size_bytes: int) -> None:
+        return None
+
     touch = unlock
 
 

@@ -61,6 +61,10 @@ class QuickMemory(Memory):
         self._disk.note("populate", memory, position, size_bytes)
         super().populate(memory, position, size_bytes)
 
+    def bring(self, descriptor: int, position: int, size_bytes: int) -> None:
+        self._disk.note("bring", descriptor, position, size_bytes)
+        super().bring(descriptor, position, size_bytes)
+
 
 class QuickDisk(Disk):
     """The machine's file system without waiting for it."""
@@ -106,7 +110,7 @@ class QuickDisk(Disk):
         self._faults[call] = (skip, error)
 
     def ranges(self, call: str) -> list[tuple[int, int]]:
-        """The (position, size) pairs of all calls of `allocate`, `populate` or `write_at`."""
+        """The (position, size) pairs of all calls of one of these names, `write_at` for one."""
         return [(arguments[1], arguments[2]) for arguments in self.calls[call]]
 
     def _check_room(self, path: Path) -> None:

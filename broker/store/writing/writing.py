@@ -31,6 +31,7 @@ from broker.store.writing.commit import Commit
 from broker.store.writing.durability import Durability
 from broker.store.writing.flush_group import FlushGroup
 from broker.store.writing.gate import Gate
+from broker.store.writing.pages_ahead import PagesAhead
 from broker.store.writing.put_lock import PutLock
 from broker.store.writing.put_path import PutPath
 from broker.store.writing.writer import Writer
@@ -54,8 +55,7 @@ class Writing:
 
     __slots__ = (
         "_damage", "_log", "_marks", "_settings", "allocation", "before_waiting", "commit",
-        "durability", "gate",
-        "put_path", "reserve", "writer",
+        "durability", "gate", "pages_ahead", "put_path", "reserve", "writer",
     )  # fmt: skip
 
     def __init__(
@@ -81,6 +81,7 @@ class Writing:
         self.commit = Commit(log, marks, settings, fail)
         self.reserve = reserve
         self.allocation = Allocation(log, structures.own_directory, clock, fail, reserve=reserve)
+        self.pages_ahead = PagesAhead(log, marks)
         lock = PutLock(settings.busy_timeout_ms, _tell_long_hold)
         self.writer = Writer(log, dispatcher, marks, clock, structures.levels, lock)
         self.put_path = PutPath(self.writer, marks, self.gate, self.allocation)
@@ -89,7 +90,8 @@ class Writing:
     def steps(self) -> list[Step]:
         """What is to be called while the store is open."""
         steps: list[Step] = [self.durability.step, self.allocation.step]
-        return steps if self._log.pool is None else [*steps, self.commit.step]
+        last = self.pages_ahead.step if self._log.pool is None else self.commit.step
+        return [*steps, last]
 
     @property
     def stats(self) -> list[Stat]:
