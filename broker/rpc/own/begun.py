@@ -31,7 +31,6 @@ class Begun(Generic[Value]):
         """Tell what is waited for, once; then go on."""
         if self._is_told:
             return self._coroutine.send(value)
-        assert value is None, "what has not begun is sent nothing"
         self._is_told = True
         waited, self._waited = self._waited, None
         return waited
@@ -42,6 +41,7 @@ class Begun(Generic[Value]):
         Effects  of a cancellation what is waited for is cancelled too, as by a task that knows it
         """
         waited, self._waited = self._waited, None
+        assert (waited is None) >= self._is_told, "what is waited for is told once"
         self._is_told = True
         if isinstance(error, asyncio.CancelledError) and isinstance(waited, asyncio.Future):
             waited.cancel()
