@@ -139,6 +139,9 @@ class OwnCall(Unsent):
             self._is_begun = True
         try:
             given = begun(reply)
+        except asyncio.CancelledError:
+            self._wait_for(_given_up(self._connection.edge.loop))
+            return
         except Exception as error:
             self.refuse(error)
             return
@@ -325,6 +328,12 @@ class OwnCall(Unsent):
     def _expire(self) -> None:
         self._why = EXPIRED
         self.cancel()
+
+
+def _given_up(loop: asyncio.AbstractEventLoop) -> "asyncio.Future[bytes | None]":
+    future: asyncio.Future[bytes | None] = loop.create_future()
+    future.cancel()
+    return future
 
 
 async def _result(reply: Awaitable[bytes | None]) -> bytes | None:

@@ -168,7 +168,7 @@ class Http2Connection(Client, asyncio.Protocol):
 
     def _begin(self, stream: Stream) -> None:
         """Serve a stream's call as soon as enough of it is here; refuse it before that."""
-        if stream.closed:
+        if stream.closed or not self.is_open:  # One before it may have had this one cut off.
             self._waiting.pop(stream.id, None)
             return
         served = self.edge.methods[stream.headers.path]

@@ -70,6 +70,15 @@ async def test_what_it_waits_for_may_be_there_before_its_task_begins() -> None:
     assert await task == b"soon"
 
 
+async def test_two_may_wait_for_the_same() -> None:
+    waiters = [Waiter(), Waiter()]
+    waiters[1].future = waiters[0].future
+    tasks = [waiter.begin() for waiter in waiters]
+    await asyncio.sleep(0)
+    waiters[0].future.set_result(b"both")
+    assert await asyncio.gather(*tasks) == [b"both", b"both"]
+
+
 async def test_an_error_of_what_it_waits_for_is_its_own() -> None:
     waiter = Waiter()
     task = waiter.begin()

@@ -21,6 +21,7 @@ from broker.rpc.service import Handler, Kind, Metadata, Method, Service
 from broker.rpc.serving import Serving
 from broker.rpc.v1.status import refuse
 from broker.store.writing.flush_group import FlushGroup
+from broker.wire.connection import Connection
 from tests.fakes.store_language import turns, until
 from tests.rpc.own.pair import Pair
 
@@ -51,6 +52,10 @@ class Handlers:
         self.given += 1
         return bytes(LARGE)
 
+    async def at_last(self, raw: bytes, call: Call) -> bytes:
+        """Answer with a lot, without waiting for anything."""
+        return self.large(raw, call)
+
     async def wait(self, raw: bytes, call: Call) -> bytes:
         """Answer when told to, with a lot where that is asked for."""
         try:
@@ -78,6 +83,12 @@ class Handlers:
         self.rooms.append(call.room(500))
         return bytes(500)
 
+    async def gone(self, raw: bytes, call: Call) -> bytes:
+        """Wait for what was given up before."""
+        self.flushed.cancel()
+        await self.flushed
+        return raw
+
     async def flood(self, raw: bytes, call: Call) -> AsyncIterator[bytes]:
         """Give a hundred large answers."""
         for _ in range(100):
@@ -92,9 +103,11 @@ class Handlers:
         rows: list[tuple[str, Handler, Kind]] = [
             ("Echo", self.echo, Kind.UNARY),
             ("Large", self.large, Kind.UNARY),
+            ("LaterLarge", self.at_last, Kind.UNARY),
             ("Wait", self.wait, Kind.UNARY),
             ("Room", self.room, Kind.UNARY),
             ("Late", self.late, Kind.UNARY),
+            ("Gone", self.gone, Kind.UNARY),
             ("QuickLate", self.late, Kind.UNARY),
             ("Flood", self.flood, Kind.SERVER_STREAM),
             ("Gather", self.gather, Kind.CLIENT_STREAM),
@@ -241,6 +254,16 @@ async def test_a_client_that_goes_cancels_its_calls(
     await turns()
     assert handlers.ended == ["cancelled"]
     assert not pair.server.calls
+    assert pair.edge.serving.admission.inflight_count() == 0
+
+
+async def test_what_a_call_waits_for_may_have_been_given_up_before(pair: Pair) -> None:
+    streams = [pair.begin(name) for name in ("Echo", "Gone", "Echo")]
+    for stream in streams:
+        pair.send(stream, b"x")
+    pair.exchange()
+    await pair.settled()
+    assert [pair.answers[stream].status for stream in streams] == ["0", "1", "0"]
     assert pair.edge.serving.admission.inflight_count() == 0
 
 
@@ -460,6 +483,21 @@ async def test_who_keeps_most_unread_is_cut_off_when_all_together_keep_far_too_m
         one.call("Large", b"")
     assert [one.wire.is_aborted for one in pairs].count(True) == 4
     assert edge.memory.unread <= 2 * edge.memory.unread_max
+
+
+@pytest.mark.parametrize("name", ["Large", "LaterLarge"])
+async def test_of_who_is_cut_off_no_further_call_is_begun(
+    pair: Pair, handlers: Handlers, name: str
+) -> None:
+    pair.edge.memory.unread_max = LARGE // 4
+    for one in (name, "Echo", "Large", "Wait"):
+        pair.send(pair.begin(one), b"")
+    pair.server.data_received(pair.client.data_to_send())
+    assert not pair.server.is_open
+    await turns()
+    assert (handlers.given, handlers.seen, handlers.ended) == (1, [], [])
+    assert pair.server.wire.pending == Connection().pending
+    assert pair.edge.serving.admission.inflight_count() == 0
 
 
 async def test_who_reads_a_little_now_and_then_is_cut_off_too(
