@@ -16,7 +16,7 @@ from broker.model.errors import TooManyRequests
 from broker.rpc.call import begin_request, end_request
 from broker.rpc.late_reply import LateReply
 from broker.rpc.own.begun import begun
-from broker.rpc.own.edge import LARGE_REPLY, Client
+from broker.rpc.own.edge import LARGE_REPLY, UNTOLD_S, Client
 from broker.rpc.own.ending import ABANDONED, EXPIRED, OLD, end, tell
 from broker.rpc.own.late_calls import LateCalls
 from broker.rpc.own.requests import Requests
@@ -133,7 +133,10 @@ class OwnCall(Unsent):
             self._wait_for(reply)
 
     def _begin(self, reply: "CoroutineType[Any, None, bytes]") -> None:
-        """Make the first step of what gives a reply; mostly it is the last one."""
+        """Make the first step of what gives a reply; mostly it is the last one.
+
+        Effects  where steps of one read take long, its further calls wait for their turn
+        """
         if not self._is_begun:
             begin_request(self.metadata)
             self._is_begun = True
@@ -145,6 +148,9 @@ class OwnCall(Unsent):
         except Exception as error:
             self.refuse(error)
             return
+        finally:
+            if perf_counter() - self.begun > UNTOLD_S:
+                self._connection.edge.look_at_clock()
         if isinstance(given, bytes):
             self.give(given)
         else:

@@ -52,6 +52,10 @@ class Handlers:
         self.given += 1
         return bytes(LARGE)
 
+    async def step(self, raw: bytes, call: Call) -> bytes:
+        """Answer with what came, without waiting for anything."""
+        return self.echo(raw, call)
+
     async def at_last(self, raw: bytes, call: Call) -> bytes:
         """Answer with a lot, without waiting for anything."""
         return self.large(raw, call)
@@ -103,6 +107,7 @@ class Handlers:
         rows: list[tuple[str, Handler, Kind]] = [
             ("Echo", self.echo, Kind.UNARY),
             ("Large", self.large, Kind.UNARY),
+            ("Step", self.step, Kind.UNARY),
             ("LaterLarge", self.at_last, Kind.UNARY),
             ("Wait", self.wait, Kind.UNARY),
             ("Room", self.room, Kind.UNARY),
@@ -763,6 +768,24 @@ async def test_many_large_answers_are_made_in_turns(pair: Pair, handlers: Handle
     assert max(after - before for before, after in pairwise(made)) == 1
     await pair.settled()
     assert {pair.answers[stream].status for stream in streams} == {"0"}
+
+
+async def test_steps_that_take_long_are_made_in_turns(
+    pair: Pair, handlers: Handlers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("broker.rpc.own.call.UNTOLD_S", -1.0)
+    pair.edge.turn_s = -1.0  # over when the first one is made
+    streams = [pair.begin("Step") for _ in range(5)]
+    for stream in streams:
+        pair.send(stream, b"%d" % stream)
+    pair.server.data_received(pair.client.data_to_send())
+    made = [len(handlers.seen)]
+    while made[-1] < 5:
+        await turns(1)
+        made.append(len(handlers.seen))
+    assert max(after - before for before, after in pairwise([0, *made])) == 1
+    await pair.settled()
+    assert [pair.answers[stream].messages for stream in streams] == [[b"%d" % s] for s in streams]
 
 
 async def test_a_connection_that_ends_while_it_waits_is_left_out(
