@@ -4,7 +4,8 @@
 
 mypyc runs in a process of its own, whose half GiB is free again before the first compiler starts;
 those run side by side, as many as there are processors. An object is taken from the cache where
-everything that goes into it is the same: texts, headers, options, compiler, interpreter.
+everything that goes into it is the same: texts, headers, options, compiler, interpreter. Its name
+is a digest of these and one of what it holds, so that one that a power cut left in part is no more.
 """
 
 import os
@@ -116,15 +117,20 @@ def parallel_build(scratch: Path, cache: Path, common: list[bytes]) -> type[buil
             command = [*compiler.compiler_so, "--version"]
             said = subprocess.run(command, capture_output=True, check=False).stdout
             of_all = [*common, said, *map(os.fsencode, compiler.compiler_so)]
+            known = {path.name.partition("-")[0]: path for path in cache.glob("*.o")}
 
             def compiled(source: str, **options: Any) -> str:
                 words = repr(sorted(options.items())).replace(str(scratch), "")
                 texts = [*of_all, words.encode(), Path(source).name.encode()]
-                kept = cache / f"{digest([*texts, Path(source).read_bytes()])}.o"
-                if kept.exists():
+                key = digest([*texts, Path(source).read_bytes()])
+                kept = known.get(key)
+                if kept is not None and kept.name == name_of(key, kept):
                     kept.touch()
                 else:
+                    if kept is not None:
+                        kept.unlink()
                     (made,) = compile_one([source], **options)
+                    kept = cache / name_of(key, Path(made))
                     draft = kept.with_suffix(".new")
                     copy(made, draft)
                     draft.rename(kept)
@@ -143,6 +149,11 @@ def parallel_build(scratch: Path, cache: Path, common: list[bytes]) -> type[buil
 def digest(texts: Iterable[bytes]) -> str:
     """Return the SHA-256 of texts, each of which counts for itself."""
     return sha256(b"".join(sha256(text).digest() for text in texts)).hexdigest()
+
+
+def name_of(key: str, made: Path) -> str:
+    """Return the name in the cache of an object that was made of what `key` says."""
+    return f"{key}-{digest([made.read_bytes()])}.o"
 
 
 def prune(cache: Path) -> None:

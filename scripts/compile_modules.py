@@ -75,7 +75,13 @@ def main() -> int:
 
 
 def _is_due() -> bool:
-    return not native.SOURCES.exists() or bool(native.stale())
+    return not native.SOURCES.exists() or bool(native.stale()) or bool(_fault())
+
+
+def _fault() -> str:
+    """Return what a process that runs the compiled modules says of them; empty: they run."""
+    proof = _run("-c", PROOF, POCKETMQ_PURE="0", PYTHONPATH=str(ROOT))
+    return proof.stdout if proof.returncode else ""
 
 
 @contextmanager
@@ -144,9 +150,8 @@ def _compile(*, is_told: bool) -> int:
             print(done.stdout[-SHOWN_MAX:], file=sys.stderr)
             return 1
         _take(Path(scratch, "lib"), "".join(f"{digests[path]}  {path}\n" for path in digests))
-    proof = _run("-c", PROOF, POCKETMQ_PURE="0", PYTHONPATH=str(ROOT))
-    if proof.returncode:
-        print(f"compiled, but {proof.stdout}", file=sys.stderr)
+    if fault := _fault():
+        print(f"compiled, but {fault}", file=sys.stderr)
         return 1
     size = sum(path.stat().st_size for path in files())
     seconds = perf_counter() - began

@@ -80,8 +80,11 @@ def test_what_is_up_to_date_is_left_to_a_user_who_may_not_write(
     monkeypatch.setattr(sys, "argv", ["scripts/compile"])
     monkeypatch.setenv(native.PURE_VARIABLE, "1")
     monkeypatch.setattr(os, "access", lambda path, mode: False)  # as root may write everywhere
+    monkeypatch.setattr(compile_modules, "PROOF", "")
     assert compile_modules.main() == compile_modules.LACKING
     (built / f"broker.a{native.SUFFIX}").touch()
     native.SOURCES.write_text(f"{native.digest_of('broker/a.py')}  broker/a.py\n")
     assert compile_modules.main() == 0
+    monkeypatch.setattr(compile_modules, "PROOF", "import sys; sys.exit('it does not load')")
+    assert compile_modules.main() == compile_modules.LACKING
     assert not (built / ".lock").exists()

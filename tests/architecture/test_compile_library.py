@@ -106,6 +106,16 @@ def test_what_does_not_compile_ends_it_and_is_not_kept(tree: Tree) -> None:
     assert tree.total() == 8
 
 
+@pytest.mark.parametrize("left", [0, 100])
+def test_an_object_that_a_power_cut_left_in_part_is_compiled_again(tree: Tree, left: int) -> None:
+    tree.total()
+    for kept in tree.cache.iterdir():
+        kept.write_bytes(kept.read_bytes()[:left])
+    assert (tree.total(), tree.objects()) == (3, 3)
+    tree.number("two", 5)
+    assert (tree.total(), tree.objects()) == (6, 4)
+
+
 def test_the_cache_keeps_what_was_used_last(tmp_path: Path) -> None:
     code = (
         "import sys; from pathlib import Path; import compile_library as c;"
