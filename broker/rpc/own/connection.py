@@ -116,7 +116,7 @@ class Http2Connection(Client, asyncio.Protocol):
         news = self.wire.receive(data, begin, upto)
         if news:
             self.is_used = True
-            take_news(self, news, self._begin, is_paused=self._is_paused)
+            take_news(self, news, self._begin, is_paused=self._is_paused or bool(self._waiting))
         self.edge.took(perf_counter() - self.now_s)
         return len(news)
 
@@ -175,16 +175,10 @@ class Http2Connection(Client, asyncio.Protocol):
         refusal = served.refusal()
         if refusal is not None:
             OwnCall(self, stream, served).refuse(refusal)
-        elif served.is_unary:
-            if stream.ended:
-                if len(stream.messages) == 1 and not self._must_wait():
-                    self._serve(stream, served)
-                else:
-                    self._postpone(stream, served)
-        elif served.method.kind.has_requests:
+        elif not served.is_unary and served.method.kind.has_requests:
             OwnCall(self, stream, served).stream_from(None)
         elif stream.ended:
-            self._postpone(stream, served)
+            self._serve_in_turn(stream, served)
 
     def _serve(self, stream: Stream, served: ServedMethod) -> None:
         """Serve a call whose one request is here."""
@@ -197,17 +191,17 @@ class Http2Connection(Client, asyncio.Protocol):
             self.wire.consume(stream, len(raw))
             call.stream_from(raw)
 
-    def _postpone(self, stream: Stream, served: ServedMethod) -> None:
-        """Serve a call later if its client has to read before."""
+    def _serve_in_turn(self, stream: Stream, served: ServedMethod) -> None:
+        """Serve a call, later if others of this client wait or none may begin."""
         if len(stream.messages) != 1:
             OwnCall(self, stream, served).refuse(_no_request(len(stream.messages)))
-        elif self._must_wait():
+        elif self._waiting or self._is_held_up():
             self._waiting[stream.id] = stream
         else:
             self._serve(stream, served)
 
-    def _must_wait(self) -> bool:
-        """Return whether calls of this client wait: for it to read, or for the loop's next turn."""
+    def _is_held_up(self) -> bool:
+        """Return whether no call may begin: its client has to read, or the loop to come round."""
         return self.edge.is_late or self._is_full()
 
     def _is_full(self) -> bool:
@@ -237,7 +231,7 @@ class Http2Connection(Client, asyncio.Protocol):
             if data:
                 self.sent += len(data)
                 transport.write(data)
-            if self._waiting and not self._must_wait():
+            if self._waiting and not self._is_held_up():
                 self._serve_waiting()
             elif not data:
                 break
@@ -255,8 +249,14 @@ class Http2Connection(Client, asyncio.Protocol):
 
     def _serve_waiting(self) -> None:
         self.now_s = perf_counter()
-        while self._waiting and not self._must_wait():
-            self._begin(self._waiting.pop(next(iter(self._waiting))))
+        waiting, self._waiting = self._waiting, {}
+        try:
+            while waiting and self.is_open and not self._is_held_up():
+                self._begin(waiting.pop(next(iter(waiting))))
+            assert not self._waiting, "each begins as its turn has come"
+        finally:
+            if self.is_open:
+                self._waiting = waiting
         self.edge.took(perf_counter() - self.now_s)
 
     def count_kept(self) -> None:

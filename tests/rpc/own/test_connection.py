@@ -17,7 +17,7 @@ from broker.rpc.own import connection, lifetime, memory
 from broker.rpc.own.edge import Edge
 from broker.rpc.own.lifetime import Lifetime
 from broker.rpc.pb import broker_pb2 as pb
-from broker.rpc.service import Handler, Kind, Metadata, Method, Service
+from broker.rpc.service import Handler, Kind, Metadata, Method, Service, Shortcut
 from broker.rpc.serving import Serving
 from broker.rpc.v1.status import refuse
 from broker.store.writing.flush_group import FlushGroup
@@ -74,6 +74,11 @@ class Handlers:
         """Answer with what came once a flush has ended, in capitals where that was late."""
         return Late(lambda: self.group, bytes.upper).reply(raw)
 
+    def echo_shortcut(self, raw: bytes, peer_host: bytes, metadata: Metadata) -> bytes:
+        """Answer at once with what came, without a handler."""
+        self.seen.append(raw)
+        return raw
+
     def late_shortcut(self, raw: bytes, peer_host: bytes, metadata: Metadata) -> LateReply:
         """Answer in the same way, without a handler."""
         return self.quick_late.reply(raw)
@@ -106,6 +111,7 @@ class Handlers:
     def service(self) -> Service:
         rows: list[tuple[str, Handler, Kind]] = [
             ("Echo", self.echo, Kind.UNARY),
+            ("QuickEcho", self.echo, Kind.UNARY),
             ("Large", self.large, Kind.UNARY),
             ("Step", self.step, Kind.UNARY),
             ("LaterLarge", self.at_last, Kind.UNARY),
@@ -117,6 +123,10 @@ class Handlers:
             ("Flood", self.flood, Kind.SERVER_STREAM),
             ("Gather", self.gather, Kind.CLIENT_STREAM),
         ]
+        shortcuts: dict[str, Shortcut] = {
+            "QuickEcho": self.echo_shortcut,
+            "QuickLate": self.late_shortcut,
+        }
         return Service(
             "test.Service",
             tuple(
@@ -127,7 +137,7 @@ class Handlers:
                     answer=bytes,
                     kind=kind,
                     request_size_max=1 << 20,
-                    shortcut=self.late_shortcut if name == "QuickLate" else None,
+                    shortcut=shortcuts.get(name),
                 )
                 for name, handler, kind in rows
             ),
@@ -786,6 +796,25 @@ async def test_steps_that_take_long_are_made_in_turns(
     assert max(after - before for before, after in pairwise([0, *made])) == 1
     await pair.settled()
     assert [pair.answers[stream].messages for stream in streams] == [[b"%d" % s] for s in streams]
+
+
+@pytest.mark.parametrize("name", ["Echo", "QuickEcho", "Step"])
+async def test_calls_that_wait_are_not_overtaken(
+    pair: Pair, handlers: Handlers, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    monkeypatch.setattr("broker.rpc.own.call.UNTOLD_S", -1.0)
+    pair.edge.turn_s = -1.0  # over when the first step is made
+    for number, one in enumerate(("Step", "Step", name, name)):
+        pair.send(pair.begin(one), b"%d" % number)
+    pair.server.data_received(pair.client.data_to_send())
+    await turns(1)
+    assert handlers.seen == [b"0", b"1"]
+    pair.edge.turn_s = 60.0
+    pair.edge.begin_turn()
+    pair.send(pair.begin(name), b"4")
+    pair.server.data_received(pair.client.data_to_send())
+    await turns()
+    assert handlers.seen == [b"%d" % number for number in range(5)]
 
 
 async def test_a_connection_that_ends_while_it_waits_is_left_out(
