@@ -24,6 +24,8 @@ UNREAD_BYTES_MAX: Final = 32 * 1024 * 1024
 """Of questions that wait to be read by all clients, but for those asked at the same time."""
 TOPICS_MAX: Final = 1_024
 """That one client publishes to."""
+Make = Callable[[], pb.TelemetryCommand]
+"""Makes a command when the client comes to read it, of what holds by then."""
 ALL_TOPICS_MAX: Final = 100_000
 """The same of all clients, each counted by itself: 1 KiB of memory each."""
 
@@ -45,12 +47,14 @@ class Together:
 class ClientStream:
     """What is on its way to a client, and what it can be asked about."""
 
-    __slots__ = ("_leave", "_outbox", "_together", "_transactions")
+    __slots__ = ("_leave", "_outbox", "_owed", "_together", "_transactions")
 
     def __init__(self, transactions: Transactions, together: Together) -> None:
         self._transactions = transactions
         self._together = together
-        self._outbox: asyncio.Queue[pb.TelemetryCommand | None] = asyncio.Queue(UNREAD_MAX)
+        self._outbox: asyncio.Queue[pb.TelemetryCommand | Make | None] = asyncio.Queue(UNREAD_MAX)
+        self._owed: Make | None = None
+        """Of what it is to be told the newest, while there is no room for it."""
         self._leave: dict[str, Callable[[], None]] = {}
         """By topic, for each that it publishes to."""
 
@@ -58,9 +62,18 @@ class ClientStream:
         """Return what goes to the client next, None where its stream ends."""
         command = await self._outbox.get()
         self._forget(command)
-        return command
+        if self._owed is not None:
+            self.tell(self._owed)
+        return command() if callable(command) else command
 
-    async def answer(self, command: pb.TelemetryCommand | None) -> None:
+    def tell(self, make: Make) -> None:
+        """Send what is made then, once there is room; in the place of what waits for that."""
+        self._owed = make
+        if not self._outbox.full():
+            self._outbox.put_nowait(make)
+            self._owed = None
+
+    async def answer(self, command: pb.TelemetryCommand | Make | None) -> None:
         """Send an answer, None for the end, once there is room for it."""
         await self._outbox.put(command)
 
@@ -109,19 +122,22 @@ class ClientStream:
         self._together.unread_bytes += _question_size(command)
         return True
 
-    def _forget(self, command: pb.TelemetryCommand | None) -> None:
+    def _forget(self, command: pb.TelemetryCommand | Make | None) -> None:
         self._together.unread_bytes -= _question_size(command)
         assert self._together.unread_bytes >= 0
 
     def end(self) -> None:
         """Be asked nothing any more; who waits for room goes on, what is unread is dropped."""
         self.publish({})
+        self._owed = None
         while not self._outbox.empty():
             self._forget(self._outbox.get_nowait())
 
 
-def _question_size(command: pb.TelemetryCommand | None) -> int:
+def _question_size(command: pb.TelemetryCommand | Make | None) -> int:
     """Return the bytes of a question, 0 for anything else: that is small."""
-    if command is None or not command.HasField("recover_orphaned_transaction_command"):
+    if command is None or callable(command):
+        return 0
+    if not command.HasField("recover_orphaned_transaction_command"):
         return 0
     return command.ByteSize()

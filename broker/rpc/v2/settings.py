@@ -6,9 +6,8 @@ of different receives only. All of them read sizes and times.
 Source: GrpcClientSettingsManager.
 """
 
-from typing import Final
+from typing import Final, NamedTuple
 
-from broker.model.administration import GroupConfig
 from broker.model.consuming import RECEIVE_MAX
 from broker.rpc.pb import messaging_pb2 as pb
 from broker.rpc.v2.caller import Caller
@@ -29,9 +28,19 @@ PAUSES: Final = pb.CustomizedBackoff(next=[duration_of(1000 * pause) for pause i
 NODE_PAUSES: Final = pb.ExponentialBackoff(
     initial=duration_of(5_000), max=duration_of(7_200_000), multiplier=2
 )
-ATTEMPTS_MIN: Final = 1
 LITE_QUOTA: Final = 2_000
 LITE_TOPIC_SIZE_MAX: Final = 64
+
+
+class Terms(NamedTuple):
+    """What the broker decides for a consumer.
+
+    max_attempts  deliveries of a message in all
+    is_ordered    it consumes some topic in order
+    """
+
+    max_attempts: int
+    is_ordered: bool
 
 
 def settings_of_producer(given: pb.Settings, body_size_max: int) -> pb.Settings:
@@ -43,24 +52,19 @@ def settings_of_producer(given: pb.Settings, body_size_max: int) -> pb.Settings:
     return answer
 
 
-def settings_of_consumer(
-    given: pb.Settings, group: GroupConfig, *, is_ordered: bool, caller: Caller
-) -> pb.Settings:
-    """Return the answer to a consumer's settings.
-
-    is_ordered  it consumes some topic in order
-    """
+def settings_of_consumer(given: pb.Settings, terms: Terms, caller: Caller) -> pb.Settings:
+    """Return the answer to a consumer's settings."""
     answer = _copied(given)
-    policy = pb.RetryPolicy(max_attempts=max(group.settings.max_attempts or 0, ATTEMPTS_MIN))
+    policy = pb.RetryPolicy(max_attempts=terms.max_attempts)
     if caller.is_node:
         policy.exponential_backoff.CopyFrom(NODE_PAUSES)
     else:
         policy.customized_backoff.CopyFrom(PAUSES)
     answer.backoff_policy.CopyFrom(policy)
     subscription = answer.subscription
-    subscription.fifo = is_ordered
+    subscription.fifo = terms.is_ordered
     # With more it would go on with the next one of a group while the first is tried again.
-    subscription.receive_batch_size = 1 if is_ordered and caller.is_go else RECEIVE_MAX
+    subscription.receive_batch_size = 1 if terms.is_ordered and caller.is_go else RECEIVE_MAX
     is_pushed = given.client_type != pb.SIMPLE_CONSUMER
     if is_pushed or not subscription.HasField("long_polling_timeout"):
         subscription.long_polling_timeout.CopyFrom(duration_of(POLL_MS))

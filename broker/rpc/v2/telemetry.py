@@ -1,6 +1,7 @@
 """Telemetry, Heartbeat and NotifyClientTermination: clients come, stay, and go.
 
     settings ─► noted, and answered with the broker's own        each time they come
+    a consumer's, once more ─► down the same stream              when what decides them changes
     commands of the broker ─► down the same stream
 
 A stream stays as long as its client; settings that make no sense are told so, and it goes on.
@@ -15,11 +16,12 @@ from broker.rpc.call import Call
 from broker.rpc.pb import messaging_pb2 as pb
 from broker.rpc.service import Handler
 from broker.rpc.v2.caller import Caller, caller_of, session_id_of
-from broker.rpc.v2.client_stream import ClientStream, Together
+from broker.rpc.v2.client_stream import ClientStream, Make, Together
+from broker.rpc.v2.consumers import Consumer, Consumers, Subscribed
 from broker.rpc.v2.goodbyes import Goodbyes
 from broker.rpc.v2.resources import group_of, topic_of
 from broker.rpc.v2.routes import EnsureGroup
-from broker.rpc.v2.settings import settings_of_consumer, settings_of_producer
+from broker.rpc.v2.settings import settings_of_producer
 from broker.rpc.v2.status import OK, status_of
 from broker.services.sessions.sessions import KINDS, ClientKind, Described, Sessions
 from broker.services.transaction.transactions import Transactions
@@ -33,7 +35,7 @@ class Telemetry:
     """
 
     __slots__ = (
-        "_body_size_max", "_ensure_group", "_goodbyes", "_sessions", "_store", "_together",
+        "_body_size_max", "_consumers", "_ensure_group", "_goodbyes", "_sessions", "_together",
         "_transactions",
     )  # fmt: skip
 
@@ -45,7 +47,7 @@ class Telemetry:
         ensure_group: EnsureGroup,
         transactions: Transactions,
     ) -> None:
-        self._store = store
+        self._consumers = Consumers(store.tables)
         self._sessions = sessions
         self._body_size_max = body_size_max
         self._ensure_group = ensure_group
@@ -99,13 +101,15 @@ class Telemetry:
         caller, stream = caller_of(call), ClientStream(self._transactions, self._together)
         say = stream.say
         self._sessions.open_stream(caller.session_id, say)
-        reading = asyncio.Task(self._read(commands, caller, call, stream))
+        consumer = Consumer(self._consumers, stream)
+        reading = asyncio.Task(self._read(commands, caller, call, stream, consumer))
         try:
             while (command := await stream.following()) is not None:
                 yield command
             await reading
         finally:
             reading.cancel()
+            consumer.end()
             stream.end()
             self._sessions.close_stream(caller.session_id, say)
 
@@ -115,23 +119,30 @@ class Telemetry:
         caller: Caller,
         call: Call,
         stream: ClientStream,
+        consumer: Consumer,
     ) -> None:
         try:
             async for command in commands:
+                given = command.settings
                 if command.HasField("settings"):
-                    await stream.answer(await self._answer(command.settings, caller, call, stream))
+                    await stream.answer(await self._answer(given, caller, call, stream, consumer))
         finally:
             await stream.answer(None)
 
     async def _answer(
-        self, given: pb.Settings, caller: Caller, call: Call, stream: ClientStream
-    ) -> pb.TelemetryCommand:
+        self,
+        given: pb.Settings,
+        caller: Caller,
+        call: Call,
+        stream: ClientStream,
+        consumer: Consumer,
+    ) -> pb.TelemetryCommand | Make:
         """Note what a client is, and return its settings with the broker's, or what is wrong."""
         try:
-            if given.HasField("publishing"):
-                settings = self._of_producer(given, caller, call, stream)
-            else:
-                settings = await self._of_consumer(given, caller, call)
+            if not given.HasField("publishing"):
+                return consumer.take(await self._of_consumer(given, caller, call))
+            settings = self._of_producer(given, caller, call, stream)
+            consumer.end()
         except BrokerError as error:
             return pb.TelemetryCommand(status=status_of(error))
         return pb.TelemetryCommand(status=OK, settings=settings)
@@ -147,26 +158,21 @@ class Telemetry:
         self._describe(given, caller, ClientKind.PRODUCER, "")
         return settings_of_producer(given, self._body_size_max())
 
-    async def _of_consumer(self, given: pb.Settings, caller: Caller, call: Call) -> pb.Settings:
-        """Return settings of a consumer.
+    async def _of_consumer(self, given: pb.Settings, caller: Caller, call: Call) -> Subscribed:
+        """Return what a consumer's settings say.
 
         Errors   IllegalSettings, IllegalTopic, SystemTopic, IllegalGroup, GroupNotFound
         """
         if not given.HasField("subscription"):
             raise IllegalSettings(client_id=caller.client_id)
         name = group_of(given.subscription.group, call)
-        topics = [topic_of(entry.topic, call) for entry in given.subscription.subscriptions]
+        entries = given.subscription.subscriptions
+        topics = frozenset(topic_of(entry.topic, call) for entry in entries)
         await self._ensure_group(name)
         self._describe(given, caller, ClientKind.SIMPLE_CONSUMER, name)
-        group = self._store.tables.groups.existing(name)
-        is_ordered = bool(group.settings.fifo) or any(map(self._is_fifo, topics))
-        return settings_of_consumer(given, group, is_ordered=is_ordered, caller=caller)
+        return Subscribed(given.SerializeToString(), caller, name, topics)
 
     def _describe(self, given: pb.Settings, caller: Caller, usual: ClientKind, group: str) -> None:
         kind = KINDS.get(given.client_type, usual)
         described = Described(kind, group, caller.language, caller.version)
         self._sessions.describe(caller.session_id, described)
-
-    def _is_fifo(self, topic: str) -> bool:
-        config = self._store.tables.topics.find(topic)
-        return config is not None and config.is_fifo

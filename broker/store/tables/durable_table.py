@@ -220,12 +220,21 @@ class Kind(NamedTuple, Generic[Config]):
 class NamedTable(Generic[Config]):
     """A table of things with names: topics, groups. Names that cannot be theirs are only kept."""
 
-    __slots__ = ("_configs", "_kind", "_table")
+    __slots__ = ("_configs", "_followers", "_kind", "_table")
 
     def __init__(self, table: RowTable, kind: Kind[Config]) -> None:
         self._table = table
         self._kind = kind
         self._configs: dict[str, Config] = {}
+        self._followers: list[Callable[[str], None]] = []
+
+    def follow(self, told: Callable[[str], None]) -> None:
+        """Have a part told each name that is set or removed, at once; it must not fail."""
+        self._followers.append(told)
+
+    def _tell(self, name: str) -> None:
+        for told in self._followers:
+            told(name)
 
     def load(self) -> None:
         """Read the table; names that are none are kept in the file and not known.
@@ -270,10 +279,12 @@ class NamedTable(Generic[Config]):
         """
         if self._configs.pop(name, None) is not None:
             assert name not in self._configs
+            self._tell(name)
             await self._table.drop(name)
         await self._table.saved()
 
     async def _put(self, name: str, row: dict[str, Any]) -> Config:
         config = self._configs[name] = self._kind.from_row(name, row)
+        self._tell(name)
         await self._table.put(name, row)
         return config

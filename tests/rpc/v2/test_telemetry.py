@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import AsyncIterator
-from typing import Any
 
 import pytest
 from google.protobuf.duration_pb2 import Duration
@@ -12,23 +11,7 @@ from broker.rpc.admission import CallClass
 from broker.rpc.pb import messaging_pb2 as pb
 from broker.rpc.v2.goodbyes import REMEMBERED_MAX
 from tests.fakes.official import OfficialDesk, name
-
-
-def publishing(*topics: str, **fields: Any) -> pb.TelemetryCommand:
-    settings = pb.Settings(
-        client_type=pb.PRODUCER, publishing=pb.Publishing(topics=map(name, topics)), **fields
-    )
-    settings.metric.endpoints.scheme = pb.IPv4
-    return pb.TelemetryCommand(settings=settings)
-
-
-def subscribing(
-    group: str, *topics: str, client_type: pb.ClientType = pb.PUSH_CONSUMER, **fields: Any
-) -> pb.TelemetryCommand:
-    entries = [pb.SubscriptionEntry(topic=name(topic)) for topic in topics]
-    subscription = pb.Subscription(group=name(group), subscriptions=entries, **fields)
-    settings = pb.Settings(client_type=client_type, subscription=subscription)
-    return pb.TelemetryCommand(settings=settings)
+from tests.fakes.official_stream import OfficialStream, publishing, subscribing
 
 
 async def answered(desk: OfficialDesk, *commands: pb.TelemetryCommand) -> list[pb.TelemetryCommand]:
@@ -141,20 +124,13 @@ async def test_a_stream_needs_a_client(desk: OfficialDesk) -> None:
 
 
 async def test_a_broker_that_ends_asks_clients_to_dial_again(desk: OfficialDesk) -> None:
-    more: asyncio.Queue[pb.TelemetryCommand | None] = asyncio.Queue()
-
-    async def commands() -> Any:
-        while (command := await more.get()) is not None:
-            yield command
-
-    stream = desk.methods["Telemetry"].handler(commands(), desk.call())
-    more.put_nowait(publishing("orders"))
-    assert (await anext(stream)).status.code == pb.OK
-    desk.broker.sessions.drain()
-    assert (await anext(stream)).HasField("reconnect_endpoints_command")
-    more.put_nowait(None)
-    with pytest.raises(StopAsyncIteration):
-        await anext(stream)
+    async with OfficialStream(desk) as stream:
+        assert (await stream.asked(publishing("orders"))).status.code == pb.OK
+        desk.broker.sessions.drain()
+        assert (await stream.read()).HasField("reconnect_endpoints_command")
+        stream.say(None)
+        with pytest.raises(StopAsyncIteration):
+            await stream.read()
 
 
 async def test_who_is_unknown_may_beat_and_leave(desk: OfficialDesk) -> None:
