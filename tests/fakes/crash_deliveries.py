@@ -5,7 +5,8 @@
 
 A case brings a walk to where something is due or asked for, and yields it. Of each crash within it
 another walk begins, which knows what was told until then; it ends as all walks do: everything that
-may comes, and is compared.
+may comes, and is compared. A power cut may tear a put that nobody was told of: a copy stays, and
+the ack behind it does not; then there is one copy more (COPIES).
 """
 
 from collections.abc import AsyncGenerator, Awaitable, Callable
@@ -19,6 +20,7 @@ from broker.model.transaction import Decision, Resolution
 from broker.services.sending.drafts import Delivery
 from tests.fakes import consume_operators
 from tests.fakes.consume_model import BURIED, DELAYED, Asked, State, World
+from tests.fakes.consume_model import WAITING as WAITS
 from tests.fakes.consume_settling import DELAYS_MS, send_back
 from tests.fakes.consume_walk import GROUPS, ConsumeWalk
 from tests.fakes.crash_points import CrashPoints, Point
@@ -234,6 +236,20 @@ LATER: Final = 8
 """Of the cases, the first ones."""
 
 
+def _again(walk: ConsumeWalk, s: State) -> State:
+    return walk.models["workers"].again(WAITS, s)
+
+
+COPIES: Final[dict[str, Callable[[ConsumeWalk, State], State]]] = {
+    "revived": _again,
+    "revived to die": _again,
+    "sent back": lambda walk, s: walk.models["workers"].again(
+        DELAYED, s, walk.now_ms + DELAYS_MS[0]
+    ),
+}
+"""What is put in front of the ack of a lease."""
+
+
 def _begun(case: str, loop: SeededLoop, seed: int, flush: str) -> Walk:
     kind = LaterWalk if [*CASES].index(case) < LATER else ConsumeWalk
     return kind(loop, seed, flush=flush)
@@ -248,6 +264,17 @@ def _told(walk: Walk) -> dict[str, Any]:
     return deepcopy({name: vars(walk)[name] for name in TOLD if name in vars(walk)})
 
 
+def _torn(case: str, walk: Walk) -> dict[str, Any]:
+    """Return what is told where a copy of what is leased may lie there besides the lease."""
+    told = _told(walk)
+    if isinstance(walk, ConsumeWalk) and case in COPIES:
+        copy = partial(COPIES[case], walk)
+        for handle in told["handles"]:
+            model = told["models"][handle.group]
+            model.applied(handle.body, handle.delivery, None, lambda s: (s, copy(s)))
+    return told
+
+
 def crashes(case: str, seed: int, flush: str, *, cuts: int) -> list[Crash]:
     """Return the crashes of a case; cuts: how many power cuts at each call of the disk."""
     found: list[Crash] = []
@@ -258,7 +285,7 @@ def crashes(case: str, seed: int, flush: str, *, cuts: int) -> list[Crash]:
         told = CASES[case](walk)
         call = await anext(told)
         points = CrashPoints(walk.disk, loop.clock, Random(seed), cuts=cuts)
-        before = _told(walk)
+        before = {True: _told(walk), False: _torn(case, walk)}
         with points.taken():
             answer = await call()
         with suppress(StopAsyncIteration):
@@ -266,7 +293,7 @@ def crashes(case: str, seed: int, flush: str, *, cuts: int) -> list[Crash]:
         last = CrashPoints(walk.disk, loop.clock, Random(seed), cuts=cuts)
         last.take("the answer")
         after = _told(walk)
-        found.extend(Crash(case, seed, flush, point, before) for point in points.found)
+        found.extend(Crash(case, seed, flush, p, before[p.is_kill]) for p in points.found)
         found.extend(Crash(case, seed, flush, point, after) for point in last.found)
         await stop_short()
 

@@ -1,12 +1,12 @@
 """kill -9 at every step that takes a message on: nothing is lost, comes twice, or comes early.
 
 A step is a line of the broker that changed what lies on disk, or a call of the disk.
-scripts/torture/run deliveries adds power cuts, and other orders of tasks.
+scripts/torture/run deliveries adds power cuts everywhere, and other orders of tasks.
 """
 
 import pytest
 
-from tests.fakes.crash_deliveries import CASES, crashes, lived_on
+from tests.fakes.crash_deliveries import CASES, COPIES, crashes, lived_on
 
 STATES_MIN = 3
 """Distinct ones of a case: before, with what it puts, and with all that follows."""
@@ -19,6 +19,14 @@ pytestmark = pytest.mark.usefixtures("quiet")
 @pytest.mark.parametrize("case", CASES)
 def test_a_kill_at_any_step_loses_nothing_and_brings_nothing_twice(case: str, flush: str) -> None:
     found = crashes(case, 7, flush, cuts=0)
+    assert len(found) >= STATES_MIN
+    for crash in found:
+        lived_on(crash)
+
+
+@pytest.mark.parametrize("case", COPIES)
+def test_a_power_cut_within_a_put_loses_nothing_and_leaves_one_copy_more_at_most(case: str) -> None:
+    found = [crash for crash in crashes(case, 5001, "sync", cuts=5) if not crash.point.is_kill]
     assert len(found) >= STATES_MIN
     for crash in found:
         lived_on(crash)
