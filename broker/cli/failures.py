@@ -8,6 +8,7 @@ from broker.client import ClientError, DeadlineExceeded, Unreachable
 from broker.model.errors import (
     AddressUnavailable,
     BrokerError,
+    ClientSilent,
     Corruption,
     GrantNotFound,
     IllegalConfig,
@@ -36,6 +37,9 @@ def failure_of_client(error: ClientError, command: str = "") -> Failure:
         return Failure(
             error.message, Exit.UNREACHABLE, error.next_step if error.is_uncertain else next_step
         )
+    if error.reason == ClientSilent.__name__:
+        next_step = "clients for Python and Rust never answer; ask others with --wait-ms 30000"
+        return Failure(error.message, Exit.TIMEOUT, next_step)
     if isinstance(error, DeadlineExceeded) or error.status == "DEADLINE_EXCEEDED":
         next_step = "look at the broker's log; whether the request took effect is unknown"
         return Failure(error.message, Exit.TIMEOUT, next_step)

@@ -63,6 +63,7 @@ WORDS: Final[Mapping[str, str]] = {
     "resetoffsetbytime": "group reset",
     "clonegroupoffset": "group clone",
     "consumerconnection": "group members",
+    "consumerstatus": "client stack",
     "skipaccumulatedmessage": "group skip",
     "sendmessage": "produce",
     "consumemessage": "consume --pull",

@@ -20,6 +20,7 @@ PLACES: Final = {
     "top": Place("broker.cli.status", "Watch the busiest topics of a broker."),
     "topic": Place("broker.cli.topic", "Create, change, list, count, remove topics."),
     "group": Place("broker.cli.group", "Consumer groups, and where they stand."),
+    "client": Place("broker.cli.client", "Ask connected clients what they do."),
     "produce": Place("broker.cli.produce", "Send messages."),
     "consume": Place("broker.cli.consume", "Print messages of a topic, or receive them."),
     "tail": Place("broker.cli.tail", "Print messages of a topic as they come."),

@@ -15,6 +15,7 @@ from broker.client.values import (
     TopicState,
 )
 from broker.model.administration import (
+    ClientAnswer,
     DeadLetters,
     DelayedMessage,
     GroupOffset,
@@ -38,6 +39,8 @@ from broker.model.tracing import TracedRecord, TraceStep
 from broker.rpc.pb import admin_pb2
 
 PAGE_SIZE: Final = 1_000
+ANSWER_MS: Final = 5_000
+"""What an official client may take to answer."""
 DEFAULTS: Final = GroupSettings()
 
 
@@ -152,6 +155,29 @@ class AsyncAdmin:
         """Return the clients that consumed for a group within two minutes, the last one first."""
         answer = await self._read("ListMembers", group=group)
         return [value_of(Member, row, topics=list(row.topics)) for row in answer.members]
+
+    async def print_client_stack(
+        self, group: str, client_id: str, *, wait_ms: int = ANSWER_MS
+    ) -> ClientAnswer:
+        """Return what each thread of an official consumer does, as it says."""
+        answer = await self._ask(
+            "PrintClientStack",
+            group=group,
+            client_id=client_id,
+            wait_ms=wait_ms,
+            wait_for_ms=wait_ms,
+        )
+        return value_of(ClientAnswer, answer)
+
+    async def verify_message(
+        self, group: str, client_id: str, topic: str, message_id: str, *, wait_ms: int = ANSWER_MS
+    ) -> ClientAnswer:
+        """Return what becomes of a message that an official push consumer takes once more."""
+        answer = await self._ask(
+            "VerifyMessage", group=group, client_id=client_id, topic=topic,
+            message_id=message_id, wait_ms=wait_ms, wait_for_ms=wait_ms,
+        )  # fmt: skip
+        return value_of(ClientAnswer, answer)
 
     # --- where groups stand -----------------------------------------------------------------------
 

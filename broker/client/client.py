@@ -85,6 +85,8 @@ class Admin(Blocking[AsyncAdmin]):
     list_groups = blocking(AsyncAdmin.list_groups)
     describe_group = blocking(AsyncAdmin.describe_group)
     list_members = blocking(AsyncAdmin.list_members)
+    print_client_stack = blocking(AsyncAdmin.print_client_stack)
+    verify_message = blocking(AsyncAdmin.verify_message)
 
     list_offsets = blocking(AsyncAdmin.list_offsets)
     group_lag = blocking(AsyncAdmin.group_lag)

@@ -151,6 +151,19 @@ class MovedOffset(NamedTuple):
     new_offset: int
 
 
+class ClientAnswer(NamedTuple):
+    """What a client says to a question.
+
+    status   by the protocol's names: "OK", "FAILED_TO_CONSUME_MESSAGE", "UNSUPPORTED"
+    text     beside it
+    stack    of its threads
+    """
+
+    status: str
+    text: str = ""
+    stack: str = ""
+
+
 class Member(NamedTuple):
     """A client that consumes for a group.
 

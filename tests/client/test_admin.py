@@ -107,3 +107,14 @@ async def test_the_store_and_its_process(desk: Desk) -> None:
     assert await desk.admin.effective_config() == [SettingRow("store.flush", "async", "--set")]
     await desk.admin.drain()
     assert desk.broker.drains == ["asked"]
+
+
+async def test_clients_that_are_not_there_are_not_asked(desk: Desk) -> None:
+    await desk.broker.store.tables.groups.ensure("readers")
+    for asked in (
+        desk.admin.print_client_stack("readers", "nobody"),
+        desk.admin.verify_message("readers", "nobody", "orders", "id"),
+    ):
+        with pytest.raises(ClientError) as caught:
+            await asked
+        assert caught.value.status == "NOT_FOUND"

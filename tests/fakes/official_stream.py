@@ -36,9 +36,11 @@ def subscribing(
 class OfficialStream:
     """One stream of a client."""
 
-    def __init__(self, desk: OfficialDesk) -> None:
+    def __init__(self, desk: OfficialDesk, user: str = "") -> None:
         self._said: asyncio.Queue[pb.TelemetryCommand | None] = asyncio.Queue()
-        self._answers = desk.methods["Telemetry"].handler(self._commands(), desk.call())
+        call = desk.call()
+        call.user = user
+        self._answers = desk.methods["Telemetry"].handler(self._commands(), call)
         self._next: asyncio.Future[pb.TelemetryCommand] | None = None
 
     async def _commands(self) -> AsyncIterator[pb.TelemetryCommand]:

@@ -16,7 +16,8 @@ from broker.model.errors.storage import BrokerReadOnly, StorageError, StoreFaile
 CODES: dict[Code, str] = {
     Code.BAD_REQUEST: (
         "RequestError IllegalAttribute QueueOutOfRange IllegalNumber IllegalPageToken "
-        "IllegalRecallHandle IllegalSettings IllegalUser UserNotFound IllegalGrant GrantNotFound"
+        "IllegalRecallHandle IllegalSettings IllegalUser UserNotFound IllegalGrant GrantNotFound "
+        "ClientNotFound ClientSilent"
     ),
     Code.ILLEGAL_TOPIC: "IllegalTopic SystemTopic",
     Code.TOPIC_NOT_FOUND: "TopicNotFound",
@@ -122,6 +123,8 @@ UserNotFound: there is no user 'user'; see pocketmq user ls
 UserExists: user 'user' exists already; change it: pocketmq user edit 'user'
 IllegalGrant: 'text' is no what: why
 GrantNotFound: user 'user' has no rule that decision actions on resource; see pocketmq acl ls
+ClientNotFound: no client 'client_id' of group 'group' holds a stream; see pocketmq group members
+ClientSilent: client 'client_id' gives no answer: why
 IllegalSettings: settings of client 'client_id' hold neither publishing nor subscription
 NotAccepting: sends are accepted from 7 (epoch ms) on
 BrokerReadOnly: the broker takes no messages: why

@@ -74,6 +74,8 @@ ROWS: Final[dict[str, list[tuple[dict[str, Any], str]]]] = {
     "Admin/UpdateGroup": [({"name": "g"}, "update group:g")],
     "Admin/DeleteGroup": [({"name": "g"}, "delete group:g")],
     "Admin/ListMembers": [(G, "sub,get group:g")],
+    "Admin/PrintClientStack": [(G, "sub,get group:g")],
+    "Admin/VerifyMessage": [({**T, **G}, "update group:g; sub,get topic:t")],
     "Admin/ListOffsets": [(G, "sub,get group:g")],
     "Admin/GroupLag": [(G, "sub,get group:g"), ({}, "list group:*")],
     "Admin/SetOffsets": [({**T, **G}, "update group:g")],

@@ -14,7 +14,7 @@ BrokerError
         IllegalNumber · OffsetOutOfRange · IllegalFilter · IllegalPageToken · UnsupportedFeature
         OriginUnknown · TransactionUnknown · TransactionDecided · TransactionsRefused
         ClientIdRequired · InvalidReceiptHandle · IllegalInvisibleTime · BodyCorrupted
-        IllegalSettings · OffsetNotFound
+        IllegalSettings · OffsetNotFound · ClientNotFound · ClientSilent
         Unauthenticated · AccessDenied · AdminsOnly
         IllegalUser · UserNotFound · UserExists · IllegalGrant · GrantNotFound
     Unavailable                 nothing is wrong with the request; try again

@@ -41,6 +41,22 @@ class IllegalSettings(RequestError):
     client_id: str
 
 
+class ClientNotFound(RequestError):
+    """A client that consumes for a group and holds no stream, or is none."""
+
+    message = "no client {client_id} of group {group} holds a stream; see pocketmq group members"
+    client_id: str
+    group: str
+
+
+class ClientSilent(RequestError):
+    """A client that was asked and does not answer: many cannot."""
+
+    message = "client {client_id} gives no answer: {why}"
+    client_id: str
+    why: str
+
+
 class OffsetNotFound(RequestError, code=Code.OFFSET_NOT_FOUND):
     """A group that has read nothing of a queue."""
 

@@ -357,6 +357,40 @@ class ListMembersResponse(_message.Message):
     members: _containers.RepeatedCompositeFieldContainer[Member]
     def __init__(self, members: _Optional[_Iterable[_Union[Member, _Mapping]]] = ...) -> None: ...
 
+class PrintClientStackRequest(_message.Message):
+    __slots__ = ("group", "client_id", "wait_ms")
+    GROUP_FIELD_NUMBER: _ClassVar[int]
+    CLIENT_ID_FIELD_NUMBER: _ClassVar[int]
+    WAIT_MS_FIELD_NUMBER: _ClassVar[int]
+    group: str
+    client_id: str
+    wait_ms: int
+    def __init__(self, group: _Optional[str] = ..., client_id: _Optional[str] = ..., wait_ms: _Optional[int] = ...) -> None: ...
+
+class VerifyMessageRequest(_message.Message):
+    __slots__ = ("group", "client_id", "topic", "message_id", "wait_ms")
+    GROUP_FIELD_NUMBER: _ClassVar[int]
+    CLIENT_ID_FIELD_NUMBER: _ClassVar[int]
+    TOPIC_FIELD_NUMBER: _ClassVar[int]
+    MESSAGE_ID_FIELD_NUMBER: _ClassVar[int]
+    WAIT_MS_FIELD_NUMBER: _ClassVar[int]
+    group: str
+    client_id: str
+    topic: str
+    message_id: str
+    wait_ms: int
+    def __init__(self, group: _Optional[str] = ..., client_id: _Optional[str] = ..., topic: _Optional[str] = ..., message_id: _Optional[str] = ..., wait_ms: _Optional[int] = ...) -> None: ...
+
+class AskClientResponse(_message.Message):
+    __slots__ = ("status", "text", "stack")
+    STATUS_FIELD_NUMBER: _ClassVar[int]
+    TEXT_FIELD_NUMBER: _ClassVar[int]
+    STACK_FIELD_NUMBER: _ClassVar[int]
+    status: str
+    text: str
+    stack: str
+    def __init__(self, status: _Optional[str] = ..., text: _Optional[str] = ..., stack: _Optional[str] = ...) -> None: ...
+
 class ListOffsetsRequest(_message.Message):
     __slots__ = ("group", "topic")
     GROUP_FIELD_NUMBER: _ClassVar[int]

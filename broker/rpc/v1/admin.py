@@ -24,6 +24,7 @@ from broker.rpc.call import Call
 from broker.rpc.pb import admin_pb2 as pb
 from broker.rpc.service import Handler, MalformedRequest, Service
 from broker.rpc.topic_access import check_operator_reads
+from broker.rpc.v1.ask_clients import AskClients
 from broker.rpc.v1.faces import ADMIN, face
 from broker.rpc.v1.list_delayed import ListDelayed
 from broker.rpc.v1.list_transactions import ListTransactions
@@ -47,14 +48,15 @@ class Admin:
     """The methods of pocketmq.v1.Admin."""
 
     __slots__ = (
-        "_list_delayed", "_list_transactions", "_process", "_pull_message", "_redrive", "_store",
-        "query_messages",
+        "_ask_clients", "_list_delayed", "_list_transactions", "_process", "_pull_message",
+        "_redrive", "_store", "query_messages",
     )  # fmt: skip
 
     def __init__(self, backing: Backing, process: status.Process) -> None:
         self._store = store = backing.store
         self._process = process
         self._list_transactions = ListTransactions(backing.transactions)
+        self._ask_clients = AskClients(backing)
         self._redrive = Redrive(store, process.store_host)
         self._list_delayed = ListDelayed(store)
         self.query_messages = QueryMessages(
@@ -78,6 +80,8 @@ class Admin:
             "UpdateGroup": self.update_group,
             "DeleteGroup": self.delete_group,
             "ListMembers": self.list_members,
+            "PrintClientStack": self._ask_clients.print_stack,
+            "VerifyMessage": self._ask_clients.verify_message,
             "ListOffsets": self.list_offsets,
             "GroupLag": self.group_lag,
             "SetOffsets": self.set_offsets,

@@ -50,6 +50,8 @@ REQUEST_CODES: Final[Mapping[str, str]] = {
     "DescribeGroup": "get_subscriptiongroup_config",
     "DeleteGroup": "delete_subscriptiongroup",
     "ListMembers": "get_consumer_list_by_group",
+    "PrintClientStack": "get_consumer_running_info",
+    "VerifyMessage": "consume_message_directly",
     "ListOffsets": "get_all_consumer_offset",
     "GroupLag": "get_consume_stats",
     "SetOffsets": "update_consumer_offset",

@@ -81,6 +81,10 @@ def _redriven(request: Any, call: Call) -> list[Need]:
     return [*needs, topic_need(request.topic, PUB)] if request.topic else needs
 
 
+def _verified(request: Any, call: Call) -> list[Need]:
+    return [group_need(request.group, UPDATE), topic_need(request.topic, LOOK)]
+
+
 def _cloned(request: Any, call: Call) -> list[Need]:
     return [group_need(request.source_group, GET), group_need(request.target_group, UPDATE)]
 
@@ -135,6 +139,8 @@ def admin_needs(cluster: str) -> NeedTable:
         "UpdateGroup": _of_group(UPDATE, "name"),
         "DeleteGroup": _of_group(DELETE, "name"),
         "ListMembers": _of_group(LOOK),
+        "PrintClientStack": _of_group(LOOK),
+        "VerifyMessage": _verified,
         "ListOffsets": _of_group(LOOK),
         "GroupLag": _or_all("group", Kind.GROUP, group_need, LOOK),
         "SetOffsets": _of_group(UPDATE),

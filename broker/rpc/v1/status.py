@@ -44,8 +44,9 @@ KINDS: Final[dict[int, tuple[type[BrokerError], ...]]] = {
     code_pb2.NOT_FOUND: (
         errors.TopicNotFound, errors.GroupNotFound, errors.MessageNotFound, errors.NotWaiting,
         errors.OffsetNotFound, errors.TransactionUnknown, UnknownService, errors.UserNotFound,
-        errors.GrantNotFound,
+        errors.GrantNotFound, errors.ClientNotFound,
     ),
+    code_pb2.DEADLINE_EXCEEDED: (errors.ClientSilent,),
     code_pb2.ALREADY_EXISTS: (errors.TopicExists, errors.GroupExists, errors.UserExists),
     code_pb2.PERMISSION_DENIED: (
         errors.SystemTopic, errors.SystemGroup, errors.TopicNotWritable, errors.TopicNotReadable,

@@ -14,14 +14,17 @@ from broker.model.errors import TooManyRequests
 from broker.model.names import check_number
 from broker.model.transaction import Check
 from broker.rpc.pb import messaging_pb2 as pb
+from broker.rpc.v2.delivered import message_of
 from broker.rpc.v2.transactions import question_of
-from broker.services.sessions.sessions import Reconnect
+from broker.services.sessions.questions import Command, PrintStack, Reconnect, Verify
 from broker.services.transaction.transactions import Transactions
 
 UNREAD_MAX: Final = 16
 """Commands and answers that wait to be read by a client."""
 UNREAD_BYTES_MAX: Final = 32 * 1024 * 1024
 """Of questions that wait to be read by all clients, but for those asked at the same time."""
+LARGE: Final = ("recover_orphaned_transaction_command", "verify_message_command")
+"""Commands that carry a message."""
 TOPICS_MAX: Final = 1_024
 """That one client publishes to."""
 Make = Callable[[], pb.TelemetryCommand]
@@ -77,11 +80,11 @@ class ClientStream:
         """Send an answer, None for the end, once there is room for it."""
         await self._outbox.put(command)
 
-    def say(self, command: Reconnect) -> None:
-        """Tell the client something, unless it does not listen."""
-        assert command == Reconnect()
-        reconnect = pb.ReconnectEndpointsCommand(nonce=token_hex(8))
-        self._offer(pb.TelemetryCommand(reconnect_endpoints_command=reconnect))
+    def say(self, command: Command) -> bool:
+        """Tell the client something, unless it does not listen; returns whether it is told."""
+        if isinstance(command, Verify) and not self._room():
+            return False
+        return self._offer(_command_of(command))
 
     def publish(self, topics: Mapping[str, pb.Resource]) -> None:
         """Have the client asked about transactions of the topics it publishes to, and no others.
@@ -134,10 +137,25 @@ class ClientStream:
             self._forget(self._outbox.get_nowait())
 
 
+def _command_of(command: Command) -> pb.TelemetryCommand:
+    """Return a command as it goes to a client."""
+    match command:
+        case Reconnect():
+            reconnect = pb.ReconnectEndpointsCommand(nonce=token_hex(8))
+            return pb.TelemetryCommand(reconnect_endpoints_command=reconnect)
+        case PrintStack(nonce):
+            stack = pb.PrintThreadStackTraceCommand(nonce=nonce)
+            return pb.TelemetryCommand(print_thread_stack_trace_command=stack)
+        case Verify(nonce, record, topic):
+            message = message_of(record, pb.Resource(name=topic))
+            verify = pb.VerifyMessageCommand(nonce=nonce, message=message)
+            return pb.TelemetryCommand(verify_message_command=verify)
+
+
 def _question_size(command: pb.TelemetryCommand | Make | None) -> int:
     """Return the bytes of a question, 0 for anything else: that is small."""
     if command is None or callable(command):
         return 0
-    if not command.HasField("recover_orphaned_transaction_command"):
+    if not any(map(command.HasField, LARGE)):
         return 0
     return command.ByteSize()

@@ -11,6 +11,7 @@ Source: ClientActivity, GrpcClientChannel.
 import asyncio
 from collections.abc import AsyncIterator, Callable
 
+from broker.model.administration import ClientAnswer
 from broker.model.errors import BrokerError, IllegalSettings
 from broker.rpc.call import Call
 from broker.rpc.pb import messaging_pb2 as pb
@@ -23,6 +24,7 @@ from broker.rpc.v2.resources import group_of, topic_of
 from broker.rpc.v2.routes import EnsureGroup
 from broker.rpc.v2.settings import settings_of_producer
 from broker.rpc.v2.status import OK, status_of
+from broker.services.sessions.questions import Say
 from broker.services.sessions.sessions import KINDS, ClientKind, Described, Sessions
 from broker.services.transaction.transactions import Transactions
 from broker.store.message_store import MessageStore
@@ -102,7 +104,7 @@ class Telemetry:
         say = stream.say
         self._sessions.open_stream(caller.session_id, say)
         consumer = Consumer(self._consumers, stream)
-        reading = asyncio.Task(self._read(commands, caller, call, stream, consumer))
+        reading = asyncio.Task(self._read(commands, caller, call, stream, consumer, say))
         try:
             while (command := await stream.following()) is not None:
                 yield command
@@ -120,14 +122,27 @@ class Telemetry:
         call: Call,
         stream: ClientStream,
         consumer: Consumer,
+        say: Say,
     ) -> None:
         try:
             async for command in commands:
                 given = command.settings
                 if command.HasField("settings"):
                     await stream.answer(await self._answer(given, caller, call, stream, consumer))
+                else:
+                    self._note_answer(command, say)
         finally:
             await stream.answer(None)
+
+    def _note_answer(self, command: pb.TelemetryCommand, say: Say) -> None:
+        """Note what a client answers to a question; some say nothing but that they cannot."""
+        trace, status = command.thread_stack_trace, command.status
+        code = status.code or pb.OK
+        name = pb.Code.Name(code) if code in pb.Code.values() else str(code)
+        if command.WhichOneof("command") is not None or code != pb.OK:
+            nonce = trace.nonce or command.verify_message_result.nonce
+            answer = ClientAnswer(name, status.message, trace.thread_stack_trace)
+            self._sessions.questions.answered(say, nonce, answer)
 
     async def _answer(
         self,

@@ -11,7 +11,10 @@ from collections.abc import Callable, Iterable
 from enum import Enum
 from typing import Final, NamedTuple
 
+from broker.model.administration import ClientAnswer
+from broker.model.errors import ClientNotFound
 from broker.model.stats import Gauge, LabelValues
+from broker.services.sessions.questions import Command, Questions, Reconnect, Say
 
 QUIET_MAX: Final = 20_000
 """Clients without a stream that are known; of more the one heard of longest ago is forgotten."""
@@ -46,14 +49,6 @@ class Described(NamedTuple):
     version: str
 
 
-class Reconnect(NamedTuple):
-    """A command: the broker is about to end, dial again."""
-
-
-Say = Callable[[Reconnect], None]
-"""Sends a command down a client's stream."""
-
-
 class Session:
     """One client."""
 
@@ -76,7 +71,7 @@ class Sessions:
     gone    told the id of a client that ends in order, and the group it ends in
     """
 
-    __slots__ = ("_alive", "_gone", "_quiet", "_streaming", "is_draining", "stats")
+    __slots__ = ("_alive", "_gone", "_quiet", "_streaming", "is_draining", "questions", "stats")
 
     def __init__(
         self, alive: Callable[[str, str], object], gone: Callable[[str, str], object]
@@ -88,6 +83,7 @@ class Sessions:
         self._quiet: OrderedDict[str, Session] = OrderedDict()
         """The others, heard of last at the end."""
         self.is_draining = False
+        self.questions = Questions()
         self.stats = [
             Gauge(
                 "rocketmq_producer_connections",
@@ -129,6 +125,7 @@ class Sessions:
 
     def close_stream(self, client_id: str, say: Say) -> None:
         """Note that a stream has ended; one that took its place stays."""
+        self.questions.end(say)
         session = self._streaming.get(client_id)
         if session is not None and session.say is say:
             session.say = session.described = None
@@ -149,6 +146,24 @@ class Sessions:
         """Return whether a client is known to be given messages as it can take them."""
         session = self._streaming.get(client_id) or self._quiet.get(client_id)
         return session is not None and session.kind in PUSHED
+
+    async def ask(
+        self, client_id: str, group: str, make: Callable[[str], Command], wait_ms: int
+    ) -> ClientAnswer:
+        """Return what a consumer answers that holds a stream.
+
+        client_id   as it says, whoever its user is
+        make        returns the question with a nonce
+        Errors      ClientNotFound, ClientSilent
+        Cost        as many steps as clients hold streams
+        """
+        for session in self._streaming.values():
+            described, say = session.described, session.say
+            if say is None or described is None or described.group != group:
+                continue
+            if client_id and client_id in (session.client_id, session.client_id.partition(" ")[2]):
+                return await self.questions.ask(say, client_id, make, wait_ms)
+        raise ClientNotFound(client_id=client_id, group=group)
 
     def drain(self) -> None:
         """Tell everybody to dial again, and let streams end."""

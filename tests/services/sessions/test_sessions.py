@@ -1,18 +1,26 @@
 """Who is known of official clients, and for how long."""
 
+from broker.services.sessions.questions import Command, Reconnect
 from broker.services.sessions.sessions import (
     QUIET_MAX,
     ClientKind,
     Described,
-    Reconnect,
     Sessions,
 )
 
 PRODUCER = Described(ClientKind.PRODUCER, "", "JAVA", "5.2.0")
 
 
-def nothing(command: Reconnect) -> None:
-    """What a client is told does not matter."""
+class Stream:
+    """Keeps what a client is told."""
+
+    def __init__(self) -> None:
+        self.said: list[Command] = []
+
+    def say(self, command: Command) -> bool:
+        """Tell the client something."""
+        self.said.append(command)
+        return True
 
 
 class Desk:
@@ -57,8 +65,8 @@ def test_who_leaves_is_forgotten() -> None:
 
 def test_who_holds_a_stream_is_there_until_that_ends() -> None:
     desk = Desk()
-    said: list[Reconnect] = []
-    say = said.append
+    stream = Stream()
+    said, say = stream.said, stream.say
     desk.sessions.open_stream("a", say)
     desk.sessions.describe("a", PRODUCER)
     desk.sessions.leave("a")
@@ -71,14 +79,15 @@ def test_who_holds_a_stream_is_there_until_that_ends() -> None:
 
 def test_producers_are_counted_that_hold_a_stream() -> None:
     desk = Desk()
-    said: list[Reconnect] = []
+    stream = Stream()
+    said = stream.said
     desk.sessions.describe("a", PRODUCER)
     assert desk.connections() == {}
-    desk.sessions.open_stream("a", said.append)
+    desk.sessions.open_stream("a", stream.say)
     desk.sessions.describe("b", PRODUCER._replace(kind=ClientKind.SIMPLE_CONSUMER))
-    desk.sessions.open_stream("b", said.append)
+    desk.sessions.open_stream("b", stream.say)
     assert desk.connections() == {("JAVA", "5.2.0", "grpc"): 1}
-    desk.sessions.close_stream("a", print)  # One that another has taken the place of.
+    desk.sessions.close_stream("a", Stream().say)  # One that another has taken the place of.
     desk.sessions.drain()
     assert len(said) == 2
     assert desk.sessions.is_draining
@@ -86,8 +95,8 @@ def test_producers_are_counted_that_hold_a_stream() -> None:
 
 def test_a_stream_that_ended_is_told_nothing() -> None:
     desk = Desk()
-    said: list[Reconnect] = []
-    say = said.append
+    stream = Stream()
+    said, say = stream.said, stream.say
     desk.sessions.open_stream("a", say)
     desk.sessions.close_stream("a", say)
     desk.sessions.close_stream("nobody", say)
@@ -100,7 +109,7 @@ def test_of_too_many_without_a_stream_the_one_heard_of_longest_ago_is_forgotten(
     consumer = ClientKind.PUSH_CONSUMER.value
     for client_id in ("held", "old", "heard again"):
         desk.sessions.heard(client_id, consumer)
-    desk.sessions.open_stream("held", nothing)
+    desk.sessions.open_stream("held", Stream().say)
     for number in range(QUIET_MAX - 3):
         desk.sessions.heard(str(number))
     desk.sessions.heard("heard again")
@@ -114,7 +123,7 @@ def test_of_too_many_without_a_stream_the_one_heard_of_longest_ago_is_forgotten(
 
 def test_a_stream_that_ended_is_kept_as_heard_of_just_then() -> None:
     desk = Desk()
-    say = nothing
+    say = Stream().say
     desk.sessions.heard("a", ClientKind.PUSH_CONSUMER.value)
     desk.sessions.open_stream("a", say)
     for number in range(QUIET_MAX):
