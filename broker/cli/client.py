@@ -40,6 +40,9 @@ def stack(broker: Connection, out: Output, group: str, client_id: str, wait_ms: 
     The clients for Java and Go answer; that for Python does not, which ends in a time-out.
     """
     answer = broker.ask(broker.admin.print_client_stack(group, client_id, wait_ms=wait_ms))
+    if out.is_table and answer.status == OK:
+        click.echo(answer.stack)
+        return
     _show(answer, out, {"client_id": client_id, "stack": answer.stack})
 
 
@@ -64,7 +67,8 @@ def verify(
     """Have the listener of a push consumer take a message once more, and tell how that went.
 
     What the listener does takes place: an order that is billed by it is billed again. The message
-    is under no lease, and where the group stands does not change.
+    is under no lease, and where the group stands does not change. The client for Java does so;
+    others answer that they cannot, or nothing.
     """
     answer = broker.ask(
         broker.admin.verify_message(group, client_id, topic, message_id, wait_ms=wait_ms)

@@ -18,7 +18,8 @@ def test_a_stack_is_printed(broker: LocalBroker) -> None:
     done = run(*STACK, "--wait-ms", "7", "-o", "json")
     assert done.code == 0
     assert done.document == {"client_id": "host@1", "stack": "main:\n  waits", "status": "OK"}
-    (asked,) = broker.requests("PrintClientStack")
+    assert run(*STACK, "-o", "table").out == "main:\n  waits\n"
+    asked = broker.requests("PrintClientStack")[0]
     assert (asked.group, asked.client_id, asked.wait_ms) == ("billing", "host@1", 7)
 
 

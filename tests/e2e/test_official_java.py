@@ -7,3 +7,5 @@ class TestJava(Cases):
     """The cases."""
 
     language = "java"
+    stack = "TID"
+    verifies = 0

@@ -1,5 +1,6 @@
 """RocketMQ's own client for Node.js works as it is, on a broker as a user starts it."""
 
+from broker.cli.output import Exit
 from tests.e2e.official.cases import Cases
 
 
@@ -7,3 +8,5 @@ class TestNode(Cases):
     """The cases."""
 
     language = "node"
+    stack = "stack"
+    verifies = Exit.REFUSED

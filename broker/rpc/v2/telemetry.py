@@ -10,9 +10,10 @@ Source: ClientActivity, GrpcClientChannel.
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
+from typing import Final
 
 from broker.model.administration import ClientAnswer
-from broker.model.errors import BrokerError, IllegalSettings
+from broker.model.errors import BrokerError, IllegalSettings, UnsupportedFeature
 from broker.rpc.call import Call
 from broker.rpc.pb import messaging_pb2 as pb
 from broker.rpc.service import Handler
@@ -28,6 +29,8 @@ from broker.services.sessions.questions import Say
 from broker.services.sessions.sessions import KINDS, ClientKind, Described, Sessions
 from broker.services.transaction.transactions import Transactions
 from broker.store.message_store import MessageStore
+
+LITE: Final = frozenset({pb.LITE_PUSH_CONSUMER, pb.LITE_SIMPLE_CONSUMER})
 
 
 class Telemetry:
@@ -176,8 +179,11 @@ class Telemetry:
     async def _of_consumer(self, given: pb.Settings, caller: Caller, call: Call) -> Subscribed:
         """Return what a consumer's settings say.
 
-        Errors   IllegalSettings, IllegalTopic, SystemTopic, IllegalGroup, GroupNotFound
+        Errors   IllegalSettings, IllegalTopic, SystemTopic, IllegalGroup, GroupNotFound,
+                 UnsupportedFeature: it is for lite topics, which there are none of
         """
+        if given.client_type in LITE:
+            raise UnsupportedFeature(feature="lite topics")
         if not given.HasField("subscription"):
             raise IllegalSettings(client_id=caller.client_id)
         name = group_of(given.subscription.group, call)

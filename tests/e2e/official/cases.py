@@ -15,6 +15,7 @@ from typing import Final
 
 import pytest
 
+from broker.cli.output import Exit
 from broker.client import AsyncClient
 from broker.model.administration import GroupSettings
 from tests.e2e.daemon import Daemon, pocketmq
@@ -24,7 +25,7 @@ from tests.e2e.official.relay import Relay
 TOPICS: Final = {
     "whole": "", "mixed": "", "again": "", "left": "", "pushed-tag": "", "pushed-sql": "",
     "shared": "", "grouped": "", "dead": "", "shop%orders": "", "restarted": "", "cut": "",
-    "plain": "normal",
+    "asked": "", "plain": "normal",
     "ordered": "fifo", "ordered-push": "fifo", "later": "delay", "recalled": "delay",
     "decided": "transaction", "first": "priority",
 }  # fmt: skip
@@ -220,7 +221,14 @@ class CommonCases:
 
 
 class Cases(CommonCases):
-    """The cases of one with push consumers, recalls, priorities, namespaces, changed times."""
+    """The cases of one with push consumers, recalls, priorities, namespaces, changed times.
+
+    stack     a word of what it prints of its threads, "" where it answers nothing
+    verifies  the exit code of having it take a message once more
+    """
+
+    stack = ""
+    verifies: int = Exit.TIMEOUT
 
     @pytest.fixture(scope="class", autouse=True)
     @classmethod
@@ -279,6 +287,27 @@ class Cases(CommonCases):
         assert attempts(deliveries(talk, 2 * len(wanted))) == Counter(
             (body, attempt) for body in wanted for attempt in (1, 2)
         )
+
+    def test_operators_ask_it_and_settings_come_again(
+        self, broker: Daemon, client: Official
+    ) -> None:
+        pushed = client.begin("push", topic="asked", group="asked")
+        client.ask("send", topic="asked", messages=[{"body": "first"}])
+        pushed.until_count(2)
+        (member,) = broker.ask("group", "members", "asked", "-o", "jsonl").rows
+        who = ("asked", member["client_id"])
+        wait = ("--wait-ms", "20000" if self.stack else "500")
+        printed = broker.ask("client", "stack", *who, *wait, "-o", "jsonl")
+        assert printed.code == (0 if self.stack else Exit.TIMEOUT)
+        assert self.stack in printed.out
+        (first,) = [row for row in pushed.look() if "body" in row]
+        verified = broker.ask("client", "verify", *who, "asked", first["message_id"], *wait)
+        assert verified.code == self.verifies
+        assert broker.ask("group", "edit", "asked", "--max-attempts", "5").code == 0
+        client.ask("send", topic="asked", messages=[{"body": "second"}])
+        first_count = 2 if self.verifies == 0 else 1
+        got = Counter(row["body"] for row in deliveries(pushed, first_count + 1))
+        assert got == {"first": first_count, "second": 1}
 
     def test_two_consumers_of_a_group_share_its_messages(self, client: Official) -> None:
         talk = client.begin("push", topic="shared", group="sharers", consumers=2)
