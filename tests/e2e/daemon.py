@@ -180,8 +180,9 @@ class Daemon(Served):
     def __enter__(self) -> Self:
         self.begin()
         self.serve()
-        self._late_at_first = self.lateness()
+        # Making the first page counts as late behind it: what it waited meanwhile has to count too.
         self._kept_waiting_s = (self.kept_waiting_s(), 0.0)
+        self._late_at_first = self.lateness()
         return self
 
     def begin(self) -> None:

@@ -1,4 +1,4 @@
-"""What clients that are not run in the tests put on the wire, over a socket: C++ and C#.
+"""What clients that are not run in the tests put on the wire, over a socket: C++, C# and Rust.
 
 Requests are as their sources make them, in the order they come; the transport is gRPC's own, which
 the one for C++ uses too, with compressed requests and pings.
@@ -32,6 +32,7 @@ PINGS: Final = (
 )
 CPP: Final = {"x-mq-language": "CPP", "x-mq-client-version": "5.0.3", "x-mq-namespace": "shop"}
 DOTNET: Final = {"x-mq-language": "DOTNET", "x-mq-client-version": "5.2.1", "x-mq-protocol": "v2"}
+RUST: Final = {"x-mq-language": "RUST", "x-mq-client-version": "5.0.0"}
 UA: Final = pb.UA(language=pb.CPP, version="5.0.3", platform="Linux", hostname="h")
 
 
@@ -216,3 +217,46 @@ async def test_the_way_of_the_client_for_csharp(broker: RunningBroker) -> None:
         old = pb.AckMessageEntry(message_id="01CD", receipt_handle=came.receipt_handle)
         ack = pb.AckMessageRequest(group=readers, topic=orders, entries=[old])
         assert (await client.ask("AckMessage", ack)).status.code == pb.OK
+
+
+async def test_the_way_of_the_client_for_rust(broker: RunningBroker) -> None:
+    """It says nothing on its stream before that is answered, and takes no code but OK."""
+    client = Client(broker.addresses["grpc"], RUST, "rust#1")
+    orders, readers = named("orders"), named("readers")
+    async with client.channel:
+        telemetry = client.stream("Telemetry")
+        await telemetry.initial_metadata()
+        settings = pb.Settings(
+            client_type=pb.PRODUCER, publishing=pb.Publishing(topics=[orders]), user_agent=UA
+        )
+        for _ in range(2):  # Again every 30 s.
+            await telemetry.write(pb.TelemetryCommand(settings=settings))
+            told = await telemetry.read()
+            assert told.status.code == pb.OK
+            assert told.settings.backoff_policy.HasField("exponential_backoff")
+
+        system = pb.SystemProperties(
+            message_id="01EF", body_encoding=pb.IDENTITY, message_type=pb.NORMAL, born_host="h",
+            born_timestamp=Timestamp(seconds=1_795_000_000),
+        )  # fmt: skip
+        message = pb.Message(topic=orders, body=b"x", system_properties=system)
+        done = await client.ask("SendMessage", pb.SendMessageRequest(messages=[message]))
+        assert [done.status.code, *(entry.status.code for entry in done.entries)] == [pb.OK] * 2
+
+        receive = pb.ReceiveMessageRequest(
+            group=readers, message_queue=pb.MessageQueue(topic=orders), batch_size=1,
+            filter_expression=pb.FilterExpression(type=pb.TAG, expression="*"),
+            invisible_duration=seconds(15), long_polling_timeout=seconds(CALL_S),
+        )  # fmt: skip
+        frames = await client.all("ReceiveMessage", receive, wait_s=CALL_S)
+        kinds = [frame.WhichOneof("content") for frame in frames]
+        assert kinds == ["status", "message", "delivery_timestamp"], "each is unwrapped"
+        handle = frames[1].message.system_properties.receipt_handle
+        entry = pb.AckMessageEntry(message_id="01EF", receipt_handle=handle)
+        ack = pb.AckMessageRequest(group=readers, topic=orders, entries=[entry])
+        acked = await client.ask("AckMessage", ack)
+        assert [acked.status.code, acked.entries[0].status.code] == [pb.OK] * 2
+        ended = await client.ask("NotifyClientTermination", pb.NotifyClientTerminationRequest())
+        assert ended.status.code == pb.OK
+        await telemetry.done_writing()
+        assert await telemetry.read() is grpc.aio.EOF
