@@ -208,6 +208,17 @@ class MessageStore:
         if count:
             logger.warning("offsets.clamped", extra={"count": count})
 
+    async def all_durable(self) -> None:
+        """Return when all appended so far outlasts a power cut, whatever the flush mode.
+
+        For what another file is to say only then: that its message lies elsewhere.
+        Errors   FsyncFailed
+        Cost     a flush, where none came since the last append
+        """
+        end = self.marks.appended.value
+        while self.marks.flushed.value < end:
+            await self.writing.durability.reached(end)
+
     # -- what it is ----------------------------------------------------------------------------
     @property
     def state(self) -> str:

@@ -70,8 +70,8 @@ class QuickDisk(Disk):
     """The machine's file system without waiting for it."""
 
     __slots__ = (
-        "_cold", "_durable", "_faults", "_fetched", "_gate", "broken_below", "calls", "full_below",
-        "sync_error", "sync_error_below", "synced",
+        "_cold", "_durable", "_faults", "_fetched", "_gate", "_held_below", "broken_below", "calls",
+        "full_below", "sync_error", "sync_error_below", "synced",
     )  # fmt: skip
 
     def __init__(self) -> None:
@@ -84,6 +84,7 @@ class QuickDisk(Disk):
         self._durable: dict[int, bytes] = {}
         self._gate = threading.Event()
         self._gate.set()
+        self._held_below = Path("/")
         self.full_below: Path | None = None
         self.broken_below: Path | None = None
         self.sync_error: FsyncFailed | None = None
@@ -132,8 +133,9 @@ class QuickDisk(Disk):
 
     # -- syncing -------------------------------------------------------------------------------
     @contextlib.contextmanager
-    def held(self) -> Iterator[None]:
-        """Let syncs wait in their threads until the block ends."""
+    def held(self, below: Path = Path("/")) -> Iterator[None]:
+        """Let syncs, of what lies below a path, wait in their threads until the block ends."""
+        self._held_below = below
         self._gate.clear()
         try:
             yield
@@ -143,7 +145,8 @@ class QuickDisk(Disk):
     def sync(self, descriptor: int) -> None:
         path = Path(f"/proc/self/fd/{descriptor}").readlink()
         self.synced.append(path)
-        self._gate.wait()
+        if is_below(path, self._held_below):
+            self._gate.wait()
         if self.sync_error is not None and is_below(path, self.sync_error_below or Path("/")):
             raise self.sync_error
         self.note("sync", descriptor)

@@ -12,7 +12,6 @@ from typing import Final
 
 from broker.format.dead_letter import Revealed, reveal
 from broker.model.administration import Redriven
-from broker.model.batch import PutStatus
 from broker.model.reading import ReadRange
 from broker.services.administration.dead_letters import Waiting, sendable_queues, waiting_ranges
 from broker.store.message_store import MessageStore
@@ -93,9 +92,7 @@ class Redrive:
         """Send some, and let the group's offset pass them."""
         writing, offsets = self._store.writing, self._store.tables.offsets
         results = await writing.put([letter.run for letter in letters]) if letters else []
-        while results and results[-1].status is not PutStatus.OK:
-            if await writing.durable():
-                break
+        await self._store.all_durable()
         await offsets.set_many(queue.group, queue.topic, {queue.queue_id: following})
         return [
             _planned(queue, letter)._replace(queue_offset=result.queue_offset)

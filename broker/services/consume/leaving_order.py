@@ -4,10 +4,11 @@
     given out, not settled ─► leases, as if received without order: they end when they would have
     given out, and taken back ─► not given out
 
-The journal tells of the leases; once that is durable, the table of what is received in order says
-of both that they are settled. After a crash in between a start has it say so (`has_left`): what was
-leased comes again by its lease, and is not leased once more. How often a message was given out in
-order the table alone has told: its attempts count anew from what its record says.
+The journal tells of the leases; once that is durable, in every flush mode, the table of what is
+received in order says of both that they are settled. After a crash in between a start has it say so
+(`has_left`): what was leased comes again by its lease, and is not leased once more. How often a
+message was given out in order the table alone has told: its attempts count anew from what its
+record says.
 Source: none; a real broker gives everything behind the group's offset out again.
 """
 
@@ -98,7 +99,7 @@ class LeavingOrder:
             checkpoints = list(self._checkpoints(queue, changed, later_ms))
             leases += await self._put(queue, checkpoints, acks)
             if checkpoints:
-                await self._journal.durable()
+                await self._store.all_durable()
             known |= changed
             settled |= ended
         return order, settled

@@ -198,6 +198,7 @@ class OrderedSettling:
     ) -> list[Settled]:
         """Settle messages by putting others in their stead; what is gone from the log needs none.
 
+        Those are durable first, in every flush mode: else a power cut might leave neither.
         Effects  runs to its end whatever becomes of the caller
         """
         await self._redelivery.prepare(group)
@@ -223,6 +224,7 @@ class OrderedSettling:
                 runs += [made(record, move) for record in found.values()]
             if runs:
                 await self._store.writing.put(runs)
+                await self._store.all_durable()
         except BaseException:
             for held, before, _ in moves:
                 held.state.restore(held.queue_offset, before)

@@ -327,6 +327,7 @@ class OrderedTaking:
                 for at, record in dead
             ]
             await self._store.writing.put(runs)
+            await self._store.all_durable()
         except BaseException:
             state.release((at for at, _ in dead), popped_at_ms)
             raise

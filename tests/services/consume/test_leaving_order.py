@@ -177,7 +177,7 @@ async def test_a_kill_behind_the_change_brings_nothing_that_was_acknowledged(
         await desk.send("a", "b")
         first = await desk.receive(max_messages=1)
         await in_order(desk, fifo=False)
-        with desk.talking.quick_disk.held():
+        with desk.talking.quick_disk.held(tmp_path / "s" / "config"):
             second = await desk.receive()
             assert (bodies(first), bodies(second)) == (["a"], ["b"])
             assert await desk.ack(first) == await desk.ack(second) == [OK]

@@ -5,15 +5,20 @@ again. async: what a cut leaves in the log comes, unless its ack is left too. In
 that is left and not acknowledged comes.
 """
 
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from random import Random
 
 import pytest
 
+from broker.model.administration import GroupSettings
 from broker.model.consuming import Received
+from broker.model.topic import SCHEDULE_TOPIC
+from broker.services.administration.redrive import Redrive
 from broker.store.settings import FLUSH_ASYNC, FLUSH_SYNC
 from tests.fakes.consuming import GROUP, TOPIC, ConsumeDesk, bodies, consuming
 from tests.fakes.disk import SimDisk
+from tests.fakes.store_language import STORE_HOST
 
 STORE = Path("/store")
 LEASE_MS = 30_000
@@ -109,3 +114,67 @@ async def test_a_kill_loses_and_repeats_nothing(seed: int, tmp_path: Path) -> No
         got = await all_received(later)
         assert set(got) == story.sent - story.acknowledged
         assert len(got) == len(set(got))
+
+
+async def _sent_back(desk: ConsumeDesk, got: Received) -> None:
+    await desk.consume.send_back(GROUP, TOPIC, [(handle, 1) for handle in got.handles])
+
+
+async def _forwarded(desk: ConsumeDesk, got: Received) -> None:
+    await desk.consume.forward_to_dead_letters(GROUP, TOPIC, got.handles)
+
+
+async def _buried(desk: ConsumeDesk, got: Received) -> None:
+    await desk.store.tables.groups.update(GROUP, GroupSettings(max_attempts=1))
+    await desk.step(LEASE_MS)
+    assert bodies(await desk.receive()) == []
+
+
+async def _out_of_order(desk: ConsumeDesk, got: Received) -> None:
+    await desk.store.tables.groups.update(GROUP, GroupSettings(fifo=False))
+    assert bodies(await desk.receive()) == []
+
+
+@pytest.mark.parametrize("move", [_sent_back, _forwarded, _buried, _out_of_order])
+async def test_what_was_in_order_and_is_moved_is_not_lost_where_no_flush_is_waited_for(
+    move: Callable[[ConsumeDesk, Received], Awaitable[None]],
+) -> None:
+    """The log tells of where it went, another file that it is settled: that comes later."""
+    disk = SimDisk()
+    async with consuming(STORE, disk=disk, flush=FLUSH_ASYNC) as desk:
+        await desk.send("before")
+        await desk.ack(await desk.receive())
+        await desk.store.tables.groups.update(GROUP, GroupSettings(fifo=True))
+        await desk.send("a", "b")
+        assert await desk.store.writing.durable()
+        await move(desk, await desk.receive(invisible_ms=LEASE_MS))
+        await desk.store.tables.orders.folded()
+        await desk.store.tables.offsets.saved()
+        images = [disk.image.cut(Random(seed)) for seed in range(20)]
+        clock = desk.clock
+    for image in images:
+        async with consuming(STORE, disk=SimDisk(image), flush=FLUSH_ASYNC, clock=clock) as later:
+            await later.step(LEASE_MS)
+            got = await all_received(later)
+            for topic in (f"%DLQ%{GROUP}", SCHEDULE_TOPIC):
+                got += await later.talking.pulled(topic)
+            assert {"a", "b"} <= {*got}
+
+
+async def test_dead_letters_sent_again_are_not_lost_where_no_flush_is_waited_for() -> None:
+    """The offset that passes them is another file's."""
+    disk = SimDisk()
+    async with consuming(STORE, disk=disk, flush=FLUSH_ASYNC) as desk:
+        await desk.send("a")
+        await _forwarded(desk, await desk.receive())
+        assert await desk.store.writing.durable()
+        await desk.settled()
+        sent = await Redrive(desk.store, STORE_HOST).redrive(GROUP)
+        assert len(sent) == 1
+        await desk.store.tables.offsets.saved()
+        images = [disk.image.cut(Random(seed)) for seed in range(20)]
+        clock = desk.clock
+    for image in images:
+        async with consuming(STORE, disk=SimDisk(image), flush=FLUSH_ASYNC, clock=clock) as later:
+            at = later.store.tables.offsets.find(GROUP, f"%DLQ%{GROUP}", 0) or 0
+            assert at == 0 or await later.talking.pulled(TOPIC) == ["a", "a"]
