@@ -74,7 +74,10 @@ class OfficialDesk:
             refused = self.service.refuse(error, method)
             found += refused if isinstance(refused, list) else [refused]
         write = method.writer()
-        return [method.response.FromString(write(one)) for one in found]
+        answers = [method.response.FromString(write(one)) for one in found]
+        for one in answers:
+            check_readable(one)
+        return answers
 
     async def ask(self, name: str, request: Message, call: FakeCall | None = None) -> Any:
         """Return the one answer to a call."""
@@ -92,6 +95,27 @@ class OfficialDesk:
         assert answers[0].HasField("status")
         assert answers[-1].HasField("delivery_timestamp")
         return [answer.message for answer in answers[1:-1]]
+
+
+def check_readable(answer: Message) -> None:
+    """Assert what some client looks at in every answer, and ends where it is missing."""
+    fields = answer.DESCRIPTOR.fields_by_name
+    if isinstance(answer, pb.ReceiveMessageResponse | pb.PullMessageResponse):
+        assert answer.WhichOneof("content") is not None
+    if isinstance(answer, pb.ReceiveMessageResponse) and answer.HasField("message"):
+        system = answer.message.system_properties
+        assert system.message_id
+        assert system.body_encoding != pb.ENCODING_UNSPECIFIED
+        assert system.body_digest.type == pb.MD5
+        assert system.message_type != pb.MESSAGE_TYPE_UNSPECIFIED
+        assert system.HasField("born_timestamp")
+        assert system.born_host
+        assert system.HasField("store_timestamp")
+        assert system.receipt_handle
+        assert system.delivery_attempt >= 1
+    if "status" in fields and answer.HasField("status"):
+        status: pb.Status = getattr(answer, "status")  # noqa: B009 - of many types
+        assert status.code != pb.CODE_UNSPECIFIED
 
 
 def raw_of(request: Message) -> bytes:
