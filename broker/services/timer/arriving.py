@@ -10,7 +10,8 @@ Times are translated here, once, from the wall clocks of then to the clock that 
 read next: a recall of it may be among that, and no slot is read before all that came before its
 turn.
 
-Where it goes on reading is what comes behind the last message that is in the log or was put.
+Where it goes on reading after a crash is what comes behind the last message whose unit was durable
+for certain; of what follows, what waits already is passed over, and the rest was due when it came.
 Source: TimerMessageStore.enqueue, TimerEnqueuePutService, doEnqueue.
 """
 
@@ -38,6 +39,7 @@ from broker.services.timer.counts import WaitingCounts
 from broker.services.timer.putting import Putting, TimedMessage
 from broker.store.message_store import MessageStore
 from broker.store.reading.patience import value_of
+from broker.store.timer.recovery import Kept
 from broker.store.timer.wheel_clock import WheelClock
 
 WINDOW_MS: Final = 172_800 * PRECISION_MS
@@ -89,11 +91,12 @@ class Arriving:
     queue_offset   of the next message
     skip_upto      of messages before this queue offset, read once more after files were lost,
     skip_below_ms  those due before this time were delivered
+    kept           of messages that wait already, though they are read once more after a crash
     """
 
     __slots__ = (
         "_clock", "_counts", "_held_at_ms", "_last_place", "_old_upto", "_put_already", "_putting",
-        "_shifts", "_store", "queue_offset", "skip_below_ms", "skip_upto",
+        "_shifts", "_store", "kept", "queue_offset", "skip_below_ms", "skip_upto",
     )  # fmt: skip
 
     def __init__(
@@ -114,6 +117,7 @@ class Arriving:
         """Queue offsets of what was due and put before an error came: it will be read once more."""
         self._last_place = store.min_offset if self.queue_offset < upper else store.appended
         self.skip_below_ms = self.skip_upto = 0
+        self.kept = Kept()
         self._old_upto = upper
 
     @property
@@ -179,7 +183,8 @@ class Arriving:
         self, facts: TimedFacts, write_ms: int, read_ms: int, is_delivered: IsDelivered | None
     ) -> None:
         shifts_ms, due_ms = self._translated(facts)
-        is_due = due_ms < min(write_ms, read_ms)
+        is_kept = self._know_kept(facts, due_ms, min(write_ms, read_ms) - PRECISION_MS)
+        is_due = (due_ms < min(write_ms, read_ms)) & ~is_kept
         for number in np.flatnonzero(
             is_due & (np.array(facts.topic_hashes) == self._putting.journal_hash)
         ).tolist():
@@ -187,20 +192,34 @@ class Arriving:
                 due_ms[number], is_due[number] = write_ms + OPEN_PAUSE_MS, False
         is_over = due_ms < self.skip_below_ms
         is_over &= np.array(facts.queue_offsets) < self.skip_upto
-        is_there = ~is_due
+        is_there = ~is_due & ~is_kept
         if self._held_at_ms == read_ms:
-            is_there |= ~is_over
+            is_there |= ~is_over & ~is_kept
             if is_delivered is not None:
                 for number in np.flatnonzero(is_due & ~is_over & ~np.array(facts.markers)).tolist():
                     is_there[number] = not await is_delivered(facts.record(number), None)
         else:
             await self._put_due(facts, np.flatnonzero(is_due & ~is_over).tolist(), is_delivered)
         for shift_ms in self._shifts:  # What is taken back may wait by another clock.
-            is_there |= np.array(facts.markers) & (shifts_ms != shift_ms)
+            is_there |= np.array(facts.markers) & (shifts_ms != shift_ms) & ~is_kept
         waiting = np.flatnonzero(is_there)
         if len(waiting):
             await self._store.timer.make()
             self._wait(facts, waiting, np.maximum(due_ms, read_ms), shifts_ms, write_ms, read_ms)
+
+    def _know_kept(
+        self, facts: TimedFacts, due_ms: NDArray[np.int64], before_ms: int
+    ) -> NDArray[np.bool_]:
+        """Return which messages wait already; those between them are due by `before_ms`.
+
+        Effects   times of those that were due when they came, by whatever clock, are no later
+        """
+        if facts.queue_offsets[0] >= self.kept.upto:
+            return np.zeros(len(facts), np.bool_)
+        is_kept: NDArray[np.bool_] = np.isin(facts.physical_offsets, self.kept.places)
+        was_due = ~is_kept & (np.array(facts.queue_offsets) < self.kept.upto)
+        due_ms[was_due] = np.minimum(due_ms[was_due], before_ms)
+        return is_kept
 
     def _translated(self, facts: TimedFacts) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Return by how much times were shifted, and the slots these lead to."""

@@ -269,6 +269,7 @@ class Timer:
         self._delivered_before = progress.delivered_before
         arriving = Arriving(store, self._putting, self._counts, clock, found.queue_offset)
         arriving.skip_below_ms, arriving.skip_upto = found.read_ms, found.known_upto
+        arriving.kept = found.kept
         for units in store.timer.waiting(read_ms):
             arriving.know(units)
             await asyncio.sleep(0)

@@ -9,6 +9,9 @@ no log where there was one, or files that no     the log is put aside; the topic
 timer wrote                                      what was due before the time read to is passed over
 
 A unit is believed as long as each before it is one, and its message lies in the commit log.
+Of units behind what was written down as durable the messages between theirs were due as they came,
+and put at once: a power cut may have taken what was put though it left the units. So they are read
+anew from there (`Kept`).
 Source: TimerMessageStore.recover, recoverAndRevise.
 """
 
@@ -28,6 +31,17 @@ from broker.log.timer_wheel import Numbers, TimerWheel
 from broker.store.tables.timer_check import TimerProgress
 
 
+class Kept(NamedTuple):
+    """What is read anew though units of it were found, behind what was durable for certain.
+
+    places   physical offsets of the messages that wait by those units, rising
+    upto     of messages before this queue offset the others were due when they came
+    """
+
+    places: Numbers = np.empty(0, np.int64)
+    upto: int = 0
+
+
 class FoundTimer(NamedTuple):
     """Where a timer goes on.
 
@@ -36,18 +50,42 @@ class FoundTimer(NamedTuple):
     known_upto    of messages before this queue offset those due before read_ms were delivered,
                   where they are read once more
     rebuilt       why the wheel or the log were made anew, "" where they were not
+    kept          of what is read from `queue_offset` on
     """
 
     read_ms: int
     queue_offset: int
     known_upto: int
     rebuilt: str
+    kept: Kept = Kept()
+
+
+class RecoveredFiles(NamedTuple):
+    """What became of wheel and log.
+
+    is_whole   whether the log has all that was durable of it
+    rebuilt    why the wheel was made anew, "" where it was not
+    durable    physical offset of the message of the last unit that was durable, -1 without one
+    behind     physical offsets of the messages of units behind it
+    """
+
+    is_whole: bool
+    rebuilt: str
+    durable: int
+    behind: Numbers
 
 
 class _Scanned(NamedTuple):
     times_ms: Numbers
     places: Numbers
     counts: Numbers
+
+
+class _Units(NamedTuple):
+    end: int
+    waiting: _Scanned
+    durable: int
+    behind: Numbers
 
 
 def counts_of(units: Units) -> Numbers:
@@ -64,50 +102,51 @@ def recover_files(
     remake: Callable[[], None],
     *,
     why_new: str,
-) -> tuple[bool, str, int]:
+) -> RecoveredFiles:
     """Make wheel and log agree; both are open, and the log is loaded.
 
     log_end  end of the commit log: units of messages behind it are not believed
     remake   replaces the wheel by an empty one
     why_new  why the wheel is new and empty; "": it is the one that was found
-    Returns  (whether the log has all that was durable of it, why the wheel was made anew, physical
-             offset of the message of its last unit, -1 without one)
     Cost     some 30 ns a unit of the files scanned: two, or all of them for a new wheel
     """
     begin = log.begin
     if not why_new:
         flushed = min(progress.log_flushed, log.end)
         begin = max(flushed - flushed % log.files.file_size - log.files.file_size, begin)
-    end, found, last = _scan(log, begin, progress, log_end)
-    log.truncate(end)
+    units = _scan(log, begin, progress, log_end)
+    log.truncate(units.end)
     if not why_new and wheel.highest_last(progress.read_ms) >= log.end:
         why_new = "it leads behind the end of the timer log"
         remake()
         begin = log.begin
-        _, found, last = _scan(log, begin, progress, log_end)
-    wheel.revise(*found, begin)
-    return log.end >= progress.log_flushed, why_new, last
+        units = _scan(log, begin, progress, log_end)
+    wheel.revise(*units.waiting, begin)
+    is_whole = log.end >= progress.log_flushed
+    return RecoveredFiles(is_whole, why_new, units.durable, units.behind)
 
 
-def _scan(
-    log: TimerLog, begin: int, progress: TimerProgress, log_end: int
-) -> tuple[int, _Scanned, int]:
-    """Return (where units end, those that wait, physical offset of the last one's message)."""
-    end, last = begin, -1
+def _scan(log: TimerLog, begin: int, progress: TimerProgress, log_end: int) -> _Units:
+    """Return where units end, those that wait, and of which messages the last ones are."""
+    end, durable = begin, -1
     nothing = np.empty(0, np.int64)
     parts: list[_Scanned] = [_Scanned(nothing, nothing, nothing)]
+    behind: list[Numbers] = [nothing]
     for place, piece in log.pieces(begin):
-        reach = piece["physical_offset"].astype(np.int64) + piece["record_size"]
-        is_there = reach <= log_end
+        messages = piece["physical_offset"].astype(np.int64)
+        is_there = messages + piece["record_size"] <= log_end
         units = piece if is_there.all() else piece[: int(is_there.argmin())]
         places = place + np.arange(len(units), dtype=np.int64) * LOG_UNIT_SIZE
         times = due_times(units)
         waits = times >= progress.read_ms
         parts.append(_Scanned(times[waits], places[waits], counts_of(units)[waits]))
+        durable_count = int(np.searchsorted(places, progress.log_flushed))
+        behind.append(messages[durable_count : len(units)])
+        if durable_count:
+            durable = int(messages[durable_count - 1])
         if len(units):
-            last = int(units["physical_offset"][-1])
             end = log.behind(place + len(units) * LOG_UNIT_SIZE)
         if len(units) < len(piece):
             break
     times, places, counts = (np.concatenate(column) for column in zip(*parts, strict=True))
-    return end, _Scanned(times, places, counts), last
+    return _Units(end, _Scanned(times, places, counts), durable, np.concatenate(behind))

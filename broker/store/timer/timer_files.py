@@ -36,7 +36,7 @@ from broker.model.step import Now
 from broker.model.system_topics import TIMER_TOPIC
 from broker.store.starting.structures import Structures
 from broker.store.tables.timer_check import TimerCheck, TimerProgress
-from broker.store.timer.recovery import FoundTimer, counts_of, recover_files
+from broker.store.timer.recovery import FoundTimer, Kept, counts_of, recover_files
 from broker.store.timer.wheel_clock import WheelClock
 
 ASIDE: Final = "timerlog.aside"
@@ -206,17 +206,20 @@ class TimerFiles:
             wheel.make(self._own_directory)
             wheel.open()
 
-        is_whole, rebuilt, last = recover_files(
-            log, wheel, progress, self._commit_log.appended, remake, why_new=why
-        )
+        files = recover_files(log, wheel, progress, self._commit_log.appended, remake, why_new=why)
         self.log, self.wheel = log, wheel
         self._lowest = log.begin
-        if rebuilt:
-            logger.warning("timer.rebuilt", extra={"path": str(wheel.path), "reason": rebuilt})
-        following = self._queue_offset_at(last) + 1 if last >= 0 else 0
-        if is_whole and not is_anew:
+        if files.rebuilt:
+            extra = {"path": str(wheel.path), "reason": files.rebuilt}
+            logger.warning("timer.rebuilt", extra=extra)
+        following = self._queue_offset_at(files.durable) + 1 if files.durable >= 0 else 0
+        if files.is_whole and not is_anew:
             following = max(progress.queue_offset, following)
-        return FoundTimer(progress.read_ms, following, progress.queue_offset, rebuilt)
+        kept = Kept()
+        if len(files.behind):
+            upto = self._queue_offset_at(int(files.behind.max())) + 1
+            kept = Kept(np.unique(files.behind), upto)
+        return FoundTimer(progress.read_ms, following, progress.queue_offset, files.rebuilt, kept)
 
     def _put_aside(self) -> None:
         """Give a timer log that is none another name, where nothing looks for it."""
