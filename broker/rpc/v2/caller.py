@@ -11,6 +11,7 @@ VERSION_KEY: Final = "x-mq-client-version"
 NODE: Final = "HTTP"
 """What the client for Node.js calls its language."""
 GO: Final = "GO"
+PYTHON: Final = "PYTHON"
 SIZE_MAX: Final = 255
 """Characters of a header, or of an attempt's id, that are kept."""
 

@@ -53,7 +53,11 @@ REQUEST_CODES: Final[Mapping[str, str]] = {
     "ChangeInvisibleDuration": "change_message_invisibletime",
 }
 """Method -> the name of RocketMQ's request code, in lower case; others go by their own name."""
-SIZES: Final[Mapping[str, int]] = {"SendMessage": SEND_SIZE_MAX, "AckMessage": ACK_SIZE_MAX}
+COMMAND_SIZE_MAX: Final = 4 * 1024 * 1024
+"""Bytes of a command of a client: what each of its threads does, or all that it subscribes to."""
+SIZES: Final[Mapping[str, int]] = {
+    "SendMessage": SEND_SIZE_MAX, "AckMessage": ACK_SIZE_MAX, "Telemetry": COMMAND_SIZE_MAX
+}  # fmt: skip
 """Bytes a request may have where it is more than the usual."""
 
 

@@ -42,7 +42,7 @@ class OfficialMessaging:
         self._rules = rules
         send_message = SendMessage(send)
         families = (
-            Routes(rules.broker, rules.advertised, send.topic, self.ensure_group),
+            Routes(rules.broker, rules.advertised, send.topic, self.ensure_group, sessions),
             send_message,
             ReceiveMessage(store, consume, sessions, members, pull.delivered, self.ensure_group),
             Settling(store, consume, sessions),

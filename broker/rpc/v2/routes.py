@@ -6,6 +6,7 @@ it alone knows by which way it came.
 Source: RouteActivity; LocalTopicRouteService.
 """
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from ipaddress import ip_address
 from typing import Final
@@ -14,9 +15,10 @@ from broker.model.topic import PERMISSION_READ, PERMISSION_WRITE, TopicConfig
 from broker.rpc.call import Call
 from broker.rpc.pb import messaging_pb2 as pb
 from broker.rpc.service import Handler
-from broker.rpc.v2.caller import client_id_of
+from broker.rpc.v2.caller import PYTHON, caller_of, client_id_of
 from broker.rpc.v2.resources import group_of, topic_of
 from broker.rpc.v2.status import OK
+from broker.services.sessions.sessions import Sessions
 
 FindTopic = Callable[[str], Awaitable[TopicConfig]]
 """Returns a topic, a new one where topics are made as they are asked for; TopicNotFound else."""
@@ -42,6 +44,12 @@ ACCEPTED: Final = {
 clients end at a kind they do not know, so only a topic of its own says PRIORITY, or LITE: nothing
 is taken for one here, which its producers hear from their clients so."""
 ANY_QUEUE: Final = -1
+PYTHON_PAUSE_S: Final = 0.05
+"""What the client for Python waits for its first route: an answer that is there before it has said
+what to do with it is looked at in a thread without an event loop, where the client cannot open its
+stream, and tells its caller that there is no route."""
+Pause = Callable[[float], Awaitable[None]]
+"""Returns after so many seconds."""
 
 
 class Routes:
@@ -51,15 +59,23 @@ class Routes:
     advertised  "address:port" for clients that do not say what they dialled
     """
 
-    __slots__ = ("_advertised", "_ensure_group", "_find_topic", "_name")
+    __slots__ = ("_advertised", "_ensure_group", "_find_topic", "_name", "_pause", "_sessions")
 
     def __init__(
-        self, name: str, advertised: str, find_topic: FindTopic, ensure_group: EnsureGroup
+        self,
+        name: str,
+        advertised: str,
+        find_topic: FindTopic,
+        ensure_group: EnsureGroup,
+        sessions: Sessions,
+        pause: Pause = asyncio.sleep,
     ) -> None:
         self._name = name
         self._advertised = endpoints_of(advertised)
         self._find_topic = find_topic
         self._ensure_group = ensure_group
+        self._sessions = sessions
+        self._pause = pause
 
     def handlers(self) -> dict[str, Handler]:
         """Return the methods by their names."""
@@ -70,11 +86,13 @@ class Routes:
 
         Errors   ClientIdRequired, IllegalTopic, SystemTopic, TopicNotFound, UnsupportedTopic
         """
-        client_id_of(call)
+        caller = caller_of(call)
         config = await self._find_topic(topic_of(request.topic, call))
         config.check_supported()
         queue = self._queue(request.topic, config, request.endpoints, 0)
         queue.accept_message_types.extend(ACCEPTED.get(config.type_name, ACCEPTED["NORMAL"]))
+        if caller.language == PYTHON and not self._sessions.has_stream(caller.session_id):
+            await self._pause(PYTHON_PAUSE_S)
         return pb.QueryRouteResponse(status=OK, message_queues=[queue])
 
     async def query_assignment(

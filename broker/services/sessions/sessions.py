@@ -132,6 +132,10 @@ class Sessions:
             del self._streaming[client_id]
             self._keep_quiet(session)
 
+    def has_stream(self, client_id: str) -> bool:
+        """Return whether a client holds a stream."""
+        return client_id in self._streaming
+
     def leave(self, client_id: str, group: str = "") -> None:
         """Forget a client that ends: nobody works on what it was given for a group, "" for none.
 

@@ -210,8 +210,9 @@ class TimerFiles:
         self.log, self.wheel = log, wheel
         self._lowest = log.begin
         if files.rebuilt:
-            extra = {"path": str(wheel.path), "reason": files.rebuilt}
-            logger.warning("timer.rebuilt", extra=extra)
+            logger.warning(
+                "timer.rebuilt", extra={"path": str(wheel.path), "reason": files.rebuilt}
+            )
         following = self._queue_offset_at(files.durable) + 1 if files.durable >= 0 else 0
         if files.is_whole and not is_anew:
             following = max(progress.queue_offset, following)

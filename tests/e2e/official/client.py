@@ -7,6 +7,7 @@ What commands there are, and what each tells, is the same for the clients of all
 programs.py. OFFICIAL_TLS=1: all connections are TLS.
 """
 
+import asyncio
 import json
 import os
 import sys
@@ -248,6 +249,7 @@ COMMANDS: Final[dict[str, Callable[[Given, Tell, threading.Event], None]]] = {
 def carry_out(given: Given, stop: threading.Event) -> None:
     """Carry out a command, and tell how it ended."""
     number = given["id"]
+    asyncio.set_event_loop(asyncio.new_event_loop())  # Else it may fail to start: docs/clients.md.
     try:
         COMMANDS[given["do"]](given, lambda **fields: told(id=number, told=fields), stop)
     except Exception as error:  # noqa: BLE001 - told to who asked

@@ -1,9 +1,10 @@
-"""What clients that are not run in the tests put on the wire, over a socket: C++, C# and Rust.
+"""What clients put on the wire that the tests do not run, or not so: C++, C#, Rust, many threads.
 
 Requests are as their sources make them, in the order they come; the transport is gRPC's own, which
 the one for C++ uses too, with compressed requests and pings.
 """
 
+import asyncio
 import zlib
 from collections.abc import AsyncIterator
 from hashlib import md5
@@ -32,6 +33,7 @@ PINGS: Final = (
 )
 CPP: Final = {"x-mq-language": "CPP", "x-mq-client-version": "5.0.3", "x-mq-namespace": "shop"}
 DOTNET: Final = {"x-mq-language": "DOTNET", "x-mq-client-version": "5.2.1", "x-mq-protocol": "v2"}
+JAVA: Final = {"x-mq-language": "JAVA", "x-mq-client-version": "5.2.0"}
 RUST: Final = {"x-mq-language": "RUST", "x-mq-client-version": "5.0.0"}
 UA: Final = pb.UA(language=pb.CPP, version="5.0.3", platform="Linux", hostname="h")
 
@@ -258,5 +260,27 @@ async def test_the_way_of_the_client_for_rust(broker: RunningBroker) -> None:
         assert [acked.status.code, acked.entries[0].status.code] == [pb.OK] * 2
         ended = await client.ask("NotifyClientTermination", pb.NotifyClientTerminationRequest())
         assert ended.status.code == pb.OK
+        await telemetry.done_writing()
+        assert await telemetry.read() is grpc.aio.EOF
+
+
+async def test_a_client_of_many_threads_prints_all_their_stacks(broker: RunningBroker) -> None:
+    """As those for Java and Go do: 2 KB a thread."""
+    client = Client(broker.addresses["grpc"], JAVA, "java@1")
+    stack = "at java.lang.Thread.run(Thread.java:840)\n" * 100_000
+    async with client.channel:
+        telemetry = client.stream("Telemetry")
+        settings = pb.Settings(
+            client_type=pb.PUSH_CONSUMER, subscription=pb.Subscription(group=named("readers"))
+        )
+        await telemetry.write(pb.TelemetryCommand(settings=settings))
+        assert (await telemetry.read()).status.code == pb.OK
+        asked = asyncio.ensure_future(broker.client.admin.print_client_stack("readers", "java@1"))
+        told = await telemetry.read()
+        trace = pb.ThreadStackTrace(
+            nonce=told.print_thread_stack_trace_command.nonce, thread_stack_trace=stack
+        )
+        await telemetry.write(pb.TelemetryCommand(thread_stack_trace=trace))
+        assert (await asked).stack == stack
         await telemetry.done_writing()
         assert await telemetry.read() is grpc.aio.EOF

@@ -4,8 +4,10 @@ from typing import Any
 
 import pytest
 
+from broker.model.topic import TopicConfig
 from broker.rpc.pb import messaging_pb2 as pb
-from broker.rpc.v2.routes import endpoints_of
+from broker.rpc.v2.routes import Routes, endpoints_of
+from broker.services.sessions.sessions import Sessions
 from tests.fakes.official import DIALLED, OfficialDesk, name
 
 TYPES = {
@@ -108,3 +110,32 @@ async def test_a_namespace_is_part_of_the_name_and_is_echoed(desk: OfficialDesk)
     call = desk.call(x_mq_namespace="mall")
     await desk.ask("QueryRoute", route("t"), call)
     assert desk.broker.store.tables.topics.find("mall%t") is not None
+
+
+@pytest.mark.parametrize(
+    ("language", "has_stream", "pauses"),
+    [("PYTHON", False, [0.05]), ("PYTHON", True, []), ("JAVA", False, [])],
+)
+async def test_the_client_for_python_waits_for_its_first_route(
+    desk: OfficialDesk, language: str, has_stream: bool, pauses: list[float]
+) -> None:
+    """It ends where the answer is there before it has said what to do with it."""
+    paused: list[float] = []
+
+    async def pause(seconds: float) -> None:
+        paused.append(seconds)
+
+    async def find(topic: str) -> TopicConfig:
+        return desk.broker.store.tables.topics.existing(topic)
+
+    async def ensure(group: str) -> None:
+        raise AssertionError(f"nobody asks for {group}")
+
+    sessions = Sessions(lambda *_: None, lambda *_: None)
+    if has_stream:
+        sessions.open_stream("host@1@2@x", lambda _: True)
+    routes = Routes("broker-a", "10.0.0.9:8081", find, ensure, sessions, pause)
+    call = desk.call(x_mq_language=language)
+    answer = await routes.query_route(route("orders"), call)
+    assert answer.message_queues[0].topic.name == "orders"
+    assert paused == pauses
