@@ -5,6 +5,7 @@ import resource
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -102,6 +103,15 @@ def test_ctrl_c_ends_the_daemon_as_sigterm_does(tmp_path: Path) -> None:
         assert broker.wait() == 0
 
 
+@pytest.fixture
+def ctrl_c() -> Iterator[None]:
+    """Processes that are started take SIGINT, also where tests run in the background."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("ctrl_c")
 def test_ctrl_c_ends_a_command_without_a_trace(tmp_path: Path) -> None:
     with Daemon(tmp_path / "store") as broker:
         broker.ask("produce", "orders", "hello", "--queue", "0")
