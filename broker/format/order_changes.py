@@ -19,6 +19,8 @@ from zlib import crc32
 from broker.format.order_row import Delivery, QueueOrder, order_from, read_spans, spans_of
 from broker.model.message import OFFSET_MAX
 
+VERSION_MEMBER: Final = "pocketmqVersion"
+"""Of the table, beside its queues: what rows follow on. A real broker drops it, and so them."""
 _HEAD: Final = Struct(">IIQI")
 _CHECKED: Final = Struct(">QI")
 _CHECKED_FROM: Final = 8
@@ -72,22 +74,52 @@ def _shared(delivered: list[tuple[int, Delivery]]) -> list[list[Any]]:
 
 def decode_changes(content: bytes, follows: int) -> Iterator[QueueChange]:
     """Yield what the rows of a journal say that follow on a version of the table, oldest first."""
-    position, number = 0, 1
-    while position + _HEAD.size <= len(content):
-        size, crc, its_follows, its_number = _HEAD.unpack_from(content, position)
-        begin = position + _HEAD.size
-        position = begin + size
-        if (its_follows, its_number) != (follows, number) or position > len(content):
-            return
-        text = content[begin:position]
-        if crc != crc32(text, crc32(_CHECKED.pack(follows, number))):
-            return
+    for _, text in _rows(content, follows):
         try:
             changes = [_change(row) for row in json.loads(text)]
         except (TypeError, ValueError):  # Sound, and yet of some other make.
             return
         yield from changes
+
+
+def lost_rows_at(content: bytes, follows: int) -> int | None:
+    """Return where a row is not sound that sound ones of the same version lie behind, else None.
+
+    It was damaged, or a power cut took it and left one behind it that nobody was answered for.
+    """
+    if follows >> 64:  # No row can say so.
+        return None
+    ends = [0, *(end for end, _ in _rows(content, follows))]
+    at = ends[-1] + _CHECKED_FROM
+    while (at := content.find(follows.to_bytes(8, "big"), at)) >= 0:
+        row = _sound_row(content, at - _CHECKED_FROM)
+        if row is not None and row[0] > len(ends):
+            return ends[-1]
+        at += 1
+    return None
+
+
+def _rows(content: bytes, follows: int) -> Iterator[tuple[int, bytes]]:
+    """Yield where each row ends, and its text, up to the first that is not the next one."""
+    position, number = 0, 1
+    while (row := _sound_row(content, position)) is not None:
+        its_number, its_follows, text = row
+        if (its_follows, its_number) != (follows, number):
+            return
+        position += _HEAD.size + len(text)
         number += 1
+        yield position, text
+
+
+def _sound_row(content: bytes, position: int) -> tuple[int, int, bytes] | None:
+    """Return the number, version and text of the row at a position, None where there is none."""
+    if position + _HEAD.size > len(content):
+        return None
+    size, crc, follows, number = _HEAD.unpack_from(content, position)
+    begin = position + _HEAD.size
+    text = content[begin : begin + size]
+    is_sound = len(text) == size and crc == crc32(text, crc32(_CHECKED.pack(follows, number)))
+    return (number, follows, text) if is_sound else None
 
 
 def _change(row: list[Any]) -> QueueChange:

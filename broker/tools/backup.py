@@ -1,6 +1,7 @@
 """Copies a store, running or stopped, as a plain store directory that opens as it is.
 
-    tables that hold positions ─► end of the log ─► log ─► all other files ─► COPY/backup.json
+    what changed in order ─► tables that hold positions ─► end of the log ─► log
+                                                  COPY/backup.json ◄─ all other files ◄─┘
 
 What is copied of a running store is its log up to what was flushed for certain, and its tables;
 queues and index are views and are built again. The order keeps a copy consistent while messages
@@ -107,6 +108,7 @@ def backup(
         copying = _Copying(
             disk, directory, copy, made, earlier, column, sizes.commit_log_file_size_bytes, advance
         )
+        copying.files(Turn.FIRST)
         copying.files(Turn.EARLY)
         copying.log(find_log_files(directory, sizes.commit_log_file_size_bytes))
         copying.files(Turn.LATE)

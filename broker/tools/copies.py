@@ -176,6 +176,7 @@ BLOCK_SIZE: Final = 64 * 1024
 class Turn(Enum):
     """When a file is copied."""
 
+    FIRST = "before the tables"
     EARLY = "before the log"
     LOG = "with the log"
     LATE = "after the log"
@@ -204,6 +205,8 @@ _TURNS: Final[tuple[tuple[str, tuple[Turn, Turn, Turn]], ...]] = (
     ("timerlog/*", (Turn.EARLY, Turn.LATE, Turn.LATE)),
     ("config/*.json config/*.json.bak", (Turn.EARLY, Turn.EARLY, Turn.EARLY)),
     ("config/*", (Turn.OUT, Turn.EARLY, Turn.EARLY)),
+    # A row that is not in the copy is in the table: that is written before rows are written over.
+    ("pocketmq/order.journal", (Turn.FIRST, Turn.FIRST, Turn.FIRST)),
     ("pocketmq/removed.json*", (Turn.LATE, Turn.LATE, Turn.LATE)),
     ("pocketmq/store.json", (Turn.LATE, Turn.LATE, Turn.LATE)),
     ("*", (Turn.OUT, Turn.LATE, Turn.LATE)),

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from functools import partial
 from hashlib import sha256
 from pathlib import Path
 
@@ -9,6 +10,7 @@ import pytest
 
 from broker.files.directory_lock import DirectoryLock
 from broker.files.disk import Disk
+from broker.format.order_row import QueueOrder
 from broker.model.errors import NotAStore, StoreLocked
 from broker.rebuild.log_files import find_log_files
 from broker.tools import backup as module
@@ -63,7 +65,9 @@ async def restored_count(tmp_path: Path) -> int:
 
 
 # -- which files, when -----------------------------------------------------------------------------
-EARLY, LOG, LATE, OUT, NEVER = Turn.EARLY, Turn.LOG, Turn.LATE, Turn.OUT, Turn.NEVER
+FIRST, EARLY, LOG, LATE, OUT, NEVER = (
+    Turn.FIRST, Turn.EARLY, Turn.LOG, Turn.LATE, Turn.OUT, Turn.NEVER
+)  # fmt: skip
 TURNS: dict[str, tuple[Turn, Turn, Turn]] = {
     "lock": (NEVER, NEVER, NEVER),
     "abort": (NEVER, NEVER, NEVER),
@@ -72,6 +76,8 @@ TURNS: dict[str, tuple[Turn, Turn, Turn]] = {
     "config/topics.json.draft": (NEVER, NEVER, NEVER),
     "commitlog/00000000000000000000": (LOG, LOG, LOG),
     "checkpoint": (EARLY, EARLY, EARLY),
+    "pocketmq/order.journal": (FIRST, FIRST, FIRST),
+    "config/consumerOrderInfo.json": (EARLY, EARLY, EARLY),
     "config/consumerOffset.json": (EARLY, EARLY, EARLY),
     "config/consumerOffset.json.bak": (EARLY, EARLY, EARLY),
     "config/topics.json": (LATE, LATE, LATE),
@@ -139,6 +145,22 @@ async def test_a_running_store_opens_again_with_all_that_was_flushed(tmp_path: P
         assert await again.found("T", "k59") == ["body 59"]
         await fill(again, 60, 61)
         assert len(await again.pulled("T")) == 61
+
+
+@pytest.mark.usefixtures("live")
+async def test_a_running_store_is_copied_with_what_was_settled_in_order(tmp_path: Path) -> None:
+    """The table is some seconds old: the journal goes on from it, and is copied before it."""
+    async with store_at(tmp_path / "s") as store:
+        await fill(store, 0, 4)
+        orders = store.store.tables.orders
+        for settled in range(1, 4):
+            orders.change("g", "T", 0, partial(QueueOrder, settled))
+            await orders.saved()
+        found = paths(backed_up(store.directory, tmp_path / "b"))
+    assert found.index("pocketmq/order.journal") < found.index("config/consumerOrderInfo.json")
+    restored(tmp_path / "b", tmp_path / "again")
+    async with store_at(tmp_path / "again") as again:
+        assert again.store.tables.orders.find("g", "T", 0, 0).next_offset == 3
 
 
 @pytest.mark.usefixtures("live")

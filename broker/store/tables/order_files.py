@@ -9,6 +9,7 @@ start is told by their version (format/order_changes.py), so nothing is ever rem
 Source: none; a real broker writes the table every ten seconds, and loses what a crash takes.
 """
 
+import logging
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, Final
@@ -21,9 +22,11 @@ from broker.format.names import (
     ORDER_JOURNAL_FILE,
     OWN_DIRECTORY,
 )
-from broker.format.order_changes import QueueChange, decode_changes, encode_changes
+from broker.format.order_changes import QueueChange, decode_changes, encode_changes, lost_rows_at
 from broker.format.table_json import decode_rows
 from broker.model.errors import AllocationFailed, DiskFull
+
+logger = logging.getLogger(__name__)
 
 ORDER_JOURNAL_BYTES: Final = 1 << 20
 """Some thousand receives and acknowledgements."""
@@ -59,11 +62,16 @@ class OrderFiles:
     def changes(self, version: int) -> Iterable[QueueChange]:
         """Return what changed since a version of the table was written.
 
+        Effects  tells of rows that are lost behind a damaged one: what they say comes again
         Errors   ReadFailed
         """
         if not self._disk.exists(self._path):
             return ()
-        return decode_changes(self._disk.read_file(self._path), version)
+        content = self._disk.read_file(self._path)
+        position = lost_rows_at(content, version)
+        if position is not None:
+            logger.warning("order.damaged", extra={"path": str(self._path), "position": position})
+        return decode_changes(content, version)
 
     def append(self, changes: Sequence[QueueChange]) -> bool:
         """Write a row; False: nothing was written, as nothing fits, or no version has begun.

@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final
 
-from broker.format.order_changes import OrderChange, ReplayedOrder, whole_change
+from broker.format.order_changes import VERSION_MEMBER, OrderChange, ReplayedOrder, whole_change
 from broker.format.order_row import QueueOrder, decode_order, is_earlier_form, order_from
 from broker.model.errors import DiskFull
 from broker.model.step import Clock
@@ -27,8 +27,6 @@ from broker.store.tables.order_files import OrderFiles
 from broker.store.tables.order_rows import TABLE_MEMBER, Row, is_queue, text_of
 
 _SEPARATOR: Final = "@"
-_VERSION: Final = "pocketmqVersion"
-"""Beside the queues: what rows of the journal follow on. A real broker drops it, and so them."""
 FOLD_INTERVAL_MS: Final = 5_000
 """How often the table is written while it changes; RocketMQ: 10 s."""
 Order = Callable[[], QueueOrder]
@@ -82,7 +80,7 @@ class OrderInfo:
             str(name): {int(i): self._row(row) for i, row in queues.items() if is_queue(i, row)}
             for name, queues in rows.items()
         }
-        version = self._others.pop(_VERSION, None)
+        version = self._others.pop(VERSION_MEMBER, None)
         if isinstance(version, int) and version > 0:
             self._version = version
             self._replay()
@@ -286,7 +284,7 @@ class OrderInfo:
             **self._others,
             "orderInfoCount": len(self._rows),
             "orderedConsumptionLevel": "QUEUE",
-            _VERSION: self._version,
+            VERSION_MEMBER: self._version,
         }
         assert not self._changed
         rows = dict(self._rows)

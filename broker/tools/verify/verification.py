@@ -32,6 +32,7 @@ from broker.tools.verify.index_files import (
     OpenIndexFile,
     open_index_files,
 )
+from broker.tools.verify.order_journal import look_at_order_journal
 from broker.tools.verify.records import RecordCheck
 from broker.tools.verify.tables import TableCheck
 from broker.tools.verify.units import ComparedFiles
@@ -198,6 +199,7 @@ class _Walk:
         TableCheck(self._disk, self._directory, self._collector).look(
             log_end=log_end, last_time_ms=last_time_ms, flushed=flushed, is_part=is_part
         )
+        look_at_order_journal(self._disk, self._directory, self._collector)
         log_file_bytes = self._sizes.commit_log_file_size_bytes
         is_orderly = left_in_order(self._disk, self._directory, log_file_bytes)
         if not is_orderly:

@@ -8,7 +8,13 @@ from random import Random
 
 import pytest
 
-from broker.format.order_changes import OrderChange, decode_changes, encode_changes, whole_change
+from broker.format.order_changes import (
+    OrderChange,
+    decode_changes,
+    encode_changes,
+    lost_rows_at,
+    whole_change,
+)
 from broker.format.order_row import Delivery, QueueOrder
 from broker.format.table_json import decode_table
 from broker.model.errors import DiskFull
@@ -144,6 +150,31 @@ async def test_a_journal_that_ends_within_a_row_counts_up_to_there(orders: Order
     assert orders.again().closed().found == found[-2]
 
 
+async def test_rows_behind_a_damaged_one_are_told_and_not_read(
+    orders: Orders, caplog: pytest.LogCaptureFixture
+) -> None:
+    found = [await orders.next()]
+    ends = [0]
+    for _ in range(3):
+        found.append(await orders.next())
+        ends.append(len(orders.journal.read_bytes().rstrip(b"\0")))
+    content = orders.journal.read_bytes()
+    for place in (ends[1], ends[1] + 4, ends[1] + 8, ends[1] + 16, ends[2] - 1):
+        flipped = bytearray(content)
+        flipped[place] ^= 1
+        orders.journal.write_bytes(flipped)
+        caplog.clear()
+        assert orders.again().closed().found == found[1]
+        (told,) = caplog.records
+        assert (told.message, told.path, told.position) == (  # type: ignore[attr-defined]
+            "order.damaged", str(orders.journal), ends[1]
+        )  # fmt: skip
+    orders.journal.write_bytes(content)
+    caplog.clear()
+    assert orders.again().closed().found == found[3]
+    assert not caplog.records
+
+
 async def test_a_full_disk_leaves_the_journal_to_answer(orders: Orders) -> None:
     assert isinstance(orders.disk, QuickDisk)
     first = await orders.next()
@@ -238,6 +269,7 @@ async def test_rows_that_a_power_cut_left_over_do_not_count_later() -> None:
 def test_rows_of_another_make_end_the_journal() -> None:
     change = whole_change(FIRST)
     row = encode_changes([("orders@g", 0, change)], 7, 1)
+    assert lost_rows_at(row, 10**30) is None
     assert [*decode_changes(row, 7)] == [("orders@g", 0, change)]
     assert [*decode_changes(row, 8)] == []
     for cut in range(len(row)):

@@ -7,6 +7,7 @@ import pytest
 
 from broker.files.disk import Disk
 from broker.format.checkpoint_layout import CheckpointValues, encode_checkpoint
+from broker.format.order_changes import encode_changes
 from broker.log.checkpoint import FlushedMark
 from broker.tools.durable import flushed_upto
 from tests.fakes.checked_store import CheckedStore
@@ -82,3 +83,21 @@ def test_a_manifest_that_says_nothing(store: CheckedStore) -> None:
     (store.directory / "pocketmq/store.json").write_text("{")
     assert store.kinds() == {"table"}
     assert flushed_upto(Disk(), store.directory) is None
+
+
+def test_rows_of_the_order_journal_that_nobody_reads(store: CheckedStore) -> None:
+    rows = [encode_changes([], 7, number) for number in (1, 2, 3)]
+    journal = store.directory / "pocketmq" / "order.journal"
+    journal.parent.mkdir()
+    journal.write_bytes(b"".join(rows).ljust(512, b"\0"))
+    table = store.directory / "config" / "consumerOrderInfo.json"
+    table.write_text('{"pocketmqVersion":7,"table":{}}')
+    assert store.verify().counts == {}
+    flipped = bytearray(journal.read_bytes())
+    flipped[len(rows[0]) + 4] ^= 1
+    journal.write_bytes(flipped)
+    (finding,) = store.verify().findings
+    assert (finding.kind, finding.file) == ("table", "pocketmq/order.journal")
+    assert (finding.offset, finding.repairable) == (len(rows[0]), False)
+    table.write_text('{"table":{}}')
+    assert store.verify().counts == {}, "a real broker wrote the table: no row counts"
