@@ -153,7 +153,7 @@ LogMissing: path has no file, but views hold what was built from some: bring the
   may keep them elsewhere: storePathCommitLog) or back from a copy, or remove views to begin anew
 StoreTooNew: path has format version 7, this broker knows up to 9; use a later one
 StoreGap: path starts at 9, expected 7: a file is missing before it; bring it back from a copy
-WrongFileSize: path has 9 bytes, expected 7; set key_names as the writer had it, or restore the file
+WrongFileSize: path has 9 bytes, expected 7; truncate -s 7 fills up a cut one; else set key_names
 UnknownGeometry: path: why; set key_names
 IllegalConfig: setting field: why
 AddressUnavailable: setting field: 'address' cannot be listened on: why

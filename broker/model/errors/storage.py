@@ -218,7 +218,7 @@ class WrongFileSize(StorageError):
 
     message = (
         "{path} has {found_bytes} bytes, expected {expected_bytes}; "
-        "set {key_names} as the writer had it, or restore the file"
+        "truncate -s {expected_bytes} fills up a cut one; else set {key_names}"
     )
     path: str
     expected_bytes: int

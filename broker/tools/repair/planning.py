@@ -125,7 +125,7 @@ def _take(disk: Disk, path: Path, finding: Finding, plan: RepairPlan) -> None:
         plan.view_findings[finding.kind] = plan.view_findings.get(finding.kind, 0) + 1
     elif finding.file == CHECKPOINT_FILE:
         plan.checkpoint = True
-    elif finding.kind == "table":
+    elif finding.kind == "table" and finding.repairable:
         is_restored = path.parent.name == CONFIG_DIRECTORY and parses(disk, backup_of(path))
         act = FileAct.RESTORE if is_restored else FileAct.REMOVE
         plan.files.append(FileAction(finding.file, finding.found, act))
@@ -151,5 +151,5 @@ def _take_of_log(
 
 def _is_unused(disk: Disk, path: Path) -> bool:
     """Return whether a file of the log is the last one and empty: it was never used."""
-    names = [name for name in disk.names(path.parent) if offset_from_file_name(name)]
+    names = [name for name in disk.names(path.parent) if offset_from_file_name(name) is not None]
     return path.name == names[-1] and disk.file_size(path) == 0

@@ -11,6 +11,7 @@ from broker.format.checkpoint_layout import (
     CheckpointValues,
     encode_checkpoint,
 )
+from broker.format.order_changes import encode_changes
 from broker.log.checkpoint import FlushedMark
 from broker.log.quarantine import UNFINISHED, new_quarantine
 from broker.tools.repair.actions import FileAct, LogAct, RepairPlan
@@ -71,6 +72,20 @@ def test_a_table(store: DamagedStore, table: bytes, backup: bytes | None, act: F
         (config / "topics.json.bak").write_bytes(backup)
     (action,) = planned(store).files
     assert (action.file, action.act) == ("config/topics.json", act)
+
+
+def test_a_damaged_journal_of_orders_stays(store: DamagedStore) -> None:
+    """What is sound in it counts; the broker writes over it."""
+    rows = [encode_changes([], 7, number) for number in (1, 2, 3)]
+    journal = store.directory / "pocketmq" / "order.journal"
+    journal.parent.mkdir()
+    journal.write_bytes(rows[0] + bytes(len(rows[1])) + rows[2])
+    (store.directory / "config/consumerOrderInfo.json").write_text(
+        '{"pocketmqVersion":7,"table":{}}'
+    )
+    plan = planned(store)
+    assert plan.files == []
+    assert [finding.file for finding in plan.left] == ["pocketmq/order.journal"]
 
 
 def test_an_unreadable_manifest_goes(store: DamagedStore) -> None:

@@ -1,6 +1,7 @@
 """A repaired store is sound, keeps every sound message at its place, and a broker starts on it."""
 
 import json
+import os
 import random
 import shutil
 import subprocess
@@ -325,6 +326,21 @@ def test_a_missing_or_short_file_of_the_log(golden: GoldenStores, tmp_path: Path
         store.repair()
     assert store.lost()[0] == store.places[3]
     assert not (store.directory / "pocketmq/quarantine").exists()
+
+
+async def test_the_only_file_of_a_log_is_cut_and_filled_with_zeros(tmp_path: Path) -> None:
+    """Nothing but zeros was lost; where more was, the rest is found as damage."""
+    async with store_at(tmp_path / "s") as store:
+        await store.send("T", "body")
+    sizes = shape_of(small_settings(tmp_path / "s"))
+    (file,) = (tmp_path / "s/commitlog").iterdir()
+    size = file.stat().st_size
+    os.truncate(file, size - 100)
+    with pytest.raises(WrongFileSize, match=f"truncate -s {size}"):
+        repair_store(Disk(), tmp_path / "s", sizes, now_ms=NOW_MS)
+    os.truncate(file, size)
+    report = repair_store(Disk(), tmp_path / "s", sizes, now_ms=NOW_MS)
+    assert (report["state"], report["is_sound"]) == (NOTHING_TO_DO, True)
 
 
 def test_without_room_nothing_is_begun(
