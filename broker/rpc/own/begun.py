@@ -37,8 +37,8 @@ class Begun(Generic[Value]):
         _mark(waited, is_awaited=True)
         return waited
 
-    def throw(self, error: Any, value: Any = None, trace: Any = None, /) -> Any:
-        """Raise an error where the coroutine waits.
+    def throw(self, error: Any, /, *_: Any) -> Any:
+        """Raise an error where the coroutine waits; tasks give it as one, without its type.
 
         Effects  of a cancellation what is waited for is cancelled too, as by a task that knows it
         """
@@ -47,7 +47,7 @@ class Begun(Generic[Value]):
         self._is_told = True
         if isinstance(error, asyncio.CancelledError) and isinstance(waited, asyncio.Future):
             waited.cancel()
-        return self._coroutine.throw(error, value, trace)
+        return self._coroutine.throw(error)
 
     def close(self) -> None:
         """End the coroutine where it waits."""
