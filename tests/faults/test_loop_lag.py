@@ -85,7 +85,10 @@ async def read_all(client: AsyncClient) -> int:
 def forget_files(store: Path) -> None:
     """Have the store's clean pages read from disk again, where that is allowed."""
     for path in (store / "commitlog").iterdir():
-        descriptor = os.open(path, os.O_RDONLY)
+        try:
+            descriptor = os.open(path, os.O_RDONLY)
+        except FileNotFoundError:  # It has expired meanwhile.
+            continue
         try:
             os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
         finally:

@@ -203,6 +203,7 @@ async def test_what_was_tried_often_enough_is_a_dead_letter_and_in_nobodys_way(
         steps.desk.clock.advance(INVISIBLE_MS)
     got = await steps.receive()
     assert (bodies(got), got.attempts) == (["a2"], [1])
+    await steps.desk.settled()
     assert steps.bodies_of(f"%DLQ%{GROUP}") == [("a1", 2)]
     assert steps.committed == 1
 
