@@ -55,7 +55,10 @@ def failure_of_client(error: ClientError, command: str = "") -> Failure:
 
 def failure_of_broker(error: BrokerError) -> Failure:
     """Return what an error met in this process means for the command."""
-    return Failure(str(error), _exit_code(error), _LOCAL_STEPS.get(type(error), ""))
+    step = _LOCAL_STEPS.get(type(error), "")
+    if type(error) is IllegalConfig and not error.field.endswith(")"):
+        step = ""  # No value that somebody gave, named with where: the text says what to do.
+    return Failure(str(error), _exit_code(error), step)
 
 
 def _exit_code(error: BrokerError) -> int:

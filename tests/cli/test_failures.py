@@ -73,3 +73,11 @@ def test_the_next_step_is_shown_below_the_error(capsys: pytest.CaptureFixture[st
     Failure("it broke", 1, "mend it").show()
     Failure("it broke", 1).show()
     assert capsys.readouterr().err == "Error: it broke\nNext:  mend it\nError: it broke\n"
+
+
+@pytest.mark.parametrize(
+    ("field", "is_shown"), [("rpc.listen (--set)", True), ("rpc.listen", False)]
+)
+def test_all_settings_are_shown_to_who_gave_a_wrong_value_alone(field: str, is_shown: bool) -> None:
+    failure = failure_of_broker(errors.IllegalConfig(field=field, why="y"))
+    assert ("config init" in failure.next_step) is is_shown
