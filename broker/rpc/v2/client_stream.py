@@ -15,6 +15,7 @@ from broker.model.names import check_number
 from broker.model.transaction import Check
 from broker.rpc.pb import messaging_pb2 as pb
 from broker.rpc.v2.delivered import message_of
+from broker.rpc.v2.resources import resource_of
 from broker.rpc.v2.transactions import question_of
 from broker.services.sessions.questions import Command, PrintStack, Reconnect, Verify
 from broker.services.transaction.transactions import Transactions
@@ -48,11 +49,15 @@ class Together:
 
 
 class ClientStream:
-    """What is on its way to a client, and what it can be asked about."""
+    """What is on its way to a client, and what it can be asked about.
 
-    __slots__ = ("_leave", "_outbox", "_owed", "_together", "_transactions")
+    namespace   that the client is in, "" for none
+    """
 
-    def __init__(self, transactions: Transactions, together: Together) -> None:
+    __slots__ = ("_leave", "_namespace", "_outbox", "_owed", "_together", "_transactions")
+
+    def __init__(self, transactions: Transactions, together: Together, namespace: str) -> None:
+        self._namespace = namespace
         self._transactions = transactions
         self._together = together
         self._outbox: asyncio.Queue[pb.TelemetryCommand | Make | None] = asyncio.Queue(UNREAD_MAX)
@@ -84,7 +89,7 @@ class ClientStream:
         """Tell the client something, unless it does not listen; returns whether it is told."""
         if isinstance(command, Verify) and not self._room():
             return False
-        return self._offer(_command_of(command))
+        return self._offer(_command_of(command, self._namespace))
 
     def publish(self, topics: Mapping[str, pb.Resource]) -> None:
         """Have the client asked about transactions of the topics it publishes to, and no others.
@@ -137,8 +142,8 @@ class ClientStream:
             self._forget(self._outbox.get_nowait())
 
 
-def _command_of(command: Command) -> pb.TelemetryCommand:
-    """Return a command as it goes to a client."""
+def _command_of(command: Command, namespace: str) -> pb.TelemetryCommand:
+    """Return a command as it goes to a client in a namespace."""
     match command:
         case Reconnect():
             reconnect = pb.ReconnectEndpointsCommand(nonce=token_hex(8))
@@ -147,7 +152,7 @@ def _command_of(command: Command) -> pb.TelemetryCommand:
             stack = pb.PrintThreadStackTraceCommand(nonce=nonce)
             return pb.TelemetryCommand(print_thread_stack_trace_command=stack)
         case Verify(nonce, record, topic):
-            message = message_of(record, pb.Resource(name=topic))
+            message = message_of(record, resource_of(topic, namespace))
             verify = pb.VerifyMessageCommand(nonce=nonce, message=message)
             return pb.TelemetryCommand(verify_message_command=verify)
 

@@ -30,6 +30,16 @@ def wrapped(name: str, namespace: str) -> str:
     return name if rest.startswith(begin) else f"{prefix}{begin}{rest}"
 
 
+def resource_of(name: str, namespace: str) -> pb.Resource:
+    """Return what a client in a namespace, "" for none, calls a topic or group: undoes `wrapped`."""
+    prefix = next((prefix for prefix in _PREFIXES if name.startswith(prefix)), "")
+    rest = name[len(prefix) :]
+    if not namespace or not rest.startswith(namespace + SEPARATOR):
+        return pb.Resource(name=name)
+    own = prefix + rest[len(namespace) + len(SEPARATOR) :]
+    return pb.Resource(resource_namespace=namespace, name=own)
+
+
 def topic_of(resource: pb.Resource, call: Call) -> str:
     """Return the name of a topic that clients may use.
 

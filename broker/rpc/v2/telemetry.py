@@ -103,7 +103,8 @@ class Telemetry:
         """
         if self._goodbyes.came_before(call):
             return
-        caller, stream = caller_of(call), ClientStream(self._transactions, self._together)
+        caller = caller_of(call)
+        stream = ClientStream(self._transactions, self._together, caller.namespace)
         say = stream.say
         self._sessions.open_stream(caller.session_id, say)
         consumer = Consumer(self._consumers, stream)

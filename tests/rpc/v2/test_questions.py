@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from broker.model.administration import GroupSettings
 from broker.model.errors import (
     BrokerError,
     ClientNotFound,
@@ -74,6 +75,26 @@ async def test_a_client_verifies_a_message_that_stays_as_it_was(desk: OfficialDe
         assert (answer.status, answer.text) == ("FAILED_TO_CONSUME_MESSAGE", "said no")
     (got,) = await desk.received("g", "orders")
     assert got.system_properties.delivery_attempt == 1
+
+
+async def test_a_client_in_a_namespace_verifies_what_it_knows_by_its_own_name(
+    desk: OfficialDesk,
+) -> None:
+    await desk.broker.add("shop%orders", b"body", UNIQ_KEY="K")
+    await desk.broker.store.tables.groups.update("shop%g", GroupSettings())
+    desk.metadata["x-mq-namespace"] = "shop"
+    async with OfficialStream(desk) as stream:
+        await listening(stream)
+        request = verify("K")
+        request.group, request.topic = "shop%g", "shop%orders"
+        asked = asking(desk, request)
+        command = (await stream.read()).verify_message_command
+        topic = command.message.topic
+        assert (topic.resource_namespace, topic.name) == ("shop", "orders")
+        stream.say(
+            pb.TelemetryCommand(verify_message_result=pb.VerifyMessageResult(nonce=command.nonce))
+        )
+        assert (await asked).status == "OK"
 
 
 @pytest.mark.parametrize(

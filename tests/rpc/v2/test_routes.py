@@ -6,6 +6,7 @@ import pytest
 
 from broker.model.topic import TopicConfig
 from broker.rpc.pb import messaging_pb2 as pb
+from broker.rpc.v2.resources import resource_of, wrapped
 from broker.rpc.v2.routes import Routes, endpoints_of
 from broker.services.sessions.sessions import Sessions
 from tests.fakes.official import DIALLED, OfficialDesk, name
@@ -110,6 +111,24 @@ async def test_a_namespace_is_part_of_the_name_and_is_echoed(desk: OfficialDesk)
     call = desk.call(x_mq_namespace="mall")
     await desk.ask("QueryRoute", route("t"), call)
     assert desk.broker.store.tables.topics.find("mall%t") is not None
+
+
+@pytest.mark.parametrize(
+    ("stored", "namespace", "called"),
+    [
+        ("shop%t", "shop", ("shop", "t")),
+        ("%DLQ%shop%g", "shop", ("shop", "%DLQ%g")),
+        ("shop%t", "", ("", "shop%t")),
+        ("shop%t", "mall", ("", "shop%t")),
+        ("shop", "shop", ("", "shop")),
+    ],
+)
+def test_a_client_is_told_names_as_it_has_them(
+    stored: str, namespace: str, called: tuple[str, str]
+) -> None:
+    found = resource_of(stored, namespace)
+    assert (found.resource_namespace, found.name) == called
+    assert wrapped(found.name, found.resource_namespace) == stored
 
 
 @pytest.mark.parametrize(
