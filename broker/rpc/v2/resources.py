@@ -31,7 +31,7 @@ def wrapped(name: str, namespace: str) -> str:
 
 
 def resource_of(name: str, namespace: str) -> pb.Resource:
-    """Return what a client in a namespace, "" for none, calls a topic or group: undoes `wrapped`."""
+    """Return what a client in a namespace, "" for none, calls a topic or group (see `wrapped`)."""
     prefix = next((prefix for prefix in _PREFIXES if name.startswith(prefix)), "")
     rest = name[len(prefix) :]
     if not namespace or not rest.startswith(namespace + SEPARATOR):

@@ -80,8 +80,9 @@ async def test_a_client_verifies_a_message_that_stays_as_it_was(desk: OfficialDe
 async def test_a_client_in_a_namespace_verifies_what_it_knows_by_its_own_name(
     desk: OfficialDesk,
 ) -> None:
+    await desk.broker.store.tables.topics.create("shop%orders", queue_count=1)
     await desk.broker.add("shop%orders", b"body", UNIQ_KEY="K")
-    await desk.broker.store.tables.groups.update("shop%g", GroupSettings())
+    await desk.broker.store.tables.groups.create("shop%g", GroupSettings())
     desk.metadata["x-mq-namespace"] = "shop"
     async with OfficialStream(desk) as stream:
         await listening(stream)
@@ -92,7 +93,10 @@ async def test_a_client_in_a_namespace_verifies_what_it_knows_by_its_own_name(
         topic = command.message.topic
         assert (topic.resource_namespace, topic.name) == ("shop", "orders")
         stream.say(
-            pb.TelemetryCommand(verify_message_result=pb.VerifyMessageResult(nonce=command.nonce))
+            pb.TelemetryCommand(
+                status=pb.Status(code=pb.OK),
+                verify_message_result=pb.VerifyMessageResult(nonce=command.nonce),
+            )
         )
         assert (await asked).status == "OK"
 
