@@ -26,8 +26,8 @@ def lines(findings: Iterator[Finding]) -> list[int]:
 
 # A rule, a snippet, the lines it finds, and, where it matters, the module's path.
 SNIPPETS: list[tuple[Callable[[Source], Iterator[Finding]], str, list[int], str]] = [
-    (tidy.module_length, "x = 1\n" * 400, [], MODULE),
-    (tidy.module_length, "x = 1\n" * 401, [1], MODULE),
+    (tidy.module_length, "x = 1\n" * 600, [], MODULE),
+    (tidy.module_length, "x = 1\n" * 601, [1], MODULE),
     (tidy.function_length, "def f():\n" + "    x = 1\n" * 59, [], MODULE),
     (tidy.function_length, "y = 1\n\n\ndef f():\n" + "    x = 1\n" * 60, [4], MODULE),
     (
@@ -218,7 +218,7 @@ def test_modules_that_lead_to_each_other_are_a_circle() -> None:
         (tidy.unasserted, "class C:\n    def f(self):\n        self.a = 1; assert a is None", [1]),
         (tidy.unasserted, "class C:\n    def __init__(self):\n        self.a = 1", []),
         (tidy.protocols, "class C(Protocol[T]): ...\nclass D(C): ...", [1]),
-        (tidy.long_objects, "class C:\n" + "    x = 1\n" * 399, []),
+        (tidy.long_objects, "class C:\n" + "    x = 1\n" * 599, []),
         (
             tidy.long_objects,
             "from broker.log.b import B\nclass A(B):\n" + "    x = 1\n" * 300 + "class C(A): ...",
