@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
 
-from broker.config.addresses import is_loopback
+from broker.app.ports import Ports
 from broker.config.live import LiveConfig
 from broker.config.sections import Config
 from broker.config.sections_access import AUTO, OFF, ON
@@ -38,9 +38,11 @@ class Door:
 
     __slots__ = ("_cluster", "_has_new_admin", "access", "is_checked")
 
-    def __init__(self, access: Access, config: Config, *, has_new_admin: bool) -> None:
+    def __init__(
+        self, access: Access, config: Config, *, is_checked: bool, has_new_admin: bool
+    ) -> None:
         self.access = access
-        self.is_checked = is_checked(config)
+        self.is_checked = is_checked
         self._cluster = config.broker.cluster
         self._has_new_admin = has_new_admin
         if has_new_admin:
@@ -81,9 +83,10 @@ class Door:
         return True
 
 
-def door_of(live: LiveConfig, disk: Disk, clock: Clock) -> Door:
+def door_of(live: LiveConfig, disk: Disk, clock: Clock, ports: Ports) -> Door:
     """Return the door of a broker whose store is yet to be opened.
 
+    ports    what it listens on already
     Errors   TableUnreadable; IllegalConfig: nobody could come, or everybody from everywhere
     """
     config = live.config
@@ -95,26 +98,21 @@ def door_of(live: LiveConfig, disk: Disk, clock: Clock) -> Door:
         has_new_admin = True
     access = Access(table, clock, config.access.date_window_ms)
     live.follow(lambda config: access.take(config.access.date_window_ms))
-    if is_checked(config) and not any(user.is_enabled for user in table.roster.users.values()):
-        raise _nobody(config)
-    return Door(access, config, has_new_admin=has_new_admin)
+    is_checked = must_check(config, ports)
+    if is_checked and not any(user.is_enabled for user in table.roster.users.values()):
+        raise _nobody(config, ports)
+    return Door(access, config, is_checked=is_checked, has_new_admin=has_new_admin)
 
 
-def is_checked(config: Config) -> bool:
+def must_check(config: Config, ports: Ports) -> bool:
     """Return whether calls have to be signed."""
-    return config.access.check == ON or (config.access.check == AUTO and bool(_open_ports(config)))
+    check = config.access.check
+    return check == ON or (check == AUTO and bool(ports.opened(config)))
 
 
-def _open_ports(config: Config) -> list[tuple[str, str]]:
-    """Return the ports that other machines reach: setting and address."""
-    ports = (("rpc.listen", config.rpc.listen), ("http.listen", config.http.listen))
-    return [(key, listen) for key, listen in ports if listen and not is_loopback(listen)]
-
-
-def _nobody(config: Config) -> IllegalConfig:
-    opened = _open_ports(config)
-    key, listen = opened[0] if opened else ("access.check", config.access.check)
-    reach = f"{listen} is reached from other machines" if opened else "calls have to be signed"
+def _nobody(config: Config, ports: Ports) -> IllegalConfig:
+    opened = ports.opened(config)
+    key, reach = opened[0] if opened else ("access.check", "calls have to be signed")
     why = (
         f"{reach}, and there is no user: make the first one, pocketmq user add {FIRST_ADMIN} "
         f"--admin --store {config.store.directory}, or let everybody do everything, --insecure "

@@ -20,7 +20,7 @@ from ipaddress import ip_address
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from broker.config.addresses import own_address, split_address
+from broker.config.addresses import own_address
 from broker.config.sections import Config
 from broker.files.disk import Disk
 from broker.files.table_file import DRAFT_SUFFIX
@@ -39,6 +39,7 @@ LEFT_S: Final = 30 * 86_400
 """One that holds for less is made anew at the next start, or SIGHUP."""
 OPENSSL_S: Final = 10.0
 LOCAL_NAMES: Final = ("localhost", "127.0.0.1", "::1")
+EVERY_HOST: Final = frozenset({"0.0.0.0", "::"})
 _NAME: Final = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9_.-]{0,252}")
 _PEM: Final = re.compile(rb"-----BEGIN ([A-Z ]+)-----.*?-----END \1-----\n", re.DOTALL)
 _REQUEST: Final = """\
@@ -79,12 +80,16 @@ class Certificate:
 
     tls     is given it
     store   the store's directory
+    hosts   what is listened on: addresses and names that clients reach
     """
 
-    __slots__ = ("_cert", "_clock", "_disk", "_key", "_seen", "_tls")
+    __slots__ = ("_cert", "_clock", "_disk", "_hosts", "_key", "_seen", "_tls")
 
-    def __init__(self, tls: Tls, store: Path, disk: Disk, clock: Clock) -> None:
+    def __init__(
+        self, tls: Tls, store: Path, disk: Disk, clock: Clock, hosts: Iterable[str]
+    ) -> None:
         self._tls = tls
+        self._hosts = frozenset(hosts)
         self._disk = disk
         self._clock = clock
         self._cert = store / OWN_DIRECTORY / DIRECTORY / CERTIFICATE_FILE
@@ -141,14 +146,14 @@ class Certificate:
             self._seen = content, shown(*files)
         found = self._seen[1]
         is_fresh = found.until_s - self._clock.wall_ms() / 1000 > LEFT_S
-        return is_fresh and found.names >= told_names(config)
+        return is_fresh and found.names >= told_names(config, self._hosts)
 
     def _make(self, config: Config) -> None:
         """Replace both files: one that does not fit the other is found at the next start.
 
         Errors   IllegalConfig, DiskFull, WriteFailed
         """
-        names = {*told_names(config), *names_of_machine()}
+        names = {*told_names(config, self._hosts), *names_of_machine()}
         certificate, key = made(sorted(names))
         self._disk.make_directory(self._cert.parent)
         for path, content, mode in (
@@ -163,13 +168,12 @@ class Certificate:
         logger.info("tls.made", extra={"path": str(self._cert), "names": ", ".join(sorted(names))})
 
 
-def told_names(config: Config) -> set[str]:
-    """Return the names that a certificate must have: those clients are told, and those of here."""
-    host = split_address(config.rpc.listen)[0]
-    told = [config.broker.advertised_host]
-    if host not in {"0.0.0.0", "::"}:
-        told.append(host)
-    return {*LOCAL_NAMES, *_usable(told)}
+def told_names(config: Config, hosts: Iterable[str]) -> set[str]:
+    """Return the names that a certificate must have: those clients are told, and those of here.
+
+    hosts   what is listened on
+    """
+    return {*LOCAL_NAMES, *_usable([config.broker.advertised_host, *(set(hosts) - EVERY_HOST)])}
 
 
 def names_of_machine() -> set[str]:

@@ -16,7 +16,6 @@ import logging
 import os
 import resource
 import signal
-import socket
 import sys
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
@@ -26,10 +25,10 @@ from typing import TYPE_CHECKING, Any, Final
 from broker import __version__
 from broker.app.access import door_of
 from broker.app.certificate import Certificate
-from broker.app.inherited import address_of, inherited_socket
+from broker.app.inherited import inherited_socket
 from broker.app.parts import Parts, parts_of
+from broker.app.ports import bind
 from broker.app.stage import Opened, Stage
-from broker.config.addresses import held_port
 from broker.config.live import LiveConfig
 from broker.config.sections import Config
 from broker.log.store_directory import FORMAT_VERSION
@@ -169,15 +168,18 @@ async def serve(
     settings = replace(config.store_settings(), accept_damage=accept_damage)
     stage = stage or Stage()
     clock, disk = stage.clock, stage.disk
-    door = door_of(live, disk, SystemClock())  # signatures are made by the world's clock
-    site, tls = Site(door.admits), Tls()
-    certificate = Certificate(tls, settings.directory, disk, SystemClock())  # TLS knows no other
-    certificate.show_what_is_there(config)
+    site, tls = Site(), Tls()
     outside = _Outside(Starting(clock), new_server(*_carried(config, site, tls)))
-    grpc = _listened_on(config, outside.server, stage.listening)
     async with AsyncExitStack() as up:
         up.push_async_callback(outside.server.stop, 0)
-        http = await up.enter_async_context(_http_served(config, outside, site)) or grpc
+        ports = bind(config, outside.server, stage.listening, site)
+        up.push_async_callback(ports.close)
+        grpc, world = ports.grpc, SystemClock()  # certificates and signatures know no other clock
+        door = door_of(live, disk, world, ports)
+        site.admits = door.admits
+        certificate = Certificate(tls, settings.directory, disk, world, ports.hosts)
+        certificate.show_what_is_there(config)
+        await up.enter_async_context(_http_served(config, outside, site, ports.http))
         await outside.server.start(Recovering(), HOLD_S)
         store = await _open_unless_stopped(
             open_store(settings, clock, disk, outside.starting), stop
@@ -199,7 +201,7 @@ async def serve(
         outside.show(store, parts, live, stage.around(parts.services))
         where = str(store.settings.directory.resolve())
         secure = grpc if tls.context is not None else None
-        ready = {"grpc": grpc, "grpc_tls": secure, "http": http, "store": where}
+        ready = {"grpc": grpc, "grpc_tls": secure, "http": ports.pages, "store": where}
         announce({**ready, "pid": os.getpid(), "version": __version__})
         try:
             await asyncio.wait((stop, store.failure), return_when=asyncio.FIRST_COMPLETED)
@@ -208,25 +210,6 @@ async def serve(
     if not store.failure.done():
         logger.info("broker.stopped", extra={"signal": stop.result()})
     return EXIT_STORE_FAILED if store.failure.done() else EXIT_OK
-
-
-def _listened_on(
-    config: Config, server: "GrpcioServer | OwnServer", listening: socket.socket | None
-) -> str:
-    """Have a server listen on the socket that was handed over, else as set; return the address.
-
-    Errors   IllegalConfig
-    """
-    if listening is None:
-        with held_port(config.rpc.listen) as address:
-            server.add_port(address)
-        return address
-    if not isinstance(server, OwnServer):
-        listening.close()
-        why = "only our own transport takes a socket that was handed over (LISTEN_FDS)"
-        raise IllegalConfig(field="rpc.transport", why=why)
-    server.add_socket(listening)
-    return address_of(listening)
 
 
 async def _open_unless_stopped(
@@ -324,7 +307,9 @@ def _carried(config: Config, site: Site, tls: Tls) -> tuple[str, list[Service], 
 
 
 @asynccontextmanager
-async def _http_served(config: Config, outside: _Outside, site: Site) -> AsyncIterator[str]:
+async def _http_served(
+    config: Config, outside: _Outside, site: Site, port: HttpPort | None
+) -> AsyncIterator[None]:
     """Serve metrics and health, from before recovery until the store is closed."""
     build = build_info(__version__, FORMAT_VERSION)
     exposition = Exposition(
@@ -338,16 +323,13 @@ async def _http_served(config: Config, outside: _Outside, site: Site) -> AsyncIt
     health = Health(lambda: outside.state, read_progress=lambda: outside.starting.progress)
     version = {"version": __version__, "store_version": FORMAT_VERSION}
     site.pages.update(site_pages(exposition, health, version, outside.refresh))
-    port = HttpPort(site, config.http.listen) if config.http.listen else None
     outside.loop_lag.start()
     if port is not None:
         await port.start()
     try:
-        yield "" if port is None else port.address
+        yield
     finally:
         outside.loop_lag.end()
-        if port is not None:
-            await port.close()
         site.close()
 
 

@@ -21,15 +21,22 @@ def split_address(address: str) -> tuple[str, int]:
     return host.removeprefix("[").removesuffix("]"), int(port)
 
 
-def is_loopback(listen: str) -> bool:
-    """Return whether only this machine reaches an address "HOST:PORT"; a name may be any."""
-    host, _ = split_address(listen)
-    if host == "localhost":
-        return True
+def is_loopback(bound: str) -> bool:
+    """Return whether only this machine reaches a bound address "HOST:PORT"; a name may be any."""
     try:
-        return ip_address(host).is_loopback
+        return _bare(split_address(bound)[0]).is_loopback
     except ValueError:
         return False
+
+
+def _bare(host: str) -> Address:
+    """Return an address without its zone, an IPv4 one as such where IPv6 carries it.
+
+    Errors   ValueError for a name
+    """
+    address = ip_address(host.partition("%")[0])
+    mapped = address.ipv4_mapped if isinstance(address, IPv6Address) else None
+    return mapped or address
 
 
 @contextmanager
@@ -66,7 +73,7 @@ def advertised_address(broker: BrokerSection, bound: str) -> tuple[Address, int]
     except OSError as error:
         why = f"{host} has no address: {error.strerror}"
         raise IllegalConfig(field="rpc.listen", why=why) from error
-    address = ip_address(str(place).partition("%")[0])
+    address = _bare(str(place))
     if address.is_unspecified:
         address = own_address()
     return address, broker.advertised_port or port

@@ -15,6 +15,7 @@ from bench.sending import PEER
 from bench.servers import ASYNC
 from broker.app.access import door_of
 from broker.app.parts import Parts, parts_of
+from broker.app.ports import Ports
 from broker.config.live import LiveConfig
 from broker.config.load import load
 from broker.files.disk import Disk
@@ -110,7 +111,7 @@ async def serving(directory: Path, clock: Clock, queue_count: int = 8) -> AsyncI
     begun = perf_counter()
     store = await open_store(live.config.store_settings(), clock, Disk())
     opened = perf_counter()
-    door = door_of(live, Disk(), clock)
+    door = door_of(live, Disk(), clock, Ports(ADDRESS, (), None))
     parts = parts_of(store, live, ADDRESS, lambda: None, door)
     runner = Runner(clock)
     try:

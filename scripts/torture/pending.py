@@ -25,6 +25,7 @@ from typing import Any, Final
 
 from broker.app.access import door_of
 from broker.app.parts import Parts, parts_of
+from broker.app.ports import Ports
 from broker.config.live import LiveConfig
 from broker.config.load import load
 from broker.files.disk import Disk
@@ -123,7 +124,7 @@ async def serving(directory: Path, clock: Clock) -> AsyncIterator[tuple[MessageS
     ]  # fmt: skip
     live = LiveConfig(load(assignments=assignments))
     store = await open_store(live.config.store_settings(), clock, Disk())
-    door = door_of(live, Disk(), clock)
+    door = door_of(live, Disk(), clock, Ports(ADDRESS, (), None))
     parts = parts_of(store, live, ADDRESS, lambda: None, door)
     runner = Runner(clock)
     try:

@@ -2,7 +2,7 @@
 
 import logging
 import stat
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import grpc
@@ -33,11 +33,11 @@ class Shop:
         self.cert = store / "pocketmq" / "tls" / "certificate.pem"
         self.key = self.cert.with_name("key.pem")
 
-    def start(self, *assignments: str) -> Certificate:
-        """Return what a start with such settings shows."""
+    def start(self, *assignments: str, hosts: Sequence[str] = ("127.0.0.1",)) -> Certificate:
+        """Return what a start with such settings, that listens on these, shows."""
         config = self.config(*assignments)
         tls = Tls()
-        certificate = Certificate(tls, self.store, Disk(), self.clock)
+        certificate = Certificate(tls, self.store, Disk(), self.clock, hosts)
         certificate.show_what_is_there(config)
         certificate.make_sure(config)
         assert (tls.context is not None) is config.rpc.offers_tls
@@ -73,9 +73,12 @@ async def test_a_client_that_is_given_the_certificate_checks_it_and_comes(tmp_pa
 
 
 def test_it_is_for_this_machine_and_what_clients_are_told_and_holds_long(shop: Shop) -> None:
-    shop.start("broker.advertised_host=192.0.2.7", "rpc.listen=[::1]:8081")
+    hosts = ("192.0.2.8", "broker.example", "2001:db8::8%eth0", "0.0.0.0", "::")
+    shop.start("broker.advertised_host=192.0.2.7", hosts=hosts)
     found = shown(shop.cert, shop.key)
     assert found.names >= {"localhost", "127.0.0.1", "::1", "192.0.2.7"}
+    assert found.names >= {"192.0.2.8", "broker.example", "2001:db8::8"}
+    assert found.names.isdisjoint({"0.0.0.0", "::"})
     years_s = DAYS * 86_400
     assert abs(found.until_s - shop.cert.stat().st_mtime - years_s) < 60
     assert stat.S_IMODE(shop.key.stat().st_mode) == 0o600
@@ -83,9 +86,9 @@ def test_it_is_for_this_machine_and_what_clients_are_told_and_holds_long(shop: S
 
 
 def test_it_stays_from_start_to_start(shop: Shop) -> None:
-    shop.start("rpc.listen=0.0.0.0:8081")
+    shop.start(hosts=["0.0.0.0"])
     before = shop.files
-    shop.start("rpc.listen=127.0.0.1:9000")
+    shop.start(hosts=["127.0.0.1"])
     assert shop.files == before
 
 
@@ -136,7 +139,7 @@ def test_files_that_become_wrong_are_told_and_those_before_are_shown_still(
     key.write_bytes((FILES / "key.pem").read_bytes())
     config = shop.config(f"rpc.tls_cert={cert}", f"rpc.tls_key={key}")
     tls = Tls()
-    certificate = Certificate(tls, tmp_path, Disk(), shop.clock)
+    certificate = Certificate(tls, tmp_path, Disk(), shop.clock, ())
     certificate.show_what_is_there(config)
     context = tls.context
     cert.write_bytes(key.read_bytes())
@@ -150,7 +153,7 @@ def test_without_openssl_the_broker_says_so_and_serves_without_tls(
 ) -> None:
     monkeypatch.setenv("PATH", "/nowhere")
     tls = Tls()
-    certificate = Certificate(tls, shop.store, Disk(), shop.clock)
+    certificate = Certificate(tls, shop.store, Disk(), shop.clock, ())
     with caplog.at_level(logging.WARNING):
         certificate.make_sure(shop.config())
     (told,) = caplog.records

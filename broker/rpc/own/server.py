@@ -67,6 +67,11 @@ class OwnServer:
         listening.setblocking(False)
         self._sockets.append(listening)
 
+    @property
+    def sockets(self) -> Sequence[socket.socket]:
+        """What is listened on."""
+        return self._sockets
+
     async def start(self, refusal: BrokerError | None = None, hold_s: float = 0.0) -> None:
         """Take calls; health says NOT_SERVING until `show_ready`.
 

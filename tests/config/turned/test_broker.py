@@ -31,7 +31,8 @@ async def test_a_broker_has_its_name_and_its_cluster(tmp_path: Path) -> None:
 @pytest.mark.knob("broker.advertised_host")
 @pytest.mark.knob("broker.advertised_port")
 async def test_messages_carry_the_address_to_tell(tmp_path: Path) -> None:
-    given = ("broker.advertised_host=10.0.0.7", "broker.advertised_port=10911")
+    advertised = ("broker.advertised_host=10.0.0.7", "broker.advertised_port=10911")
+    given = (*advertised, "access.check=off")
     async with broker_with(tmp_path, *given) as broker:
         (receipt,) = await broker.client.send_many(HELLO)
     assert receipt.offset_message_id == f"0A000007{10_911:08X}{0:016X}"
