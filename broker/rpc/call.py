@@ -40,6 +40,12 @@ class Call(Protocol):
     def metadata(self, name: str, /) -> str | None:
         """Return a metadata value, None when the client sent none; of several the first."""
 
+    def identify(self, user: str, /, *, is_admin: bool) -> None:
+        """Note who calls, once that is verified.
+
+        Errors   ShareTaken, TooManyRequests: the user has as many calls under way as it may
+        """
+
     def time_left_ms(self) -> int | None:
         """Return what is left of the client's deadline, None when it has none."""
 

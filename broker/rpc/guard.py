@@ -16,6 +16,7 @@ from broker.model.access import Kind
 from broker.model.rights import Rights
 from broker.rpc.admission import CallClass
 from broker.rpc.call import Call
+from broker.rpc.late_reply import LateReply
 from broker.rpc.needs import PUB, AdminOnly, Asked, FaceRules, Named, group_need, topic_need
 from broker.rpc.service import Handler, Metadata, Method, Service, Shortcut
 from broker.services.access.access import Access
@@ -52,7 +53,7 @@ class Guard:
         shortcut = method.shortcut
         if shortcut is not None:
             shortcut = None if named is None else self._quick(shortcut, named)
-        return replace(method, handler=handler, shortcut=shortcut)
+        return replace(method, handler=handler, shortcut=shortcut, identifies=True)
 
     def _request_guarded(self, handler: Handler, need: Asked | AdminOnly) -> Handler:
         def serve(request: Any, call: Call) -> Any:
@@ -121,14 +122,17 @@ class Guard:
                 if (kind, name) not in caller.published:
                     access.check(caller, (need_of(name, PUB),), host)
                     caller.allow(kind, name)
-            return shortcut(raw, host, metadata)
+            reply = shortcut(raw, host, metadata)
+            if isinstance(reply, LateReply):
+                reply.user = caller.user.access_key
+            return reply
 
         return serve
 
     def _caller(self, call: Call) -> Rights:
         metadata = call.metadata
         caller = self._access.caller(metadata(AUTHORIZATION_KEY), metadata(DATE_KEY))
-        call.user = caller.user.access_key
+        call.identify(caller.user.access_key, is_admin=caller.user.is_admin)
         return caller
 
     def _check(self, caller: Rights, need: Asked | AdminOnly, request: Any, call: Call) -> bool:

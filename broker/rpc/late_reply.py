@@ -49,14 +49,16 @@ class LateReply:
 
     group     tells when it may be sent
     in_time   what is sent then
+    user      who waits for it, "" where users are not checked
     """
 
-    __slots__ = ("group", "in_time", "late")
+    __slots__ = ("group", "in_time", "late", "user")
 
     def __init__(self, late: Late, group: FlushGroup, in_time: bytes) -> None:
         self.late = late
         self.group = group
         self.in_time = in_time
+        self.user = ""
 
     def __await__(self) -> Generator[None, None, bytes]:
         """Return what is to be sent, once it may be.

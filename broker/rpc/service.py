@@ -22,7 +22,7 @@ from google.protobuf.descriptor import ServiceDescriptor
 from google.protobuf.message import DecodeError, Message
 from google.protobuf.message_factory import GetMessageClass
 
-from broker.model.errors import BrokerError, Recovering, RequestError, TooManyRequests
+from broker.model.errors import BrokerError, Recovering, RequestError, ShareTaken, TooManyRequests
 from broker.rpc.admission import CallClass
 from broker.rpc.call import Call
 
@@ -66,7 +66,7 @@ class Internal(BrokerError):
     incident: str
 
 
-_PLAIN_CODES: Final = {MalformedRequest: 3, UnknownService: 5, TooManyRequests: 8}
+_PLAIN_CODES: Final = {MalformedRequest: 3, UnknownService: 5, TooManyRequests: 8, ShareTaken: 8}
 _INTERNAL: Final = 13
 
 
@@ -110,6 +110,8 @@ class Method:
 
     Calls of a method that `parks` mostly wait for long, ten thousands of them: what each keeps
     counts for more than what it costs to begin.
+
+    A method that `identifies` its callers calls `Call.identify` before its handler does anything.
     """
 
     name: str
@@ -125,6 +127,7 @@ class Method:
     request_code: str = ""
     shortcut: Shortcut | None = None
     parks: bool = False
+    identifies: bool = False
 
     @cached_property
     def answer_type(self) -> type[Any]:

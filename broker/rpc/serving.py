@@ -18,7 +18,7 @@ from secrets import token_hex
 from typing import Any, Final
 
 from broker.model.errors import BrokerError, Corruption, StorageError
-from broker.rpc.admission import DEFAULT_LIMITS, Admission, CallClass, Gate
+from broker.rpc.admission import DEFAULT_LIMITS, Admission, CallClass, Gate, Holder
 from broker.rpc.call import REQUEST_ID_KEY, Call, current_request_id
 from broker.rpc.call_stats import CallStats
 from broker.rpc.health import Health
@@ -78,14 +78,28 @@ class ServedMethod:
         self.stats = counted.method(self.path, method)
         self.read, self.write = method.reader(), method.writer()
 
-    def refusal(self) -> BrokerError | None:
-        """Return why no call may begin now, None when one may."""
+    def refusal(self, holder: Holder) -> BrokerError | None:
+        """Return why a holder may begin no call now, None when it may.
+
+        A method that identifies its callers refuses here only what it would refuse to everybody.
+        """
         gate, refusal = self.gate, self._serving.refusal
-        if refusal is None and gate.count < gate.limit and not gate.is_closed:
+        if refusal is None and gate.count < gate.tight:
             return None
         if refusal is not None and self.method.call_class is not CallClass.PROBE:
             return refusal
-        return gate.refusal()
+        return gate.refusal_of_all() if self.method.identifies else gate.refusal(holder)
+
+    @property
+    def is_free(self) -> bool:
+        """Whether a call may begin, whoever makes it."""
+        return self._serving.refusal is None and self.gate.count < self.gate.tight
+
+    @property
+    def is_quick(self) -> bool:
+        """Whether a shortcut may be asked: where it says who calls, only below all shares."""
+        gate = self.gate
+        return gate.count < gate.tight or not self.method.identifies
 
     def answer(self, raw: bytes, call: Call) -> bytes | Awaitable[bytes]:
         """Return the reply to a unary call, or what it comes from.
@@ -93,7 +107,7 @@ class ServedMethod:
         Errors   what handlers raise, MalformedRequest
         """
         shortcut = self.shortcut
-        if shortcut is not None and len(raw) <= self.method.request_size_max:
+        if shortcut is not None and len(raw) <= self.method.request_size_max and self.is_quick:
             reply = shortcut(raw, call.peer_host, call.metadata)
             if reply is not None:
                 return reply

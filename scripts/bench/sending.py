@@ -52,6 +52,9 @@ class _Peer:
     def metadata(self, name: str, /) -> str | None:
         return "bench" if name == CLIENT_ID_KEY else None
 
+    def identify(self, user: str, /, *, is_admin: bool) -> None:
+        """Nobody is asked."""
+
     def time_left_ms(self) -> int | None:
         return None
 

@@ -31,6 +31,10 @@ class FakeCall:
         """Return a metadata value."""
         return self._metadata.get(name)
 
+    def identify(self, user: str, /, *, is_admin: bool) -> None:
+        """Remember who calls."""
+        self.user = user
+
     def time_left_ms(self) -> int | None:
         """Return what is left of the deadline."""
         return self._time_left_ms

@@ -51,7 +51,7 @@ CODES: dict[Code, str] = {
     Code.ILLEGAL_FILTER_EXPRESSION: "IllegalFilter",
     Code.UNSUPPORTED: "UnsupportedFeature UnsupportedTopic",
     Code.TOO_MANY_REQUESTS: (
-        "StoreBusy TransientPoolEmpty TooManyRequests DiskSlow DiskFull DiskAboveLimit"
+        "StoreBusy TransientPoolEmpty TooManyRequests ShareTaken DiskSlow DiskFull DiskAboveLimit"
     ),
 }
 """What is not here is the broker's: INTERNAL_SERVER_ERROR."""
@@ -135,6 +135,8 @@ StoreBusy: a write has held the store for 7 ms (limit 9); try again
 TransientPoolEmpty: all 7 buffers of the transient pool wait to be written; try again, or raise
   store.transient_pool_file_count
 TooManyRequests: 7 requests of class field are in progress; try again
+ShareTaken: 'holder' has 7 of the 9 places of class field and gets no more while so few are free;
+  wait for some of its own to end, or try again
 DiskFull: the disk under path is full; free space, sends resume by themselves
 DiskAboveLimit: the disk under path is 7 % used, sends end above 9 %
   (retention.disk_refuse_percent); free space, they resume by themselves

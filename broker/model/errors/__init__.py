@@ -18,7 +18,7 @@ BrokerError
         Unauthenticated · AccessDenied · AdminsOnly
         IllegalUser · UserNotFound · UserExists · IllegalGrant · GrantNotFound
     Unavailable                 nothing is wrong with the request; try again
-        NotAccepting · StoreBusy · TooManyRequests · Draining
+        NotAccepting · StoreBusy · TooManyRequests · ShareTaken · Draining
         Recovering · DiskSlow · TransientPoolEmpty
         BrokerReadOnly
             StoreDamaged

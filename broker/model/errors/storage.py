@@ -50,6 +50,23 @@ class TooManyRequests(Unavailable, code=Code.TOO_MANY_REQUESTS):
     limit: int
 
 
+class ShareTaken(Unavailable, code=Code.TOO_MANY_REQUESTS):
+    """One user, connection or address has its share of what a broker can do at once.
+
+    holder   whose share: "user alice", "address 10.0.0.7"
+    field    of what
+    """
+
+    message = (
+        "{holder} has {count} of the {limit} places of class {field} and gets no more while "
+        "so few are free; wait for some of its own to end, or try again"
+    )
+    holder: str
+    count: int
+    field: str
+    limit: int
+
+
 class Recovering(Unavailable):
     """The broker has begun, its store is not open yet."""
 

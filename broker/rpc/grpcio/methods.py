@@ -16,6 +16,7 @@ from typing import Any, Final, Self
 import grpc
 
 from broker.model.errors import TooManyRequests
+from broker.rpc.admission import Gate, Holder
 from broker.rpc.call import begin_request, host_from_peer
 from broker.rpc.grpcio.receiving import Arrival, Receiving
 from broker.rpc.service import Kind, MalformedRequest
@@ -35,11 +36,13 @@ _CODES: Final[Mapping[int, grpc.StatusCode]] = {code.value[0]: code for code in 
 class GrpcioCall:
     """A call on grpc.aio; what it is asked for is looked up then, not before."""
 
-    __slots__ = ("_context", "_undo", "user")
+    __slots__ = ("_context", "_gate", "_undo", "holder", "user")
 
-    def __init__(self, context: Context) -> None:
+    def __init__(self, context: Context, gate: Gate) -> None:
         self._context = context
+        self._gate = gate
         self.user = ""
+        self.holder = Holder(context.peer(), self.peer_host)
         self._undo: Callable[[], None] | None = None
 
     def metadata(self, name: str, /) -> str | None:
@@ -48,6 +51,19 @@ class GrpcioCall:
             if key == name:
                 return value if isinstance(value, str) else value.decode("utf-8", "replace")
         return None
+
+    def identify(self, user: str, /, *, is_admin: bool) -> None:
+        """Note who calls, which was counted without a name.
+
+        Errors   ShareTaken, TooManyRequests
+        """
+        self.user, gate = user, self._gate
+        gate.leave(self.holder.weights)
+        self.holder = self.holder.of(user, is_admin=is_admin)
+        refusal = gate.refusal(self.holder)
+        gate.enter(self.holder.weights)
+        if refusal is not None:
+            raise refusal
 
     def time_left_ms(self) -> int | None:
         """Return what is left of the client's deadline, None when it has none."""
@@ -163,7 +179,7 @@ class GrpcioMethod:
     def handler(self) -> grpc.RpcMethodHandler:
         """Return the handler of a call whose headers are here, made for this call alone."""
         kind, receiving = self._served.method.kind, self._edge.receiving
-        if not kind.has_requests and not receiving.is_busy and self._served.refusal() is None:
+        if not kind.has_requests and not receiving.is_busy and self._served.is_free:
             make = _QUICK_ANSWERS if kind.has_answers else _QUICK_ANSWER
             return make(self.serve, Arrival(receiving))
         serve = self.serve if kind.has_requests else self.read_and_serve
@@ -171,8 +187,9 @@ class GrpcioMethod:
 
     async def read_and_serve(self, _: object, context: Context) -> bytes | None:
         """Serve a call whose one request is read here, when it is its turn, or refused unread."""
-        begin_request(GrpcioCall(context).metadata)
-        refusal, raw = self._served.refusal(), None
+        call = GrpcioCall(context, self._served.gate)
+        begin_request(call.metadata)
+        refusal, raw = self._served.refusal(call.holder), None
         if refusal is None:
             try:
                 raw = await self._edge.receiving.read(context.peer(), context.read)
@@ -189,15 +206,15 @@ class GrpcioMethod:
         Cost     about 2 µs beside parsing, the handler and encoding
         """
         begun = perf_counter()
-        call = GrpcioCall(context)
-        begin_request(call.metadata)
         served = self._served
-        refusal = served.refusal()
+        call = GrpcioCall(context, served.gate)
+        begin_request(call.metadata)
+        refusal = served.refusal(call.holder)
         if refusal is not None:
             return await self._refuse(refusal, context, perf_counter() - begun)
         kind, stats = served.method.kind, served.stats
         ended = stats.success
-        served.gate.enter()
+        served.gate.enter(call.holder.weights)
         stats.begin()
         try:
             if kind is Kind.UNARY:
@@ -226,7 +243,7 @@ class GrpcioMethod:
             return await self._refuse(error, context, perf_counter() - begun)
         finally:
             stats.end()
-            served.gate.leave()
+            served.gate.leave(call.holder.weights)
 
     async def _reply(self, request: Any, call: GrpcioCall, context: Context) -> bytes | None:
         """Return the answer of a handler of streams, or send its answers as they come."""

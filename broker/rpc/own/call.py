@@ -13,6 +13,7 @@ from types import CoroutineType
 from typing import Any, cast
 
 from broker.model.errors import TooManyRequests
+from broker.rpc.admission import Holder
 from broker.rpc.call import begin_request, end_request
 from broker.rpc.late_reply import LateReply
 from broker.rpc.own.begun import begun
@@ -35,6 +36,7 @@ class OwnCall(Unsent):
     _future: asyncio.Future[bytes | None] | None = None
     _deadline = -1
     _reserved = 0
+    _holder: Holder | None = None
     _is_begun = False
     _is_over = False
     _why: WireStatus = ABANDONED
@@ -51,6 +53,23 @@ class OwnCall(Unsent):
     def metadata(self, name: str, /) -> str | None:
         """Return a metadata value, None when the client sent none; of several the first."""
         return self.stream.headers.text(name)
+
+    def identify(self, user: str, /, *, is_admin: bool) -> None:
+        """Note who calls.
+
+        Errors   ShareTaken, TooManyRequests
+        """
+        self.user = user
+        holder = self._connection.identify(user, is_admin=is_admin)
+        gate, counted = self.served.gate, self._holder
+        if counted is not None:  # A stream's call is counted before its handler is asked.
+            gate.leave(counted.weights)
+        refusal = None if gate.count < gate.tight else gate.refusal(holder)
+        if counted is not None:
+            self._holder = holder
+            gate.enter(holder.weights)
+        if refusal is not None:
+            raise refusal
 
     def time_left_ms(self) -> int | None:
         """Return what is left of the client's deadline, None when it has none."""
@@ -220,7 +239,8 @@ class OwnCall(Unsent):
     def _begin_waiting(self) -> None:
         connection = self._connection
         self.stream.call = self
-        self.served.gate.enter()
+        self._holder = connection.holder
+        self.served.gate.enter(self._holder.weights)
         self.served.stats.begin()
         connection.calls.add(self)
         timeout_ms = self.stream.headers.timeout_ms
@@ -235,7 +255,9 @@ class OwnCall(Unsent):
         connection.calls.remove(self)
         if self._deadline >= 0:
             connection.edge.deadlines.remove(self._deadline, self._expire)
-        self.served.gate.leave()
+        assert self._holder is not None, "a call that is waited for is counted"
+        self.served.gate.leave(self._holder.weights)
+        self._holder = None
         self.served.stats.end()
         if self._reserved:
             self.room(0)

@@ -12,6 +12,7 @@ import asyncio
 from time import perf_counter
 from typing import Final, cast
 
+from broker.rpc.admission import Holder
 from broker.rpc.call import host_from_peer
 from broker.rpc.own.call import OwnCall, take_news
 from broker.rpc.own.edge import Client, Edge
@@ -55,13 +56,14 @@ class Http2Connection(Client, asyncio.Protocol):
 
     __slots__ = (
         "_is_dirty", "_is_paused", "_moved_size", "_rest", "_rooms", "_transport",
-        "_waiting", "calls", "deadlines", "edge", "held", "host", "is_draining", "is_heard",
-        "is_used", "moved_s", "now_s", "peer", "sent", "unread", "unsent", "wire",
+        "_waiting", "calls", "deadlines", "edge", "held", "holder", "host", "is_draining",
+        "is_heard", "is_used", "moved_s", "now_s", "peer", "sent", "unread", "unsent", "wire",
     )  # fmt: skip
 
     def __init__(self, edge: Edge, peer: str) -> None:
         self.edge, self.deadlines = edge, edge.deadlines
         self.peer, self.host = peer, host_from_peer(peer)
+        self.holder = Holder(peer, self.host)
         self.wire = Connection(sizes=edge.sizes)
         self.calls: set[Waiting] = set()
         self.unsent: set[Unsent] = set()
@@ -164,6 +166,13 @@ class Http2Connection(Client, asyncio.Protocol):
                 self._transport.resume_reading()
         self.write()
 
+    def identify(self, user: str, *, is_admin: bool) -> Holder:
+        """Return the holder of the calls that a user begins here."""
+        holder = self.holder
+        if holder.user != user or holder.is_admin != is_admin:
+            holder = self.holder = holder.of(user, is_admin=is_admin)
+        return holder
+
     # -- calls -------------------------------------------------------------------------------------
 
     def _begin(self, stream: Stream) -> None:
@@ -172,7 +181,7 @@ class Http2Connection(Client, asyncio.Protocol):
             self._waiting.pop(stream.id, None)
             return
         served = self.edge.methods[stream.headers.path]
-        refusal = served.refusal()
+        refusal = served.refusal(self.holder)
         if refusal is not None:
             OwnCall(self, stream, served).refuse(refusal)
         elif not served.is_unary and served.method.kind.has_requests:

@@ -31,8 +31,8 @@ class LateCalls:
     """
 
     __slots__ = (
-        "_begun_s", "_client", "_due_s", "_late", "_replies", "_served", "_streams",
-        "_tick", "_wire", "count", "group",
+        "_begun_s", "_client", "_due_s", "_holder", "_late", "_replies", "_served", "_streams",
+        "_tick", "_user", "_wire", "count", "group",
     )  # fmt: skip
 
     def __init__(self, client: Calling, served: ServedMethod, late: LateReply) -> None:
@@ -40,6 +40,10 @@ class LateCalls:
         self._wire = client.wire
         self._served = served
         self._late = late.late
+        self._user = late.user
+        self._holder = client.holder
+        if self._user != self._holder.user:
+            self._holder = client.identify(self._user, is_admin=False)
         self._begun_s: float = client.now_s
         self._streams: list[Stream] = []
         self._replies: list[bytes] = []
@@ -51,14 +55,19 @@ class LateCalls:
 
     def takes(self, late: LateReply) -> bool:
         """Return whether a reply can be waited for with these."""
-        return late.group is self.group and late.late is self._late
+        is_same = late.group is self.group and late.late is self._late
+        return is_same and late.user == self._user
 
     def room(self) -> i64:
-        """Return how many more calls may begin now."""
+        """Return how many more calls may begin before it is asked again whether one may."""
         gate = self._served.gate
-        limit: i64 = gate.limit
+        limit: i64 = gate.tight
         entered: i64 = gate.count
-        return limit - entered - self.count
+        room: i64 = limit - entered - self.count
+        if room <= 0 and not self._user:
+            free: i64 = gate.room(self._holder.weights)
+            return free - self.count
+        return room
 
     def add(self, stream: Stream, reply: bytes) -> None:
         """Let one more call wait; `begin` counts it."""
@@ -76,7 +85,7 @@ class LateCalls:
     def begin(self) -> None:
         """Count the calls that were added, and wait; done once."""
         assert self.count > 0, "somebody waits"
-        self._served.gate.enter(self.count)
+        self._served.gate.enter(self._holder.weights, self.count)
         self._served.stats.begin(self.count)
         self._client.calls.add(self)
         self.group.join(self.hear)
@@ -194,7 +203,7 @@ class LateCalls:
         """Count calls that are waited for no more."""
         assert 0 < count <= self.count, "who leaves has entered"
         served, client = self._served, self._client
-        served.gate.leave(count)
+        served.gate.leave(self._holder.weights, count)
         served.stats.end(count)
         self.count -= count
         if self.count == 0:

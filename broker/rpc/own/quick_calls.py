@@ -78,7 +78,8 @@ class QuickCalls:
                 if method is None or wire.pending > UNREAD_TIGHT_MAX:
                     break
                 if method is not known:
-                    if method.served.refusal() is not None:
+                    served = method.served
+                    if served.refusal(client.holder) is not None or not served.is_quick:
                         break
                     if known is not None:
                         self._count(known.served, count)

@@ -3,6 +3,7 @@
 from abc import ABC, abstractmethod
 from typing import Protocol
 
+from broker.rpc.admission import Holder
 from broker.rpc.own.memory import Keeping
 from broker.store.deadlines import Deadlines
 from broker.wire.connection import Connection
@@ -41,6 +42,7 @@ class Calling(Keeping):
     """A connection, as its calls see it.
 
     host       its address, packed as records keep it
+    holder     whose calls it carries, as the last one showed
     calls      what is waited for
     now_s      when what is being taken was read, by `perf_counter`
     unsent     calls that are to know when their answers are lost
@@ -51,10 +53,15 @@ class Calling(Keeping):
 
     wire: Connection
     host: bytes
+    holder: Holder
     calls: set[Waiting]
     now_s: float
     unsent: set[Unsent]
     deadlines: Deadlines
+
+    @abstractmethod
+    def identify(self, user: str, *, is_admin: bool) -> Holder:
+        """Return the holder of the calls that a user begins here."""
 
     @abstractmethod
     def write_soon(self) -> None:

@@ -22,6 +22,14 @@ FACES: Final = (BROKER, ADMIN, ACCESS)
 SETTLE_SIZE_MAX: Final = 256 * 1024
 """Bytes of a request with as many handles as it may have, of the usual length."""
 SETTLING: Final = frozenset({"Ack", "ChangeInvisible", "SendBack", "ForwardToDeadLetters"})
+ASKING: Final = frozenset({"PrintClientStack", "VerifyMessage"})
+"""Methods that wait for what another client answers."""
+CLASSES: Final[Mapping[str, CallClass]] = {
+    "Broker": CallClass.QUERY,
+    "Admin": CallClass.ADMIN,
+    "Access": CallClass.ACCESS,
+}
+"""Classes of the methods of each face that are nothing special."""
 REQUEST_CODES: Final[Mapping[str, str]] = {
     "SendMessage": "send_message_v2",
     "Recall": "recall_message",
@@ -86,7 +94,7 @@ def closed_faces() -> list[Service]:
 def _row(descriptor: ServiceDescriptor, name: str, handler: Handler) -> Method:
     """Return a method; a message sent or pulled is read and written by codecs of their own."""
     own: dict[str, Any] = {"request_code": REQUEST_CODES.get(name, "")}
-    call_class = CallClass.QUERY if descriptor is BROKER else CallClass.ADMIN
+    call_class = CLASSES[descriptor.name]
     if name == "PullMessage":
         call_class = CallClass.POLL
         own |= {"serialize": bytes, "answer": bytes, "parks": True}
@@ -111,4 +119,6 @@ def _row(descriptor: ServiceDescriptor, name: str, handler: Handler) -> Method:
         own |= {"shortcut": handler.shortcut if isinstance(handler, EndTransaction) else None}
     elif name == "Recall":
         call_class = CallClass.SEND
+    elif name in ASKING:
+        call_class = CallClass.QUESTION
     return method(descriptor, name, handler, call_class, **own)

@@ -60,8 +60,8 @@ KINDS: Final[dict[int, tuple[type[BrokerError], ...]]] = {
         errors.DiskSlow,
     ),
     code_pb2.RESOURCE_EXHAUSTED: (
-        errors.StoreBusy, errors.TooManyRequests, errors.DiskFull, errors.DiskAboveLimit,
-        errors.TransientPoolEmpty,
+        errors.StoreBusy, errors.TooManyRequests, errors.ShareTaken, errors.DiskFull,
+        errors.DiskAboveLimit, errors.TransientPoolEmpty,
     ),
     code_pb2.FAILED_PRECONDITION: (
         errors.BrokerReadOnly, errors.StoreDamaged, errors.StoreLocked, errors.NotAStore,

@@ -359,7 +359,8 @@ async def _of(group: FlushGroup, reply: bytes) -> bytes:
 
 
 async def test_a_refused_call_asks_for_no_more_of_its_request(pair: Pair) -> None:
-    pair.edge.serving.admission.gate(CallClass.QUERY).limit = 0
+    gate = pair.edge.serving.admission.gate(CallClass.QUERY)
+    gate.enter((), gate.limit)
     stream = pair.begin("Echo")
     pair.exchange()
     assert (pair.answers[stream].status, pair.answers[stream].reset_code) == ("8", 0)

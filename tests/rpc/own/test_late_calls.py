@@ -167,7 +167,7 @@ async def test_each_has_its_own_time(flushes: Flushes) -> None:
 
 
 async def test_no_more_wait_than_may(flushes: Flushes) -> None:
-    flushes.gate.limit = 3
+    flushes.gate.enter((), flushes.gate.limit - 3)
     streams = flushes.begin(b"a", b"b") + flushes.begin(b"c", name="Decide")
     streams += flushes.begin(b"d", b"e")
     flushes.pair.exchange()

@@ -26,13 +26,14 @@ class Desk:
         self.asked: list[bytes] = []
         self.usual: list[bytes] = []
         self.later: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
-        self.pair = Pair(Service("test.Service", (self._row("Quick"), self._row("Slow")), refuse))
+        rows = (self._row("Quick"), self._row("Slow"), self._row("Signed", identifies=True))
+        self.pair = Pair(Service("test.Service", rows, refuse))
 
-    def _row(self, name: str) -> Method:
+    def _row(self, name: str, *, identifies: bool = False) -> Method:
         return Method(
             *(name, pb.QueryByIdRequest, pb.QueryByIdResponse, self._usually, CallClass.QUERY),
             parse=bytes, serialize=bytes, answer=bytes, request_size_max=SIZE_MAX,
-            shortcut=self._shortcut if name == "Quick" else None,
+            shortcut=self._shortcut if name != "Slow" else None, identifies=identifies,
         )  # fmt: skip
 
     def _usually(self, raw: bytes, call: Call) -> bytes:
@@ -124,8 +125,21 @@ async def test_a_request_that_is_too_large_is_not_asked_about(desk: Desk) -> Non
 
 
 async def test_no_call_is_quick_that_is_refused(desk: Desk) -> None:
-    desk.pair.edge.serving.admission.gate(CallClass.QUERY).limit = 0
+    gate = desk.pair.edge.serving.admission.gate(CallClass.QUERY)
+    gate.enter((), gate.limit)
     stream = desk.begin(b"x")
     desk.pair.exchange()
     assert desk.outcome(stream) == "8"
     assert desk.asked == []
+
+
+@pytest.mark.parametrize(("name", "way"), [("Quick", b"quick x"), ("Signed", b"usual x")])
+async def test_where_shares_may_bind_a_shortcut_that_says_who_calls_is_not_asked(
+    desk: Desk, name: str, way: bytes
+) -> None:
+    gate = desk.pair.edge.serving.admission.gate(CallClass.QUERY)
+    gate.enter((), gate.tight)
+    stream = desk.begin(b"x", name)
+    desk.pair.exchange()
+    await desk.pair.settled()
+    assert desk.outcome(stream) == way
