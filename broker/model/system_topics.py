@@ -47,6 +47,8 @@ from broker.model.topic import (
 TIMER_TOPIC: Final = "rmq_sys_wheel_timer"
 """Everything that is due at a time of its own waits in its queue 0."""
 REVIVE_TOPIC_PREFIX: Final = "rmq_sys_REVIVE_LOG_"
+REVIVE_GROUP: Final = "CID_RMQ_SYS_REVIVE_GROUP"
+"""A real broker's own; its offset is that of the last record it read of the revive topic."""
 RETRY_SEPARATOR: Final = "_"
 REVIVE_QUEUE_COUNT: Final = 8
 """Checkpoints and acks of leases take its queues in turn (reviveQueueNum)."""

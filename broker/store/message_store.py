@@ -32,6 +32,7 @@ from broker.model.errors import (
 from broker.model.message import OFFSET_MAX
 from broker.model.stats import Stat
 from broker.model.step import Clock, Next, Now, Step
+from broker.store.clamping import clamp_tables
 from broker.store.marks import Marks
 from broker.store.reading.reading import Reading
 from broker.store.runner import Runner
@@ -178,7 +179,7 @@ class MessageStore:
         plan = self._start.recovery.plan
         directory = self._structures.directory
         if self.damage is None:
-            await self._clamp_offsets()
+            await clamp_tables(self.tables, self.queue_end, self.log.appended)
             directory.remove_drafts()
             directory.mark_running(self._structures.disk.own_process_id())
         loop = asyncio.get_running_loop()
@@ -194,19 +195,11 @@ class MessageStore:
         self._runner.run(*self.views.steps, *self.writing.steps, tables.offsets.step)
         self.writing.allocation.request()
 
-    async def _clamp_offsets(self) -> None:
-        """Let no group stand behind what a crash took: queue offsets are given again from there."""
-        if not self._structures.was_aborted:
-            return
-        next_offsets = self.writing.writer.next_offsets
-        batch_topics = self._structures.batch_topics
-
-        def end_of(topic: str, queue_id: int) -> int:
-            return OFFSET_MAX if topic in batch_topics else next_offsets.get((topic, queue_id), 0)
-
-        count = await self.tables.offsets.clamp(end_of) + await self.tables.orders.clamp(end_of)
-        if count:
-            logger.warning("offsets.clamped", extra={"count": count})
+    def queue_end(self, topic: str, queue_id: int) -> int:
+        """Return the queue offset the next message of a queue gets; no end of a batch queue."""
+        if topic in self._structures.batch_topics:
+            return OFFSET_MAX
+        return self.writing.writer.next_offsets.get((topic, queue_id), 0)
 
     async def all_durable(self) -> None:
         """Return when all appended so far outlasts a power cut, whatever the flush mode.

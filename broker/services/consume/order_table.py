@@ -18,6 +18,7 @@ from broker.model.consuming import NOTHING_HELD, Held
 from broker.model.due_time import JUMP_MS
 from broker.services.consume.leases import GroupQueue, GroupQueueKey
 from broker.services.consume.order_queue import OrderedQueue
+from broker.store.clamping import clamp_offset
 from broker.store.message_store import MessageStore
 
 
@@ -36,9 +37,12 @@ class Ordered:
 class OrderTable:
     """All ordered queues that were asked for since the start."""
 
-    __slots__ = ("_clock", "_groups", "_offsets", "_orders", "_queues", "_reading", "_skew_ms")
+    __slots__ = (
+        "_clock", "_groups", "_offsets", "_orders", "_queues", "_reading", "_skew_ms", "_store"
+    )  # fmt: skip
 
     def __init__(self, store: MessageStore) -> None:
+        self._store = store
         self._reading = store.reading
         self._clock = store.clock
         self._skew_ms = self._skew()
@@ -65,6 +69,9 @@ class OrderTable:
         if committed is None:
             committed = lower if self._begins_at_min(queue) else upper
             self._offsets.begin(group, topic, queue_id, committed)
+        elif committed > upper:
+            committed = min(committed, self._store.queue_end(topic, queue_id))
+            clamp_offset(self._store.tables, group, topic, queue_id, committed)
         begin = max(committed, lower)
         # An offset that somebody set makes void what was known before.
         order = QueueOrder(begin) if held else self._orders.find(group, topic, queue_id, begin)

@@ -30,6 +30,7 @@ from broker.format.record_heads import queue_offset_of
 from broker.model.errors import MessageDamaged
 from broker.model.reading import ReadRange
 from broker.model.system_topics import (
+    REVIVE_GROUP,
     REVIVE_TOPIC_PREFIX,
     TIMER_TOPIC,
     lease_retry_topic,
@@ -41,7 +42,6 @@ from broker.services.consume.leaving_order import has_left
 from broker.store.message_store import MessageStore
 from broker.store.reading.patience import value_of
 
-REVIVE_GROUP: Final = "CID_RMQ_SYS_REVIVE_GROUP"
 _READ_MAX: Final = 512
 _TAGS_CODES: Final = frozenset(map(tags_code, (CHECKPOINT_TAG, ACK_TAG, BATCH_ACK_TAG)))
 """Of the journal's records: others in the timer's topic are passed over unread."""
@@ -85,6 +85,7 @@ class Recovery:
         """
         marks = self._offsets.leases
         lower, marks.journal_end = self._store.reading.queue_range(TIMER_TOPIC, 0)
+        marks.clamp()
         if marks.is_adopted:
             begin = min(marks.begin, marks.known)
             async for record in self._records(TIMER_TOPIC, 0, begin):
@@ -146,6 +147,11 @@ class Recovery:
         batched = checkpoint.batched
         if batched in self._told and self._told[batched].pending:
             return
+        end = self._store.queue_end(batched.topic, batched.queue_id)
+        if checkpoint.queue_offsets and checkpoint.queue_offsets[-1] >= end:
+            # Of another log: later messages get these offsets, and nobody was given those.
+            known = [at for at in checkpoint.queue_offsets if at < end]
+            checkpoint = checkpoint._replace(queue_offsets=known)
         if not checkpoint.queue_offsets or self._store.tables.groups.find(batched.group) is None:
             return
         key = (batched.group, batched.topic, batched.queue_id)

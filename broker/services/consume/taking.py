@@ -26,6 +26,7 @@ from broker.services.consume.group_topic import GroupTopic
 from broker.services.consume.journal import Journal
 from broker.services.consume.leases import GroupQueue, Lease, LeaseTable
 from broker.services.consume.rereading import reread
+from broker.store.clamping import clamp_offset
 from broker.store.message_store import MessageStore
 from broker.store.reading.patience import value_of
 
@@ -119,6 +120,9 @@ class Taking:
                 return 0, 0
             found = lower if self._begins_at_min(queue) else upper
             self._offsets.begin(queue.group, queue.topic, queue.queue_id, found)
+        elif found > upper:
+            end = self._store.queue_end(queue.topic, queue.queue_id)
+            clamp_offset(self._store.tables, queue.group, queue.topic, queue.queue_id, end)
         return min(max(found, lower), upper), upper
 
     def _begins_at_min(self, queue: GroupQueue) -> bool:

@@ -11,7 +11,7 @@ one of now, those before by one that this is an hour ahead of.
 Source: ScheduleMessageService.encode, DelayOffsetSerializeWrapper.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Final
@@ -69,6 +69,19 @@ class DelayOffsets:
     def find(self, level: int) -> int:
         """Return the queue offset behind the last message of a level that was delivered."""
         return self._rows.get(level, 0)
+
+    async def clamp(self, end_of: Callable[[int], int], log_end: int) -> int:
+        """Brings offsets beyond their level's end down to it; returns how many, durable then.
+
+        end_of    level -> the queue offset its next message gets
+        log_end   physical offset behind the last record
+        Effects   messages that come at those offsets are delivered, also after a crash
+        Errors    DiskFull
+        """
+        beyond = {level: end_of(level) for level, at in self._rows.items() if at > end_of(level)}
+        if beyond or self.delivered_before > log_end:
+            await self.put(beyond, min(self.delivered_before, log_end), self.clocks)
+        return len(beyond)
 
     async def put(self, offsets: Mapping[int, int], delivered_before: int, clocks: Epochs) -> None:
         """Set offsets of levels, where their messages lie, their clocks; durable when it returns.

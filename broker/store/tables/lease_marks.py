@@ -62,6 +62,15 @@ class LeaseMarks:
                 if str(queue_id).isdigit():
                     self._set[str(name), int(queue_id)] = _count(at)
 
+    def clamp(self) -> None:
+        """Distrusts marks beyond the journal's end: they are of another log.
+
+        Effects  the whole journal is read, and its leases push offsets that are behind them
+        """
+        if max(self.begin, self.known) > self.journal_end:
+            self.begin = self.known = 0
+        self._set = {place: min(at, self.journal_end) for place, at in self._set.items()}
+
     def member(self) -> dict[str, Any]:
         """Return what goes into the file."""
         rows: dict[str, dict[str, int]] = {}

@@ -10,7 +10,7 @@ Source: ConsumerOffsetManager.
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from broker.files.disk import Disk
 from broker.format.names import CONSUMER_OFFSETS_FILE, queue_id_from_name
@@ -26,6 +26,16 @@ _PULL_OFFSETS: Final = "pullOffsetTable"
 _SEPARATOR: Final = "@"
 CHECKPOINT_INTERVAL_MS: Final = 5_000
 """How often advanced offsets are written (flushConsumerOffsetInterval)."""
+
+
+class Clamped(NamedTuple):
+    """An offset that was beyond its queue's end, and that end, where it is now."""
+
+    group: str
+    topic: str
+    queue_id: int
+    queue_offset: int
+    end: int
 
 
 class ConsumerOffsets:
@@ -187,23 +197,38 @@ class ConsumerOffsets:
             self._set(f"{topic}{_SEPARATOR}{group}", queue_offsets)
         await self._table.saved()
 
-    async def clamp(self, end_of: Callable[[str, int], int]) -> int:
-        """Bring offsets beyond a queue's end down to it; returns how many, durable when it returns.
+    async def clamp(self, end_of: Callable[[str, str, int], int]) -> list[Clamped]:
+        """Brings offsets beyond a queue's end down to it; returns those, durable when it returns.
 
-        end_of   (topic, queue id) -> the queue offset its next message gets
+        end_of   (group, topic, queue id) -> the highest offset a group may have there
         Effects  a consumer that stood behind messages a crash took does not miss those that come
         Errors   DiskFull
         """
-        count = 0
+        clamped: list[Clamped] = []
         for name, queues in [*self._table.rows.items()]:
-            topic = _topic_of(name)
-            beyond = {i: end_of(topic, i) for i, at in queues.items() if at > end_of(topic, i)}
+            topic, group = _topic_of(name), _group_of(name)
+            found = [
+                Clamped(group, topic, i, at, end_of(group, topic, i)) for i, at in queues.items()
+            ]
+            beyond = [one for one in found if one.queue_offset > one.end]
             if beyond:
-                self._set(name, beyond)
-            count += len(beyond)
-        if count:
+                self._set(name, {one.queue_id: one.end for one in beyond})
+            clamped += beyond
+        if clamped:
             await self._table.saved()
-        return count
+        return clamped
+
+    def clamp_one(self, group: str, topic: str, queue_id: int, end: int) -> Clamped | None:
+        """Brings an offset down to its queue's end; a write begins at once. None: it is not beyond.
+
+        Cost     a copy of the group's offsets in the topic, where it is beyond
+        """
+        found = self.find(group, topic, queue_id)
+        if found is None or found <= end:
+            return None
+        self._set(f"{topic}{_SEPARATOR}{group}", {queue_id: end})
+        self._table.when_saved(lambda _: None)  # One that fails is made up for by `step`.
+        return Clamped(group, topic, queue_id, found, end)
 
     async def clone(self, source: str, target: str, topic: str) -> None:
         """Let a group stand where another one stands in a topic; durable when it returns.

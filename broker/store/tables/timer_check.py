@@ -99,6 +99,24 @@ class TimerCheck:
         self._durable.touch()
         await self._durable.saved()
 
+    async def clamp(self, queue_end: int, log_end: int) -> int:
+        """Brings the place in its topic down to the topic's end; returns 1 where it was beyond.
+
+        queue_end   the queue offset the topic's next message gets
+        log_end     physical offset behind the last record
+        Effects     messages that come at those offsets are read, also after a crash
+        Errors      DiskFull, FsyncFailed
+        """
+        now = self.progress
+        found = now._replace(
+            queue_offset=min(now.queue_offset, queue_end),
+            queue_limit=min(now.queue_limit, queue_end),
+            delivered_before=min(now.delivered_before, log_end),
+        )
+        if found != now:
+            await self.put(found)
+        return int(found.queue_offset != now.queue_offset)
+
     def _snapshot(self) -> Encode:
         progress = self.progress
         return lambda: _encode(progress)

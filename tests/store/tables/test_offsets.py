@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from broker.format.table_json import decode_table
 from broker.store.tables.groups import GroupTable
-from broker.store.tables.offsets import CHECKPOINT_INTERVAL_MS, ConsumerOffsets
+from broker.store.tables.offsets import CHECKPOINT_INTERVAL_MS, Clamped, ConsumerOffsets
 from tests.fakes.clock import START_MS, FakeClock, at
 from tests.fakes.quick_disk import QuickDisk
 from tests.fakes.store_golden import config_of
@@ -295,15 +295,15 @@ async def test_whatever_happens_the_table_is_what_the_model_says(
 
 async def test_nobody_stands_behind_a_queues_end(offsets: Offsets) -> None:
     await offsets.table.set_many("g", "T", {0: 5, 1: 9, 2: 3})
-    assert await offsets.table.clamp(lambda topic, queue_id: 5) == 1
+    assert await offsets.table.clamp(lambda *queue: 5) == [Clamped("g", "T", 1, 9, 5)]
     assert offsets.table.all_of("g") == {"T": {0: 5, 1: 5, 2: 3}}
-    assert await offsets.table.clamp(lambda topic, queue_id: 5) == 0
+    assert await offsets.table.clamp(lambda *queue: 5) == []
     assert offsets.reopened().find("g", "T", 1) == 5
 
 
 async def test_one_beyond_a_queues_end_is_beyond_it(offsets: Offsets) -> None:
     await offsets.table.set_many("g", "T", {0: 5, 1: 6})
-    assert await offsets.table.clamp(lambda topic, queue_id: 5) == 1
+    assert len(await offsets.table.clamp(lambda *queue: 5)) == 1
     assert offsets.table.all_of("g") == {"T": {0: 5, 1: 5}}
 
 
