@@ -20,8 +20,9 @@ from typing import Any, Final, NamedTuple
 
 from broker.format.content import decode_properties
 from broker.format.layout import Buffer
-from broker.format.record import split_record
-from broker.model.message import OFFSET_MAX, TAGS
+from broker.format.record import BadRecord, split_record
+from broker.model.message import INT32_MAX, OFFSET_MAX, REAL_QUEUE, REAL_TOPIC, TAGS
+from broker.model.system_topics import REVIVE_TOPIC_PREFIX
 
 CHECKPOINT_TAG: Final = "ck"
 ACK_TAG: Final = "ack"
@@ -33,6 +34,8 @@ _FIRST: Final = "pocketmqFirst"
 PRECISION_MS: Final = 1_000
 CHECKPOINT_COUNT_MAX: Final = 32
 """Messages of one checkpoint: a real broker has a bit for each in an int."""
+_COUNT_MAX: Final = 127
+"""Offsets that one stored entry may name: a real broker counts them in a byte."""
 
 
 class Batched(NamedTuple):
@@ -136,37 +139,65 @@ def _quoted(text: str) -> str:
 
 
 def read_entry(record: Buffer) -> tuple[Checkpoint | Ack, Mapping[str, str]] | None:
-    """Return what a stored record says of leases, and its properties; None where it says nothing.
+    """Returns the entry that a stored record holds, and its properties.
 
+    None     the record is not one of the broker's own: a client's message may have the same tag
     Shape    a sound record; a real broker's too
     Cost     about 10 µs
+    Errors   BadRecord: it is the broker's own, and its body is no entry
     """
     head, body_begin, _, _, block_begin, block_end = split_record(record, 0)
     properties = decode_properties(record[block_begin:block_end])
+    # No client can set REAL_TOPIC, and none can send to a topic of this prefix.
+    if not properties.get(REAL_TOPIC, "").startswith(REVIVE_TOPIC_PREFIX):
+        return None
     tag = properties.get(TAGS, "")
     if tag not in (CHECKPOINT_TAG, ACK_TAG, BATCH_ACK_TAG):
         return None
     try:
         said = json.loads(bytes(record[body_begin : body_begin + head[14]]))
         entry = _checkpoint(said, properties) if tag == CHECKPOINT_TAG else _ack(said, tag)
-    except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
-        return None
+    except (
+        ValueError,
+        TypeError,
+        KeyError,
+        AttributeError,
+        OverflowError,
+        RecursionError,
+    ) as error:
+        raise BadRecord(f"no entry of the journal of leases: {error!r:.100}") from error
     return entry, properties
 
 
 def _checkpoint(said: dict[str, Any], properties: Mapping[str, str]) -> Checkpoint:
     batched = _batched(said)
-    done = int(said.get("bm") or 0)
-    diffs = said.get("d") or range(int(said["n"]))
-    offsets = [batched.start_offset + _count(diff) for diff in diffs]
+    done = said.get("bm") or 0
+    if not isinstance(done, int):
+        raise ValueError("its bits are no number")
+    diffs = said.get("d") or range(_count(said["n"], _COUNT_MAX))
+    offsets = [_count(batched.start_offset + diff) for diff in _some(diffs)]
+    if offsets != sorted(set(offsets)):
+        raise ValueError("its offsets do not rise")
     pending = [at for i, at in enumerate(offsets) if not done >> i & 1]
-    revive_queue, first_ms = int(properties.get("REAL_QID", "0")), _count(said.get(_FIRST, 0))
-    return Checkpoint(batched, pending, _count(said["it"]), revive_queue, first_ms)
+    revive_queue = _count(int(properties.get(REAL_QUEUE) or 0), INT32_MAX)
+    return Checkpoint(
+        batched, pending, _count(said["it"]), revive_queue, _count(said.get(_FIRST, 0))
+    )
 
 
 def _ack(said: dict[str, Any], tag: str) -> Ack:
     offsets = said["aol"] if tag == BATCH_ACK_TAG else [said["ao"]]
-    return Ack(_batched(said), [_count(at) for at in offsets])
+    return Ack(_batched(said), [_count(at) for at in _some(offsets)])
+
+
+def _some(numbers: Any) -> Any:
+    """Returns numbers that one entry may name.
+
+    Errors   ValueError, TypeError
+    """
+    if len(numbers) > _COUNT_MAX:
+        raise ValueError(f"it names {len(numbers)} offsets, and may name {_COUNT_MAX}")
+    return numbers
 
 
 def _batched(said: dict[str, Any]) -> Batched:
@@ -174,10 +205,11 @@ def _batched(said: dict[str, Any]) -> Batched:
     if not all(isinstance(name, str) for name in names):
         raise ValueError("a name is no text")
     group, topic, broker = names
-    return Batched(group, topic, _count(said["q"]), _count(said["so"]), _count(said["pt"]), broker)
+    queue_id, start = _count(said["q"], INT32_MAX), _count(said["so"])
+    return Batched(group, topic, queue_id, start, _count(said["pt"]), broker)
 
 
-def _count(value: Any) -> int:
-    if not isinstance(value, int) or not 0 <= value <= OFFSET_MAX:
-        raise ValueError("it is no number")
+def _count(value: Any, upper: int = OFFSET_MAX) -> int:
+    if not isinstance(value, int) or not 0 <= value <= upper:
+        raise ValueError(f"one of its numbers is none of 0 to {upper}")
     return value

@@ -35,6 +35,7 @@ from broker.model.message import (
     TIMER_ROLLS,
     UNIQUE_KEY,
 )
+from broker.model.system_topics import REVIVE_TOPIC_PREFIX
 
 AT_ONCE_ENQUEUED: Final = 2**63 - 1
 """What TIMER_ENQUEUE_MS says of a message that was due when it came."""
@@ -44,7 +45,10 @@ _NUMBER_LENGTH_MAX: Final = 18
 """Of a time: each such number is one of 64 bits, a jump of the clock added."""
 _OUT: Final = f"{TIMER_OUT}\x01".encode()
 _OUT_NOW: Final = f"{TIMER_OUT_NOW}\x01".encode()
+_ROLLS: Final = f"\x02{TIMER_ROLLS}\x01".encode()
 _TOPIC: Final = f"{REAL_TOPIC}\x01".encode()
+_REVIVE_PREFIX: Final = REVIVE_TOPIC_PREFIX.encode()
+_OF_JOURNAL: Final = _TOPIC + _REVIVE_PREFIX
 _MARKER: Final = f"{TIMER_DELETE}\x01".encode()
 _TAGS: Final = f"{TAGS}\x01".encode()
 _KEY: Final = f"{UNIQUE_KEY}\x01".encode()
@@ -75,6 +79,17 @@ def property_in(content: bytes, name: bytes, begin: int, end: int) -> bytes | No
         return None
     upper = content.find(b"\x02", at, end)
     return content[at + len(name) : upper if upper >= 0 else end]
+
+
+def is_journal_record(record: bytes) -> bool:
+    """Returns whether a record is one of the journal of leases, by its real topic alone.
+
+    A client's message may have the same tag, a body that says the same, a topic of the same hash.
+    """
+    if _OF_JOURNAL not in record:
+        return False
+    _, _, _, _, begin, end = split_record(record, 0)
+    return (property_in(record, _TOPIC, begin, end) or b"").startswith(_REVIVE_PREFIX)
 
 
 def queue_offset_of(record: bytes) -> int:
@@ -129,7 +144,8 @@ class TimedFacts:
                 begin += content[begin] + 3
             out_ms = _number_of(property_in(content, _OUT, begin, end))
             self.out_ms.append(out_ms)
-            if content.find(_OUT_NOW, begin, end) >= 0:
+            if content.find(_OUT_NOW, begin, end) >= 0 and content.find(_ROLLS, begin, end) >= 0:
+                # A client may set the first of the two; the broker sets both, or the second.
                 out_ms = _number_of(property_in(content, _OUT_NOW, begin, end)) or out_ms
             self.due_ms.append(out_ms)
             topic = property_in(content, _TOPIC, begin, end) or b""

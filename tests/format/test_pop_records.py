@@ -14,7 +14,7 @@ from broker.format.pop_records import (
     checkpoint_entry,
     read_entry,
 )
-from broker.format.record import split_record
+from broker.format.record import BadRecord, split_record
 from broker.model.batch import Destination
 from broker.model.message import OFFSET_MAX
 from broker.model.system_topics import TIMER_TOPIC, revive_topic
@@ -81,7 +81,9 @@ def test_acks_are_read_as_they_were_made(batched: Batched, offsets: list[int], e
 
 def test_messages_that_are_settled_already_are_left_out() -> None:
     body = b'{"bm":5,"bn":"b","c":"G","it":9,"n":3,"pt":7,"q":1,"so":10,"t":"T"}'
-    read = read_entry(stored(Entry(body, encode_properties({"TAGS": "ck"}), "", "ck")))
+    read = read_entry(
+        stored(Entry(body, encode_properties({"REAL_TOPIC": TOPIC, "TAGS": "ck"}), "", "ck"))
+    )
     assert read is not None
     assert read[0] == Checkpoint(Batched("G", "T", 1, 10, 7, "b"), [11], 9, 0)
 
@@ -89,6 +91,11 @@ def test_messages_that_are_settled_already_are_left_out() -> None:
 @given(st.sampled_from(["ck", "ack", "bAck"]), st.binary(max_size=60))
 def test_what_only_looks_like_one_is_nothing(tag: str, body: bytes) -> None:
     assert read_entry(stored(Entry(body, encode_properties({"TAGS": tag}), "", tag))) is None
+    block = encode_properties({"REAL_TOPIC": "mine", "TAGS": tag})
+    assert read_entry(stored(Entry(body, block, "", tag))) is None
+    block = encode_properties({"REAL_TOPIC": TOPIC, "TAGS": tag})
+    with pytest.raises(BadRecord):
+        read_entry(stored(Entry(body, block, "", tag)))
 
 
 @pytest.mark.parametrize(
@@ -103,5 +110,6 @@ def test_what_only_looks_like_one_is_nothing(tag: str, body: bytes) -> None:
     ],
 )
 def test_numbers_and_names_must_be_such(tag: str, body: str) -> None:
-    entry = Entry(body.encode(), encode_properties({"TAGS": tag}), "", tag)
-    assert read_entry(stored(entry)) is None
+    block = encode_properties({"REAL_TOPIC": TOPIC, "TAGS": tag})
+    with pytest.raises(BadRecord):
+        read_entry(stored(Entry(body.encode(), block, "", tag)))

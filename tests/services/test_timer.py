@@ -9,6 +9,7 @@ import pytest
 
 from broker.files.disk import Disk
 from broker.format.content import encode_properties
+from broker.format.java_hash import java_hash
 from broker.format.table_json import decode_table
 from broker.format.timer_layout import SLOT_COUNT
 from broker.log import commit_log
@@ -16,6 +17,7 @@ from broker.model.errors import BrokerReadOnly, DiskSlow
 from broker.model.message import OFFSET_MAX
 from broker.model.reading import KeyRange
 from broker.model.stats import Gauge
+from broker.model.system_topics import revive_topic
 from broker.services.timer import slot_delivery
 from broker.store.reading.patience import NowOrLater
 from broker.store.reading.reading import Reading
@@ -354,6 +356,26 @@ async def test_the_journal_of_leases_waits_while_they_are_open(in_ms: int) -> No
         await desk.pass_time(4_000)
         assert desk.timer.waiting_count == 0
         assert desk.bodies(topic) == []
+
+
+async def test_a_message_that_looks_like_the_journal_of_leases_is_delivered() -> None:
+    """Its tag, its body, and the hash of its topic are those of a lease; its topic is a user's."""
+    async with timing() as desk:
+        topic = "sNq_sys_REVIVE_LOG_DefaultCluster"
+        assert java_hash(topic) == java_hash(revive_topic("DefaultCluster"))
+        body = "REAL_TOPIC\x01rmq_sys_REVIVE_LOG_DefaultCluster\x02"
+        for in_ms in (3_000, -3_000):
+            await desk.wait(body, in_ms, topic=topic, TAGS="ck")
+        await desk.pass_time(5_000)
+        assert desk.bodies(topic) == [body] * 2
+
+
+async def test_a_user_puts_no_message_off_by_a_property_of_the_brokers_own() -> None:
+    async with timing() as desk:
+        await desk.wait("a", 3_000, PMQ_TIMER_OUT_MS="9" * 18)
+        await desk.pass_time(5_000)
+        (got,) = desk.messages()
+        assert got.properties["PMQ_TIMER_OUT_MS"] == "9" * 18
 
 
 class ColdDisk(QuickDisk):

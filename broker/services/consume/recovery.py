@@ -26,6 +26,7 @@ from broker.format.pop_records import (
     read_entry,
 )
 from broker.format.receipt_handle import GROUP_RETRY, NORMAL, RETRY_V1, RETRY_V2
+from broker.format.record import BadRecord
 from broker.format.record_heads import queue_offset_of
 from broker.model.errors import MessageDamaged
 from broker.model.reading import ReadRange
@@ -46,8 +47,8 @@ _READ_MAX: Final = 512
 _TAGS_CODES: Final = frozenset(map(tags_code, (CHECKPOINT_TAG, ACK_TAG, BATCH_ACK_TAG)))
 """Of the journal's records: others in the timer's topic are passed over unread."""
 _BYTES_MAX: Final = 1024 * 1024
-_REAL_TOPIC: Final = "REAL_TOPIC"
 _TIMER_OUT: Final = "TIMER_OUT_MS"
+_DIGITS_MAX: Final = 18
 
 logger = logging.getLogger(__name__)
 
@@ -130,13 +131,20 @@ class Recovery:
 
     def _feed(self, record: bytes, journal_offset: int, read_ms: int) -> None:
         """Take in a record; one that left the timer before `read_ms` stands elsewhere too."""
-        entry = read_entry(record)
+        try:
+            entry = read_entry(record)
+        except BadRecord as error:
+            place = int.from_bytes(record[28:36])
+            logger.warning(
+                "lease.unreadable", extra={"physical_offset": place, "reason": str(error)}
+            )
+            return
         if entry is None:
             return
         said, properties = entry
-        if not properties.get(_REAL_TOPIC, "").startswith(REVIVE_TOPIC_PREFIX):
-            return
-        if read_ms and int(properties.get(_TIMER_OUT, "0") or 0) < read_ms:
+        out_ms = properties.get(_TIMER_OUT, "")
+        is_known = out_ms.isascii() and out_ms.isdecimal() and len(out_ms) <= _DIGITS_MAX
+        if read_ms and (int(out_ms) if is_known else 0) < read_ms:
             return
         if isinstance(said, Ack):
             self._settle(said)

@@ -20,6 +20,7 @@ from broker.format.java_hash import java_hash
 from broker.format.timed_records import (
     Due,
     DueRecords,
+    is_journal_record,
     is_taken_back,
     odd_run,
     one_by_one,
@@ -28,7 +29,7 @@ from broker.format.timed_records import (
 )
 from broker.model.batch import Destination, Run
 from broker.model.errors import BrokerError, RecordTooLarge
-from broker.model.message import INT32_MAX, REAL_TOPIC, TIMER_ROLLS, UNIQUE_KEY
+from broker.model.message import INT32_MAX, TIMER_ROLLS, UNIQUE_KEY
 from broker.model.stats import Counter
 from broker.model.system_topics import (
     REVIVE_TOPIC_PREFIX,
@@ -42,7 +43,6 @@ from broker.store.message_store import MessageStore
 from broker.store.settings import FLUSH_SYNC
 
 _REVIVE_PREFIX: Final = REVIVE_TOPIC_PREFIX.encode()
-_OF_JOURNAL: Final = f"{REAL_TOPIC}\x01{REVIVE_TOPIC_PREFIX}".encode()
 _NUMBER_LENGTH_MAX: Final = 10
 PUT_BYTES_MAX: Final = 256 * 1024
 
@@ -156,11 +156,11 @@ class Putting:
 
     def is_of_journal(self, record: bytes) -> bool:
         """Return whether a record is one of the journal of leases."""
-        return _OF_JOURNAL in record
+        return is_journal_record(record)
 
     def is_open(self, record: bytes) -> bool:
         """Return whether a record is of the journal, and tells of a lease that is open."""
-        return _OF_JOURNAL in record and self._is_lease_open(queue_offset_of(record))
+        return is_journal_record(record) and self._is_lease_open(queue_offset_of(record))
 
     def drop(self, reason: str, count: int) -> None:
         """Count messages whose time came and that are not delivered."""

@@ -6,9 +6,13 @@ from typing import Any
 
 import pytest
 
+from broker.format.content import encode_properties
 from broker.format.names import CONFIG_DIRECTORY, CONSUMER_OFFSETS_FILE
 from broker.model.administration import GroupSettings
+from broker.model.batch import Destination
 from broker.model.consuming import SettleStatus
+from broker.model.message import OFFSET_MAX
+from broker.model.system_topics import TIMER_TOPIC, Place, revive_topic, timed
 from broker.services.administration.groups import delete_group
 from broker.services.consume.rereading import reread
 from tests.fakes.consuming import (
@@ -21,7 +25,8 @@ from tests.fakes.consuming import (
     messages,
     statuses,
 )
-from tests.fakes.store_language import until
+from tests.fakes.rows import Row, batch
+from tests.fakes.store_language import BORN_HOST, BORN_MS, STORE_HOST, until
 from tests.golden_stores import GoldenStores
 
 OK, INVALID = SettleStatus.OK, SettleStatus.INVALID_RECEIPT_HANDLE
@@ -259,3 +264,72 @@ async def test_leases_of_a_real_broker_come_back(golden: GoldenStores, tmp_path:
         assert [message.queue_offset for message in messages(got)] == list(range(30))
         settled = await desk.consume.ack("pop-group", "PopT", got.handles)
         assert statuses(settled) == [OK] * 30
+
+
+LEASE_BODY = '{"c":"g","t":"orders","q":0,"so":0,"pt":1,"it":1,"n":2000000000}'
+
+
+async def put_in_timer(desk: ConsumeDesk, topic: str, body: str, tag: str) -> None:
+    """Store what the timer's topic holds of a message that is delayed."""
+    changed = timed(Place(topic, 0), desk.clock.wall + 60_000).changed
+    block = encode_properties({**changed, "TAGS": tag, "UNIQ_KEY": "k"})
+    row = Row(body.encode(), block, 0, BORN_MS, BORN_HOST, "k", "", tag)
+    await desk.store.tables.topics.ensure(TIMER_TOPIC, 1)
+    await desk.store.writing.put([(Destination(TIMER_TOPIC, 0, STORE_HOST), batch(row))])
+    await desk.settled()
+
+
+OF_A_USER = [
+    ("ck", LEASE_BODY),
+    ("ck", LEASE_BODY.replace("2000000000", "2")),
+    ("ack", '{"c":"g","t":"orders","q":0,"so":0,"pt":POPPED,"ao":0,"bn":"broker-a"}'),
+    ("bAck", '{"c":"g","t":"orders","q":0,"so":0,"pt":POPPED,"aol":[0,1],"bn":"broker-a"}'),
+]
+
+
+@pytest.mark.parametrize(("tag", "body"), OF_A_USER)
+async def test_what_users_have_wait_is_no_entry_of_the_journal(
+    desk: ConsumeDesk, tmp_path: Path, caplog: pytest.LogCaptureFixture, tag: str, body: str
+) -> None:
+    """A delayed message whose tag and body are those of a lease, or of an ack of one."""
+    await desk.send("a", "b")
+    await desk.receive()
+    body = body.replace("POPPED", str(desk.clock.wall))
+    await put_in_timer(desk, TOPIC, body, tag)
+    image = desk.talking.killed(tmp_path / "image")
+    async with consuming(image, clock=desk.clock) as later:
+        assert later.in_flight == 2
+        assert "lease.unreadable" not in [record.message for record in caplog.records]
+        await later.step(INVISIBLE_MS)
+        assert bodies(await later.receive()) == ["a", "b"]
+
+
+NO_ENTRIES = [
+    ("ck", LEASE_BODY),
+    ("ck", LEASE_BODY.replace("2000000000", "Infinity")),
+    ("ck", LEASE_BODY.replace('"so":0', f'"so":{OFFSET_MAX}').replace("2000000000", "2")),
+    ("ck", LEASE_BODY.replace('"n":2000000000', f'"d":{[*range(128)]}')),
+    ("ck", LEASE_BODY.replace('"n":2000000000', '"d":[1,0]')),
+    ("ck", LEASE_BODY.replace('"n":2000000000', '"n":1,"bm":Infinity')),
+    ("ck", LEASE_BODY.replace('"q":0', '"q":2147483648')),
+    ("bAck", '{"c":"g","t":"orders","q":0,"so":0,"pt":1,"aol":' + f"{[0] * 128}}}"),
+    ("bAck", '{"c":"g","t":"orders","q":0,"so":0,"pt":1,"aol":{"0":1}}'),
+    ("ack", "[" * 100_000),
+    ("ack", "not json"),
+]
+
+
+@pytest.mark.parametrize(("tag", "body"), NO_ENTRIES)
+async def test_an_unreadable_entry_of_the_journal_costs_itself_alone(
+    desk: ConsumeDesk, tmp_path: Path, caplog: pytest.LogCaptureFixture, tag: str, body: str
+) -> None:
+    await desk.send("a", "b")
+    got = await desk.receive(max_messages=1)
+    await put_in_timer(desk, revive_topic("DefaultCluster"), body, tag)
+    await desk.receive()
+    image = desk.talking.killed(tmp_path / "image")
+    async with consuming(image, clock=desk.clock) as later:
+        (told,) = [one for one in caplog.records if one.message == "lease.unreadable"]
+        assert vars(told)["physical_offset"] > 0
+        assert later.in_flight == 2
+        assert await later.ack(got) == [OK]
