@@ -1,0 +1,53 @@
+"""Records which lines of some files a test executes, by the interpreter's trace function."""
+
+import sys
+import threading
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
+from types import CodeType, FrameType
+from typing import Any
+
+Lines = dict[str, set[int]]
+"""Line numbers by the name of their file."""
+
+
+class LineRecorder:
+    """Collects executed lines of some files; what other files do costs one look a call."""
+
+    def __init__(self, files: Collection[str]) -> None:
+        self._files = frozenset(files)
+        self._lines: Lines = {}
+        self._known: dict[CodeType, set[int] | None] = {}
+
+    @contextmanager
+    def recording(self) -> Iterator[Lines]:
+        """Record what is executed meanwhile, also by threads that are begun meanwhile."""
+        lines: Lines = {}
+        self._lines = lines
+        self._known = {}
+        before = sys.gettrace()
+        threading.settrace(self._called)
+        sys.settrace(self._called)
+        try:
+            yield lines
+        finally:
+            sys.settrace(before)
+            threading.settrace(None)
+
+    def _called(self, frame: FrameType, event: str, given: Any) -> Any:
+        code = frame.f_code
+        try:
+            lines = self._known[code]
+        except KeyError:
+            name = code.co_filename
+            lines = self._lines.setdefault(name, set()) if name in self._files else None
+            self._known[code] = lines
+        if lines is None:
+            return None
+        lines.add(frame.f_lineno)
+
+        def executed(frame: FrameType, event: str, given: Any) -> Any:
+            lines.add(frame.f_lineno)
+            return executed
+
+        return executed
