@@ -1,0 +1,624 @@
+"""The strategies of the battery `greedy`: how one user takes what a broker has.
+
+    python -m torture.greedy_ways NAME ENDPOINT HTTP SECONDS
+
+Each strategy is a coroutine that goes on until it is cancelled. Refusals and lost connections are
+what it is after, and end nothing. The user `greedy` may do everything to the topics and groups
+whose names begin with `mine`, but for removing them.
+"""
+
+import asyncio
+import json
+import socket
+import sys
+import zlib
+from collections import Counter
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import suppress
+from itertools import count
+from time import time
+from typing import Any, Final
+
+import grpc
+from google.protobuf.message import Message
+
+from broker.format.signature import AUTHORIZATION_KEY, DATE_KEY, authorization_of, date_from_ms
+from broker.rpc.pb import admin_pb2 as admin
+from broker.rpc.pb import broker_pb2 as pb
+from broker.rpc.pb import messaging_pb2 as v2
+from tests.fakes.raw_http2 import CONTINUATION, RawClient
+
+USER: Final = "greedy"
+SECRET: Final = "a-secret-of-the-greedy"
+MINE: Final = "mine"
+GROUP: Final = "mine-group"
+BROKER: Final = "pocketmq.v1.Broker"
+ADMIN: Final = "pocketmq.v1.Admin"
+V2: Final = "apache.rocketmq.v2.MessagingService"
+CONNECTIONS: Final = 8
+WAIT_MS: Final = 30_000
+PAUSE_S: Final = 0.01
+"""Between two tries of one that is refused: what the attacker's processor does is no limit."""
+OPTIONS: Final = (
+    ("grpc.use_local_subchannel_pool", 1),
+    ("grpc.max_receive_message_length", -1),
+    ("grpc.max_send_message_length", -1),
+)
+TOPIC: Final = v2.Resource(name=MINE)
+BOMB: Final = zlib.compress(bytes(48 << 20), 9)
+LIKES: Final = " AND ".join(f"p LIKE '%{number % 10}_x_%_'" for number in range(60))
+
+Loop = Callable[[], Awaitable[Any]]
+
+
+def signed(key: str = USER, secret: str = SECRET) -> list[tuple[str, str]]:
+    """Return the metadata of a signed call."""
+    date = date_from_ms(int(time() * 1000))
+    return [(AUTHORIZATION_KEY, authorization_of(key, secret, date)), (DATE_KEY, date)]
+
+
+class Greedy:
+    """The user: some connections, and how its calls ended."""
+
+    def __init__(self, endpoint: str, http: str) -> None:
+        self.endpoint = endpoint
+        self.http = http
+        self.ends: Counter[str] = Counter()
+        self.numbers = count()
+        self.kept: list[Any] = []
+        self._channels = [grpc.aio.insecure_channel(endpoint, OPTIONS) for _ in range(CONNECTIONS)]
+
+    async def ask(
+        self, path: str, request: Message, client_id: str = "greedy", wait_s: float = 60.0
+    ) -> bytes:
+        """Return the answer of a unary call, b"" where it fails."""
+        return await self._ended(self._unary(path)(request, **self._given(client_id, wait_s)))
+
+    async def v1(self, name: str, request: Message) -> bytes:
+        """Return the answer of a method of our own face."""
+        return await self.ask(f"{BROKER}/{name}", request)
+
+    async def admin(self, name: str, request: Message) -> bytes:
+        """Return the answer of a method of operators."""
+        return await self.ask(f"{ADMIN}/{name}", request)
+
+    async def stream(
+        self, name: str, requests: AsyncIterator[Message], client_id: str
+    ) -> None:  # fmt: skip
+        """Hold a stream of RocketMQ's protocol as long as its requests last."""
+        make: Any = self._channel().stream_stream(
+            f"/{V2}/{name}", request_serializer=_raw, response_deserializer=None
+        )
+        with suppress(grpc.aio.AioRpcError):
+            async for _ in make(requests, **self._given(client_id, 60.0)):
+                self.ends["answers"] += 1
+        self.ends["streams"] += 1
+
+    async def receive_v2(self, request: Message, client_id: str) -> None:
+        """Receive as official clients do."""
+        make: Any = self._channel().unary_stream(
+            f"/{V2}/ReceiveMessage", request_serializer=_raw, response_deserializer=None
+        )
+        with suppress(grpc.aio.AioRpcError):
+            async for _ in make(request, **self._given(client_id, 60.0)):
+                self.ends["answers"] += 1
+
+    def _given(self, client_id: str, wait_s: float) -> dict[str, Any]:
+        named = [("x-mq-client-id", client_id), ("x-mq-language", "PYTHON")]
+        return {"metadata": [*signed(), *named], "timeout": wait_s}
+
+    def _channel(self) -> Any:
+        return self._channels[next(self.numbers) % CONNECTIONS]
+
+    def _unary(self, path: str) -> Any:
+        return self._channel().unary_unary(
+            f"/{path}", request_serializer=_raw, response_deserializer=None
+        )
+
+    async def _ended(self, call: Any) -> bytes:
+        try:
+            answer: bytes = await call
+        except grpc.aio.AioRpcError as error:
+            self.ends[error.code().name] += 1
+            await asyncio.sleep(PAUSE_S)
+            return b""
+        self.ends["OK"] += 1
+        return answer
+
+    async def crowd(self, size: int, work: Loop) -> None:
+        """Do the same again and again, so many at once."""
+
+        async def work_on() -> None:
+            while True:
+                await work()
+
+        await asyncio.gather(*[work_on() for _ in range(size)])
+
+    async def send(self, **fields: Any) -> bytes:
+        """Send one message to the user's topic."""
+        message = pb.Message(**{"topic": MINE, "body": b"x", **fields})
+        return await self.v1("SendMessage", pb.SendMessageRequest(messages=[message]))
+
+    async def send_batch(self, size: int, **fields: Any) -> bytes:
+        """Send so many messages at once."""
+        messages = [pb.Message(**{"topic": MINE, "body": b"x", **fields}) for _ in range(size)]
+        return await self.v1("SendMessage", pb.SendMessageRequest(messages=messages))
+
+    def socket(self) -> socket.socket:
+        """Return a connection without a protocol; it does not wait for the network."""
+        host, _, port = self.endpoint.rpartition(":")
+        made = socket.create_connection((host, int(port)), timeout=5)
+        made.setblocking(False)
+        return made
+
+    def peer(self) -> RawClient:
+        """Return a connection of HTTP/2 without manners."""
+        return RawClient(self.endpoint).__enter__()
+
+
+def _raw(request: Message) -> bytes:
+    return request.SerializeToString()
+
+
+def _settings(topics: int = 1, group: str = GROUP) -> v2.TelemetryCommand:
+    entries = [v2.SubscriptionEntry(topic=TOPIC) for _ in range(topics)]
+    subscription = v2.Subscription(group=v2.Resource(name=group), subscriptions=entries)
+    return v2.TelemetryCommand(
+        settings=v2.Settings(client_type=v2.PUSH_CONSUMER, subscription=subscription)
+    )
+
+
+async def _silent(*commands: Message) -> AsyncIterator[Message]:
+    for command in commands:
+        yield command
+    await asyncio.Event().wait()
+
+
+async def _churning(make: Callable[[], Message]) -> AsyncIterator[Message]:
+    while True:
+        yield make()
+        await asyncio.sleep(0)
+
+
+# -- what waits ------------------------------------------------------------------------------------
+
+
+async def parked_receives(one: Greedy) -> None:
+    """12,000 receives that wait."""
+    request = pb.ReceiveRequest(group="mine-idle", topic="mine-idle", wait_ms=WAIT_MS)
+    await one.crowd(12_000, lambda: one.v1("Receive", request))
+
+
+async def parked_pulls(one: Greedy) -> None:
+    """12,000 pulls that wait."""
+    request = pb.PullMessageRequest(topic="mine-idle", offset=0, wait_ms=WAIT_MS)
+    await one.crowd(12_000, lambda: one.v1("PullMessage", request))
+
+
+async def parked_filters(one: Greedy) -> None:
+    """Pulls that wait, each with a filter of its own, while messages come for none of them."""
+
+    def request() -> Message:
+        sql = f"p = {next(one.numbers)} AND {LIKES}"
+        filter_ = pb.Filter(kind=pb.Filter.SQL, expression=sql)
+        return pb.PullMessageRequest(topic=MINE, offset=1 << 40, wait_ms=WAIT_MS, filter=filter_)
+
+    await asyncio.gather(
+        one.crowd(2_000, lambda: one.v1("PullMessage", request())),
+        one.crowd(4, lambda: one.send_batch(32, properties={"p": "x" * 200})),
+    )
+
+
+async def official_receives(one: Greedy) -> None:
+    """Receives of RocketMQ's protocol that wait, each of a client of its own."""
+    queue = v2.MessageQueue(topic=v2.Resource(name="mine-idle"))
+    request = v2.ReceiveMessageRequest(
+        group=v2.Resource(name="mine-idle"), message_queue=queue, batch_size=32, auto_renew=True
+    )
+    request.long_polling_timeout.FromMilliseconds(WAIT_MS)
+    await one.crowd(4_000, lambda: one.receive_v2(request, f"greedy@{next(one.numbers)}"))
+
+
+async def check_polls(one: Greedy) -> None:
+    """Producers that wait to be asked about transactions."""
+    request = pb.CheckTransactionsRequest(group=MINE, client_id="greedy", wait_ms=WAIT_MS)
+    await one.crowd(12_000, lambda: one.v1("CheckTransactions", request))
+
+
+# -- sessions --------------------------------------------------------------------------------------
+
+
+async def telemetry_streams(one: Greedy) -> None:
+    """Streams of 4,000 clients that stay."""
+    await one.crowd(
+        4_000, lambda: one.stream("Telemetry", _silent(_settings()), f"g@{next(one.numbers)}")
+    )
+
+
+async def settings_churn(one: Greedy) -> None:
+    """Settings again and again, of 50 topics, down 16 streams."""
+    await one.crowd(
+        16, lambda: one.stream("Telemetry", _churning(lambda: _settings(50)), "greedy@churn")
+    )
+
+
+async def huge_settings(one: Greedy) -> None:
+    """Commands of 4 MiB with more subscriptions than anybody has."""
+    entry = v2.SubscriptionEntry(topic=TOPIC)
+    raw = v2.Subscription(subscriptions=[entry]).SerializeToString() * (4_000_000 // 10)
+    command = _settings(0)
+    command.settings.subscription.MergeFromString(raw)
+    await one.crowd(2, lambda: one.stream("Telemetry", _silent(command), "greedy@huge"))
+
+
+async def heartbeats(one: Greedy) -> None:
+    """Heartbeats of ever more clients."""
+    request = v2.HeartbeatRequest(group=v2.Resource(name=GROUP), client_type=v2.PUSH_CONSUMER)
+    await one.crowd(64, lambda: one.ask(f"{V2}/Heartbeat", request, f"greedy@{next(one.numbers)}"))
+
+
+async def stack_prints(one: Greedy) -> None:
+    """Questions to a client of the user's own that never answers."""
+    request = admin.PrintClientStackRequest(group=GROUP, client_id="g@silent", wait_ms=WAIT_MS)
+    await asyncio.gather(
+        one.stream("Telemetry", _silent(_settings()), "g@silent"),
+        one.crowd(400, lambda: one.admin("PrintClientStack", request)),
+    )
+
+
+async def verifications(one: Greedy) -> None:
+    """Messages that such a client is to take once more."""
+    key = "0A000001000000010000000000000001"
+    await one.send(message_id=key, body=bytes(100_000))
+    request = admin.VerifyMessageRequest(
+        group=GROUP, client_id="g@silent", topic=MINE, message_id=key, wait_ms=WAIT_MS
+    )
+    await asyncio.gather(
+        one.stream("Telemetry", _silent(_settings()), "g@silent"),
+        one.crowd(400, lambda: one.admin("VerifyMessage", request)),
+    )
+
+
+# -- connections -----------------------------------------------------------------------------------
+
+
+async def _opened(one: Greedy, first: bytes, pause_s: float, kept_max: int) -> None:
+    while True:
+        with suppress(OSError):
+            made = one.socket()
+            made.send(first)
+            one.kept.append(made)
+            one.ends["opened"] += 1
+        for old in one.kept[:-kept_max]:
+            old.close()
+        del one.kept[:-kept_max]
+        await asyncio.sleep(pause_s)
+
+
+async def half_handshakes(one: Greedy) -> None:
+    """Connections that begin a TLS handshake, 500 a second."""
+    await _opened(one, b"\x16\x03\x01\x02\x00\x01", 0.002, 800)
+
+
+async def silent_connections(one: Greedy) -> None:
+    """Connections that say nothing."""
+    await _opened(one, b"", 0.001, 900)
+
+
+async def idle_connections(one: Greedy) -> None:
+    """Connections of HTTP/2 that do nothing."""
+    await _opened(
+        one, b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes(3) + b"\x04" + bytes(5), 0.001, 900
+    )
+
+
+async def huge_headers(one: Greedy) -> None:
+    """HEADERS that never end a call, on many connections."""
+    filler = [(f"x-{number}", "v" * 100) for number in range(60)]
+    while True:
+        with suppress(OSError, ConnectionError):
+            peer = one.peer()
+            one.kept.append(peer)
+            for _ in range(90):
+                peer.call(f"{BROKER}/SendMessage", filler, flush=False)
+            peer.flush()
+            one.ends["connections"] += 1
+        for old in one.kept[:-60]:
+            old.socket.close()
+        del one.kept[:-60]
+        await asyncio.sleep(0.05)
+
+
+async def resets(one: Greedy) -> None:
+    """Calls that are taken back as soon as they have begun."""
+    request = pb.PullMessageRequest(topic="mine-idle", wait_ms=WAIT_MS).SerializeToString()
+    while True:
+        with suppress(OSError, Exception):
+            peer = one.peer()
+            for _ in range(5_000):
+                stream = peer.call(f"{BROKER}/PullMessage", signed(), flush=False)
+                peer.message(stream, request)
+                peer.http2.reset_stream(stream)
+                peer.flush()
+                one.ends["resets"] += 1
+                if not stream % 64:
+                    await asyncio.sleep(0)
+        await asyncio.sleep(PAUSE_S)
+
+
+async def continuations(one: Greedy) -> None:
+    """Header blocks that go on and on."""
+    while True:
+        with suppress(OSError, ConnectionError):
+            peer = one.peer()
+            peer.socket.sendall(b"\0\0\1\1\0" + (1).to_bytes(4, "big") + b"\x82")
+            for _ in range(2_000):
+                head = (16_000).to_bytes(3, "big") + bytes((CONTINUATION, 0))
+                peer.socket.sendall(head + (1).to_bytes(4, "big") + bytes(16_000))
+            one.ends["blocks"] += 1
+        await asyncio.sleep(PAUSE_S)
+
+
+async def slow_reads(one: Greedy) -> None:
+    """Large answers that nobody reads."""
+    for _ in range(20):
+        await one.send(body=bytes(3 << 20))
+    request = pb.PullMessageRequest(topic=MINE, max_messages=32, max_bytes=15 << 20)
+    raw = request.SerializeToString()
+    while True:
+        with suppress(OSError, Exception):
+            peer = one.peer()
+            one.kept.append(peer)
+            for _ in range(16):
+                peer.message(peer.call(f"{BROKER}/PullMessage", signed()), raw)
+            one.ends["connections"] += 1
+        for old in one.kept[:-100]:
+            old.socket.close()
+        del one.kept[:-100]
+        await asyncio.sleep(0.02)
+
+
+async def unfinished_sends(one: Greedy) -> None:
+    """Requests of 16 MiB that stop before their end."""
+    while True:
+        with suppress(OSError, Exception):
+            peer = one.peer()
+            one.kept.append(peer)
+            for _ in range(100):
+                stream = peer.call(f"{BROKER}/SendMessage", signed(), flush=False)
+                peer.push(stream, 60_000)
+            one.ends["connections"] += 1
+        for old in one.kept[:-100]:
+            old.socket.close()
+        del one.kept[:-100]
+        await asyncio.sleep(0.02)
+
+
+async def scrapes(one: Greedy) -> None:
+    """Pages of metrics, 16 at once."""
+    host, _, port = one.http.rpartition(":")
+
+    async def scrape() -> None:
+        with suppress(OSError):
+            reader, writer = await asyncio.open_connection(host, int(port))
+            writer.write(b"GET /metrics HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+            one.ends["bytes"] += len(await reader.read())
+            writer.close()
+        await asyncio.sleep(PAUSE_S)
+
+    for number in range(300):
+        await one.admin("CreateTopic", admin.CreateTopicRequest(name=f"mine-{number}"))
+    await one.crowd(16, scrape)
+
+
+# -- work ------------------------------------------------------------------------------------------
+
+
+async def like_bombs(one: Greedy) -> None:
+    """Filters of many LIKEs over long properties."""
+    for _ in range(30):
+        await one.send_batch(16, properties={"p": "x" * 30_000})
+    filter_ = pb.Filter(kind=pb.Filter.SQL, expression=LIKES)
+    request = pb.PullMessageRequest(topic=MINE, max_messages=1024, filter=filter_)
+    await one.crowd(32, lambda: one.v1("PullMessage", request))
+
+
+async def many_filters(one: Greedy) -> None:
+    """Filters that nobody has asked with before."""
+
+    def request() -> Message:
+        number = next(one.numbers)
+        terms = " OR ".join(f"p{n} = '{number}'" for n in range(60))
+        filter_ = pb.Filter(kind=pb.Filter.SQL, expression=terms)
+        return pb.PullMessageRequest(topic=MINE, filter=filter_)
+
+    await one.crowd(32, lambda: one.v1("PullMessage", request()))
+
+
+async def compressed_queries(one: Greedy) -> None:
+    """Searches for bodies that are small as they are stored and large as they are shown."""
+    await _bombs(one)
+    request = pb.QueryByKeyRequest(topic=MINE, key="bomb")
+    await one.crowd(4, lambda: one.v1("QueryByKey", request))
+
+
+async def compressed_receives(one: Greedy) -> None:
+    """Receives of such bodies."""
+    await _bombs(one)
+    request = pb.ReceiveRequest(group=GROUP, topic=MINE, max_messages=32, invisible_ms=1_000)
+    await one.crowd(4, lambda: one.v1("Receive", request))
+
+
+async def _bombs(one: Greedy) -> None:
+    properties = v2.SystemProperties(keys=["bomb"], body_encoding=v2.GZIP)
+    for number in range(64):
+        properties.message_id = f"{number:032X}"
+        sent = v2.Message(topic=TOPIC, body=BOMB, system_properties=properties)
+        await one.ask(f"{V2}/SendMessage", v2.SendMessageRequest(messages=[sent]))
+
+
+async def one_slot(one: Greedy) -> None:
+    """Keys that all lie in one chain of the index, and searches along it."""
+    await asyncio.gather(
+        one.crowd(8, lambda: one.send_batch(32, keys=[f"{'Aa' * 8}{'BB' * 8}"] * 1)),
+        one.crowd(32, lambda: one.v1("QueryByKey", pb.QueryByKeyRequest(topic=MINE, key="AaBB"))),
+    )
+
+
+async def key_queries(one: Greedy) -> None:
+    """Searches by a key that thousands of messages have, 300 at once."""
+    for _ in range(60):
+        await one.send_batch(64, keys=["k"])
+    request = pb.QueryByKeyRequest(topic=MINE, key="k")
+    await one.crowd(300, lambda: one.v1("QueryByKey", request))
+
+
+async def traces(one: Greedy) -> None:
+    """Ways of a message that was sent thousands of times."""
+    key = "0A000001000000010000000000000002"
+    for _ in range(70):
+        await one.send_batch(64, message_id=key)
+    for number in range(500):
+        request = pb.CommitOffsetRequest(group=f"mine-{number}", topic=MINE, offset=1)
+        await one.v1("CommitOffset", request)
+    await one.crowd(
+        8, lambda: one.admin("TraceMessage", admin.TraceMessageRequest(id=key, topic=MINE))
+    )
+
+
+async def topic_creation(one: Greedy) -> None:
+    """Topics with as many queues as may be."""
+
+    def request() -> Message:
+        return admin.CreateTopicRequest(name=f"mine-{next(one.numbers)}", queue_count=64)
+
+    await one.crowd(16, lambda: one.admin("CreateTopic", request()))
+
+
+async def topics_by_send(one: Greedy) -> None:
+    """Sends to topics that do not exist."""
+    await one.crowd(16, lambda: one.send(topic=f"mine-{next(one.numbers)}"))
+
+
+async def groups_by_receive(one: Greedy) -> None:
+    """Receives of groups that do not exist."""
+
+    def request() -> Message:
+        return pb.ReceiveRequest(group=f"mine-{next(one.numbers)}", topic=MINE)
+
+    await one.crowd(32, lambda: one.v1("Receive", request()))
+
+
+async def groups_by_offset(one: Greedy) -> None:
+    """Offsets of groups and queues that do not exist."""
+
+    def request() -> Message:
+        number = next(one.numbers)
+        return pb.CommitOffsetRequest(group=f"mine-{number}", topic=MINE, queue_id=number % 8)
+
+    await one.crowd(32, lambda: one.v1("CommitOffset", request()))
+
+
+async def far_delays(one: Greedy) -> None:
+    """Messages for a time that is far."""
+    hour_ms = 3_600_000
+    await one.crowd(
+        16,
+        lambda: one.send_batch(
+            32,
+            topic="mine-later",
+            deliver_at_ms=int(time() * 1000) + next(one.numbers) % 20 * hour_ms,
+        ),
+    )
+
+
+async def open_transactions(one: Greedy) -> None:
+    """Transactions that nobody ends."""
+    await one.crowd(
+        32, lambda: one.send(topic="mine-half", transactional=True, first_check_ms=1_000)
+    )
+
+
+async def renewals(one: Greedy) -> None:
+    """Leases that are made longer again and again."""
+    for _ in range(30):
+        await one.send_batch(64)
+
+    async def renew() -> None:
+        request = pb.ReceiveRequest(group=GROUP, topic=MINE, max_messages=32, invisible_ms=20_000)
+        answer = pb.ReceiveResponse.FromString(await one.v1("Receive", request))
+        entries = [
+            pb.ChangeInvisibleRequest.Entry(receipt_handle=handle, invisible_ms=20_000)
+            for handle in answer.receipt_handles
+        ]
+        for _ in range(200):
+            changed = pb.ChangeInvisibleRequest(group=GROUP, topic=MINE, entries=entries)
+            raw = await one.v1("ChangeInvisible", changed)
+            results = pb.ChangeInvisibleResponse.FromString(raw).results
+            entries = [
+                pb.ChangeInvisibleRequest.Entry(receipt_handle=made, invisible_ms=20_000)
+                for made in (result.receipt_handle for result in results)
+                if made
+            ]
+            if not entries:
+                break
+
+    await one.crowd(16, renew)
+
+
+async def large_sends(one: Greedy) -> None:
+    """Sends as large as may be."""
+    await one.crowd(8, lambda: one.send(body=bytes(4_000_000)))
+
+
+async def small_sends(one: Greedy) -> None:
+    """Sends, 2,000 at once."""
+    await one.crowd(2_000, lambda: one.send())
+
+
+async def bad_requests(one: Greedy) -> None:
+    """Requests that cannot be read, and signatures that are wrong."""
+    await one.crowd(64, lambda: one.ask(f"{BROKER}/SendMessage", admin.TopicStatsRequest(name="x")))
+
+
+async def looks(one: Greedy) -> None:
+    """Everything that operators ask for."""
+    await asyncio.gather(
+        one.crowd(40, lambda: one.admin("TopicStats", admin.TopicStatsRequest(name=MINE))),
+        one.crowd(40, lambda: one.admin("GroupLag", admin.GroupLagRequest(group=GROUP))),
+        one.crowd(
+            40, lambda: one.admin("ListDelayed", admin.ListDelayedRequest(topic="mine-later"))
+        ),
+    )
+
+
+WAYS: Final = {
+    way.__name__.replace("_", " "): way
+    for way in (
+        parked_receives, parked_pulls, parked_filters, official_receives, check_polls,
+        telemetry_streams, settings_churn, huge_settings, heartbeats, stack_prints, verifications,
+        half_handshakes, silent_connections, idle_connections, huge_headers, resets, continuations,
+        slow_reads, unfinished_sends, scrapes, like_bombs, many_filters, compressed_queries,
+        compressed_receives, one_slot, key_queries, traces, topic_creation, topics_by_send,
+        groups_by_receive, groups_by_offset, far_delays, open_transactions, renewals, large_sends,
+        small_sends, bad_requests, looks,
+    )
+}  # fmt: skip
+
+
+async def _attack(name: str, endpoint: str, http: str, seconds: float) -> Counter[str]:
+    one = Greedy(endpoint, http)
+    with suppress(TimeoutError):
+        async with asyncio.timeout(seconds):
+            await WAYS[name](one)
+    return one.ends
+
+
+def main() -> None:
+    """Attack for so many seconds, and print how the calls ended."""
+    name, endpoint, http, seconds = sys.argv[1:]
+    print(json.dumps(asyncio.run(_attack(name, endpoint, http, float(seconds)))), flush=True)
+
+
+if __name__ == "__main__":
+    main()
