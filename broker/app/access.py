@@ -1,8 +1,6 @@
 """Whether this broker asks who calls, of whom, and what stands before its faces then."""
 
 import logging
-from base64 import b64decode
-from binascii import Error as Base64Error
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
@@ -28,7 +26,6 @@ from broker.store.tables.users import UserTable
 FIRST_ADMIN: Final = "admin"
 OPEN_PAGES: Final = frozenset({"/livez", "/readyz", "/startupz"})
 """Pages that probes read, which have no secrets."""
-BASIC: Final = "basic"
 
 logger = logging.getLogger(__name__)
 
@@ -36,13 +33,16 @@ logger = logging.getLogger(__name__)
 class Door:
     """The users of a broker, and whether they are asked for."""
 
-    __slots__ = ("_cluster", "_has_new_admin", "access", "is_checked")
+    __slots__ = ("_cluster", "_has_new_admin", "_in_clear", "access", "is_checked")
 
     def __init__(
-        self, access: Access, config: Config, *, is_checked: bool, has_new_admin: bool
-    ) -> None:
+        self, access: Access, config: Config, *, is_checked: bool, in_clear: str,
+        has_new_admin: bool,
+    ) -> None:  # fmt: skip
         self.access = access
         self.is_checked = is_checked
+        self._in_clear = in_clear
+        """Ports that serve without TLS."""
         self._cluster = config.broker.cluster
         self._has_new_admin = has_new_admin
         if has_new_admin:
@@ -58,6 +58,8 @@ class Door:
         count = len(self.access.table.roster.users)
         if self.is_checked:
             logger.info("access.checked", extra={"users": count})
+            if self._in_clear:
+                logger.warning("access.in_clear", extra={"ports": self._in_clear})
         else:
             logger.warning("access.open", extra={"users": count})
 
@@ -69,15 +71,19 @@ class Door:
         rules = {**rules_of(self._cluster), OFFICIAL: OFFICIAL_RULES}
         return [guard.guarded(service, rules[service.name]) for service in services]
 
-    def admits(self, path: str, authorization: str, peer: str) -> bool:
-        """Return whether a page may be read; who reads sends access key and secret (HTTP Basic)."""
+    def admits(self, path: str, authorization: str, peer: str, is_private: bool) -> bool:
+        """Return whether a page may be read, by HTTP Basic or a bearer token.
+
+        peer         the reader's address as gRPC writes it
+        is_private   nobody on the way reads what the reader sends
+        """
         if not self.is_checked or path in OPEN_PAGES:
             return True
-        access_key, secret = credentials_of(authorization)
+        host = host_from_peer(peer)
         need = Need(GET, Kind.CLUSTER, self._cluster)
         try:
-            rights = self.access.by_secret(access_key, secret)
-            self.access.check(rights, (need,), host_from_peer(peer))
+            rights = self.access.of_reader(authorization, is_private=is_private)
+            self.access.check(rights, (need,), host)
         except BrokerError:
             return False
         return True
@@ -101,7 +107,10 @@ def door_of(live: LiveConfig, disk: Disk, clock: Clock, ports: Ports) -> Door:
     is_checked = must_check(config, ports)
     if is_checked and not any(user.is_enabled for user in table.roster.users.values()):
         raise _nobody(config, ports)
-    return Door(access, config, is_checked=is_checked, has_new_admin=has_new_admin)
+    return Door(
+        access, config, is_checked=is_checked, in_clear=", ".join(ports.in_clear(config)),
+        has_new_admin=has_new_admin,
+    )  # fmt: skip
 
 
 def must_check(config: Config, ports: Ports) -> bool:
@@ -128,15 +137,3 @@ def _secret(config: Config) -> str:
     except (OSError, ValueError) as error:
         why = f"{path} cannot be read: {error}"
         raise IllegalConfig(field="access.admin_secret_path", why=why) from error
-
-
-def credentials_of(authorization: str) -> tuple[str, str]:
-    """Return access key and secret of an HTTP Basic authorization, empty when it is none."""
-    scheme, _, encoded = authorization.partition(" ")
-    if scheme.lower() != BASIC:
-        return "", ""
-    try:
-        access_key, _, secret = b64decode(encoded, validate=True).decode().partition(":")
-    except (Base64Error, ValueError):
-        return "", ""
-    return access_key, secret

@@ -80,6 +80,17 @@ class Ports(NamedTuple):
                 found.append((setting, f"{address} is reached through a proxy, as {why}"))
         return found
 
+    def in_clear(self, config: Config) -> list[str]:
+        """Return the addresses that serve users without TLS.
+
+        The port of clients counts on loopback too, the port of pages where others reach it.
+        """
+        return [
+            address
+            for setting, address in self.bound
+            if not (is_loopback(address) if setting == HTTP else config.rpc.tls_only)
+        ]
+
 
 def _passed_on(config: Config) -> str:
     """Return which setting says that connections from elsewhere are passed on, "" for none."""

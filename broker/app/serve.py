@@ -296,6 +296,7 @@ def _carried(config: Config, site: Site, tls: Tls) -> tuple[str, list[Service], 
     files_max, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     transport = Transport(
         http1=site.connection,
+        pages=site.answer,
         tls=tls,
         tls_only=rpc.tls_only,
         proxy_protocol=rpc.proxy_protocol,

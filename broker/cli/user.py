@@ -7,9 +7,17 @@ from typing import Final
 import click
 
 from broker.cli.connection import Connection, Group, secret_of
-from broker.cli.options import FILE, examples, yes_option
+from broker.cli.options import (
+    FILE,
+    access_key_option,
+    examples,
+    secret_key_file_option,
+    secret_key_option,
+    yes_option,
+)
 from broker.cli.output import Output, columns, only_planned, talk
 from broker.cli.rosters import roster_of, store_option
+from broker.format.signature import page_token_of
 
 SECRET_BYTES: Final = 16
 """Of a secret that is made here: 32 characters, and none that a shell or an option could read."""
@@ -86,6 +94,23 @@ def edit(
     secret = made or secret_of(secret_file) or None
     changed = roster_of(broker, store).change(key, secret, admin, enabled)
     out.show({**changed, "secret": made} if made else changed)
+
+
+@user.command(epilog=examples("pocketmq user token --access-key app --secret-key-file ./secret"))
+@access_key_option
+@secret_key_option
+@secret_key_file_option
+def token(access_key: str, secret_key: str, secret_key_file: Path | None) -> None:
+    """Print the bearer token by which a user reads pages: /metrics, /version.
+
+    The secret does not follow from it, so it may be sent without TLS: who reads it on its way reads
+    the same pages, and nothing else. No broker is asked. Another secret makes another token, and
+    ends this one.
+    """
+    secret = secret_key or secret_of(secret_key_file)
+    if not access_key or not secret:
+        raise click.UsageError("a token is made of both: --access-key, and --secret-key-file")
+    click.echo(page_token_of(access_key, secret))
 
 
 @user.asks("Remove a user and its grants.", "pocketmq user rm orders-app --yes")

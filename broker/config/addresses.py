@@ -3,11 +3,12 @@
 import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
-from ipaddress import IPv4Address, IPv6Address, ip_address
+from ipaddress import IPv4Address, IPv6Address
 from typing import Final
 
 from broker.config.sections import BrokerSection
 from broker.model.errors import AddressUnavailable, IllegalConfig
+from broker.model.page import bare_address
 
 ELSEWHERE: Final = ("198.51.100.1", 9)
 """An address of no host (RFC 5737): the way there starts at this machine's own address."""
@@ -24,19 +25,9 @@ def split_address(address: str) -> tuple[str, int]:
 def is_loopback(bound: str) -> bool:
     """Return whether only this machine reaches a bound address "HOST:PORT"; a name may be any."""
     try:
-        return _bare(split_address(bound)[0]).is_loopback
+        return bare_address(split_address(bound)[0]).is_loopback
     except ValueError:
         return False
-
-
-def _bare(host: str) -> Address:
-    """Return an address without its zone, an IPv4 one as such where IPv6 carries it.
-
-    Errors   ValueError for a name
-    """
-    address = ip_address(host.partition("%")[0])
-    mapped = address.ipv4_mapped if isinstance(address, IPv6Address) else None
-    return mapped or address
 
 
 @contextmanager
@@ -73,7 +64,7 @@ def advertised_address(broker: BrokerSection, bound: str) -> tuple[Address, int]
     except OSError as error:
         why = f"{host} has no address: {error.strerror}"
         raise IllegalConfig(field="rpc.listen", why=why) from error
-    address = _bare(str(place))
+    address = bare_address(str(place))
     if address.is_unspecified:
         address = own_address()
     return address, broker.advertised_port or port

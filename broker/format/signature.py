@@ -9,14 +9,18 @@ Source: AuthenticationHeader, Signature of rocketmq-clients; DefaultAuthenticati
 """
 
 import hmac
+from base64 import b64decode, b64encode
 from datetime import UTC, datetime
-from hashlib import sha1
+from hashlib import sha1, sha256
 from typing import Final, NamedTuple
 
 ALGORITHM: Final = "MQv2-HMAC-SHA1"
 AUTHORIZATION_KEY: Final = "authorization"
 DATE_KEY: Final = "x-mq-date-time"
 DATE_FORMAT: Final = "%Y%m%dT%H%M%SZ"
+BEARER: Final = "bearer"
+BASIC: Final = "basic"
+_PAGES: Final = b"PocketMQ pages 1"
 _CREDENTIAL: Final = "Credential"
 _SIGNED: Final = "SignedHeaders"
 _SIGNATURE: Final = "Signature"
@@ -61,6 +65,37 @@ def is_signature(signed: Signed, secret: str, date: str) -> bool:
     """Return whether a date was signed with a secret, in the same time whether or not."""
     wanted = signature_of(secret, date).encode()
     return hmac.compare_digest(wanted, signed.signature.encode())
+
+
+def page_token_of(access_key: str, secret: str) -> str:
+    """Return the bearer token by which a user reads pages; it opens nothing else.
+
+    The secret does not follow from it. It is worth as much as the secret is: one that is changed
+    ends it.
+    """
+    proof = hmac.new(secret.encode(), _PAGES, sha256).hexdigest()
+    return b64encode(f"{access_key}:{proof}".encode()).decode()
+
+
+def is_page_proof(proof: str, secret: str) -> bool:
+    """Return whether a token was made with a secret, in the same time whether or not."""
+    wanted = hmac.new(secret.encode(), _PAGES, sha256).hexdigest()
+    return hmac.compare_digest(wanted.encode(), proof.encode())
+
+
+def pair_from_text(authorization: str) -> tuple[str, str, str]:
+    """Return scheme, access key, and secret or proof of an HTTP authorization.
+
+    The scheme is in lower case, "" when it is neither basic nor bearer, or holds no pair.
+    """
+    scheme, _, encoded = authorization.partition(" ")
+    if scheme.lower() not in {BASIC, BEARER}:
+        return "", "", ""
+    try:
+        access_key, separator, value = b64decode(encoded, validate=True).decode().partition(":")
+    except ValueError:  # base64's and Unicode's errors are of these
+        return "", "", ""
+    return (scheme.lower(), access_key, value) if separator else ("", "", "")
 
 
 def date_from_ms(now_ms: int) -> str:

@@ -16,10 +16,11 @@ failed       503     503        503      the process ends by itself
 import json
 import platform
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from broker import native
 from broker.metrics.exposition import Exposition
+from broker.model.page import Answer
 
 JSON: Final = "application/json"
 READY_STATES: Final = frozenset({"running", "disk_full", "read_only", "damaged"})
@@ -66,14 +67,6 @@ class Health:
         if state == RECOVERING and self._read_progress is not None:
             return {"state": state, "progress": round(self._read_progress(), 3)}
         return {"state": state}
-
-
-class Answer(NamedTuple):
-    """A page as it is sent."""
-
-    status: int
-    content_type: str
-    body: bytes
 
 
 Page = Callable[[str], Awaitable[Answer]]

@@ -12,30 +12,31 @@ the place of the one that was silent longest.
 import asyncio
 import logging
 import socket
-from collections.abc import Callable
-from email.utils import formatdate
+from collections.abc import Callable, Mapping
 from http import HTTPStatus
 from typing import Final, cast
 
 import h11
 
-from broker.metrics.endpoint import Answer, Page
+from broker.metrics.endpoint import Page
 from broker.model.errors import AddressUnavailable
+from broker.model.page import Answer, is_loopback_peer
 
 CONNECTIONS_MAX: Final = 256
 IDLE_S: Final = 60.0
 """What a client may take for a request, from the last answer on."""
 HEAD_SIZE_MAX: Final = 16_384
 TEXT: Final = "text/plain; charset=utf-8"
-WHO: Final = ("www-authenticate", 'Basic realm="pocketmq"')
-"""Asks for access key and secret."""
+TOKEN_ALONE: Final = 'Bearer realm="pocketmq"'
+"""Asks for a token (`pocketmq user token`), as anybody on the way could read a secret."""
+SECRET_OR_TOKEN: Final = 'Basic realm="pocketmq", Bearer realm="pocketmq"'
+"""Asks for access key and secret, or a token."""
 
 logger = logging.getLogger(__name__)
 
-
-Admits = Callable[[str, str, str], bool]
-"""Returns whether a page may be read: given its path, the client's authorization, and its address
-as gRPC writes it."""
+Admits = Callable[[str, str, str, bool], bool]
+"""Returns whether a page may be read: given its path, the client's authorization, its address as
+gRPC writes it, and whether nobody on the way reads what it sends."""
 
 
 class Site:
@@ -43,7 +44,7 @@ class Site:
 
     __slots__ = ("admits", "connections", "pages")
 
-    def __init__(self, admits: Admits = lambda path, authorization, peer: True) -> None:
+    def __init__(self, admits: Admits = lambda path, authorization, peer, is_private: True) -> None:
         self.admits = admits
         self.pages: dict[str, Page] = {}
         """By their paths."""
@@ -54,6 +55,30 @@ class Site:
         """Return what speaks with a client."""
         return HttpConnection(self, peer)
 
+    async def answer(
+        self, target: str, fields: Mapping[bytes, bytes], peer: str, is_private: bool
+    ) -> Answer:
+        """Return the answer to a GET.
+
+        target       path and query
+        fields       what the client sent, names in lower case
+        is_private   the connection has TLS
+        """
+        path = target.partition("?")[0]
+        is_private = is_private or is_loopback_peer(peer)
+        authorization = fields.get(b"authorization", b"").decode("latin-1")
+        page = self.pages.get(path)
+        try:
+            if page is None:
+                return plain(HTTPStatus.NOT_FOUND)
+            if not self.admits(path, authorization, peer, is_private):
+                challenge = SECRET_OR_TOKEN if is_private else TOKEN_ALONE
+                return plain(HTTPStatus.UNAUTHORIZED)._replace(challenge=challenge)
+            return await page(fields.get(b"accept", b"").decode("latin-1"))
+        except Exception as error:
+            logger.error("http.failed", exc_info=error, extra={"path": target})
+            return plain(HTTPStatus.INTERNAL_SERVER_ERROR)
+
     def close(self) -> None:
         """Close all connections; what is being answered is not."""
         for connection in [*self.connections]:
@@ -63,11 +88,15 @@ class Site:
 class HttpConnection(asyncio.Protocol):
     """One client of the site."""
 
-    __slots__ = ("_is_paused", "_machine", "_peer", "_site", "_task", "_timer", "_transport")
+    __slots__ = (
+        "_is_paused", "_is_private", "_machine", "_peer", "_site", "_task", "_timer", "_transport",
+    )  # fmt: skip
 
     def __init__(self, site: Site, peer: str) -> None:
         self._site = site
         self._peer = peer
+        self._is_private = False
+        """Whether it has TLS."""
         self._machine = h11.Connection(h11.SERVER, max_incomplete_event_size=HEAD_SIZE_MAX)
         self._transport: asyncio.Transport | None = None
         self._task: asyncio.Task[None] | None = None
@@ -78,6 +107,7 @@ class HttpConnection(asyncio.Protocol):
         """Begin."""
         transport = cast(asyncio.Transport, transport)  # uvloop's has no such base
         self._peer = self._peer or _peer_of(transport)
+        self._is_private = transport.get_extra_info("sslcontext") is not None
         self._transport = transport
         if len(self._site.connections) >= CONNECTIONS_MAX:
             next(iter(self._site.connections)).cut_off()
@@ -167,21 +197,9 @@ class HttpConnection(asyncio.Protocol):
                 return
 
     async def _answer(self, request: h11.Request) -> None:
-        given = dict(request.headers)
-        accept = given.get(b"accept", b"").decode("latin-1")
-        authorization = given.get(b"authorization", b"").decode("latin-1")
-        path = request.target.decode("latin-1").partition("?")[0]
-        page = self._site.pages.get(path)
-        try:
-            if page is None:
-                answer = _plain(HTTPStatus.NOT_FOUND)
-            elif not self._site.admits(path, authorization, self._peer):
-                answer = _plain(HTTPStatus.UNAUTHORIZED)
-            else:
-                answer = await page(accept)
-        except Exception as error:
-            logger.error("http.failed", exc_info=error, extra={"path": request.target.decode()})
-            answer = _plain(HTTPStatus.INTERNAL_SERVER_ERROR)
+        answer = await self._site.answer(
+            request.target.decode("latin-1"), dict(request.headers), self._peer, self._is_private
+        )
         self._task = None
         self._send(answer, is_head=request.method == b"HEAD")
         if self._transport is None:
@@ -198,17 +216,14 @@ class HttpConnection(asyncio.Protocol):
     def _refuse(self, status: int) -> None:
         """Answer what is no request of ours, and close."""
         if self._machine.our_state in (h11.IDLE, h11.SEND_RESPONSE):
-            self._send(_plain(HTTPStatus(status)), is_last=True)
+            self._send(plain(HTTPStatus(status)), is_last=True)
         self.close()
 
     def _send(self, answer: Answer, *, is_head: bool = False, is_last: bool = False) -> None:
         if self._transport is None:
             return
         headers = [
-            ("content-type", answer.content_type),
-            ("content-length", str(len(answer.body))),
-            ("date", formatdate(usegmt=True)),
-            *([WHO] if answer.status == HTTPStatus.UNAUTHORIZED else []),
+            *answer.fields(),
             *([("connection", "close")] if is_last else []),
         ]
         machine = self._machine
@@ -260,7 +275,8 @@ class HttpPort:
             await asyncio.sleep(0)  # Sockets are closed in the loop's next turn.
 
 
-def _plain(status: HTTPStatus) -> Answer:
+def plain(status: HTTPStatus) -> Answer:
+    """Return an answer that is only its status."""
     return Answer(status, TEXT, f"{status.phrase}\n".encode())
 
 
@@ -281,7 +297,7 @@ def _peer_of(transport: asyncio.Transport) -> str:
     if not isinstance(place, tuple):
         return ""
     host, port = place[:2]
-    return f"ipv6:[{host}]:{port}" if ":" in host else f"ipv4:{host}:{port}"
+    return f"ipv6:[{host.partition('%')[0]}]:{port}" if ":" in host else f"ipv4:{host}:{port}"
 
 
 def _address_of(listener: socket.socket) -> str:

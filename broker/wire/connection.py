@@ -66,12 +66,14 @@ class Connection:
         limits: Limits | None = None,
         clock: Callable[[], float] = monotonic,
         sizes: dict[bytes, int] | None = None,
+        has_pages: bool = False,
     ) -> None:
         """Begin a connection: its SETTINGS are the first that `take` returns.
 
         clock   seconds that only grow; asked at the beginning and where a peer does much of little
         sizes   by the path of each method that is served the bytes of its largest message, looked
                 at for each call; None: all are served, and `Limits.message_max` holds
+        has_pages   a GET or HEAD of no method's path is a stream with news, for `send_page`
         """
         self.limits = limits or Limits()
         self.closing = False
@@ -79,6 +81,7 @@ class Connection:
         self._streams = Streams()
         self._outbound = Outbound(self.limits, self._streams)
         self._requests = Requests(self.limits, self._streams, self._outbound, clock, sizes)
+        self._requests.has_pages = has_pages
         self._peer = Peer(self._requests, self._outbound, self._streams, clock)
         self._rest = b""  # the beginning of a frame, or of the preface
         self._is_begun = False
@@ -229,6 +232,12 @@ class Connection:
     ) -> None:
         """End an answer: gRPC's status, its text, and the call's own trailers."""
         self._outbound.finish(stream, status, text, metadata)
+
+    def send_page(
+        self, stream: Stream, status: i64, fields: list[tuple[bytes, bytes]], body: bytes
+    ) -> None:
+        """Answer a GET or HEAD; the names of fields are in lower case."""
+        self._outbound.send_page(stream, status, fields, body)
 
     def reset(self, stream: Stream, code: i64 = CANCEL) -> None:
         """Cut a stream off; nothing more of it comes or goes."""

@@ -34,6 +34,8 @@ _HTTP_HEAD: Final = {
     405: b"\x08\x03405\x0f\x10\x0atext/plain\x0f\x07\x04POST",
     415: b"\x08\x03415\x0f\x10\x0atext/plain",
 }
+_PAGE_END: Final = b"\x00"
+"""Stands for the trailers of what has none: no block of fields is like this."""
 KEPT_SIZE_MAX: Final[i64] = 65_536
 """A buffer that grew beyond this is given back."""
 PIECE_SIZE: Final[i64] = 65_536
@@ -151,6 +153,28 @@ class Outbound:
         self._keep(stream, _HTTP_TEXT)
         self.finish(stream, UNIMPLEMENTED, "", [])
 
+    def send_page(
+        self, stream: Stream, status: i64, fields: list[tuple[bytes, bytes]], body: bytes
+    ) -> None:
+        """Answer a GET or HEAD with a page; the body of one that is too large waits.
+
+        fields   its header fields, names in lower case
+        """
+        if stream.closed or stream.is_head_sent:
+            return
+        stream.is_head_sent = True
+        block = BytesWriter()
+        write_literal(block, b":status", str(status).encode())
+        for name, value in fields:
+            write_literal(block, name, value)
+        if not body or stream.headers.method == b"HEAD":
+            self._write_head(stream, block.getvalue(), END_STREAM)
+            self._end(stream)
+            return
+        self._write_head(stream, block.getvalue(), 0)
+        self._keep(stream, body)
+        stream.trailers = _PAGE_END
+
     def reset(self, stream: Stream, code: i64) -> None:
         """Cut a stream off."""
         if stream.closed:
@@ -265,7 +289,10 @@ class Outbound:
         write_block(self.out, stream.id, block, flags)
 
     def _finish(self, stream: Stream) -> None:
-        self._write_head(stream, stream.trailers, END_STREAM)
+        if stream.trailers == _PAGE_END:
+            write_frame_head(self.out, 0, DATA, END_STREAM, stream.id)
+        else:
+            self._write_head(stream, stream.trailers, END_STREAM)
         self._end(stream)
 
     def _end(self, stream: Stream) -> None:

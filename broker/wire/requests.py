@@ -66,6 +66,7 @@ class Requests:
     last_served  streams with higher numbers are dropped, -1 while all are served
     received     bytes of DATA so far
     sizes        by the path of each method the bytes of its largest message; None: any path
+    has_pages    a GET or HEAD of no method's path is news, else it is refused
     """
 
     def __init__(
@@ -80,6 +81,7 @@ class Requests:
         self.sizes = sizes
         self.streams = streams
         self.outbound = outbound
+        self.has_pages = False
         self.blocks = HeaderBlocks(limits)
         self.intake = Intake(limits.budget, WINDOW_DEFAULT)
         self.empty = Allowance("empty frames", EMPTY_MAX, clock)
@@ -240,12 +242,18 @@ class Requests:
             raise StreamFault(PROTOCOL_ERROR, "a request shorter than its content-length")
         assert not stream.ended, "a request ends once"
         stream.ended = True
-        if stream.headers.http_status:
+        if stream.headers.http_status and not self._is_page(stream):
             self.outbound.refuse_request(stream)
         elif stream.partial is not None:
             self._refuse(stream, INTERNAL, "the request ends within a message")
         else:
             self._tell(stream)
+
+    def _is_page(self, stream: Stream) -> bool:
+        """Return whether a page is asked for: a GET or HEAD of no method's path."""
+        if not self.has_pages or stream.message_max >= 0:
+            return False
+        return stream.headers.method in (b"GET", b"HEAD")
 
     # -- windows
 

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from broker.format.signature import page_token_of
 from broker.model.access import User
 from broker.tools.users import read_roster
 from tests.cli.command_line import run
@@ -145,3 +146,13 @@ def test_commands_sign_as_they_are_told(broker: LocalBroker, tmp_path: Path) -> 
     run("user", "ls", POCKETMQ_ACCESS_KEY="app", POCKETMQ_SECRET_KEY_FILE=str(file))
     assert broker.credentials == ("app", "in-a-file")
     assert run("user", "ls", "--secret-key-file", str(tmp_path / "none")).code == 2
+
+
+def test_a_token_is_made_of_key_and_secret_and_asks_no_broker() -> None:
+    keys = ("--access-key", "scraper", "--secret-key")
+    made = run("user", "token", *keys, "s" * 24)
+    assert made.out.strip() == page_token_of("scraper", "s" * 24)
+    assert run("user", "token", *keys, "t" * 24).out != made.out
+    refused = run("user", "token", *keys, "")
+    assert (refused.code, refused.out) == (2, "")
+    assert "a token is made of both" in refused.err

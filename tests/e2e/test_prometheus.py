@@ -15,7 +15,7 @@ from urllib.request import ProxyHandler, build_opener
 
 import pytest
 
-from tests.e2e.daemon import Daemon
+from tests.e2e.daemon import Daemon, pocketmq
 from tests.metrics.contract import ACCESS, NATIVE, OWN, SESSIONS, TIMER, compare, families
 
 MONITORING: Final = Path(__file__).resolve().parents[2] / "conf" / "monitoring"
@@ -29,6 +29,11 @@ rule_files: ["{rules}/alerts.yml", "{rules}/recording-rules.yml"]
 scrape_configs:
   - job_name: pocketmq
     static_configs: [{{targets: ["{target}"]}}]
+"""
+SECURED: Final = """\
+    scheme: https
+    tls_config: {{ca_file: "{certificate}", server_name: localhost}}
+    authorization: {{type: Bearer, credentials: "{token}"}}
 """
 
 _open = build_opener(ProxyHandler({})).open
@@ -50,11 +55,11 @@ def free_port() -> int:
 class Prometheus:
     """A Prometheus that scrapes one target; runs inside a `with`."""
 
-    def __init__(self, directory: Path, target: str) -> None:
+    def __init__(self, directory: Path, target: str, more: str = "") -> None:
         self._program = needed("prometheus")
         self._directory = directory
         self._config = directory / "prometheus.yml"
-        self._config.write_text(CONFIG.format(rules=MONITORING, target=target), "utf-8")
+        self._config.write_text(CONFIG.format(rules=MONITORING, target=target) + more, "utf-8")
         self.log = directory / "prometheus.log"
         self._address = f"127.0.0.1:{free_port()}"
 
@@ -109,6 +114,26 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Daemon]:
         for number in range(SENT):
             assert daemon.ask("produce", "orders", f"hello {number}", "--queue", "0").code == 0
         yield daemon
+
+
+def test_over_tls_it_is_scraped_with_a_token_on_the_port_of_clients(tmp_path: Path) -> None:
+    needed("prometheus")
+    store = tmp_path / "store"
+    made = pocketmq("user", "add", "scraper", "--admin", "--store", str(store))
+    keys = ("--access-key", "scraper", "--secret-key", json.loads(made.out)["secret"])
+    token = pocketmq("user", "token", *keys).out.strip()
+    certificate = store / "pocketmq" / "tls" / "certificate.pem"
+    asks = ("--set", "access.check=on", "--set", "rpc.tls_only=true")
+    broker = Daemon(store, *asks)
+    broker.begin()
+    try:
+        broker.serve()
+        more = SECURED.format(certificate=certificate, token=token)
+        with Prometheus(tmp_path, broker.endpoint, more) as prometheus:
+            prometheus.until('up{job="pocketmq"}', [1])
+            prometheus.until('pocketmq_store_state{state="running"}', [1])
+    finally:
+        broker.end()
 
 
 def test_what_was_sent_is_counted_by_a_real_prometheus(broker: Daemon, tmp_path: Path) -> None:

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from broker.metrics import http1
-from broker.metrics.endpoint import Answer
 from broker.metrics.http1 import HttpPort, Site
+from broker.model.page import Answer
 from tests.fakes.store_language import turns, until
 from tests.fakes.wire import Wire
 

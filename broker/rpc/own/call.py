@@ -20,6 +20,7 @@ from broker.rpc.own.begun import begun
 from broker.rpc.own.edge import LARGE_REPLY, UNTOLD_S, Client
 from broker.rpc.own.ending import ABANDONED, EXPIRED, OLD, end, tell
 from broker.rpc.own.late_calls import LateCalls
+from broker.rpc.own.page_call import PageCall
 from broker.rpc.own.requests import Requests
 from broker.rpc.own.waiting import Unsent
 from broker.rpc.service import WireStatus
@@ -382,7 +383,7 @@ def take_news(
             if call is None:
                 begin(news[at])
             else:
-                assert isinstance(call, OwnCall | LateCalls), "a stream's call is ours"
+                assert isinstance(call, OwnCall | LateCalls | PageCall), "a stream's call is ours"
                 call.take_news(news[at])
             at += 1
 

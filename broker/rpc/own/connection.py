@@ -17,6 +17,7 @@ from broker.rpc.call import host_from_peer
 from broker.rpc.own.call import OwnCall, take_news
 from broker.rpc.own.edge import Client, Edge
 from broker.rpc.own.memory import PROGRESS_SIZE, UNREAD_TIGHT_MAX
+from broker.rpc.own.page_call import PageCall
 from broker.rpc.own.waiting import Unsent, Waiting
 from broker.rpc.service import MalformedRequest
 from broker.rpc.serving import ServedMethod
@@ -64,7 +65,7 @@ class Http2Connection(Client, asyncio.Protocol):
         self.edge, self.deadlines = edge, edge.deadlines
         self.peer, self.host = peer, host_from_peer(peer)
         self.holder = Holder(peer, self.host)
-        self.wire = Connection(sizes=edge.sizes)
+        self.wire = Connection(sizes=edge.sizes, has_pages=edge.pages is not None)
         self.calls: set[Waiting] = set()
         self.unsent: set[Unsent] = set()
         self.held = self.unread = self.sent = 0
@@ -180,6 +181,9 @@ class Http2Connection(Client, asyncio.Protocol):
         if stream.closed or not self.is_open:  # One before it may have had this one cut off.
             self._waiting.pop(stream.id, None)
             return
+        if stream.headers.http_status:
+            self._read_page(stream)
+            return
         served = self.edge.methods[stream.headers.path]
         refusal = served.refusal(self.holder)
         if refusal is not None:
@@ -188,6 +192,14 @@ class Http2Connection(Client, asyncio.Protocol):
             OwnCall(self, stream, served).stream_from(None)
         elif stream.ended:
             self._serve_in_turn(stream, served)
+
+    def _read_page(self, stream: Stream) -> None:
+        """Answer a GET or HEAD; one that was cut off before is nobody's."""
+        pages, transport = self.edge.pages, self._transport
+        assert pages is not None, "else it is refused"
+        assert transport is not None, "it is open"
+        is_private = transport.get_extra_info("sslcontext") is not None
+        PageCall(self, stream, pages, is_private=is_private)
 
     def _serve(self, stream: Stream, served: ServedMethod) -> None:
         """Serve a call whose one request is here."""

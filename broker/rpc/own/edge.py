@@ -6,6 +6,7 @@ from collections.abc import Callable
 from time import perf_counter
 from typing import Final
 
+from broker.model.page import ReadPage
 from broker.rpc.call_stats import MethodStats
 from broker.rpc.own.memory import Memory
 from broker.rpc.own.quick_calls import QuickCalls, QuickMethod
@@ -82,6 +83,7 @@ class Edge:
         "loop",
         "memory",
         "methods",
+        "pages",
         "quick",
         "serving",
         "sizes",
@@ -104,6 +106,8 @@ class Edge:
         self.methods: dict[bytes, ServedMethod] = {}
         self.sizes: dict[bytes, int] = {}
         """Bytes of the largest request of each method; changed in place."""
+        self.pages: ReadPage | None = None
+        """Answers GET and HEAD; None: they are refused."""
         self.connections: set[Client] = set()
         self.memory = Memory(self.connections, self.deadlines, clock or loop.time)
         self.is_draining = self.is_leaving = False

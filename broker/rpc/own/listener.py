@@ -19,6 +19,7 @@ from functools import partial
 from typing import Final, NamedTuple
 
 from broker.model.errors import AddressUnavailable
+from broker.model.page import ReadPage
 from broker.rpc.own.proxy_protocol import SIZE_MAX, ProxyError, read_proxy_header
 from broker.rpc.own.secured import H2, Secured
 from broker.rpc.own.tls import Tls
@@ -51,6 +52,7 @@ class Transport:
     """How connections are carried.
 
     http1            makes what answers HTTP/1.1, by the client's name; None: it is not served
+    pages            answers GET and HEAD over HTTP/2; None: they are refused
     tls              without a certificate TLS connections are closed
     tls_only         whether connections without TLS are closed
     proxy_protocol   whether each connection begins with a PROXY header
@@ -59,6 +61,7 @@ class Transport:
     """
 
     http1: Factory | None = None
+    pages: ReadPage | None = None
     tls: Tls = field(default_factory=Tls)
     tls_only: bool = False
     proxy_protocol: bool = False
@@ -376,5 +379,5 @@ def peer_text(family: int, place: object) -> str:
     if family == socket.AF_INET6:
         if host.startswith("::ffff:"):
             return f"ipv4:{host[7:]}:{port}"
-        return f"ipv6:%5B{host}%5D:{port}"
+        return f"ipv6:%5B{host.partition('%')[0]}%5D:{port}"
     return f"ipv4:{host}:{port}"

@@ -29,11 +29,12 @@ class Secured(asyncio.Protocol):
     """
 
     __slots__ = (
-        "_choose", "_incoming", "_outgoing", "_protocol", "_ssl", "_transport", "is_shaken",
-        "shaken",
+        "_choose", "_incoming", "_outgoing", "_protocol", "_ssl", "_transport", "context",
+        "is_shaken", "shaken",
     )  # fmt: skip
 
     def __init__(self, context: ssl.SSLContext, choose: Choose) -> None:
+        self.context = context
         self._incoming, self._outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
         self._ssl = context.wrap_bio(self._incoming, self._outgoing, server_side=True)
         self._choose = choose
@@ -187,7 +188,8 @@ class SecuredTransport(asyncio.Transport):
     __slots__ = ("_secured", "_transport")
 
     def __init__(self, secured: Secured, transport: asyncio.Transport) -> None:
-        super().__init__({"peername": transport.get_extra_info("peername")})
+        names = {"peername": transport.get_extra_info("peername"), "sslcontext": secured.context}
+        super().__init__(names)
         assert secured.is_shaken, "nobody speaks before"
         self._secured = secured
         self._transport = transport

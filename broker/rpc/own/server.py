@@ -44,6 +44,7 @@ class OwnServer:
         self.stats = self._serving.stats
         self._transport = transport or Transport()
         self._edge = Edge(asyncio.get_running_loop(), self._serving)
+        self._edge.pages = self._transport.pages
         self._sockets: list[socket.socket] = []
         self._listeners: list[Listener] = []
 

@@ -11,7 +11,14 @@ from collections.abc import Iterable
 from hmac import compare_digest
 from typing import Final, NamedTuple, NoReturn
 
-from broker.format.signature import is_signature, ms_from_date, signed_from_text
+from broker.format.signature import (
+    BASIC,
+    is_page_proof,
+    is_signature,
+    ms_from_date,
+    pair_from_text,
+    signed_from_text,
+)
 from broker.model.access import Need, User, text_from_actions
 from broker.model.errors import AccessDenied, AdminsOnly, Unauthenticated
 from broker.model.rights import Rights, belongs_to_broker
@@ -28,6 +35,11 @@ LOGGED_PAUSE_MS: Final = 60_000
 NOBODY: Final = User("", "nobody knows this one", is_enabled=False)
 """Whose secret is tried where there is no such user, so that it takes as long."""
 NOT_SIGNED: Final = "the call carries no signature"
+NO_READER: Final = "a page was asked for without access key and secret, or a token"
+EXPOSED: Final = (
+    "HTTP Basic carries the secret itself, and the connection has no TLS: the secret may be known "
+    "now, so change it; then come over TLS, or with a token (pocketmq user token)"
+)
 WRONG: Final = "the access key or the signature is wrong"
 
 logger = logging.getLogger(__name__)
@@ -141,14 +153,24 @@ class Access:
             self._refuse("wrong", WRONG)
         return rights
 
-    def by_secret(self, access_key: str, secret: str) -> Rights:
-        """Return the rights of who told the secret itself, as over HTTP.
+    def of_reader(self, authorization: str, *, is_private: bool) -> Rights:
+        """Return the rights of who reads a page, by an HTTP authorization.
 
-        Errors   Unauthenticated
+        is_private   nobody on the way reads it; else the secret itself is not taken
+        Errors       Unauthenticated
         """
+        scheme, access_key, given = pair_from_text(authorization)
+        if not scheme:
+            self._refuse("unsigned", NO_READER)
+        if scheme == BASIC and not is_private:
+            self._refuse("exposed", EXPOSED)
         rights = self._rights.get(access_key)
         user = NOBODY if rights is None else rights.user
-        is_right = compare_digest(user.secret.encode(), secret.encode())
+        is_right = (
+            compare_digest(user.secret.encode(), given.encode())
+            if scheme == BASIC
+            else is_page_proof(given, user.secret)
+        )
         if rights is None or not is_right or not user.is_enabled:
             self._refuse("wrong", WRONG)
         return rights

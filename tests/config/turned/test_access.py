@@ -8,7 +8,7 @@ from pathlib import Path
 import grpc
 import pytest
 
-from broker.format.signature import date_from_ms
+from broker.format.signature import date_from_ms, page_token_of
 from broker.model.access import User
 from broker.model.errors import IllegalConfig, TableUnreadable
 from broker.rpc.pb import admin_pb2
@@ -158,10 +158,12 @@ async def test_pages_are_for_users_and_probes_for_all(store: Path) -> None:
             for path in ("/metrics", "/version"):
                 refused = (await page(address, path)).lower()
                 assert " 401 " in refused
-                assert 'www-authenticate: basic realm="pocketmq"' in refused
+                assert 'www-authenticate: basic realm="pocketmq", bearer' in refused
                 for wrong in (basic("admin", "x"), basic("app", SECRET), "Basic !", "Bearer x"):
                     assert " 401 " in await read_page(address, path, wrong)
                 assert " 200 " in await read_page(address, path, basic("admin", SECRET))
+                token = page_token_of("admin", SECRET)
+                assert " 200 " in await read_page(address, path, f"Bearer {token}")
         metrics = await read_page(broker.addresses["http"], "/metrics", basic("admin", SECRET))
         assert 'pocketmq_access_refused_total{reason="forbidden"' in metrics
 
@@ -175,3 +177,26 @@ async def read_page(address: str, path: str, authorization: str) -> str:
     answer = await reader.read()
     writer.close()
     return answer.decode()
+
+
+@pytest.mark.parametrize(
+    ("assignments", "is_told"),
+    [((ON,), True), ((ON, "rpc.tls_only=true"), False), ((), False)],
+)
+async def test_a_start_that_asks_without_tls_alone_warns(
+    store: Path, caplog: pytest.LogCaptureFixture, assignments: tuple[str, ...], is_told: bool
+) -> None:
+    async with broker_with(store, *assignments) as broker:
+        grpc_address = broker.addresses["grpc"]
+    told = [vars(one)["ports"] for one in caplog.records if one.getMessage() == "access.in_clear"]
+    assert told == ([grpc_address] if is_told else [])
+
+
+async def test_a_port_of_pages_that_others_reach_has_no_tls(
+    store: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    given = ("rpc.tls_only=true", "http.listen=0.0.0.0:0")
+    async with broker_with(store, *given) as broker:
+        http_address = broker.addresses["http"]
+    told = [vars(one)["ports"] for one in caplog.records if one.getMessage() == "access.in_clear"]
+    assert told == [http_address]

@@ -1,8 +1,11 @@
 """Who calls is found by the signature; who is nobody learns nothing of who is somebody."""
 
+from base64 import b64encode
+from collections.abc import Callable
+
 import pytest
 
-from broker.format.signature import date_from_ms
+from broker.format.signature import date_from_ms, page_token_of
 from broker.model.access import Action, Kind, Need
 from broker.model.errors import AccessDenied, AdminsOnly, Unauthenticated
 from broker.services.access.access import VERIFIED_MAX, Access
@@ -151,12 +154,43 @@ def test_all_needs_of_a_call_have_to_be_met() -> None:
         access.check(rights, [PUB_ORDERS, Need((Action.SUB,), Kind.GROUP, "g")], HOST)
 
 
-def test_over_http_the_secret_itself_is_told() -> None:
+def basic(user: str, secret: str) -> str:
+    """Return the authorization that carries the secret itself."""
+    return "Basic " + b64encode(f"{user}:{secret}".encode()).decode()
+
+
+def bearer(user: str, secret: str) -> str:
+    """Return the authorization of a reader with a token."""
+    return f"Bearer {page_token_of(user, secret)}"
+
+
+@pytest.mark.parametrize("authorization", [basic, bearer])
+def test_a_reader_of_pages_has_the_secret_or_a_token(
+    authorization: Callable[[str, str], str],
+) -> None:
     access = access_of()
-    assert access.by_secret("app", SECRET).user.access_key == "app"
+    rights = access.of_reader(authorization("app", SECRET), is_private=True)
+    assert rights.user.access_key == "app"
     for key, secret in (("app", "wrong"), ("nobody", SECRET), ("off", SECRET), ("", "")):
         with pytest.raises(Unauthenticated, match="access key or the signature is wrong"):
-            access.by_secret(key, secret)
+            access.of_reader(authorization(key, secret), is_private=True)
+
+
+@pytest.mark.parametrize("text", ["", "Basic", "Basic !", "Basic YQ==", "Bearer x", "Digest YTpi"])
+def test_what_is_neither_a_secret_nor_a_token_is_unsigned(text: str) -> None:
+    with pytest.raises(Unauthenticated, match="without access key and secret, or a token"):
+        access_of().of_reader(text, is_private=True)
+
+
+def test_where_others_read_along_a_token_is_taken_and_the_secret_is_not() -> None:
+    access = access_of()
+    assert access.of_reader(bearer("app", SECRET), is_private=False).user.access_key == "app"
+    for secret in (SECRET, "wrong"):
+        with pytest.raises(Unauthenticated, match="carries the secret itself"):
+            access.of_reader(basic("app", secret), is_private=False)
+    assert SECRET not in page_token_of("app", SECRET)
+    with pytest.raises(Unauthenticated):
+        access.of_reader(basic("app", bearer("app", SECRET)), is_private=True)
 
 
 def test_refusals_are_logged_now_and_then_without_secrets(
