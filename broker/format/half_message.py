@@ -119,9 +119,10 @@ def _number(pairs: dict[bytes, bytes], name: str) -> int | None:
 def shown_half(record: bytes) -> StoredMessage:
     """Return a half message as it will be delivered, to its producer: for where it lies it stands.
 
+    Shape    its body is as it is stored
     Errors   BadRecord
     """
-    message = decode_record(record)
+    message = decode_record(record, unfold=False)
     place = real_place(message.properties)
     message.properties = {
         name: text for name, text in message.properties.items() if name not in _OWN_NAMES

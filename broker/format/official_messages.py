@@ -6,15 +6,16 @@
                   70 queue offset │ 80 01 attempt │ 8A 01 group │ 92 01 trace context
 
 Records of rarer forms (IPv6 host, negative number, text that is not UTF-8, dead letters, messages
-for later, of a transaction or with a priority) are left to the generated classes, which say the
-same of every record that is written here. Source: GrpcConverter.buildMessage.
+for later, of a transaction or with a priority, bodies to be decompressed) are left to the generated
+classes, which say the same of every record that is written here.
+Source: GrpcConverter.buildMessage.
 """
 
 from hashlib import md5
 from typing import Final, final
 
 from broker.format.addresses import text_from_host
-from broker.format.content import NAME_SEPARATOR, PAIR_SEPARATOR
+from broker.format.content import NAME_SEPARATOR, PAIR_SEPARATOR, is_gzip
 from broker.format.plain_fields import is_text
 from broker.format.record import HOSTS_V6_MASK, MAGIC_V1, RECORD_HEAD, RECORD_SIZE_MIN
 from broker.format.send_reply import varint_size, write_text, write_varint
@@ -165,12 +166,16 @@ class OfficialMessages:
         if block > at + size or record.startswith(_DLQ, body_end + 1):
             return b""
         body = record[at + _HEAD_SIZE : body_end]
+        encoding = _IDENTITY
+        if flags & FLAG_COMPRESSED:
+            if not is_gzip(body, int(flags)):
+                return b""
+            encoding = _GZIP
         users, system, out = self._users, self._system, self._out
         users.truncate(0)
         system.truncate(0)
         if not self._take_block(record[block : at + size]):
             return b""
-        encoding = _GZIP if flags & FLAG_COMPRESSED else _IDENTITY
         if not self._write_system(record, at, body, encoding):
             return b""
         self._write_lease(record, at, handle, attempt)

@@ -35,7 +35,7 @@ from broker.format.addresses import (
     offset_message_id,
     text_from_host,
 )
-from broker.format.content import decode_properties, plain_body
+from broker.format.content import BodyBudget, decode_properties, plain_body
 from broker.format.layout import CRC_MASK, Buffer, Layout, crc32
 from broker.model.batch import Batch, Destination
 from broker.model.message import (
@@ -293,6 +293,18 @@ def decode_record(buffer: Buffer, position: int = 0, *, unfold: bool = True) -> 
         store_host=head[11],
         prepared_transaction_offset=head[13],
     )
+
+
+def is_shown(message: StoredMessage, budget: BodyBudget, *, always: bool = False) -> bool:
+    """Decompress the body of a message that was decoded without; False: the budget is spent.
+
+    always   then it is given as it is stored, with its codec
+    """
+    found = (budget.plain_or_stored if always else budget.plain)(message.body, message.system_flag)
+    if found is None:
+        return False
+    message.body, message.body_codec = found
+    return True
 
 
 def check_record(

@@ -61,6 +61,8 @@ RECONSUME_TIME: Final = "RECONSUME_TIME"
 TRACE_CONTEXT: Final = "TRACE_CONTEXT"
 MULTI_DISPATCH: Final = "INNER_MULTI_DISPATCH"
 MULTI_QUEUE_OFFSET: Final = "INNER_MULTI_QUEUE_OFFSET"
+BODY_CODEC: Final = "PMQ_BODY_CODEC"
+"""Our own: a client of version 5 is told by it that a body is too large to be decompressed."""
 
 KEY_SEPARATOR: Final = " "
 
@@ -105,8 +107,9 @@ def first_unread(committed: int, lower: int, upper: int) -> int:
 class StoredMessage:
     """A record of the commit log, decoded.
 
-    body is as a consumer wants it: decompressed; `body_crc` is of the stored bytes. Hosts are
-    packed address and port (see `format/addresses.py`).
+    body is as a consumer wants it: decompressed, unless it was read for its other fields alone;
+    `body_codec` names how it is still compressed where it is too large. `body_crc` is of the stored
+    bytes. Hosts are packed address and port (see `format/addresses.py`).
     """
 
     topic: str
@@ -125,6 +128,7 @@ class StoredMessage:
     store_timestamp_ms: int
     store_host: bytes
     prepared_transaction_offset: int
+    body_codec: str = ""
 
     @property
     def unique_key(self) -> str:

@@ -6,11 +6,12 @@ this broker stored under that host, for that topic: unique keys may look like of
 Source: QueryMessageProcessor, AdminBrokerProcessor.searchOffsetByTimestamp.
 """
 
-from itertools import accumulate
+import asyncio
 from typing import Final
 
 from broker.format.addresses import parse_offset_message_id
-from broker.format.content import PROPERTIES_SIZE_MAX
+from broker.format.content import PROPERTIES_SIZE_MAX, BodyBudget
+from broker.format.record import is_shown
 from broker.model.errors import IllegalKey, MessageNotFound
 from broker.model.message import OFFSET_MAX, StoredMessage
 from broker.model.names import (
@@ -61,15 +62,31 @@ class Query:
         wanted = wanted._replace(
             count_max=wanted.count_max or MESSAGE_COUNT_DEFAULT, end_ms=wanted.end_ms or OFFSET_MAX
         )
-        page = await self._store.reading.query(wanted)
-        fitting = fitting_count(page.messages)
+        page, budget = await self._store.reading.query(wanted), BodyBudget()
+        fitting = await _shown_count(page.messages, budget)
         if fitting == len(page.messages):
             return page
-        # Bodies unfold to more than was stored; asked for fewer, the store says where to go on.
-        return await self._store.reading.query(wanted._replace(count_max=fitting))
+        # Bodies are larger than stored. Asked for fewer messages, the store says where to go on.
+        shown = {message.physical_offset: message for message in page.messages[:fitting]}
+        page = await self._store.reading.query(wanted._replace(count_max=fitting))
+        for number, message in enumerate(page.messages):
+            page.messages[number] = shown.get(message.physical_offset, message)
+            if message.physical_offset not in shown:
+                is_shown(message, budget, always=True)
+        return page
 
     async def by_id(self, topic: str, message_id: str) -> StoredMessage:
         """Return the message of a topic with this unique key or offset id.
+
+        Shape    a body larger than SHOWN_SIZE_MAX is as it is stored
+        Errors   those of `place_of`
+        """
+        message = await self.place_of(topic, message_id)
+        is_shown(message, BodyBudget())
+        return message
+
+    async def place_of(self, topic: str, message_id: str) -> StoredMessage:
+        """Return the same with its body as it is stored.
 
         Errors   IllegalMessageId, MessageNotFound, Corruption, DiskSlow
         """
@@ -102,8 +119,19 @@ def size_in_reply(message: StoredMessage) -> int:
     return len(message.body) + PROPERTY_FACTOR * characters + FIXED_SIZE_MAX
 
 
-def fitting_count(messages: list[StoredMessage]) -> int:
-    """Return how many of the messages fit one reply, from the first on; at least one of some."""
-    sizes = accumulate(map(size_in_reply, messages))
-    fitting = sum(size <= PAGE_SIZE_MAX for size in sizes)
-    return max(fitting, 1) if messages else 0
+async def _shown_count(messages: list[StoredMessage], budget: BodyBudget) -> int:
+    """Decompress bodies, as many as fit one reply; return how many, at least one of some.
+
+    Others get their turn of the event loop between two bodies.
+    """
+    size_bytes = 0
+    for number, message in enumerate(messages):
+        left_bytes = budget.left_bytes
+        if not is_shown(message, budget):
+            return number
+        size_bytes += size_in_reply(message)
+        if number and size_bytes > PAGE_SIZE_MAX:
+            return number
+        if budget.left_bytes < left_bytes:
+            await asyncio.sleep(0)
+    return len(messages)

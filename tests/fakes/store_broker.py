@@ -23,7 +23,7 @@ import pytest
 from google.protobuf.message import Message
 
 from broker.format.addresses import UniqueKeyMaker
-from broker.format.content import encode_properties
+from broker.format.content import encode_properties, plain_body
 from broker.model.batch import Destination, PutResult
 from broker.model.errors import BrokerError
 from broker.model.message import KEYS, TAGS, UNIQUE_KEY, StoredMessage
@@ -180,6 +180,7 @@ class StoreBroker:
         while place < self.store.appended:
             message = await value_of(self.store.reading.message_at(place))
             assert message is not None
+            message.body = plain_body(message.body, message.system_flag)
             found.append(message)
             place += message.store_size
         return found

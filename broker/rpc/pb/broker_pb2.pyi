@@ -311,7 +311,7 @@ class PullMessageResponse(_message.Message):
     def __init__(self, status: _Optional[_Union[PullStatus, str]] = ..., next_begin_offset: _Optional[int] = ..., min_offset: _Optional[int] = ..., max_offset: _Optional[int] = ..., messages: _Optional[_Iterable[_Union[StoredMessage, _Mapping]]] = ..., records: _Optional[bytes] = ...) -> None: ...
 
 class StoredMessage(_message.Message):
-    __slots__ = ("topic", "queue_id", "queue_offset", "physical_offset", "store_size", "message_id", "offset_message_id", "tag", "keys", "message_group", "properties", "body", "body_crc", "system_flag", "flag", "reconsume_times", "born_timestamp_ms", "born_host", "store_timestamp_ms", "store_host", "prepared_transaction_offset", "delay_level", "deliver_at_ms")
+    __slots__ = ("topic", "queue_id", "queue_offset", "physical_offset", "store_size", "message_id", "offset_message_id", "tag", "keys", "message_group", "properties", "body", "body_crc", "system_flag", "flag", "reconsume_times", "born_timestamp_ms", "born_host", "store_timestamp_ms", "store_host", "prepared_transaction_offset", "delay_level", "deliver_at_ms", "body_codec")
     class PropertiesEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -342,6 +342,7 @@ class StoredMessage(_message.Message):
     PREPARED_TRANSACTION_OFFSET_FIELD_NUMBER: _ClassVar[int]
     DELAY_LEVEL_FIELD_NUMBER: _ClassVar[int]
     DELIVER_AT_MS_FIELD_NUMBER: _ClassVar[int]
+    BODY_CODEC_FIELD_NUMBER: _ClassVar[int]
     topic: str
     queue_id: int
     queue_offset: int
@@ -365,7 +366,8 @@ class StoredMessage(_message.Message):
     prepared_transaction_offset: int
     delay_level: int
     deliver_at_ms: int
-    def __init__(self, topic: _Optional[str] = ..., queue_id: _Optional[int] = ..., queue_offset: _Optional[int] = ..., physical_offset: _Optional[int] = ..., store_size: _Optional[int] = ..., message_id: _Optional[str] = ..., offset_message_id: _Optional[str] = ..., tag: _Optional[str] = ..., keys: _Optional[_Iterable[str]] = ..., message_group: _Optional[str] = ..., properties: _Optional[_Mapping[str, str]] = ..., body: _Optional[bytes] = ..., body_crc: _Optional[int] = ..., system_flag: _Optional[int] = ..., flag: _Optional[int] = ..., reconsume_times: _Optional[int] = ..., born_timestamp_ms: _Optional[int] = ..., born_host: _Optional[str] = ..., store_timestamp_ms: _Optional[int] = ..., store_host: _Optional[str] = ..., prepared_transaction_offset: _Optional[int] = ..., delay_level: _Optional[int] = ..., deliver_at_ms: _Optional[int] = ...) -> None: ...
+    body_codec: str
+    def __init__(self, topic: _Optional[str] = ..., queue_id: _Optional[int] = ..., queue_offset: _Optional[int] = ..., physical_offset: _Optional[int] = ..., store_size: _Optional[int] = ..., message_id: _Optional[str] = ..., offset_message_id: _Optional[str] = ..., tag: _Optional[str] = ..., keys: _Optional[_Iterable[str]] = ..., message_group: _Optional[str] = ..., properties: _Optional[_Mapping[str, str]] = ..., body: _Optional[bytes] = ..., body_crc: _Optional[int] = ..., system_flag: _Optional[int] = ..., flag: _Optional[int] = ..., reconsume_times: _Optional[int] = ..., born_timestamp_ms: _Optional[int] = ..., born_host: _Optional[str] = ..., store_timestamp_ms: _Optional[int] = ..., store_host: _Optional[str] = ..., prepared_transaction_offset: _Optional[int] = ..., delay_level: _Optional[int] = ..., deliver_at_ms: _Optional[int] = ..., body_codec: _Optional[str] = ...) -> None: ...
 
 class ReceiveRequest(_message.Message):
     __slots__ = ("group", "topic", "filter", "max_messages", "invisible_ms", "wait_ms", "client_id", "attempt_id", "auto_renew", "broadcast")

@@ -46,10 +46,10 @@ class AskClients:
         """Return what becomes of a message that a consumer is given once more.
 
         It is under no lease, and nothing changes where the group stands.
-        Errors   those of `print_stack`, of finding the topic and of `Query.by_id`
+        Errors   those of `print_stack`, of finding the topic and of `Query.place_of`
         """
         find_readable(self._store.tables.topics, request.topic, "", check_operator_reads)
-        found = await self._query.by_id(request.topic, request.message_id)
+        found = await self._query.place_of(request.topic, request.message_id)
         place = ReadRange(found.topic, found.queue_id, found.queue_offset, 1, RECORD_BYTES_MAX)
         records = (await value_of(self._store.reading.pull(place))).records
         if not records:

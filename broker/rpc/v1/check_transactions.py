@@ -6,13 +6,13 @@ answer, and it costs what one costs.
 
 from typing import Final
 
-from broker.format.half_message import shown_half
+from broker.format.content import BodyBudget
 from broker.model.names import check_number, check_producers
 from broker.model.transaction import Check
 from broker.rpc.call import Call
 from broker.rpc.pb import broker_pb2 as pb
 from broker.rpc.v1.pull_message import check_id, effective_wait_ms
-from broker.rpc.v1.stored_reply import proto_message
+from broker.rpc.v1.stored_reply import proto_half
 from broker.services.transaction.transactions import Transactions
 
 CHECKS_MAX: Final = 32
@@ -40,12 +40,13 @@ class CheckTransactions:
         check_id("client_id", request.client_id)
         wait_ms = effective_wait_ms(request.wait_ms, call)
         checks = await self._transactions.asked(request.group, request.max or CHECKS_MAX, wait_ms)
-        return pb.CheckTransactionsResponse(checks=map(_check, checks))
+        budget = BodyBudget()
+        return pb.CheckTransactionsResponse(checks=[_check(check, budget) for check in checks])
 
 
-def _check(check: Check) -> pb.TransactionCheck:
+def _check(check: Check, budget: BodyBudget) -> pb.TransactionCheck:
     return pb.TransactionCheck(
         transaction_id=check.transaction_id,
-        message=proto_message(shown_half(check.record)),
+        message=proto_half(check.record, budget),
         checks=check.checks,
     )

@@ -9,7 +9,8 @@ from collections.abc import Awaitable, Sequence
 from functools import partial
 from typing import Any, Final
 
-from broker.format.record import decode_record
+from broker.format.content import BodyBudget
+from broker.format.record import decode_record, is_shown
 from broker.format.record_heads import split_pieces
 from broker.format.stored_messages import MessageWriter
 from broker.model.consuming import (
@@ -137,11 +138,12 @@ class Consuming:
     def _fitting(self, group: str, topic: str, received: Received) -> Received:
         """Write messages one by one; return those that fit the answer, the others come back soon.
 
-        A body that unfolds to more than an answer holds comes back until it is a dead letter.
+        A body that no answer holds once it is decompressed goes as it is stored.
         """
         messages, handles, attempts = self._messages, received.handles, received.attempts
         messages.begin()
-        fits = [self._write(record) for record in split_pieces(received.records)]
+        budget = BodyBudget()
+        fits = [self._write(record, budget) for record in split_pieces(received.records)]
         if handles and not all(fits):
             left_out = [handle for handle, is_in in zip(handles, fits, strict=True) if not is_in]
             self._consume.release(group, topic, left_out)
@@ -150,13 +152,16 @@ class Consuming:
         assert messages.count == len(attempts)
         return received._replace(handles=handles, attempts=attempts)
 
-    def _write(self, record: bytes) -> bool:
+    def _write(self, record: bytes, budget: BodyBudget) -> bool:
         """Write a message; False where it does not fit."""
         messages = self._messages
         if messages.add(record, 0, REPLY_SIZE_MAX) == len(record):
             return True
+        message = decode_record(record, 0, unfold=False)
+        if not is_shown(message, budget):
+            return False
         try:
-            encoded = proto_message(decode_record(record, 0)).SerializeToString()
+            encoded = proto_message(message).SerializeToString()
         except UnsupportedFeature:
             return False
         return messages.add_encoded(encoded, REPLY_SIZE_MAX)

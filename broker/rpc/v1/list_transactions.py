@@ -2,13 +2,14 @@
 
 from typing import Final
 
-from broker.format.half_message import Half, shown_half
+from broker.format.content import BodyBudget
+from broker.format.half_message import Half
 from broker.format.transaction_id import read_transaction_id, transaction_id
 from broker.model.errors import TransactionUnknown
 from broker.model.names import check_number
 from broker.rpc.call import Call
 from broker.rpc.pb import admin_pb2 as pb
-from broker.rpc.v1.stored_reply import proto_message
+from broker.rpc.v1.stored_reply import proto_half
 from broker.services.transaction.halves import HalfState
 from broker.services.transaction.transactions import Transactions
 
@@ -67,7 +68,7 @@ class ListTransactions:
         half, state = await self._transactions.state_of(place)
         return pb.DescribeTransactionResponse(
             transaction=self._row(half, STATES.get(state, "open")),
-            message=proto_message(shown_half(half.record)),
+            message=proto_half(half.record, BodyBudget()),
         )
 
     def _row(self, half: Half, state: str = "open") -> pb.TransactionRow:

@@ -9,7 +9,8 @@ from functools import partial
 from typing import Final
 
 from broker.filter.parsing import parse_filter
-from broker.format.record import decode_record
+from broker.format.content import BodyBudget
+from broker.format.record import decode_record, is_shown
 from broker.format.stored_messages import MessageWriter
 from broker.model.filter import Filter
 from broker.model.message import INT32_MAX
@@ -168,13 +169,16 @@ def _head(result: PullResult, following: int) -> bytes:
 
 def _write_messages(result: PullResult, messages: MessageWriter) -> int:
     """Write as many messages as fit a reply; returns the queue offset to go on at."""
+    budget = BodyBudget()
     for records in result.records:
         position = 0
         while True:
             position = messages.add(records, position, REPLY_SIZE_MAX)
             if position == len(records):
                 break
-            message = decode_record(records, position)
+            message = decode_record(records, position, unfold=False)
+            if not is_shown(message, budget):
+                return message.queue_offset
             encoded = proto_message(message).SerializeToString()
             if not messages.add_encoded(encoded, REPLY_SIZE_MAX):
                 return message.queue_offset

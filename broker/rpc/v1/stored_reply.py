@@ -3,7 +3,9 @@
 Plain ones are written without: format/stored_messages.py.
 """
 
-from broker.format.record import message_fields
+from broker.format.content import BodyBudget
+from broker.format.half_message import shown_half
+from broker.format.record import is_shown, message_fields
 from broker.format.stored_messages import BODY_SIZE_MAX
 from broker.model.errors import UnsupportedFeature
 from broker.model.message import StoredMessage
@@ -13,10 +15,20 @@ from broker.rpc.pb import broker_pb2 as pb
 def proto_message(message: StoredMessage) -> pb.StoredMessage:
     """Return a stored message as it is sent to clients.
 
-    Errors   UnsupportedFeature for a body that unfolds to more than a reply can hold
+    Errors   UnsupportedFeature for a body that is stored with more bytes than a reply can hold
     """
     size_bytes = len(message.body)
     if size_bytes > BODY_SIZE_MAX:
-        feature = f"a body that unfolds to {size_bytes} bytes here; pull it with shape RECORDS"
+        feature = f"a body of {size_bytes} bytes in a reply; pull it with shape RECORDS"
         raise UnsupportedFeature(feature=feature)
-    return pb.StoredMessage(**message_fields(message))
+    return pb.StoredMessage(**message_fields(message), body_codec=message.body_codec)
+
+
+def proto_half(record: bytes, budget: BodyBudget) -> pb.StoredMessage:
+    """Return a half message as it will be delivered; beyond the budget its body is as stored.
+
+    Errors   UnsupportedFeature, as above; BadRecord
+    """
+    message = shown_half(record)
+    is_shown(message, budget, always=True)
+    return proto_message(message)

@@ -4,9 +4,12 @@ No official client calls these, and RocketMQ's proxy does not serve them; here t
 of a user's own. Queues are those of the topic, which other methods do not tell apart.
 """
 
+import asyncio
 from collections.abc import AsyncIterator
 from typing import Final
 
+from broker.format.content import BodyBudget
+from broker.format.record_heads import queue_offset_of
 from broker.model.errors import OffsetNotFound
 from broker.model.names import check_number
 from broker.model.reading import Bound, PullResult, PullStatus, ReadRange
@@ -16,7 +19,7 @@ from broker.rpc.pb import messaging_pb2 as pb
 from broker.rpc.service import Handler
 from broker.rpc.topic_access import check_client_reads, find_readable
 from broker.rpc.v2.caller import client_id_of
-from broker.rpc.v2.delivered import message_of
+from broker.rpc.v2.delivered import message_within
 from broker.rpc.v2.durations import ms_of
 from broker.rpc.v2.receive_message import filter_of, poll_ms
 from broker.rpc.v2.resources import group_of, topic_of
@@ -75,9 +78,17 @@ class Offsets:
         result = found if isinstance(found, PullResult) else await found
         result = await self._pull.wait(asked, result)
         yield pb.PullMessageResponse(status=_status_of(result))
+        budget, following = BodyBudget(), result.next_begin_offset
         for record in result.records:
-            yield pb.PullMessageResponse(message=message_of(record, queue.topic))
-        yield pb.PullMessageResponse(next_offset=result.next_begin_offset)
+            left_bytes = budget.left_bytes
+            message = message_within(budget, record, queue.topic)
+            if message is None:
+                following = queue_offset_of(record)
+                break
+            yield pb.PullMessageResponse(message=message)
+            if budget.left_bytes < left_bytes:
+                await asyncio.sleep(0)
+        yield pb.PullMessageResponse(next_offset=following)
 
     async def query_offset(
         self, request: pb.QueryOffsetRequest, call: Call

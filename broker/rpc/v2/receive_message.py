@@ -5,11 +5,13 @@ call. What does not get to the client is not leased for long.
 Source: ReceiveMessageActivity, ReceiveMessageResponseStreamWriter.
 """
 
+import asyncio
 from collections.abc import AsyncIterator, Iterator
 from functools import partial
 from typing import Final
 
 from broker.filter.parsing import parse_filter
+from broker.format.content import BodyBudget
 from broker.format.official_messages import OfficialMessages
 from broker.format.record_heads import split_pieces
 from broker.model.consuming import (
@@ -27,7 +29,7 @@ from broker.rpc.pb import messaging_pb2 as pb
 from broker.rpc.service import Handler
 from broker.rpc.topic_access import check_client_reads, find_readable
 from broker.rpc.v2.caller import SIZE_MAX, Caller, caller_of
-from broker.rpc.v2.delivered import message_of
+from broker.rpc.v2.delivered import message_within
 from broker.rpc.v2.durations import ms_of, timestamp_of
 from broker.rpc.v2.resources import group_of, topic_of
 from broker.rpc.v2.routes import EnsureGroup
@@ -50,6 +52,8 @@ UNSAID_RESERVE_MS: Final = 3_000
 """The same where a client does not say how long it waits: what it takes besides for any call."""
 TOGETHER_SIZE: Final = 65_536
 """Bytes of records, or a little more, whose messages are made and sent together."""
+DECOMPRESSED_MAX: Final = 128 * 1024 * 1024
+"""Decompressed bytes of one receive; 32 bodies of 4 MiB, the most a producer sends by default."""
 NOTHING: Final = pb.ReceiveMessageResponse(
     status=pb.Status(code=pb.MESSAGE_NOT_FOUND, message="no new message")
 ).SerializeToString()
@@ -100,24 +104,32 @@ class ReceiveMessage:
         if received.handles:
             call.if_lost(partial(release, received.handles))
         answers = [FOUND if received.records else NOTHING]
-        groups = self._messages_of(received, message.message_queue.topic)
-        for number, together in enumerate(groups):
-            if number:
+        records, budget = split_pieces(received.records), BodyBudget(DECOMPRESSED_MAX)
+        sent_count, left_bytes = 0, budget.left_bytes
+        for together in self._messages_of(records, received, message.message_queue.topic, budget):
+            if sent_count:
                 yield answers
                 answers = []
             answers += together
-        self._count(request, received)
+            sent_count += len(together)
+            if budget.left_bytes < left_bytes:
+                left_bytes = budget.left_bytes
+                await asyncio.sleep(0)
+        if sent_count < len(records):
+            release(received.handles[sent_count:])
+        self._count(request, records[:sent_count], received.attempts)
         popped = timestamp_of(received.popped_at_ms)
         end = pb.ReceiveMessageResponse(delivery_timestamp=popped).SerializeToString()
         yield [*answers, end]
 
-    def _messages_of(self, received: Received, topic: pb.Resource) -> Iterator[list[bytes]]:
-        """Yield the answers with messages, some KiB at a time: a client may read slowly."""
-        records, handles, attempts = (
-            split_pieces(received.records),
-            received.handles,
-            received.attempts,
-        )
+    def _messages_of(
+        self, records: list[bytes], received: Received, topic: pb.Resource, budget: BodyBudget
+    ) -> Iterator[list[bytes]]:
+        """Yield the answers with messages, some KiB at a time: a client may read slowly.
+
+        A large body that was decompressed ends its list; a spent budget ends them all.
+        """
+        handles, attempts = received.handles, received.attempts
         encoded_topic, begin = topic.SerializeToString(), 0
         while begin < len(records):
             end, size_bytes = begin, 0
@@ -128,10 +140,20 @@ class ReceiveMessage:
             answers = self._messages.answers(
                 records[there], handles[there], attempts[there], encoded_topic
             )
-            yield [
-                answer or _answer(records[place], topic, attempts[place], handles[place])
-                for place, answer in enumerate(answers, begin)
-            ]
+            together: list[bytes] = []
+            for place, plain in enumerate(answers, begin):
+                left_bytes = budget.left_bytes
+                answer = plain or _answer(
+                    budget, records[place], topic, attempts[place], handles[place]
+                )
+                if not answer:
+                    yield from [together] if together else []
+                    return
+                together.append(answer)
+                if left_bytes - budget.left_bytes >= TOGETHER_SIZE:
+                    yield together
+                    together = []
+            yield from [together] if together else []
             begin = end
 
     def _request(
@@ -163,21 +185,25 @@ class ReceiveMessage:
             joined=True,
         )
 
-    def _count(self, request: ReceiveRequest, received: Received) -> None:
-        sizes = list(map(len, split_pieces(received.records)))
+    def _count(self, request: ReceiveRequest, records: list[bytes], attempts: list[int]) -> None:
+        sizes = list(map(len, records))
         for word, is_retry in (("false", False), ("true", True)):
             chosen = [
                 size
-                for size, attempt in zip(sizes, received.attempts, strict=True)
+                for size, attempt in zip(sizes, attempts, strict=False)
                 if (attempt > 1) is is_retry
             ]
             if chosen:
                 self._delivered.count(request.topic, request.group, len(chosen), sum(chosen), word)
 
 
-def _answer(record: bytes, topic: pb.Resource, attempt: int, handle: str) -> bytes:
-    """Return the answer with a record that is not plain."""
-    message = message_of(record, topic, attempt=attempt, handle=handle)
+def _answer(
+    budget: BodyBudget, record: bytes, topic: pb.Resource, attempt: int, handle: str
+) -> bytes:
+    """Return the answer with a record that is not plain, b"" where the budget is spent."""
+    message = message_within(budget, record, topic, attempt=attempt, handle=handle)
+    if message is None:
+        return b""
     return pb.ReceiveMessageResponse(message=message).SerializeToString()
 
 

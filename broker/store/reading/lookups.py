@@ -35,6 +35,7 @@ PROBES_MAX: Final = 256
 def find_message(log: CommitLog, physical_offset: int) -> StoredMessage | None:
     """Return the message whose record starts at an offset, None when none starts there.
 
+    Shape    its body is as it is stored
     Errors   Corruption: one does, but its body is not what was stored; ColdRead
     """
     if not log.min_offset <= physical_offset < log.appended:
@@ -60,7 +61,7 @@ def find_message(log: CommitLog, physical_offset: int) -> StoredMessage | None:
         raise Corruption(
             path=path, file_position=position, physical_offset=physical_offset, why=str(error)
         ) from error
-    return decode_record(record)
+    return decode_record(record, unfold=False)
 
 
 def _starts_record(content: bytes, physical_offset: int) -> bool:

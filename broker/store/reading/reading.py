@@ -156,6 +156,7 @@ class Reading:
     async def query(self, wanted: KeyRange) -> QueryResult:
         """Return one page of messages by key, newest first (store/reading/key_search.py).
 
+        Shape    bodies are as they are stored, here and in the two below
         Errors   IllegalPageToken, Corruption, DiskSlow
         """
         return await self._page(wanted, iter(range(TRIES_MAX)))

@@ -4,7 +4,9 @@ import asyncio
 from typing import Any
 
 import pytest
+import zstandard
 
+from broker.format.content import SHOWN_SIZE_MAX
 from broker.model.administration import GroupSettings
 from broker.model.errors import (
     BrokerError,
@@ -265,3 +267,35 @@ async def test_what_does_not_fit_an_answer_comes_back_soon(
     await broker.pass_time(0)
     await broker.pass_time(1_000)
     assert list((await receive(broker)).attempts) == [2]
+
+
+BOMB = zstandard.compress(bytes(SHOWN_SIZE_MAX + 1))
+LARGE = zstandard.compress(bytes(SHOWN_SIZE_MAX // 2))
+
+
+async def test_a_body_too_large_for_any_answer_is_given_as_it_is_stored(
+    broker: StoreBroker,
+) -> None:
+    await broker.add("orders", BOMB, system_flag=0x201)
+    await broker.add("orders", b"behind it")
+    answer = await receive(broker)
+    found = [(message.body, message.body_codec) for message in answer.messages]
+    assert found == [(BOMB, "zstd"), (b"behind it", "")]
+
+
+async def test_what_one_answer_does_not_hold_decompressed_comes_with_the_next(
+    broker: StoreBroker,
+) -> None:
+    for body in (LARGE, LARGE, BOMB, LARGE):
+        await broker.add("orders", body, system_flag=0x201)
+    pages = []
+    while sum(map(len, pages)) < 4:
+        answer = await receive(broker)
+        if answer.receipt_handles:
+            handles = list(answer.receipt_handles)
+            result = await settled(broker, "Ack", receipt_handles=handles)
+            assert result == [(SETTLED, "")] * len(handles)
+            pages.append([len(message.body) for message in answer.messages])
+        await broker.pass_time(1_100)
+    half = SHOWN_SIZE_MAX // 2
+    assert sorted(map(sorted, pages)) == [[len(BOMB)], [half], [half, half]]

@@ -5,7 +5,9 @@ import zlib
 from typing import Any
 
 import pytest
+import zstandard
 
+from broker.format.content import SHOWN_SIZE_MAX
 from broker.format.record import decode_record
 from broker.format.stored_messages import MessageWriter
 from broker.model.errors import (
@@ -267,3 +269,18 @@ async def test_as_many_messages_as_fit_a_reply(desk: Desk) -> None:
     assert (len(found.messages), found.next_begin_offset) == (3, 3)
     found = await desk.ask(offset=3)
     assert (len(found.messages), found.next_begin_offset) == (1, 4)
+
+
+async def test_bodies_that_no_reply_holds_decompressed_block_no_reader(broker: StoreBroker) -> None:
+    bomb = zstandard.compress(bytes(SHOWN_SIZE_MAX + 1))
+    half = zstandard.compress(bytes(SHOWN_SIZE_MAX // 2))
+    for body in (bomb, half, half, half):
+        await broker.add("orders", body, system_flag=0x201)
+    place, pages = 0, []
+    while place < 4:
+        request = pb.PullMessageRequest(topic="orders", queue_id=0, offset=place)
+        answer = await broker.answer("PullMessage", request)
+        place = answer.next_begin_offset
+        pages.append([(len(one.body), one.body_codec) for one in answer.messages])
+    shown = (SHOWN_SIZE_MAX // 2, "")
+    assert pages == [[(len(bomb), "zstd")], [shown, shown], [shown]]

@@ -1,5 +1,6 @@
 """What is written and read without the generated classes is what they write and read."""
 
+import gzip
 from collections.abc import Sequence
 from random import Random
 
@@ -54,6 +55,8 @@ def record(random: Random, *, is_plain: bool) -> bytes:
     flag = random.choice((0, FLAG_COMPRESSED))
     destination = Destination(topic, random.choice((0, 7, 300)), host, flag)
     body = random.randbytes(random.choice((1, 127, 128, 5_000)))
+    if flag and (is_plain or random.choice((True, False))):
+        body = gzip.compress(body)
     batch = Batch(
         bodies=[body],
         property_blocks=[encode_properties({one: random.choice(known[one]) for one in names})],
