@@ -154,7 +154,8 @@ async def test_bodies_beyond_any_page_are_given_as_they_are_stored_one_a_page(
 ) -> None:
     bomb = zlib.compress(bytes(16 * MIB))
     await broker.add("orders", *[bomb] * 3, system_flag=FLAG_COMPRESSED, KEYS="k")
-    cursor, pages = "", []
+    cursor = ""
+    pages: list[list[tuple[bytes, str]]] = []
     while not pages or cursor:
         page = await query.by_key(KeyRange("orders", "k", cursor=cursor))
         pages.append([(message.body, message.body_codec) for message in page.messages])

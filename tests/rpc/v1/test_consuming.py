@@ -288,8 +288,8 @@ async def test_what_one_answer_does_not_hold_decompressed_comes_with_the_next(
 ) -> None:
     for body in (LARGE, LARGE, BOMB, LARGE):
         await broker.add("orders", body, system_flag=0x201)
-    pages = []
-    while sum(map(len, pages)) < 4:
+    pages: list[list[int]] = []
+    while sum(len(page) for page in pages) < 4:
         answer = await receive(broker)
         if answer.receipt_handles:
             handles = list(answer.receipt_handles)
@@ -298,4 +298,4 @@ async def test_what_one_answer_does_not_hold_decompressed_comes_with_the_next(
             pages.append([len(message.body) for message in answer.messages])
         await broker.pass_time(1_100)
     half = SHOWN_SIZE_MAX // 2
-    assert sorted(map(sorted, pages)) == [[len(BOMB)], [half], [half, half]]
+    assert sorted(sorted(page) for page in pages) == [[len(BOMB)], [half], [half, half]]

@@ -25,7 +25,8 @@ CODECS: list[tuple[Fold, int]] = [
 
 async def add(desk: OfficialDesk, body: bytes, system_flag: int = 0, **properties: str) -> None:
     """Store a message as a classic producer would."""
-    await desk.broker.add("orders", body, system_flag=system_flag, UNIQ_KEY="ID", **properties)
+    given: dict[str, Any] = {"UNIQ_KEY": "ID", **properties}
+    await desk.broker.add("orders", body, system_flag=system_flag, **given)
 
 
 async def pulled(desk: OfficialDesk, place: int) -> tuple[list[pb.Message], int]:
