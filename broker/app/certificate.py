@@ -23,6 +23,7 @@ from typing import Final, NamedTuple
 from broker.config.addresses import own_address
 from broker.config.sections import Config
 from broker.files.disk import Disk
+from broker.files.enclosure import FILE_MODE, PRIVATE_MODE
 from broker.files.table_file import DRAFT_SUFFIX
 from broker.format.names import OWN_DIRECTORY
 from broker.model.errors import IllegalConfig, StorageError
@@ -32,7 +33,7 @@ from broker.rpc.own.tls import Tls, tls_context
 DIRECTORY: Final = "tls"
 CERTIFICATE_FILE: Final = "certificate.pem"
 KEY_FILE: Final = "key.pem"
-KEY_MODE: Final = 0o600
+KEY_MODE: Final = PRIVATE_MODE
 DAYS: Final = 3_650
 """How long a certificate of our own holds: who trusts it has to be told of the next one."""
 LEFT_S: Final = 30 * 86_400
@@ -158,7 +159,7 @@ class Certificate:
         self._disk.make_directory(self._cert.parent)
         for path, content, mode in (
             (self._key, key, KEY_MODE),
-            (self._cert, certificate, 0o644),
+            (self._cert, certificate, FILE_MODE),
         ):
             draft = path.with_name(path.name + DRAFT_SUFFIX)
             self._disk.unlink(draft)  # its mode may be another

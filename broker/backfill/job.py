@@ -184,7 +184,7 @@ def _existing(path: Path) -> Path:
 @contextmanager
 def _alone(out: Path) -> Iterator[None]:
     """Hold a directory for this process, so that two runs do not write to it at once."""
-    descriptor = os.open(out / RUN_LOCK_FILE, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    descriptor = os.open(out / RUN_LOCK_FILE, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o640)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError as error:

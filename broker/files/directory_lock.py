@@ -12,6 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from broker.files.disk_errors import FullDisk
+from broker.files.enclosure import FILE_MODE, PLAIN_ONLY, check_kind, check_plain
 from broker.model.errors import StoreLocked
 
 LOCK_CONTENT = b"lock"
@@ -31,11 +32,11 @@ class DirectoryLock:
     def acquire(self) -> None:
         """Take the lock at once.
 
-        Errors   StoreLocked when another process has it; DiskFull, AllocationFailed
+        Errors   StoreLocked when another process has it; DiskFull, AllocationFailed; NotAPlainFile
         """
         assert self._descriptor < 0, "it is held already"
         with FullDisk(self.path):
-            descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+            descriptor = self._open()
         try:
             self._lock(descriptor)
             with FullDisk(self.path):
@@ -46,6 +47,14 @@ class DirectoryLock:
                 os.close(descriptor)
             raise
         self._descriptor = descriptor
+
+    def _open(self) -> int:
+        try:
+            descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT | PLAIN_ONLY, FILE_MODE)
+        except OSError as error:
+            check_kind(error, str(self.path), self.path)
+            raise
+        return check_plain(descriptor, self.path)
 
     def _lock(self, descriptor: int) -> None:
         try:
@@ -64,7 +73,7 @@ class DirectoryLock:
 def is_locked(path: Path) -> bool:
     """Return whether some other process holds the lock file; never call it while holding it."""
     try:
-        descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+        descriptor = check_plain(os.open(path, os.O_RDWR | PLAIN_ONLY), path)
     except OSError:
         return False
     asked = _FLOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, 0, 1, 0)

@@ -6,6 +6,7 @@ Rules learned the hard way, kept here:
     3. A failed sync is final: the kernel reports the loss once and then pretends. The disk itself
        remembers it: nothing is written, synced, renamed or removed through it any more.
     4. A new or renamed name is durable when its directory has been synced.
+    5. No link is followed below a store directory, and only plain files are opened (enclosure.py).
 
 call                            no space (ENOSPC, EDQUOT)     any other error
 sync, sync_directory, sync_all  FsyncFailed, final            FsyncFailed, final
@@ -14,6 +15,7 @@ write_at, write_file            DiskFull                      WriteFailed, final
 make…, add…, allocate, rename   DiskFull, nothing stays       AllocationFailed, nothing stays
 unlink, remove_directory        WriteFailed                   WriteFailed: the name stays
 open, read…, names, exists      ReadFailed                    ReadFailed
+A link, FIFO, socket, device or directory in the place of a file is NotAPlainFile in every call.
 
 A map has no calls: a page that cannot be read is SIGBUS, the end of the process, as kill -9 is.
 Calls that may block long (`sync`, `make_allocated_file`, `read_at` of cold ranges) are functions of
@@ -32,10 +34,27 @@ from typing import Final
 
 from broker.files.directory_lock import DirectoryLock
 from broker.files.disk_errors import FULL_DISK_ERRORS, FullDisk, Reading, Trouble, forget, path_of
+from broker.files.enclosure import (
+    DIRECTORY_MODE,
+    FILE_MODE,
+    PLAIN_ONLY,
+    Enclosure,
+    check_kind,
+    check_plain,
+)
 from broker.files.memory import Memory
 from broker.files.system_calls import exchange_names, sync_file_system
-from broker.model.errors import AllocationFailed, DiskFull, FsyncFailed, ReadFailed, WriteFailed
+from broker.model.errors import (
+    AllocationFailed,
+    DiskFull,
+    FsyncFailed,
+    NotAPlainFile,
+    ReadFailed,
+    WriteFailed,
+)
 
+DRAFT_SUFFIX: Final = ".draft"
+"""Ends the name of a file in the making; a start removes those of earlier lives."""
 RWF_NOWAIT: Final = getattr(os, "RWF_NOWAIT", 0)
 """Linux: give what is in memory, or nothing."""
 
@@ -43,9 +62,11 @@ RWF_NOWAIT: Final = getattr(os, "RWF_NOWAIT", 0)
 class Disk:
     """The machine's file system."""
 
-    __slots__ = ("memory", "tells_resident", "trouble")
+    __slots__ = ("enclosure", "memory", "tells_resident", "trouble")
 
     def __init__(self) -> None:
+        self.enclosure = Enclosure()
+        """The store directories below which no links are followed."""
         self.trouble = Trouble()
         self.memory = Memory()
         self.tells_resident = bool(RWF_NOWAIT)
@@ -79,31 +100,54 @@ class Disk:
                     size_bytes = os.fstat(descriptor).st_size
             return self.read_at(descriptor, position, size_bytes)
 
-    def write_file(self, path: Path, content: bytes, mode: int = 0o644) -> None:
-        """Write a small file, made with `mode`, and make its content (not yet its name) durable.
+    def write_file(self, path: Path, content: bytes, mode: int = FILE_MODE) -> None:
+        """Make a small file with `mode` and make its content (not yet its name) durable.
 
+        Effects  another file of this name loses the name, whatever it is: its bytes and mode stay
         Errors   DiskFull: a part of it may stand there; AllocationFailed, WriteFailed, FsyncFailed
         """
         self.trouble.with_room(lambda: self._write_file(path, content, mode))
 
     def _write_file(self, path: Path, content: bytes, mode: int) -> None:
-        descriptor = self._make_file(path, os.O_TRUNC, mode)
+        try:
+            descriptor = self._make_file(path, os.O_EXCL, mode)
+        except FileExistsError:
+            self.unlink(path)
+            descriptor = self._make_file(path, os.O_EXCL, mode)
         try:
             self.write_at(descriptor, 0, content)
             self.sync(descriptor)
         finally:
             self.close(descriptor)
 
-    def _make_file(self, path: Path, flag: int, mode: int = 0o644) -> int:
-        """Make a file that is not there (O_EXCL), or take one that is, without its bytes."""
-        with FullDisk(path):
-            return os.open(path, flag | os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, mode)
+    def replace_file(self, path: Path, content: bytes, mode: int = FILE_MODE) -> None:
+        """Replace a small file as a whole, durably: the version before stays until then.
+
+        Errors   DiskFull, AllocationFailed, WriteFailed, FsyncFailed; the draft is removed
+        """
+        draft = path.with_name(path.name + DRAFT_SUFFIX)
+        try:
+            self.write_file(draft, content, mode)
+            self.rename(draft, path)
+        except DiskFull:
+            self.unlink(draft)
+            raise
+        self.sync_directory(path.parent)
+
+    def _make_file(self, path: Path, flag: int, mode: int = FILE_MODE) -> int:
+        """Make a file that is not there (O_EXCL)."""
+        with FullDisk(path), self.enclosure.place(path) as place:
+            return os.open(place, flag | os.O_RDWR | os.O_CREAT | PLAIN_ONLY, mode)
 
     # -- names ---------------------------------------------------------------------------------
     def names(self, directory: Path) -> list[str]:
         """Return the sorted names in a directory, none when there is no such directory."""
-        with contextlib.suppress(FileNotFoundError, NotADirectoryError), Reading(directory):
-            return sorted(os.listdir(directory))
+        with (
+            contextlib.suppress(FileNotFoundError, NotADirectoryError),
+            Reading(directory),
+            self.enclosure.place(f"{directory}/") as place,
+        ):
+            return sorted(os.listdir(place))
         return []
 
     def is_directory(self, path: Path) -> bool:
@@ -115,14 +159,26 @@ class Disk:
         return self._mode(path) is not None
 
     def _mode(self, path: Path) -> int | None:
-        with contextlib.suppress(FileNotFoundError, NotADirectoryError), Reading(path):
-            return os.stat(path).st_mode
+        with (
+            contextlib.suppress(FileNotFoundError, NotADirectoryError),
+            Reading(path),
+        ):
+            return self._found(path).st_mode
         return None
+
+    def _found(self, path: Path | str) -> os.stat_result:
+        inside = self.enclosure.place(path)
+        with inside as place:
+            found = os.stat(place, follow_symlinks=not inside.is_enclosed)
+            return os.stat(place) if inside.is_followed(found) else found
 
     def file_size(self, path: Path | str) -> int:
         """Return the length in bytes."""
         with Reading(path):
-            return os.stat(path).st_size
+            found = self._found(path)
+            if stat.S_ISLNK(found.st_mode):
+                raise NotAPlainFile(path=str(path), why="it is a symbolic link")
+            return found.st_size
 
     def make_directory(self, directory: Path) -> None:
         """Make a directory and those above it, and make their names durable."""
@@ -140,8 +196,9 @@ class Disk:
         return [*above, directory.parent]
 
     def _make(self, directory: Path) -> None:
-        with contextlib.suppress(FileExistsError), FullDisk(directory):
-            os.mkdir(directory)
+        inside = self.enclosure.place(directory)
+        with contextlib.suppress(FileExistsError), FullDisk(directory), inside as place:
+            os.mkdir(place, DIRECTORY_MODE)
 
     def sync_directory(self, directory: Path) -> None:
         """Make the names in a directory durable."""
@@ -150,9 +207,12 @@ class Disk:
     def _sync_directory(self, directory: Path, call: Callable[[int], None]) -> None:
         self.trouble.check()
         try:
-            descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
+            with self.enclosure.place(f"{directory}/") as place:
+                descriptor = os.open(place, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         except FileNotFoundError:
             return  # It was removed meanwhile: its names are of no use.
+        except NotAPlainFile:
+            raise
         except OSError as error:
             raise AllocationFailed(why=f"{directory}: {error.strerror}") from error
         try:
@@ -177,8 +237,9 @@ class Disk:
         self.trouble.with_room(lambda: self._replace(source, target))
 
     def _replace(self, source: Path, target: Path) -> None:
-        with FullDisk(target):
-            os.replace(source, target)
+        places = self.enclosure.place
+        with FullDisk(target), places(source) as one, places(target) as other:
+            os.replace(one, other)
 
     def exchange(self, one: Path, other: Path) -> None:
         """Let two directories or files change names in one step; durable after `sync_directory`.
@@ -187,8 +248,9 @@ class Disk:
         Errors   DiskFull, AllocationFailed
         """
         self.trouble.check()
-        with FullDisk(other):
-            if exchange_names(one, other):
+        places = self.enclosure.place
+        with FullDisk(other), places(one) as first, places(other) as second:
+            if exchange_names(first, second):
                 return
         aside = other.with_name(f"{other.name}.aside")
         self.rename(other, aside)
@@ -202,8 +264,10 @@ class Disk:
         """
         self.trouble.check()
         try:
-            with contextlib.suppress(FileNotFoundError):
-                os.unlink(path)
+            with contextlib.suppress(FileNotFoundError), self.enclosure.place(path) as place:
+                os.unlink(place)
+        except NotAPlainFile:
+            raise
         except OSError as error:
             raise WriteFailed(why=f"{path}: {error.strerror}") from error
 
@@ -214,7 +278,10 @@ class Disk:
         """
         self.trouble.check()
         try:
-            os.rmdir(directory)
+            with self.enclosure.place(directory) as place:
+                os.rmdir(place)
+        except NotAPlainFile:
+            raise
         except OSError as error:
             raise WriteFailed(why=f"{directory}: {error.strerror}") from error
 
@@ -241,15 +308,24 @@ class Disk:
         return path_of(descriptor)
 
     def _forget(self, descriptor: int, path: Path) -> None:
-        forget(descriptor, path)
+        with contextlib.suppress(OSError), self.enclosure.place(path) as place:
+            forget(descriptor, place)
 
     def open(self, path: Path | str, *, read_only: bool = False) -> int:
         """Return a descriptor for reading and, unless `read_only`, for writing.
 
-        Errors   FileNotFoundError, ReadFailed
+        Errors   FileNotFoundError, ReadFailed, NotAPlainFile
         """
-        with Reading(path):
-            return os.open(path, (os.O_RDONLY if read_only else os.O_RDWR) | os.O_CLOEXEC)
+        with Reading(path), self.enclosure.place(path) as place:
+            return self._open_plain(path, place, os.O_RDONLY if read_only else os.O_RDWR)
+
+    def _open_plain(self, path: Path | str, place: str, flags: int) -> int:
+        try:
+            descriptor = os.open(place, flags | PLAIN_ONLY)
+        except OSError as error:
+            check_kind(error, place, path)
+            raise
+        return check_plain(descriptor, path)
 
     @contextlib.contextmanager
     def opened(self, path: Path) -> Iterator[int]:

@@ -1,6 +1,7 @@
 """What an error of the operating system is to the store: full, broken, lost, or not to be read.
 
-    with FullDisk(path): …     no space → DiskFull, anything else → AllocationFailed
+    with FullDisk(path): …     no space → DiskFull, anything else → AllocationFailed; NotAPlainFile
+                               passes as it is
     with Reading(path): …      → ReadFailed; that nothing is there passes as it is
 Which call of the disk raises what stands in files/disk.py. A failed sync is told once: the kernel
 then takes the lost pages for written. `Trouble` keeps the first loss, and whatever would write,
@@ -31,7 +32,7 @@ def path_of(descriptor: int) -> str:
     return f"descriptor {descriptor}"
 
 
-def forget(descriptor: int, path: Path) -> None:
+def forget(descriptor: int, path: Path | str) -> None:
     """Close and remove a file that is of no use; what led here is the error worth telling."""
     with contextlib.suppress(OSError):
         os.close(descriptor)
@@ -69,7 +70,7 @@ class FullDisk(_AtPath):
     __slots__ = ()
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        if not isinstance(error, OSError) or isinstance(error, FileExistsError):
+        if not isinstance(error, OSError) or isinstance(error, FileExistsError | ReadFailed):
             return
         if error.errno in FULL_DISK_ERRORS:
             raise DiskFull(path=str(self._path)) from error

@@ -26,7 +26,7 @@ def sync_file_system(descriptor: int) -> None:
         raise _last_error()
 
 
-def exchange_names(one: Path, other: Path) -> bool:
+def exchange_names(one: Path | str, other: Path | str) -> bool:
     """Let two files or directories change names in one step; False where the system cannot.
 
     Errors   OSError

@@ -13,11 +13,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
 
+from broker.files.disk import DRAFT_SUFFIX as DRAFT_SUFFIX
 from broker.files.disk import Disk
+from broker.files.enclosure import FILE_MODE, PRIVATE_MODE
 from broker.format.names import BACKUP_SUFFIX
 from broker.model.errors import DiskFull, TableUnreadable
-
-DRAFT_SUFFIX = ".draft"
 
 Content = TypeVar("Content")
 
@@ -87,7 +87,7 @@ class TableFile:
     def _replace(self, content: bytes) -> None:
         draft = self.path.with_name(self.path.name + DRAFT_SUFFIX)
         try:
-            self._disk.write_file(draft, content, 0o600 if self._is_private else 0o644)
+            self._disk.write_file(draft, content, PRIVATE_MODE if self._is_private else FILE_MODE)
             if self._disk.exists(self.path) and not self._is_private:
                 self._disk.rename(self.path, self._previous)
             self._disk.rename(draft, self.path)

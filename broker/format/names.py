@@ -55,6 +55,13 @@ TIMER_LOG_DIRECTORY: Final = "timerlog"
 TIMER_WHEEL_FILE: Final = "timerwheel"
 BACKUP_SUFFIX: Final = ".bak"
 
+STORE_NAMES: Final = (
+    *(ABORT_FILE, CHECKPOINT_FILE, LOCK_FILE, COMMIT_LOG_DIRECTORY, *VIEW_DIRECTORIES),
+    *(BATCH_QUEUE_DIRECTORY, CONFIG_DIRECTORY, OWN_DIRECTORY),
+    *(TIMER_LOG_DIRECTORY, TIMER_WHEEL_FILE),
+)
+"""What this broker opens in a store directory; other names there are not looked into."""
+
 OFFSET_DIGITS: Final = 20
 QUEUE_ID_MAX: Final = 2**31 - 1
 INDEX_NAME_FORMAT: Final = "%Y%m%d%H%M%S"

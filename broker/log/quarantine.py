@@ -18,7 +18,6 @@ from pathlib import Path
 from typing import Any, Final
 
 from broker.files.disk import Disk
-from broker.files.table_file import DRAFT_SUFFIX
 from broker.format.layout import is_zero
 from broker.format.names import OWN_DIRECTORY
 
@@ -95,10 +94,8 @@ class Quarantine:
         self._write(REPORT_FILE, report)
 
     def _write(self, name: str, document: dict[str, Any]) -> None:
-        draft = self.directory / (name + DRAFT_SUFFIX)
-        self._disk.write_file(draft, json.dumps(document, indent=2, ensure_ascii=False).encode())
-        self._disk.rename(draft, self.directory / name)
-        self._disk.sync_directory(self.directory)
+        content = json.dumps(document, indent=2, ensure_ascii=False).encode()
+        self._disk.replace_file(self.directory / name, content)
 
 
 def new_quarantine(disk: Disk, store: Path, now_ms: int) -> Quarantine:

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from broker.files.disk import Disk
+from broker.files.enclosure import check_tree
 from broker.files.table_file import DRAFT_SUFFIX, TableFile
 from broker.format.names import (
     ABORT_FILE,
@@ -26,6 +27,7 @@ from broker.format.names import (
     INDEX_DIRECTORY,
     LOCK_FILE,
     OWN_DIRECTORY,
+    STORE_NAMES,
 )
 from broker.model.errors import NotAStore, StoreTooNew
 from broker.model.store_shape import RECORDED, StoreShape
@@ -51,6 +53,7 @@ class StoreDirectory:
 
     def __init__(self, disk: Disk, path: Path) -> None:
         self._disk = disk
+        disk.enclosure.add(path)
         self.path = path
         self._lock = disk.directory_lock(path / LOCK_FILE)
 
@@ -75,6 +78,14 @@ class StoreDirectory:
                 why = "a directory stands" if name in _FILE_NAMES else "a file stands"
                 raise NotAStore(path=str(self.path / name), why=f"{why} in its place")
 
+    def check_kinds(self) -> None:
+        """Raise where a link, FIFO, socket or device stands in a place of a store's files.
+
+        Errors   NotAPlainFile
+        Cost     a look at every directory: for tools, as a broker refuses each when it opens it
+        """
+        check_tree(self.path, STORE_NAMES)
+
     def acquire(self) -> None:
         """Take the store lock, whose file is all that is made; of a new store the directory too.
 
@@ -98,8 +109,7 @@ class StoreDirectory:
 
     def mark_running(self, process_id: int) -> None:
         """Leave the abort mark, durable before the first message."""
-        self._disk.write_file(self.path / ABORT_FILE, str(process_id).encode())
-        self._disk.sync_directory(self.path)
+        self._disk.replace_file(self.path / ABORT_FILE, str(process_id).encode())
 
     def mark_stopped(self) -> None:
         """Take the abort mark away: everything is flushed and dispatched."""

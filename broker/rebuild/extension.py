@@ -178,7 +178,7 @@ class _Files:
     def _open_next(self) -> None:
         self.close()
         path = self._directory / offset_file_name(self._end)
-        self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o640)
         os.ftruncate(self._descriptor, self._size)
 
     def tags_code(self, position: int) -> int:

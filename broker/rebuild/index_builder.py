@@ -82,7 +82,7 @@ class FileBuilder:
         self.begin = (max(start.inherited_end_ms, 0), 0) if start.number == 1 else first
         self.last = (0, 0)
         start.path.parent.mkdir(parents=True, exist_ok=True)
-        self._descriptor = os.open(start.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        self._descriptor = os.open(start.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o640)
         if os.fstat(self._descriptor).st_size != geometry.file_size:
             os.ftruncate(self._descriptor, geometry.file_size)
 

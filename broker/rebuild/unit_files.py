@@ -99,7 +99,7 @@ class QueueFiles:
         directory = queue_directory(self.directory, *key)
         directory.mkdir(parents=True, exist_ok=True)
         descriptor = os.open(
-            directory / offset_file_name(base), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644
+            directory / offset_file_name(base), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o640
         )
         self._descriptors[key, base] = descriptor
         if os.fstat(descriptor).st_size < self._file_size:

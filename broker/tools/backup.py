@@ -95,6 +95,8 @@ def backup(
     Cost         about 300 MB/s of what is new
     """
     check_understood(disk, directory)
+    StoreDirectory(disk, directory).check_kinds()
+    disk.enclosure.add(copy)
     store, place = directory.resolve(), copy.resolve()
     if place.is_relative_to(store) or store.is_relative_to(place):
         raise NotAStore(path=str(copy), why="it lies in the store, or around it")
@@ -192,7 +194,7 @@ class _Copying:
         for _ in range(TABLE_TRIES):
             with suppress(FileNotFoundError, ValueError):  # Is being replaced, or written over.
                 copied = [self._put(relative, is_complete=False)]
-                decode_table((self._copy / relative).read_bytes())
+                decode_table(self._disk.read_file(self._copy / relative))
                 break
         return copied
 
@@ -237,7 +239,9 @@ class _Copying:
                 return known
         stat = source.stat()
         upto, draft = stat.st_size if upto is None else upto, self._copy / DRAFT_FILE
-        digest = copy_file(source, draft, upto=upto, size=stat.st_size, advance=self._advance)
+        digest = copy_file(
+            self._disk, source, draft, upto=upto, size=stat.st_size, advance=self._advance
+        )
         os.utime(draft, ns=(stat.st_mtime_ns, stat.st_mtime_ns))
         self._disk.make_directory(target.parent)
         self._disk.rename(draft, target)
@@ -255,7 +259,7 @@ class _Copying:
         names = {file.path for file in made.files}
         assert len(names) == len(made.files)
         names |= {LOCK_FILE, BEFORE_FILE}
-        for relative in list(walk(copy, follows_links=False)):
+        for relative in list(walk(copy, follows_log=False)):
             if relative not in names and (relative in self._earlier or is_of_a_store(relative)):
                 self._remove(relative)
         sync_tree(self._disk, copy)
@@ -270,7 +274,7 @@ class _Copying:
         upto = self._made.checked_upto
         found = found._replace(topics=tuple((min(at, upto), known) for at, known in found.topics))
         disk.make_directory(copy / OWN_DIRECTORY)
-        disk.write_file(copy / OWN_DIRECTORY / LEFT_OVER_FILE, found.text.encode())
+        disk.replace_file(copy / OWN_DIRECTORY / LEFT_OVER_FILE, found.text.encode())
         for path in expired_queues(disk, store):
             relative = path.relative_to(store).as_posix()
             self._made.files.append(self._put(relative, is_complete=not self._made.is_live))
@@ -326,7 +330,7 @@ def _state_sizes(disk: Disk, own: Path, sizes: KnownShape) -> None:
     elif manifest.closed is None:
         return
     content = json.dumps(asdict(replace(manifest, closed=None)), indent=2)
-    disk.write_file(own / MANIFEST_FILE, content.encode())
+    disk.replace_file(own / MANIFEST_FILE, content.encode())
 
 
 def first_damage(file: LogFile, upto: int) -> str:

@@ -11,6 +11,7 @@ from dataclasses import asdict, dataclass, field, fields
 from enum import Enum
 from fnmatch import fnmatchcase
 from hashlib import sha256
+from itertools import chain
 from pathlib import Path
 from typing import Any, Final
 
@@ -218,12 +219,17 @@ _OF_A_STORE: Final = (
 """What an earlier run, or a broker that had the copy open, may have left in it."""
 
 
-def walk(directory: Path, *, follows_links: bool = True) -> Iterator[str]:
-    """Yield the path of every file of a store; directories may be links to another disk."""
-    for place, names, files in os.walk(directory, followlinks=follows_links):
+def walk(directory: Path, *, follows_log: bool = True) -> Iterator[str]:
+    """Yield the path of every plain file of a store.
+
+    follows_log   the log's directory may be a link to another disk, as the only one
+    """
+    log = directory / COMMIT_LOG_DIRECTORY
+    tops = (log, directory) if follows_log and log.is_symlink() else (directory,)
+    for place, names, files in chain.from_iterable(map(os.walk, tops)):
         names.sort()
         for path in (Path(place, name) for name in sorted(files)):
-            if path.is_file():
+            if path.is_file() and not path.is_symlink():
                 yield path.relative_to(directory).as_posix()
 
 
@@ -247,23 +253,34 @@ def shown_left_out(relative: str) -> str:
     return "/".join(parts[:2] if parts[0] in ("config", OWN_DIRECTORY) else parts[:1])
 
 
-def copy_file(source: Path, target: Path, *, upto: int, size: int, advance: Advance) -> str:
+def copy_file(
+    disk: Disk, source: Path, target: Path, *, upto: int, size: int, advance: Advance
+) -> str:
     """Copy a file's first bytes, zeros up to the size asked for; returns the copy's sha256.
 
-    Errors   OSError; DiskFull, AllocationFailed
+    Effects  another file of the target's name loses the name
+    Errors   FileNotFoundError, ReadFailed, NotAPlainFile; DiskFull, AllocationFailed
     """
     digest, position = sha256(), 0
-    with source.open("rb", buffering=0) as opened, target.open("wb", buffering=0) as sink:
-        while position < upto and (piece := opened.read(min(PIECE_SIZE, upto - position))):
-            digest.update(piece)
-            advance(len(piece))
+    with disk.opened(source) as opened:
+        disk.unlink(target)
+        sink = disk.make_sparse_file(target, 0, is_named=False)
+        try:
+            while position < upto:
+                piece = disk.read_at(opened, position, min(PIECE_SIZE, upto - position))
+                if not piece:
+                    break
+                digest.update(piece)
+                advance(len(piece))
+                with FullDisk(target):
+                    _write_sparse(sink, piece, position)
+                position += len(piece)
+            for begin in range(position, size, PIECE_SIZE):
+                digest.update(bytes(min(PIECE_SIZE, size - begin)))
             with FullDisk(target):
-                _write_sparse(sink.fileno(), piece, position)
-            position += len(piece)
-        for begin in range(position, size, PIECE_SIZE):
-            digest.update(bytes(min(PIECE_SIZE, size - begin)))
-        with FullDisk(target):
-            os.truncate(sink.fileno(), size)
+                os.truncate(sink, size)
+        finally:
+            disk.close(sink)
     return digest.hexdigest()
 
 

@@ -187,7 +187,7 @@ def _build(plan: RebuildPlan, *, accept_holes: bool, advance: Advance) -> Rebuil
         for name in (*VIEW_DIRECTORIES, STATE_DIRECTORY):
             shutil.rmtree(plan.staging / name, ignore_errors=True)
     for name in (CONSUME_QUEUE_DIRECTORY, INDEX_DIRECTORY):
-        (plan.staging / name).mkdir(parents=True, exist_ok=True)
+        (plan.staging / name).mkdir(0o750, parents=True, exist_ok=True)
     return rebuild(
         plan.files,
         plan.settings,

@@ -32,6 +32,7 @@ def restore(disk: Disk, copy: Path, directory: Path, *, advance: Advance = no_ad
              FsyncFailed. No store appears
     Cost     about 300 MB/s
     """
+    disk.enclosure.add(copy)
     found = read_backup(disk, copy)
     if found is None:
         raise NotAStore(path=str(copy), why=f"it has no {BACKUP_FILE}: no backup was finished")
@@ -47,10 +48,11 @@ def restore(disk: Disk, copy: Path, directory: Path, *, advance: Advance = no_ad
     try:
         for name in set(disk.names(draft)) - {LOCK_FILE}:
             path = draft / name
-            shutil.rmtree(path) if path.is_dir() else path.unlink()
+            is_tree = path.is_dir() and not path.is_symlink()
+            shutil.rmtree(path) if is_tree else path.unlink()
         disk.make_directory(draft / COMMIT_LOG_DIRECTORY)
         for file in found.files:
-            _copy(copy, file, draft, advance)
+            _copy(disk, copy, file, draft, advance)
         sync_tree(disk, draft)
         disk.rename(draft, directory)
         disk.sync_directory(directory.parent)
@@ -76,7 +78,7 @@ def _check_place(directory: Path) -> None:
         raise NotAStore(path=str(directory), why=why)
 
 
-def _copy(copy: Path, file: CopiedFile, draft: Path, advance: Advance) -> None:
+def _copy(disk: Disk, copy: Path, file: CopiedFile, draft: Path, advance: Advance) -> None:
     """Copy one file and compare it with what was copied of the store."""
     source, target, why = copy / file.path, draft / file.path, ""
     if not target.resolve().is_relative_to(draft):
@@ -84,9 +86,9 @@ def _copy(copy: Path, file: CopiedFile, draft: Path, advance: Advance) -> None:
     elif not source.is_file():
         why = "it is missing"
     else:
-        target.parent.mkdir(parents=True, exist_ok=True)
+        disk.add_directory(target.parent)
         size = source.stat().st_size
-        digest = copy_file(source, target, upto=size, size=size, advance=advance)
+        digest = copy_file(disk, source, target, upto=size, size=size, advance=advance)
         why = "" if digest == file.sha256 else f"its sha256 is {digest}, not that of {BACKUP_FILE}"
     if why:
         raise _changed(source, why)

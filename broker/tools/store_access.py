@@ -18,13 +18,17 @@ def is_live(directory: Path) -> bool:
     return is_locked(directory / LOCK_FILE)
 
 
-def check_access(disk: Disk, directory: Path, *, read_only: bool) -> None:
+def check_access(disk: Disk, directory: Path, *, read_only: bool, plain_only: bool = True) -> None:
     """Raise unless the directory may be looked at; `read_only` allows a store that is in use.
 
-    Errors   NotAStore, StoreLocked
+    plain_only   refuse links, FIFOs, sockets and devices in it before anything is read
+    Errors       NotAStore, StoreLocked, NotAPlainFile
     """
     if not disk.exists(directory):
         raise NotAStore(path=str(directory), why="it does not exist")
-    StoreDirectory(disk, directory).check()
+    store = StoreDirectory(disk, directory)
+    store.check()
+    if plain_only:
+        store.check_kinds()
     if not read_only and is_live(directory):
         raise StoreLocked(path=str(directory))

@@ -145,6 +145,8 @@ Corruption: path is damaged at byte 7 (physical offset 9): why
 MessageDamaged: path is damaged at byte 7 (physical offset 9): why; message 11 of the queue cannot
   be read, go on at 13
 ReadFailed: path cannot be read (why); look at its owner and mode, then at the disk
+NotAPlainFile: path is not opened: why; below a store directory no links are followed and only
+  plain files are opened, move it away
 TableUnreadable: path cannot be read (why), and there is no sound .bak of it; mend it with
   `pocketmq store repair`, or bring it back from a copy
 StoreLocked: path is in use by another process; stop it or use another directory

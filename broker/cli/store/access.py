@@ -52,15 +52,15 @@ given_options = takes("given", Given, directory_argument, read_only_option, set_
 """Gives a command DIR, --read-only and --set, as `given`."""
 
 
-def accessible(directory: Path, *, read_only: bool) -> "Disk":
-    """Return the disk, for a directory that may be looked at."""
+def accessible(directory: Path, *, read_only: bool, plain_only: bool = True) -> "Disk":
+    """Return the disk, for a directory that may be looked at; see `check_access`."""
     from broker.files.disk import Disk
     from broker.tools.store_access import check_access
 
     if not directory.is_dir():
         raise Failure(f"there is no directory {directory}", Exit.NOT_FOUND)
     disk = Disk()
-    check_access(disk, directory, read_only=read_only)
+    check_access(disk, directory, read_only=read_only, plain_only=plain_only)
     return disk
 
 

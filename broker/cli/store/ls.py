@@ -34,7 +34,7 @@ def ls(given: Given, kind: str | None, out: Output) -> None:
     """
     from broker.tools.listing import list_files
 
-    disk = accessible(given.directory, read_only=given.read_only)
+    disk = accessible(given.directory, read_only=given.read_only, plain_only=False)
     sizes = _sizes_as_far_as_known(disk, given)
     rows = list_files(disk, given.directory, sizes, kind or "")
     out.stream((row._asdict() for row in rows), FILE_COLUMNS)

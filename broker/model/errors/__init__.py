@@ -25,13 +25,15 @@ BrokerError
         DiskFull
             DiskAboveLimit
     StorageError                the operator acts
-        ReadFailed · StoreLocked · NotAStore · StoreTooNew · StoreGap · WrongFileSize
+        StoreLocked · NotAStore · StoreTooNew · StoreGap · WrongFileSize
         UnsupportedStore · LogMissing
         UnknownGeometry · SparkMissing · ViewFailed · TableUnreadable
         IllegalConfig
             AddressUnavailable
         Corruption
             MessageDamaged
+        ReadFailed
+            NotAPlainFile
         StoreFailed             the process ends
             FsyncFailed · AllocationFailed · WriteFailed
 

@@ -144,6 +144,15 @@ class ReadFailed(StorageError, OSError):
         self.strerror = self.why
 
 
+class NotAPlainFile(ReadFailed):
+    """A link, FIFO, socket, device or directory in the place of a store's file or directory."""
+
+    message = (
+        "{path} is not opened: {why}; below a store directory no links are followed and only plain "
+        "files are opened, move it away"
+    )
+
+
 class TableUnreadable(StorageError, ValueError):
     """A small table that cannot be read, nor its version before where it keeps one."""
 

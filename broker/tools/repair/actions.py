@@ -12,7 +12,7 @@ from broker.format.stand_in import Style, stand_in, stand_in_to_file_end
 from broker.log.quarantine import Quarantine
 from broker.model.finding import Finding
 from broker.rebuild.log_files import LogFile
-from broker.tools.repair.small_files import backup_of, replace_file
+from broker.tools.repair.small_files import backup_of
 
 Document = dict[str, Any]
 
@@ -144,7 +144,7 @@ class FileAction:
         """
         path = directory / self.file
         if self.act is FileAct.RESTORE:
-            replace_file(disk, path, disk.read_file(backup_of(path)))
+            disk.replace_file(path, disk.read_file(backup_of(path)))
             return
         for name in (path, backup_of(path)):
             disk.unlink(name)

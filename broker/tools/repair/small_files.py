@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 from broker.files.disk import Disk
-from broker.files.table_file import DRAFT_SUFFIX
 from broker.format.checkpoint_layout import (
     CHECKPOINT_FILE_SIZE,
     CheckpointValues,
@@ -23,14 +22,6 @@ from broker.tools.install import write_mark
 def backup_of(path: Path) -> Path:
     """Return the name of a table's previous version."""
     return path.with_name(path.name + BACKUP_SUFFIX)
-
-
-def replace_file(disk: Disk, path: Path, content: bytes) -> None:
-    """Replace a file as a whole, durably."""
-    draft = path.with_name(path.name + DRAFT_SUFFIX)
-    disk.write_file(draft, content)
-    disk.rename(draft, path)
-    disk.sync_directory(path.parent)
 
 
 def lower_checkpoint(
@@ -56,7 +47,7 @@ def lower_checkpoint(
     mark = write_mark(disk, directory, *packed, log_end=log_end)
     wanted = packed[1].ljust(CHECKPOINT_FILE_SIZE, b"\0")
     if content and content != wanted:
-        replace_file(disk, path, wanted)
+        disk.replace_file(path, wanted)
         _follow(disk, directory, *packed)
     return {"checkpoint": {"before": before._asdict(), "after": after._asdict()}, "mark": mark}
 

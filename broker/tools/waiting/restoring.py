@@ -20,7 +20,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from broker.files.disk import Disk
-from broker.files.table_file import DRAFT_SUFFIX
 from broker.format.names import (
     OWN_DIRECTORY,
     TIMER_LOG_DIRECTORY,
@@ -128,16 +127,16 @@ def install_timers(disk: Disk, directory: Path, plan: TimerPlan) -> None:
         for base, content in plan.log_files():
             disk.write_file(staged / offset_file_name(base), content)
         disk.sync_directory(staged)
-        _replace(disk, directory / CHECK_PATH, _encoded(plan.check._replace(log_flushed=0)))
+        disk.replace_file(directory / CHECK_PATH, _encoded(plan.check._replace(log_flushed=0)))
         disk.make_directory(directory / TIMER_LOG_DIRECTORY)
         disk.exchange(staged, directory / TIMER_LOG_DIRECTORY)
         disk.sync_directory(directory)
         shutil.rmtree(staged)
-    _replace(disk, directory / TIMER_WHEEL_FILE, plan.slots.tobytes())
+    disk.replace_file(directory / TIMER_WHEEL_FILE, plan.slots.tobytes())
     path = directory / CHECK_PATH
     is_kept = plan.units is None and disk.exists(path)
     rest = disk.read_file(path)[CHECK.size :] if is_kept else b""
-    _replace(disk, path, _encoded(plan.check, rest))
+    disk.replace_file(path, _encoded(plan.check, rest))
 
 
 def write_wheel(disk: Disk, directory: Path, out: Path) -> bool:
@@ -152,15 +151,8 @@ def write_wheel(disk: Disk, directory: Path, out: Path) -> bool:
     content = link_units(files.units, files.places, precision_of(files)).slots.tobytes()
     path = out / TIMER_WHEEL_FILE
     if not disk.exists(path) or disk.read_file(path) != content:
-        _replace(disk, path, content)
+        disk.replace_file(path, content)
     return True
-
-
-def _replace(disk: Disk, path: Path, content: bytes) -> None:
-    draft = path.with_name(path.name + DRAFT_SUFFIX)
-    disk.write_file(draft, content)
-    disk.rename(draft, path)
-    disk.sync_directory(path.parent)
 
 
 def _encoded(check: CheckNumbers, rest: bytes = b"") -> bytes:
