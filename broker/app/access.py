@@ -12,6 +12,7 @@ from broker.config.sections_access import AUTO, OFF, ON
 from broker.files.disk import Disk
 from broker.model.access import Kind, Need, User
 from broker.model.errors import BrokerError, IllegalConfig
+from broker.model.ownership import owner_groups
 from broker.model.step import Clock
 from broker.rpc.call import host_from_peer
 from broker.rpc.guard import Guard
@@ -21,6 +22,7 @@ from broker.rpc.v1.needs import rules_of
 from broker.rpc.v2.faces import NAME as OFFICIAL
 from broker.rpc.v2.needs import RULES as OFFICIAL_RULES
 from broker.services.access.access import Access
+from broker.store.tables.tables import Tables
 from broker.store.tables.users import UserTable
 
 FIRST_ADMIN: Final = "admin"
@@ -63,10 +65,15 @@ class Door:
         else:
             logger.warning("access.open", extra={"users": count})
 
-    def guarded(self, services: Iterable[Service]) -> list[Service]:
-        """Return what is served: the faces as they are, or each behind the guard."""
+    def guarded(self, services: Iterable[Service], tables: Tables) -> list[Service]:
+        """Return what is served: the faces as they are, or each behind the guard.
+
+        tables   of the store, which say whose retry topics are
+        """
         if not self.is_checked:
             return [*services]
+        is_group, is_topic = tables.groups.find, tables.topics.find
+        self.access.know_owners(lambda name: owner_groups(name, is_group, is_topic))
         guard = Guard(self.access)
         rules = {**rules_of(self._cluster), OFFICIAL: OFFICIAL_RULES}
         return [guard.guarded(service, rules[service.name]) for service in services]

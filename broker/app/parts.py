@@ -140,7 +140,7 @@ def parts_of(
         OfficialMessaging(backing, official),
     )
     schedule = Schedule(store, store_host)
-    services = door.guarded(face.service() for face in faces)
+    services = door.guarded((face.service() for face in faces), store.tables)
     return Parts(backing, schedule, timer, retention, door, services)
 
 

@@ -304,7 +304,11 @@ def rm(broker: Connection, out: Output, name: str, with_topics: bool, yes: bool)
     """
     if not yes:
         found = broker.ask(broker.admin.describe_group(name))
-        out.show({"group": name, "offsets_in": found.topics, "with_topics": with_topics})
+        plan = {"group": name, "offsets_in": found.topics, "with_topics": with_topics}
+        if with_topics:
+            would = broker.admin.delete_group(name, with_topics=True, dry_run=True)
+            plan["removed_topics"] = broker.ask(would)
+        out.show(plan)
         raise only_planned(f"offsets in {len(found.topics)} topics would be gone")
     removed = broker.ask(broker.admin.delete_group(name, with_topics=with_topics))
     out.show({"group": name, "removed_topics": removed})

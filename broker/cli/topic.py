@@ -237,6 +237,7 @@ def rm(broker: Connection, out: Output, name: str, yes: bool) -> None:
             "queue_count": counts.queue_count,
             "message_count": counts.message_count,
             "groups": [lag.group for lag in lags],
+            "removed_topics": broker.ask(broker.admin.delete_topic(name, dry_run=True)),
         }
         out.show(plan)
         raise only_planned(f"{counts.message_count} messages would be gone")

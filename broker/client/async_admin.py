@@ -97,9 +97,10 @@ class AsyncAdmin:
         """Change what is given of a topic."""
         return _topic_state((await self._ask("UpdateTopic", name=name, **change._asdict())).topic)
 
-    async def delete_topic(self, name: str) -> list[str]:
-        """Remove a topic; returns it and the retry topics that went with it."""
-        return list((await self._ask("DeleteTopic", name=name)).removed_topics)
+    async def delete_topic(self, name: str, *, dry_run: bool = False) -> list[str]:
+        """Remove a topic; returns it and the retry topics that went with it, or would."""
+        answer = await self._ask("DeleteTopic", name=name, dry_run=dry_run)
+        return list(answer.removed_topics)
 
     async def topic_counts(self, name: str) -> TopicCounts:
         """Return how many messages a topic holds, by queue."""
@@ -132,9 +133,11 @@ class AsyncAdmin:
         answer = await self._ask("UpdateGroup", name=name, settings=settings._asdict())
         return _group_state(answer.group)
 
-    async def delete_group(self, name: str, *, with_topics: bool = False) -> list[str]:
-        """Remove a group and where it stands; returns its own topics that went with it."""
-        answer = await self._ask("DeleteGroup", name=name, with_topics=with_topics)
+    async def delete_group(
+        self, name: str, *, with_topics: bool = False, dry_run: bool = False
+    ) -> list[str]:
+        """Remove a group and where it stands; returns its own topics that went too, or would."""
+        answer = await self._ask("DeleteGroup", name=name, with_topics=with_topics, dry_run=dry_run)
         return list(answer.removed_topics)
 
     async def list_groups(

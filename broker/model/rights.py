@@ -41,12 +41,17 @@ class Verdict(NamedTuple):
 
 
 class Rights:
-    """The rights of one user as they are now."""
+    """The rights of one user as they are now.
 
-    __slots__ = ("_grants", "_is_local", "_known", "published", "user")
+    generation   which user of this access key it is: another one after a new secret, after it was
+                 turned off, and for one that has the key of one removed
+    """
 
-    def __init__(self, user: User, grants: Iterable[Grant]) -> None:
+    __slots__ = ("_grants", "_is_local", "_known", "generation", "published", "user")
+
+    def __init__(self, user: User, grants: Iterable[Grant], generation: int = 0) -> None:
         self.user = user
+        self.generation = generation
         self._grants = [*grants]
         assert all(grant.user == user.access_key for grant in self._grants), "rights are one's own"
         self._is_local = any(grant.sources for grant in self._grants)

@@ -50,6 +50,7 @@ REVIVE_TOPIC_PREFIX: Final = "rmq_sys_REVIVE_LOG_"
 REVIVE_GROUP: Final = "CID_RMQ_SYS_REVIVE_GROUP"
 """A real broker's own; its offset is that of the last record it read of the revive topic."""
 RETRY_SEPARATOR: Final = "_"
+RETRY_SEPARATOR_V2: Final = "+"
 REVIVE_QUEUE_COUNT: Final = 8
 """Checkpoints and acks of leases take its queues in turn (reviveQueueNum)."""
 DELIVERY_TIMES: Final = frozenset({DELIVER_AT, TIMER_DELAY_MS, TIMER_DELAY_SECONDS})
@@ -108,7 +109,7 @@ def lease_retry_topic(group: str, topic: str) -> str:
 
 def lease_retry_topic_v2(group: str, topic: str) -> str:
     """Return the same where a real broker has enableRetryTopicV2."""
-    return f"{retry_topic(group)}+{topic}"
+    return f"{retry_topic(group)}{RETRY_SEPARATOR_V2}{topic}"
 
 
 def leased_topic(topic: str, group: str) -> str:
@@ -117,7 +118,7 @@ def leased_topic(topic: str, group: str) -> str:
     Source   KeyBuilder.parseNormalTopic
     """
     own = retry_topic(group)
-    if topic.startswith((own + "_", own + "+")):
+    if topic.startswith((own + RETRY_SEPARATOR, own + RETRY_SEPARATOR_V2)):
         return topic[len(own) + 1 :]
     return topic
 

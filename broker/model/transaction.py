@@ -34,9 +34,13 @@ class Decided(NamedTuple):
 
 
 class Check(NamedTuple):
-    """What a producer is asked: the record of its half message, and how to answer."""
+    """What a producer is asked: the record of its half message, and how to answer.
+
+    topic   where the message goes if it is committed, "" where its record does not say
+    """
 
     transaction_id: str
     group: str
     record: bytes
     checks: int
+    topic: str = ""

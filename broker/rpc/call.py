@@ -16,6 +16,7 @@ from typing import Final, Protocol
 from urllib.parse import unquote
 
 from broker.format.addresses import host_from_text
+from broker.model.access import Need
 
 NO_HOST: Final = host_from_text("127.0.0.1:0")
 """Stands for a peer without an address, as on a Unix socket."""
@@ -29,13 +30,25 @@ _process_prefix: Final = token_hex(4)
 _numbers: Final = count(1)
 
 
+May = Callable[[Need], bool]
+"""Returns whether a need is met."""
+
+
+def anything(need: Need, /) -> bool:
+    """Return that any need is met: nobody is asked who calls."""
+    return True
+
+
 class Call(Protocol):
     """One call under way.
 
     user   the access key of who signed it, once that is verified; "" where nobody is asked
+    may    returns whether its user may do something now, however long ago the call began; for rows
+           and questions that a request does not name: everything, where nobody is asked
     """
 
     user: str
+    may: May
 
     def metadata(self, name: str, /) -> str | None:
         """Return a metadata value, None when the client sent none; of several the first."""

@@ -6,9 +6,11 @@
 Where access is not checked there is no guard, and nothing of this runs.
 """
 
+import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from contextlib import aclosing
 from dataclasses import replace
+from functools import partial
 from typing import Any, Final, cast
 
 from broker.format.signature import AUTHORIZATION_KEY, DATE_KEY
@@ -21,6 +23,7 @@ from broker.rpc.needs import PUB, AdminOnly, Asked, FaceRules, Named, group_need
 from broker.rpc.service import Handler, Metadata, Method, Service, Shortcut
 from broker.services.access.access import Access
 
+_NO_MORE: Final = object()
 _NEEDS: Final = {Kind.TOPIC: topic_need, Kind.GROUP: group_need}
 
 
@@ -84,13 +87,14 @@ class Guard:
     def _stream_guarded(self, handler: Handler, need: Asked | AdminOnly) -> Handler:
         """Return a handler of many requests: who calls is asked once, what they may of each.
 
-        Before each answer the same is asked about the last request that needed something.
+        Before each answer the same is asked about the last request that needed something. For a
+        user who is gone the requests end, whatever the client sends.
         """
 
         async def checked(
             requests: AsyncIterator[Any], caller: Rights, call: Call, asked: list[Any]
         ) -> AsyncIterator[Any]:
-            async for request in requests:
+            async for request in _until_gone(requests, partial(self._access.when_gone, caller)):
                 if self._check(self._access.current(caller), need, request, call):
                     asked[:] = [request]
                 yield request
@@ -133,6 +137,7 @@ class Guard:
         metadata = call.metadata
         caller = self._access.caller(metadata(AUTHORIZATION_KEY), metadata(DATE_KEY))
         call.identify(caller.user.access_key, is_admin=caller.user.is_admin)
+        call.may = partial(self._access.may, caller, call.peer_host)
         return caller
 
     def _check(self, caller: Rights, need: Asked | AdminOnly, request: Any, call: Call) -> bool:
@@ -158,3 +163,52 @@ async def _each(answers: AsyncIterator[Any], check: Callable[[], None]) -> Async
         async for answer in found:
             check()
             yield answer
+        check()
+
+
+class _Gone:
+    """Whether the user of a stream is gone, and who waits for its next request."""
+
+    __slots__ = ("_is_gone", "waiting")
+
+    def __init__(self) -> None:
+        self._is_gone = False
+        self.waiting: asyncio.Task[Any] | None = None
+
+    def is_gone(self) -> bool:
+        """Return whether there is nobody to serve any more."""
+        return self._is_gone
+
+    def end(self) -> None:
+        """Have nobody wait any more."""
+        assert not self._is_gone, "a user goes once"
+        self._is_gone = True
+        waiting = self.waiting
+        if waiting is not None and waiting is not asyncio.current_task():
+            waiting.cancel()
+
+
+async def _until_gone(
+    requests: AsyncIterator[Any], when_gone: Callable[[Callable[[], None]], Callable[[], None]]
+) -> AsyncIterator[Any]:
+    """Yield requests until there are no more, or their user is gone.
+
+    when_gone   calls what it is given when the user is gone, and returns what forgets that
+    """
+    user = _Gone()
+    forget = when_gone(user.end)
+    try:
+        while not user.is_gone():
+            user.waiting = task = asyncio.current_task()
+            try:
+                request = await anext(requests, _NO_MORE)
+            except asyncio.CancelledError:
+                if not user.is_gone() or task is None or task.uncancel():
+                    raise
+                return
+            user.waiting = None
+            if request is _NO_MORE:
+                return
+            yield request
+    finally:
+        forget()

@@ -3,14 +3,15 @@
     NEEDS = {"SendMessage": (request, call) -> the needs of this request, …}
              "ListUsers": AdminOnly("see users")
 
-A group's retry and dead-letter topics are the group's: what is done to them is done to it.
+A group's retry and dead-letter topics are the group's: what is done to them is done to it, and to
+each group that may have messages there (model/ownership.py).
 """
 
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final, NamedTuple
 
 from broker.model.access import EVERY, Action, Kind, Need
-from broker.model.topic import DLQ_PREFIX, RETRY_PREFIX
+from broker.model.topic import DLQ_PREFIX, RETRY_PREFIX, is_readable_by
 from broker.rpc.call import Call
 from broker.rpc.service import Metadata
 
@@ -62,11 +63,20 @@ FIND: Final = (Action.PUB, Action.SUB, Action.GET)
 
 
 def topic_need(name: str, actions: tuple[Action, ...]) -> Need:
-    """Return what doing one of these to a topic needs."""
-    for prefix in (RETRY_PREFIX, DLQ_PREFIX):
-        if name.startswith(prefix):
-            return Need(actions, Kind.GROUP, name.removeprefix(prefix))
-    return Need(actions, Kind.TOPIC, name)
+    """Return what doing one of these to a topic needs; whose a retry topic is, `Access` knows."""
+    if name.startswith(DLQ_PREFIX):
+        return Need(actions, Kind.GROUP, name.removeprefix(DLQ_PREFIX))
+    return Need(actions, Kind.GROUP if name.startswith(RETRY_PREFIX) else Kind.TOPIC, name)
+
+
+def consumed_needs(group: str, topic: str) -> list[Need]:
+    """Return what a group's reading or settling of a topic needs: both, of its own topics itself.
+
+    Of a retry topic that others may have too it gets its own messages (filter/owned.py).
+    """
+    if group and topic.startswith(RETRY_PREFIX) and is_readable_by(topic, group):
+        return [group_need(group, SUB)]
+    return [group_need(group, SUB), topic_need(topic, SUB)]
 
 
 def group_need(name: str, actions: tuple[Action, ...]) -> Need:

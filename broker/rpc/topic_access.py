@@ -4,10 +4,15 @@ Broker serves clients: no system topics, a group's retry topic only to that grou
 any group. Admin serves operators: every topic that exists and is readable.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
+from broker.model.access import Action
 from broker.model.errors import SystemTopic
+from broker.model.ownership import record_owners
 from broker.model.topic import TopicConfig, is_group_topic, is_readable_by, is_system_topic
+from broker.rpc.call import Call
+from broker.rpc.needs import LOOK, group_need, topic_need
+from broker.store.tables.tables import Tables
 from broker.store.tables.topics import TopicTable
 
 TopicCheck = Callable[[str, str], None]
@@ -40,3 +45,20 @@ def find_readable(topics: TopicTable, topic: str, group: str, check: TopicCheck)
     config = topics.existing(topic)
     config.check_readable()
     return config
+
+
+def may_see(
+    call: Call,
+    tables: Tables,
+    topic: str,
+    properties: Mapping[str, str],
+    actions: tuple[Action, ...] = LOOK,
+) -> bool:
+    """Return whether a caller may do one of these to a record of a topic.
+
+    It need not be allowed for the topic's name: of a group's topic only the record's owner counts.
+    """
+    if not is_group_topic(topic):
+        return call.may(topic_need(topic, actions))
+    owners = record_owners(topic, properties, tables.groups.find, tables.topics.find)
+    return all(call.may(group_need(group, actions)) for group in owners)

@@ -16,6 +16,7 @@ from bench.table import Extent, Figure, turns
 from broker.files.disk import Disk
 from broker.format.addresses import UniqueKeyMaker, host_from_text
 from broker.model.step import SystemClock
+from broker.rpc.call import May, anything
 from broker.rpc.pb import broker_pb2 as pb
 from broker.rpc.pb import messaging_pb2
 from broker.rpc.v1.send_message import SendMessage, parse_send_request
@@ -46,6 +47,7 @@ class _Peer:
     """A call of nobody in particular."""
 
     user = ""
+    may: May = staticmethod(anything)
     peer = "ipv4:127.0.0.1:4711"
     peer_host = host_from_text("127.0.0.1:4711")
 

@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 from broker.format.addresses import host_from_text
 from broker.model.message import INT32_MAX
+from broker.rpc.call import May, anything
 
 
 class FakeCall:
@@ -18,6 +19,7 @@ class FakeCall:
         room: int = INT32_MAX,
     ) -> None:
         self.user = ""
+        self.may: May = anything
         self._time_left_ms = time_left_ms
         self.peer = peer
         self._metadata = metadata or {}

@@ -11,6 +11,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from broker.rpc.pb import messaging_pb2 as pb
+from tests.fakes.call import FakeCall
 from tests.fakes.official import OfficialDesk, name
 
 
@@ -36,9 +37,9 @@ def subscribing(
 class OfficialStream:
     """One stream of a client."""
 
-    def __init__(self, desk: OfficialDesk, user: str = "") -> None:
+    def __init__(self, desk: OfficialDesk, user: str = "", call: FakeCall | None = None) -> None:
         self._said: asyncio.Queue[pb.TelemetryCommand | None] = asyncio.Queue()
-        call = desk.call()
+        call = call or desk.call()
         call.user = user
         self._answers = desk.methods["Telemetry"].handler(self._commands(), call)
         self._next: asyncio.Future[pb.TelemetryCommand] | None = None

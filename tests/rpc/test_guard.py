@@ -13,6 +13,7 @@ from google.protobuf.descriptor import ServiceDescriptor
 
 from broker.model.access import Action, Need, resource_from_text
 from broker.model.errors import AccessDenied, AdminsOnly, Recovering, SystemTopic, Unauthenticated
+from broker.model.topic import RETRY_PREFIX
 from broker.rpc.admission import CallClass
 from broker.rpc.call import Call
 from broker.rpc.guard import Guard
@@ -46,6 +47,7 @@ ROWS: Final[dict[str, list[tuple[dict[str, Any], str]]]] = {
             "pub topic:t; pub topic:u",
         ),
         ({"messages": [{"topic": "%RETRY%g", "body": b"x"}]}, "pub group:g"),
+        ({"messages": [{"topic": "%DLQ%g", "body": b"x"}]}, "pub group:g"),
     ],
     "Broker/Recall": [(T, "pub topic:t")],
     "Broker/PullMessage": [(T, "sub topic:t"), ({**T, **G}, READ)],
@@ -165,7 +167,8 @@ def text_of(needs: list[Need]) -> str:
     texts = []
     for need in needs:
         actions = ",".join(action.value for action in Action if action in need.actions)
-        texts.append(f"{actions} {need.resource}")
+        resource = str(need.resource).replace(f"group:{RETRY_PREFIX}", "group:")
+        texts.append(f"{actions} {resource}")
     return "; ".join(texts)
 
 

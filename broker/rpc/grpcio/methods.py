@@ -17,7 +17,7 @@ import grpc
 
 from broker.model.errors import TooManyRequests
 from broker.rpc.admission import Gate, Holder
-from broker.rpc.call import begin_request, host_from_peer
+from broker.rpc.call import May, anything, begin_request, host_from_peer
 from broker.rpc.grpcio.receiving import Arrival, Receiving
 from broker.rpc.service import Kind, MalformedRequest
 from broker.rpc.serving import ServedMethod
@@ -36,13 +36,14 @@ _CODES: Final[Mapping[int, grpc.StatusCode]] = {code.value[0]: code for code in 
 class GrpcioCall:
     """A call on grpc.aio; what it is asked for is looked up then, not before."""
 
-    __slots__ = ("_context", "_gate", "_undo", "holder", "user")
+    __slots__ = ("_context", "_gate", "_undo", "holder", "may", "user")
 
     def __init__(self, context: Context, gate: Gate) -> None:
         self._context = context
         self._gate = gate
         self.user = ""
         self.holder = Holder(context.peer(), self.peer_host)
+        self.may: May = anything
         self._undo: Callable[[], None] | None = None
 
     def metadata(self, name: str, /) -> str | None:

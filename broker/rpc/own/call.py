@@ -14,7 +14,7 @@ from typing import Any, cast
 
 from broker.model.errors import TooManyRequests
 from broker.rpc.admission import Holder
-from broker.rpc.call import begin_request, end_request
+from broker.rpc.call import May, anything, begin_request, end_request
 from broker.rpc.late_reply import LateReply
 from broker.rpc.own.begun import begun
 from broker.rpc.own.edge import LARGE_REPLY, UNTOLD_S, Client
@@ -33,6 +33,7 @@ class OwnCall(Unsent):
 
     # Of the class, since most calls are over before any of these would change.
     user = ""
+    may: May = staticmethod(anything)
     requests: Requests | None = None
     _future: asyncio.Future[bytes | None] | None = None
     _deadline = -1

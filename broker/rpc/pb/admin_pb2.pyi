@@ -165,10 +165,12 @@ class UpdateTopicResponse(_message.Message):
     def __init__(self, topic: _Optional[_Union[Topic, _Mapping]] = ...) -> None: ...
 
 class DeleteTopicRequest(_message.Message):
-    __slots__ = ("name",)
+    __slots__ = ("name", "dry_run")
     NAME_FIELD_NUMBER: _ClassVar[int]
+    DRY_RUN_FIELD_NUMBER: _ClassVar[int]
     name: str
-    def __init__(self, name: _Optional[str] = ...) -> None: ...
+    dry_run: bool
+    def __init__(self, name: _Optional[str] = ..., dry_run: _Optional[bool] = ...) -> None: ...
 
 class DeleteTopicResponse(_message.Message):
     __slots__ = ("removed_topics",)
@@ -314,12 +316,14 @@ class UpdateGroupResponse(_message.Message):
     def __init__(self, group: _Optional[_Union[Group, _Mapping]] = ...) -> None: ...
 
 class DeleteGroupRequest(_message.Message):
-    __slots__ = ("name", "with_topics")
+    __slots__ = ("name", "with_topics", "dry_run")
     NAME_FIELD_NUMBER: _ClassVar[int]
     WITH_TOPICS_FIELD_NUMBER: _ClassVar[int]
+    DRY_RUN_FIELD_NUMBER: _ClassVar[int]
     name: str
     with_topics: bool
-    def __init__(self, name: _Optional[str] = ..., with_topics: _Optional[bool] = ...) -> None: ...
+    dry_run: bool
+    def __init__(self, name: _Optional[str] = ..., with_topics: _Optional[bool] = ..., dry_run: _Optional[bool] = ...) -> None: ...
 
 class DeleteGroupResponse(_message.Message):
     __slots__ = ("removed_topics",)

@@ -59,9 +59,7 @@ class Admin:
         self._ask_clients = AskClients(backing)
         self._redrive = Redrive(store, process.store_host)
         self._list_delayed = ListDelayed(store)
-        self.query_messages = QueryMessages(
-            backing.query, store.tables.topics, check=check_operator_reads
-        )
+        self.query_messages = QueryMessages(backing.query, store.tables, check=check_operator_reads)
         self._pull_message = PullMessage(store, backing.pull, check=check_operator_reads)
 
     def service(self) -> Service:
@@ -132,7 +130,7 @@ class Admin:
         self, request: pb.DeleteTopicRequest, call: Call
     ) -> pb.DeleteTopicResponse:
         """Remove a topic."""
-        removed = await topics.delete_topic(self._store, request.name)
+        removed = await topics.delete_topic(self._store, request.name, dry_run=request.dry_run)
         return pb.DeleteTopicResponse(removed_topics=removed)
 
     def list_topics(self, request: pb.ListTopicsRequest, call: Call) -> pb.ListTopicsResponse:
@@ -178,7 +176,7 @@ class Admin:
     ) -> pb.DeleteGroupResponse:
         """Remove a group."""
         removed = await groups.delete_group(
-            self._store, request.name, with_topics=request.with_topics
+            self._store, request.name, with_topics=request.with_topics, dry_run=request.dry_run
         )
         return pb.DeleteGroupResponse(removed_topics=removed)
 

@@ -38,7 +38,7 @@ class AskClients:
 
         Errors   GroupNotFound, ClientNotFound, ClientSilent, IllegalNumber
         """
-        return await self._asked(request, PrintStack)
+        return await self._asked(request, lambda nonce: PrintStack(nonce, request.group))
 
     async def verify_message(
         self, request: pb.VerifyMessageRequest, call: Call
@@ -55,7 +55,8 @@ class AskClients:
         if not records:
             raise MessageNotFound(topic=request.topic, message_id=request.message_id)
         record = bytes(records[0])
-        return await self._asked(request, lambda nonce: Verify(nonce, record, request.topic))
+        topic, group = request.topic, request.group
+        return await self._asked(request, lambda nonce: Verify(nonce, record, topic, group))
 
     async def _asked(self, request: _Asks, make: Callable[[str], Command]) -> pb.AskClientResponse:
         check_number("wait_ms", request.wait_ms, upper=WAIT_MS_MAX)

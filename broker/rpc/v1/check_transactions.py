@@ -10,6 +10,7 @@ from broker.format.content import BodyBudget
 from broker.model.names import check_number, check_producers
 from broker.model.transaction import Check
 from broker.rpc.call import Call
+from broker.rpc.needs import PUB, group_need, topic_need
 from broker.rpc.pb import broker_pb2 as pb
 from broker.rpc.v1.pull_message import check_id, effective_wait_ms
 from broker.rpc.v1.stored_reply import proto_half
@@ -39,7 +40,13 @@ class CheckTransactions:
         check_number("wait_ms", request.wait_ms)
         check_id("client_id", request.client_id)
         wait_ms = effective_wait_ms(request.wait_ms, call)
-        checks = await self._transactions.asked(request.group, request.max or CHECKS_MAX, wait_ms)
+        count_max = request.max or CHECKS_MAX
+        needed = group_need(request.group, PUB)
+
+        def takes(check: Check) -> bool:
+            return call.may(needed) and (not check.topic or call.may(topic_need(check.topic, PUB)))
+
+        checks = await self._transactions.asked(request.group, count_max, wait_ms, takes)
         budget = BodyBudget()
         return pb.CheckTransactionsResponse(checks=[_check(check, budget) for check in checks])
 

@@ -38,7 +38,7 @@ class Messaging:
         pull, members = backing.pull, backing.members
         self._end_transaction = EndTransaction(backing.transactions)
         self.check_transactions = CheckTransactions(backing.transactions)
-        self.query_messages = QueryMessages(query, store.tables.topics, check=check_client_reads)
+        self.query_messages = QueryMessages(query, store.tables, check=check_client_reads)
         self.send_message = SendMessage(send)
         self.consuming = Consuming(store, backing.consume, pull, members)
         self._pull_message = PullMessage(store, pull, check=check_client_reads, members=members)

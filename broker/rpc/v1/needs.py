@@ -21,6 +21,7 @@ from broker.rpc.needs import (
     FaceRules,
     Named,
     NeedTable,
+    consumed_needs,
     group_need,
     listed,
     topic_need,
@@ -49,7 +50,7 @@ def _consumed(request: Any, call: Call) -> list[Need]:
     """Return what reading, or settling what was read, needs: the topic, and the group if any."""
     if not request.group:
         return [topic_need(request.topic, SUB)]
-    return [group_need(request.group, SUB), topic_need(request.topic, SUB)]
+    return consumed_needs(request.group, request.topic)
 
 
 def _of_topic(actions: _Actions, field: str = "topic") -> Asked:
@@ -74,6 +75,16 @@ def _or_all(
 
 def _on_cluster(actions: _Actions, cluster: str) -> Asked:
     return lambda request, call: [Need(actions, Kind.CLUSTER, cluster)]
+
+
+def _pulled(request: Any, call: Call) -> list[Need]:
+    """Return what an operator's look at messages needs; a group along the way is moved by it."""
+    needs = [topic_need(request.topic, LOOK)]
+    if request.group:
+        needs.append(
+            group_need(request.group, UPDATE if request.HasField("commit_offset") else LOOK)
+        )
+    return needs
 
 
 def _redriven(request: Any, call: Call) -> list[Need]:
@@ -146,7 +157,7 @@ def admin_needs(cluster: str) -> NeedTable:
         "SetOffsets": _of_group(UPDATE),
         "ResetOffsets": _of_group(UPDATE),
         "CloneOffsets": _cloned,
-        "PullMessage": _of_topic(LOOK),
+        "PullMessage": _pulled,
         "QueryByKey": _of_topic(LOOK),
         "QueryByTag": _of_topic(LOOK),
         "QueryById": _of_topic(LOOK),

@@ -8,6 +8,7 @@ from collections.abc import Awaitable
 from functools import partial
 from typing import Final
 
+from broker.filter.owned import owned_by, owned_where
 from broker.filter.parsing import parse_filter
 from broker.format.content import BodyBudget
 from broker.format.record import decode_record, is_shown
@@ -15,11 +16,12 @@ from broker.format.stored_messages import MessageWriter
 from broker.model.filter import Filter
 from broker.model.message import INT32_MAX
 from broker.model.names import check_group, check_number
+from broker.model.ownership import is_ambiguous
 from broker.model.reading import PullResult, PullStatus, ReadRange
 from broker.rpc.call import Call
 from broker.rpc.pb import broker_pb2 as pb
 from broker.rpc.service import MalformedRequest
-from broker.rpc.topic_access import TopicCheck, find_readable
+from broker.rpc.topic_access import TopicCheck, check_client_reads, find_readable, may_see
 from broker.rpc.v1.send_reply import varint
 from broker.rpc.v1.stored_reply import proto_message
 from broker.services.administration.members import PULL, Members
@@ -72,6 +74,8 @@ class PullMessage:
         """
         config = find_readable(self._store.tables.topics, message.topic, message.group, self._check)
         request = request_from_message(message, call)
+        if is_ambiguous(message.topic):
+            request = request._replace(wanted=self._owned(request, call))
         if request.group and self._members is not None:
             self._members.saw(request.group, message.topic, message.client_id, call.peer, PULL)
         joined = message.shape == pb.RECORDS
@@ -85,6 +89,13 @@ class PullMessage:
         if self._pull.should_wait(request, found):
             return self._pull.park(request, found, self._replies[joined], joined=True)
         return encode(found, self._messages, joined=joined)
+
+    def _owned(self, request: PullRequest, call: Call) -> Filter:
+        """Return the filter of a request that gets no message of other groups than the caller's."""
+        topic, tables = request.range.topic, self._store.tables
+        if self._check is check_client_reads:
+            return owned_by(request.group, topic, request.wanted)
+        return owned_where(topic, request.wanted, lambda read: may_see(call, tables, topic, read))
 
     async def _wait(
         self, request: PullRequest, found: PullResult | Awaitable[PullResult], *, joined: bool

@@ -4,23 +4,24 @@ Broker and Admin serve the same two methods; they differ in the topics that may 
 also look messages up by tag.
 """
 
+from broker.model.errors import MessageNotFound
 from broker.model.reading import PAGE_BYTES_MAX, KeyRange
 from broker.rpc.call import Call
 from broker.rpc.pb import broker_pb2 as pb
-from broker.rpc.topic_access import TopicCheck, find_readable
+from broker.rpc.topic_access import TopicCheck, find_readable, may_see
 from broker.rpc.v1.stored_reply import proto_message
 from broker.services.query import Query
-from broker.store.tables.topics import TopicTable
+from broker.store.tables.tables import Tables
 
 
 class QueryMessages:
     """Lookups of messages; `check` says who may read which topic."""
 
-    __slots__ = ("_check", "_query", "_topics")
+    __slots__ = ("_check", "_query", "_tables")
 
-    def __init__(self, query: Query, topics: TopicTable, *, check: TopicCheck) -> None:
+    def __init__(self, query: Query, tables: Tables, *, check: TopicCheck) -> None:
         self._query = query
-        self._topics = topics
+        self._tables = tables
         self._check = check
 
     async def by_key(self, request: pb.QueryByKeyRequest, call: Call) -> pb.QueryByKeyResponse:
@@ -42,22 +43,29 @@ class QueryMessages:
 
         Errors   those of finding the topic and of `Query.by_id`
         """
-        find_readable(self._topics, request.topic, "", self._check)
+        find_readable(self._tables.topics, request.topic, "", self._check)
         found = await self._query.by_id(request.topic, request.id)
+        if not may_see(call, self._tables, found.topic, found.properties):
+            raise MessageNotFound(topic=request.topic, message_id=request.id)
         return pb.QueryByIdResponse(message=proto_message(found))
 
     async def _page(
         self, request: pb.QueryByKeyRequest, index_type: str, call: Call
     ) -> pb.QueryByKeyResponse:
-        find_readable(self._topics, request.topic, "", self._check)
+        find_readable(self._tables.topics, request.topic, "", self._check)
         wanted = KeyRange(
             *(request.topic, request.key, request.max, request.begin_ms, request.end_ms),
             *(request.page_token, index_type, call.room(PAGE_BYTES_MAX)),
         )
         page = await self._query.by_key(wanted)
-        call.room(sum(len(message.body) for message in page.messages))
+        found = [
+            message
+            for message in page.messages
+            if may_see(call, self._tables, message.topic, message.properties)
+        ]
+        call.room(sum(len(message.body) for message in found))
         return pb.QueryByKeyResponse(
-            messages=map(proto_message, page.messages),
+            messages=map(proto_message, found),
             complete=page.complete,
             next_page_token=page.next_cursor,
         )

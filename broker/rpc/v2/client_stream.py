@@ -8,11 +8,14 @@ Source: GrpcClientChannel.
 import asyncio
 from collections.abc import Callable, Mapping
 from secrets import token_hex
-from typing import Final
+from typing import Final, NamedTuple
 
+from broker.model.access import Need
 from broker.model.errors import TooManyRequests
 from broker.model.names import check_number
 from broker.model.transaction import Check
+from broker.rpc.call import May
+from broker.rpc.needs import PUB, SUB, consumed_needs, group_need, topic_need
 from broker.rpc.pb import messaging_pb2 as pb
 from broker.rpc.v2.delivered import message_of
 from broker.rpc.v2.resources import resource_of
@@ -48,19 +51,34 @@ class Together:
         self.unread_bytes = 0
 
 
+class Question(NamedTuple):
+    """A command that tells of messages or threads, and what its client needs to be told it."""
+
+    command: pb.TelemetryCommand
+    needs: tuple[Need, ...]
+
+
+_Unread = pb.TelemetryCommand | Make | Question | None
+
+
 class ClientStream:
     """What is on its way to a client, and what it can be asked about.
 
     namespace   that the client is in, "" for none
+    may         returns whether its user may do something by now: asked when a question is made for
+                the client, and once more when the client comes to read it
     """
 
-    __slots__ = ("_leave", "_namespace", "_outbox", "_owed", "_together", "_transactions")
+    __slots__ = ("_leave", "_may", "_namespace", "_outbox", "_owed", "_together", "_transactions")
 
-    def __init__(self, transactions: Transactions, together: Together, namespace: str) -> None:
+    def __init__(
+        self, transactions: Transactions, together: Together, namespace: str, may: May
+    ) -> None:
         self._namespace = namespace
+        self._may = may
         self._transactions = transactions
         self._together = together
-        self._outbox: asyncio.Queue[pb.TelemetryCommand | Make | None] = asyncio.Queue(UNREAD_MAX)
+        self._outbox: asyncio.Queue[_Unread] = asyncio.Queue(UNREAD_MAX)
         self._owed: Make | None = None
         """Of what it is to be told the newest, while there is no room for it."""
         self._leave: dict[str, Callable[[], None]] = {}
@@ -68,11 +86,15 @@ class ClientStream:
 
     async def following(self) -> pb.TelemetryCommand | None:
         """Return what goes to the client next, None where its stream ends."""
-        command = await self._outbox.get()
-        self._forget(command)
-        if self._owed is not None:
-            self.tell(self._owed)
-        return command() if callable(command) else command
+        while True:
+            command = await self._outbox.get()
+            self._forget(command)
+            if self._owed is not None:
+                self.tell(self._owed)
+            if not isinstance(command, Question):
+                return command() if callable(command) else command
+            if all(map(self._may, command.needs)):
+                return command.command
 
     def tell(self, make: Make) -> None:
         """Send what is made then, once there is room; in the place of what waits for that."""
@@ -89,7 +111,7 @@ class ClientStream:
         """Tell the client something, unless it does not listen; returns whether it is told."""
         if isinstance(command, Verify) and not self._room():
             return False
-        return self._offer(_command_of(command, self._namespace))
+        return self._offer(_question_of(command, self._namespace))
 
     def publish(self, topics: Mapping[str, pb.Resource]) -> None:
         """Have the client asked about transactions of the topics it publishes to, and no others.
@@ -115,7 +137,10 @@ class ClientStream:
 
         def offer(check: Check) -> bool:
             resource = pb.Resource(resource_namespace=called[0], name=called[1])
-            return self._offer(question_of(check, resource))
+            needs = {topic_need(topic, PUB) for topic in (name, check.topic or name)}
+            if not all(map(self._may, needs)):  # Before its message is read.
+                return False
+            return self._offer(Question(question_of(check, resource), tuple(needs)))
 
         return self._transactions.join(name, offer, self._room)
 
@@ -123,14 +148,14 @@ class ClientStream:
         is_full = self._together.unread_bytes >= UNREAD_BYTES_MAX
         return 0 if is_full else UNREAD_MAX - self._outbox.qsize()
 
-    def _offer(self, command: pb.TelemetryCommand) -> bool:
-        if self._outbox.full():
+    def _offer(self, command: Question) -> bool:
+        if self._outbox.full() or not all(map(self._may, command.needs)):
             return False
         self._outbox.put_nowait(command)
         self._together.unread_bytes += _question_size(command)
         return True
 
-    def _forget(self, command: pb.TelemetryCommand | Make | None) -> None:
+    def _forget(self, command: _Unread) -> None:
         self._together.unread_bytes -= _question_size(command)
         assert self._together.unread_bytes >= 0
 
@@ -142,25 +167,27 @@ class ClientStream:
             self._forget(self._outbox.get_nowait())
 
 
-def _command_of(command: Command, namespace: str) -> pb.TelemetryCommand:
+def _question_of(command: Command, namespace: str) -> Question:
     """Return a command as it goes to a client in a namespace."""
     match command:
         case Reconnect():
             reconnect = pb.ReconnectEndpointsCommand(nonce=token_hex(8))
-            return pb.TelemetryCommand(reconnect_endpoints_command=reconnect)
-        case PrintStack(nonce):
+            return Question(pb.TelemetryCommand(reconnect_endpoints_command=reconnect), ())
+        case PrintStack(nonce, group):
             stack = pb.PrintThreadStackTraceCommand(nonce=nonce)
-            return pb.TelemetryCommand(print_thread_stack_trace_command=stack)
-        case Verify(nonce, record, topic):
+            asked = pb.TelemetryCommand(print_thread_stack_trace_command=stack)
+            return Question(asked, (group_need(group, SUB),))
+        case Verify(nonce, record, topic, group):
             message = message_of(record, resource_of(topic, namespace))
             verify = pb.VerifyMessageCommand(nonce=nonce, message=message)
-            return pb.TelemetryCommand(verify_message_command=verify)
+            asked = pb.TelemetryCommand(verify_message_command=verify)
+            return Question(asked, tuple(consumed_needs(group, topic)))
 
 
-def _question_size(command: pb.TelemetryCommand | Make | None) -> int:
+def _question_size(command: _Unread) -> int:
     """Return the bytes of a question, 0 for anything else: that is small."""
-    if command is None or callable(command):
+    if not isinstance(command, Question):
         return 0
-    if not any(map(command.HasField, LARGE)):
+    if not any(map(command.command.HasField, LARGE)):
         return 0
-    return command.ByteSize()
+    return command.command.ByteSize()

@@ -14,6 +14,7 @@ from broker.rpc.needs import (
     FaceRules,
     Named,
     NeedTable,
+    consumed_needs,
     group_need,
     topic_need,
 )
@@ -49,7 +50,7 @@ def _of_queue(request: Any, call: Call) -> list[Need]:
 
 
 def _read(group: pb.Resource, topic: pb.Resource, call: Call) -> list[Need]:
-    return [group_need(group_of(group, call), SUB), topic_need(topic_of(topic, call), SUB)]
+    return consumed_needs(group_of(group, call), topic_of(topic, call))
 
 
 def _place(request: pb.QueryOffsetRequest, call: Call) -> list[Need]:

@@ -8,6 +8,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from typing import Final
 
+from broker.filter.owned import owned_by
 from broker.format.content import BodyBudget
 from broker.format.record_heads import queue_offset_of
 from broker.model.errors import OffsetNotFound
@@ -69,7 +70,7 @@ class Offsets:
                 config.name, queue.id, request.offset, min(max(request.batch_size, 1), PULL_MAX),
                 PULL_BYTES_MAX,
             ),
-            wanted=filter_of(request.filter_expression),
+            wanted=owned_by(group, config.name, filter_of(request.filter_expression)),
             wait_ms=poll_ms(request, call),
             group=group,
             room=call.room,

@@ -104,7 +104,7 @@ class Telemetry:
         if self._goodbyes.came_before(call):
             return
         caller = caller_of(call)
-        stream = ClientStream(self._transactions, self._together, caller.namespace)
+        stream = ClientStream(self._transactions, self._together, caller.namespace, call.may)
         say = stream.say
         self._sessions.open_stream(caller.session_id, say)
         consumer = Consumer(self._consumers, stream)

@@ -7,7 +7,7 @@ Source: DefaultAuthenticationHandler, DefaultAuthorizationHandler.
 """
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from hmac import compare_digest
 from typing import Final, NamedTuple, NoReturn
 
@@ -19,11 +19,12 @@ from broker.format.signature import (
     pair_from_text,
     signed_from_text,
 )
-from broker.model.access import Need, User, text_from_actions
+from broker.model.access import Grant, Kind, Need, User, text_from_actions
 from broker.model.errors import AccessDenied, AdminsOnly, Unauthenticated
 from broker.model.rights import Rights, belongs_to_broker
 from broker.model.stats import Counter
 from broker.model.step import Clock
+from broker.model.topic import RETRY_PREFIX
 from broker.store.tables.users import UserTable
 
 VERIFIED_MAX: Final = 4_096
@@ -50,19 +51,41 @@ class _Verified(NamedTuple):
     date_ms: int
 
 
+class _Open(NamedTuple):
+    """Something that stays open for a user, and what ends it."""
+
+    caller: Rights
+    end: Callable[[], None]
+
+
+Owners = Callable[[str], list[str]]
+"""Returns the groups that own a retry topic, by its name."""
+
+
+def _named_owners(topic: str) -> list[str]:
+    return [topic.removeprefix(RETRY_PREFIX)]
+
+
 class Access:
     """The users of a broker at work.
 
     date_window_ms   how far the date of a signature may be from now; 0: any date
     """
 
-    __slots__ = ("_clock", "_logged_ms", "_rights", "_verified", "_window_ms", "refused", "table")
+    __slots__ = (
+        "_clock", "_generation", "_logged_ms", "_open", "_owners", "_rights", "_verified",
+        "_window_ms", "refused", "table",
+    )  # fmt: skip
 
     def __init__(self, table: UserTable, clock: Clock, date_window_ms: int) -> None:
         self.table = table
         self._clock = clock
         self._logged_ms = -LOGGED_PAUSE_MS
         self._verified: dict[tuple[str, str], _Verified] = {}
+        self._rights: dict[str, Rights] = {}
+        self._generation = 0
+        self._open: dict[object, _Open] = {}
+        self._owners: Owners = _named_owners
         self.refused = Counter(
             "pocketmq_access_refused_total",
             "Calls refused for who made them, by reason.",
@@ -85,9 +108,38 @@ class Access:
         """Follow the table, which has changed."""
         roster = self.table.roster
         self._verified.clear()
+        before, grants = self._rights, _by_user(roster.grants)
         self._rights = {
-            key: Rights(user, roster.grants_of(key)) for key, user in roster.users.items()
+            key: Rights(user, grants.get(key, ()), self._generation_of(before.get(key), user))
+            for key, user in roster.users.items()
         }
+        gone = [key for key, one in self._open.items() if self._find_current(one.caller) is None]
+        for opened in [self._open.pop(key) for key in gone]:
+            opened.end()
+
+    def _generation_of(self, before: Rights | None, user: User) -> int:
+        """Return the generation of a user: the one before only if what is open may stay open."""
+        if before is not None and before.user.is_enabled and before.user.secret == user.secret:
+            return before.generation
+        self._generation += 1
+        return self._generation
+
+    def know_owners(self, owners: Owners) -> None:
+        """Ask this from now on whose a retry topic is."""
+        self._owners = owners
+
+    def when_gone(self, caller: Rights, end: Callable[[], None]) -> Callable[[], None]:
+        """Call something once, as soon as a user is gone, turned off, or has a new secret.
+
+        Returns  what forgets it, to be called when there is nothing left to end
+        """
+        handle = object()
+        self._open[handle] = _Open(caller, end)
+
+        def forget() -> None:
+            self._open.pop(handle, None)
+
+        return forget
 
     async def save(self, what: str, by: str) -> None:
         """Follow the table, which has changed; return when that is durable, and logged.
@@ -146,12 +198,37 @@ class Access:
     def current(self, caller: Rights) -> Rights:
         """Return the rights that a user has by now.
 
-        Errors   Unauthenticated: the user is gone, or turned off
+        Errors   Unauthenticated: the user is gone, turned off, or has a new secret
         """
-        rights = self._rights.get(caller.user.access_key)
-        if rights is None or not rights.user.is_enabled:
+        rights = self._find_current(caller)
+        if rights is None:
             self._refuse("wrong", WRONG)
         return rights
+
+    def _find_current(self, caller: Rights) -> Rights | None:
+        rights = self._rights.get(caller.user.access_key)
+        if rights is None or not rights.user.is_enabled:
+            return None
+        return rights if rights.generation == caller.generation else None
+
+    def may(self, caller: Rights, host: bytes, need: Need) -> bool:
+        """Return whether a user may do something by now; neither counted nor logged.
+
+        host     as for `check`
+        """
+        rights = self._find_current(caller)
+        if rights is None:
+            return False
+        if rights.user.is_admin:
+            return True
+        address = host[:-ADDRESS_PORT_SIZE]
+        return all(rights.may(one, address) for one in self._of_owners(need))
+
+    def _of_owners(self, need: Need) -> list[Need]:
+        """Return a need as it is, about a retry topic the same about each group that owns it."""
+        if need.kind is not Kind.GROUP or not need.name.startswith(RETRY_PREFIX):
+            return [need]
+        return [need._replace(name=group) for group in self._owners(need.name)]
 
     def of_reader(self, authorization: str, *, is_private: bool) -> Rights:
         """Return the rights of who reads a page, by an HTTP authorization.
@@ -182,9 +259,10 @@ class Access:
         Errors   AccessDenied
         """
         address = host[:-ADDRESS_PORT_SIZE]
-        for need in needs:
-            if not rights.may(need, address):
-                self._deny(rights, need, address)
+        for asked in needs:
+            for need in self._of_owners(asked):
+                if not rights.may(need, address):
+                    self._deny(rights, need, address)
 
     def check_admin(self, rights: Rights, what: str) -> None:
         """Raise unless a user is an admin.
@@ -217,3 +295,10 @@ class Access:
         if now_ms - self._logged_ms >= LOGGED_PAUSE_MS:
             self._logged_ms = now_ms
             logger.warning("access.refused", extra={"reason": reason, "user": user, "what": what})
+
+
+def _by_user(grants: Iterable[Grant]) -> dict[str, list[Grant]]:
+    found: dict[str, list[Grant]] = {}
+    for grant in grants:
+        found.setdefault(grant.user, []).append(grant)
+    return found

@@ -7,10 +7,10 @@ from broker.model.administration import GroupConfig, GroupSettings, Page, page_o
 from broker.model.errors import SystemGroup
 from broker.model.message import INT32_MAX
 from broker.model.names import check_group, check_number
+from broker.model.ownership import owners
 from broker.model.system_topics import leased_topic
 from broker.model.topic import (
     QUEUE_COUNT_MAX,
-    RETRY_PREFIX,
     dead_letter_topic,
     is_system_group,
     retry_topic,
@@ -39,9 +39,12 @@ async def update_group(store: MessageStore, name: str, settings: GroupSettings) 
     return await store.tables.groups.update(name, settings)
 
 
-async def delete_group(store: MessageStore, name: str, *, with_topics: bool) -> list[str]:
+async def delete_group(
+    store: MessageStore, name: str, *, with_topics: bool, dry_run: bool = False
+) -> list[str]:
     """Remove a group and where it stands, its retry and dead-letter topics if asked to.
 
+    dry_run  only return what would go
     Returns  the topics that went
     Errors   IllegalGroup, SystemGroup, GroupNotFound, DiskFull
     Source   AdminBrokerProcessor.deleteSubscriptionGroup, DeleteSubscriptionGroupCommand
@@ -49,6 +52,8 @@ async def delete_group(store: MessageStore, name: str, *, with_topics: bool) -> 
     check_changeable(name, why="remove")
     store.tables.groups.existing(name)
     topics = [*_own_topics(store, name)] if with_topics else []
+    if dry_run:
+        return topics
 
     async def remove() -> None:
         await store.tables.groups.remove(name)
@@ -64,13 +69,14 @@ def _own_topics(store: MessageStore, name: str) -> Iterable[str]:
     """Yield the topics that belong to a group: of its retries, of ended leases, of dead letters.
 
     Names of groups may hold what parts group and topic in such a name, so only those of ended
-    leases are meant that the group has an offset in, and that are no other group's.
+    leases are meant that the group has an offset in, and none that another owner has too.
     """
-    own, is_group = retry_topic(name), store.tables.groups.find
-    consumed = [t for t in store.tables.offsets.all_of(name) if leased_topic(t, name) != t]
-    of_leases = [t for t in consumed if is_group(t.removeprefix(RETRY_PREFIX)) is None]
+    is_group, is_topic = store.tables.groups.find, store.tables.topics.find
+    own, consumed = retry_topic(name), store.tables.offsets.all_of(name)
+    of_leases = [t for t in consumed if leased_topic(t, name) != t]
     for topic in (own, *sorted(of_leases), dead_letter_topic(name)):
-        if store.tables.topics.find(topic) is not None:
+        found = owners(topic, is_group, is_topic)
+        if is_topic(topic) is not None and all(owner.group == name for owner in found):
             yield topic
 
 

@@ -8,10 +8,11 @@ from broker.model.administration import Page, QueueState, TopicChange, TopicCoun
 from broker.model.errors import IllegalAttribute, SystemTopic
 from broker.model.message import OFFSET_MAX
 from broker.model.names import check_number, check_topic
+from broker.model.ownership import Owner, is_left_alone
+from broker.model.system_topics import lease_retry_topic, lease_retry_topic_v2
 from broker.model.topic import (
     PERMISSION_MAX,
     QUEUE_COUNT_MAX,
-    RETRY_PREFIX,
     TOPIC_TYPES,
     TYPE_ATTRIBUTE,
     TopicConfig,
@@ -25,8 +26,6 @@ QUEUE_COUNT_DEFAULT: Final = 8
 RESERVE_TIME_ATTRIBUTE: Final = "reserve.time"
 FIXED_ATTRIBUTES: Final = frozenset({"queue.type", "cleanup.policy"})
 """Attributes that decide how a topic is stored: they stay as they were made."""
-RETRY_SEPARATORS: Final = ("_", "+")
-"""Between group and topic in the name of the retry topic a group has for one topic."""
 
 
 async def create_topic(
@@ -75,15 +74,19 @@ async def update_topic(store: MessageStore, name: str, change: TopicChange) -> T
     )
 
 
-async def delete_topic(store: MessageStore, name: str) -> list[str]:
+async def delete_topic(store: MessageStore, name: str, *, dry_run: bool = False) -> list[str]:
     """Remove a topic, its queues, where groups stand in it, and their retry topics for it.
 
+    A retry topic stays that is another group's or topic's too, as names are made of names.
+    dry_run  only return what would go
     Returns  the topics that went
     Errors   IllegalTopic, SystemTopic, TopicNotFound, DiskFull
     Source   AdminBrokerProcessor.deleteTopic
     """
     _changeable(store, name, why="remove")
-    retried = [topic for topic in _retry_topics(store, name) if store.tables.topics.find(topic)]
+    retried = [*_retry_topics(store, name)]
+    if dry_run:
+        return [name, *retried]
     # A caller who gives up half-way would leave queues that the next start takes for a topic.
     await asyncio.shield(remove_topics(store, [name, *retried]))
     return [name, *retried]
@@ -189,10 +192,20 @@ def _changeable(store: MessageStore, topic: str, *, why: str) -> TopicConfig:
 
 
 def _retry_topics(store: MessageStore, topic: str) -> Iterable[str]:
-    for group, topics in store.tables.offsets.topics_by_group().items():
-        if topic in topics:
-            for separator in RETRY_SEPARATORS:
-                yield f"{RETRY_PREFIX}{group}{separator}{topic}"
+    """Yield the retry topics that groups have for a topic, and that nobody else has."""
+    consumed = store.tables.offsets.topics_by_group()
+    groups, is_topic = store.tables.groups, store.tables.topics.find
+
+    def is_group(name: str) -> bool:
+        return name in consumed or groups.find(name) is not None
+
+    for group, topics in consumed.items():
+        if topic not in topics:
+            continue
+        for name in (lease_retry_topic(group, topic), lease_retry_topic_v2(group, topic)):
+            alone = is_left_alone(name, Owner(group, topic), is_group, is_topic)
+            if alone and is_topic(name) is not None:
+                yield name
 
 
 def changed_attributes(

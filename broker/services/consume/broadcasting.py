@@ -8,6 +8,7 @@ Source: BroadcastOffsetManager.
 import asyncio
 from typing import Final
 
+from broker.filter.owned import owned_by
 from broker.model.consuming import Received, ReceiveRequest
 from broker.model.reading import ReadRange
 from broker.services.consume.taking import RECEIVE_BYTES_MAX
@@ -79,7 +80,7 @@ class Broadcasting:
         return lower if group is None or group.settings.begins_at_min else upper
 
     async def _read(self, request: ReceiveRequest, positions: dict[int, int]) -> list[bytes]:
-        wanted = request.wanted
+        wanted = owned_by(request.group, request.topic, request.wanted)
         is_by_code = not wanted.is_everything and not wanted.reads_records
         accept = wanted.matches_code if is_by_code else None
         records: list[bytes] = []

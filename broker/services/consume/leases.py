@@ -19,9 +19,9 @@ from itertools import islice
 from typing import Final, final
 
 from broker.format.pop_records import Batched, Checkpoint
-from broker.format.receipt_handle import GROUP_RETRY, RETRY_V1, LeasePlace
+from broker.format.receipt_handle import LeasePlace
 from broker.model.consuming import Held
-from broker.model.system_topics import RETRY_SEPARATOR
+from broker.model.ownership import is_ambiguous
 from broker.native.machine import mypyc_attr
 
 GroupQueueKey = tuple[str, str, int]
@@ -50,7 +50,7 @@ class GroupQueue:
         self.topic = topic
         self.queue_id = queue_id
         self.retry = retry
-        self.is_shared = retry in (RETRY_V1, GROUP_RETRY) and RETRY_SEPARATOR in topic
+        self.is_shared = is_ambiguous(topic)
         self.leased: dict[int, Lease] = {}
         """Of messages that are not settled, by queue offset."""
         self.leased_upto = 0

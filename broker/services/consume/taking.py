@@ -21,6 +21,7 @@ from broker.model.errors import MessageDamaged
 from broker.model.message import RETRY_TOPIC
 from broker.model.reading import ReadRange
 from broker.model.system_topics import is_of_group
+from broker.model.topic import retry_topic
 from broker.services.consume.attempts import Attempts
 from broker.services.consume.group_topic import GroupTopic
 from broker.services.consume.journal import Journal
@@ -75,7 +76,8 @@ def is_wanted(request: ReceiveRequest, queue: GroupQueue, record: bytes) -> bool
     """
     if queue.is_shared:
         _, properties, _ = facts_of(record)
-        if not is_of_group(queue.group, properties, is_sent_back=queue.retry == GROUP_RETRY):
+        is_sent_back = queue.topic == retry_topic(queue.group)
+        if not is_of_group(queue.group, properties, is_sent_back=is_sent_back):
             return False
     if request.wanted.matches(record):
         return True

@@ -24,9 +24,13 @@ class Reconnect(NamedTuple):
 
 
 class PrintStack(NamedTuple):
-    """A question: what each thread of the client does."""
+    """A question: what each thread of the client does.
+
+    group   that it consumes for
+    """
 
     nonce: str
+    group: str
 
 
 class Verify(NamedTuple):
@@ -34,11 +38,13 @@ class Verify(NamedTuple):
 
     record   as it is stored
     topic    its name
+    group    that the client consumes for
     """
 
     nonce: str
     record: bytes
     topic: str
+    group: str
 
 
 Command = Reconnect | PrintStack | Verify

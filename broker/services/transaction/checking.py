@@ -285,7 +285,9 @@ class Checking:
             if state is HalfState.MOVED and result is not None:
                 later = result.queue_offset
                 place = HalfPlace(later, result.physical_offsets[0], half.place.unique_key)
-                asked.append(Check(transaction_id(place), half.group, half.record, half.checks + 1))
+                topic = "" if half.real is None else half.real.topic
+                made = (transaction_id(place), half.group, half.record, half.checks + 1)
+                asked.append(Check(*made, topic))
             elif state is HalfState.GIVEN_UP:
                 logger.warning(
                     "transaction.given_up",

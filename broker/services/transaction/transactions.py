@@ -54,6 +54,10 @@ class HalfPage(NamedTuple):
     next_offset: int
 
 
+def _anything(check: Check) -> bool:
+    return True
+
+
 class Transactions:
     """All transactions of a broker.
 
@@ -143,14 +147,17 @@ class Transactions:
             self._alarm.advance(self._alarm.value + 1)
         return leave
 
-    async def asked(self, group: str, count_max: int, wait_ms: int) -> list[Check]:
+    async def asked(
+        self, group: str, count_max: int, wait_ms: int, takes: Callable[[Check], bool] = _anything
+    ) -> list[Check]:
         """Return what a producer of a group is asked; none where nothing came in time.
 
+        takes   returns whether the producer may be asked this by now
         What it is asked and never gets is asked again after the usual time.
         """
         deadline_ms = self._store.clock.monotonic_ms() + wait_ms
         listener = self._producers.listen(count_max, deadline_ms)
-        leave = self.join(group, listener.offer, listener.room)
+        leave = self.join(group, lambda one: takes(one) and listener.offer(one), listener.room)
         try:
             await listener.done
         finally:

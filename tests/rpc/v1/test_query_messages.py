@@ -24,7 +24,7 @@ async def stocked(broker: StoreBroker) -> StoreBroker:
 
 def lookups(broker: StoreBroker, *, operator: bool = False) -> QueryMessages:
     check = check_operator_reads if operator else check_client_reads
-    return QueryMessages(broker.query, broker.store.tables.topics, check=check)
+    return QueryMessages(broker.query, broker.store.tables, check=check)
 
 
 def bodies(answer: pb.QueryByKeyResponse) -> list[bytes]:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 import pytest
 
 from broker.format.signature import date_from_ms, page_token_of
-from broker.model.access import Action, Kind, Need
+from broker.model.access import Action, Kind, Need, User
 from broker.model.errors import AccessDenied, AdminsOnly, Unauthenticated
 from broker.services.access.access import VERIFIED_MAX, Access
 from tests.fakes.clock import START_MS, FakeClock
@@ -97,11 +97,40 @@ def test_changes_hold_at_once_also_for_known_signatures() -> None:
     access.refresh()
     assert caller(access, signed()) == "the access key or the signature is wrong"
     assert caller(access, signed(secret="another")) == "app"
+    with pytest.raises(Unauthenticated):
+        access.current(rights)
+    rights = access.caller(*signed(secret="another").values())
+    roster.grant(grant_of("app", "pub", "topic:orders"))
+    access.refresh()
     assert access.current(rights).user.secret == "another"
     roster.remove("app")
     access.refresh()
     with pytest.raises(Unauthenticated):
         access.current(rights)
+
+
+def test_who_is_made_again_or_turned_on_again_is_another_user() -> None:
+    access = access_of()
+    roster = access.table.roster
+    first = access.caller(*signed().values())
+    ended: list[str] = []
+    forget = access.when_gone(first, lambda: ended.append("forgotten"))
+    access.when_gone(first, lambda: ended.append("first"))
+    forget()
+    roster.remove("app")
+    access.refresh()
+    roster.add(User("app", SECRET))
+    access.refresh()
+    second = access.caller(*signed().values())
+    for is_enabled in (False, True):
+        roster.change("app", is_enabled=is_enabled)
+        access.refresh()
+    for before in (first, second):
+        assert not access.may(before, HOST, PUB_ORDERS)
+        with pytest.raises(Unauthenticated):
+            access.current(before)
+    assert access.current(access.caller(*signed().values())).generation > second.generation
+    assert ended == ["first"]
 
 
 async def test_what_is_saved_holds_and_is_logged(caplog: pytest.LogCaptureFixture) -> None:
