@@ -44,6 +44,14 @@ def property_block(record: bytes) -> bytes:
     return _SEPARATOR + record[begin + _I16.size :]
 
 
+def properties_size(record: bytes) -> int:
+    """Return how many bytes the properties of a record take at most; its topic counts."""
+    _, system_flag = _MAGIC_AND_SYSTEM_FLAG.unpack_from(record)
+    place = _LENGTH_PLACES[system_flag & HOSTS_V6_MASK]
+    (body_size,) = _I32.unpack_from(record, place)
+    return len(record) - place - int(body_size)
+
+
 def store_time_of(record: bytes) -> int:
     """Return when a record was stored, in ms since 1970; its first 80 bytes will do."""
     born_host = FLAG_BORN_HOST_V6 & _MAGIC_AND_SYSTEM_FLAG.unpack_from(record)[1]

@@ -23,5 +23,8 @@ class Filter(Protocol):
     def matches_code(self, code: int, /) -> bool:
         """Return whether a message with this tags code in its consume unit may match."""
 
+    def cost_ns(self, record: bytes, /) -> int:
+        """Return how long `matches` takes for a record, at most; 0 for next to nothing."""
+
     def matches(self, record: bytes, /) -> bool:
         """Return whether a message matches: the bytes of one sound record, as they are stored."""

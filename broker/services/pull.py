@@ -17,6 +17,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any, Final, NamedTuple
 
+from broker.filter.turns import within_turn
 from broker.format.record_heads import queue_offset_of
 from broker.model.delivered import Delivered
 from broker.model.errors import BrokerError
@@ -279,6 +280,7 @@ def _to_look_at(asked: ReadRange) -> ReadRange:
 
 
 def _matching(request: PullRequest, result: PullResult) -> PullResult:
+    result = within_turn(request.wanted, result, request.range.queue_offset)
     matches = request.wanted.matches
     records = [record for record in result.records if matches(record)]
     if request.wanted.reads_records:

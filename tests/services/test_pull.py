@@ -217,6 +217,34 @@ async def test_a_sql_filter_keeps_to_the_bytes_asked_for(desk: Desk) -> None:
     assert (lone.record_count, lone.next_begin_offset) == (1, 2)
 
 
+async def test_a_costly_sql_filter_answers_after_its_turn_with_where_to_go_on(desk: Desk) -> None:
+    costly = " OR ".join(["a LIKE '%_x_%_'"] * 90)
+    for _ in range(20):
+        await desk.broker.add("orders", b"m", a="y" * 15_000)
+    await desk.broker.add("orders", b"wanted", a="-x--")
+    place, pages = 0, 0
+    found: list[bytes] = []
+    while place < 21:
+        result = await desk.ask(by_sql(costly, place))
+        assert result.next_begin_offset == min(place + 1, 21) or result.records
+        place, pages, found = result.next_begin_offset, pages + 1, found + bodies(result)
+    assert (pages, found) == (21, [b"wanted"])
+
+
+async def test_a_pull_with_a_costly_filter_gives_others_their_turn(desk: Desk) -> None:
+    costly = " OR ".join(["a LIKE '%_x_%_'"] * 90)
+    for _ in range(9):
+        await desk.broker.add("orders", b"m", a="y" * 15_000)
+    await desk.broker.add("orders", b"wanted", a="-x--")
+    waiting = asyncio.ensure_future(desk.ask(by_sql(costly)._replace(wait_ms=LONG_MS)))
+    turn_count = 0
+    while not waiting.done():
+        await asyncio.sleep(0)
+        turn_count += 1
+    assert bodies(waiting.result()) == [b"wanted"]
+    assert turn_count >= 9
+
+
 async def test_sql_that_fits_nothing_says_where_to_go_on(desk: Desk) -> None:
     await desk.broker.add("orders", b"a", b"b", n="x")
     result = await desk.ask(by_sql("n > 1"))

@@ -11,13 +11,17 @@ from lark import Token, Transformer, v_args
 
 from broker.filter.sql import nodes
 from broker.filter.sql.java_values import INT_MAX, LONG_MAX, Long, Value, order
-from broker.filter.sql.like import matcher
+from broker.filter.sql.like import matcher, weight_of
 from broker.filter.sql.nodes import Evaluate, Truth
 
 DEPTH_MAX: Final = 64
 """Nodes within each other: each is a call within a call."""
 TERMS_MAX: Final = 256
 """Comparisons of an expression, each of which may look through all properties of a message."""
+TERM_WEIGHT: Final = 2
+"""Of a comparison: it looks through the properties, and at the value of one."""
+WEIGHT_MAX: Final = 2_000
+"""Of an expression: 65 ms for a message whose properties take the most they can, 32 KiB."""
 TEXT_TESTS: Final[dict[str, Callable[[str, str], bool]]] = {
     "CONTAINS": str.__contains__, "STARTSWITH": str.startswith, "ENDSWITH": str.endswith,
 }  # fmt: skip
@@ -47,6 +51,7 @@ class Node(NamedTuple):
     value     of a literal, and of a negated one
     name      of a property
     terms     comparisons in it
+    weight    nanoseconds that it takes for each byte of a message's properties, at most
     """
 
     kind: Kind
@@ -56,6 +61,7 @@ class Node(NamedTuple):
     name: str = ""
     depth: int = 1
     terms: int = 0
+    weight: int = 0
 
     @property
     def is_number(self) -> bool:
@@ -163,7 +169,7 @@ class Builder(Transformer[Token, Node]):
             )
         return Node(
             Kind.NEGATED, nodes.nothing_after(side.evaluate), side.place,
-            depth=_deeper(side.place, side), terms=side.terms,
+            depth=_deeper(side.place, side), terms=side.terms, weight=side.weight,
         )  # fmt: skip
 
     def text(self, token: Token) -> Node:
@@ -198,8 +204,9 @@ class Builder(Transformer[Token, Node]):
         return _literal(token, None)
 
     def property(self, token: Token) -> Node:
-        """A property's name."""
-        return Node(Kind.PROPERTY, nodes.text_of(token), _place(token), name=str(token))
+        """A property's name, in double quotes where it has other characters than an identifier."""
+        name = token[1:-1].replace('""', '"') if token.type == "QUOTED" else str(token)
+        return Node(Kind.PROPERTY, nodes.text_of(name), _place(token), name=name)
 
 
 def _place(token: Token) -> int:
@@ -221,12 +228,17 @@ def _deeper(place: int, *parts: Node) -> int:
     return depth
 
 
-def _condition(truth: Truth, *parts: Node, terms: int = 0) -> Node:
+def _condition(truth: Truth, *parts: Node, terms: int = 0, weight: int = TERM_WEIGHT) -> Node:
     place = parts[0].place
+    weight = weight * terms + sum(part.weight for part in parts)
+    if weight > WEIGHT_MAX:
+        why = "its LIKEs with _ take too long for large messages; use fewer, or without _"
+        raise NotAllowed(place, why)
     terms += sum(part.terms for part in parts)
     if terms > TERMS_MAX:
         raise NotAllowed(place, f"there are more than {TERMS_MAX} comparisons")
-    return Node(Kind.CONDITION, truth, place, depth=_deeper(place, *parts), terms=terms)
+    depth = _deeper(place, *parts)
+    return Node(Kind.CONDITION, truth, place, depth=depth, terms=terms, weight=weight)
 
 
 def _truth(node: Node) -> Truth:
@@ -275,9 +287,11 @@ def _like(side: Node, pattern: Token, escape: Token | None, found: bool) -> Node
         raise NotAllowed(_place(escape), "ESCAPE takes one character")
     try:
         test = matcher(_unquoted(pattern), character)
+        weight = weight_of(_unquoted(pattern), character)
     except ValueError as error:
         raise NotAllowed(_place(pattern), str(error)) from None
-    return _condition(nodes.fits(side.evaluate, test, found), side, terms=1)
+    truth = nodes.fits(side.evaluate, test, found)
+    return _condition(truth, side, terms=1, weight=TERM_WEIGHT + weight)
 
 
 def _in(side: Node, texts: tuple[Token, ...], found: bool) -> Node:

@@ -1,8 +1,8 @@
 """The grammar of SQL filters, and what is told where an expression does not follow it.
 
 NOT binds closer than a comparison, as RocketMQ has it: NOT a = 5 compares NOT a with 5.
-Beyond RocketMQ: LIKE. RocketMQ stops at the first token that does not fit and takes what came
-before it for the expression; here that is an error.
+Beyond RocketMQ: LIKE, and names in double quotes as ActiveMQ has them. RocketMQ stops at the first
+token that does not fit and takes what came before it for the expression; here that is an error.
 Source: SelectorParser.jj.
 """
 
@@ -46,7 +46,7 @@ start: or_
     | TRUE                                                  -> true
     | FALSE                                                 -> false
     | NULL                                                  -> null
-    | PROPERTY                                              -> property
+    | (PROPERTY | QUOTED)                                   -> property
     | "(" or_ ")"
 
 ORDER: /<=|>=|<(?!>)|>/
@@ -64,6 +64,7 @@ NULL.2: /NULL(?![\w$])/i
 TRUE.2: /TRUE(?![\w$])/i
 FALSE.2: /FALSE(?![\w$])/i
 PROPERTY: /(?!RESERVED(?![\w$]))[a-z_$][a-z0-9_$]*/i
+QUOTED: /"(?:[^"]|"")+"/
 STRING: /'(?:[^']|'')*'/
 DOUBLE.2: /(?:[0-9]+\.[0-9]*|\.[0-9]+)(?:e[+-]?[0-9]+)?|[0-9]+e[+-]?[0-9]+/i
 WHOLE: /0|[1-9][0-9]*l?/i
@@ -82,9 +83,9 @@ _SHOWN: Final = {
     "TEXT_TEST": "CONTAINS, STARTSWITH, ENDSWITH", "ORDER": "<, <=, >, >=", "EQUAL": "=",
     "UNEQUAL": "<>", "LPAR": "(", "RPAR": ")", "COMMA": ",", "$END": "the end",
 }  # fmt: skip
-_UNSAID: Final = frozenset({"DOUBLE", "FALSE", "MINUS", "PLUS", "TRUE", "_ESCAPE"})
+_UNSAID: Final = frozenset({"DOUBLE", "FALSE", "MINUS", "PLUS", "QUOTED", "TRUE", "_ESCAPE"})
 """What may stand beside things that are named, and would make their list long."""
-_TEXT: Final = re.compile(r"'[^']*'")
+_TEXT: Final = re.compile(r"'[^']*'|\"[^\"]*\"")
 
 _PARSER: Final = Lark(GRAMMAR, parser="lalr", transformer=Builder(), maybe_placeholders=False)
 # Made once, when the first expression comes; nodes are built while it reads, without a tree.
@@ -134,6 +135,8 @@ def _why(expression: str, error: UnexpectedInput) -> str:
         where = "at its end"
     elif found == "'":
         where = f"at character {place + 1}: the text that begins here does not end"
+    elif found == '"':
+        where = f"at character {place + 1}: the name that begins here is empty or does not end"
     else:
         where = f"at character {place + 1}: found {found}"
     wanted = sorted(_SHOWN.get(name, name.strip("_")) for name in names - _UNSAID)

@@ -23,11 +23,12 @@ INT_MAX: Final = 2**31 - 1
 LONG_MAX: Final = 2**63 - 1
 _WHOLE = re.compile(r"[+-]?\d+")
 _DOUBLE = re.compile(
-    r"[+-]?(?:NaN|Infinity|(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?[fFdD]?)"
+    r"[+-]?(?:NaN|Infinity|(?:[0-9]++\.?+[0-9]*+|\.[0-9]++)(?:[eE][+-]?[0-9]++)?[fFdD]?)"
 )
 _HEX_DOUBLE = re.compile(
-    r"([+-]?0[xX](?:[0-9a-fA-F]+\.?|[0-9a-fA-F]*\.[0-9a-fA-F]+)[pP][+-]?[0-9]+)[fFdD]?"
+    r"([+-]?0[xX](?:[0-9a-fA-F]++\.?+[0-9a-fA-F]*+|\.[0-9a-fA-F]++)[pP][+-]?[0-9]++)[fFdD]?"
 )
+# Nothing that was read is read again: backtracking over 31,000 digits took minutes.
 _JAVA_BLANKS: Final = "".join(map(chr, range(33)))
 _BASIC_PLANE_MAX: Final = "\uffff"
 
@@ -128,8 +129,6 @@ def order(left: Value, right: Value) -> int:
     if kind is not other:
         if (kind is bool or other is bool) and str not in (kind, other):
             return -1
-        if kind is bool:
-            raise Incomparable  # RocketMQ fails to read the boolean as a text here.
         if isinstance(left, str):
             left = READERS[other](left)
         elif isinstance(right, str):

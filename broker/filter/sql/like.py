@@ -1,14 +1,24 @@
 """LIKE: "%" stands for any characters, "_" for one; time grows with the text, never faster.
 
-The pattern is an automaton whose states are the bits of one number: bit i says that the first i
-characters of the pattern, "%" not counted, fit what was read. A state that "%" follows stays.
+"%" splits a pattern into parts. The first part begins the text and the last part ends it. Each part
+between them is searched behind the one before: the first place where it fits is the best one.
+A long part with "_" makes the pattern an automaton, whose states are the bits of one number. Bit i
+means that the first i characters of the pattern, "%" not counted, fit what was read. A state that
+"%" follows stays.
 """
 
+import re
 from collections.abc import Callable
 from typing import Final
 
 MANY: Final = "%"
 ONE: Final = "_"
+PART_SIZE_MAX: Final = 16
+"""Characters of a part with "_" that is searched; each place may cost as many steps."""
+AUTOMATON_WEIGHT: Final = 300
+"""Nanoseconds a character of the text, at most; so in `weight_of`."""
+STEP_WEIGHT: Final = 4
+PLAIN_WEIGHT: Final = 2
 
 
 def matcher(pattern: str, escape: str = "") -> Callable[[str], bool]:
@@ -28,7 +38,78 @@ def matcher(pattern: str, escape: str = "") -> Callable[[str], bool]:
         return lambda text: text.endswith(plain)
     if wild == [MANY, MANY] and steps[0] == steps[-1] == (MANY, False):
         return lambda text: plain in text
-    return _automaton(steps)
+    parts = _parts(steps)
+    return _automaton(steps) if _is_long(parts) else _searched(parts)
+
+
+def weight_of(pattern: str, escape: str = "") -> int:
+    """Return what a pattern costs: nanoseconds for each character of a text, at most.
+
+    Errors   ValueError, as for `matcher`
+    """
+    parts = _parts(_steps(pattern, escape))
+    if _is_long(parts):
+        return AUTOMATON_WEIGHT
+    wild = [len(part) for part in parts if (ONE, False) in part]
+    return PLAIN_WEIGHT + STEP_WEIGHT * max(wild, default=0)
+
+
+_Part = list[tuple[str, bool]]
+
+
+def _parts(steps: _Part) -> list[_Part]:
+    """Return what stands before, between and behind the "%" of a pattern."""
+    parts: list[_Part] = [[]]
+    for step in steps:
+        if step == (MANY, False):
+            parts.append([])
+        else:
+            parts[-1].append(step)
+    return parts
+
+
+def _is_long(parts: list[_Part]) -> bool:
+    return any(len(part) > PART_SIZE_MAX and (ONE, False) in part for part in parts)
+
+
+Find = Callable[[str, int], int]
+
+
+def _finder(part: _Part) -> Find:
+    """Return what finds the first place of a part from a position on, -1 where there is none."""
+    plain = "".join(step for step, _ in part)
+    if all(is_literal for _, is_literal in part):
+        return lambda text, begin: text.find(plain, begin)
+    pattern = "".join(re.escape(step) if is_literal else "." for step, is_literal in part)
+    search = re.compile(pattern, re.DOTALL).search
+
+    def find(text: str, begin: int) -> int:
+        found = search(text, begin)
+        return -1 if found is None else found.start()
+
+    return find
+
+
+def _searched(parts: list[_Part]) -> Callable[[str], bool]:
+    finders = [(_finder(part), len(part)) for part in parts]
+    (find_first, first_size), (find_last, last_size) = finders[0], finders[-1]
+    between = [(find, size) for find, size in finders[1:-1] if size]
+    is_whole = len(parts) == 1
+
+    def fits(text: str) -> bool:
+        if is_whole:
+            return len(text) == first_size and find_first(text, 0) == 0
+        if len(text) < first_size + last_size or find_first(text[:first_size], 0) != 0:
+            return False
+        at, end = first_size, len(text) - last_size
+        for find, size in between:
+            at = find(text, at)
+            if at < 0:
+                return False
+            at += size
+        return at <= end and find_last(text[end:], 0) == 0
+
+    return fits
 
 
 def _steps(pattern: str, escape: str) -> list[tuple[str, bool]]:

@@ -9,6 +9,7 @@ import asyncio
 from typing import Final
 
 from broker.filter.owned import owned_by
+from broker.filter.turns import within_turn
 from broker.model.consuming import Received, ReceiveRequest
 from broker.model.reading import ReadRange
 from broker.services.consume.taking import RECEIVE_BYTES_MAX
@@ -91,6 +92,9 @@ class Broadcasting:
                 break
             asked = ReadRange(request.topic, queue_id, at, count, size_bytes)
             result = await value_of(self._store.reading.pull(asked, accept))
+            result = within_turn(wanted, result, at)
+            if wanted.reads_records:
+                await asyncio.sleep(0)
             matching = [one for one in result.records if wanted.matches(one)]
             records += matching
             size_bytes -= sum(map(len, matching))

@@ -9,10 +9,12 @@ leased nothing.
 Source: PopMessageProcessor (isOrder), QueueLevelConsumerManager.update.
 """
 
+import asyncio
 import logging
 from collections.abc import Callable, Iterable, Sequence
 from typing import Final, NamedTuple
 
+from broker.filter.turns import turn_count, within_turn
 from broker.format.named_properties import property_block, property_key, property_text
 from broker.format.receipt_handle import ORDERED, LeasePlace
 from broker.format.record_heads import attempt_of, queue_offset_of
@@ -225,8 +227,10 @@ class OrderedTaking:
                 return None
             if len(records) < len(ready) or await self._buried(queue, state, group, records):
                 continue
-            if not self._pass_unwanted(request, queue, state, records):
+            ready = ready[: turn_count(request.wanted, (records[at] for at in ready))]
+            if not self._pass_unwanted(request, queue, state, {at: records[at] for at in ready}):
                 break
+            await asyncio.sleep(0)
         offsets = _fitting([at for at in ready if state.is_ready(at)], records, size_bytes)
         if not offsets:
             return None
@@ -252,6 +256,9 @@ class OrderedTaking:
         asked = ReadRange(queue.topic, queue.queue_id, begin, SCAN_COUNT, RECEIVE_BYTES_MAX)
         try:
             result = await value_of(reading.pull(asked, accept))
+            if request.wanted.reads_records:
+                result = within_turn(request.wanted, result, begin)
+                await asyncio.sleep(0)
             records, end = result.records, result.next_begin_offset
         except MessageDamaged as error:
             logger.warning("message.damaged", extra={"reason": str(error)})

@@ -8,10 +8,12 @@ over is skipped for the group. Who gives up while a read or put is under way has
 Source: PopMessageProcessor.popMsgFromQueue, appendCheckPoint.
 """
 
+import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 from typing import Final, NamedTuple
 
+from broker.filter.turns import within_turn
 from broker.format.again import facts_of
 from broker.format.pop_records import Batched, Checkpoint
 from broker.format.receipt_handle import GROUP_RETRY
@@ -221,7 +223,11 @@ class Taking:
                 logger.warning("message.damaged", extra={"reason": str(error)})
                 position = error.next_begin_offset
                 continue
+            whole = result.next_begin_offset
+            result = within_turn(request.wanted, result, position)
             records, record_count = result.records, result.record_count
+            if result.next_begin_offset < whole:
+                await asyncio.sleep(0)
             if is_judged:
                 records = [one for one in records if queue_offset_of(one) not in queue.passed]
                 records = [record for record in records if is_wanted(request, queue, record)]

@@ -1,15 +1,18 @@
 """What is refused and how that is told; the language's corners that nobody else asks for."""
 
+from time import process_time
+
 import pytest
 
 from broker.filter import tag
 from broker.filter.parsing import parse_filter
-from broker.filter.sql.building import DEPTH_MAX, TERMS_MAX
+from broker.filter.sql.building import DEPTH_MAX, TERM_WEIGHT, TERMS_MAX
 from broker.filter.sql.filter import SqlFilter
 from broker.filter.sql.grammar import LENGTH_MAX, NESTING_MAX
 from broker.format.content import encode_properties
 from broker.format.named_properties import led_by_separator
 from broker.model.errors import IllegalFilter
+from tests.fakes.records import record
 
 
 def matches(expression: str, **properties: str) -> bool:
@@ -111,3 +114,84 @@ def test_keywords_have_any_case_and_names_have_theirs() -> None:
 )
 def test_like(expression: str, value: str, is_match: bool) -> None:
     assert matches(expression, a=value) is is_match
+
+
+@pytest.mark.parametrize(
+    ("expression", "value", "is_match"),
+    [
+        ("TRUE = a", "true", True),
+        ("TRUE = a", "TRUE", True),
+        ("TRUE = a", "false", False),
+        ("FALSE = a", "false", True),
+        ("FALSE = a", "true", False),
+        ("TRUE <> a", "false", True),
+        ("TRUE <> a", "true", False),
+        ("(b = 'x') = a", "true", False),
+    ],
+)
+def test_a_boolean_may_stand_before_a_property_as_behind_it(
+    expression: str, value: str, is_match: bool
+) -> None:
+    assert matches(expression, a=value) is is_match
+    left, symbol, right = expression.rpartition(" <> " if "<>" in expression else " = ")
+    assert matches(f"{right}{symbol}{left}", a=value) is is_match
+
+
+@pytest.mark.parametrize(
+    ("name", "quoted"),
+    [
+        ("order-id", '"order-id"'),
+        ("a.b/c d", '"a.b/c d"'),
+        ("größe", '"größe"'),
+        ("尺寸", '"尺寸"'),
+        ('say "hi"', '"say ""hi"""'),
+        ("plain", '"plain"'),
+        ("NOT", '"NOT"'),
+        ("((((", '"(((("'),
+        ("5", '"5"'),
+    ],
+)
+def test_a_name_in_double_quotes_may_have_any_characters(name: str, quoted: str) -> None:
+    assert matches(f"{quoted} = 'x'", **{name: "x"})
+    assert matches(f"{quoted} BETWEEN 1 AND 5 AND {quoted} IS NOT NULL", **{name: "3"})
+    assert matches(f"{quoted} LIKE '3%' OR {quoted} IN ('x')", **{name: "3"})
+    assert not matches(f"{quoted} = 'x'", other="x")
+
+
+@pytest.mark.parametrize("expression", ['"" = 1', '"a = 1', '"a" "b" = 1'])
+def test_a_name_that_is_empty_or_does_not_end_is_refused(expression: str) -> None:
+    with pytest.raises(IllegalFilter):
+        parse_filter(expression, is_sql=True)
+
+
+def test_a_text_of_many_digits_is_no_number_at_once() -> None:
+    # Where digits were read again, this took minutes for one message.
+    for text in ("1" * 31_000 + "x", "1" * 15_000 + "." + "1" * 15_000 + "x", "0x" + "1" * 31_000):
+        begin = process_time()
+        assert not matches("a > 5.0", a=text)
+        assert process_time() - begin < 1
+
+
+@pytest.mark.parametrize("text", ["5", "5.", ".5", "5.5e+1", "5.5f", "-0x1.8p1", "0x.8P1d", "NaN"])
+def test_every_form_of_a_double_is_read(text: str) -> None:
+    assert matches("a > -4.0", a=text)
+
+
+def test_a_filter_that_would_take_long_for_one_message_is_refused() -> None:
+    costly = " OR ".join(["a LIKE '%_x_%_'"] * 190)
+    with pytest.raises(IllegalFilter, match="LIKEs with _ take too long"):
+        parse_filter(costly, is_sql=True)
+    assert matches(" OR ".join(["a LIKE '%_x_%_'"] * 100), a="-x--")
+    assert matches(" OR ".join(["a LIKE '%x%y%'"] * 190), a="-x-y-")
+
+
+def test_what_a_filter_costs_grows_with_the_properties_and_the_comparisons() -> None:
+    def cost(expression: str, size: int) -> int:
+        block = encode_properties({"a": "x" * size})
+        return parse_filter(expression, is_sql=True).cost_ns(record(0, bytes(9), properties=block))
+
+    small, large = cost("a = 'x'", 10), cost("a = 'x'", 1_010)
+    assert large - small == TERM_WEIGHT * 1_000
+    assert cost("a = 'x' OR a = 'y'", 1_010) > large
+    assert cost("a LIKE '%_x_%'", 1_010) > cost("a LIKE '%x%'", 1_010) > large
+    assert parse_filter("a").cost_ns(record(0, b"")) == 0

@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,16 @@ from tests.golden_stores import ARCHIVES
 ANSWERS: dict[bool | None, str] = {True: "T", False: "F", None: "N"}
 REFUSED = "E"
 FAILED = "X"
+
+
+BOOLEAN_FIRST = re.compile(r"(?i)(\btrue|\bfalse|\)|\bnot\s.*)\s*(=|<>)")
+"""A boolean before the text of a property: RocketMQ fails to read that, here it counts."""
+
+
+def is_mended(wanted: str, found: str) -> bool:
+    """Return whether answers differ only where RocketMQ failed."""
+    pairs = zip(wanted, found, strict=True)
+    return all(real in (FAILED, ours) for real, ours in pairs)
 
 
 @pytest.fixture(scope="module")
@@ -50,6 +61,8 @@ def test_every_expression_is_answered_as_rocketmq_answers_it(real: dict[str, Any
         for expression, wanted in expressions
         if (found := answer(expression, blocks)) != wanted
     ]
-    assert not wrong[:5]
+    mended = [row for row in wrong if BOOLEAN_FIRST.search(row[0]) and is_mended(*row[1:])]
+    assert not [row for row in wrong if row not in mended][:5]
+    assert 0 < len(mended) < 100
     assert len(expressions) > 4000
     assert sum(wanted == REFUSED for _, wanted in expressions) == 400
