@@ -166,7 +166,7 @@ def test_a_name_that_is_empty_or_does_not_end_is_refused(expression: str) -> Non
 
 def test_a_text_of_many_digits_is_no_number_at_once() -> None:
     # Where digits were read again, this took minutes for one message.
-    for text in ("1" * 31_000 + "x", "1" * 15_000 + "." + "1" * 15_000 + "x", "0x" + "1" * 31_000):
+    for text in ("1" * 9_000 + "x", "1" * 9_000 + "." + "1" * 9_000 + "x", "0x" + "1" * 9_000):
         begin = process_time()
         assert not matches("a > 5.0", a=text)
         assert process_time() - begin < 1
