@@ -25,6 +25,7 @@ from google.protobuf.message_factory import GetMessageClass
 from broker.model.errors import BrokerError, Recovering, RequestError, ShareTaken, TooManyRequests
 from broker.rpc.admission import CallClass
 from broker.rpc.call import Call
+from broker.rpc.elements import ELEMENTS_MAX, Elements, Malformed
 
 Handler = Callable[[Any, Call], Any]
 """(request or requests, call) -> what the method's kind says."""
@@ -105,6 +106,9 @@ class Method:
     `answer` is what `serialize` takes and the handler returns. `request_code` is RocketMQ's word
     for what the method does, in lower case; without one it goes by its own name.
 
+    Of each repeated field a request has `elements_max` elements at most; a `parse` of its own
+    counts itself.
+
     A unary method may have a `shortcut` that is asked first, with a request no longer than
     `request_size_max`; it raises what handlers raise.
 
@@ -126,6 +130,7 @@ class Method:
     kind: Kind = Kind.UNARY
     request_code: str = ""
     shortcut: Shortcut | None = None
+    elements_max: int = ELEMENTS_MAX
     parks: bool = False
     identifies: bool = False
 
@@ -137,9 +142,10 @@ class Method:
     def reader(self) -> Callable[[bytes], Any]:
         """Return the function that reads a request.
 
-        Errors   of that function: MalformedRequest
+        Errors   of that function: MalformedRequest, TooManyElements
         """
         parse = self.parse or self.request.FromString
+        elements = None if self.parse else Elements(self.request, self.elements_max)
         limit, name = self.request_size_max, self.request.DESCRIPTOR.name
 
         def read(raw: bytes) -> Any:
@@ -147,8 +153,10 @@ class Method:
                 why = f"it has {len(raw)} bytes, the method takes {limit}"
                 raise MalformedRequest(why=why)
             try:
+                if elements is not None:
+                    elements.check(raw)
                 return parse(raw)
-            except DecodeError as error:
+            except (DecodeError, Malformed) as error:
                 raise MalformedRequest(why=f"it is not a {name} message") from error
 
         return read

@@ -10,6 +10,8 @@ from broker.format.table_json import (
     decode_rows,
     decode_table,
     encode_compact,
+    encode_row,
+    encode_rows,
     encode_table,
     read_number,
     read_texts,
@@ -85,6 +87,17 @@ def test_what_is_no_table_is_a_value_error(content: bytes) -> None:
 @settings(max_examples=50)
 def test_every_table_comes_back(table: dict[str, Any]) -> None:
     assert decode_table(encode_table(table)) == table
+
+
+@given(TABLE, NAME, st.dictionaries(NAME, st.dictionaries(NAME | NUMBER, BRANCH, max_size=3)))
+@settings(max_examples=100)
+def test_rows_that_are_encoded_one_by_one_make_the_same_text(
+    others: dict[str, Any], member: str, rows: dict[str, Any]
+) -> None:
+    others.pop(member, None)
+    texts = {name: encode_row(row) for name, row in rows.items()}
+    whole = encode_table(dict(sorted({**others, member: rows}.items())))
+    assert encode_rows(others, member, texts) == whole
 
 
 @pytest.mark.parametrize("store", STORES)

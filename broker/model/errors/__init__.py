@@ -8,7 +8,7 @@ BrokerError
         IllegalTag · IllegalKey · IllegalProperty · IllegalMessageGroup
         IllegalMessageId · MessageNotFound
         BodyEmpty · BodyTooLarge · PropertiesTooLarge · TooManyProperties · RecordTooLarge
-        NoMessages · TooManyMessages · MixedTopics · MixedQueues · MixedKinds
+        NoMessages · TooManyMessages · TooManyElements · MixedTopics · MixedQueues · MixedKinds
         KindConflict · AmbiguousKind · IllegalDeliveryTime · IllegalRecallHandle · NotWaiting
         QueueOutOfRange · TopicNotWritable · TopicNotReadable · UnsupportedTopic
         IllegalNumber · OffsetOutOfRange · IllegalFilter · IllegalPageToken · UnsupportedFeature

@@ -190,6 +190,14 @@ class TooManyMessages(RequestError, code=Code.PAYLOAD_TOO_LARGE):
     limit: int
 
 
+class TooManyElements(RequestError):
+    """A request with more elements of one field than a method takes."""
+
+    message = "field {field} has more than {limit} elements; send them in several requests"
+    field: str
+    limit: int
+
+
 class MixedTopics(RequestError, code=Code.MESSAGE_CORRUPTED):
     """A batch that names two topics."""
 

@@ -26,13 +26,17 @@ class Requests:
     async def __anext__(self) -> Any:
         """Return the next request.
 
-        Errors   MalformedRequest
+        Requests of all streams are read one in each turn of the loop.
+        Errors   MalformedRequest, TooManyElements
         """
         stream, connection = self._stream, self._connection
         assert self._waiter is None, "one handler reads the requests of a call"
         while not self._is_ended:
             if stream.messages:
-                raw = stream.messages.pop(0)
+                await connection.edge.request_turn()
+                raw = self._next()
+                if raw is None:
+                    continue
                 if connection.is_open:
                     connection.wire.consume(stream, len(raw))
                     connection.write_soon()
@@ -46,6 +50,11 @@ class Requests:
                 self._waiter = None
         assert any((self._is_ended, stream.ended)), "they end with the client, or with the server"
         raise StopAsyncIteration
+
+    def _next(self) -> bytes | None:
+        """Return the bytes of the next request, None where none is to be read."""
+        messages = self._stream.messages
+        return messages.pop(0) if messages and not self._is_ended else None
 
     def wake(self) -> None:
         """Let the handler look again."""

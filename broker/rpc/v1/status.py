@@ -39,7 +39,8 @@ KINDS: Final[dict[int, tuple[type[BrokerError], ...]]] = {
         errors.IllegalRecallHandle,
         errors.IllegalNumber, errors.IllegalFilter, errors.IllegalPageToken,
         errors.ClientIdRequired, errors.InvalidReceiptHandle, errors.IllegalInvisibleTime,
-        errors.BodyCorrupted, errors.IllegalSettings, errors.IllegalUser, errors.IllegalGrant,
+        errors.TooManyElements, errors.BodyCorrupted,
+        errors.IllegalSettings, errors.IllegalUser, errors.IllegalGrant,
     ),
     code_pb2.NOT_FOUND: (
         errors.TopicNotFound, errors.GroupNotFound, errors.MessageNotFound, errors.NotWaiting,

@@ -55,6 +55,9 @@ REQUEST_CODES: Final[Mapping[str, str]] = {
 """Method -> the name of RocketMQ's request code, in lower case; others go by their own name."""
 COMMAND_SIZE_MAX: Final = 4 * 1024 * 1024
 """Bytes of a command of a client: what each of its threads does, or all that it subscribes to."""
+COMMAND_ELEMENTS_MAX: Final = 2_048
+"""Elements of each field of a command; with more than 1,024 topics it is answered by an error, with
+more than these the stream ends."""
 SIZES: Final[Mapping[str, int]] = {
     "SendMessage": SEND_SIZE_MAX, "AckMessage": ACK_SIZE_MAX, "Telemetry": COMMAND_SIZE_MAX
 }  # fmt: skip
@@ -93,6 +96,8 @@ def _row(name: str, handler: Handler, shortcut: Shortcut | None) -> Method:
         own["parse"] = read_acks
     if name in SIZES:
         own["request_size_max"] = SIZES[name]
+    if name == "Telemetry":
+        own["elements_max"] = COMMAND_ELEMENTS_MAX
     return method(MESSAGING, name, handler, CLASSES[name], **own)
 
 

@@ -14,11 +14,12 @@ from typing import Final
 
 from broker.model.administration import ClientAnswer
 from broker.model.errors import BrokerError, IllegalSettings, UnsupportedFeature
+from broker.model.names import check_number
 from broker.rpc.call import Call
 from broker.rpc.pb import messaging_pb2 as pb
 from broker.rpc.service import Handler
 from broker.rpc.v2.caller import Caller, caller_of, session_id_of
-from broker.rpc.v2.client_stream import ClientStream, Make, Together
+from broker.rpc.v2.client_stream import TOPICS_MAX, ClientStream, Make, Together
 from broker.rpc.v2.consumers import Consumer, Consumers, Subscribed
 from broker.rpc.v2.goodbyes import Goodbyes
 from broker.rpc.v2.resources import group_of, topic_of
@@ -180,8 +181,8 @@ class Telemetry:
     async def _of_consumer(self, given: pb.Settings, caller: Caller, call: Call) -> Subscribed:
         """Return what a consumer's settings say.
 
-        Errors   IllegalSettings, IllegalTopic, SystemTopic, IllegalGroup, GroupNotFound,
-                 UnsupportedFeature: it is for lite topics, which there are none of
+        Errors   IllegalSettings, IllegalNumber, IllegalTopic, SystemTopic, IllegalGroup,
+                 GroupNotFound, UnsupportedFeature: it is for lite topics, which there are none of
         """
         if given.client_type in LITE:
             raise UnsupportedFeature(feature="lite topics")
@@ -189,6 +190,7 @@ class Telemetry:
             raise IllegalSettings(client_id=caller.client_id)
         name = group_of(given.subscription.group, call)
         entries = given.subscription.subscriptions
+        check_number("subscriptions", len(entries), upper=TOPICS_MAX)
         topics = frozenset(topic_of(entry.topic, call) for entry in entries)
         await self._ensure_group(name)
         self._describe(given, caller, ClientKind.SIMPLE_CONSUMER, name)

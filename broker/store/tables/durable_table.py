@@ -16,7 +16,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 from broker.files.disk import Disk
 from broker.files.table_file import TableFile
 from broker.format.names import CONFIG_DIRECTORY
-from broker.format.table_json import decode_rows, encode_table
+from broker.format.table_json import decode_rows, encode_row, encode_rows, encode_table
 from broker.model.errors import RequestError
 from broker.model.step import Clock
 from broker.store.job import or_failed
@@ -119,14 +119,19 @@ class RowTable:
     written   returns the rows as they are to stand on disk, a copy of them or `rows` itself
     """
 
-    __slots__ = ("_clock", "_durable", "_file", "_member", "_others", "_written", "rows")
+    __slots__ = (
+        "_clock", "_durable", "_encoded", "_file", "_member", "_others", "_written", "rows"
+    )  # fmt: skip
 
     def __init__(
         self, disk: Disk, directory: Path, file_name: str, member: str, clock: Clock,
         pool: ThreadPoolExecutor, written: Callable[[], Rows] | None = None,
     ) -> None:  # fmt: skip
         self._file = TableFile(disk, directory / CONFIG_DIRECTORY / file_name)
-        self._written = written or (lambda: self.rows)
+        self._written = written
+        self._encoded: dict[str, tuple[dict[Any, Any], str]] = {}
+        """Rows with their text, so that one change does not encode all: of the thread that writes,
+        where `rows` is what is written."""
         self._durable = DurableTable(self._file, pool, self._snapshot)
         self._member = member
         self._clock = clock
@@ -164,10 +169,25 @@ class RowTable:
 
     def _snapshot(self) -> Encode:
         assert self._member not in self._others
-        rows = dict(self._written())
+        rows = dict(self._written() if self._written is not None else self.rows)
         others = {k: dict(v) if isinstance(v, dict) else v for k, v in self._others.items()}
+        if self._written is None:
+            return lambda: encode_rows(others, self._member, self._texts(rows))
         table = {**others, self._member: rows}
         return lambda: encode_table(dict(sorted(table.items())))
+
+    def _texts(self, rows: Rows) -> dict[str, str]:
+        """Return rows as text, each of which is made once."""
+        known, found = self._encoded, {}
+        for name, row in rows.items():
+            made = known.get(name)
+            if made is None or made[0] is not row:
+                made = known[name] = (row, encode_row(row))
+            found[name] = made[1]
+        if len(known) > len(rows):
+            for name in known.keys() - rows.keys():
+                del known[name]
+        return found
 
     async def replace(self, rows: Rows) -> None:
         """Set all rows; durable when it returns."""

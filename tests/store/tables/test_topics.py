@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from broker.format.table_json import decode_table
+from broker.format.table_json import decode_table, encode_row
 from broker.model.administration import GroupSettings
 from broker.model.errors import (
     DiskFull,
@@ -22,6 +22,7 @@ from broker.model.errors import (
     TopicExists,
     TopicNotFound,
 )
+from broker.store.tables import durable_table
 from broker.store.tables.groups import GroupTable
 from broker.store.tables.topics import TopicTable
 from tests.fakes.clock import START_MS, FakeClock
@@ -168,6 +169,28 @@ async def test_a_change_is_durable_and_keeps_the_rest(tables: Tables) -> None:
         assert (config.read_queue_count, config.write_queue_count) == (8, 2)
         assert (config.permission, config.order, config.is_writable) == (4, True, False)
         assert config.attributes == {"message.type": "FIFO"}
+
+
+async def test_of_many_topics_only_what_changed_is_encoded_and_what_was_removed_is_gone(
+    tables: Tables, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made: list[str] = []
+
+    def encoded(row: dict[str, Any]) -> str:
+        made.append(row["topicName"])
+        return encode_row(row)
+
+    monkeypatch.setattr(durable_table, "encode_row", encoded)
+    names = [f"t{number}" for number in range(20)]
+    await asyncio.gather(*[tables.topics.create(name, queue_count=1) for name in names])
+    made.clear()
+    await tables.topics.create("new", queue_count=2)
+    await tables.topics.update("t3", read_queue_count=5)
+    await tables.topics.remove("t4")
+    assert made == ["new", "t3"]
+    names.remove("t4")
+    assert tables.reopened().topics.names() == sorted([*names, "new"])
+    assert tables.row("t3")["readQueueNums"] == 5
 
 
 async def test_attributes_take_the_place_of_all(tables: Tables) -> None:
