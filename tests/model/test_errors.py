@@ -135,7 +135,7 @@ StoreBusy: a write has held the store for 7 ms (limit 9); try again
 TransientPoolEmpty: all 7 buffers of the transient pool wait to be written; try again, or raise
   store.transient_pool_file_count
 TooManyRequests: 7 requests of class field are in progress; try again
-TooManyElements: field field has more than 9 elements; send them in several requests
+TooManyElements: field field has more than 7 elements; send them in several requests
 ShareTaken: 'holder' has 7 of the 9 places of class field and gets no more while so few are free;
   wait for some of its own to end, or try again
 DiskFull: the disk under path is full; free space, sends resume by themselves
