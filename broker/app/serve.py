@@ -33,10 +33,11 @@ from broker.config.live import LiveConfig
 from broker.config.sections import Config
 from broker.log.store_directory import FORMAT_VERSION
 from broker.metrics.endpoint import Health, site_pages
-from broker.metrics.exposition import Exposition, build_info, compiled_modules
+from broker.metrics.exposition import Exposition, build_info, compiled_modules, proxy_up
 from broker.metrics.http1 import HttpPort, Site
 from broker.metrics.logs import start_logs
 from broker.metrics.numbers import LoopLag, Numbers
+from broker.metrics.text_format import Gone
 from broker.model.errors import IllegalConfig, Recovering, StoreFailed
 from broker.model.stats import Stat
 from broker.model.step import SystemClock
@@ -255,6 +256,7 @@ class _Outside:
             parts.stats,
             read_positions=store.tables.offsets.positions,
             read_leased=parts.backing.consume.leased,
+            read_receiving=parts.backing.members.receiving,
             permission=lambda: live.config.broker.permission,
             detail=live.config.metrics.detail,
         )
@@ -275,9 +277,9 @@ class _Outside:
         found = self.starting.stats if self._numbers is None else self._numbers.stats()
         return [self.loop_lag.seconds, *found, *self.server.stats]
 
-    def names(self) -> dict[str, list[str]]:
-        """The topics and groups there are, by the label that names them."""
-        return {} if self._numbers is None else self._numbers.names()
+    def gone(self) -> Gone:
+        """The topics and groups that were removed, by the label that names them."""
+        return {} if self._numbers is None else self._numbers.gone()
 
     async def refresh(self) -> None:
         """Compute what takes a while."""
@@ -314,12 +316,12 @@ async def _http_served(
     """Serve metrics and health, from before recovery until the store is closed."""
     build = build_info(__version__, FORMAT_VERSION)
     exposition = Exposition(
-        lambda: [*outside.stats(), build, compiled_modules()],
+        lambda: [*outside.stats(), build, compiled_modules(), proxy_up()],
         cluster=config.broker.cluster,
         broker=config.broker.name,
         profiles=config.metrics.profile.split(","),
         max_series=config.metrics.max_series,
-        find_names=outside.names,
+        find_gone=outside.gone,
     )
     health = Health(lambda: outside.state, read_progress=lambda: outside.starting.progress)
     version = {"version": __version__, "store_version": FORMAT_VERSION}

@@ -84,7 +84,7 @@ def site_pages(
     async def metrics(accept: str) -> Answer:
         if refresh is not None:
             await refresh()
-        page, content_type = exposition.page(accept)
+        page, content_type = await exposition.page_in_turns(accept)
         return Answer(200, content_type, page)
 
     async def live(accept: str) -> Answer:

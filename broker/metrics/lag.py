@@ -17,7 +17,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from contextlib import suppress
 from time import perf_counter
-from typing import Final
+from typing import Final, NamedTuple
 
 from broker.model.consuming import NOTHING_HELD, Held, Leased, unconsumed
 from broker.model.errors import DiskSlow, StorageError
@@ -38,20 +38,29 @@ Position = tuple[str, str, Mapping[int, int]]
 """Where a group stands: (group, topic, queue id -> queue offset)."""
 
 
+class Queues(NamedTuple):
+    """How many queues a topic has, and whether a group without an offset begins at their begin."""
+
+    queue_count: int = 0
+    begins_at_min: bool = False
+
+
 class Lag:
-    """The lag of every group in every topic it has an offset in.
+    """The lag of every group in every topic it has an offset or leases in, or receives in.
 
     queue_range      returns (min, max) queue offset of a topic's queue
     store_time_at    returns the store time in ms of a topic's, queue's and queue offset's message,
                      None when there is none; StorageError, DiskSlow
     read_positions   returns where every group stands
     read_leased      returns what groups have under leases
+    read_receiving   returns (group, topic) that clients were heard of lately to receive in
+    known            returns what is known of a topic's queues, for a group and a topic
     """
 
     __slots__ = (
-        "_begun", "_cold_reads", "_is_detailed", "_now_ms", "_offsets", "_queue_range",
-        "_read_leased", "_read_positions", "_refreshed_ms", "_shown", "_store_time_at", "_times",
-        "gauges",
+        "_begun", "_cold_reads", "_is_detailed", "_known", "_now_ms", "_offsets", "_queue_range",
+        "_read_leased", "_read_positions", "_read_receiving", "_refreshed_ms", "_shown",
+        "_store_time_at", "_times", "gauges",
     )  # fmt: skip
 
     def __init__(
@@ -62,12 +71,16 @@ class Lag:
         now_ms: Callable[[], int],
         *,
         read_leased: Callable[[], Leased] = dict,
+        read_receiving: Callable[[], Iterable[tuple[str, str]]] = list,
+        known: Callable[[str, str], Queues] = lambda group, topic: Queues(),
         is_detailed: bool = False,
     ) -> None:
         self._queue_range = queue_range
         self._store_time_at = store_time_at
         self._read_positions = read_positions
         self._read_leased = read_leased
+        self._read_receiving = read_receiving
+        self._known = known
         self._now_ms = now_ms
         self._is_detailed = is_detailed
         self._refreshed_ms = -REFRESH_INTERVAL_MS
@@ -76,7 +89,20 @@ class Lag:
         self._times: dict[tuple[str, int, int], int] = {}
         self._cold_reads: dict[tuple[str, int, int], Awaitable[int | None]] = {}
         self._begun = 0.0
-        self.gauges = [
+        self.gauges = self._measures()
+        if is_detailed:
+            self.gauges.append(
+                Gauge(
+                    "pocketmq_consumer_offset",
+                    "Queue offset a group has committed.",
+                    lambda: self._offsets,
+                    OFFSET_LABELS,
+                )
+            )
+
+    def _measures(self) -> list[Gauge]:
+        """Return what is shown of each group in each topic."""
+        return [
             Gauge(
                 "rocketmq_consumer_lag_messages",
                 "Messages a group has not consumed, those under its leases included.",
@@ -87,6 +113,12 @@ class Lag:
                 "rocketmq_consumer_ready_messages",
                 "Messages a group may have at once.",
                 lambda: self._shown.ready,
+                LABELS,
+            ),
+            Gauge(
+                "rocketmq_consumer_inflight_messages",
+                "Messages under leases, by group.",
+                lambda: self._shown.leased,
                 LABELS,
             ),
             Gauge(
@@ -102,15 +134,6 @@ class Lag:
                 LABELS,
             ),
         ]
-        if is_detailed:
-            self.gauges.append(
-                Gauge(
-                    "pocketmq_consumer_offset",
-                    "Queue offset a group has committed.",
-                    lambda: self._offsets,
-                    OFFSET_LABELS,
-                )
-            )
 
     async def refresh(self) -> None:
         """Look at all groups again, unless that was done within the last second.
@@ -126,9 +149,12 @@ class Lag:
         times: dict[tuple[str, int, int], int] = {}
         self._begun = perf_counter()
         leased = self._read_leased()
-        for group, topic, queue_offsets in list(self._read_positions()):
-            held = leased.get((group, topic), {})
-            self._measure(found.of(_labels(group, topic)), topic, queue_offsets, held, times)
+        positions = {(group, topic): row for group, topic, row in self._read_positions()}
+        for group, topic in [*dict.fromkeys((*positions, *leased, *self._read_receiving()))]:
+            queue_offsets, held = positions.get((group, topic), {}), leased.get((group, topic), {})
+            known = self._known(group, topic)
+            left = found.of(_labels(group, topic))
+            self._measure(left, topic, known, queue_offsets, held, times)
             if self._is_detailed:
                 for queue_id, queue_offset in queue_offsets.items():
                     offsets[group, topic, str(queue_id)] = float(queue_offset)
@@ -140,17 +166,20 @@ class Lag:
         self,
         found: "_Left",
         topic: str,
+        known: Queues,
         queue_offsets: Mapping[int, int],
         held: Mapping[int, Held],
         times: dict[tuple[str, int, int], int],
     ) -> None:
         """Add what a group has left in a topic; `times` gets the store times that it took."""
-        for queue_id in {**queue_offsets, **held}:
+        for queue_id in {**queue_offsets, **held, **dict.fromkeys(range(known.queue_count))}:
             lower, upper = self._queue_range(topic, queue_id)
-            committed, leased = queue_offsets.get(queue_id), held.get(queue_id, NOTHING_HELD)
+            begin = lower if known.begins_at_min else None
+            committed, leased = queue_offsets.get(queue_id, begin), held.get(queue_id, NOTHING_HELD)
             its = unconsumed(committed, lower, upper, leased)
             assert its.ready <= its.left, "what is ready is not consumed"
             found.count += its.left
+            found.leased_count += leased.total
             found.ready_count += its.ready
             if its.ready_begin < upper:
                 time_ms = self._known_time((topic, queue_id, its.ready_begin), times)
@@ -210,11 +239,11 @@ class _Left:
     unknown.
     """
 
-    __slots__ = ("count", "ready_count", "ready_since", "since")
+    __slots__ = ("count", "leased_count", "ready_count", "ready_since", "since")
 
     def __init__(self) -> None:
         self.count = 0
-        self.ready_count = 0
+        self.leased_count = self.ready_count = 0
         self.since: int | None = 0
         self.ready_since: int | None = 0
 
@@ -240,6 +269,11 @@ class _Found:
     def ready(self) -> dict[LabelValues, float]:
         """Of these those that are under no lease."""
         return {labels: float(left.ready_count) for labels, left in self._left.items()}
+
+    @property
+    def leased(self) -> dict[LabelValues, float]:
+        """Those that are under leases."""
+        return {labels: float(left.leased_count) for labels, left in self._left.items()}
 
     @property
     def since(self) -> dict[LabelValues, int | None]:

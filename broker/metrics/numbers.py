@@ -2,7 +2,7 @@
 
 numbers = Numbers(store, count, …)      `count` returns what the parts count
 await numbers.refresh()                 before a page is made
-Exposition(numbers.stats, find_names=numbers.names, …)
+Exposition(numbers.stats, find_gone=numbers.gone, …)
 
 What a store knows anyhow is read at the scrape. The store time of the oldest message is read once
 for each oldest message, off the event loop where it lies on the disk.
@@ -11,21 +11,25 @@ Source: DefaultStoreMetricsManager, BrokerMetricsManager.
 
 import asyncio
 from collections.abc import Callable, Iterable
-from typing import Final
+from typing import Any, Final
 
-from broker.metrics.lag import Lag, Position
+from broker.metrics.lag import Lag, Position, Queues
+from broker.metrics.text_format import Gone
 from broker.model.consuming import Leased
 from broker.model.errors import DiskSlow, StorageError
 from broker.model.message import StoredMessage
 from broker.model.stats import Gauge, Histogram, LabelValues, Stat
 from broker.store.message_store import MessageStore
 from broker.store.reading.patience import NowOrLater, value_of
+from broker.store.tables.durable_table import NamedTable
+from broker.store.tables.tables import Tables
 
 PUBLIC: Final = "public"
 FULL: Final = "full"
 OPEN_STATES: Final = frozenset({"running", "disk_full", "read_only", "damaged"})
 QUEUE_LABELS: Final = ("topic", "queue_id")
 NEVER: Final = -1
+REMOVED_MAX: Final = 10_000
 INTERVAL_SECONDS: Final = 0.02
 """A look takes some microseconds; what lasts longer than two of them are apart cannot hide."""
 LOOP_LAG_BUCKETS: Final = (
@@ -40,11 +44,12 @@ class Numbers:
     count            returns the stats of send, pull, the server and retention
     read_positions   returns where every group stands
     read_leased      returns what groups have under leases
+    read_receiving   returns (group, topic) that clients were heard of lately to receive in
     permission       returns what the broker allows
     detail           "public", or "full" for series of every queue
     """
 
-    __slots__ = ("_count", "_gauges", "_lag", "_oldest", "_store")
+    __slots__ = ("_count", "_gauges", "_gone", "_lag", "_oldest", "_store")
 
     def __init__(
         self,
@@ -53,6 +58,7 @@ class Numbers:
         *,
         read_positions: Callable[[], Iterable[Position]],
         read_leased: Callable[[], Leased],
+        read_receiving: Callable[[], Iterable[tuple[str, str]]] = list,
         permission: Callable[[], int],
         detail: str = PUBLIC,
     ) -> None:
@@ -60,6 +66,8 @@ class Numbers:
         now_ms = store.clock.wall_ms
         self._store = store
         self._count = count
+        tables = store.tables
+        self._gone = {"topic": Removed(tables.topics), "consumer_group": Removed(tables.groups)}
         self._oldest = Oldest(
             lambda: (store.min_offset, store.appended),
             lambda place: store.reading.message_at(place),
@@ -71,6 +79,8 @@ class Numbers:
             read_positions,
             now_ms,
             read_leased=read_leased,
+            read_receiving=read_receiving,
+            known=lambda group, topic: known_queues(tables, group, topic),
             is_detailed=detail == FULL,
         )
         self._gauges = [*storage_gauges(store, self._oldest, permission), *self._lag.gauges]
@@ -81,18 +91,47 @@ class Numbers:
         """Return all stats there are."""
         return [*self._store.stats, *self._count(), *self._gauges]
 
-    def names(self) -> dict[str, list[str]]:
-        """Return the topics and groups there are, by the label that names them."""
-        return {
-            "topic": self._store.tables.topics.names(),
-            "consumer_group": self._store.tables.groups.names(),
-        }
+    def gone(self) -> Gone:
+        """Return the topics and groups that were removed and are no more, by their label."""
+        return {label: one.names for label, one in self._gone.items() if one.names}
 
     async def refresh(self) -> None:
         """Compute what takes a while; while the store ends, what was found is kept."""
         if self._store.state in OPEN_STATES:
             await self._oldest.refresh()
             await self._lag.refresh()
+
+
+def known_queues(tables: Tables, group: str, topic: str) -> Queues:
+    """Return the queues of a topic, and whether a group that has no offset begins at their begin.
+
+    A group that nobody made reads what it asks for: what it has no offset in counts as consumed.
+    """
+    topic_config, group_config = tables.topics.find(topic), tables.groups.find(group)
+    count = 0 if topic_config is None else topic_config.queue_count
+    return Queues(count, group_config is not None and bool(group_config.settings.begins_at_min))
+
+
+class Removed:
+    """Names that a table lost while the process runs, and does not have again.
+
+    names   of too many the one removed longest ago is forgotten
+    """
+
+    __slots__ = ("_table", "names")
+
+    def __init__(self, table: NamedTable[Any]) -> None:
+        self._table = table
+        self.names: dict[str, None] = {}
+        table.follow(self._take)
+
+    def _take(self, name: str) -> None:
+        self.names.pop(name, None)
+        if self._table.find(name) is None:
+            self.names[name] = None
+            if len(self.names) > REMOVED_MAX:
+                del self.names[next(iter(self.names))]
+        assert len(self.names) <= REMOVED_MAX, "one comes at a time"
 
 
 class Oldest:

@@ -12,7 +12,7 @@ Bounds of buckets are printed as Java prints them, so that matchers written for 
 matching.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import accumulate
 from typing import Any, Final, NamedTuple
 
@@ -24,6 +24,12 @@ SPARE_HEADS_MAX: Final = 64
 _ESCAPES: Final = {"\\": r"\\", "\n": r"\n", '"': r"\""}
 _LABEL_ESCAPES: Final = str.maketrans(_ESCAPES)
 _HELP_ESCAPES: Final = str.maketrans({"\\": r"\\", "\n": r"\n"})
+
+
+Series = tuple[LabelValues, float] | Histogram
+"""One series of a metric."""
+Gone = Mapping[str, Collection[str]]
+"""Names that are no more, by the label that carries them."""
 
 
 class TextFormat(NamedTuple):
@@ -43,12 +49,14 @@ def format_for(accept: str) -> TextFormat:
 
 
 class Family(NamedTuple):
-    """One metric with its series; every block is one series, of `block_lines` samples."""
+    """One metric with its series, each of `block_lines` samples; `LineMaker` makes their lines."""
 
     name: str
     kind: str
     help: str
-    blocks: Sequence[str]
+    label_names: Sequence[str]
+    fixed: Mapping[str, str]
+    series: Sequence[Series]
     block_lines: int
 
     def header(self, form: TextFormat) -> str:
@@ -60,8 +68,32 @@ class Family(NamedTuple):
         return f"# HELP {name} {words}\n# TYPE {name} {self.kind}\n"
 
 
+def family_of(name: str, stats: Sequence[Stat], fixed: Mapping[str, str], gone: Gone) -> Family:
+    """Return the stats of one metric under a name, its series labelled `fixed` as well.
+
+    gone   values of labels whose series are left out, by label
+    """
+    first = stats[0]
+    if isinstance(first, Histogram | Histograms):
+        found: Sequence[Series] = _histograms(stats)
+        kind, lines, label_names = "histogram", len(first.buckets) + 3, [*fixed]
+    else:
+        kind, lines = "counter" if isinstance(first, Counter) else "gauge", 1
+        found = [pair for stat in stats for pair in _numbers(stat)]
+        label_names = [*fixed, *first.label_names]
+    if not isinstance(first, Histogram):
+        for label in gone.keys() & set(first.label_names):
+            place, names = first.label_names.index(label), gone[label]
+            found = [one for one in found if _values(one)[place] not in names]
+    return Family(name, kind, first.help, label_names, fixed, found, lines)
+
+
+def _values(one: Series) -> LabelValues:
+    return (*one.labels.values(),) if isinstance(one, Histogram) else one[0]
+
+
 class LineMaker:
-    """Makes the lines of stats; remembers what stays the same between two scrapes."""
+    """Makes the lines of series; remembers what stays the same between two scrapes."""
 
     __slots__ = ("_heads", "_histogram_heads", "_histogram_lines")
 
@@ -72,62 +104,47 @@ class LineMaker:
         """The counts, the sum and the lines of each histogram at the last scrape: most of many
         topics are idle between two."""
 
-    def family(self, name: str, stats: Sequence[Stat], fixed: Mapping[str, str]) -> Family:
-        """Return the stats of one metric under a name, its series labelled `fixed` as well."""
-        first = stats[0]
-        if isinstance(first, Histogram | Histograms):
-            blocks = self._histogram_blocks(name, _histograms(stats), fixed)
-            return Family(name, "histogram", first.help, blocks, len(first.buckets) + 3)
-        kind = "counter" if isinstance(first, Counter) else "gauge"
-        series = [pair for stat in stats for pair in _numbers(stat)]
-        blocks = self._number_blocks(name, (*fixed, *first.label_names), fixed, series)
-        return Family(name, kind, first.help, blocks, 1)
+    def lines(self, family: Family, upto: int) -> Iterator[str]:
+        """Yield the lines of a metric's first series, one block a series.
 
-    def _number_blocks(
-        self,
-        name: str,
-        label_names: Sequence[str],
-        fixed: Mapping[str, str],
-        series: Sequence[tuple[LabelValues, float]],
-    ) -> list[str]:
-        """Return one line a series."""
-        heads = self._heads.setdefault(name, {})
-        _sweep(heads, len(series))
-        blocks: list[str] = []
-        for values, number in series:
-            head = heads.get(values)
-            if head is None:
-                labels = dict(zip(label_names, (*fixed.values(), *values), strict=True))
-                head = heads[values] = f"{name}{_label_block(labels)} "
-            blocks.append(f"{head}{number_text(number)}\n")
-        return blocks
+        upto     how many series
+        Cost     1 µs a block, 20 µs one of a histogram that changed
+        """
+        assert 0 <= upto <= len(family.series)
+        name = family.name
+        for kept in (self._heads, self._histogram_heads, self._histogram_lines):
+            _sweep(kept.setdefault(name, {}), upto)
+        for one in family.series[:upto]:
+            if isinstance(one, Histogram):
+                yield self._histogram_block(name, one, family.fixed)
+            else:
+                yield self._number_line(family, *one)
 
-    def _histogram_blocks(
-        self, name: str, series: Sequence[Histogram], fixed: Mapping[str, str]
-    ) -> list[str]:
-        """Return the lines of each histogram."""
-        heads = self._histogram_heads.setdefault(name, {})
-        lines_before = self._histogram_lines.setdefault(name, {})
-        _sweep(heads, len(series))
-        _sweep(lines_before, len(series))
-        blocks: list[str] = []
-        for one in series:
-            values = (*one.labels.values(),)
-            before = lines_before.get(values)
-            if before is not None and before[0] == one.counts and before[1] == one.sum:
-                blocks.append(before[2])
-                continue
-            known = heads.get(values)
-            if known is None:
-                known = heads[values] = _histogram_heads(name, {**fixed, **one.labels}, one.buckets)
-            *bounds, count, total = known
-            sums = [*accumulate(one.counts)]
-            lines = [f"{head}{number}.0\n" for head, number in zip(bounds, sums, strict=True)]
-            lines.append(f"{count}{sums[-1]}.0\n{total}{number_text(one.sum)}\n")
-            block = "".join(lines)
-            lines_before[values] = ([*one.counts], one.sum, block)
-            blocks.append(block)
-        return blocks
+    def _number_line(self, family: Family, values: LabelValues, number: float) -> str:
+        heads = self._heads[family.name]
+        head = heads.get(values)
+        if head is None:
+            pairs = zip(family.label_names, (*family.fixed.values(), *values), strict=True)
+            head = heads[values] = f"{family.name}{_label_block(dict(pairs))} "
+        return f"{head}{number_text(number)}\n"
+
+    def _histogram_block(self, name: str, one: Histogram, fixed: Mapping[str, str]) -> str:
+        """Return the lines of a histogram."""
+        heads, lines_before = self._histogram_heads[name], self._histogram_lines[name]
+        values = (*one.labels.values(),)
+        before = lines_before.get(values)
+        if before is not None and before[0] == one.counts and before[1] == one.sum:
+            return before[2]
+        known = heads.get(values)
+        if known is None:
+            known = heads[values] = _histogram_heads(name, {**fixed, **one.labels}, one.buckets)
+        *bounds, count, total = known
+        sums = [*accumulate(one.counts)]
+        lines = [f"{head}{number}.0\n" for head, number in zip(bounds, sums, strict=True)]
+        lines.append(f"{count}{sums[-1]}.0\n{total}{number_text(one.sum)}\n")
+        block = "".join(lines)
+        lines_before[values] = ([*one.counts], one.sum, block)
+        return block
 
 
 def number_text(number: float) -> str:

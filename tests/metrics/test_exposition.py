@@ -1,5 +1,7 @@
 """Stats become metrics with the names, labels and types that dashboards expect."""
 
+import asyncio
+
 import pytest
 from prometheus_client.openmetrics.parser import (
     text_string_to_metric_families as open_metrics_families,
@@ -7,8 +9,10 @@ from prometheus_client.openmetrics.parser import (
 from prometheus_client.parser import text_string_to_metric_families
 
 from broker import native
+from broker.metrics import exposition as exposition_module
 from broker.metrics.exposition import (
     LEGACY_NAMES,
+    SERIES_AT_ONCE,
     Exposition,
     build_info,
     compiled_modules,
@@ -122,18 +126,19 @@ def test_no_old_name_is_a_new_one() -> None:
 def test_series_of_what_was_deleted_go_away() -> None:
     counter = Counter("rocketmq_messages_in_total", "Messages.", ("topic", "is_system"))
     sizes = Histograms("rocketmq_message_size", "Sizes.", (1024.0,), ("topic", "is_system"))
-    names = {"topic": ["T", "U"], "consumer_group": ["G"]}
+    gauge = Gauge("rocketmq_half_messages", "Open.", lambda: {("T",): 1.0, ("U",): 2.0}, ("topic",))
+    gone: dict[str, list[str]] = {}
     exposition = Exposition(
-        lambda: [counter, sizes], cluster="c1", broker="b1", find_names=lambda: names
+        lambda: [counter, sizes, gauge], cluster="c1", broker="b1", find_gone=lambda: gone
     )
     for topic in ("T", "U", "not known"):
         counter.add((topic, "false"))
         sizes.at((topic, "false"))
-    assert exposition.page()[0].count(b'topic="T"') == 5
-    names["topic"] = ["U"]
+    assert exposition.page()[0].count(b'topic="T"') == 6
+    gone |= {"topic": ["T", "V"], "consumer_group": ["G"]}
     page = exposition.page()[0]
     assert b'topic="T"' not in page
-    assert page.count(b'topic="U"') == 5
+    assert page.count(b'topic="U"') == 6
     assert b'topic="not known"' in page
     assert ("T", "false") not in counter.values
 
@@ -153,6 +158,70 @@ def test_beyond_the_limit_the_largest_metrics_lose_series() -> None:
         assert text.count("pocketmq_many_count{") == 2
     assert "pocketmq_metrics_dropped_series_total 0.0" in first
     assert "pocketmq_metrics_dropped_series_total 32.0" in second
+
+
+def test_what_is_left_out_is_logged_now_and_then(caplog: pytest.LogCaptureFixture) -> None:
+    many = Counter("pocketmq_many_total", "Many.", ("x",))
+    for number in range(10):
+        many.add((str(number),))
+    now = [0.0]
+    exposition = Exposition(
+        lambda: [many], cluster="c1", broker="b1", max_series=4, clock=lambda: now[0]
+    )
+    for at in (0.0, 1.0, 599.0, 600.0):
+        now[0] = at
+        exposition.page()
+    told = [(one.getMessage(), vars(one)["left_out"]) for one in caplog.records]
+    assert told == [("metrics.cut", 7)] * 2
+
+
+def test_series_beyond_the_limit_are_not_made() -> None:
+    many = Counter("pocketmq_many_total", "Many.", ("x",))
+    for number in range(1_000):
+        many.add((str(number),))
+    exposition = Exposition(lambda: [many], cluster="c1", broker="b1", max_series=5)
+    exposition.page()
+    assert len(exposition._lines._heads["pocketmq_many_total"]) == 4
+
+
+async def turns_of(exposition: Exposition) -> tuple[bytes, int]:
+    """Return a page that is made in turns, and how many turns of the loop others had meanwhile."""
+    making = asyncio.ensure_future(exposition.page_in_turns())
+    count = 0
+    while not making.done():
+        await asyncio.sleep(0)
+        count += 1
+    return making.result()[0], count
+
+
+async def test_a_large_page_leaves_others_their_turns(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(exposition_module, "TURN_SECONDS", -1.0)  # after each piece of work
+    many = Histograms("pocketmq_many", "Many.", (1.0,), ("x",))
+    for number in range(20 * SERIES_AT_ONCE):
+        many.at((str(number),))
+    exposition = Exposition(lambda: [many], cluster="c1", broker="b1")
+    found, count = await turns_of(exposition)
+    assert found.count(b"pocketmq_many_count{") == 20 * SERIES_AT_ONCE
+    assert count > 20
+
+
+async def test_who_asks_while_a_page_is_made_shares_the_next_one() -> None:
+    reads: list[int] = []
+
+    def find() -> list[Stat]:
+        reads.append(1)
+        return [Gauge("pocketmq_reads", "Reads.", lambda: float(len(reads)))]
+
+    exposition = Exposition(find, cluster="c1", broker="b1")
+    lock = exposition._lock
+    await lock.acquire()
+    asked = [asyncio.ensure_future(exposition.page_in_turns()) for _ in range(50)]
+    await asyncio.sleep(0)
+    lock.release()
+    pages = {(await one)[0].partition(b"python_gc")[0] for one in asked}
+    assert len(reads) == len(pages) == 1
+    assert b"pocketmq_reads 2.0" in (await exposition.page_in_turns())[0]
+    assert not exposition._made
 
 
 def test_a_page_within_the_limit_drops_nothing() -> None:

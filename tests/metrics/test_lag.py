@@ -5,7 +5,7 @@ from functools import partial
 
 import pytest
 
-from broker.metrics.lag import COLD_READS_MAX, REFRESH_INTERVAL_MS, Lag, Position
+from broker.metrics.lag import COLD_READS_MAX, REFRESH_INTERVAL_MS, Lag, Position, Queues
 from broker.model.consuming import Held
 from broker.model.errors import Corruption
 from broker.model.stats import Gauge
@@ -25,12 +25,16 @@ class Desk:
         self.damaged: set[int] = set()
         self.broken: set[int] = set()
         self.leased: dict[tuple[str, str], dict[int, Held]] = {}
+        self.receiving: list[tuple[str, str]] = []
+        self.known: dict[tuple[str, str], Queues] = {}
         self.lag = Lag(
             lambda topic, queue_id: self.ranges.get((topic, queue_id), (0, 0)),
             self.store_time_at,
             lambda: self.positions,
             self.clock.wall_ms,
             read_leased=lambda: self.leased,
+            read_receiving=lambda: self.receiving,
+            known=lambda group, topic: self.known.get((group, topic), Queues()),
             is_detailed=detailed,
         )
 
@@ -67,6 +71,7 @@ class Desk:
 
 
 MESSAGES = "rocketmq_consumer_lag_messages"
+IN_FLIGHT = "rocketmq_consumer_inflight_messages"
 LATENCY = "rocketmq_consumer_lag_latency_milliseconds"
 G_T = ("G", "T", "false", "false")
 
@@ -91,6 +96,36 @@ async def test_the_lag_is_what_is_left_in_all_queues(
     desk.stands("G", "T", **stands)
     assert await desk.read(MESSAGES) == {G_T: count}
     assert bool(desk.shown(LATENCY)[G_T]) == bool(count)
+
+
+@pytest.mark.parametrize(("begins_at_min", "count"), [(True, 13), (False, 0)])
+async def test_who_receives_and_never_got_anything_has_what_it_would_get(
+    desk: Desk, begins_at_min: bool, count: int
+) -> None:
+    desk.receiving.append(("G", "T"))
+    desk.known["G", "T"] = Queues(2, begins_at_min)
+    assert await desk.read(MESSAGES) == {G_T: count}
+    assert bool(desk.shown(LATENCY)[G_T]) == bool(count)
+
+
+@pytest.mark.parametrize(("begins_at_min", "count"), [(True, 6 + 3), (False, 6)])
+async def test_queues_that_a_group_has_not_come_to_count_as_it_begins(
+    desk: Desk, begins_at_min: bool, count: int
+) -> None:
+    desk.stands("G", "T", q0=4)
+    desk.known["G", "T"] = Queues(2, begins_at_min)
+    assert await desk.read(MESSAGES) == {G_T: count}
+
+
+async def test_what_is_leased_is_in_flight_and_0_once_it_is_settled(desk: Desk) -> None:
+    desk.stands("G", "T", q0=4)
+    desk.leased["G", "T"] = {0: Held(3, 1, 1)}
+    desk.leased["H", "T"] = {0: Held(2)}
+    h_t = ("H", "T", "false", "false")
+    assert await desk.read(IN_FLIGHT) == {G_T: 4, h_t: 2}
+    desk.leased.clear()
+    desk.stands("H", "T", q0=2)
+    assert await desk.read(IN_FLIGHT) == {G_T: 0, h_t: 0}
 
 
 async def test_the_age_is_that_of_the_oldest_message_left(desk: Desk) -> None:

@@ -35,7 +35,6 @@ async def test_the_page_is_the_contract(tmp_path: Path) -> None:
     assert silent <= {
         "rocketmq_topic_create_execution_time_milliseconds",
         "rocketmq_consumer_group_create_execution_time_milliseconds",
-        "rocketmq_consumer_inflight_messages",
         "rocketmq_send_to_dlq_messages_total",
         "rocketmq_half_messages",
         "rocketmq_commit_messages_total",
@@ -69,6 +68,42 @@ async def test_values_and_their_labels_are_rocketmqs(tmp_path: Path) -> None:
     assert (lag.samples[0].value, lag.values("consumer_group")) == (2, {"G"})
     for name in ("consumer_lag_latency", "storage_message_reserve_time"):
         assert shown[f"rocketmq_{name}_milliseconds"].samples[0].value == 1000
+
+
+async def test_series_of_a_removed_topic_and_group_go_and_come_again_with_it(
+    tmp_path: Path,
+) -> None:
+    async with whole_broker(tmp_path / "store") as broker:
+        tables = broker.store.tables
+        await tables.groups.ensure("G")
+        await broker.traffic()
+        shown = families(await broker.page())
+        assert shown["rocketmq_messages_in_total"].values("topic") == {"orders"}
+        assert shown["rocketmq_consumer_inflight_messages"].samples[0].value == 0
+        await tables.topics.remove("orders")
+        await tables.groups.remove("G")
+        page = await broker.page()
+        assert 'topic="orders"' not in page
+        assert 'consumer_group="G"' not in page
+        await broker.traffic()
+        shown = families(await broker.page())
+        assert [s.value for s in shown["rocketmq_messages_in_total"].samples] == [3]
+
+
+async def test_a_topic_that_comes_and_goes_between_two_scrapes_leaves_no_series(
+    tmp_path: Path,
+) -> None:
+    async with whole_broker(tmp_path / "store") as broker:
+        await broker.traffic()
+        await broker.store.tables.topics.remove("orders")
+        assert 'topic="orders"' not in await broker.page()
+
+
+async def test_who_runs_the_proxy_is_told(tmp_path: Path) -> None:
+    up = (await shown_by(tmp_path / "store"))["rocketmq_proxy_up"]
+    assert [sample.value for sample in up.samples] == [1]
+    assert up.values("node_type") == {"proxy"}
+    assert up.values("proxy_mode") == {"local"}
 
 
 async def test_a_store_that_takes_no_messages_is_looked_at_all_the_same(tmp_path: Path) -> None:

@@ -9,7 +9,9 @@ from broker.metrics.text_format import (
     OPEN_METRICS,
     PLAIN,
     SPARE_HEADS_MAX,
+    Family,
     LineMaker,
+    family_of,
     format_for,
     number_text,
 )
@@ -17,8 +19,13 @@ from broker.model.stats import Counter, Gauge, Histogram, Histograms, Stat
 
 
 def text(*stats: Stat, **fixed: str) -> str:
-    family = LineMaker().family(stats[0].name, stats, fixed)
-    return family.header(PLAIN) + "".join(family.blocks)
+    family = family_of(stats[0].name, stats, fixed, {})
+    return family.header(PLAIN) + "".join(blocks(family))
+
+
+def blocks(family: Family, lines: LineMaker | None = None) -> list[str]:
+    """Return the lines of all series."""
+    return [*(lines or LineMaker()).lines(family, len(family.series))]
 
 
 @pytest.mark.parametrize(
@@ -50,7 +57,7 @@ def test_the_header_chooses(accept: str, form: object) -> None:
 
 
 def test_open_metrics_calls_a_counter_without_its_suffix() -> None:
-    family = LineMaker().family("a_total", [Counter("a_total", 'The "a".')], {})
+    family = family_of("a_total", [Counter("a_total", 'The "a".')], {}, {})
     assert family.header(PLAIN) == '# HELP a_total The "a".\n# TYPE a_total counter\n'
     assert family.header(OPEN_METRICS) == '# HELP a The \\"a\\".\n# TYPE a counter\n'
 
@@ -89,16 +96,16 @@ def test_heads_are_made_once_and_swept_when_most_are_gone() -> None:
     lines = LineMaker()
     series: dict[tuple[str, ...], float] = {(str(n),): 1.0 for n in range(SPARE_HEADS_MAX + 100)}
     gauge = Gauge("g", "G.", lambda: series, ("x",))
-    assert len(lines.family("g", [gauge], {}).blocks) == len(series)
+    assert len(blocks(family_of("g", [gauge], {}, {}), lines)) == len(series)
     assert len(lines._heads["g"]) == len(series)
     series.clear()
     series["1",] = 2.0
-    assert lines.family("g", [gauge], {}).blocks == ['g{x="1"} 2.0\n']
+    assert blocks(family_of("g", [gauge], {}, {}), lines) == ['g{x="1"} 2.0\n']
     assert len(lines._heads["g"]) == 1
 
 
 def test_families_know_how_many_samples_a_series_has() -> None:
     sizes = Histograms("h", "H.", (1.0, 2.0), ("x",))
     sizes.at(("a",))
-    family = LineMaker().family("h", [sizes], {})
-    assert family.block_lines == family.blocks[0].count("\n") == 5
+    family = family_of("h", [sizes], {}, {})
+    assert family.block_lines == blocks(family)[0].count("\n") == 5

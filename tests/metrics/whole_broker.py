@@ -7,7 +7,7 @@ from random import Random
 
 from broker.app.parts import long_poll_waiters
 from broker.format.addresses import UniqueKeyMaker
-from broker.metrics.exposition import Exposition, build_info, compiled_modules
+from broker.metrics.exposition import Exposition, build_info, compiled_modules, proxy_up
 from broker.metrics.numbers import PUBLIC, LoopLag, Numbers
 from broker.rpc.backing import Backing
 from broker.rpc.own.server import OwnServer
@@ -72,16 +72,18 @@ class WholeBroker:
             ],
             read_positions=store.tables.offsets.positions,
             read_leased=self.consume.leased,
+            read_receiving=members.receiving,
             permission=lambda: 6,
             detail=detail,
         )
         build = build_info("1.2.3", 1)
+        fixed = (build, compiled_modules(), proxy_up())
         self.exposition = Exposition(
-            lambda: [*self.numbers.stats(), LoopLag().seconds, build, compiled_modules()],
+            lambda: [*self.numbers.stats(), LoopLag().seconds, *fixed],
             cluster="c1",
             broker="b1",
             max_series=max_series,
-            find_names=self.numbers.names,
+            find_gone=self.numbers.gone,
         )
 
     async def traffic(self) -> None:

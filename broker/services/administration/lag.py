@@ -77,11 +77,17 @@ async def all_lags(
 
 
 def queue_lag(
-    queue_id: int, committed: int | None, lower: int, upper: int, held: Held = NOTHING_HELD
-) -> QueueLag:
-    """Return how far a group is behind in a queue of [lower, upper), without the age."""
-    left = unconsumed(committed, lower, upper, held).left
-    return QueueLag(queue_id, committed, lower, upper, left, 0)
+    queue_id: int, committed: int | None, lower: int, upper: int, held: Held = NOTHING_HELD,
+    *, begins_at_min: bool = False,
+) -> QueueLag:  # fmt: skip
+    """Return how far a group is behind in a queue of [lower, upper), without the age.
+
+    begins_at_min   where a group has no offset it gets all there is; else that counts as consumed
+    """
+    left = unconsumed(
+        lower if committed is None and begins_at_min else committed, lower, upper, held
+    )
+    return QueueLag(queue_id, committed, lower, upper, left.left, 0)
 
 
 def _check_pair(token: str) -> None:
@@ -96,7 +102,8 @@ async def _age_ms(
     if not lag.lag_messages:
         return 0
     held = leased.get(lag.queue_id, NOTHING_HELD)
-    begin = unconsumed(lag.committed_offset, lag.min_offset, lag.max_offset, held).begin
+    committed = lag.min_offset if lag.committed_offset is None else lag.committed_offset
+    begin = unconsumed(committed, lag.min_offset, lag.max_offset, held).begin
     stored_ms = await value_of(store.reading.store_timestamp_at(topic, lag.queue_id, begin))
     return 0 if stored_ms is None else max(store.clock.wall_ms() - stored_ms, 0)
 
@@ -109,12 +116,15 @@ def _topic_lag(
     leased: Mapping[int, Held],
 ) -> TopicLag:
     """Return the lag in every queue the topic has, and those the group knows besides."""
-    config = store.tables.topics.find(topic)
+    config, group_config = store.tables.topics.find(topic), store.tables.groups.find(group)
+    begins = group_config is not None and bool(group_config.settings.begins_at_min)
     count = config.queue_count if config is not None else 0
     queues = []
     for queue_id in sorted({*range(count), *committed}):
         lower, upper = store.reading.queue_range(topic, queue_id)
         held = leased.get(queue_id, NOTHING_HELD)
-        queues.append(queue_lag(queue_id, committed.get(queue_id), lower, upper, held))
+        queues.append(
+            queue_lag(queue_id, committed.get(queue_id), lower, upper, held, begins_at_min=begins)
+        )
     lag_messages = sum(queue.lag_messages for queue in queues)
     return TopicLag(group, topic, sum(committed.values()), lag_messages, 0, queues)

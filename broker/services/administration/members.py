@@ -86,6 +86,15 @@ class Members:
                 del seen.topics[next(iter(seen.topics))]
             seen.topics[topic] = None
 
+    def receiving(self) -> list[tuple[str, str]]:
+        """Return (group, topic) that clients receive in."""
+        return [
+            (group, topic)
+            for (group, _, mode), seen in self._fresh()
+            if mode == RECEIVE
+            for topic in seen.topics
+        ]
+
     def of_group(self, group: str) -> list[Member]:
         """Return the clients of a group, the last one heard of first."""
         found = [

@@ -26,7 +26,7 @@ from broker.services.consume.alarm import Alarm
 from broker.services.consume.broadcasting import Broadcasting
 from broker.services.consume.clients import Clients
 from broker.services.consume.fence import Fence
-from broker.services.consume.group_topic import GroupTopic, by_origin
+from broker.services.consume.group_topic import GroupTopic
 from broker.services.consume.in_order import InOrder
 from broker.services.consume.journal import ConsumeSettings, Journal
 from broker.services.consume.leases import LeaseTable
@@ -35,7 +35,7 @@ from broker.services.consume.order_settling import settled_by_kind
 from broker.services.consume.parking import AnyTaken, Parking, Taker, handed_over, nothing
 from broker.services.consume.recovery import Recovery
 from broker.services.consume.redelivery import Redelivery
-from broker.services.consume.reviving import Reviving
+from broker.services.consume.reviving import Reviving, revive_gauges
 from broker.services.consume.settling import Settling
 from broker.services.consume.taking import Taking
 from broker.services.consume.unheard import Unheard
@@ -95,11 +95,7 @@ class Consume:
                 "rocketmq_pop_offset_buffer_size", "Offsets that leases moved, not yet on disk.",
                 lambda: len(tables.offsets.leases.held),
             ),
-            Gauge(
-                "rocketmq_consumer_inflight_messages", "Messages under leases, by group.",
-                lambda: by_origin(self.in_flight()),
-                ("consumer_group", "topic", "is_retry", "is_system"),
-            ),
+            *revive_gauges(leases, self._clock.monotonic_ms),
         ]  # fmt: skip
 
     async def recover(self) -> None:

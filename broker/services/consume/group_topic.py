@@ -10,14 +10,12 @@ Source: PopMessageProcessor.popMsgFromTopic.
 
 import asyncio
 from collections import deque
-from collections.abc import Mapping
 from typing import Final, final
 
 from broker.format.receipt_handle import GROUP_RETRY, NORMAL, RETRY_V1, RETRY_V2
 from broker.model.consuming import Received, ReceiveRequest
-from broker.model.stats import LabelValues
-from broker.model.system_topics import lease_retry_topic, lease_retry_topic_v2, leased_topic
-from broker.model.topic import RETRY_PREFIX, is_system_group, is_system_topic, retry_topic
+from broker.model.system_topics import lease_retry_topic, lease_retry_topic_v2
+from broker.model.topic import RETRY_PREFIX, retry_topic
 from broker.services.consume.leases import GroupQueue, LeaseTable
 from broker.store.job import Job
 from broker.store.tables.topics import TopicTable
@@ -123,15 +121,3 @@ class GroupTopic:
         """Return all queues."""
         self.refresh()
         return [queue for queues in self.queues for queue in queues]
-
-
-def by_origin(in_flight: Mapping[LabelValues, float]) -> dict[LabelValues, float]:
-    """Return counts by (group, topic) as RocketMQ labels them: retries with their topic."""
-    shown: dict[LabelValues, float] = {}
-    for (group, topic), count in in_flight.items():
-        origin = leased_topic(topic, group)
-        is_retry = "true" if origin != topic or topic == retry_topic(group) else "false"
-        is_system = "true" if is_system_topic(origin) or is_system_group(group) else "false"
-        labels = (group, origin, is_retry, is_system)
-        shown[labels] = shown.get(labels, 0) + count
-    return shown

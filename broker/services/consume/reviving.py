@@ -8,14 +8,15 @@ Source: PopReviveService.
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from typing import Final, NamedTuple
 
 from broker.format.pop_records import Checkpoint
 from broker.model.batch import Run
 from broker.model.errors import BrokerError
-from broker.model.stats import Counter
+from broker.model.stats import Counter, Gauge, LabelValues
 from broker.model.step import Clock
+from broker.model.system_topics import REVIVE_QUEUE_COUNT
 from broker.model.topic import DLQ_PREFIX, is_system_topic
 from broker.services.consume.clients import Clients
 from broker.services.consume.journal import Journal
@@ -276,3 +277,33 @@ class Reviving:
                 self.dead_letters.add((group, topic, is_system), len(batch))
             else:
                 self.retried.add((group, topic, "PUT_OK"), len(batch))
+
+
+def revive_gauges(leases: LeaseTable, monotonic_ms: Callable[[], int]) -> list[Gauge]:
+    """Return what metrics show of leases that are over and not ended yet, by revive queue.
+
+    Source   PopMetricsManager, whose lag is a count under a name of milliseconds
+    """
+
+    def by_queue(measure: Callable[[int, Lease], float]) -> dict[LabelValues, float]:
+        now_ms = monotonic_ms()
+        found: dict[LabelValues, float] = {(str(n),): 0.0 for n in range(REVIVE_QUEUE_COUNT)}
+        for lease in leases.overdue(now_ms):
+            labels = (str(lease.revive_queue),)
+            found[labels] = measure(int(found.get(labels, 0)), lease)
+        return found
+
+    return [
+        Gauge(
+            "rocketmq_pop_revive_lag_milliseconds",
+            "Checkpoints whose time is over and that are not revived: a count.",
+            lambda: by_queue(lambda count, lease: count + 1.0),
+            ("queue_id",),
+        ),
+        Gauge(
+            "rocketmq_pop_revive_latency_milliseconds",
+            "How long the time of the oldest of them is over.",
+            lambda: by_queue(lambda most, one: float(max(most, monotonic_ms() - one.ends_ms))),
+            ("queue_id",),
+        ),
+    ]

@@ -23,6 +23,7 @@ from broker.model.errors import (
 from broker.model.message import REAL_TOPIC
 from broker.model.stats import Gauge
 from broker.model.step import Now
+from broker.model.system_topics import lease_retry_topic
 from broker.services.consume.redelivery import Redelivery
 from broker.services.consume.rereading import reread
 from broker.services.schedule.schedule import Schedule
@@ -530,12 +531,36 @@ async def test_what_is_in_flight_is_shown_by_group_and_topic(desk: ConsumeDesk) 
     await desk.receive(max_messages=1)
     await desk.send("c")
     await desk.receive(max_messages=1)
-    gauge = next(s for s in desk.consume.stats if s.name == "rocketmq_consumer_inflight_messages")
-    assert isinstance(gauge, Gauge)
-    assert gauge.read() == {
-        (GROUP, TOPIC, "true", "false"): 1,
-        (GROUP, TOPIC, "false", "false"): 1,
+    assert desk.consume.in_flight() == {
+        (GROUP, lease_retry_topic(GROUP, TOPIC)): 1,
+        (GROUP, TOPIC): 1,
     }
+
+
+async def test_leases_that_are_over_and_not_revived_are_shown_by_revive_queue(
+    desk: ConsumeDesk,
+) -> None:
+    def shown(name: str) -> float:
+        gauge = next(one for one in desk.consume.stats if one.name == name)
+        assert isinstance(gauge, Gauge)
+        read = gauge.read()
+        assert isinstance(read, dict)
+        assert {*read} == {(str(number),) for number in range(8)}
+        return sum(read.values())
+
+    lag, late_ms = (
+        "rocketmq_pop_revive_lag_milliseconds",
+        "rocketmq_pop_revive_latency_milliseconds",
+    )
+    await desk.send("a", "b")
+    await desk.receive(max_messages=1)
+    await desk.receive(max_messages=1)
+    assert (shown(lag), shown(late_ms)) == (0, 0)
+    desk.clock.advance(INVISIBLE_MS + 250)
+    assert shown(lag) == 2
+    assert shown(late_ms) in {250, 500}
+    await desk.step(0)
+    assert (shown(lag), shown(late_ms)) == (0, 0)
 
 
 # -- broadcast -------------------------------------------------------------------------------------

@@ -82,6 +82,11 @@ def test_what_counts_as_left(committed: int | None, lower: int, upper: int, left
     assert queue_lag(0, committed, lower, upper).lag_messages == left
 
 
+def test_a_group_that_begins_at_the_begin_has_all_of_a_queue_it_has_not_come_to() -> None:
+    assert queue_lag(0, None, 2, 9, begins_at_min=True).lag_messages == 7
+    assert queue_lag(0, 9, 2, 9, begins_at_min=True).lag_messages == 0
+
+
 async def test_one_topic_of_a_group(broker: StoreBroker) -> None:
     broker.store.tables.topics.adopt("audit", 1)
     await broker.store.tables.offsets.commit("readers", "audit", 0, 0)
