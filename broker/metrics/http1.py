@@ -21,6 +21,7 @@ import h11
 from broker.metrics.endpoint import Page
 from broker.model.errors import AddressUnavailable
 from broker.model.page import Answer, is_loopback_peer
+from broker.model.strangers import START_SIZE, Sparingly, protocol_of
 
 CONNECTIONS_MAX: Final = 256
 IDLE_S: Final = 60.0
@@ -42,10 +43,11 @@ gRPC writes it, and whether nobody on the way reads what it sends."""
 class Site:
     """The pages, and the connections that read them; `admits` says who may read which."""
 
-    __slots__ = ("admits", "connections", "pages")
+    __slots__ = ("_strangers", "admits", "connections", "pages")
 
     def __init__(self, admits: Admits = lambda path, authorization, peer, is_private: True) -> None:
         self.admits = admits
+        self._strangers = Sparingly()
         self.pages: dict[str, Page] = {}
         """By their paths."""
         self.connections: dict[HttpConnection, None] = {}
@@ -54,6 +56,14 @@ class Site:
     def connection(self, peer: str) -> "HttpConnection":
         """Return what speaks with a client."""
         return HttpConnection(self, peer)
+
+    def tell_stranger(self, protocol: str, peer: str) -> None:
+        """Log a client that is closed for the protocol it speaks, or speaks wrongly."""
+        if self._strangers.may_tell(asyncio.get_running_loop().time()):
+            left_out = self._strangers.told()
+            logger.warning(
+                "http.stranger", extra={"protocol": protocol, "peer": peer, "left_out": left_out}
+            )
 
     async def answer(
         self, target: str, fields: Mapping[bytes, bytes], peer: str, is_private: bool
@@ -89,7 +99,8 @@ class HttpConnection(asyncio.Protocol):
     """One client of the site."""
 
     __slots__ = (
-        "_is_paused", "_is_private", "_machine", "_peer", "_site", "_task", "_timer", "_transport",
+        "_is_paused", "_is_private", "_machine", "_peer", "_site", "_start", "_task", "_timer",
+        "_transport",
     )  # fmt: skip
 
     def __init__(self, site: Site, peer: str) -> None:
@@ -97,6 +108,8 @@ class HttpConnection(asyncio.Protocol):
         self._peer = peer
         self._is_private = False
         """Whether it has TLS."""
+        self._start = b""
+        """Its first bytes."""
         self._machine = h11.Connection(h11.SERVER, max_incomplete_event_size=HEAD_SIZE_MAX)
         self._transport: asyncio.Transport | None = None
         self._task: asyncio.Task[None] | None = None
@@ -116,6 +129,8 @@ class HttpConnection(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         """Take what the client sent."""
+        if len(self._start) < START_SIZE:
+            self._start += data[: START_SIZE - len(self._start)]
         self._machine.receive_data(data)
         self._advance()
 
@@ -174,6 +189,7 @@ class HttpConnection(asyncio.Protocol):
             try:
                 event = self._machine.next_event()
             except h11.RemoteProtocolError as error:
+                self._site.tell_stranger(protocol_of(self._start), self._peer)
                 self._refuse(error.error_status_hint)
                 return
             if isinstance(event, h11.Request):

@@ -194,3 +194,24 @@ async def test_a_client_that_never_reads_its_answer_is_cut_off(
     await until(lambda: wire.is_aborted)
     assert wire.written
     assert not served.site.connections
+
+
+@pytest.mark.parametrize(
+    ("data", "name"),
+    [
+        (b"\x16\3\1\0\5\1\0\0\1\0" + bytes(40) + b"\r\n\r\n", "TLS"),
+        (b"GET /hello HTTP/1.1\r\n\0: x\r\n\r\n", "HTTP/1.1"),
+        (b"\0\0\0\x20\0\0\0\x10{}\r\n\r\n", "RocketMQ remoting"),
+    ],
+)
+async def test_what_is_no_request_is_told_with_its_protocol_and_peer(
+    served: Served, data: bytes, name: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    for _ in range(3):
+        async with served.client() as client:
+            client.writer.write(data)
+            head, _ = await client.answer()
+            assert " 400 " in head
+    (told,) = [vars(one) for one in caplog.records if one.getMessage() == "http.stranger"]
+    assert told["protocol"].startswith(name)
+    assert told["peer"].startswith("ipv4:127.0.0.1:")

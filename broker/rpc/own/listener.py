@@ -20,6 +20,8 @@ from typing import Final, NamedTuple
 
 from broker.model.errors import AddressUnavailable
 from broker.model.page import ReadPage
+from broker.model.strangers import START_SIZE as STRANGER_SIZE
+from broker.model.strangers import Sparingly, protocol_of
 from broker.rpc.own.proxy_protocol import SIZE_MAX, ProxyError, read_proxy_header
 from broker.rpc.own.secured import H2, Secured
 from broker.rpc.own.tls import Tls
@@ -35,8 +37,6 @@ HANDSHAKE_TIGHT_S: Final = 1.0
 """What a TLS handshake may take while half of all places are taken."""
 OUT_OF_FILES_S: Final = 0.5
 READ_SIZE: Final = 65_536
-START_SIZE: Final = 8
-"""Bytes that tell all these apart."""
 _TLS: Final = b"\x16"
 _HTTP2: Final = b"PRI "
 _HTTP1: Final = (b"GET ", b"HEAD ", b"POST ", b"PUT ", b"DELETE ", b"OPTIONS ", b"PATCH ")
@@ -116,8 +116,8 @@ class Listener:
     """
 
     __slots__ = (
-        "_deadlines", "_is_full", "_is_paused", "_line", "_loop", "_socket", "_starting", "_tasks",
-        "is_held", "speakers",
+        "_deadlines", "_is_full", "_is_paused", "_line", "_loop", "_socket", "_starting",
+        "_strangers", "_tasks", "is_held", "speakers",
     )  # fmt: skip
 
     def __init__(
@@ -133,6 +133,7 @@ class Listener:
         self._is_full = is_full
         self.speakers = speakers
         self._starting: set[Start] = set()
+        self._strangers = Sparingly()
         self._line: dict[Start, None] = {}
         """Those that wait for a TLS handshake, in their order."""
         self._tasks: set[asyncio.Task[None]] = set()
@@ -225,6 +226,14 @@ class Listener:
         """Have a start look again when there is a place for its handshake, or at `release`."""
         self._line[start] = None
 
+    def tell_stranger(self, protocol: str, peer: str) -> None:
+        """Log a client that is closed for the protocol it speaks."""
+        if self._strangers.may_tell(self._loop.time()):
+            left_out = self._strangers.told()
+            logger.warning(
+                "rpc.stranger", extra={"protocol": protocol, "peer": peer, "left_out": left_out}
+            )
+
     def take_over(self, connection: socket.socket, factory: Factory | None, peer: str) -> None:
         """Give a connection to whoever speaks its protocol; None: after a TLS handshake."""
         task = asyncio.Task(self._connect(connection, factory, peer), loop=self._loop)
@@ -303,7 +312,11 @@ class Start:
         except (BlockingIOError, InterruptedError):
             loop.add_reader(self._socket, self.look)
             return
-        except (OSError, ProxyError):
+        except ProxyError as error:
+            self._listener.tell_stranger(f"{protocol_of(data)}: {error}", self._peer)
+            self.close()
+            return
+        except OSError:
             self.close()
             return
         if not is_done:  # The client has closed its side and not said what it is.
@@ -333,7 +346,7 @@ class Start:
 
     def _choose(self) -> bool:
         """Give the connection to whoever speaks its protocol; return whether that is known."""
-        data = self._socket.recv(START_SIZE, socket.MSG_PEEK)
+        data = self._socket.recv(STRANGER_SIZE, socket.MSG_PEEK)
         speakers = self._listener.speakers
         if not data:
             self.close()
@@ -345,7 +358,7 @@ class Start:
             else:
                 self._take_over(None)
         elif speakers.tls_only:
-            self.close()
+            self._refuse(f"{protocol_of(data)}, which came without TLS (rpc.tls_only is on)")
         elif data.startswith(_HTTP2):
             self._take_over(speakers.http2)
         elif speakers.http1 is not None and data.startswith(_HTTP1):
@@ -353,8 +366,13 @@ class Start:
         elif any(start.startswith(data) for start in (_HTTP2, *_HTTP1)):
             return False
         else:
-            self.close()
+            self._refuse(protocol_of(data))
         return True
+
+    def _refuse(self, protocol: str) -> None:
+        """Close the connection of who speaks another protocol, and tell it now and then."""
+        self._listener.tell_stranger(protocol, self._peer)
+        self.close()
 
     def _take_over(self, factory: Factory | None) -> None:
         self._listener.forget(self, self._tick)

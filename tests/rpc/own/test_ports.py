@@ -146,6 +146,50 @@ async def test_what_is_none_of_these_is_closed(data: bytes) -> None:
         assert await served.said(data) == b""
 
 
+HEADER = b'{"code":105,"language":"JAVA"}'
+REMOTING = (4 + len(HEADER)).to_bytes(4, "big") + len(HEADER).to_bytes(4, "big") + HEADER
+
+
+def strangers(caplog: pytest.LogCaptureFixture) -> list[tuple[str, int]]:
+    """Return what was told of clients of other protocols: which one, and how many were not told."""
+    told = [vars(one) for one in caplog.records if one.getMessage() == "rpc.stranger"]
+    assert all(one["peer"].startswith("ipv4:127.0.0.1:") for one in told)
+    return [(one["protocol"], one["left_out"]) for one in told]
+
+
+@pytest.mark.parametrize(
+    ("data", "transport", "name"),
+    [
+        (REMOTING, {}, "RocketMQ remoting"),
+        (CLIENT_HELLO, {}, "TLS (no certificate"),
+        (b"PROPFIND / HTTP/1.1\r\n\r\n", {}, "HTTP/1.1"),
+        (b"PROXY TCP4 192.0.2.1 192.0.2.2 1 2\r\n", {}, "the PROXY protocol"),
+        (HTTP2, {"proxy_protocol": True}, "HTTP/2 without TLS: the connection does not begin with"),
+        (HTTP2, {"tls_only": True}, "HTTP/2 without TLS, which came without TLS"),
+    ],
+)
+async def test_who_speaks_another_protocol_is_told_with_its_name(
+    data: bytes, transport: dict[str, Any], name: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with port(**transport) as served:
+        assert await served.said(data) == b""
+        ((protocol, left_out),) = strangers(caplog)
+        assert protocol.startswith(name)
+        assert left_out == 0
+        for _ in range(3):
+            assert await served.said(data) == b""
+        assert len(strangers(caplog)) == 1, "the others are counted"
+
+
+async def test_who_speaks_a_protocol_of_the_port_is_no_stranger(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async with port() as served:
+        assert (await served.said(b"GET / HTTP/1.1\r\n\r\n")).startswith(b"HTTP/1.1 200")
+        assert (await served.begins(HTTP2[:5], HTTP2[5:]))[3] == 4
+    assert not strangers(caplog)
+
+
 async def test_without_pages_http_is_closed() -> None:
     async with port(http1=None) as served:
         assert await served.said(b"GET / HTTP/1.1\r\n\r\n") == b""

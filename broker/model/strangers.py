@@ -1,0 +1,83 @@
+"""Clients that speak another protocol than a port serves: which one it is, by its first bytes.
+
+    00 00 00 9c  00  00 00 86  {…    RocketMQ's remoting: length · serialization · header's length
+    16 03 01                         TLS
+    "SSH-", "GET ", "PROXY ", …      text that names it
+
+Source: RemotingCommand, the classic protocol of RocketMQ's clients.
+"""
+
+import re
+from typing import Final
+
+REMOTING: Final = "RocketMQ remoting (a classic client; only gRPC clients are served)"
+TLS: Final = "TLS (no certificate is shown here)"
+PROXY: Final = "the PROXY protocol (rpc.proxy_protocol is off)"
+UNKNOWN: Final = "an unknown protocol"
+TOLD_S: Final = 10.0
+"""One is told in so long; the others are counted."""
+FRAME_SIZE_MAX: Final = 16 * 1024 * 1024
+"""Longest frame of RocketMQ's remoting (NettyDecoder)."""
+START_SIZE: Final = 16
+"""Bytes that name all of these."""
+_HEAD_SIZE: Final = 8
+_STARTS: Final = (
+    (b"PROXY ", PROXY),
+    (b"\r\n\r\n\x00\r\nQUIT", PROXY),
+    (b"PRI ", "HTTP/2 without TLS"),
+    (b"SSH-", "SSH"),
+    (b"AMQP", "AMQP"),
+    (b"*", "Redis"),
+    (b"\x10", "MQTT"),
+    (b"STOMP", "STOMP"),
+    (b"CONNECT\n", "STOMP"),
+)
+_HTTP1: Final = re.compile(rb"[A-Z]{3,12} ")
+
+
+def protocol_of(data: bytes) -> str:
+    """Return what the protocol of a connection is called that begins so."""
+    if data.startswith(b"\x16\x03"):
+        return TLS
+    if _is_remoting(data):
+        return REMOTING
+    for start, name in _STARTS:
+        if data.startswith(start):
+            return name
+    return "HTTP/1.1" if _HTTP1.match(data) else UNKNOWN
+
+
+def _is_remoting(data: bytes) -> bool:
+    """Return whether a frame of RocketMQ's remoting begins, serialized as JSON or its own way."""
+    if len(data) < _HEAD_SIZE or data[4] > 1:
+        return False
+    size, header_size = int.from_bytes(data[:4], "big"), int.from_bytes(data[5:8], "big")
+    return 0 < header_size <= size - 4 and size <= FRAME_SIZE_MAX
+
+
+class Sparingly:
+    """How often something is told that others can make happen: once in TOLD_S."""
+
+    __slots__ = ("_quiet_until_s", "left_out")
+
+    def __init__(self) -> None:
+        self._quiet_until_s = float("-inf")
+        self.left_out = 0
+        """How many were not told since the last one that was."""
+
+    def may_tell(self, now_s: float) -> bool:
+        """Return whether one is told now; else it is counted, until `told`.
+
+        now_s   seconds that only grow
+        """
+        if now_s < self._quiet_until_s:
+            self.left_out += 1
+            assert self.left_out > 0, "those that are not told are counted"
+            return False
+        self._quiet_until_s = now_s + TOLD_S
+        return True
+
+    def told(self) -> int:
+        """Return how many were left out before the one that is told now."""
+        left_out, self.left_out = self.left_out, 0
+        return left_out
