@@ -6,12 +6,14 @@ those topics; who has had it, the offsets of the groups say.
 Source: DefaultMQAdminExt.messageTrackDetail, QueryMsgByUniqueKeySubCommand.
 """
 
-from collections.abc import Iterable
+import asyncio
+from collections.abc import Iterable, Mapping, Sequence
+from operator import itemgetter
 from typing import Final
 
 from broker.format.addresses import parse_offset_message_id
 from broker.model.errors import MessageNotFound
-from broker.model.message import DELAY, DELIVER_AT, REAL_TOPIC, StoredMessage
+from broker.model.message import DELAY, DELIVER_AT, ORIGIN_GROUP, REAL_TOPIC, StoredMessage
 from broker.model.names import check_message_id
 from broker.model.reading import KeyRange
 from broker.model.tracing import (
@@ -28,6 +30,13 @@ from broker.store.reading.patience import value_of
 PAGE_COUNT: Final = 64
 RECORDS_MAX: Final = 4_096
 """Of one message; a producer that gives all its messages one key has no way to be shown."""
+STANDINGS_MAX: Final = 65_536
+"""Groups that stand before or behind a record, of all records: with many groups fewer records are
+shown, the newest of each topic."""
+STEP_COUNT: Final = 4_096
+"""Positions, and standings, that are looked at before others have their turn: 2 ms."""
+Positions = Mapping[str, Sequence[tuple[str, Mapping[int, int]]]]
+"""Groups and their offsets by queue, by topic."""
 
 
 async def trace_message(
@@ -39,18 +48,70 @@ async def trace_message(
     topic        one it was sent to; "": all are looked through
     Errors       IllegalMessageId, IllegalTopic, TopicNotFound, MessageNotFound, Corruption,
                  DiskSlow
-    Cost         a search of the index for each topic
+    Cost         a search of the index for each topic, a step for each position of a group, and
+                 STANDINGS_MAX more; others have their turn between
     """
     check_message_id(message_id)
     key = await _unique_key(store, message_id)
+    positions = await _positions(store)
     found: dict[int, StoredMessage] = {}
+    left = STANDINGS_MAX
     for name in _topics(store, topic):
-        for message in await _of_key(store, name, key):
+        group_count = max(1, len(positions.get(name, ())))
+        for message in await _of_key(store, name, key, max(1, left // group_count)):
             found[message.physical_offset] = message
+            left -= group_count
+        await asyncio.sleep(0)
     if not found:
         raise MessageNotFound(topic=topic or "*", message_id=message_id)
     assert all(message.unique_key == key for message in found.values())
-    return key, [_traced(store, message) for _, message in sorted(found.items())]
+    return key, await _all_traced(store, [found[at] for at in sorted(found)], positions)
+
+
+async def _positions(store: MessageStore) -> Positions:
+    """Return where groups stand, by topic."""
+    found: dict[str, list[tuple[str, Mapping[int, int]]]] = {}
+    for number, (group, topic, queue_offsets) in enumerate([*store.tables.offsets.positions()]):
+        found.setdefault(topic, []).append((group, queue_offsets))
+        if number % STEP_COUNT == STEP_COUNT - 1:
+            await asyncio.sleep(0)
+    for groups in found.values():
+        groups.sort(key=itemgetter(0))
+    return found
+
+
+async def _all_traced(
+    store: MessageStore, messages: Iterable[StoredMessage], positions: Positions
+) -> list[TracedRecord]:
+    owners = _Owners(store.tables.groups.names())
+    records: list[TracedRecord] = []
+    steps = 0
+    for message in messages:
+        groups = positions.get(message.topic, ())
+        records.append(_traced(message, owners, _standing(message, groups)))
+        steps += 8 + len(groups)
+        if steps >= STEP_COUNT:
+            steps = 0
+            await asyncio.sleep(0)
+    return records
+
+
+class _Owners:
+    """Returns whose retries and dead letters messages are, each topic looked up once."""
+
+    __slots__ = ("_found", "_groups")
+
+    def __init__(self, groups: Iterable[str]) -> None:
+        self._groups = groups
+        self._found: dict[str, str] = {}
+
+    def of(self, topic: str, properties: Mapping[str, str]) -> str:
+        """Return the group, "" where a topic is of none."""
+        if properties.get(ORIGIN_GROUP):
+            return owner_of(topic, properties, ())
+        if topic not in self._found:
+            self._found[topic] = owner_of(topic, {}, self._groups)
+        return self._found[topic]
 
 
 async def _unique_key(store: MessageStore, message_id: str) -> str:
@@ -73,24 +134,28 @@ def _topics(store: MessageStore, topic: str) -> Iterable[str]:
     return dict.fromkeys([*names, *STEPS])
 
 
-async def _of_key(store: MessageStore, topic: str, key: str) -> list[StoredMessage]:
+async def _of_key(store: MessageStore, topic: str, key: str, count_max: int) -> list[StoredMessage]:
+    """Return the newest records of a unique key in a topic, at most so many."""
     found: list[StoredMessage] = []
     wanted = KeyRange(topic, key, PAGE_COUNT)
-    while len(found) < RECORDS_MAX:
+    count_max = min(RECORDS_MAX, count_max)
+    while len(found) < count_max:
         page = await store.reading.query(wanted)
         found += [message for message in page.messages if message.unique_key == key]
         if page.complete or not page.next_cursor:
             break
         wanted = wanted._replace(cursor=page.next_cursor)
-    return found
+    return found[:count_max]
 
 
-def _traced(store: MessageStore, message: StoredMessage) -> TracedRecord:
+def _traced(
+    message: StoredMessage, owners: _Owners, standing: tuple[list[str], list[str]]
+) -> TracedRecord:
     topic, properties = message.topic, message.properties
     step = step_of(topic)
     target = properties.get(REAL_TOPIC, "") if topic in STEPS else ""
-    group = owner_of(target or topic, properties, store.tables.groups.names())
-    passed_by, awaited_by = _standing(store, message)
+    group = owners.of(target or topic, properties)
+    passed_by, awaited_by = standing
     return TracedRecord(
         step=step,
         topic=topic,
@@ -109,15 +174,17 @@ def _traced(store: MessageStore, message: StoredMessage) -> TracedRecord:
     )
 
 
-def _standing(store: MessageStore, message: StoredMessage) -> tuple[list[str], list[str]]:
+def _standing(
+    message: StoredMessage, groups: Iterable[tuple[str, Mapping[int, int]]]
+) -> tuple[list[str], list[str]]:
     """Return the groups that stand behind a message, and those that have not come to it."""
     passed_by: list[str] = []
     awaited_by: list[str] = []
-    for group, topic, queue_offsets in store.tables.offsets.positions():
-        if topic == message.topic and message.queue_id in queue_offsets:
-            is_behind = queue_offsets[message.queue_id] > message.queue_offset
-            (passed_by if is_behind else awaited_by).append(group)
-    return sorted(passed_by), sorted(awaited_by)
+    for group, queue_offsets in groups:
+        queue_offset = queue_offsets.get(message.queue_id)
+        if queue_offset is not None:
+            (passed_by if queue_offset > message.queue_offset else awaited_by).append(group)
+    return passed_by, awaited_by
 
 
 def _number(text: str | None) -> int | None:
