@@ -271,10 +271,15 @@ class HashIndex:
                 continue
             below = after[1] if after is not None and name == after[0] else 0
             header = file.header
-            if header.begin_timestamp > upper or header.end_timestamp < lower:
+            first_ms, last_ms = header.begin_timestamp, header.end_timestamp
+            # Store times go back where a clock that was ahead was set right: what is older than
+            # the first entry of a file counts zero seconds from it.
+            went_back = last_ms < first_ms
+            if max(first_ms, last_ms) < lower or (first_ms > upper and not went_back):
                 continue
+            latest_ms = max(upper, first_ms) if went_back else upper
             for number, physical_offset, time_ms, is_equal in file.walk(wanted, below):
-                is_match = is_equal and lower <= time_ms <= upper
+                is_match = is_equal and lower <= time_ms <= latest_ms
                 yield Candidate(name, number, physical_offset, is_match)
 
     def close(self) -> None:

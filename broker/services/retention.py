@@ -24,6 +24,7 @@ from broker.model.message import OFFSET_MAX
 from broker.model.stats import Counter, Gauge
 from broker.model.step import Next, Now
 from broker.store.job import Rounds, until_done
+from broker.store.marks import LEAD_MAX_MS
 from broker.store.views.expiry import Expiry
 
 DISK: Final = "disk"
@@ -261,7 +262,9 @@ class Retention:
         as_if_old = seen._replace(oldest_time=0)
         if not reason and settings.age_ms and decide(settings, self._hours, as_if_old):
             # Only where it counts the age is worth a walk.
-            seen = seen._replace(oldest_time=(yield from until_done(expiry.last_time(oldest))))
+            seen = seen._replace(
+                oldest_time=(yield from until_done(expiry.last_time(oldest, now_ms + LEAD_MAX_MS)))
+            )
             reason = decide(settings, self._hours, seen)
         if reason:
             try:

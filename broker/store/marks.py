@@ -10,15 +10,19 @@
     replicated   followers have it; equal to flushed while there are none
     dispatched   every view has every record below
 
-Each is a physical offset, and the store time of the last record below it. Each only grows, and at
+Each is a physical offset, and the store time of the last record below it. Offsets only grow, and at
 every advance their order is asserted: flushed <= committed <= appended, replicated <= flushed,
 dispatched <= visible. What a start found is where all of them begin.
 """
 
-from typing import final
+from typing import Final, final
 
 from broker.model.errors import StoreFailed
+from broker.native.machine import i64
 from broker.store.watermark import Watermark
+
+LEAD_MAX_MS: Final = 3_600_000
+"""How far store times may be ahead of the wall clock before they follow it back."""
 
 
 @final
@@ -34,7 +38,6 @@ class End(Watermark):
     def rise(self, value: int, time_ms: int) -> None:
         """Be at an offset from now on, and let those who wait for no more than that go on."""
         assert value >= self.value, (value, self.value)
-        assert time_ms >= self.time_ms, (time_ms, self.time_ms)
         self.time_ms = time_ms
         self.advance(value)
 
@@ -75,6 +78,18 @@ class Marks:
         """Let no mark rise for those who wait for the disk: they, now and later, get the error."""
         self.failure = self.failure or failure
         self.flushed.fail(self.failure)
+
+    def store_time(self, now_ms: i64) -> i64:
+        """Returns the store time of a record that is appended now.
+
+        It never goes back while the clock is a little behind, as after a correction. A clock that
+        was far ahead and was set right is followed, as RocketMQ does.
+        Source   CommitLog.asyncPutMessage
+        """
+        last_ms: i64 = self.appended.time_ms
+        if last_ms > now_ms and last_ms - now_ms <= LEAD_MAX_MS:
+            return last_ms
+        return now_ms
 
     def append(self, end: int, time_ms: int) -> None:
         """Records were written; called under the put-lock."""

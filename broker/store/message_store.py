@@ -161,7 +161,7 @@ class MessageStore:
         now = Now(clock.monotonic_ms(), clock.wall_ms())
         level_count = len(settings.levels.delays_ms)
         self.level_clocks = LevelClocks(level_count, tables.delay_offsets.clocks, now, next_offsets)
-        self.timer.heed(now)  # Whoever sets it from here on is seen.
+        self.timer.heed(now, marks.appended.time_ms)  # Whoever sets it from here on is seen.
         self.writing.before_waiting = self.look_at_clocks
         behind = views.dispatcher
         self.stats: list[Stat] = [

@@ -369,6 +369,17 @@ def test_a_search_by_time_misses_nothing_and_looks_little_further(
         assert all(lower - 1000 <= times[place] <= upper + 2000 for place in found)
 
 
+def test_entries_behind_a_clock_that_was_set_right_are_found_by_their_own_time(
+    index: Index,
+) -> None:
+    ahead_ms = TIME_MS + 24 * 365 * 86_400_000
+    times = {0: ahead_ms, 100: ahead_ms + 9_000, 200: TIME_MS, 300: TIME_MS + 5_000}
+    index.apply(*[entry(place, keys="hot", time_ms=time) for place, time in times.items()])
+    assert {200, 300} <= set(index.find("hot", begin_ms=TIME_MS, end_ms=TIME_MS + 6_000))
+    assert {0, 100} <= set(index.find("hot", begin_ms=ahead_ms))
+    assert index.find("hot", begin_ms=ahead_ms + 60_000) == []
+
+
 def test_files_of_another_time_are_not_walked(index: Index) -> None:
     index.apply(*Records().take(15))
     steps = index.index.candidates("T", "k7", begin_ms=store_time(650), end_ms=store_time(750))

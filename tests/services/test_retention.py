@@ -128,7 +128,7 @@ class House:
     def oldest(self) -> LogFile | None:
         return LogFile(self.bases[0], 1) if len(self.bases) > 1 else None
 
-    def last_time(self, oldest: LogFile) -> Job[int]:
+    def last_time(self, oldest: LogFile, upto_ms: int) -> Job[int]:
         async def walk() -> int:
             self.walks += 1
             return oldest.base * HOUR_MS

@@ -17,6 +17,7 @@ from broker.services.timer.slot_delivery import SlotDelivery
 from broker.services.timer.timer import Timer
 from broker.store.message_store import open_store
 from broker.store.tables.timer_check import ClockShift
+from tests.fakes.clock import START_MS, FakeClock
 from tests.fakes.drafts import draft, drafts_of
 from tests.fakes.quick_disk import QuickDisk
 from tests.fakes.store_language import BORN_HOST, STORE_HOST
@@ -310,3 +311,37 @@ async def test_a_clock_set_while_a_slot_is_read_makes_what_comes_again_neither_e
         assert desk.bodies() == []
         await desk.pass_time(4_000)
         assert desk.bodies() == ["a"]
+
+
+@pytest.mark.parametrize("is_read", [False, True])
+@pytest.mark.parametrize("begins_ahead", [False, True])
+async def test_a_delay_of_a_clock_that_was_ahead_lasts_no_longer_after_a_kill(
+    is_read: bool, begins_ahead: bool
+) -> None:
+    """The clock was 24 years ahead, and is set right over a kill, before anything was written down.
+
+    is_read   the timer has taken the messages in
+    """
+    right = START_MS
+    async with timing(clock=FakeClock(right + 24 * 365 * DAY_MS * begins_ahead)) as desk:
+        desk.clock.wall = right + 24 * 365 * DAY_MS
+        for name in ("a", "b"):
+            await desk.wait(name, 20_000)
+        await take_back(desk, "b", desk.clock.wall + 20_000)
+        if is_read:
+            await desk.pass_time(2_000)
+        desk.clock.wall = right
+        await desk.killed()
+        await desk.wait("c", 30_000)
+        await desk.pass_time(16_000)
+        assert desk.bodies() == []
+        await desk.pass_time(6_000)
+        assert desk.bodies() == ["a"]
+        await desk.killed()
+        await desk.pass_time(5_000)
+        assert desk.bodies() == ["a"]
+        await desk.pass_time(6_000)
+        assert desk.bodies() == ["a", "c"]
+        await desk.killed()
+        assert desk.bodies() == ["a", "c"]
+        assert desk.timer.waiting_count == 0

@@ -44,7 +44,6 @@ def test_consumers_see_what_is_flushed_or_committed(is_sync: bool, visible: int)
     "wrong",
     [
         lambda marks: marks.append(39, 9),
-        lambda marks: marks.append(40, 4),
         lambda marks: marks.commit(41, 9),
         lambda marks: marks.flush(31, 9),
         lambda marks: marks.flush(19, 9),

@@ -351,8 +351,9 @@ class Consume:
 
     def _wake_by_end(self, taken: AnyTaken) -> None:
         received = taken.received
-        left_ms = received.invisible_until_ms - received.popped_at_ms
-        self._alarm.by(self._clock.monotonic_ms() + left_ms)
+        # Not from `popped_at_ms`: that is later where the clock was ahead, and was set right.
+        left_ms = received.invisible_until_ms - self._clock.wall_ms()
+        self._alarm.by(self._clock.monotonic_ms() + max(left_ms, 0))
 
     def in_flight(self) -> dict[LabelValues, float]:
         """Return how many messages are leased, by (group, topic)."""

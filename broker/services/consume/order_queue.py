@@ -20,6 +20,7 @@ from typing import Final
 
 from broker.format.order_changes import OrderChange, whole_change
 from broker.format.order_row import Delivery, QueueOrder
+from broker.model.consuming import INVISIBLE_MAX_MS
 from broker.services.consume.order_groups import IdleGroups, MessageGroup
 
 WINDOW_MAX: Final = 4_096
@@ -169,6 +170,19 @@ class OrderedQueue:
         self._ends = [(max(end_ms + by_ms, 0), key) for end_ms, key in self._ends]
         heapify(self._ends)
         return bool(self._delivered)
+
+    def bound_ends(self, now_ms: int, begun_ms: int) -> None:
+        """Shortens leases that were given out by a clock that was ahead to their own length.
+
+        begun_ms   wall time by now at which the broker began: they last from there
+        """
+        for queue_offset, delivery in self._delivered.items():
+            length_ms = delivery.visible_at_ms - delivery.popped_at_ms
+            if length_ms <= 0:  # Its handle had to be later than one of the clock that was ahead.
+                length_ms = INVISIBLE_MAX_MS
+            if delivery.popped_at_ms > now_ms and delivery.visible_at_ms > begun_ms + length_ms:
+                bounded = delivery._replace(visible_at_ms=begun_ms + length_ms)
+                self._delivered[queue_offset] = bounded
 
     def next_end_ms(self) -> int | None:
         """Return when leases may end next, None while nothing is held."""

@@ -38,7 +38,8 @@ class OrderTable:
     """All ordered queues that were asked for since the start."""
 
     __slots__ = (
-        "_clock", "_groups", "_offsets", "_orders", "_queues", "_reading", "_skew_ms", "_store"
+        "_begun_ms", "_clock", "_groups", "_offsets", "_orders", "_queues", "_reading", "_skew_ms",
+        "_store",
     )  # fmt: skip
 
     def __init__(self, store: MessageStore) -> None:
@@ -46,6 +47,7 @@ class OrderTable:
         self._reading = store.reading
         self._clock = store.clock
         self._skew_ms = self._skew()
+        self._begun_ms = store.clock.monotonic_ms()
         self._groups = store.tables.groups
         self._offsets = store.tables.offsets
         self._orders = store.tables.orders
@@ -76,6 +78,7 @@ class OrderTable:
         # An offset that somebody set makes void what was known before.
         order = QueueOrder(begin) if held else self._orders.find(group, topic, queue_id, begin)
         state = OrderedQueue(order, held.state.last_popped_ms if held else -1)
+        state.bound_ends(self._clock.wall_ms(), self._skew() + self._begun_ms)
         held = self._queues[key] = Ordered(state, forgotten_count)
         self._offsets.advance(group, topic, queue_id, held.committed)
         assert self._offsets.find(*key) == held.committed

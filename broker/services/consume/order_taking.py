@@ -367,7 +367,7 @@ def _received(parts: Sequence[Part], broker: str) -> Received:
     handles: list[str] = []
     attempts: list[int] = []
     for one in parts:
-        hidden_ms = one.until_ms - one.popped_at_ms
+        hidden_ms = max(one.until_ms - one.popped_at_ms, 0)
         queue = one.queue
         place = LeasePlace(
             one.offsets[0], one.popped_at_ms, hidden_ms, ORDERED, queue.retry, broker,

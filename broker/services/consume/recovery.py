@@ -221,7 +221,9 @@ class Recovery:
             lease = Lease(
                 queue, checkpoint, told.journal_offset, first_popped_ms=told.first_popped_ms
             )
-            self._leases.add(lease, clock.monotonic_ms() + lease.end_ms - clock.wall_ms())
+            # The clock may have been ahead when it was given out: it never lasts anew for longer.
+            left_ms = min(lease.end_ms - clock.wall_ms(), lease.invisible_ms)
+            self._leases.add(lease, clock.monotonic_ms() + left_ms)
         self._told.clear()
         self._early.clear()
         self._holders.clear()

@@ -36,12 +36,13 @@ class Resumption:
     delivered_before   what was written down lies below this physical offset
     """
 
-    __slots__ = ("_before", "_end", "_store", "_used")
+    __slots__ = ("_before", "_end", "_end_ms", "_store", "_used")
 
     def __init__(self, store: MessageStore, delivered_before: int) -> None:
         self._store = store
         self._before = delivered_before
         self._end = store.appended
+        self._end_ms = store.marks.appended.time_ms
         self._used: dict[int, int] = {}
         """Of each copy that was found, of what message: it may be asked for again."""
 
@@ -65,6 +66,8 @@ class Resumption:
             return False
         lowest = max(self._before, message.physical_offset + 1)
         begin_ms = message.store_timestamp_ms - INDEX_TIME_MS
+        if message.store_timestamp_ms > self._end_ms:
+            begin_ms = 0  # Store times went back since then.
         wanted = KeyRange(place.topic, key, COPIES_MAX, begin_ms, OFFSET_MAX)
         while True:
             page = await self._store.reading.query(wanted)

@@ -29,6 +29,7 @@ from broker.services.timer.putting import IsOpen, Putting
 from broker.services.timer.resume import Resumption
 from broker.services.timer.slot_delivery import SlotDelivery
 from broker.store.job import Job, Rounds, until_done
+from broker.store.marks import LEAD_MAX_MS
 from broker.store.message_store import MessageStore
 from broker.store.tables.timer_check import TimerProgress
 from broker.store.timer.wheel_clock import WheelClock
@@ -263,7 +264,8 @@ class Timer:
         self._resumption = Resumption(store, progress.delivered_before)
         # Clocks that are set are written down at once: what came since then is of one clock. Lives
         # before that went further, by other clocks, told what they had left to look at.
-        delivered_ms = max(store.marks.appended.time_ms + clock.ahead_ms, progress.wheel_ms)
+        last_ms = min(store.marks.appended.time_ms, self._now.wall_ms + LEAD_MAX_MS)
+        delivered_ms = max(last_ms + clock.ahead_ms, progress.wheel_ms)
         below_ms = second_of(delivered_ms) + PRECISION_MS
         self._resume_below_ms = max(below_ms, progress.resume_below_ms)
         self._delivered_before = progress.delivered_before

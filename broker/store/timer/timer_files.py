@@ -122,16 +122,17 @@ class TimerFiles:
         """The queue offset of what is put next of what waits."""
         return self._next_offsets.get((TIMER_TOPIC, 0), 0)
 
-    def heed(self, now: Now) -> bool:
+    def heed(self, now: Now, last_ms: int = 0) -> bool:
         """Look at the clocks, before what waits is put and now and then; whether one was set.
 
+        last_ms  at the first look: the store time of the last record there was
         Cost     about 1 µs
         """
         if self.clock is None:
             progress = self._check.progress
             least_ms = max(progress.wheel_ms, progress.read_ms)
             self.clock = WheelClock(
-                progress.shifts, least_ms, now, progress.queue_offset, self.next_offset
+                progress.shifts, least_ms, now, progress.queue_offset, self.next_offset, last_ms
             )
             return self.clock.ahead_ms != progress.shifts[-1].ahead_ms
         return self.clock.look(now, self.next_offset)

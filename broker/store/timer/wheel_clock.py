@@ -27,6 +27,7 @@ from numpy.typing import NDArray
 
 from broker.model.due_time import JUMP_MS
 from broker.model.step import Now
+from broker.store.marks import LEAD_MAX_MS
 from broker.store.tables.timer_check import SHIFTS_MAX, ClockShift
 
 Numbers = NDArray[np.int64]
@@ -38,21 +39,28 @@ class WheelClock:
     shifts     as they were written down: how far it was ahead of the wall clock, from where on
     least_ms   what it said when that was written
     unread     the queue offset of the first message that is not translated; `end`: of the next put
+    last_ms    store time of the log's last record: far ahead of now the clock was ahead then, and
+               what is not translated goes by it, as if no time had passed since
     """
 
     __slots__ = ("_skew_ms", "now_ms", "shifts")
 
     def __init__(
-        self, shifts: tuple[ClockShift, ...], least_ms: int, now: Now, unread: int, end: int
-    ) -> None:
+        self, shifts: tuple[ClockShift, ...], least_ms: int, now: Now, unread: int, end: int,
+        last_ms: int = 0,
+    ) -> None:  # fmt: skip
         assert shifts
         # A log that lost its end goes on with places that were given before.
         self.shifts = tuple(one._replace(first_place=min(one.first_place, end)) for one in shifts)
         self._skew_ms = now.wall_ms - now.monotonic_ms
-        if now.wall_ms + self.ahead_ms < least_ms:
+        ahead_ms = max(least_ms - now.wall_ms, self.ahead_ms)
+        place = max(min(unread, end), self.shifts[-1].first_place)
+        if last_ms > now.wall_ms + LEAD_MAX_MS and place < end:
+            self._add(ClockShift(place, now.wall_ms + ahead_ms - last_ms))
+            self._add(ClockShift(end, ahead_ms))
+        elif ahead_ms > self.ahead_ms:
             # What came after that, and was not read, goes by the clock that makes nothing early.
-            place = max(min(unread, end), self.shifts[-1].first_place)
-            self._add(ClockShift(place, least_ms - now.wall_ms))
+            self._add(ClockShift(place, ahead_ms))
         self.now_ms = now.wall_ms + self.ahead_ms
         """What it says, in ms like a wall time."""
 

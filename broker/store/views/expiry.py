@@ -101,22 +101,33 @@ class Expiry:
         log = self._parts.log
         return len(log.files.files) * log.file_size_bytes
 
-    def last_time(self, oldest: LogFile) -> Job[int]:
+    def last_time(self, oldest: LogFile, upto_ms: int = UNKNOWN_TIME) -> Job[int]:
         """Find the store time of the last record in the oldest file, ms; 0 without a record.
 
-        Cost     one walk over the file in a thread, once
+        upto_ms  a later time is of a clock that was ahead: that of the first later file counts
+                 whose time is not, as the oldest file is no younger
+        Cost     one walk over a file in a thread, once
         """
-        return self._begin(self._last_time(oldest))
+        return self._begin(self._last_time(oldest, upto_ms))
 
-    async def _last_time(self, oldest: LogFile) -> int:
-        if oldest.base not in self._last_times:
-            file = self._parts.log.files.files[0].hold()
-            assert file.base == oldest.base
-            try:
-                self._last_times = {oldest.base: await self._in_thread(_last_time, file)}
-            finally:
-                file.let_go()
-        return self._last_times[oldest.base]
+    async def _last_time(self, oldest: LogFile, upto_ms: int) -> int:
+        files = self._parts.log.files.files
+        assert files[0].base == oldest.base
+        known = {base: ms for base, ms in self._last_times.items() if base >= oldest.base}
+        self._last_times = known
+        for file in [*files[:-1]]:
+            if file.base not in known:
+                known[file.base] = await self._walked(file)
+            if known[file.base] <= upto_ms or known[file.base] == UNKNOWN_TIME:
+                return known[file.base]
+        return known[oldest.base]
+
+    async def _walked(self, file: MappedFile) -> int:
+        held = file.hold()
+        try:
+            return await self._in_thread(_last_time, held)
+        finally:
+            held.let_go()
 
     def drop(self, oldest: LogFile) -> Job[None]:
         """Remove the oldest file of the log; durable when it is done.

@@ -66,7 +66,7 @@ class Writer:
         log, marks = self.log, self._marks
         begun = perf_counter()
         with self.lock:
-            time_ms = max(self._clock.wall_ms(), marks.appended.time_ms)
+            time_ms = marks.store_time(self._clock.wall_ms())
             begin = place = log.place(sum(map(sum, sizes)))
             taken: dict[QueueKey, int] = {}
             contents, written, results = [], [], []

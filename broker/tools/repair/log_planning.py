@@ -38,13 +38,14 @@ class Suspect(NamedTuple):
 class LogPlanner:
     """Plans the log of one store, whose files are all there; `losses` tells who loses by it."""
 
-    __slots__ = ("_files", "_losses", "_neighbours", "_property_crc")
+    __slots__ = ("_files", "_losses", "_neighbours", "_now_ms", "_property_crc")
 
     def __init__(
         self, files: Sequence[LogFile], damage: Sequence[Hole], losses: Losses,
-        *, property_crc: bool,
+        *, property_crc: bool, now_ms: int = 0,
     ) -> None:  # fmt: skip
         self._files = files
+        self._now_ms = now_ms
         self._losses = losses
         self._property_crc = property_crc
         self._neighbours = Neighbours(files, damage, property_crc=property_crc)
@@ -87,38 +88,85 @@ class LogPlanner:
     def of_suspects(self, suspects: Sequence[Suspect]) -> tuple[list[LogAction], list[Finding]]:
         """Return what is done about records that cannot be right, and findings that are left."""
         odd_places = {found.physical_offset for found in suspects if found.kind == STORE_TIME}
-        actions, left = [], []
+        actions: list[LogAction] = []
+        left: list[Finding] = []
+        for run in self._runs(sorted(odd_places)):
+            actions += self._of_odd_run(run, odd_places)
+            odd_places.difference_update(record.physical_offset for record in run)
         for suspect in suspects:
-            action = self._of_suspect(suspect, odd_places)
+            if suspect.kind == STORE_TIME and suspect.physical_offset not in odd_places:
+                continue
+            action = self._of_suspect(suspect)
             if action is None:
                 left.append(suspect.finding)
             else:
                 actions.append(action)
         return actions, left
 
-    def _of_suspect(self, suspect: Suspect, odd_places: set[int]) -> LogAction | None:
+    def _runs(self, odd_places: Sequence[int]) -> Iterator[list[Neighbour]]:
+        """Yields records that follow on each other and have odd store times: more than one."""
+        run: list[Neighbour] = []
+        for place in odd_places:
+            record, before = self._neighbours.at(place), self._neighbours.before(place)
+            is_next = run and before is not None and before.physical_offset == run[-1][0]
+            if len(run) > 1 and not is_next:
+                yield run
+            run = [*run, record] if is_next and record else [record] if record else []
+        if len(run) > 1:
+            yield run
+
+    def _of_odd_run(self, run: Sequence[Neighbour], odd_places: set[int]) -> Iterator[LogAction]:
+        """Yields what gives records a time that can be: the writer's clock was far off.
+
+        It is that of the record before, else of the record behind, else the time of the repair.
+        """
+        before, behind = self._neighbours.before(run[0][0]), self._neighbours.after(run[-1].end)
+        beside = [one for one in (before, behind) if one and one.physical_offset not in odd_places]
+        time_ms = beside[0].time_ms if beside else self._now_ms
+        number = 0
+        while number < len(run):
+            begin, content = run[number].physical_offset, bytearray()
+            file, first = self._file_at(begin), number
+            while number < len(run) and len(content) < _PIECE:
+                if run[number].physical_offset != begin + len(content) or not begin < file.end:
+                    break
+                content += self._with_time(run[number], time_ms)
+                number += 1
+            yield self._action(
+                begin, begin + len(content),
+                f"{number - first} records have store times that cannot be",
+                LogAct.TIME, Style(time_ms, run[first].property_crc), bytes(content),
+            )  # fmt: skip
+
+    def _with_time(self, record: Neighbour, time_ms: int) -> bytes:
+        """Returns a record with another store time, and with the property CRC that goes with it."""
+        content = bytearray(bytes_at(self._files, record.physical_offset, record.size))
+        position = store_time_position(bytes(content))
+        content[position : position + TIME_SIZE] = time_ms.to_bytes(TIME_SIZE)
+        if record.property_crc:
+            content[-PROPERTY_CRC_SIZE:] = property_crc_field(bytes(content[:-PROPERTY_CRC_SIZE]))
+        return bytes(content)
+
+    def _of_suspect(self, suspect: Suspect) -> LogAction | None:
         record = self._neighbours.at(suspect.physical_offset)
         if record is None:
             return None
         if suspect.kind == NO_PROPERTY_CRC:
             return self._of_lost_crc(record)
         if suspect.kind == STORE_TIME:
-            return self._of_odd_time(record, odd_places)
+            return self._of_odd_time(record)
         return self._of_record(record, f"{suspect.kind}: {suspect.finding.found}")
 
     def _of_record(self, record: Neighbour, reason: str) -> LogAction:
         style = self._style(record.physical_offset, record.end)
         return self._action(record.physical_offset, record.end, reason, LogAct.STAND_IN, style)
 
-    def _of_odd_time(self, record: Neighbour, odd_places: set[int]) -> LogAction | None:
-        """Return how a record gets a store time that can be, None where its neighbours are odd too.
-
-        Then it is the writer's clock that was wrong.
-        """
+    def _of_odd_time(self, record: Neighbour) -> LogAction | None:
+        """Return how a single record gets a store time that can be; None: it is all there is."""
         begin = record.physical_offset
         before, behind = self._neighbours.before(begin), self._neighbours.at(record.end)
         beside = [found for found in (before, behind) if found is not None]
-        if not beside or any(found.physical_offset in odd_places for found in beside):
+        if not beside:
             return None
         content = bytes_at(self._files, begin, record.size)
         place, time_ms = begin + store_time_position(content), beside[0].time_ms

@@ -6,7 +6,7 @@ damage up to a file's end, files behind it    stand-in records and a BLANK
 damage behind the last sound record           zeros to the file's end
 a head that no broker writes                  stand-in records
 a property CRC of which only the name is off  the name is written again
-a store time that cannot be                   that of the record before
+store times that cannot be                    that of the record before, or behind
 a view that is not what the log says          all views are built anew
 a table that cannot be read                   its .bak takes its place, else it is removed
 timer files that are not what the log says    built anew: the wheel from units, units from the log
@@ -94,8 +94,9 @@ def plan_repair(
             if may_end_early:
                 plan.lost_behind = witness.losses(max(ends), OFFSET_MAX)
             planner = LogPlanner(
-                found.files, [*found.holes, *tails], witness.losses, property_crc=sizes.property_crc
-            )
+                found.files, [*found.holes, *tails], witness.losses,
+                property_crc=sizes.property_crc, now_ms=now_ms,
+            )  # fmt: skip
             of_damage = [*map(planner.of_hole, found.holes), *map(planner.of_tail, tails)]
             actions, left = planner.of_suspects(suspects)
         finally:

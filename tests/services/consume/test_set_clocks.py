@@ -1,11 +1,15 @@
 """Leases, and a wall clock that somebody sets: they last as long as was asked for."""
 
+from pathlib import Path
+
 import pytest
 
 from broker.model.administration import GroupSettings
-from tests.fakes.consuming import GROUP, INVISIBLE_MS, TOPIC, ConsumeDesk, bodies
+from tests.fakes.clock import START_MS, FakeClock
+from tests.fakes.consuming import GROUP, INVISIBLE_MS, TOPIC, ConsumeDesk, bodies, consuming
 
 HOUR_MS = 3_600_000
+YEAR_MS = 365 * 24 * HOUR_MS
 
 
 @pytest.mark.parametrize("fifo", [False, True])
@@ -41,3 +45,73 @@ async def test_one_that_begins_after_a_jump_goes_by_the_new_clock(
     assert (await desk.receive()).records == []
     await desk.step(1)
     assert bodies(await desk.receive()) == ["a"]
+
+
+@pytest.mark.parametrize("fifo", [False, True])
+@pytest.mark.parametrize("is_changed", [False, True])
+async def test_a_lease_of_a_clock_that_was_ahead_lasts_no_longer_after_a_stop(
+    tmp_path: Path, *, fifo: bool, is_changed: bool
+) -> None:
+    """The clock was 24 years ahead, and is set right while no broker runs; twice."""
+    clock = FakeClock(START_MS + 24 * YEAR_MS)
+    directory = tmp_path / "s"
+    for number in range(2):
+        async with consuming(directory, clock=clock) as desk:
+            if not number:
+                await desk.store.tables.groups.update(GROUP, GroupSettings(fifo=fifo))
+                await desk.send("a")
+            got = await desk.receive()
+            assert bodies(got) == ["a"]
+            if is_changed:
+                handles = [(got.handles[0], INVISIBLE_MS)]
+                await desk.consume.change_invisible(GROUP, TOPIC, handles)
+            image = desk.talking.killed(tmp_path / f"image{number}")
+        directory = image
+        clock.wall = START_MS + number * 60_000
+        async with consuming(directory, clock=clock) as desk:
+            await desk.step(INVISIBLE_MS - 1)
+            assert (await desk.receive()).records == []
+            await desk.step(1)
+            got = await desk.receive()
+            assert bodies(got) == ["a"]
+            await desk.step(INVISIBLE_MS)
+            directory = desk.talking.killed(tmp_path / f"right{number}")
+
+
+async def test_a_lease_in_order_that_began_by_the_right_clock_keeps_its_time_after_a_kill(
+    tmp_path: Path,
+) -> None:
+    """Handles of the clock that was ahead came before it: its time is above its end."""
+    clock = FakeClock(START_MS + 24 * YEAR_MS)
+    async with consuming(tmp_path / "s", clock=clock) as desk:
+        await desk.store.tables.groups.update(GROUP, GroupSettings(fifo=True))
+        await desk.send("a")
+        await desk.receive()
+        clock.wall = START_MS
+        await desk.step(INVISIBLE_MS)
+        got = await desk.receive(invisible_ms=60_000)
+        assert bodies(got) == ["a"]
+        image = desk.talking.killed(tmp_path / "image")
+    async with consuming(image, clock=clock) as desk:
+        await desk.step(60_000 - 1)
+        assert (await desk.receive()).records == []
+        await desk.step(1)
+        assert bodies(await desk.receive()) == ["a"]
+
+
+async def test_the_ends_of_leases_in_order_follow_a_set_clock_over_a_kill(
+    desk: ConsumeDesk, tmp_path: Path
+) -> None:
+    """What follows from a clock that was set is written down as anything else."""
+    await desk.store.tables.groups.update(GROUP, GroupSettings(fifo=True))
+    await desk.send("a")
+    await desk.send("b", queue_id=1)
+    await desk.receive(max_messages=1)
+    desk.clock.wall += HOUR_MS
+    assert len((await desk.receive(max_messages=1)).records) == 1
+    image = desk.talking.killed(tmp_path / "image")
+    async with consuming(image, clock=desk.clock) as later:
+        await later.step(INVISIBLE_MS - 1)
+        assert (await later.receive()).records == []
+        await later.step(1)
+        assert sorted(bodies(await later.receive())) == ["a", "b"]

@@ -8,7 +8,7 @@ import pytest
 
 from broker.model.reading import PullStatus
 from broker.store.views.expiry import UNKNOWN_TIME, LogFile
-from tests.fakes.clock import START_MS
+from tests.fakes.clock import START_MS, FakeClock
 from tests.fakes.quick_disk import QuickDisk
 from tests.fakes.store_language import TalkingStore, rebuilt_views, store_at, view_files
 
@@ -127,6 +127,20 @@ async def test_the_age_of_a_file_is_not_what_the_file_system_says(
 ) -> None:
     os.utime(store.directory / "commitlog" / f"{0:020d}", (mtime_s, mtime_s))
     assert await store.store.views.expiry.last_time(LogFile(0, 4096)) == START_MS + 4_000
+
+
+async def test_a_file_of_a_clock_that_was_ahead_is_as_old_as_a_later_file(tmp_path: Path) -> None:
+    clock = FakeClock(START_MS + 24 * 365 * 86_400_000)
+    async with store_at(tmp_path / "s", clock=clock) as store:
+        await filled(store)
+        ahead_ms = clock.wall
+        clock.wall = START_MS
+        await filled(store)
+        await store.send("orders", "the last")
+        expiry, oldest = store.store.views.expiry, LogFile(0, 4096)
+        assert await expiry.last_time(oldest) > START_MS + 10_000
+        believed_ms = await expiry.last_time(oldest, START_MS + 3_600_000)
+        assert START_MS <= believed_ms <= clock.wall < ahead_ms
 
 
 async def test_a_damaged_file_is_never_old(store: TalkingStore) -> None:

@@ -32,12 +32,21 @@ from broker.model.message import (
 )
 from broker.model.store_shape import DelayLevels
 from broker.model.topic import SCHEDULE_TOPIC
+from broker.store.marks import LEAD_MAX_MS
 from tests.fakes.clock import START_MS, FakeClock
 from tests.fakes.golden_log import files_below, index_contents, open_log
 from tests.fakes.records import columns_of
 from tests.fakes.rows import Row, batch
 from tests.fakes.store_golden import golden_sizes
-from tests.fakes.store_language import BORN_HOST, BORN_MS, STORE_HOST, TalkingStore, store_at
+from tests.fakes.store_language import (
+    BORN_HOST,
+    BORN_MS,
+    STORE_HOST,
+    TalkingStore,
+    rebuilt_views,
+    store_at,
+    view_files,
+)
 from tests.fakes.store_writing import FILE_SIZE, WritingLog
 from tests.golden_stores import GoldenStores
 
@@ -99,6 +108,35 @@ def test_store_times_never_go_back(log: WritingLog) -> None:
     times = [message.store_timestamp_ms for message in messages(log.log)]
     assert times == [START_MS, START_MS + 10, START_MS + 10, START_MS + 10]
     assert log.marks.appended.time_ms == START_MS + 10
+
+
+def test_store_times_follow_a_clock_that_was_far_ahead_and_was_set_right(log: WritingLog) -> None:
+    for step in (0, -LEAD_MAX_MS, -1, 5, -2 * LEAD_MAX_MS):
+        log.clock.wall += step
+        log.put("T", "a")
+    times = [message.store_timestamp_ms for message in messages(log.log)]
+    back_ms = START_MS - LEAD_MAX_MS
+    assert times == [START_MS, START_MS, back_ms - 1, back_ms + 4, back_ms + 4 - 2 * LEAD_MAX_MS]
+    assert log.marks.appended.time_ms == times[-1]
+
+
+async def test_a_store_of_a_clock_that_was_ahead_goes_on_with_the_time(tmp_path: Path) -> None:
+    """Views built from the log are those of the running store, and every message is found."""
+    clock = FakeClock(START_MS + 24 * 365 * 86_400_000)
+    async with store_at(tmp_path / "s", clock=clock) as store:
+        for wall_ms, body in ((clock.wall, "ahead"), (START_MS, "now"), (START_MS + 5, "later")):
+            clock.wall = wall_ms
+            await store.send("orders", body, key="k")
+        await store.settled()
+        image = store.killed(tmp_path / "image")
+    for directory in (tmp_path / "s", image):
+        async with store_at(directory, clock=clock) as store:
+            assert await store.pulled("orders") == ["ahead", "now", "later"]
+            assert await store.found("orders", "k") == ["later", "now", "ahead"]
+            assert store.store.marks.appended.time_ms == START_MS + 5
+    anew = await rebuilt_views(tmp_path / "s", tmp_path / "anew", clock=clock)
+    there = view_files(tmp_path / "s")
+    assert sorted(anew.values()) == sorted(there.values())
 
 
 def first_of(run: Written) -> tuple[object, ...]:

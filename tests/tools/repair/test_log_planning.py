@@ -24,10 +24,10 @@ class Planned(DamagedStore):
 
     witness: QueueWitness
 
-    def planner(self, *damage: Hole) -> LogPlanner:
+    def planner(self, *damage: Hole, now_ms: int = 0) -> LogPlanner:
         self.witness = QueueWitness(Disk(), self.directory, self.sizes)
         files = find_log_files(self.directory, self.file_size)
-        return LogPlanner(files, damage, self.witness.losses, property_crc=False)
+        return LogPlanner(files, damage, self.witness.losses, property_crc=False, now_ms=now_ms)
 
     def hole(self, number: int, *, reason: str = "torn", to_file_end: bool = False) -> Hole:
         begin = self.places[number]
@@ -103,7 +103,32 @@ def test_a_store_time_that_cannot_be_is_that_of_the_record_before(store: Planned
     (action,), left = store.of_suspect(5, "store_time")
     assert (action.act, action.end - action.begin, left) == (LogAct.TIME, 8, 0)
     assert action.content == store.records[store.places[4]][56:64]
-    assert store.of_suspect(5, "store_time", 6) == ([], 2)
+
+
+def test_store_times_in_a_row_that_cannot_be_are_that_of_the_record_before(store: Planned) -> None:
+    (action,), left = store.of_suspect(5, "store_time", 6)
+    assert (action.begin, action.end, left) == (store.places[5], store.places[7], 0)
+    assert len(action.content) == action.end - action.begin
+    begin = store.places[6] - store.places[5]
+    for record in (action.content[:begin], action.content[begin:]):
+        assert record[56:64] == store.records[store.places[4]][56:64]
+        assert record[-20:] == property_crc_field(record[:-20])
+
+
+def test_at_the_begin_of_a_log_it_is_the_time_of_the_record_behind(store: Planned) -> None:
+    (action,), left = store.of_suspect(0, "store_time", 1)
+    assert left == 0
+    assert action.content[56:64] == store.records[store.places[2]][56:64]
+
+
+def test_a_log_without_a_time_that_can_be_gets_that_of_its_repair(store: Planned) -> None:
+    suspects = [Suspect(place, "store_time", FINDING) for place in store.places]
+    actions, left = store.planner(now_ms=77).of_suspects(suspects)
+    assert left == []
+    assert {action.content[56:64] for action in actions} == {(77).to_bytes(8)}
+    begins = [begin for action in actions for begin in (action.begin, action.end)]
+    assert begins[0] == store.places[0]
+    assert sum(len(action.content) for action in actions) == sum(map(len, store.records.values()))
 
 
 def crc_begin(store: DamagedStore, number: int) -> int:

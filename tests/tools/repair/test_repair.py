@@ -15,7 +15,7 @@ from broker.files.disk import Disk
 from broker.format.consume_unit import PRE_BLANK
 from broker.format.record import decode_record
 from broker.model.errors import DiskFull, StoreGap, StoreLocked, WrongFileSize
-from broker.model.reading import ReadRange
+from broker.model.reading import KeyRange, ReadRange
 from broker.model.topic import QUARANTINE_TOPIC
 from broker.rebuild.log_files import find_log_files
 from broker.store.message_store import open_store
@@ -188,6 +188,29 @@ async def test_a_store_of_our_own_goes_on(tmp_path: Path, caplog: pytest.LogCapt
         ]
         result = await again.send("T", "message 60 is new", queue_id=1)
         assert result.queue_offset == 20
+
+
+@pytest.mark.parametrize("begins_ahead", [False, True])
+async def test_what_was_stored_by_a_clock_that_was_ahead_gets_a_time_that_can_be(
+    tmp_path: Path, begins_ahead: bool
+) -> None:
+    """24 years ahead, over several files of log and index; then set right."""
+    clock, begin_ms = FakeClock(NOW_MS - 60_000), NOW_MS - 60_000
+    async with store_at(tmp_path / "s", clock=clock) as store:
+        for number in range(60):
+            is_ahead = number < 40 and (begins_ahead or number >= 5)
+            clock.wall = begin_ms + number + 24 * 365 * 86_400_000 * is_ahead
+            await store.send("T", f"message {number} of some length", key=f"k{number}")
+        await store.settled()
+    own = DamagedStore(tmp_path / "s", SIZES)
+    assert own.kinds()["store_time"] == (40 if begins_ahead else 35)
+    assert own.repair()["is_sound"]
+    assert own.kinds() == {}
+    assert own.repair()["state"] == NOTHING_TO_DO
+    async with store_at(tmp_path / "s", clock=clock) as store:
+        assert len(await store.pulled("T")) == 60
+        result = await store.store.reading.query(KeyRange("T", "k20", 9, 0, NOW_MS))
+        assert [message.body for message in result.messages] == [b"message 20 of some length"]
 
 
 async def test_a_lost_tail_is_told_and_no_longer_promised(tmp_path: Path) -> None:
