@@ -6,10 +6,10 @@ Operators
     constant     True becomes False, and the reverse
     logic        `and` becomes `or`, and the reverse; a `not` is dropped
     statement    a call, an assignment to an attribute or an item, `x += n`, `del`, `raise`: dropped
-    await        a statement that awaits is dropped
+    await        a statement that awaits is dropped; a condition that awaits becomes True
 
 Edits that no behaviour depends on are left out: log calls, texts, what an error is built from,
-asserts and functions of nothing else, annotations, decorators, `__slots__`, `__repr__`.
+asserts and functions of nothing else, annotations, decorators, values of enums, `__repr__`.
 """
 
 import ast
@@ -71,6 +71,9 @@ class Mutant:
         """The edit in one line."""
         before, after = (" ".join(text.split()) for text in (self.before, self.after))
         return f"{self.path}:{self.line}  {self.operator}  {before}  →  {after or '(nothing)'}"
+
+
+OPERATORS: Final = ("comparison", "boundary", "constant", "logic", "statement", "await")
 
 
 class Module:
@@ -140,7 +143,7 @@ class Module:
             case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name):
                 return name in SILENT or name in self._only_asserting
             case ast.Assign(targets=[ast.Name(id=name)]):
-                return name in ("__slots__", "__all__")
+                return name in ("__slots__", "__all__") or _is_member(node, above)
             case ast.If(test=ast.Name(id="TYPE_CHECKING")):
                 return True
             case ast.Call(func=ast.Attribute(value=ast.Name(id=name))) if name in LOGGERS:
@@ -163,6 +166,9 @@ class Module:
                 yield self._whole("boundary", node, str(value + 1))
                 if value:
                     yield self._whole("boundary", node, str(value - 1))
+            case ast.If(test=test) | ast.While(test=test):
+                for awaiting in _awaiting(test):
+                    yield self._whole("await", awaiting, "True")
             case ast.stmt():
                 yield from self._of_statement(node)
 
@@ -240,6 +246,26 @@ class Module:
         assert node.end_lineno is not None
         assert node.end_col_offset is not None
         return self._starts[node.end_lineno - 1] + node.end_col_offset
+
+
+def _is_member(node: ast.Assign, above: tuple[ast.AST, ...]) -> bool:
+    """Return whether this gives a member of an enum its value: any other one would do."""
+    match above[-1:]:
+        case (ast.ClassDef(bases=[*_, ast.Name(id=base)]),):
+            return base.endswith("Enum") and isinstance(node.value, ast.Constant)
+    return False
+
+
+def _awaiting(test: ast.expr) -> Iterator[ast.Await]:
+    """Yield what a condition awaits for nothing but whether it is true."""
+    match test:
+        case ast.Await():
+            yield test
+        case ast.UnaryOp(op=ast.Not(), operand=operand):
+            yield from _awaiting(operand)
+        case ast.BoolOp(values=values):
+            for value in values:
+                yield from _awaiting(value)
 
 
 def _asserts_only(node: ast.stmt) -> bool:

@@ -1,6 +1,7 @@
 """A package under mutation: its modules, its mutants, and the tests that execute each of them."""
 
-from collections.abc import Sequence
+import re
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
@@ -26,8 +27,12 @@ class Package:
     mutants: list[Mutant] = field(default_factory=list)
     all_count: int = 0
 
-    def read(self, count: int, seed: int) -> None:
-        """Find the mutants and choose so many, spread evenly over all; 0 takes all."""
+    def read(self, count: int, seed: int, operators: Collection[str], pattern: str) -> None:
+        """Find mutants, and choose so many, spread evenly; 0 takes all.
+
+        operators  the kinds of edits
+        pattern    a regular expression that is found in the text they replace
+        """
         place = self.root / "broker" / self.name
         if not place.exists():
             raise SystemExit(f"there is no broker/{self.name}; name a package such as store/tables")
@@ -35,6 +40,8 @@ class Package:
             path = source.relative_to(self.root).as_posix()
             self.modules[path] = Module(path, source.read_bytes())
         found = [mutant for module in self.modules.values() for mutant in module.mutants()]
+        found = [mutant for mutant in found if mutant.operator in operators]
+        found = [mutant for mutant in found if re.search(pattern, mutant.before)]
         self.all_count = len(found)
         self.mutants = chosen(found, count, Random(seed))
 

@@ -16,7 +16,7 @@ from typing import Final
 
 from mutation.children import Ended, run_each
 from mutation.nearest import nearest_tests
-from mutation.operators import Mutant
+from mutation.operators import OPERATORS, Mutant
 from mutation.package import Package
 from mutation.planting import LiveFunctions, MutatedImport
 from mutation.session import SURVIVED, Session, Test, baseline, remove, run_until_one_fails, serve
@@ -187,7 +187,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for name in given.packages:
         near = given.tests or sorted({*nearest_tests(given.root, name), *given.also})
         package = Package(name, given.root, near)
-        package.read(given.count, given.seed)
+        package.read(given.count, given.seed, given.operators, given.pattern)
         scratch = Path(mkdtemp(prefix="pocketmq-mutants-"))
         try:
             rows.append((name, Run(package, given, scratch, until).go()))
@@ -208,6 +208,8 @@ def _parser() -> argparse.ArgumentParser:
     add("packages", nargs="+", metavar="PACKAGE", help="below broker/: store/tables")
     add("--count", type=int, default=0, metavar="N", help="so many mutants of each package")
     add("--seed", type=int, default=0, metavar="N", help="which ones these are")
+    add("--operators", nargs="+", default=OPERATORS, choices=OPERATORS, help="kinds of edits")
+    add("--pattern", default="", metavar="REGEX", help="in the text that is edited")
     add("--workers", type=int, default=2, metavar="W", help="processes at a time")
     add("--also", nargs="+", default=[], metavar="PATH", help="more tests than the near ones")
     add("--tests", nargs="+", default=[], metavar="PATH", help="these tests alone")

@@ -112,6 +112,7 @@ def test_an_edit_is_found(text: str, edit: tuple[str, str, str]) -> None:
         "class A:\n    __slots__ = (1,)",
         "def f(a: Literal[7]) -> Annotated[int, 8]: return a",
         "def f(self): self.check()\ndef check(self): assert self.a < 7",
+        "class A(IntEnum):\n    FIRST = 1",
         "@decorated(7)\ndef f(a): return a",
         'class A:\n    def __repr__(self): return "a" * 7',
         'def f(a): return f"{a + 7}"',

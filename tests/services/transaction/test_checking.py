@@ -1,15 +1,17 @@
 """Transactions nobody decided: their producers are asked, and in the end they are given up."""
 
 import asyncio
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from broker.format.half_message import Half
 from broker.format.record import decode_record
 from broker.format.transaction_id import read_transaction_id
-from broker.model.errors import DiskAboveLimit, DiskSlow, TransactionDecided
+from broker.model.errors import DiskAboveLimit, DiskSlow, FsyncFailed, TransactionDecided
 from broker.model.message import TRANSACTION_CHECK_TIMES, StoredMessage
 from broker.model.topic import HALF_TOPIC, OP_HALF_TOPIC
 from broker.model.transaction import Check
@@ -17,6 +19,7 @@ from broker.services.transaction.alike import Became
 from broker.services.transaction.finding import Finding
 from broker.services.transaction.ledger import TRANSACTION_GROUP
 from broker.services.transaction.producers import Offer
+from broker.services.transaction.reading import HalfReading
 from broker.services.transaction.timetable import Timetable
 from broker.store.message_store import MessageStore
 from tests.fakes.disk import SimDisk
@@ -225,6 +228,145 @@ async def test_half_messages_are_counted_by_topic(desk: TransactionDesk) -> None
     assert gauge.read() == {("orders",): 1}  # type: ignore[union-attr]
     assert committed.values == rolled_back.values == {("orders",): 1}  # type: ignore[union-attr]
     assert sum(finish.at(("orders",)).counts) == 2  # type: ignore[union-attr]
+
+
+async def test_what_was_just_asked_about_is_still_counted(desk: TransactionDesk) -> None:
+    """It is not looked at before it is due again."""
+    desk.listen()
+    await desk.half("a")
+    gauge = desk.transactions.stats[0]
+    while not desk.asked:
+        await desk.run(100)
+    assert gauge.read() == {("orders",): 1}  # type: ignore[union-attr]
+
+
+async def test_one_that_does_not_say_where_it_goes_is_counted_as_unknown(
+    desk: TransactionDesk,
+) -> None:
+    sent = await desk.half("a", REAL_QID="x")
+    await desk.run(NOTICED_MS)
+    gauge, _, rolled_back, _ = desk.transactions.stats[:4]
+    assert gauge.read() == {("unknown",): 1}  # type: ignore[union-attr]
+    await desk.roll_back(sent)
+    assert gauge.read() == {}  # type: ignore[union-attr]
+    assert rolled_back.values == {("unknown",): 1}  # type: ignore[union-attr]
+
+
+async def test_many_that_are_due_together_take_several_puts(desk: TransactionDesk) -> None:
+    desk.listen()
+    for number in range(60):
+        await desk.half(f"{number:03}" + "x" * 4_000)
+    await desk.run(RULES.timeout_ms + NOTICED_MS)
+    assert sorted(decode_record(check.record).body[:3] for check in desk.asked) == [
+        f"{number:03}".encode() for number in range(60)
+    ]
+    assert len(desk.named()) > 1
+
+
+async def test_a_first_look_that_was_refused_asks_nobody_early(
+    desk: TransactionDesk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    desk.listen()
+    await desk.half("a")
+    await desk.settled()
+    read = HalfReading.read
+    tries: list[int] = []
+
+    async def slow_once(reading: HalfReading, wanted: Sequence[int]) -> dict[int, Half | None]:
+        tries.append(len(wanted))
+        if len(tries) == 1:
+            raise DiskSlow(tries=1)
+        return await read(reading, wanted)
+
+    monkeypatch.setattr(HalfReading, "read", slow_once)
+    await desk.run(RULES.timeout_ms - 500)
+    assert tries == [1, 1]
+    assert desk.asked == []
+    await desk.run(NOTICED_MS)
+    assert [check.checks for check in desk.asked] == [1]
+
+
+async def test_what_is_refused_once_it_is_due_is_asked_about_when_it_is_taken(
+    desk: TransactionDesk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    desk.listen()
+    await desk.half("a")
+    await desk.run(RULES.timeout_ms - 1_000)
+    read = HalfReading.read
+    tries: list[int] = []
+
+    async def slow_once(reading: HalfReading, wanted: Sequence[int]) -> dict[int, Half | None]:
+        tries.append(len(wanted))
+        if len(tries) == 1:
+            raise DiskSlow(tries=1)
+        return await read(reading, wanted)
+
+    monkeypatch.setattr(HalfReading, "read", slow_once)
+    await desk.run(3_500)
+    assert tries[0] == 1
+    assert [check.checks for check in desk.asked] == [1]
+
+
+async def test_a_store_that_failed_ends_the_checks(desk: TransactionDesk) -> None:
+    desk.listen()
+    await desk.half("a")
+    await desk.run(NOTICED_MS)
+    desk.store.writing.refuse(FsyncFailed(why="EIO"))
+    with pytest.raises(FsyncFailed):
+        await desk.run(RULES.timeout_ms + NOTICED_MS)
+    desk.store.writing.refuse(None)
+    assert desk.asked == []
+
+
+async def test_a_producer_that_joins_is_asked_of_nothing_before_its_time(
+    desk: TransactionDesk,
+) -> None:
+    for name in ("a", "b"):
+        await desk.half(name)
+    await desk.half("later", CHECK_IMMUNITY_TIME_IN_SECONDS="60")
+    await desk.run(RULES.timeout_ms + NOTICED_MS)
+    desk.listen()
+    await desk.run(NOTICED_MS)
+    assert sorted(decode_record(check.record).body for check in desk.asked) == [b"a", b"b"]
+
+
+async def test_a_question_is_put_to_one_listener_alone(desk: TransactionDesk) -> None:
+    listening = [
+        asyncio.create_task(desk.transactions.asked(GROUP, 32, RULES.timeout_ms + NOTICED_MS))
+        for _ in range(2)
+    ]
+    await desk.half("a")
+    await desk.run(RULES.timeout_ms + 2 * NOTICED_MS)
+    asked = [check.checks for one in listening for check in await one]
+    assert asked == [1]
+
+
+async def test_a_listener_is_asked_no_more_than_it_takes(desk: TransactionDesk) -> None:
+    listening = asyncio.create_task(desk.transactions.asked(GROUP, 2, 60_000))
+    for name in "abc":
+        await desk.half(name)
+    await desk.run(RULES.timeout_ms + NOTICED_MS)
+    assert len(await listening) == 2
+    assert desk.transactions.waiter_count == 0
+    more = await desk.transactions.asked(GROUP, 2, 0) if desk.transactions.waiter_count else []
+    assert more == []
+
+
+async def test_waits_end_in_time_and_with_a_drain(desk: TransactionDesk) -> None:
+    listening = [
+        asyncio.create_task(desk.transactions.asked(GROUP, 1, wait_ms))
+        for wait_ms in (1_000, 9_000)
+    ]
+    await desk.run(500)
+    assert desk.transactions.waiter_count == 2
+    await desk.run(500)
+    assert await listening[0] == []
+    assert desk.transactions.waiter_count == 1
+    assert desk.transactions.producer_count(GROUP) == 1
+    desk.transactions.drain()
+    assert await listening[1] == []
+    assert await desk.transactions.asked(GROUP, 1, 9_000) == []
+    assert desk.transactions.producer_count(GROUP) == 0
 
 
 async def test_open_ones_are_listed_page_by_page(desk: TransactionDesk) -> None:

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from broker.format.record import decode_record
 from broker.format.transaction_id import read_transaction_id, transaction_id
 from broker.model.errors import (
     BrokerReadOnly,
@@ -14,9 +15,11 @@ from broker.model.errors import (
     TransactionUnknown,
 )
 from broker.model.message import TRANSACTION_COMMIT
+from broker.model.reading import ReadRange
 from broker.model.transaction import Resolution
 from broker.services.transaction.halves import HalfState
 from tests.fakes.disk import SimDisk
+from tests.fakes.store_language import at_once
 from tests.fakes.transacting import (
     COMMIT,
     ROLLBACK,
@@ -174,6 +177,31 @@ async def test_many_in_small_files_take_several_puts(desk: TransactionDesk) -> N
     named = desk.named()
     assert len(named) > 1
     assert [at for one in named for at in one] == list(range(60))
+
+
+async def test_more_than_one_read_holds_are_all_taken() -> None:
+    async with transacting(
+        Path("/store"), disk=SimDisk(), commit_log_file_size_bytes=1 << 22
+    ) as desk:
+        sent = [
+            await desk.half(f"{number:03}" + "x" * 60_000, key=f"{number}") for number in range(40)
+        ]
+        await desk.commit(*sent)
+        bodies: list[str] = []
+        for begin in range(0, 20, 10):
+            wanted = ReadRange(TOPIC, 0, begin, 10, 1 << 24)
+            found = at_once(desk.store.reading.pull(wanted)).records
+            bodies += [decode_record(one).body[:3].decode() for one in found]
+        assert bodies == [f"{number:03}" for number in range(20)]
+
+
+async def test_an_id_that_is_none_is_refused_and_no_answer_to_an_empty_one(
+    desk: TransactionDesk,
+) -> None:
+    (refusal,) = await desk.decide(COMMIT, "nonsense")
+    assert isinstance(refusal, TransactionUnknown)
+    assert refusal.why == "that is no transaction id"
+    assert await desk.decide(UNKNOWN, "nonsense") == [None]
 
 
 async def test_what_was_decided_is_known_after_a_start_whether_remembered_or_not() -> None:
