@@ -3,8 +3,8 @@
     |---- file ----BLANK|---- file ----BLANK|---- file --.......|
     base of first                                        end
 
-Units of one slot are a chain, from the newest back to the oldest. What a unit says never changes;
-files whose messages were all delivered go.
+Units of one slot are a chain, from the newest back to the oldest. What a unit says changes at an
+orderly stop alone (store/timer/ending.py); files whose messages were all delivered go.
 
 Invariants
     1. Every file but the last is full: unit n lies where arithmetic says.
@@ -117,6 +117,14 @@ class TimerLog:
         self.end = file.base + upper
         assert self.end == self.files.max_offset
 
+    def overwrite(self, place: int, position: int, content: bytes) -> MappedFile:
+        """Overwrites bytes of a unit, from a position in it on; returns its file, to be synced."""
+        file = self.files.file_at(place)
+        assert file is not None
+        assert position + len(content) <= LOG_UNIT_SIZE
+        file.write(place - file.base + position, content)
+        return file
+
     # -- reading -------------------------------------------------------------------------------
     def pieces(self, begin: int) -> Iterator[tuple[int, Units]]:
         """Yield (place, sound units from there on, next to each other) up to the first bad one.
@@ -162,6 +170,17 @@ class TimerLog:
         for file in self.files.files:
             if file.base + file.size > position:
                 yield file
+
+    @property
+    def last_message(self) -> int:
+        """Physical offset of the message of the last unit, -1 for none."""
+        base = self.end - 1 - (self.end - 1) % self.files.file_size if self.end > self.begin else 0
+        last = min(self.end - base, self._used_per_file) - LOG_UNIT_SIZE
+        file = self.files.file_at(base) if self.end > self.begin else None
+        if file is None or last < 0:
+            return -1
+        unit = np.frombuffer(bytes(file.view[last : last + LOG_UNIT_SIZE]), LOG_UNIT_TYPE)
+        return int(unit["physical_offset"][0])
 
     def chain(self, last: int, count_max: int) -> tuple[list[int], Units]:
         """Return units of one slot from the newest on back: (where each lies, the units).

@@ -211,6 +211,15 @@ class TimerWheel:
         slots["magic"] = 0
         self._slots[at] = slots
 
+    def replace(self, slot: Slot) -> None:
+        """Sets what waits for a time, whatever its slot held; `last` NO_UNIT: nothing does."""
+        number = slot.time_ms // self._precision_ms
+        at = number % self.slot_count
+        if slot.last < 0:
+            self._slots[at] = np.zeros(1, SLOT_TYPE)[0]
+        else:
+            self._slots[at] = (number, slot.first, slot.last, slot.message_count, 0)
+
     def clear(self) -> None:
         """Let nothing wait any more."""
         self._slots[:] = np.zeros(self.slot_count, SLOT_TYPE)

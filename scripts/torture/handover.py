@@ -7,11 +7,11 @@
               what had no acknowledgement comes first, and all of it as it was sent
 
 Every message has one number as its body, and is at one of PLACES when the real broker has done its
-work. Stores are taken over in time, before leases are over, and late. Late, its timer hands out all
-that is overdue with several threads at once, and its revival passes over an ack that comes before
-its checkpoint: of what stands behind the oldest open lease some messages may then come once more,
-which is counted and told; nothing may be missing. Needs a JDK 17, and Maven or the jars of RocketMQ
-5.5.0.
+work. Stores are taken over in time, before leases are over, and late: a real broker's timer hands
+out all that is overdue with several threads at once, and its revival passes over an ack that it
+reads before its checkpoint. In young stores no lease is open: some were acknowledged a moment
+before ours stopped, others had ended. Nothing may be missing, and nothing that is settled may come
+again. Needs a JDK 17, and Maven or the jars of RocketMQ 5.5.0, 5.3.3 and 5.0.0.
 """
 
 import asyncio
@@ -44,7 +44,7 @@ from torture.budget import Budget
 from torture.judged import Truth
 from torture.real_broker import Plan, real, run_real
 
-VERSION: Final = "5.5.0"
+VERSION, OLDER = "5.5.0", ("5.3.3", "5.0.0")
 CLUSTER, BROKER = "DefaultCluster", "real"
 GROUP, TOPIC, QUEUE_COUNT = "readers", "orders", 3
 ORDERLY, ORDERED = "clerks", 4
@@ -55,11 +55,16 @@ SIZES: Final = {
     "maxHashSlotNum": "101", "maxIndexNum": "500",
 }  # fmt: skip
 MESSAGES: Final = 96
-IN_TIME, LATE = "in time", "late"
+IN_TIME, LATE, YOUNG = "in time", "late", "young"
 LEASES_MS: Final = {IN_TIME: (45_000, 55_000), LATE: (5_000, 8_000)}
 """How long messages are leased, and those whose time is changed."""
-WAIT_MS: Final = {IN_TIME: 70_000, LATE: 30_000}
+YOUNG_MS, YOUNG_ROUNDS = 2_000, 3
+"""How long leases last that are settled as ours stops, and how often some are given out."""
+WAIT_MS: Final = {IN_TIME: 70_000, LATE: 30_000, YOUNG: 25_000}
 """After its start: longest lease, the delays of its timer and of its revival."""
+TAKEN_OVER_BY: Final = {
+    IN_TIME: (VERSION,), LATE: (VERSION, OLDER[0]), YOUNG: (VERSION, *OLDER),
+}  # fmt: skip
 LEASE_RETRY, RETRY, DEAD = f"%RETRY%{GROUP}_{TOPIC}", f"%RETRY%{GROUP}", f"%DLQ%{GROUP}"
 LEVEL, LEVEL_COUNT = 2, 18
 """Five seconds."""
@@ -95,10 +100,13 @@ class Desk:
         self._timer = Timer(store, HOST, self.consume.is_lease_open)
         self._runner = Runner(store.clock)
 
-    async def begin(self) -> None:
-        """Find out what was under way, and let the timer take in what waits from then on."""
+    async def begin(self, *, ends_leases: bool = False) -> None:
+        """Find out what was under way, and let the timer take in what waits from then on.
+
+        ends_leases   whether leases that run out are ended
+        """
         await self.consume.recover()
-        self._runner.run(self._timer.step)
+        self._runner.run(self._timer.step, *([self.consume.step] if ends_leases else []))
 
     async def end(self) -> None:
         """End in order, once everything that waits is in the timer."""
@@ -178,6 +186,42 @@ async def make(directory: Path, chance: Random, leases_ms: tuple[int, int]) -> M
     saved = {name: found["offsetTable"].get(f"{name}@{GROUP}") for name in stood}
     assert saved == stood, f"the group stands at {stood}, on disk at {saved}"
     return made
+
+
+async def make_young(directory: Path, chance: Random) -> Made:
+    """Make a store in which all leases are settled, the last ones a moment before it stops.
+
+    Some are acknowledged shortly before their end, others had ended and came again.
+    """
+    made = Made()
+    async with opened(settings_of(directory), SystemClock(), Disk()) as store:
+        desk = Desk(store)
+        await store.tables.topics.create(TOPIC, queue_count=QUEUE_COUNT)
+        await store.tables.groups.create(GROUP, GroupSettings(max_attempts=4))
+        await store.tables.groups.create(ORDERLY, GroupSettings(fifo=True))
+        await desk.begin(ends_leases=True)
+        numbers = range(MESSAGES)
+        await desk.put(map(message, numbers))
+        made.at[NOBODY] = set(numbers)
+        for number in range(YOUNG_ROUNDS):
+            settled = [await desk.receive(4, YOUNG_MS) for _ in range(chance.randint(1, 4))]
+            if number == YOUNG_ROUNDS - 1:  # Else some would be received again in a later round.
+                late = await desk.receive(chance.randint(1, 4), YOUNG_MS // 2)
+                made.at[LEASE_RETRY] |= _numbers_in(late)
+            await asyncio.sleep(chance.choice((0.2, 0.8, 1.4)))
+            for received in settled:
+                await desk.consume.ack(GROUP, TOPIC, received.handles)
+                made.at[ACKED] |= _numbers_in(received)
+            await asyncio.sleep(chance.choice((0, 0.6, 1.3)))
+        while desk.consume.lease_count:  # noqa: ASYNC110 - its steps run meanwhile
+            await asyncio.sleep(0.01)
+        made.at[NOBODY] -= made.at[ACKED] | made.at[LEASE_RETRY]
+        await desk.end()
+    return made
+
+
+def _numbers_in(received: Received) -> set[int]:
+    return {int(decode_record(record).body) for record in received.records}
 
 
 async def _receive_in_order(desk: Desk, made: Made, lease_ms: int) -> None:
@@ -305,27 +349,35 @@ def torture(place: Path, budget: Budget) -> dict[str, Any]:
     Errors   NotHere: no JDK, no Maven and no jars; AssertionError: a message is where it should
              not be
     """
-    one = real(VERSION)
     figures = dict.fromkeys(FIGURES, 0)
     while not figures["stores"] or budget.left():
-        for mode, leases_ms in LEASES_MS.items():
-            seed = budget.seed + figures["stores"]
-            store, run = place / f"store{seed}", f"over{seed}"
-            made = asyncio.run(make(store, Random(seed), leases_ms))
-            settings = {**SIZES, "brokerName": BROKER}
-            truth = Truth()
-            plan = Plan(run, ("",), settings, seed, wait_ms=WAIT_MS[mode])
-            truth.add(run_real(one, place / run, store, plan))
-            wrong, again = judged(made, truth)
-            wrong += [f"{again} came again"] if again and mode == IN_TIME else []
-            assert not wrong, f"seed {seed}, {mode}, the real broker: {wrong[:8]}"
-            wrong = asyncio.run(take_back(store, made, again))
-            assert not wrong, f"seed {seed}, {mode}, ours afterwards: {wrong[:8]}"
-            settled = sum(len(made.at[place]) for place in (ACKED, RETRY, DEAD))
-            counts = (
-                1, len(made.at[LEASE_RETRY]), len(made.at[RETRY]), len(made.at[DEAD]),
-                len(made.delayed), len(made.ordered), settled, len(again),
-            )  # fmt: skip
-            for name, count in zip(FIGURES, counts, strict=True):
-                figures[name] += count
+        for mode, versions in TAKEN_OVER_BY.items():
+            for version in versions:
+                _handed_over(place, budget.seed + figures["stores"], mode, version, figures)
     return figures
+
+
+def _handed_over(place: Path, seed: int, mode: str, version: str, figures: dict[str, int]) -> None:
+    """Hand one store over and take it back; adds to the figures."""
+    store, run = place / f"store{seed}", f"over{seed}"
+    chance = Random(seed)
+    if mode == YOUNG:
+        made = asyncio.run(make_young(store, chance))
+    else:
+        made = asyncio.run(make(store, chance, LEASES_MS[mode]))
+    settings = {**SIZES, "brokerName": BROKER}
+    truth = Truth()
+    plan = Plan(run, ("",), settings, seed, wait_ms=WAIT_MS[mode])
+    truth.add(run_real(real(version), place / run, store, plan))
+    wrong, again = judged(made, truth)
+    wrong += [f"{again} came again"] if again else []
+    assert not wrong, f"seed {seed}, {mode}, RocketMQ {version}: {wrong[:8]}"
+    wrong = asyncio.run(take_back(store, made, again))
+    assert not wrong, f"seed {seed}, {mode}, ours after {version}: {wrong[:8]}"
+    settled = sum(len(made.at[place]) for place in (ACKED, RETRY, DEAD))
+    counts = (
+        1, len(made.at[LEASE_RETRY]), len(made.at[RETRY]), len(made.at[DEAD]),
+        len(made.delayed), len(made.ordered), settled, len(again),
+    )  # fmt: skip
+    for name, count in zip(FIGURES, counts, strict=True):
+        figures[name] += count

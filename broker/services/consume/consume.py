@@ -389,6 +389,7 @@ class Consume:
         await self._parking.close()
         if self._job is not None:
             await self._job.reached()
+        await self._reviving.carry_partly_settled()
         with suppress(BrokerError):  # A start reads more of the journal then.
             self._fence.write_down()
             if await self._store.writing.durable():

@@ -296,6 +296,17 @@ class LeaseTable:
         whole = [(at, lease) for at, lease in is_held if not lease.settling_count]
         return [lease for at, lease in whole if at < before and lease.pending_count]
 
+    def partly_settled(self) -> list[Lease]:
+        """Return open leases of which the journal's checkpoint names messages that are settled.
+
+        Those that a real broker's revive topic tells of are not among them.
+        """
+        return [
+            lease
+            for lease in self._open.values()
+            if lease.end_number and 0 < lease.pending_count < len(lease.queue_offsets)
+        ]
+
     def move(self, lease: Lease, journal_offset: int) -> None:
         """Note that the checkpoint of a lease was written anew."""
         assert journal_offset > lease.journal_offset

@@ -17,6 +17,7 @@ from typing import Final, NamedTuple
 
 from broker.format.again import facts_of
 from broker.format.java_hash import java_hash
+from broker.format.pop_records import CHECKPOINT_TAG
 from broker.format.timed_records import (
     Due,
     DueRecords,
@@ -29,7 +30,7 @@ from broker.format.timed_records import (
 )
 from broker.model.batch import Destination, Run
 from broker.model.errors import BrokerError, RecordTooLarge
-from broker.model.message import INT32_MAX, TIMER_ROLLS, UNIQUE_KEY
+from broker.model.message import INT32_MAX, TAGS, TIMER_ROLLS, UNIQUE_KEY
 from broker.model.stats import Counter
 from broker.model.system_topics import (
     REVIVE_TOPIC_PREFIX,
@@ -43,6 +44,7 @@ from broker.store.message_store import MessageStore
 from broker.store.settings import FLUSH_SYNC
 
 _REVIVE_PREFIX: Final = REVIVE_TOPIC_PREFIX.encode()
+_CHECKPOINT: Final = f"\x02{TAGS}\x01{CHECKPOINT_TAG}\x02".encode()
 _NUMBER_LENGTH_MAX: Final = 10
 PUT_BYTES_MAX: Final = 256 * 1024
 
@@ -157,6 +159,10 @@ class Putting:
     def is_of_journal(self, record: bytes) -> bool:
         """Return whether a record is one of the journal of leases."""
         return is_journal_record(record)
+
+    def is_checkpoint(self, record: bytes) -> bool:
+        """Return whether a record is a checkpoint of the journal of leases."""
+        return is_journal_record(record) and _CHECKPOINT in record
 
     def is_open(self, record: bytes) -> bool:
         """Return whether a record is of the journal, and tells of a lease that is open."""

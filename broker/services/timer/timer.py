@@ -25,6 +25,7 @@ from broker.model.step import Next, Now
 from broker.model.system_topics import TIMER_TOPIC, Place
 from broker.services.timer.arriving import Arriving, second_of, topic_range
 from broker.services.timer.counts import WaitingCounts
+from broker.services.timer.handing_over import end_settled, mark_read
 from broker.services.timer.putting import IsOpen, Putting
 from broker.services.timer.resume import Resumption
 from broker.services.timer.slot_delivery import SlotDelivery
@@ -43,6 +44,8 @@ BOUNDS_S: Final = (5, 60, 300, 900, 3_600, 14_400, 28_800, 86_400)
 """What waits is counted up to these."""
 RETRY_PAUSE_MS: Final = 1_000
 """After a put that was refused, as by a full disk."""
+CLOSING_READS_MAX: Final = 1_000
+"""Reads of what came, before a stop leaves the rest unread."""
 
 logger = logging.getLogger(__name__)
 
@@ -177,8 +180,23 @@ class Timer:
         self._store.look_at_clocks(Now(clock.monotonic_ms(), clock.wall_ms()))
         if self._arriving is not None:
             with suppress(BrokerError):  # A start finds out.
+                await self._hand_over(self._arriving)
+            with suppress(BrokerError):
                 self._note_delivered()
                 await self._save(self._read_ms)
+
+    async def _hand_over(self, arriving: Arriving) -> None:
+        """Leaves the files as a real broker needs them: see handing_over.py.
+
+        Errors   StorageError, DiskSlow, FsyncFailed; those of a put
+        """
+        for _ in range(CLOSING_READS_MAX):
+            if not arriving.lag:
+                break
+            await arriving.some(self._write_ms, self._read_ms, self._is_delivered)
+        await end_settled(self._store, self._putting, self._read_ms)
+        if not arriving.lag:
+            await mark_read(self._store, arriving.queue_offset, self._read_ms)
 
     # -- rounds --------------------------------------------------------------------------------
     def _endless_rounds(self) -> Iterator[Next]:

@@ -16,9 +16,10 @@ from pathlib import Path
 from typing import Final, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from broker.files.disk import Disk
-from broker.files.mapped_file import let_go
+from broker.files.mapped_file import MappedFile, let_go
 from broker.format.names import TIMER_LOG_DIRECTORY, TIMER_WHEEL_FILE
 from broker.format.timer_layout import (
     LOG_UNIT_SIZE,
@@ -36,6 +37,7 @@ from broker.model.step import Now
 from broker.model.system_topics import TIMER_TOPIC
 from broker.store.starting.structures import Structures
 from broker.store.tables.timer_check import TimerCheck, TimerProgress
+from broker.store.timer.ending import end_units
 from broker.store.timer.recovery import FoundTimer, Kept, counts_of, recover_files
 from broker.store.timer.wheel_clock import WheelClock
 
@@ -264,6 +266,21 @@ class TimerFiles:
         moved = self._lowest_moved
         self._lowest_moved = physical_offset if moved < 0 else min(physical_offset, moved)
 
+    async def end(self, places: NDArray[np.int64], read_ms: int) -> None:
+        """Lets messages wait no more: no broker delivers them; durable when it returns.
+
+        places    of their units in the timer log, rising
+        read_ms   every slot before this time was delivered
+        Errors    FsyncFailed
+        Cost      a pass over the timer log
+        """
+        log, wheel = self.log, self.wheel
+        assert log is not None
+        assert wheel is not None
+        held = [file.hold() for file in end_units(log, wheel, places, read_ms)]
+        held.append(wheel.file.hold())
+        await self._synced(held)
+
     def waiting(self, read_ms: int) -> Iterator[Units]:
         """Yield the units of what waits for a time or later ones, some at a time.
 
@@ -313,6 +330,11 @@ class TimerFiles:
         end = log.end
         held = [file.hold() for file in log.dirty_files(self._check.progress.log_flushed)]
         held.append(wheel.file.hold())
+        await self._synced(held)
+        return end
+
+    async def _synced(self, held: list[MappedFile]) -> None:
+        """Makes files durable that are held, and lets go of them."""
 
         def sync() -> None:
             for file in held:
@@ -322,7 +344,6 @@ class TimerFiles:
             await self._in_thread_of(sync)
         finally:
             let_go(held)
-        return end
 
     async def write_down(self, progress: TimerProgress) -> None:
         """Write down how far the timer is; all it says is durable.

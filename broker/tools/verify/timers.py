@@ -158,8 +158,9 @@ class TimerCheck:
         is_rolled, is_recall = unit["magic"] & MAGIC_ROLL, unit["magic"] & MAGIC_DELETE
         slot = slot_ms // self._precision_ms
         is_due = slot <= due if is_rolled else slot == due
-        # What came when it was due waits for the slot that is read next; leases wait on.
-        is_due |= slot > due and (bool(row["is_journal"]) or not unit["delay"])
+        # What came when it was due waits for the slot that is read next, and a unit without delay
+        # may only tell how far the topic was read. Leases wait on, or end before their time.
+        is_due |= bool(row["is_journal"]) or not unit["delay"]
         due *= self._precision_ms
         wanted = (int(row["size"]), int(row["topic_hash"]), bool(row["is_recall"]))
         found = (int(unit["record_size"]), int(unit["topic_hash"]), bool(is_recall))

@@ -1,0 +1,205 @@
+"""What an orderly stop leaves in the timer's files for a real broker, read as that one does."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from broker.files.disk import Disk
+from broker.format.content import encode_properties
+from broker.format.pop_records import Checkpoint, read_entry
+from broker.format.record import decode_record
+from broker.format.timer_layout import MAGIC_DELETE, NO_UNIT, SLOT_COUNT, due_times
+from broker.model.batch import Destination
+from broker.model.step import Now
+from broker.model.system_topics import TIMER_TOPIC, Place, timed
+from broker.rebuild.log_files import KnownShape
+from broker.services.timer.timer import Timer
+from broker.store.job import Job
+from broker.tools.verify.verification import VerifyOptions, verify
+from broker.tools.waiting.timer_files import TimerFiles, read_timer_files
+from tests.fakes.clock import FakeClock
+from tests.fakes.consuming import GROUP, SIZES, TOPIC, ConsumeDesk, bodies, consuming
+from tests.fakes.rows import Row, batch
+from tests.fakes.store_language import BORN_HOST, BORN_MS, STORE_HOST, turns
+
+SHAPE: Any = {
+    **SIZES, "index_slot_count": 8, "index_entry_count_max": 16, "time_zone": "UTC",
+}  # fmt: skip
+SHORT_MS, LONG_MS = 2_000, 6_000
+
+
+class Desk:
+    """Consuming, and the timer that its journal goes through."""
+
+    def __init__(self, consuming_desk: ConsumeDesk) -> None:
+        self.desk = consuming_desk
+        self.clock = consuming_desk.clock
+        self.consume = consuming_desk.consume
+        self.timer = Timer(consuming_desk.store, STORE_HOST, self.consume.is_lease_open)
+
+    async def pass_time(self, by_ms: int) -> None:
+        """Let time pass, and both services work."""
+        left = by_ms
+        while left > 0:
+            await self.desk.step(min(left, 500))
+            left -= 500
+            await self.work()
+        await self.desk.settled()
+
+    async def work(self) -> None:
+        """Let the timer alone work until it waits for time to pass."""
+        for _ in range(200):
+            now = Now(self.clock.monotonic_ms(), self.clock.wall_ms())
+            following = self.timer.step(now)
+            if isinstance(following.mark, Job):
+                await following.mark.reached()
+            elif following.at_ms is not None and following.at_ms > now.monotonic_ms:
+                return
+            await turns()
+
+    async def wait(self, name: str, in_ms: int) -> None:
+        """Put a message of a user's that is due so many ms from now."""
+        block = encode_properties(timed(Place(TOPIC, 1), self.clock.wall_ms() + in_ms).applied({}))
+        row = Row(name.encode(), block, 0, BORN_MS, BORN_HOST)
+        await self.desk.store.writing.put([(Destination(TIMER_TOPIC, 0, STORE_HOST), batch(row))])
+        await self.desk.settled()
+
+
+@asynccontextmanager
+async def handing_over(directory: Path, clock: FakeClock | None = None) -> AsyncIterator[Desk]:
+    """Open a store, and stop it in order: consuming first, then the timer."""
+    async with consuming(directory, clock=clock, timer_slot_count=SLOT_COUNT) as opened:
+        desk = Desk(opened)
+        yield desk
+        desk.consume.drain()
+        await desk.consume.close()
+        await desk.timer.close()
+
+
+class Real:
+    """What a real broker does with the files: TimerMessageStore.recover, then dequeue."""
+
+    def __init__(self, directory: Path) -> None:
+        self._files: TimerFiles = read_timer_files(Disk(), directory)
+        self._log = (directory / "commitlog" / f"{0:020d}").read_bytes()
+
+    def _record(self, at: int) -> bytes:
+        unit = self._files.units[at]
+        place = int(unit["physical_offset"])
+        return self._log[place : place + int(unit["record_size"])]
+
+    @property
+    def next_offset(self) -> int:
+        """Where it goes on reading the timer's topic."""
+        return decode_record(self._record(-1)).queue_offset + 1
+
+    def delivered(self) -> list[bytes]:
+        """Return the records of all slots that it has not read, in their order."""
+        units, places = self._files.units, self._files.places
+        assert self._files.slots is not None
+        lasts = dict(zip((due_times(units) // 1000).tolist(), places.tolist(), strict=True))
+        for slot in self._files.slots[self._files.slots["time"] > 0]:
+            lasts.setdefault(int(slot["time"]), int(slot["last"]))
+        found: list[bytes] = []
+        for second in sorted(second for second in lasts if second * 1000 >= self._files.read_ms):
+            chain: list[bytes] = []
+            place = lasts[second]
+            while place != NO_UNIT:
+                at = int(np.searchsorted(places, place))
+                if not units["magic"][at] & MAGIC_DELETE:
+                    chain.append(self._record(at))
+                place = int(units["previous"][at])
+            found += chain[::-1]
+        return found
+
+    def checkpoints(self) -> list[list[int]]:
+        """Return the queue offsets of each checkpoint that it delivers to its revive topic."""
+        entries = [read_entry(record) for record in self.delivered()]
+        told = [entry[0] for entry in entries if entry is not None]
+        return [said.queue_offsets for said in told if isinstance(said, Checkpoint)]
+
+
+def is_sound(directory: Path) -> bool:
+    """Return whether an offline look finds nothing wrong of a store."""
+    found = verify(Disk(), directory, KnownShape(**SHAPE), VerifyOptions())
+    assert found.counts == {}, found
+    return True
+
+
+@pytest.mark.parametrize("ack_after_ms", [800, 2_500])
+async def test_no_checkpoint_of_a_settled_lease_is_left(tmp_path: Path, ack_after_ms: int) -> None:
+    async with handing_over(tmp_path / "s") as desk:
+        await desk.desk.send(*"abcd")
+        await desk.pass_time(300)
+        got = await desk.desk.receive(max_messages=4, invisible_ms=SHORT_MS)
+        await desk.pass_time(ack_after_ms)
+        if ack_after_ms < SHORT_MS:
+            await desk.desk.ack(got)
+        await desk.pass_time(200)
+        assert not desk.consume.lease_count
+        end = desk.desk.store.reading.queue_range(TIMER_TOPIC, 0)[1]
+    real = Real(tmp_path / "s")
+    assert real.checkpoints() == []
+    assert real.next_offset == end
+    assert is_sound(tmp_path / "s")
+
+
+async def test_a_lease_that_is_open_comes_back_by_a_real_broker_without_what_is_settled(
+    tmp_path: Path,
+) -> None:
+    async with handing_over(tmp_path / "s") as desk:
+        await desk.desk.send(*"abcdef")
+        await desk.desk.ack(await desk.desk.receive(max_messages=1, invisible_ms=LONG_MS))
+        held = await desk.desk.receive(max_messages=3, invisible_ms=LONG_MS)
+        await desk.desk.ack(await desk.desk.receive(max_messages=1, invisible_ms=LONG_MS))
+        await desk.pass_time(500)
+        await desk.consume.ack(GROUP, TOPIC, held.handles[1:2])
+        await desk.pass_time(500)
+    real = Real(tmp_path / "s")
+    assert real.checkpoints() == [[1, 3]]
+    assert is_sound(tmp_path / "s")
+    async with handing_over(tmp_path / "s", desk.clock) as later:
+        assert later.desk.in_flight == 2
+        await later.pass_time(LONG_MS)
+        assert sorted(bodies(await later.desk.receive())) == ["b", "d", "f"]
+
+
+async def test_messages_of_users_in_the_same_second_wait_on(tmp_path: Path) -> None:
+    async with handing_over(tmp_path / "s") as desk:
+        await desk.desk.send(*"abc")
+        await desk.wait("before", LONG_MS - 1_000)
+        for count in (1, 2):
+            await desk.desk.ack(await desk.desk.receive(max_messages=count, invisible_ms=LONG_MS))
+            await desk.wait(f"behind {count}", LONG_MS - 1_000)
+        await desk.pass_time(500)
+    users = [decode_record(record).body.decode() for record in Real(tmp_path / "s").delivered()]
+    wanted = ["before", "behind 1", "behind 2"]
+    assert [body for body in users if not body.startswith("{")] == wanted
+    assert is_sound(tmp_path / "s")
+    async with handing_over(tmp_path / "s", desk.clock) as later:
+        await later.pass_time(LONG_MS + 1_000)
+        assert await later.desk.talking.pulled(TOPIC, 1) == wanted
+        waiting = later.timer._counts.by_topic()
+        assert not any(waiting.values())
+
+
+async def test_nothing_is_read_once_more_that_was_due_when_it_came(tmp_path: Path) -> None:
+    async with handing_over(tmp_path / "s") as desk:
+        await desk.desk.send("a")
+        await desk.wait("user", LONG_MS)
+        await desk.pass_time(500)
+        got = await desk.desk.receive(invisible_ms=SHORT_MS)
+        for _ in range(8):  # Its lease is over, and has not been ended yet.
+            desk.clock.advance(500)
+            await desk.work()
+        await desk.desk.ack(got)
+        await desk.work()
+        end = desk.desk.store.reading.queue_range(TIMER_TOPIC, 0)[1]
+    real = Real(tmp_path / "s")
+    assert (real.next_offset, real.checkpoints()) == (end, [])
+    assert [decode_record(record).body for record in real.delivered()] == [b"user"]
+    assert is_sound(tmp_path / "s")
