@@ -1,5 +1,6 @@
 """`pocketmq topic`: creating, changing, listing, counting and removing topics."""
 
+from itertools import islice
 from typing import Final
 
 import click
@@ -13,6 +14,8 @@ from broker.client import TopicState
 from broker.model.administration import TopicChange
 
 PAGE_COUNT: Final = 1_000
+WAITING_COUNT_MAX: Final = 10_000
+"""Up to here it is counted what would be discarded when its time comes."""
 TYPES: Final = ("normal", "fifo", "delay", "transaction", "priority", "mixed")
 TYPE_ATTRIBUTE: Final = "message.type"
 PERMISSIONS: Final = {"none": 0, "w": 2, "r": 4, "rw": 6}
@@ -227,19 +230,29 @@ def rm(broker: Connection, out: Output, name: str, yes: bool) -> None:
     """Remove a topic, its queues, and where groups stand in it.
 
     The retry topics groups have for it go too. Its messages cannot be read any more; their bytes
-    stay in the commit log until that expires.
+    stay in the commit log until that expires. Messages that wait for a time, or in transactions,
+    are discarded when that comes (the plan counts up to 10,000).
     """
     if not yes:
         counts = broker.ask(broker.admin.topic_counts(name))
         lags = broker.all(broker.admin.all_lags, topic=name)
+        delayed = broker.all(broker.admin.list_delayed, topic=name)
+        waiting = sum(1 for _ in islice(delayed, WAITING_COUNT_MAX))
+        ask = broker.admin.list_transactions(topic=name, count_max=WAITING_COUNT_MAX)
+        transactions = len(broker.ask(ask))
         plan = {
             "topic": name,
             "queue_count": counts.queue_count,
             "message_count": counts.message_count,
             "groups": [lag.group for lag in lags],
             "removed_topics": broker.ask(broker.admin.delete_topic(name, dry_run=True)),
+            "delayed_messages": waiting,
+            "open_transactions": transactions,
         }
         out.show(plan)
-        raise only_planned(f"{counts.message_count} messages would be gone")
+        text = f"{counts.message_count} messages would be gone"
+        if waiting or transactions:
+            text += f", and {waiting + transactions} that wait would be discarded"
+        raise only_planned(text)
     removed = broker.ask(broker.admin.delete_topic(name))
     out.show({"topic": name, "removed_topics": removed})

@@ -114,9 +114,20 @@ def test_without_yes_the_plan_is_shown(broker: LocalBroker) -> None:
         "queue_count": 2,
         "message_count": 3,
         "groups": ["billing"],
+        "removed_topics": ["orders"],
+        "delayed_messages": 0,
+        "open_transactions": 0,
     }
     assert "--yes" in done.err
     assert broker.store.tables.topics.names() == ["orders"]
+
+
+def test_the_plan_counts_what_waits_for_the_topic(broker: LocalBroker) -> None:
+    for wish in (("--delay", "1h"), ("--delay-level", "3"), ("--delay", "2h")):
+        assert run("produce", "orders", "x", *wish).code == 0
+    done = run("topic", "rm", "orders")
+    assert done.document["delayed_messages"] == 3
+    assert "3 that wait would be discarded" in done.err
 
 
 def test_all_pages_are_listed(broker: LocalBroker) -> None:

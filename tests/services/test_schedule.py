@@ -21,6 +21,8 @@ from broker.model.message import DELAY, REAL_QUEUE, REAL_TOPIC, StoredMessage
 from broker.model.reading import ReadRange
 from broker.model.step import Now
 from broker.model.topic import HALF_TOPIC, SCHEDULE_TOPIC
+from broker.services.administration.groups import delete_group
+from broker.services.administration.topics import remove_topics
 from broker.services.schedule.schedule import SAVE_INTERVAL_MS, Schedule
 from broker.store.tables.delay_offsets import DelayOffsets
 from tests.fakes.clock import FakeClock
@@ -330,16 +332,36 @@ async def test_what_has_no_place_to_go_to_is_passed_over(waiting: Scheduled, top
     assert waiting.store.reading.queue_range(HALF_TOPIC, 0) == (0, 0)
 
 
-async def test_nothing_comes_to_a_topic_that_was_removed(waiting: Scheduled) -> None:
-    await waiting.talking.send("gone", "x")
-    waiting.store.tables.topics.adopt("gone", 1)
+@pytest.mark.parametrize("had_queues", [False, True])
+async def test_nothing_comes_to_a_topic_that_was_removed(
+    waiting: Scheduled, *, had_queues: bool
+) -> None:
+    await waiting.store.tables.topics.create("gone", queue_count=1)
+    if had_queues:
+        await waiting.talking.send("gone", "x")
     await waiting.wait("a", 1, topic="gone")
-    await waiting.store.tables.topics.remove("gone")
-    await waiting.store.remove_topic("gone")
+    await remove_topics(waiting.store, ["gone"])
     await waiting.run()
     await waiting.pass_time(1_000)
     assert waiting.store.reading.queue_range("gone", 0) == (0, 0)
     assert waiting.schedule.delivered.value == 0
+    assert waiting.store.tables.topics.find("gone") is None
+
+
+@pytest.mark.parametrize("is_made_again", [False, True])
+async def test_what_was_sent_back_comes_to_no_group_that_was_removed(
+    waiting: Scheduled, *, is_made_again: bool
+) -> None:
+    await waiting.store.tables.groups.ensure("g")
+    await waiting.store.tables.topics.ensure("%RETRY%g", 1)
+    await waiting.wait("a", 1, topic="%RETRY%g")
+    await delete_group(waiting.store, "g", with_topics=True)
+    if is_made_again:
+        await waiting.store.tables.groups.ensure("g")
+    await waiting.run()
+    await waiting.pass_time(1_000)
+    assert (waiting.store.tables.topics.find("%RETRY%g") is not None) is is_made_again
+    assert waiting.schedule.delivered.value == is_made_again
 
 
 async def test_while_puts_are_refused_nothing_is_lost(waiting: Scheduled) -> None:

@@ -18,6 +18,7 @@ from broker.model.message import OFFSET_MAX
 from broker.model.reading import KeyRange
 from broker.model.stats import Gauge
 from broker.model.system_topics import revive_topic
+from broker.services.administration.topics import remove_topics
 from broker.services.timer import slot_delivery
 from broker.store.reading.patience import NowOrLater
 from broker.store.reading.reading import Reading
@@ -328,16 +329,26 @@ async def test_what_the_disk_or_the_store_refuse_comes_later() -> None:
         assert desk.bodies() == [f"m{number}" for number in range(30)]
 
 
-async def test_a_message_of_a_removed_topic_is_passed_over() -> None:
+@pytest.mark.parametrize("had_queues", [False, True])
+@pytest.mark.parametrize("is_killed", [False, True])
+async def test_a_message_of_a_removed_topic_is_passed_over(
+    caplog: pytest.LogCaptureFixture, *, had_queues: bool, is_killed: bool
+) -> None:
     async with timing() as desk:
+        await desk.store.tables.topics.create("bills", queue_count=1)
+        if had_queues:
+            await desk.wait("before", -1, topic="bills")
+            await desk.run()
         await desk.wait("gone", 3_000, topic="bills")
         await desk.wait("there", 3_000)
-        await desk.store.tables.topics.create("bills", queue_count=1)
-        await desk.store.tables.topics.remove("bills")
-        desk.store.tables.removed.next_offsets["bills", 0] = 0
+        await remove_topics(desk.store, ["bills"])
+        if is_killed:
+            await desk.killed()
         await desk.pass_time(5_000)
         assert desk.bodies() == ["there"]
         assert desk.bodies("bills") == []
+        assert desk.store.tables.topics.find("bills") is None
+        assert [one.message for one in caplog.records].count("timer.discarded") == 1
 
 
 @pytest.mark.parametrize("in_ms", [5_000, -5_000])

@@ -271,6 +271,15 @@ class Reviving:
         group = self._store.tables.groups.find(queue.group)
         if group is None:
             return {}
+        if self._store.tables.is_removed(queue.topic):
+            logger.warning(
+                "lease.discarded",
+                extra={
+                    "count": len(queue_offsets),
+                    "reason": f"topic {queue.topic} was removed",
+                },
+            )
+            return {}
         await self._redelivery.prepare_lease_retry(group, queue.topic)
         records = await reread(self._store.reading, queue, queue_offsets)
         return {

@@ -217,6 +217,15 @@ class Checking:
             return None
         if not half.place.unique_key:
             return self._given_up(half)  # Nobody could say which one is meant.
+        if half.real is not None and self._store.tables.is_removed(half.real.topic):
+            logger.warning(
+                "transaction.discarded",
+                extra={
+                    "key": half.place.unique_key,
+                    "reason": f"topic {half.real.topic} was removed",
+                },
+            )
+            return self._given_up(half)
         if half.checks >= rules.checks_max:
             return self._given_up(half)
         if self._producers.spare(half.group, spoken_for):

@@ -39,6 +39,10 @@ class RemovedQueues:
         for topic, queues in self._topics.items():
             self.next_offsets.update({(topic, int(i)): offset for i, offset in queues.items()})
 
+    def has(self, topic: str) -> bool:
+        """Returns whether a topic was removed at some time, with queues or without any."""
+        return topic in self._topics
+
     def _snapshot(self) -> Encode:
         topics = {topic: dict(queues) for topic, queues in self._topics.items()}
         return lambda: json.dumps(topics, indent=2, sort_keys=True).encode()

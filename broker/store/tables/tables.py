@@ -20,6 +20,8 @@ from broker.store.tables.timer_check import TimerCheck
 from broker.store.tables.topics import TopicTable
 
 TIMER_COUNTS_FILE: Final = "timermetrics"
+RETRY_SEPARATORS: Final = "_+"
+"""Between a group and a topic in the name of a retry topic, of either form."""
 TIMER_COUNTS: Final = "timingCount"
 
 
@@ -73,10 +75,26 @@ class Tables:
             self.topics.adopt(topic, count)
 
     def is_removed(self, topic: str) -> bool:
-        """Return whether a topic is no more; one that is only unknown is known once it is put."""
-        if self.topics.find(topic) is not None or is_group_topic(topic):
+        """Return whether a topic is no more; one that is only unknown is known once it is put.
+
+        The retry and dead-letter topics of a group come again with it: they are no more with their
+        group, or with the topic they are of.
+        """
+        if self.topics.find(topic) is not None or not self.removed.has(topic):
             return False
-        return any(name == topic for name, _ in self.removed.next_offsets)
+        return not is_group_topic(topic) or not self._may_come_again(topic)
+
+    def _may_come_again(self, topic: str) -> bool:
+        """Returns whether a group there is has a retry or dead-letter topic of this name."""
+        rest = topic.partition("%")[2].partition("%")[2]
+        if self.groups.find(rest) is not None:
+            return True
+        at = [number for number, letter in enumerate(rest) if letter in RETRY_SEPARATORS]
+        return any(
+            self.groups.find(rest[:number]) is not None
+            and self.topics.find(rest[number + 1 :]) is not None
+            for number in at
+        )
 
     async def commit(self, group: str, topic: str, queue_id: int, queue_offset: int) -> None:
         """Set a group's offset in a queue; durable when it returns.

@@ -65,6 +65,24 @@ async def test_who_waits_for_what_is_removed_is_told(
     assert (TOPIC not in left) if what == "topic" else (left == {})
 
 
+@pytest.mark.parametrize("is_retried", [False, True])
+async def test_a_lease_of_a_removed_topic_brings_no_topic_back(
+    desk: ConsumeDesk, caplog: pytest.LogCaptureFixture, *, is_retried: bool
+) -> None:
+    await desk.send("a")
+    await desk.receive()
+    if is_retried:
+        await desk.step(INVISIBLE_MS)
+        assert bodies(await desk.receive()) == ["a"]
+    await delete_topic(desk.store, TOPIC)
+    there = set(desk.store.tables.topics.names())
+    await desk.step(INVISIBLE_MS)
+    assert desk.in_flight == 0
+    assert not {TOPIC, f"%RETRY%{GROUP}_{TOPIC}"} & set(desk.store.tables.topics.names())
+    assert set(desk.store.tables.topics.names()) == there
+    assert "lease.discarded" in [one.message for one in caplog.records]
+
+
 async def test_a_message_that_comes_as_its_group_goes_makes_no_new_offset(
     desk: ConsumeDesk,
 ) -> None:

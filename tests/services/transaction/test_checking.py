@@ -15,6 +15,7 @@ from broker.model.errors import DiskAboveLimit, DiskSlow, FsyncFailed, Transacti
 from broker.model.message import TRANSACTION_CHECK_TIMES, StoredMessage
 from broker.model.topic import HALF_TOPIC, OP_HALF_TOPIC
 from broker.model.transaction import Check
+from broker.services.administration.topics import remove_topics
 from broker.services.transaction.alike import Became
 from broker.services.transaction.finding import Finding
 from broker.services.transaction.ledger import TRANSACTION_GROUP
@@ -29,6 +30,7 @@ from tests.fakes.transacting import (
     GROUP,
     ROLLBACK,
     RULES,
+    TOPIC,
     TransactionDesk,
     transacting,
 )
@@ -478,3 +480,19 @@ async def test_others_go_on_while_many_that_are_done_are_passed(desk: Transactio
     beside.cancel()
     assert [half.place.queue_offset for half in page.halves] == [0, *range(1_025, 1_030)]
     assert turns > 4
+
+
+async def test_nobody_is_asked_about_a_message_whose_topic_was_removed(
+    desk: TransactionDesk, caplog: pytest.LogCaptureFixture
+) -> None:
+    desk.listen()
+    await desk.store.tables.topics.create("gone", queue_count=1)
+    sent = await desk.half("a", topic="gone")
+    await desk.half("b")
+    await remove_topics(desk.store, ["gone"])
+    await desk.run(RULES.timeout_ms + NOTICED_MS)
+    assert [check.topic for check in desk.asked] == [TOPIC]
+    assert [one.message for one in caplog.records].count("transaction.discarded") == 1
+    (refusal,) = await desk.decide(COMMIT, sent)
+    assert isinstance(refusal, TransactionDecided)
+    assert desk.store.tables.topics.find("gone") is None

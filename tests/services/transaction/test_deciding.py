@@ -17,6 +17,7 @@ from broker.model.errors import (
 from broker.model.message import TRANSACTION_COMMIT
 from broker.model.reading import ReadRange
 from broker.model.transaction import Resolution
+from broker.services.administration.topics import remove_topics
 from broker.services.transaction.halves import HalfState
 from tests.fakes.disk import SimDisk
 from tests.fakes.store_language import at_once
@@ -145,15 +146,19 @@ async def test_one_that_cannot_be_taken_keeps_no_other_from_it(desk: Transaction
     assert await desk.decide(ROLLBACK, sent[1]) == [None], "it can be rolled back"
 
 
-async def test_a_topic_that_was_removed_takes_no_message(desk: TransactionDesk) -> None:
+@pytest.mark.parametrize("had_queues", [False, True])
+async def test_a_topic_that_was_removed_takes_no_message(
+    desk: TransactionDesk, *, had_queues: bool
+) -> None:
     await desk.store.tables.topics.create("gone", queue_count=1)
-    await desk.talking.send("gone", "x")
+    if had_queues:
+        await desk.talking.send("gone", "x")
     sent = await desk.half("a", topic="gone")
     await desk.settled()
-    await desk.store.tables.topics.remove("gone")
-    await desk.store.remove_topic("gone")
+    await remove_topics(desk.store, ["gone"])
     (refusal,) = await desk.decide(COMMIT, sent)
     assert isinstance(refusal, TopicNotFound)
+    assert desk.store.tables.topics.find("gone") is None
     await desk.roll_back(sent)
 
 
