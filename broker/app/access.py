@@ -15,6 +15,7 @@ from broker.model.errors import BrokerError, IllegalConfig
 from broker.model.ownership import owner_groups
 from broker.model.step import Clock
 from broker.rpc.call import host_from_peer
+from broker.rpc.creations import Creations
 from broker.rpc.guard import Guard
 from broker.rpc.needs import GET
 from broker.rpc.service import Service
@@ -35,17 +36,21 @@ logger = logging.getLogger(__name__)
 class Door:
     """The users of a broker, and whether they are asked for."""
 
-    __slots__ = ("_cluster", "_has_new_admin", "_in_clear", "access", "is_checked")
+    __slots__ = (
+        "_clock", "_cluster", "_has_new_admin", "_in_clear", "_live", "access", "is_checked"
+    )  # fmt: skip
 
     def __init__(
-        self, access: Access, config: Config, *, is_checked: bool, in_clear: str,
+        self, access: Access, live: LiveConfig, clock: Clock, *, is_checked: bool, in_clear: str,
         has_new_admin: bool,
     ) -> None:  # fmt: skip
         self.access = access
+        self._live = live
+        self._clock = clock
         self.is_checked = is_checked
         self._in_clear = in_clear
         """Ports that serve without TLS."""
-        self._cluster = config.broker.cluster
+        self._cluster = live.config.broker.cluster
         self._has_new_admin = has_new_admin
         if has_new_admin:
             assert access.table.roster.users, "the new admin is a user"
@@ -74,9 +79,14 @@ class Door:
             return [*services]
         is_group, is_topic = tables.groups.find, tables.topics.find
         self.access.know_owners(lambda name: owner_groups(name, is_group, is_topic))
-        guard = Guard(self.access)
+        exists = {Kind.TOPIC: is_topic, Kind.GROUP: is_group}
+        creations = Creations(exists, self._clock.monotonic_ms, self._creations_per_hour)
+        guard = Guard(self.access, creations)
         rules = {**rules_of(self._cluster), OFFICIAL: OFFICIAL_RULES}
         return [guard.guarded(service, rules[service.name]) for service in services]
+
+    def _creations_per_hour(self) -> int:
+        return self._live.config.limits.user_creations_per_hour
 
     def admits(self, path: str, authorization: str, peer: str, is_private: bool) -> bool:
         """Return whether a page may be read, by HTTP Basic or a bearer token.
@@ -115,7 +125,7 @@ def door_of(live: LiveConfig, disk: Disk, clock: Clock, ports: Ports) -> Door:
     if is_checked and not any(user.is_enabled for user in table.roster.users.values()):
         raise _nobody(config, ports)
     return Door(
-        access, config, is_checked=is_checked, in_clear=", ".join(ports.in_clear(config)),
+        access, live, clock, is_checked=is_checked, in_clear=", ".join(ports.in_clear(config)),
         has_new_admin=has_new_admin,
     )  # fmt: skip
 

@@ -18,6 +18,7 @@ from broker.services.sessions.sessions import Sessions
 from broker.services.transaction.checking import CheckRules
 from broker.services.transaction.transactions import Transactions
 from broker.store.message_store import MessageStore
+from broker.store.tables.tables import Tables
 
 
 def backing_of(
@@ -29,6 +30,8 @@ def backing_of(
     keys         makes ids of messages that come without one
     """
     config, clock = live.config, store.clock
+    bound_tables(store.tables, config)
+    live.follow(lambda config: bound_tables(store.tables, config))
     rules, random = send_rules(config, store_host), Random(randbits(64))
     send = Send(store, rules, clock, key_maker=keys, random=random)
     live.follow(lambda config: send.take(send_rules(config, store_host)))
@@ -42,6 +45,14 @@ def backing_of(
     )
     members = Members(clock)
     return Backing(store, send, Pull(store), Query(store), consume, members, sessions, transactions)
+
+
+def bound_tables(tables: Tables, config: Config) -> None:
+    """Have a store take so many topics, queues and groups as the settings say."""
+    limits = config.limits
+    tables.topics.count_max = limits.topics_max
+    tables.topics.queue_count_max = limits.queues_max
+    tables.groups.count_max = limits.groups_max
 
 
 def send_rules(config: Config, store_host: bytes) -> SendRules:

@@ -296,6 +296,21 @@ class LimitsSection:
         10_000, "Messages of a queue that one group may have received and not settled.",
         "popInflightMessageThreshold", lower=1, upper=INT32_MAX,
     )  # fmt: skip
+    topics_max: int = live_knob(
+        20_000, "Topics that clients and operators may make; those there are stay.",
+        lower=1, upper=INT32_MAX,
+    )  # fmt: skip
+    queues_max: int = live_knob(
+        200_000, "Queues of all these topics together.", lower=1, upper=INT32_MAX
+    )
+    groups_max: int = live_knob(
+        20_000, "Consumer groups that clients and operators may make; those there are stay.",
+        lower=1, upper=INT32_MAX,
+    )  # fmt: skip
+    user_creations_per_hour: int = live_knob(
+        1_000, "Topics and groups that one user may make in an hour, admins aside, where users are "
+        "asked.", upper=INT32_MAX,
+    )  # fmt: skip
 
 
 @dataclass(frozen=True, kw_only=True)

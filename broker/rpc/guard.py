@@ -18,6 +18,7 @@ from broker.model.access import Kind
 from broker.model.rights import Rights
 from broker.rpc.admission import CallClass
 from broker.rpc.call import Call
+from broker.rpc.creations import CREATING, Creations
 from broker.rpc.late_reply import LateReply
 from broker.rpc.needs import PUB, AdminOnly, Asked, FaceRules, Named, group_need, topic_need
 from broker.rpc.service import Handler, Metadata, Method, Service, Shortcut
@@ -30,10 +31,15 @@ _NEEDS: Final = {Kind.TOPIC: topic_need, Kind.GROUP: group_need}
 class Guard:
     """Stands before faces."""
 
-    __slots__ = ("_access",)
+    __slots__ = ("_access", "_creations")
 
-    def __init__(self, access: Access) -> None:
+    def __init__(self, access: Access, creations: Creations | None = None) -> None:
+        """Stand before faces of a broker whose users are known.
+
+        creations   what users may make by naming it; None: whatever their calls need
+        """
         self._access = access
+        self._creations = creations
 
     def guarded(self, service: Service, rules: FaceRules) -> Service:
         """Return a face that serves who may; a shortcut without a rule is not taken."""
@@ -47,6 +53,10 @@ class Guard:
         return replace(service, methods=tuple(rows))
 
     def _guarded(self, method: Method, need: Asked | AdminOnly, named: Named | None) -> Method:
+        creations = self._creations
+        if creations is not None and method.name in CREATING:
+            assert not isinstance(need, AdminOnly), "users make what they name"
+            need = creations.asked(need)
         if method.kind.has_requests:
             handler = self._stream_guarded(method.handler, need)
         elif method.kind.has_answers or method.call_class is CallClass.POLL:

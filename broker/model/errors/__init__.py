@@ -19,6 +19,7 @@ BrokerError
         IllegalUser · UserNotFound · UserExists · IllegalGrant · GrantNotFound
     Unavailable                 nothing is wrong with the request; try again
         NotAccepting · StoreBusy · TooManyRequests · ShareTaken · Draining
+        LimitReached · CreationsUsedUp
         Recovering · DiskSlow · TransientPoolEmpty
         BrokerReadOnly
             StoreDamaged

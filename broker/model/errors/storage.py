@@ -67,6 +67,30 @@ class ShareTaken(Unavailable, code=Code.TOO_MANY_REQUESTS):
     limit: int
 
 
+class LimitReached(Unavailable, code=Code.TOO_MANY_REQUESTS):
+    """As many topics, queues or groups as the broker takes.
+
+    setting   says how many
+    """
+
+    message = "there are {count} of {limit} {field}; remove some, or raise {setting}"
+    count: int
+    limit: int
+    field: str
+    setting: str
+
+
+class CreationsUsedUp(Unavailable, code=Code.TOO_MANY_REQUESTS):
+    """A user who made as many topics and groups as one may in an hour."""
+
+    message = (
+        "user {user} has made {limit} topics and groups within an hour; go on later, have an admin "
+        "make them, or raise limits.user_creations_per_hour"
+    )
+    user: str
+    limit: int
+
+
 class Recovering(Unavailable):
     """The broker has begun, its store is not open yet."""
 

@@ -61,7 +61,8 @@ KINDS: Final[dict[int, tuple[type[BrokerError], ...]]] = {
         errors.DiskSlow,
     ),
     code_pb2.RESOURCE_EXHAUSTED: (
-        errors.StoreBusy, errors.TooManyRequests, errors.ShareTaken, errors.DiskFull,
+        errors.StoreBusy, errors.TooManyRequests, errors.ShareTaken, errors.LimitReached,
+        errors.CreationsUsedUp, errors.DiskFull,
         errors.DiskAboveLimit, errors.TransientPoolEmpty,
     ),
     code_pb2.FAILED_PRECONDITION: (

@@ -11,13 +11,13 @@ import asyncio
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Any, Final, Generic, NamedTuple, TypeVar
 
 from broker.files.disk import Disk
 from broker.files.table_file import TableFile
 from broker.format.names import CONFIG_DIRECTORY
 from broker.format.table_json import decode_rows, encode_row, encode_rows, encode_table
-from broker.model.errors import RequestError
+from broker.model.errors import LimitReached, RequestError
 from broker.model.step import Clock
 from broker.store.job import or_failed
 from broker.store.watermark import Watermark
@@ -26,6 +26,8 @@ Config = TypeVar("Config")
 Rows = dict[str, dict[Any, Any]]
 Encode = Callable[[], bytes]
 """Makes the text of a snapshot, in a thread."""
+COUNT_MAX: Final = 2**31 - 1
+"""Where nothing says how many there may be."""
 Work = Callable[[], None]
 """Blocks: called in a thread."""
 
@@ -230,19 +232,23 @@ class Kind(NamedTuple, Generic[Config]):
     check      raises unless a name can be one of theirs
     missing    returns the error for a name that none has
     from_row   returns the thing of a name and its row
+    field      what they are called
     """
 
     check: Callable[[str], None]
     missing: Callable[[str], RequestError]
     from_row: Callable[[str, dict[str, Any]], Config]
+    field: str
 
 
 class NamedTable(Generic[Config]):
     """A table of things with names: topics, groups. Names that cannot be theirs are only kept."""
 
-    __slots__ = ("_configs", "_followers", "_kind", "_table")
+    __slots__ = ("_configs", "_followers", "_kind", "_table", "count_max")
 
     def __init__(self, table: RowTable, kind: Kind[Config]) -> None:
+        self.count_max = COUNT_MAX
+        """How many there may be for more to be made."""
         self._table = table
         self._kind = kind
         self._configs: dict[str, Config] = {}
@@ -271,6 +277,16 @@ class NamedTable(Generic[Config]):
         except RequestError:
             return False
         return isinstance(name, str)
+
+    def _check_count(self) -> None:
+        """Raise where one more is too much.
+
+        Errors   LimitReached
+        """
+        count, limit, field = len(self._configs), self.count_max, self._kind.field
+        if count >= limit:
+            setting = f"limits.{field}_max"
+            raise LimitReached(count=count, limit=limit, field=field, setting=setting)
 
     def find(self, name: str) -> Config | None:
         """Return what has a name, None when there is none."""

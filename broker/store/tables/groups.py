@@ -47,22 +47,24 @@ class GroupTable(NamedTable[GroupConfig]):
     async def ensure(self, group: str) -> None:
         """Make a group with RocketMQ's defaults unless it exists; durable when it returns.
 
-        Errors   IllegalGroup, DiskFull
+        Errors   IllegalGroup, LimitReached, DiskFull
         """
         if group not in self._configs:
             check_group(group)
+            self._check_count()
             await self._put(group, {**GROUP_DEFAULTS, "groupName": group})
         await self._table.saved()
 
     async def create(self, group: str, settings: GroupSettings) -> GroupConfig:
         """Make a group; durable when it returns. The same group once more changes nothing.
 
-        Errors   IllegalGroup, GroupExists (with other settings), DiskFull
+        Errors   IllegalGroup, GroupExists (with other settings), LimitReached, DiskFull
         """
         check_group(group)
         row = {**GROUP_DEFAULTS, "groupName": group, **_members(settings)}
         existing = self._configs.get(group)
         if existing is None:
+            self._check_count()
             return await self._put(group, row)
         if existing.settings != _group_from_row(group, row).settings:
             raise GroupExists(group=group)
@@ -87,7 +89,9 @@ def _group_from_row(name: str, row: dict[str, Any]) -> GroupConfig:
     return GroupConfig(name, settings, read_texts(row.get("attributes")))
 
 
-_KIND: Final = Kind(check_group, lambda group: GroupNotFound(group=group), _group_from_row)
+_KIND: Final = Kind(
+    check_group, lambda group: GroupNotFound(group=group), _group_from_row, "groups"
+)
 
 
 def _members(settings: GroupSettings) -> dict[str, Any]:

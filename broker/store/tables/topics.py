@@ -16,7 +16,7 @@ from broker.files.disk import Disk
 from broker.format.names import TOPICS_FILE
 from broker.format.table_json import read_number, read_texts, topic_row
 from broker.log.foreign import TOPICS_MEMBER
-from broker.model.errors import IllegalNumber, TopicExists, TopicNotFound
+from broker.model.errors import IllegalNumber, LimitReached, TopicExists, TopicNotFound
 from broker.model.names import check_topic
 from broker.model.step import Clock
 from broker.model.topic import (
@@ -30,7 +30,7 @@ from broker.model.topic import (
     TYPE_ATTRIBUTE,
     TopicConfig,
 )
-from broker.store.tables.durable_table import Kind, NamedTable, RowTable
+from broker.store.tables.durable_table import COUNT_MAX, Kind, NamedTable, RowTable
 
 QUEUE_COUNT_READ_MAX: Final = 65_536
 """What a file may say: a wrong digit in it must not make a loop over 2**31 queues."""
@@ -39,11 +39,13 @@ QUEUE_COUNT_READ_MAX: Final = 65_536
 class TopicTable(NamedTable[TopicConfig]):
     """All topics of a store."""
 
-    __slots__ = ("_leaving",)
+    __slots__ = ("_leaving", "queue_count_max")
 
     def __init__(self, disk: Disk, directory: Path, clock: Clock, pool: ThreadPoolExecutor) -> None:
         super().__init__(RowTable(disk, directory, TOPICS_FILE, TOPICS_MEMBER, clock, pool), _KIND)
         self._leaving: dict[str, asyncio.Future[None]] = {}
+        self.queue_count_max = COUNT_MAX
+        """How many queues there may be of all topics for more to be made."""
 
     @asynccontextmanager
     async def leaving(self, topic: str) -> AsyncIterator[None]:
@@ -73,7 +75,8 @@ class TopicTable(NamedTable[TopicConfig]):
     ) -> TopicConfig:
         """Make a topic; durable when it returns. The same topic once more changes nothing.
 
-        Errors   IllegalTopic, IllegalNumber, TopicExists (with other settings), DiskFull
+        Errors   IllegalTopic, IllegalNumber, TopicExists (with other settings), LimitReached,
+                 DiskFull
         """
         check_topic(topic)
         _check_queue_count("queue count", queue_count)
@@ -87,7 +90,20 @@ class TopicTable(NamedTable[TopicConfig]):
                 raise TopicExists(topic=topic, queue_count=queues, type_name=type_name)
             await self._table.saved()  # Another call may still be writing it, or have failed to.
             return existing
+        self._check_count()
+        self._check_queues(queue_count)
         return await self._put(topic, topic_row(topic, queue_count, permission, wanted))
+
+    def _check_queues(self, more: int) -> None:
+        """Raise where so many queues more are too many.
+
+        Errors   LimitReached
+        """
+        count, limit = sum(one.queue_count for one in self._configs.values()), self.queue_count_max
+        if count + more > limit:
+            raise LimitReached(
+                count=count, limit=limit, field="queues", setting="limits.queues_max"
+            )
 
     async def ensure(self, topic: str, queue_count: int) -> TopicConfig:
         """Make one of the broker's own topics unless it exists; durable when it returns.
@@ -118,7 +134,7 @@ class TopicTable(NamedTable[TopicConfig]):
         """Change what is given of a topic, None keeps the rest; durable when it returns.
 
         attributes   take the place of all it has
-        Errors   TopicNotFound, IllegalNumber, DiskFull
+        Errors   TopicNotFound, IllegalNumber, LimitReached, DiskFull
         Source   TopicConfigManager.updateTopicConfig
         """
         existing = self._configs.get(topic)
@@ -132,6 +148,9 @@ class TopicTable(NamedTable[TopicConfig]):
                 _check_queue_count(field, count)
         if permission is not None and not 0 <= permission <= PERMISSION_MAX:
             raise IllegalNumber(field="permission", value=permission, lower=0, upper=PERMISSION_MAX)
+        more = max(read_queue_count or 0, write_queue_count or 0) - existing.queue_count
+        if more > 0:
+            self._check_queues(more)
         given = {
             "readQueueNums": read_queue_count,
             "writeQueueNums": write_queue_count,
@@ -190,7 +209,9 @@ def _topic_from_row(name: str, row: dict[str, Any]) -> TopicConfig:
     )
 
 
-_KIND: Final = Kind(check_topic, lambda topic: TopicNotFound(topic=topic), _topic_from_row)
+_KIND: Final = Kind(
+    check_topic, lambda topic: TopicNotFound(topic=topic), _topic_from_row, "topics"
+)
 
 
 def _check_queue_count(field: str, count: int) -> None:
