@@ -136,8 +136,8 @@ StoreBusy: a write has held the store for 7 ms (limit 9); try again
 TransientPoolEmpty: all 7 buffers of the transient pool wait to be written; try again, or raise
   store.transient_pool_file_count
 TooManyRequests: 7 requests of class field are in progress; try again
-LimitReached: there are 7 of 9 field; remove some, or raise setting
-CreationsUsedUp: user 'user' has made 9 topics and groups within an hour; go on later, have an admin
+LimitReached: there are 7 of 9 field; remove some, or raise 'setting'
+CreationsUsedUp: user 'user' has made 7 topics and groups within an hour; go on later, have an admin
   make them, or raise limits.user_creations_per_hour
 TooManyElements: field field has more than 7 elements; send them in several requests
 ShareTaken: 'holder' has 7 of the 9 places of class field and gets no more while so few are free;
