@@ -10,6 +10,7 @@ import click
 from broker.cli.groups import NamingGroup
 from broker.cli.options import (
     FILE,
+    PATH,
     examples,
     file_option,
     force_option,
@@ -17,7 +18,16 @@ from broker.cli.options import (
     preset_option,
     set_option,
 )
-from broker.cli.output import Column, Document, Exit, Failure, Output, columns, talk, talk_notes
+from broker.cli.output import (
+    Column,
+    Document,
+    Exit,
+    Failure,
+    Output,
+    columns,
+    talk,
+    talk_notes,
+)
 
 if TYPE_CHECKING:
     from broker.config.sections import Config
@@ -192,18 +202,33 @@ def diff(file_a: Path, file_b: Path, out: Output) -> None:
     epilog=examples(
         "pocketmq config import-broker-conf /opt/rocketmq/conf/broker.conf > broker.toml",
         "pocketmq config import-broker-conf broker.conf --strict",
+        "pocketmq config import-broker-conf plain_acl.yml --store ./store",
     ),
 )
 @click.argument("file", type=FILE)
 @click.option("--strict", is_flag=True, help="A name nobody knows is an error.")
-def import_broker_conf(file: Path, *, strict: bool) -> None:
-    """Print RocketMQ's broker.conf as our settings.
+@click.option(
+    "--store",
+    type=PATH,
+    metavar="DIR",
+    help="Of plain_acl.yml: write its users into this store, which no broker has open.",
+)
+def import_broker_conf(file: Path, *, strict: bool, store: Path | None) -> None:
+    """Print RocketMQ's broker.conf or rmq-proxy.json as our settings; import plain_acl.yml.
 
     What has no meaning here is left out; comments at the end say what and why. A value that cannot
     be read is an error, and nothing is printed.
+
+    Of plain_acl.yml users and grants are shown, without secrets; with --store they are written into
+    that store, all of them or none.
     """
+    from broker.cli.import_acl import import_acl
     from broker.config.broker_conf import import_file
 
+    if import_acl(file, store):
+        return
+    if store is not None:
+        raise click.UsageError("--store is for plain_acl.yml, which holds users")
     imported = import_file(file, strict=strict)
     talk_notes(imported.warnings)
     for problem in imported.problems[:-1]:

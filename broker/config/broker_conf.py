@@ -4,7 +4,8 @@ The file is one of Java's properties: `name = value` a line, `#` and `!` begin a
 with a backslash at its end goes on in the next. Names and values mean what they mean to RocketMQ,
 its defaults included: the result is over the preset `server`. What has no meaning here is left out
 and told with the reason, and so is a name nobody knows, unless the import is strict: then it is an
-error, as a value that cannot be read always is.
+error, as a value that cannot be read always is. A proxy's rmq-proxy.json is taken the same way. A
+secret that is left out is not shown.
 Source: MixAll.properties2Object, java.util.Properties.load.
 """
 
@@ -17,9 +18,15 @@ from broker.config import rocketmq
 from broker.config.document import settings_text
 from broker.config.left_out import why_left_out
 from broker.config.load import Layers, checked, nearest
+from broker.config.proxy_conf import TAKEN, is_proxy_conf, proxy_pairs, why_proxy_leaves_out
 from broker.config.sections import KNOBS, PRESET, SERVER
 from broker.model.errors import IllegalConfig
 
+HIDDEN: Final = "(not shown)"
+_SECRET: Final = re.compile(
+    r"secret|password|passwd|credential|token|private|authenticationUser", re.IGNORECASE
+)
+"""What a value that is left out, or its name, holds where it may be a secret."""
 UNKNOWN: Final = "nothing is known of this name, here or in RocketMQ's common settings"
 
 _PAIR = re.compile(r"((?:\\.|[^\\=:\s])*)\s*[=:\s]?\s*(.*)", re.DOTALL)
@@ -64,23 +71,13 @@ def import_file(path: Path, *, strict: bool = False) -> Imported:
     strict   a name nobody knows is a problem
     Errors   IllegalConfig for a file that cannot be read
     """
-    try:
-        text = path.read_text("utf-8")
-    except OSError as error:
-        raise IllegalConfig(field=str(path), why=str(error.strerror)) from error
-    except ValueError as error:
-        raise IllegalConfig(field=str(path), why="it is not UTF-8") from error
+    text = text_of(path)
     layers = Layers()
     layers.put(PRESET, SERVER, str(path))
     left_out: dict[str, LeftOut] = {}
     said: dict[str, str] = {}
-    for item in properties(text):
-        why, hint = _why_left_out(item.name)
-        if why and not (strict and why == UNKNOWN):
-            left_out[item.name] = LeftOut(item, why, hint)
-            continue
-        layers.put_any(item.name, item.value, f"{path}:{item.line}")
-        said |= {knob.key: f"{item.name} = {item.value}" for knob in rocketmq.knobs_of(item.name)}
+    take = _take_proxy if is_proxy_conf(path) else _take_broker
+    take(path, text, layers, said, left_out, strict)
     loaded = checked(layers)
     head = (
         f"# From {_on_one_line(str(path))} of RocketMQ, whose defaults are those of this preset.\n"
@@ -92,6 +89,47 @@ def import_file(path: Path, *, strict: bool = False) -> Imported:
     text = "\n".join(part for part in parts if part)
     unknown = [f"{name}{item.hint}" for name, item in left_out.items() if item.why == UNKNOWN]
     return Imported(text, [*left_out], unknown, [*loaded.config.warnings], loaded.problems)
+
+
+def text_of(path: Path) -> str:
+    """Return what a file holds.
+
+    Errors   IllegalConfig: it cannot be read
+    """
+    try:
+        return path.read_text("utf-8")
+    except OSError as error:
+        raise IllegalConfig(field=str(path), why=str(error.strerror)) from error
+    except ValueError:
+        raise IllegalConfig(field=str(path), why="it is not UTF-8") from None
+
+
+def _take_broker(
+    path: Path, text: str, layers: Layers, said: dict[str, str], left_out: dict[str, LeftOut],
+    strict: bool,
+) -> None:  # fmt: skip
+    """Take what broker.conf says."""
+    for item in properties(text):
+        why, hint = _why_left_out(item.name)
+        if why and not (strict and why == UNKNOWN):
+            left_out[item.name] = LeftOut(item, why, hint)
+            continue
+        layers.put_any(item.name, item.value, f"{path}:{item.line}")
+        said |= {knob.key: f"{item.name} = {item.value}" for knob in rocketmq.knobs_of(item.name)}
+
+
+def _take_proxy(
+    path: Path, text: str, layers: Layers, said: dict[str, str], left_out: dict[str, LeftOut],
+    strict: bool,
+) -> None:  # fmt: skip
+    """Take what rmq-proxy.json says."""
+    for name, value in proxy_pairs(path, text):
+        key = TAKEN.get(name)
+        if key is None:
+            left_out[name] = LeftOut(Property(0, name, value), why_proxy_leaves_out(name), "")
+        elif value:
+            layers.put(key, value, f"{path}: {name}")
+            said[key] = f"{name} = {value}"
 
 
 def _why_left_out(name: str) -> tuple[str, str]:
@@ -147,7 +185,8 @@ def _left_out_text(left_out: dict[str, LeftOut]) -> str:
     for why, items in by_reason.items():
         lines.append(f"#   {why}\n")
         for (_, name, value), _, hint in items:
-            lines.append(f"#     {_on_one_line(f'{name} = {value}{hint}')}\n")
+            shown = HIDDEN if _SECRET.search(name) or _SECRET.search(value) else value
+            lines.append(f"#     {_on_one_line(f'{name} = {shown}{hint}')}\n")
     return "".join(lines)
 
 

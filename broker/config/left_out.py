@@ -11,7 +11,7 @@ from typing import Final
 _WORDS: Final[Mapping[str, str]] = {
     "TLS is answered without being asked for; rpc.tls, rpc.tls_cert and rpc.tls_key are all": r"""
         useTLS ^tls""",
-    "clients are not authenticated here: keep the port to those you trust": r"""
+    "users and grants are the store's: pocketmq user, pocketmq acl; import plain_acl.yml": r"""
         ^auth ^acl [Aa]uthorization [Aa]uthentication ^userCache AuthFromV1""",
     "queues, index and tables lie in files; there is no RocksDB": r"""
         [Rr]ocks [Rr]ocksdb ^storeType$ ^combine CompressionTypeForConsumeQueue ^memTable

@@ -241,12 +241,24 @@ def read_file(layers: Layers, path: Path) -> None:
         layers.problems.append(IllegalConfig(field=str(path), why=str(error.strerror)))
         return
     except (ValueError, RecursionError) as error:  # neither UTF-8 nor TOML, or too deep
-        layers.problems.append(IllegalConfig(field=str(path), why=str(error)))
+        why = rocketmq.import_hint(str(path), text_or_nothing(path)) or str(error)
+        layers.problems.append(IllegalConfig(field=str(path), why=why))
+        return
+    if why := rocketmq.import_hint(str(path), text):
+        layers.problems.append(IllegalConfig(field=str(path), why=why))
         return
     lines = lines_of_keys(text)
     for key, given in _keys(document):
         origin = f"{path}:{lines[key]}" if key in lines else str(path)
         layers.put(key, given, origin)
+
+
+def text_or_nothing(path: Path) -> str:
+    """Return the text of a file, "" where it is none."""
+    try:
+        return path.read_text("utf-8")
+    except (OSError, ValueError):
+        return ""
 
 
 def _keys(document: Mapping[str, Any]) -> Iterator[tuple[str, object]]:

@@ -6,6 +6,7 @@ here, each with the reason, so that a broker.conf can be taken over: they draw a
 name is an error.
 """
 
+import re
 from collections.abc import Callable, Mapping
 from typing import Final
 
@@ -73,6 +74,12 @@ MEANINGLESS: Final[Mapping[str, str]] = {
 }
 """Why a name has no meaning here, by name."""
 
+_NAME: Final = re.compile(r"""^[ \t{]*["']?([A-Za-z][A-Za-z0-9.]*)["']?[ \t]*[=:]""", re.MULTILINE)
+_SECTION: Final = re.compile(r"^\s*\[\w+\]", re.MULTILINE)
+_OF_USERS: Final = frozenset({"accounts", "globalWhiteRemoteAddresses"})
+_OF_OTHER_FILES: Final = _OF_USERS | {"grpcServerPort", "rocketMQClusterName"}
+"""Names by which plain_acl.yml and rmq-proxy.json are known."""
+
 ALIASES: Final[Mapping[str, str]] = {
     "mapedFileSizeCommitLog": "mappedFileSizeCommitLog",
     "mapedFileSizeConsumeQueue": "mappedFileSizeConsumeQueue",
@@ -97,6 +104,19 @@ def names() -> list[str]:
     """Return every RocketMQ name that is known, with or without a meaning."""
     ours = {knob.rocketmq for knob in KNOBS.values() if knob.rocketmq}
     return sorted({*ours, *MEANINGLESS, *ALIASES})
+
+
+def import_hint(file: str, text: str) -> str:
+    """Return what is said of a file in RocketMQ's format that is given as one of ours, else ""."""
+    if _SECTION.search(text):
+        return ""
+    known = {*names(), *_OF_OTHER_FILES}
+    name = next((one[1] for one in _NAME.finditer(text) if one[1] in known), "")
+    if not name:
+        return ""
+    more = "--store DIR" if name in _OF_USERS else "> pocketmq.toml"
+    command = f"pocketmq config import-broker-conf {file} {more}"
+    return f"it is in RocketMQ's format, as {name} shows; import it: {command}"
 
 
 def translated(name: str, text: str) -> Translation:

@@ -9,6 +9,8 @@ import pytest
 
 from broker.config.document import sample_file
 from broker.config.sections import KNOBS
+from broker.model.access import User
+from broker.tools.users import read_roster
 from tests.cli import command_line
 from tests.cli.command_line import Ran
 
@@ -227,3 +229,53 @@ def test_what_is_below_a_floor_needs_force(tmp_path: Path) -> None:
         assert f"retention.age_ms = 5m ({low}:2) is below the floor of 1h" in done.err
         assert "--force" in done.err
         assert run(*words, "--force").code == 0
+
+
+ACL = """\
+accounts:
+  - accessKey: orders-app
+    secretKey: hush-hush-1
+    defaultTopicPerm: SUB
+    topicPerms: [orders=PUB]
+  - accessKey: boss
+    secretKey: hush-hush-2
+    admin: true
+    whiteRemoteAddress: 10.0.0.7
+"""
+
+
+def test_plain_acl_is_shown_and_then_written_where_the_broker_keeps_users(tmp_path: Path) -> None:
+    file, store = tmp_path / "plain_acl.yml", tmp_path / "store"
+    file.write_text(ACL)
+    planned = run("import-broker-conf", str(file))
+    assert planned.code == 4
+    assert "--store DIR" in planned.err
+    done = run("import-broker-conf", str(file), "--store", str(store))
+    assert (done.code, done.out) == (0, planned.out)
+    assert done.out.splitlines() == [
+        "user   orders-app",
+        "user   boss  admin",
+        "allow  orders-app  sub  topic:*",
+        "allow  orders-app  pub  topic:orders",
+        "deny   orders-app  sub  topic:orders",
+    ]
+    assert "whiteRemoteAddress of boss is left out" in done.err
+    roster = read_roster(store)
+    assert roster.users["boss"] == User("boss", "hush-hush-2", is_admin=True)
+    assert roster.users["orders-app"].secret == "hush-hush-1"
+    assert len(roster.grants) == 3
+    kept = store / "pocketmq" / "access.json"
+    assert kept.stat().st_mode & 0o777 == 0o600
+    before = kept.read_bytes()
+    again = run("import-broker-conf", str(file), "--store", str(store))
+    assert again.code == 4
+    assert kept.read_bytes() == before
+    for one in (planned, done, again):
+        assert "hush" not in one.out + one.err
+
+
+def test_a_store_is_for_users_alone(tmp_path: Path) -> None:
+    conf = tmp_path / "broker.conf"
+    conf.write_text("brokerName=b\n")
+    refused = run("import-broker-conf", str(conf), "--store", str(tmp_path))
+    assert (refused.code, refused.out) == (2, "")

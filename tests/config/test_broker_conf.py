@@ -1,5 +1,6 @@
 """A broker.conf of RocketMQ becomes settings of ours, and says what it leaves out."""
 
+import json
 import tomllib
 from pathlib import Path
 
@@ -152,7 +153,7 @@ def test_files_as_they_come_with_rocketmq_are_taken_over(
 def test_a_setting_of_a_family_says_why_it_is_left_out(tmp_path: Path) -> None:
     text = import_file(conf(tmp_path, MODERN)).text
     assert "there is no RocksDB\n#     storeType = defaultRocksDB\n" in text
-    assert "keep the port to those you trust\n#     authenticationEnabled = true\n" in text
+    assert "import plain_acl.yml\n#     authenticationEnabled = true\n" in text
 
 
 def test_a_pool_without_async_flush_is_refused(tmp_path: Path) -> None:
@@ -213,3 +214,104 @@ def test_any_text_can_be_read(text: str) -> None:
 )
 def test_what_is_written_plainly_comes_back(name: str, value: str) -> None:
     assert properties(f"{name} = x{value}") == [Property(1, name, f"x{value}".strip())]
+
+
+# -- the proxy's file ------------------------------------------------------------------------------
+
+PROXY = {
+    "rocketMQClusterName": "c7",
+    "namesrvAddr": "127.0.0.1:9876",
+    "grpcServerPort": 18081,
+    "remotingListenPort": 18080,
+    "metricsPromExporterPort": "15557",
+    "tlsTestModeEnable": False,
+    "tlsCertPath": "/etc/c.pem",
+    "tlsKeyPath": "/etc/k.pem",
+    "innerClientAuthenticationCredentials": {"accessKey": "a", "secretKey": "hush-hush"},
+    "routeFoo": 1,
+}
+
+
+def proxy(path: Path, text: str) -> Path:
+    file = path / "rmq-proxy.json"
+    file.write_text(text)
+    return file
+
+
+def test_ports_certificate_and_cluster_of_a_proxy_are_taken(tmp_path: Path) -> None:
+    imported = import_file(proxy(tmp_path, json.dumps(PROXY)))
+    assert imported.problems == []
+    toml = tmp_path / "broker.toml"
+    toml.write_text(imported.text)
+    config = load(file=toml)
+    assert config.rpc.listen == "127.0.0.1:18081"
+    assert config.http.listen == "127.0.0.1:15557"
+    assert (config.rpc.tls_cert, config.rpc.tls_key) == ("/etc/c.pem", "/etc/k.pem")
+    assert config.broker.cluster == "c7"
+    assert "remotingListenPort = 18080" in imported.text
+    assert "classic clients are not served" in imported.text
+    assert imported.left_out == [
+        "namesrvAddr", "remotingListenPort", "tlsTestModeEnable",
+        "innerClientAuthenticationCredentials", "routeFoo",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("text", ["", "[1]", '{"grpcServerPort": hush}', "{" * 100_000])
+def test_what_is_no_file_of_a_proxy_is_an_error_without_its_text(tmp_path: Path, text: str) -> None:
+    with pytest.raises(IllegalConfig, match="JSON") as caught:
+        import_file(proxy(tmp_path, text))
+    assert "hush" not in str(caught.value)
+
+
+def test_a_port_that_is_none_is_a_problem_that_names_it(tmp_path: Path) -> None:
+    (problem,) = import_file(proxy(tmp_path, '{"grpcServerPort": 70000}')).problems
+    assert "grpcServerPort" in str(problem)
+
+
+def test_a_secret_that_is_left_out_is_not_shown(tmp_path: Path) -> None:
+    text = """
+initAuthenticationUser = {"username":"rocketmq","password":"hush-hush"}
+innerClientAuthenticationCredentials={"accessKey":"a","secretKey":"hush-hush"}
+tls.server.keyPassword = hush-hush
+someUnknownThing = {"secretKey":"hush-hush"}
+"""
+    for imported in (
+        import_file(conf(tmp_path, text)),
+        import_file(proxy(tmp_path, json.dumps(PROXY))),
+    ):
+        assert "(not shown)" in imported.text
+        assert "hush" not in str(imported)
+
+
+# -- a file of RocketMQ's in place of one of ours --------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "command"),
+    [
+        ("broker.conf", USUAL, "> pocketmq.toml"),
+        ("broker.conf", "brokerId = 0\nlistenPort = 10911\n", "> pocketmq.toml"),
+        ("rmq-proxy.json", json.dumps(PROXY), "> pocketmq.toml"),
+        ("plain_acl.yml", "accounts:\n  - accessKey: a\n", "--store DIR"),
+    ],
+)
+def test_a_file_in_rocketmqs_format_names_the_import(
+    tmp_path: Path, name: str, text: str, command: str
+) -> None:
+    file = tmp_path / name
+    file.write_text(text)
+    with pytest.raises(IllegalConfig) as caught:
+        load(file=file)
+    assert f"pocketmq config import-broker-conf {file} {command}" in str(caught.value)
+    assert "hush" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "text", ["[store", "flush = 1\n", "# listenPort = 1\n[broker\n", "[store]\nlistenPort = 1\n"]
+)
+def test_another_wrong_file_does_not(tmp_path: Path, text: str) -> None:
+    file = tmp_path / "broker.toml"
+    file.write_text(text)
+    with pytest.raises(IllegalConfig) as caught:
+        load(file=file)
+    assert "import-broker-conf" not in str(caught.value)
