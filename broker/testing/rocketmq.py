@@ -128,12 +128,26 @@ class RocketMQ:
         """Return what consumers of a topic find in it now, consumed or not, oldest first.
 
         Those that wait for their time or their transaction are not among them.
-        count    wait until there are so many
+        count    wait until there are so many; the topic may be made meanwhile
         timeout  seconds to wait at most: then those that are there are returned
+        Errors   errors.TopicNotFound: the topic does not exist, or still not when the time is over
         """
-        found = self._until(
-            lambda: [*self._stored(topic)], lambda messages: len(messages) >= count, timeout
-        )
+        from broker.client import errors
+
+        missing: errors.TopicNotFound | None = None
+
+        def look() -> "list[StoredMessage]":
+            nonlocal missing
+            missing = None
+            try:
+                return [*self._stored(topic)]
+            except errors.TopicNotFound as error:
+                missing = error
+                return []
+
+        found = self._until(look, lambda messages: len(messages) >= count, timeout)
+        if missing is not None:
+            raise missing
         return sorted(found, key=lambda one: one.physical_offset)
 
     def _stored(self, topic: str) -> "Iterator[StoredMessage]":
@@ -156,15 +170,22 @@ class RocketMQ:
 
         topic    count there alone, and what failed and will come again; "": in all it consumes
         """
+        return self._left(group, topic) or 0
+
+    def _left(self, group: str, topic: str) -> int | None:
+        """Return the same, None for a group that does not consume any topic yet."""
         from broker.client import errors
 
         try:
-            return sum(map(_left, self._lags(group, topic)))
+            lags = [*self._lags(group, topic)]
         except errors.GroupNotFound:
-            return sum(queue.max_offset - queue.min_offset for queue in self._queues(topic))
+            lags = []
+            if topic:
+                return sum(int(one.max_offset - one.min_offset) for one in self._queues(topic))
+        return sum(map(_left, lags)) if lags else None
 
     def _queues(self, topic: str) -> Sequence[Any]:
-        return self.client.admin.describe_topic(topic).queues if topic else ()
+        return self.client.admin.describe_topic(topic).queues
 
     def _lags(self, group: str, topic: str) -> "Iterator[TopicLag]":
         from broker.model.topic import RETRY_PREFIX
@@ -190,23 +211,17 @@ class RocketMQ:
         """Return once a group has consumed, and acknowledged, all there is.
 
         topic    wait for that one, whether the group has begun to consume it or not; "": for those
-                 it consumes by now
+                 it consumes by now, and until it consumes some
         timeout  seconds
-        Errors   LagRemains
+        Errors   LagRemains: some are left, or the group has not begun to consume
         """
-        looks = 0
-
-        def is_over(left: int) -> bool:
-            nonlocal looks
-            looks = 0 if left else looks + 1
-            return looks == SURE_LOOKS
-
-        left = self._until(lambda: self.lag(group, topic), is_over, timeout)
-        if left:
-            where = f" in topic {topic}" if topic else ""
-            raise LagRemains(
-                f"group {group} had {left} messages to consume{where} after {timeout:g} s"
-            )
+        looks, end_s = 0, monotonic() + timeout
+        while looks < SURE_LOOKS:
+            left = self._left(group, topic)
+            looks = looks + 1 if left == 0 else 0
+            if left != 0 and monotonic() >= end_s:
+                raise LagRemains(_remains(group, topic, left, timeout))
+            sleep(LOOK_AGAIN_S)
 
     def _until(
         self, look: Callable[[], Value], is_enough: Callable[[Value], bool], timeout: float
@@ -321,6 +336,13 @@ def _clear(process: BrokerProcess, do: str, **fields: Any) -> None:
         process.ask(do, **fields)
     except BrokerEnded:
         return
+
+
+def _remains(group: str, topic: str, left: int | None, timeout: float) -> str:
+    where = f" in topic {topic}" if topic else ""
+    if left is None:
+        return f"group {group} did not begin to consume within {timeout:g} s"
+    return f"group {group} had {left} messages to consume{where} after {timeout:g} s"
 
 
 def _left(lag: "TopicLag") -> int:

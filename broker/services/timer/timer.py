@@ -61,7 +61,8 @@ class Timer:
         "_arrive_at_ms", "_arrive_upto", "_arriving", "_clock", "_count_at_ms", "_counted",
         "_counts", "_delivered_before", "_is_closing", "_now", "_putting", "_read_ms",
         "_resume_below_ms", "_resumption", "_retry_at_ms", "_rounds", "_save_at_ms", "_saved",
-        "_saving", "_seen_ms", "_slot", "_store", "_told_ms", "_working", "stats",
+        "_saving", "_seen_before_ms", "_seen_ms", "_slot", "_store", "_told_ms", "_working",
+        "stats",
     )  # fmt: skip
 
     def __init__(self, store: MessageStore, store_host: bytes, is_lease_open: IsOpen) -> None:
@@ -92,6 +93,7 @@ class Timer:
         self._retry_at_ms = 0
         self._save_at_ms = 0
         self._arrive_at_ms = 0
+        self._seen_before_ms = -1  # The slot before which all that was stored could be read.
         self._arrive_upto = (0, 0)  # Read before the slot of this time: up to this queue offset.
         self.stats: list[Stat] = [
             self._counts.enqueued,
@@ -308,8 +310,13 @@ class Timer:
             self._arrive_upto = self._read_ms, topic_range(self._store)[1]
         return self._arriving.queue_offset < self._arrive_upto[1]
 
+    async def _all_seen(self) -> None:
+        """Wait until all that is stored by now can be read: a recall of what is due may be last."""
+        await self._store.marks.dispatched.reached(self._store.appended)
+
     async def _arrive(self) -> None:
         assert self._arriving is not None
+        await self._all_seen()
         upto = self._arrive_upto
         self._arrive_upto = self._read_ms, 0  # What cannot be read keeps no slot from its time.
         has_more = await self._arriving.some(self._write_ms, self._read_ms, self._is_delivered)
@@ -327,6 +334,12 @@ class Timer:
             self._read_ms = wheel.next_used(self._read_ms, write_ms)
             if self._read_ms >= write_ms or wheel.slot(self._read_ms) is None:
                 return
+            if self._seen_before_ms != self._read_ms:
+                self._seen_before_ms = self._read_ms
+                await self._all_seen()
+                self._arrive_upto = self._read_ms, topic_range(self._store)[1]
+                if self._is_owing:
+                    return
             self._slot = SlotDelivery(self._store, self._putting, self._counts, self._read_ms)
         await self._deliver_some(self._slot)
 

@@ -1,0 +1,146 @@
+"""What the fixture waits for, and what a clock that is moved brings at once."""
+
+import socket
+from collections.abc import Iterator
+from threading import Thread
+from time import monotonic
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from broker.client import Client, Message, ReceiveQuery, StoredMessage, errors
+from broker.testing import LagRemains, RocketMQ
+from broker.testing.controlled import Controlled
+
+HOUR_S = 3_600
+
+
+class Told(RocketMQ):
+    """A broker that is told what is left, one look after the other; the last one stays."""
+
+    def __init__(self, *left: int | None) -> None:
+        self.left = list(left)
+        self.look_count = 0
+
+    def _left(self, group: str, topic: str) -> int | None:
+        self.look_count += 1
+        return self.left.pop(0) if len(self.left) > 1 else self.left[0]
+
+
+def test_one_look_at_which_nothing_is_left_is_not_believed() -> None:
+    told = Told(0, 1, 0, 0, 2, 0)
+    told.wait_for_lag_0("g", "orders")
+    assert told.look_count == 8
+
+
+def test_a_group_that_has_not_begun_is_waited_for() -> None:
+    told = Told(None, None, 3, 0)
+    told.wait_for_lag_0("g")
+    assert told.look_count == 6
+    with pytest.raises(LagRemains, match="group g did not begin to consume within 0 s"):
+        Told(None).wait_for_lag_0("g", timeout=0)
+
+
+def test_what_is_left_is_told_where_the_time_is_over() -> None:
+    with pytest.raises(LagRemains, match="group g had 4 messages to consume in topic t after 0 s"):
+        Told(4).wait_for_lag_0("g", "t", timeout=0)
+    Told(0).wait_for_lag_0("g", "t", timeout=0)
+
+
+def test_a_group_that_nobody_made_is_not_taken_for_one_that_is_done(
+    rocketmq_module: RocketMQ, client: Client
+) -> None:
+    client.send(Message("begun", b"x"))
+    with pytest.raises(LagRemains, match="did not begin"):
+        rocketmq_module.wait_for_lag_0("late", timeout=0)
+    rocketmq_module.create_group("late", begins_at_min=True)
+    with pytest.raises(LagRemains, match="did not begin"):
+        rocketmq_module.wait_for_lag_0("late", timeout=0)
+    (leased,) = client.receive(ReceiveQuery("late", "begun", wait_ms=5_000))
+    client.ack("late", "begun", [leased.receipt_handle])
+    rocketmq_module.wait_for_lag_0("late")
+
+
+def test_messages_of_a_topic_that_is_made_meanwhile_are_waited_for(
+    rocketmq_module: RocketMQ, client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    look, looked_at = rocketmq_module._stored, []
+
+    def stored(topic: str) -> Iterator[StoredMessage]:
+        looked_at.append(topic)
+        if len(looked_at) == 2:
+            client.send(Message(topic, b"x"))
+        return look(topic)
+
+    monkeypatch.setattr(rocketmq_module, "_stored", stored)
+    (found,) = rocketmq_module.messages("made-later", count=1)
+    assert found.body == b"x"
+    assert len(looked_at) >= 2
+
+
+def test_a_topic_that_does_not_come_is_told(rocketmq_module: RocketMQ) -> None:
+    with pytest.raises(errors.TopicNotFound):
+        rocketmq_module.messages("never-made")
+    with pytest.raises(errors.TopicNotFound):
+        rocketmq_module.messages("never-made", count=1, timeout=0)
+
+
+@pytest.mark.parametrize("delay_s", [10, HOUR_S])
+def test_what_was_recalled_just_before_the_clock_moved_stays_away(
+    rocketmq: RocketMQ, client_of_own: Client, delay_s: int
+) -> None:
+    rocketmq.create_topic("later", "delay")
+    for name in (b"1", b"2", b"3"):
+        sent = client_of_own.send(Message("later", b"recalled", delay_ms=delay_s * 1_000))
+        client_of_own.send(Message("later", name, delay_ms=delay_s * 1_000))
+        client_of_own.recall("later", sent.recall_handle)
+        rocketmq.advance_clock(delay_s + 1)
+    found = rocketmq.messages("later", count=3)
+    assert sorted(message.body for message in found) == [b"1", b"2", b"3"]
+
+
+@pytest.fixture
+def client_of_own(rocketmq: RocketMQ) -> Iterator[Client]:
+    """A client on the broker of one test."""
+    with Client(rocketmq.endpoint, retry_ms=0) as made:
+        yield made
+
+
+def test_a_receive_that_waits_is_answered_as_the_clock_passes_its_time(
+    rocketmq: RocketMQ,
+) -> None:
+    rocketmq.create_topic("quiet", queues=1)
+    rocketmq.create_group("g")
+    found: list[object] = []
+
+    def receive() -> None:
+        with Client(rocketmq.endpoint, retry_ms=0) as client:
+            found.append(client.receive(ReceiveQuery("g", "quiet", wait_ms=20_000)))
+
+    begin_s = monotonic()
+    waiting = Thread(target=receive)
+    waiting.start()
+    while waiting.is_alive():
+        rocketmq.advance_clock(60)
+    assert found == [[]]
+    assert monotonic() - begin_s < 15
+
+
+def test_a_moved_clock_has_the_steps_of_store_and_services_looked_at() -> None:
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        controlled = Controlled(ours)
+        begin_ms = controlled.stage.clock.monotonic_ms()
+        looked: list[tuple[str, bool]] = []
+
+        def looking(name: str) -> Any:
+            def look() -> None:
+                looked.append((name, controlled.stage.clock.monotonic_ms() >= begin_ms + 60_000))
+
+            return SimpleNamespace(look=look)
+
+        opened: Any = SimpleNamespace(store=looking("store"), runner=looking("services"))
+        controlled._opened = opened
+        controlled.advance(60_000)
+    assert sorted(looked) == [("services", True), ("store", True)]
