@@ -10,6 +10,7 @@ import pytest
 from broker.format.addresses import UniqueKeyMaker
 from broker.format.recall_handle import RecallHandle, decode_recall_handle, encode_recall_handle
 from broker.model import errors
+from broker.model.step import Now
 from broker.model.system_topics import TIMER_TOPIC
 from broker.model.topic import TYPE_ATTRIBUTE
 from broker.rpc.pb import broker_pb2 as pb
@@ -146,6 +147,26 @@ async def test_what_is_recalled_is_never_delivered(ends: str) -> None:
         assert desk.bodies() == ["b", "d"]
         await desk.pass_time(60_000)
         assert desk.bodies() == ["b", "d"]
+
+
+@pytest.mark.parametrize("others", [True, False])
+async def test_a_recall_counts_that_no_queue_holds_yet_as_the_time_comes(others: bool) -> None:
+    """The clock moves in the very turn of the loop in which the recall was stored."""
+    async with timing() as desk:
+        handles = [await later(desk, name, 9_000) for name in ("a", "b")]
+        if others:
+            await desk.run()  # Both wait in their slot; without, they are not read either.
+        appended = desk.store.appended
+        recalling = asyncio.ensure_future(
+            sending(desk).recall.recall("orders", handles[0], BORN_HOST)
+        )
+        await until(lambda: desk.store.appended > appended)
+        assert desk.store.dispatched < desk.store.appended
+        desk.clock.advance(20_000)
+        desk.timer.step(Now(desk.clock.monotonic, desk.clock.wall))
+        await recalling
+        await desk.run()
+        assert desk.bodies() == ["b"]
 
 
 async def test_a_recall_takes_back_no_message_of_another_topic() -> None:
