@@ -8,6 +8,7 @@ import os
 import secrets
 from collections.abc import Callable, Sequence
 from datetime import datetime
+from functools import partial
 from typing import NamedTuple
 
 from broker.app.access import Door
@@ -32,6 +33,7 @@ from broker.services.retention import Retention, is_wanted
 from broker.services.schedule.schedule import Schedule
 from broker.services.timer.timer import Timer
 from broker.store.message_store import MessageStore
+from broker.store.reading.holding import holder_at
 
 
 class Parts(NamedTuple):
@@ -160,6 +162,7 @@ def retention_of(
         disk_space=store.disk_space,
         refuse=store.writing.refuse,
         hour_of=lambda now_ms: datetime.fromtimestamp(now_ms / 1000, zone).hour,
+        find_holder=partial(holder_at, store.reading),
     )
 
 

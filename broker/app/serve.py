@@ -236,7 +236,7 @@ async def _open_unless_stopped(
 class _Outside:
     """What is seen of the broker, from before its store is open until after it is closed."""
 
-    __slots__ = ("_numbers", "_store", "loop_lag", "server", "starting")
+    __slots__ = ("_numbers", "_store", "held", "loop_lag", "server", "starting")
 
     def __init__(self, starting: Starting, server: "GrpcioServer | OwnServer") -> None:
         self.starting = starting
@@ -244,6 +244,8 @@ class _Outside:
         self.loop_lag = LoopLag()
         self._store: MessageStore | None = None
         self._numbers: Numbers | None = None
+        self.held: Callable[[], str] = str
+        """Returns what holds back files that should expire, "" for nothing."""
 
     def show(
         self, store: MessageStore, parts: Parts, live: LiveConfig, services: Sequence[Service]
@@ -251,6 +253,7 @@ class _Outside:
         """Show and serve an open store from now on."""
         assert self.starting.progress == 1.0, "the store has recovered"
         self._store = store
+        self.held = lambda: parts.retention.held
         self._numbers = Numbers(
             store,
             parts.stats,
@@ -323,7 +326,11 @@ async def _http_served(
         max_series=config.metrics.max_series,
         find_gone=outside.gone,
     )
-    health = Health(lambda: outside.state, read_progress=lambda: outside.starting.progress)
+    health = Health(
+        lambda: outside.state,
+        read_progress=lambda: outside.starting.progress,
+        read_held=lambda: outside.held(),
+    )
     version = {"version": __version__, "store_version": FORMAT_VERSION}
     site.pages.update(site_pages(exposition, health, version, outside.refresh))
     outside.loop_lag.start()

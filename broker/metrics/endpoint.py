@@ -33,17 +33,20 @@ class Health:
 
     read_state      returns the store's state
     read_progress   returns the share of recovery that is done, 0 to 1
+    read_held       returns what holds back files that should expire, "" for nothing
     """
 
-    __slots__ = ("_read_progress", "_read_state")
+    __slots__ = ("_read_held", "_read_progress", "_read_state")
 
     def __init__(
         self,
         read_state: Callable[[], str],
         *,
         read_progress: Callable[[], float] | None = None,
+        read_held: Callable[[], str] = str,
     ) -> None:
         self._read_state = read_state
+        self._read_held = read_held
         self._read_progress = read_progress
 
     @property
@@ -66,7 +69,8 @@ class Health:
         state = self.state
         if state == RECOVERING and self._read_progress is not None:
             return {"state": state, "progress": round(self._read_progress(), 3)}
-        return {"state": state}
+        held = self._read_held()
+        return {"state": state, "retention": held} if held else {"state": state}
 
 
 Page = Callable[[str], Awaitable[Answer]]

@@ -24,6 +24,8 @@ from broker.model.step import Now
 
 JUMP_MS: Final = 50
 """Two readings of both clocks differ by less where nobody set one."""
+LEAD_MAX_MS: Final = 3_600_000
+"""How far store times may be ahead of the wall clock before they follow it back."""
 EPOCHS_MAX: Final = 64
 """Clocks that are remembered; of more, two that are next to each other become one."""
 

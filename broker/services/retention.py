@@ -15,16 +15,17 @@ Source: CleanCommitLogService, CleanConsumeQueueService; MessageStoreConfig.
 """
 
 import logging
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Coroutine, Generator, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
+from broker.model.due_time import LEAD_MAX_MS
 from broker.model.errors import BrokerError, DiskAboveLimit, StoreFailed
 from broker.model.message import OFFSET_MAX
-from broker.model.stats import Counter, Gauge
+from broker.model.stats import Counter, Gauge, LabelValues
 from broker.model.step import Next, Now
-from broker.store.job import Rounds, until_done
-from broker.store.marks import LEAD_MAX_MS
+from broker.store.job import Job, Rounds, until_done
+from broker.store.reading.holding import Holder
 from broker.store.views.expiry import Expiry
 
 DISK: Final = "disk"
@@ -143,14 +144,16 @@ class BelievedClock:
 class Retention:
     """Lets the oldest files of a store go, a round at a time.
 
-    floors   physical offsets; nothing at or above the lowest of them goes
-    refuse   is told why sends are refused, None while they are not
+    floors    physical offsets; nothing at or above the lowest of them goes
+    refuse    is told why sends are refused, None while they are not
+    find_holder  returns what waits at such an offset
     """
 
     __slots__ = (
-        "_clock", "_disk_space", "_expiry", "_floors", "_hour_of", "_hours", "_is_on",
+        "_clock", "_disk_space", "_expiry", "_find_holder", "_floors", "_hour_of", "_hours",
+        "_is_on",
         "_needs_trim", "_now", "_refuse", "_rounds", "_settings", "_used_percent", "expired_files",
-        "stats",
+        "holder", "stats",
     )  # fmt: skip
 
     def __init__(
@@ -163,6 +166,7 @@ class Retention:
         disk_space: Callable[[], tuple[str, int, int]],
         refuse: Callable[[BrokerError | None], None],
         hour_of: Callable[[int], int],
+        find_holder: Callable[[int], Coroutine[Any, Any, Holder]] | None = None,
     ) -> None:
         self._expiry = expiry
         self._settings = settings
@@ -172,6 +176,9 @@ class Retention:
         self._disk_space = disk_space
         self._refuse = refuse
         self._hour_of = hour_of
+        self._find_holder = find_holder
+        self.holder: Holder | None = None
+        """What keeps the oldest file, which should go, from going."""
         self._clock = BelievedClock()
         self._now = Now(0, 0)
         self._rounds = Rounds(self._endless_rounds)
@@ -185,7 +192,13 @@ class Retention:
             "0: the disk has room, 1: old messages go to make some, 2: sends are refused.",
             self._alert,
         )
-        self.stats: list[Counter | Gauge] = [self.expired_files, alert]
+        held = Gauge(
+            "pocketmq_retention_held_until_seconds",
+            "When what keeps files from expiring is over, Unix time; 0: unknown.",
+            self._held,
+            ("kind", "topic", "group"),
+        )
+        self.stats: list[Counter | Gauge] = [self.expired_files, alert, held]
 
     def take(self, settings: RetentionSettings, *, is_on: bool) -> None:
         """Follow other settings from the next look on; a round under way goes on by them."""
@@ -195,9 +208,23 @@ class Retention:
     @property
     def status(self) -> str:
         """What an operator is told: on, off, or that sends are refused."""
+        state = "on" if self._is_on else "off"
         if self._alert() == 2:
-            return "refusing sends"
-        return "on" if self._is_on else "off"
+            state = "refusing sends"
+        if self.holder is None:
+            return state
+        return f"{state}, {self.holder.text()}"
+
+    @property
+    def held(self) -> str:
+        """What anybody is told of what holds files back, "" where nothing does."""
+        return "" if self.holder is None else self.holder.text(with_names=False)
+
+    def _held(self) -> dict[LabelValues, float]:
+        holder = self.holder
+        if holder is None:
+            return {}
+        return {(holder.kind, holder.topic, holder.group): holder.until_ms / 1_000}
 
     def _alert(self) -> float:
         if self._used_percent > self._settings.disk_refuse_percent:
@@ -233,6 +260,25 @@ class Retention:
             )
             yield Next(self._now.monotonic_ms + pause_ms)
 
+    def _hold(self, floor: int, reason: str) -> Generator[Next, None, None]:
+        """Find and name what waits at the floor; the same one is logged once."""
+        if self._find_holder is None or (
+            self.holder is not None and self.holder.physical_offset == floor
+        ):
+            return
+        self.holder = yield from until_done(Job(self._find_holder(floor)))
+        logger.warning(
+            "retention.held",
+            extra={
+                "kind": self.holder.kind,
+                "topic": self.holder.topic,
+                "group": self.holder.group,
+                "physical_offset": self.holder.physical_offset,
+                "until_ms": self.holder.until_ms,
+                "reason": reason,
+            },
+        )
+
     def _look_at_disk(self) -> None:
         path, used, usable = self._disk_space()
         self._used_percent = percent_used(used, usable)
@@ -248,8 +294,10 @@ class Retention:
         expiry, settings = self._expiry, self._settings
         oldest = expiry.oldest()
         floor = min((floor() for floor in self._floors), default=OFFSET_MAX)
-        if oldest is None or oldest.base + oldest.size_bytes > floor:
+        if oldest is None:
+            self.holder = None
             return ""
+        is_held = oldest.base + oldest.size_bytes > floor
         now_ms = self._clock.wall_ms(self._now)
         seen = Seen(
             now_ms=now_ms,
@@ -266,6 +314,11 @@ class Retention:
                 oldest_time=(yield from until_done(expiry.last_time(oldest, now_ms + LEAD_MAX_MS)))
             )
             reason = decide(settings, self._hours, seen)
+        if not reason or not is_held:
+            self.holder = None
+        if reason and is_held:
+            yield from self._hold(floor, reason)
+            return ""
         if reason:
             try:
                 yield from until_done(expiry.drop(oldest))

@@ -15,14 +15,10 @@ every advance their order is asserted: flushed <= committed <= appended, replica
 dispatched <= visible. What a start found is where all of them begin.
 """
 
-from typing import Final, final
+from typing import final
 
 from broker.model.errors import StoreFailed
-from broker.native.machine import i64
 from broker.store.watermark import Watermark
-
-LEAD_MAX_MS: Final = 3_600_000
-"""How far store times may be ahead of the wall clock before they follow it back."""
 
 
 @final
@@ -78,18 +74,6 @@ class Marks:
         """Let no mark rise for those who wait for the disk: they, now and later, get the error."""
         self.failure = self.failure or failure
         self.flushed.fail(self.failure)
-
-    def store_time(self, now_ms: i64) -> i64:
-        """Returns the store time of a record that is appended now.
-
-        It never goes back while the clock is a little behind, as after a correction. A clock that
-        was far ahead and was set right is followed, as RocketMQ does.
-        Source   CommitLog.asyncPutMessage
-        """
-        last_ms: i64 = self.appended.time_ms
-        if last_ms > now_ms and last_ms - now_ms <= LEAD_MAX_MS:
-            return last_ms
-        return now_ms
 
     def append(self, end: int, time_ms: int) -> None:
         """Records were written; called under the put-lock."""

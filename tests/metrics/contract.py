@@ -154,6 +154,7 @@ OWN: Final = (
     Row("pocketmq_disk_free_bytes", "gauge"),
     Row("pocketmq_disk_total_bytes", "gauge"),
     Row("pocketmq_disk_alert", "gauge"),
+    Row("pocketmq_retention_held_until_seconds", "gauge", ("kind", "topic", "group")),
     Row("pocketmq_delayed_messages", "gauge"),
     Row("pocketmq_delayed_delivered_total", "counter"),
     Row("pocketmq_expired_files_total", "counter", ("reason",)),

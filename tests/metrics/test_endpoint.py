@@ -153,3 +153,5 @@ def test_recovery_tells_how_far_it_is() -> None:
     health = Health(lambda: "recovering", read_progress=lambda: 0.12345)
     assert health.report() == {"state": "recovering", "progress": 0.123}
     assert Health(lambda: "running", read_progress=lambda: 1.0).report() == {"state": "running"}
+    held = Health(lambda: "running", read_held=lambda: "held by lease at offset 7")
+    assert held.report() == {"state": "running", "retention": "held by lease at offset 7"}

@@ -7,6 +7,7 @@ from typing import cast
 import pytest
 
 from broker.model.errors import BrokerError, DiskAboveLimit
+from broker.model.stats import Gauge
 from broker.services.retention import (
     DISK,
     SIZE,
@@ -19,6 +20,7 @@ from broker.services.retention import (
     percent_used,
 )
 from broker.store.job import Job
+from broker.store.reading.holding import LEASE, Holder
 from broker.store.views.expiry import Expiry, LogFile
 from tests.fakes.clock import at
 from tests.fakes.store_language import pauses_of
@@ -104,6 +106,7 @@ class House:
         self.error: OSError | None = None
         self.blind: OSError | None = None
         self.floor = 99
+        self.looks = 0
         is_on = bool(settings.pop("is_on", True))
         fields = {"hours": "", "age_ms": 10 * HOUR_MS, "file_batch_max": 3} | settings
         self.retention = Retention(
@@ -114,7 +117,12 @@ class House:
             disk_space=self._disk_space,
             refuse=self.refusals.append,
             hour_of=lambda now_ms: 12,
+            find_holder=self._holder,
         )
+
+    async def _holder(self, physical_offset: int) -> Holder:
+        self.looks += 1
+        return Holder(LEASE, "orders", "billing", physical_offset, 99 * HOUR_MS)
 
     def _disk_space(self) -> tuple[str, int, int]:
         if self.blind is not None:
@@ -204,6 +212,39 @@ async def test_nothing_at_the_lowest_floor_or_above_it_goes() -> None:
     house.floor = 3
     await house.round(99 * HOUR_MS)
     assert house.bases == [3, 4, 5, 6, 7]
+
+
+async def test_what_holds_files_that_should_go_is_named_until_they_may(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    house = House(8)
+    house.floor = 2
+    for _ in range(3):
+        await house.round(99 * HOUR_MS)
+    assert house.looks == 1
+    (told,) = [one for one in caplog.records if one.message == "retention.held"]
+    fields = ("kind", "topic", "group", "physical_offset", "until_ms", "reason")
+    assert [vars(told)[name] for name in fields] == [
+        "lease", "orders", "billing", 2, 99 * HOUR_MS, "time",
+    ]  # fmt: skip
+    until = "until 1970-01-05T03:00:00+00:00"
+    assert house.retention.status == (
+        f"on, held by lease of group billing in topic orders at offset 2 {until}"
+    )
+    assert house.retention.held == f"held by lease at offset 2 {until}"
+    (held,) = [stat for stat in house.retention.stats if "held" in stat.name]
+    assert isinstance(held, Gauge)
+    assert held.read() == {("lease", "orders", "billing"): 99 * 3_600.0}
+    house.floor = 99
+    await house.round(99 * HOUR_MS)
+    assert (house.retention.holder, house.retention.status, held.read()) == (None, "on", {})
+
+
+async def test_what_holds_files_that_may_stay_is_not_asked_for() -> None:
+    house = House(8)
+    house.floor = 0
+    await house.round(9 * HOUR_MS)
+    assert (house.looks, house.retention.holder) == (0, None)
 
 
 async def test_nothing_is_walked_while_the_hour_is_wrong() -> None:

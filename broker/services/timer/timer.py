@@ -18,6 +18,7 @@ from contextlib import suppress
 from typing import Any, Final
 
 from broker.format.timer_layout import PRECISION_MS
+from broker.model.due_time import LEAD_MAX_MS
 from broker.model.errors import BrokerError, StoreFailed
 from broker.model.message import OFFSET_MAX
 from broker.model.stats import Gauge, LabelValues, Stat
@@ -30,7 +31,6 @@ from broker.services.timer.putting import IsOpen, Putting
 from broker.services.timer.resume import Resumption
 from broker.services.timer.slot_delivery import SlotDelivery
 from broker.store.job import Job, Rounds, until_done
-from broker.store.marks import LEAD_MAX_MS
 from broker.store.message_store import MessageStore
 from broker.store.tables.timer_check import TimerProgress
 from broker.store.timer.wheel_clock import WheelClock

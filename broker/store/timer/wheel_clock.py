@@ -25,9 +25,8 @@ followed; where it leads back, the clock stands until the wall clock is there ag
 import numpy as np
 from numpy.typing import NDArray
 
-from broker.model.due_time import JUMP_MS
+from broker.model.due_time import JUMP_MS, LEAD_MAX_MS
 from broker.model.step import Now
-from broker.store.marks import LEAD_MAX_MS
 from broker.store.tables.timer_check import SHIFTS_MAX, ClockShift
 
 Numbers = NDArray[np.int64]

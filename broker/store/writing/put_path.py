@@ -54,7 +54,7 @@ class PutPath:
         key = frame.queues[queue_id]
         asked = writer.lock.enter()
         try:
-            time_ms = marks.store_time(now_ms)
+            time_ms = writer.store_time(now_ms)
             place = log.place(records.size_sum)
             queue_offset = writer.next_offsets.get(key, 0)
             log.write(place, records.encode(queue_id, queue_offset, place, time_ms))
@@ -90,7 +90,7 @@ class PutPath:
         assert not log.property_crc
         asked = writer.lock.enter()
         try:
-            time_ms = marks.store_time(now_ms)
+            time_ms = writer.store_time(now_ms)
             place = log.place(records.size_sum)
             log.write(place, records.encode(writer.next_offsets, place, now_ms, time_ms))
             end = log.appended

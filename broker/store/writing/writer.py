@@ -13,10 +13,12 @@ from broker.format.record import encode_records, record_sizes
 from broker.format.record_scan import tags_codes_of
 from broker.log.commit_log import CommitLog
 from broker.model.batch import PutResult, PutStatus, Run, Written
+from broker.model.due_time import LEAD_MAX_MS
 from broker.model.message import QueueKey, has_queue_offset
 from broker.model.stats import Histogram
 from broker.model.step import Clock
 from broker.model.store_shape import DelayLevels
+from broker.native.machine import i64
 from broker.store.marks import Marks
 from broker.store.views.dispatcher import Dispatcher
 from broker.store.writing.put_lock import PutLock
@@ -56,6 +58,18 @@ class Writer:
         crc = self.log.property_crc
         return [record_sizes(target, batch, property_crc=crc) for target, batch in runs]
 
+    def store_time(self, now_ms: i64) -> i64:
+        """Returns the store time of a record that is appended now.
+
+        It never goes back while the clock is a little behind, as after a correction. A clock that
+        was far ahead and was set right is followed, as RocketMQ does.
+        Source   CommitLog.asyncPutMessage
+        """
+        last_ms: i64 = self._marks.appended.time_ms
+        if last_ms > now_ms and last_ms - now_ms <= LEAD_MAX_MS:
+            return last_ms
+        return now_ms
+
     def append(self, runs: Sequence[Run], sizes: Sequence[list[int]]) -> list[PutResult]:
         """Store runs next to each other by one write; the log has room for them.
 
@@ -66,7 +80,7 @@ class Writer:
         log, marks = self.log, self._marks
         begun = perf_counter()
         with self.lock:
-            time_ms = marks.store_time(self._clock.wall_ms())
+            time_ms = self.store_time(self._clock.wall_ms())
             begin = place = log.place(sum(map(sum, sizes)))
             taken: dict[QueueKey, int] = {}
             contents, written, results = [], [], []

@@ -19,6 +19,7 @@ from broker.format.record import (
 from broker.format.record_scan import written_at
 from broker.log.commit_log import CommitLog
 from broker.model.batch import Destination, PutStatus, Written
+from broker.model.due_time import LEAD_MAX_MS
 from broker.model.errors import StoreBusy
 from broker.model.message import (
     DELAY,
@@ -32,7 +33,6 @@ from broker.model.message import (
 )
 from broker.model.store_shape import DelayLevels
 from broker.model.topic import SCHEDULE_TOPIC
-from broker.store.marks import LEAD_MAX_MS
 from tests.fakes.clock import START_MS, FakeClock
 from tests.fakes.golden_log import files_below, index_contents, open_log
 from tests.fakes.records import columns_of
