@@ -94,5 +94,7 @@ def owner_of(topic: str, properties: Mapping[str, str], groups: Iterable[str]) -
     if given:
         return given
     rest = topic.removeprefix(RETRY_PREFIX)
+    if RETRY_TOPIC in properties:  # It was sent back.
+        return rest
     known = [group for group in groups if f"{rest}_".startswith((f"{group}_", f"{group}+"))]
     return max(known, key=len, default=rest)

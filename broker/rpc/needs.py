@@ -58,6 +58,8 @@ GET: Final = (Action.GET,)
 LIST: Final = (Action.LIST,)
 LOOK: Final = (Action.GET, Action.SUB)
 """Who consumes may look at what there is, and so may who only looks."""
+SEE: Final = (Action.GET, Action.SUB, Action.LIST)
+"""Rows about a thing are for those who may look at it or list it; messages are not told so."""
 FIND: Final = (Action.PUB, Action.SUB, Action.GET)
 """Who sends or consumes has to know where."""
 

@@ -6,8 +6,8 @@ any group. Admin serves operators: every topic that exists and is readable.
 
 from collections.abc import Callable, Mapping
 
-from broker.model.access import Action
-from broker.model.errors import SystemTopic
+from broker.model.access import Action, Need, text_from_actions
+from broker.model.errors import AccessDenied, SystemTopic
 from broker.model.ownership import record_owners
 from broker.model.topic import TopicConfig, is_group_topic, is_readable_by, is_system_topic
 from broker.rpc.call import Call
@@ -62,3 +62,13 @@ def may_see(
         return call.may(topic_need(topic, actions))
     owners = record_owners(topic, properties, tables.groups.find, tables.topics.find)
     return all(call.may(group_need(group, actions)) for group in owners)
+
+
+def check_may(call: Call, need: Need) -> None:
+    """Raise AccessDenied where a caller may not do what its request led to by what it found."""
+    if not call.may(need):
+        action, resource = text_from_actions(frozenset(need.actions[:1])), str(need.resource)
+        why = "no rule allows it"
+        raise AccessDenied(
+            user=call.user, action=action, resource=resource, why=why, remedy="grant"
+        )

@@ -23,7 +23,7 @@ from tests.fakes.call import FakeCall
 from tests.fakes.store_broker import StoreBroker, store_broker
 from tests.fakes.users import SECRET, access_of, grant_of, signed
 
-CLIENT = {"x-mq-client-id": "c@1", "x-mq-language": "JAVA", "x-mq-client-version": "5.0.7"}
+CLIENT = {"x-mq-language": "JAVA", "x-mq-client-version": "5.0.7"}
 
 
 class AuthorisedBroker:
@@ -45,9 +45,9 @@ class AuthorisedBroker:
             guarded = guard.guarded(service, by_face[service.name])
             self.methods |= {f"{face}/{method.name}": method for method in guarded.methods}
 
-    def call(self, user: str = "app", *, time_left_ms: int = 0, **metadata: str) -> FakeCall:
+    def call(self, user: str = "app", *, time_left_ms: int = 0, client_id: str = "c@1") -> FakeCall:
         """Return a call of a user, whose deadline is past: polls are answered at once."""
-        given = {**CLIENT, **signed(user), **metadata}
+        given = {**CLIENT, **signed(user), "x-mq-client-id": client_id}
         return FakeCall(metadata=given, time_left_ms=time_left_ms)
 
     async def ask(self, name: str, user: str = "app", /, **fields: Any) -> Any:

@@ -6,6 +6,7 @@ Each method is the same sentence: read the request, ask services/administration,
 from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
+from broker.model.access import Action
 from broker.model.administration import (
     GroupConfig,
     GroupSettings,
@@ -15,15 +16,17 @@ from broker.model.administration import (
     TopicCounts,
     TopicLag,
 )
-from broker.model.errors import UnsupportedFeature
+from broker.model.errors import MessageNotFound, UnsupportedFeature
 from broker.model.message import INT32_MAX
 from broker.model.names import check_number
 from broker.model.topic import TopicConfig, is_system_group, is_system_topic
+from broker.model.tracing import TracedRecord
 from broker.rpc.backing import Backing
 from broker.rpc.call import Call
+from broker.rpc.needs import DELETE, FIND, LIST, PUB, SEE, group_need, topic_need
 from broker.rpc.pb import admin_pb2 as pb
 from broker.rpc.service import Handler, MalformedRequest, Service
-from broker.rpc.topic_access import check_operator_reads
+from broker.rpc.topic_access import check_may, check_operator_reads
 from broker.rpc.v1.ask_clients import AskClients
 from broker.rpc.v1.faces import ADMIN, face
 from broker.rpc.v1.list_delayed import ListDelayed
@@ -131,7 +134,7 @@ class Admin:
     ) -> pb.DeleteTopicResponse:
         """Remove a topic."""
         removed = await topics.delete_topic(self._store, request.name, dry_run=request.dry_run)
-        return pb.DeleteTopicResponse(removed_topics=removed)
+        return pb.DeleteTopicResponse(removed_topics=_seen(removed, call, DELETE))
 
     def list_topics(self, request: pb.ListTopicsRequest, call: Call) -> pb.ListTopicsResponse:
         """Return a page of the topics."""
@@ -178,7 +181,7 @@ class Admin:
         removed = await groups.delete_group(
             self._store, request.name, with_topics=request.with_topics, dry_run=request.dry_run
         )
-        return pb.DeleteGroupResponse(removed_topics=removed)
+        return pb.DeleteGroupResponse(removed_topics=_seen(removed, call, DELETE))
 
     def list_groups(self, request: pb.ListGroupsRequest, call: Call) -> pb.ListGroupsResponse:
         """Return a page of the groups."""
@@ -191,13 +194,16 @@ class Admin:
     ) -> pb.DescribeGroupResponse:
         """Return a group and the topics it has an offset in."""
         config, found = groups.describe_group(self._store, request.name)
-        return pb.DescribeGroupResponse(group=_proto_group(config), topics=found)
+        return pb.DescribeGroupResponse(group=_proto_group(config), topics=_seen(found, call))
 
     def list_members(self, request: pb.ListMembersRequest, call: Call) -> pb.ListMembersResponse:
         """Return who consumes for a group."""
         self._store.tables.groups.existing(request.group)
-        found = self._process.members_of(request.group)
-        return pb.ListMembersResponse(members=_messages(found))
+        members = [
+            one._replace(topics=_seen(one.topics, call))
+            for one in self._process.members_of(request.group)
+        ]
+        return pb.ListMembersResponse(members=_messages(members))
 
     # -- where groups stand --------------------------------------------------------------------
     def list_offsets(self, request: pb.ListOffsetsRequest, call: Call) -> pb.ListOffsetsResponse:
@@ -205,6 +211,7 @@ class Admin:
         found = [
             pb.GroupOffset(topic=row.topic, queue_id=row.queue_id, offset=row.queue_offset)
             for row in positions.list_offsets(self._store, request.group, request.topic)
+            if call.may(topic_need(row.topic, SEE))
         ]
         return pb.ListOffsetsResponse(offsets=found)
 
@@ -214,7 +221,8 @@ class Admin:
             lags = await lag.group_lag(
                 self._store, request.group, request.topic, self._process.read_leased
             )
-            return pb.GroupLagResponse(topics=map(_proto_lag, lags))
+            seen = [one for one in lags if call.may(topic_need(one.topic, SEE))]
+            return pb.GroupLagResponse(topics=map(_proto_lag, seen))
         page = await lag.all_lags(
             self._store,
             topic=request.topic,
@@ -269,18 +277,20 @@ class Admin:
     ) -> pb.MoveOffsetsResponse:
         """Let a group stand where another one stands."""
         source, target = request.source_group, request.target_group
-        return _moved(
-            await positions.clone_offsets(
-                self._store, source, target, request.topic, dry_run=request.dry_run
-            )
+        rows = await positions.clone_offsets(
+            self._store, source, target, request.topic, dry_run=request.dry_run
         )
+        return _moved([row for row in rows if call.may(topic_need(row.topic, SEE))])
 
     # -- what became of messages ---------------------------------------------------------------
     async def trace_message(
         self, request: pb.TraceMessageRequest, call: Call
     ) -> pb.TraceMessageResponse:
         """Return where a message went."""
-        key, records = await tracing.trace_message(self._store, request.id, request.topic)
+        key, found = await tracing.trace_message(self._store, request.id, request.topic)
+        records = [_seen_record(one, call) for one in found if _may_see_record(one, call)]
+        if not records:
+            raise MessageNotFound(topic=request.topic or "*", message_id=request.id)
         rows = [{**row._asdict(), "step": row.step.value} for row in records]
         return pb.TraceMessageResponse(message_id=key, records=rows)
 
@@ -301,7 +311,11 @@ class Admin:
         group, count = request.group, request.max_messages
         check_number("max_messages", count, upper=INT32_MAX)
         done = await self._redrive.redrive(
-            group, count, topic=request.topic, dry_run=request.dry_run
+            group,
+            count,
+            topic=request.topic,
+            dry_run=request.dry_run,
+            check=lambda topic: check_may(call, topic_need(topic, PUB)),
         )
         letters = await dead_letters.dead_letters(self._store, group)
         return pb.RedriveDeadLettersResponse(
@@ -374,6 +388,30 @@ def _proto_lag(lag: TopicLag) -> pb.TopicLag:
 
 def _moved(rows: Iterable[MovedOffset]) -> pb.MoveOffsetsResponse:
     return pb.MoveOffsetsResponse(offsets=_messages(rows))
+
+
+def _seen(
+    topics: Iterable[str], call: Call, actions: tuple[Action, ...] = (*FIND, *LIST)
+) -> list[str]:
+    """Return those topics whose names a caller may learn."""
+    return [name for name in topics if call.may(topic_need(name, (*SEE, *actions)))]
+
+
+def _may_see_record(record: TracedRecord, call: Call) -> bool:
+    """Return whether a caller may see a record: its topic, or where it goes, and whose it is."""
+    topics = {record.origin_topic or record.target_topic or record.topic}
+    if not record.group:
+        topics.add(record.target_topic or record.topic)
+    elif not call.may(group_need(record.group, SEE)):
+        return False
+    return all(call.may(topic_need(name, SEE)) for name in topics)
+
+
+def _seen_record(record: TracedRecord, call: Call) -> TracedRecord:
+    def seen(groups: list[str]) -> list[str]:
+        return [name for name in groups if call.may(group_need(name, SEE))]
+
+    return record._replace(passed_by=seen(record.passed_by), awaited_by=seen(record.awaited_by))
 
 
 def _messages(rows: Iterable[Any]) -> list[dict[str, Any]]:

@@ -2,8 +2,9 @@
 
 from broker.model.administration import Page
 from broker.rpc.call import Call
+from broker.rpc.needs import GET, LIST, topic_need
 from broker.rpc.pb import admin_pb2 as pb
-from broker.services.administration.delayed import Delayed
+from broker.services.administration.delayed import Delayed, not_waiting
 from broker.store.message_store import MessageStore
 
 
@@ -21,10 +22,14 @@ class ListDelayed:
         Errors   those of `Delayed.page` and `Delayed.of_id`
         """
         if request.message_id:
-            page = Page(await self._delayed.of_id(request.message_id), "")
+            found = await self._delayed.of_id(request.message_id)
+            page = Page([one for one in found if request.topic in ("", one.topic)], "")
         else:
             page = await self._delayed.page(
                 request.topic, page_size=request.page_size, page_token=request.page_token
             )
-        rows = [pb.DelayedMessage(**one._asdict()) for one in page.items]
+        shown = [one for one in page.items if call.may(topic_need(one.topic, (*GET, *LIST)))]
+        if request.message_id and not shown:
+            raise not_waiting(request.message_id)
+        rows = [pb.DelayedMessage(**one._asdict()) for one in shown]
         return pb.ListDelayedResponse(messages=rows, next_page_token=page.next_page_token)

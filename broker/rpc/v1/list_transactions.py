@@ -5,13 +5,15 @@ from typing import Final
 from broker.format.content import BodyBudget
 from broker.format.half_message import Half
 from broker.format.transaction_id import read_transaction_id, transaction_id
+from broker.model.access import Action, Kind
 from broker.model.errors import TransactionUnknown
 from broker.model.names import check_number
 from broker.rpc.call import Call
+from broker.rpc.needs import FIND, GET, LIST, group_need, listed, topic_need
 from broker.rpc.pb import admin_pb2 as pb
 from broker.rpc.v1.stored_reply import proto_half
 from broker.services.transaction.halves import HalfState
-from broker.services.transaction.transactions import Transactions
+from broker.services.transaction.transactions import Transactions, no_half
 
 LISTED: Final = 100
 LISTED_MAX: Final = 1_000
@@ -44,14 +46,21 @@ class ListTransactions:
         check_number("offset", request.offset)
         count_max, at, looked_at = request.max or LISTED, request.offset, 0
         rows: list[pb.TransactionRow] = []
+        sees_all = all(map(call.may, listed(Kind.TOPIC)))
         while True:
             page = await self._transactions.page(at, count_max - len(rows))
-            rows += [self._row(half) for half in page.halves if _is_wanted(half, request)]
+            rows += [
+                self._row(half, call)
+                for half in page.halves
+                if _is_wanted(half, request) and _may(half, call, (*FIND, *LIST))
+            ]
             at, looked_at = page.next_offset, looked_at + len(page.halves)
             if not at or len(rows) >= count_max or looked_at >= LOOKED_AT_MAX:
                 break
         return pb.ListTransactionsResponse(
-            transactions=rows, next_offset=at, open_count=self._transactions.open_count
+            transactions=rows,
+            next_offset=at,
+            open_count=self._transactions.open_count if sees_all else 0,
         )
 
     async def describe(
@@ -66,24 +75,35 @@ class ListTransactions:
             why = "that is no transaction id"
             raise TransactionUnknown(transaction_id=request.transaction_id, group="", why=why)
         half, state = await self._transactions.state_of(place)
+        if not _may(half, call, GET):
+            raise no_half(place)
         return pb.DescribeTransactionResponse(
-            transaction=self._row(half, STATES.get(state, "open")),
+            transaction=self._row(half, call, STATES.get(state, "open")),
             message=proto_half(half.record, BodyBudget()),
         )
 
-    def _row(self, half: Half, state: str = "open") -> pb.TransactionRow:
+    def _row(self, half: Half, call: Call, state: str = "open") -> pb.TransactionRow:
+        """Return a row; of a group that is not the caller's business nothing is told."""
+        is_seen = call.may(group_need(half.group, (*FIND, *LIST)))
         return pb.TransactionRow(
             transaction_id=transaction_id(half.place),
-            group=half.group,
-            topic=half.real.topic if half.real is not None else "",
+            group=half.group if is_seen else "",
+            topic=_topic_of(half),
             message_id=half.place.unique_key,
             checks=half.checks,
             store_timestamp_ms=half.store_ms,
             state=state,
-            producer_count=self._transactions.producer_count(half.group),
+            producer_count=self._transactions.producer_count(half.group) if is_seen else 0,
         )
 
 
 def _is_wanted(half: Half, request: pb.ListTransactionsRequest) -> bool:
-    topic = half.real.topic if half.real is not None else ""
-    return request.group in ("", half.group) and request.topic in ("", topic)
+    return request.group in ("", half.group) and request.topic in ("", _topic_of(half))
+
+
+def _may(half: Half, call: Call, actions: tuple[Action, ...]) -> bool:
+    return call.may(topic_need(_topic_of(half), actions))
+
+
+def _topic_of(half: Half) -> str:
+    return half.real.topic if half.real is not None else ""

@@ -24,6 +24,7 @@ from broker.rpc.needs import (
     consumed_needs,
     group_need,
     listed,
+    nothing,
     topic_need,
 )
 from broker.rpc.service import Metadata
@@ -31,14 +32,19 @@ from broker.rpc.v1.faces import ACCESS, ADMIN, BROKER
 from broker.services.sending.drafts import Drafts
 
 _Actions = tuple[Action, ...]
+_PRODUCER_GROUP: Final = b"\x8a\x01"
+"""Before a message's producer group; where it is not that, a closer look is all it costs."""
 
 
 def _sent(request: Drafts, call: Call) -> list[Need]:
-    return [topic_need(topic, PUB) for topic in {*request.topics}]
+    """Return what a send needs: the topic, and the group whose producers are asked about it."""
+    groups = {one.producer_group for one in request.deliveries} - {"", *request.topics}
+    topics = [topic_need(topic, PUB) for topic in {*request.topics}]
+    return [*topics, *[group_need(group, PUB) for group in groups]]
 
 
 def _first_topic(raw: bytes, metadata: Metadata) -> str | None:
-    return own_topic(raw)
+    return None if _PRODUCER_GROUP in raw else own_topic(raw)
 
 
 def _producers(raw: bytes, metadata: Metadata) -> str | None:
@@ -73,6 +79,20 @@ def _or_all(
     return asked
 
 
+def _in_topic(request: Any, group: str, actions: _Actions) -> list[Need]:
+    """Return what it needs to look at a group, or change it, in one topic or in all."""
+    needs = [group_need(group, actions)]
+    return [*needs, topic_need(request.topic, LOOK)] if request.topic else needs
+
+
+def _group_and_topic(actions: _Actions) -> Asked:
+    return lambda request, call: _in_topic(request, request.group, actions)
+
+
+def _lag(request: Any, call: Call) -> list[Need]:
+    return _in_topic(request, request.group, LOOK) if request.group else listed(Kind.GROUP)
+
+
 def _on_cluster(actions: _Actions, cluster: str) -> Asked:
     return lambda request, call: [Need(actions, Kind.CLUSTER, cluster)]
 
@@ -97,13 +117,15 @@ def _verified(request: Any, call: Call) -> list[Need]:
 
 
 def _cloned(request: Any, call: Call) -> list[Need]:
-    return [group_need(request.source_group, GET), group_need(request.target_group, UPDATE)]
+    needs = [group_need(request.source_group, GET)]
+    return [*needs, *_in_topic(request, request.target_group, UPDATE)]
 
 
 def _transactions(request: Any, call: Call) -> list[Need]:
-    if request.group:
-        return [group_need(request.group, GET)]
-    return [topic_need(request.topic, GET)] if request.topic else listed(Kind.TOPIC)
+    needs = [group_need(request.group, GET)] if request.group else []
+    if request.topic:
+        needs.append(topic_need(request.topic, GET))
+    return needs or listed(Kind.TOPIC)
 
 
 def _all_topics(request: Any, call: Call) -> list[Need]:
@@ -152,10 +174,10 @@ def admin_needs(cluster: str) -> NeedTable:
         "ListMembers": _of_group(LOOK),
         "PrintClientStack": _of_group(LOOK),
         "VerifyMessage": _verified,
-        "ListOffsets": _of_group(LOOK),
-        "GroupLag": _or_all("group", Kind.GROUP, group_need, LOOK),
-        "SetOffsets": _of_group(UPDATE),
-        "ResetOffsets": _of_group(UPDATE),
+        "ListOffsets": _group_and_topic(LOOK),
+        "GroupLag": _lag,
+        "SetOffsets": _group_and_topic(UPDATE),
+        "ResetOffsets": _group_and_topic(UPDATE),
         "CloneOffsets": _cloned,
         "PullMessage": _pulled,
         "QueryByKey": _of_topic(LOOK),
@@ -166,7 +188,7 @@ def admin_needs(cluster: str) -> NeedTable:
         "RedriveDeadLetters": _redriven,
         "ListDelayed": _or_all("topic", Kind.TOPIC, topic_need),
         "ListTransactions": _transactions,
-        "DescribeTransaction": _all_topics,
+        "DescribeTransaction": nothing,  # Its topic is known when it is found.
         "StoreStatus": look_at_cluster,
         "EffectiveConfig": look_at_cluster,
         "Flush": change_cluster,

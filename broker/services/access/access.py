@@ -262,7 +262,7 @@ class Access:
         for asked in needs:
             for need in self._of_owners(asked):
                 if not rights.may(need, address):
-                    self._deny(rights, need, address)
+                    self._deny(rights, need, address, asked)
 
     def check_admin(self, rights: Rights, what: str) -> None:
         """Raise unless a user is an admin.
@@ -273,8 +273,10 @@ class Access:
             self._count("forbidden", rights.user.access_key, what)
             raise AdminsOnly(user=rights.user.access_key, what=what)
 
-    def _deny(self, rights: Rights, need: Need, address: bytes) -> NoReturn:
-        key, resource = rights.user.access_key, str(need.resource)
+    def _deny(self, rights: Rights, need: Need, address: bytes, asked: Need) -> NoReturn:
+        """Refuse; which of the groups that a topic may be of exist is not told."""
+        shown = need if need is asked else need._replace(name=_named_owners(asked.name)[0])
+        key, resource = rights.user.access_key, str(shown.resource)
         if belongs_to_broker(need):
             self.check_admin(rights, f"touch {resource!r}")
         verdict = rights.verdict(need, address)

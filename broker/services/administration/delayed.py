@@ -100,7 +100,7 @@ class Delayed:
                 if one is not None and one.message_id == message_id and await self._waits(one):
                     found.append(one)
         if not found:
-            raise MessageNotFound(topic=", ".join(WAITING_TOPICS), message_id=message_id)
+            raise not_waiting(message_id)
         return found
 
     async def _waits(self, one: DelayedMessage) -> bool:
@@ -140,6 +140,11 @@ class Delayed:
         wanted = ReadRange(place.topic, place.queue_id, begin, count, READ_BYTES)
         found = await value_of(reading.pull(wanted))
         return found.records, place._replace(queue_offset=max(found.next_begin_offset, begin + 1))
+
+
+def not_waiting(message_id: str) -> MessageNotFound:
+    """Return the error of an id by which no message waits."""
+    return MessageNotFound(topic=", ".join(WAITING_TOPICS), message_id=message_id)
 
 
 def _parts(token: str, level_count: int) -> tuple[int, int]:

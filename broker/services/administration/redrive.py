@@ -8,6 +8,7 @@ offset where it was: the next redrive sends them again.
 """
 
 import asyncio
+from collections.abc import Callable
 from typing import Final
 
 from broker.format.dead_letter import Revealed, reveal
@@ -40,13 +41,20 @@ class Redrive:
         self._turn = asyncio.Lock()
 
     async def redrive(
-        self, group: str, count_max: int = 0, *, topic: str = "", dry_run: bool = False
+        self,
+        group: str,
+        count_max: int = 0,
+        *,
+        topic: str = "",
+        dry_run: bool = False,
+        check: Callable[[str], object] = bool,
     ) -> list[Redriven]:
         """Send the dead letters again that have waited the longest; durable when it returns.
 
         count_max   0, or more than MESSAGES_MAX: MESSAGES_MAX
         topic       where to; "" for where each came from
         dry_run     only tell where they would go
+        check       raises for a topic that may not be sent to
         Errors      IllegalGroup, GroupNotFound, TopicNotFound, TopicNotWritable, SystemTopic,
                     OriginUnknown: those before that one were sent; errors of puts
         """
@@ -58,7 +66,7 @@ class Redrive:
         async with self._turn:
             for queue in waiting_ranges(self._store, group):
                 while queue.begin < queue.end and left:
-                    letters, following = await self._letters(queue, topic, left)
+                    letters, following = await self._letters(queue, topic, left, check)
                     if dry_run:
                         done += [_planned(queue, letter) for letter in letters]
                     else:
@@ -69,8 +77,15 @@ class Redrive:
                     queue = queue._replace(begin=following)
         return done
 
-    async def _letters(self, queue: Waiting, topic: str, left: int) -> tuple[list[Revealed], int]:
+    async def _letters(
+        self, queue: Waiting, topic: str, left: int, check: Callable[[str], object]
+    ) -> tuple[list[Revealed], int]:
         """Return the first dead letters of a queue, and the offset behind them."""
+
+        def queue_count_of(name: str) -> int:
+            check(name)
+            return sendable_queues(self._store, name)
+
         count = min(left, queue.end - queue.begin)
         wanted = ReadRange(queue.topic, queue.queue_id, queue.begin, count, self._piece_bytes)
         found = await value_of(self._store.reading.pull(wanted))
@@ -80,7 +95,7 @@ class Redrive:
                 queue.group,
                 topic=topic,
                 store_host=self._store_host,
-                queue_count_of=lambda name: sendable_queues(self._store, name),
+                queue_count_of=queue_count_of,
             )
             for record in found.records
         ]

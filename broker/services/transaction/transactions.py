@@ -54,6 +54,12 @@ class HalfPage(NamedTuple):
     next_offset: int
 
 
+def no_half(place: HalfPlace) -> TransactionUnknown:
+    """Return the error of an id that leads to no half message."""
+    why = "no half message of this place and key is there"
+    return TransactionUnknown(transaction_id=transaction_id(place), group="", why=why)
+
+
 def _anything(check: Check) -> bool:
     return True
 
@@ -251,9 +257,7 @@ class Transactions:
         """
         half = await self._ledger.half_at(place)
         if half is None:
-            text = transaction_id(place)
-            why = "no half message of this place and key is there"
-            raise TransactionUnknown(transaction_id=text, group="", why=why)
+            raise no_half(place)
         return half, await self._deciding.state_of(half)
 
     async def page(self, begin: int, count_max: int) -> HalfPage:
