@@ -16,8 +16,8 @@ from pathlib import Path
 from broker.files.disk import Disk
 from broker.files.disk_errors import close_all
 from broker.files.mapped_file import Keeper, MappedFile
-from broker.format.names import files_from, offset_file_name, offset_from_file_name
-from broker.model.errors import NotAStore, StoreGap, WrongFileSize
+from broker.format.names import files_from, is_junk, offset_file_name, offset_from_file_name
+from broker.model.errors import StoreGap, StrayFile, WrongFileSize
 
 
 class MappedFileQueue:
@@ -69,18 +69,18 @@ class MappedFileQueue:
         """Find the files; none is mapped yet and all but the last count as full.
 
         Effects  of a view files from one of length zero on are removed; else nothing is changed
-        Errors   NotAStore (a foreign file), WrongFileSize, StoreGap
+        Errors   StrayFile, WrongFileSize, StoreGap
         """
         self.read_only = read_only
         directory = self.directory
-        names = self._disk.names(directory)
+        names = [name for name in self._disk.names(directory) if not is_junk(name)]
         for name in names:
             path = directory / name
             base = offset_from_file_name(name)
             if base is None and self._disk.is_directory(path):
                 continue
             if base is None:
-                raise NotAStore(path=str(path), why="a file of another name stands here")
+                raise StrayFile(path=str(path), why="a file of another name stands here")
             size = self._disk.file_size(path)
             if size == 0 and (self._is_view or name == names[-1]):
                 if self._is_view and not self.read_only:  # Nothing from here on was durable.

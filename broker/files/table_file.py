@@ -50,6 +50,8 @@ class TableFile:
                 found = parse(self._disk.read_file(path))
                 self._is_sound = path == self.path
                 return found
+            except RecursionError:
+                failure = failure or ValueError("it is nested too deep")
             except ValueError as error:
                 failure = failure or error
             if self._is_private:

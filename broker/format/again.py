@@ -26,6 +26,7 @@ from broker.format.record import HOSTS_V6_MASK, PROPERTY_CRC_SIZE, split_record
 from broker.model.batch import Batch, Destination, Run
 from broker.model.errors import PropertiesTooLarge
 from broker.model.message import (
+    INT32_MAX,
     KEYS,
     PROPERTY_CRC,
     REAL_QUEUE,
@@ -92,7 +93,7 @@ def put_again(
         born_ms=[head[8]],
         born_hosts=[head[9] if born_host is None else born_host],
         flags=[head[4]],
-        reconsume_times=[head[12] if reconsume_times is None else reconsume_times],
+        reconsume_times=[min(head[12] if reconsume_times is None else reconsume_times, INT32_MAX)],
     )
     return Destination(topic, queue_id, store_host, head[7] & ~HOSTS_V6_MASK), batch
 

@@ -15,8 +15,9 @@ Found by log/left_over.py, applied by whatever builds queues from the log.
 
 import json
 from collections.abc import Iterable
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
+from broker.format.json_text import read_object
 from broker.model.message import QueueKey
 from broker.model.topic import LMQ_PREFIX, is_system_topic
 
@@ -91,14 +92,14 @@ def left_over_of(text: str) -> LeftOver:
     """
     if not text:
         return NOTHING_LEFT_OVER
-    document: Any = json.loads(text)
     try:
+        document = read_object(text)
         topics = tuple((int(upto), frozenset(known)) for upto, known in document["topics"])
         places = {(str(t), int(i)): int(place) for t, i, place in document["places"]}
         starts = {
             (str(t), int(i)): (int(place), int(unit))
             for t, i, place, unit in document.get("starts", ())
         }
-    except (KeyError, TypeError) as error:
+    except (KeyError, TypeError, OverflowError) as error:
         raise ValueError("it does not say what is left over") from error
     return LeftOver(topics, places, starts)

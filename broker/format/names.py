@@ -70,6 +70,12 @@ NAMED_MS_MAX: Final = 253_370_764_800_000
 
 _QUEUE_NAME = re.compile(r"0|[1-9][0-9]{0,9}")
 _OFFSET_NAME = re.compile(r"[0-9]{20,}")
+_JUNK_NAME = re.compile(
+    r"\.nfs[0-9a-f]+|\.fuse_hidden[0-9a-f]+|\.DS_Store|\._.*|Thumbs\.db|desktop\.ini|lost\+found"
+    r"|\..*\.sw[a-z]|\.#.*|#.*#|.*~",
+    re.DOTALL,
+)
+"""NFS and FUSE name a removed file that is still open so; then macOS, Windows, ext4, vi, Emacs."""
 _INDEX_NAME = re.compile(r"[0-9]{17}")
 
 
@@ -81,6 +87,11 @@ def offset_file_name(offset_bytes: int) -> str:
 def offset_from_file_name(name: str) -> int | None:
     """Return the offset a name stands for, None when it is no such name."""
     return int(name) if _OFFSET_NAME.fullmatch(name) else None
+
+
+def is_junk(name: str) -> bool:
+    """Return whether a name is one that systems and editors leave in directories by themselves."""
+    return _JUNK_NAME.fullmatch(name) is not None
 
 
 def files_from(names: Iterable[str], offset_bytes: int) -> list[str]:

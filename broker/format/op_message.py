@@ -65,8 +65,27 @@ def read_op(record: Buffer) -> list[int]:
 
 
 def read_op_body(body: bytes) -> list[int]:
-    """Return the queue offsets of a body."""
-    numbers = [
-        int(text) for text in body.split(b",") if text.isdigit() and len(text) <= _DIGITS_MAX
-    ]
-    return [number for number in numbers if number <= OFFSET_MAX]
+    """Return the queue offsets of a body, as a real broker reads it: each part by itself.
+
+    Source   TransactionalMessageServiceImpl.fillOpRemoveMap, getLong
+    """
+    found = map(_queue_offset, body.split(b","))
+    return [queue_offset for queue_offset in found if queue_offset is not None]
+
+
+def is_op_body(body: bytes) -> bool:
+    """Return whether all that a body holds is queue offsets, with a comma behind each or between.
+
+    A broker reads those of any other body all the same.
+    """
+    parts = body.removesuffix(b",").split(b",")
+    return all(_queue_offset(part) is not None for part in parts)
+
+
+def _queue_offset(text: bytes) -> int | None:
+    """Return the number that Java's Long.valueOf makes of a text, None for none and below 0."""
+    digits = text.removeprefix(b"+").lstrip(b"0") or text[-1:]
+    if not text.removeprefix(b"+").isdigit() or len(digits) > _DIGITS_MAX:
+        return None
+    number = int(digits)
+    return number if number <= OFFSET_MAX else None

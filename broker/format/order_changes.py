@@ -16,8 +16,9 @@ from struct import Struct
 from typing import Any, Final, NamedTuple
 from zlib import crc32
 
+from broker.format.json_text import is_integer, read_json
 from broker.format.order_row import Delivery, QueueOrder, order_from, read_spans, spans_of
-from broker.model.message import OFFSET_MAX
+from broker.model.message import INT32_MAX, OFFSET_MAX
 
 VERSION_MEMBER: Final = "pocketmqVersion"
 """Of the table, beside its queues: what rows follow on. A real broker drops it, and so them."""
@@ -76,8 +77,8 @@ def decode_changes(content: bytes, follows: int) -> Iterator[QueueChange]:
     """Yield what the rows of a journal say that follow on a version of the table, oldest first."""
     for _, text in _rows(content, follows):
         try:
-            changes = [_change(row) for row in json.loads(text)]
-        except (TypeError, ValueError):  # Sound, and yet of some other make.
+            changes = [_change(row) for row in read_json(text)]
+        except (TypeError, ValueError, IndexError):  # Sound, and yet of some other make.
             return
         yield from changes
 
@@ -124,6 +125,11 @@ def _sound_row(content: bytes, position: int) -> tuple[int, int, bytes] | None:
 
 def _change(row: list[Any]) -> QueueChange:
     name, queue_id, is_whole, next_offset, settled, shared = row
+    if not isinstance(name, str) or not is_integer(queue_id, 0, INT32_MAX):
+        raise ValueError("it names no queue")
+    numbers = [next_offset, *(number for alike in shared for number in alike[:3])]
+    if not all(is_integer(number, 0, OFFSET_MAX) for number in numbers):
+        raise ValueError("it is no order")
     delivered = [
         (queue_offset, Delivery(*alike[:-1]))
         for alike in shared

@@ -23,7 +23,9 @@ OWN_MEMBER: Final = "pocketmq"
 BIT_COUNT: Final = 64
 """Bits of `cm`, a Java long."""
 SPAN_MAX: Final = 1 << 20
-"""More settled offsets in a row than a window ever holds."""
+"""More settled offsets than a window ever holds."""
+DELIVERIES_MAX: Final = 1 << 30
+"""A file may say more; counting on from here stays within what clients are told, 32 bits."""
 
 
 class Delivery(NamedTuple):
@@ -113,7 +115,7 @@ def _own(own: Mapping[str, Any]) -> QueueOrder:
     if isinstance(rows, list):  # Else of an earlier form, a table.
         rows = {row[0]: row[1:] for row in rows if _begins_with_number(row)}
     found = _rows({"delivered": rows}, "delivered", _is_delivery)
-    delivered = {offset: Delivery(*row) for offset, row in found}
+    delivered = {offset: Delivery(min(row[0], DELIVERIES_MAX), *row[1:]) for offset, row in found}
     return QueueOrder(_number(own.get("next")), frozenset(settled), delivered)
 
 
@@ -121,8 +123,9 @@ def read_spans(spans: Any) -> list[int]:
     """Return the offsets of [begin, end) pairs; what is no pair is left out."""
     offsets: list[int] = []
     for span in spans if isinstance(spans, list) else ():
+        room = SPAN_MAX - len(offsets)
         if isinstance(span, list) and len(span) == 2 and all(map(_is_number, span)):
-            offsets += range(span[0], min(span[1], span[0] + SPAN_MAX))
+            offsets += range(span[0], min(span[1], span[0] + room))
     return offsets
 
 
@@ -136,6 +139,8 @@ def _real(row: Mapping[str, Any]) -> QueueOrder:
     if not isinstance(distances, list) or not all(map(_is_number, distances)):
         return QueueOrder()
     offsets = distances[:1] + [distances[0] + distance for distance in distances[1:]]
+    if not all(map(_is_number, offsets)):
+        return QueueOrder()
     popped_at_ms, hidden_ms = (_number(row.get(name)) for name in ("popTime", "i"))
     bits = row.get("cm")
     bits = bits if isinstance(bits, int) else 0
@@ -145,9 +150,9 @@ def _real(row: Mapping[str, Any]) -> QueueOrder:
     claim = f" {attempt_id}" if isinstance(attempt_id, str) and attempt_id else ""
     delivered = {
         offset: Delivery(
-            min(counts.get(offset, 0), INT32_MAX) + 1,
+            min(counts.get(offset, 0) + 1, DELIVERIES_MAX),
             popped_at_ms,
-            times.get(offset, popped_at_ms + hidden_ms),
+            times.get(offset, min(popped_at_ms + hidden_ms, OFFSET_MAX)),
             claim,
         )
         for offset in offsets
@@ -166,6 +171,7 @@ def _rows(table: Mapping[str, Any], member: str, is_fit: Any) -> Iterator[tuple[
 
 
 def _is_delivery(row: Any) -> bool:
+    """Return whether a list holds the fields of a delivery."""
     is_shaped = isinstance(row, list) and len(row) == len(Delivery._fields)
     return is_shaped and all(map(_is_number, row[:3])) and row[0] > 0 and isinstance(row[3], str)
 

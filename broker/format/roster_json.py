@@ -8,6 +8,7 @@
 import json
 from typing import Any, Final
 
+from broker.format.json_text import read_object
 from broker.model.access import (
     Grant,
     User,
@@ -50,14 +51,14 @@ def decode_roster(content: bytes) -> Roster:
     Errors   ValueError: it is not such a file, or one of a later version
     """
     try:
-        document = json.loads(content)
+        document = read_object(content)
         found = int(document["format_version"])
         if found != FORMAT_VERSION:
             raise ValueError(f"it is of version {found}, this broker reads {FORMAT_VERSION}")
         roster = Roster(map(_user, document["users"]))
         for row in document["grants"]:
             roster.grant(_grant(row))
-    except (KeyError, TypeError, AttributeError, RequestError) as error:
+    except (KeyError, TypeError, AttributeError, OverflowError, RequestError) as error:
         raise ValueError(f"a member is missing or is none: {error}") from error
     return roster
 

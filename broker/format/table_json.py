@@ -18,6 +18,10 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final
 
+from broker.format.json_text import COUNT_MAX, is_integer, read_json, table_of
+from broker.format.names import queue_id_from_name
+from broker.model.message import OFFSET_MAX
+
 INTEGER_MARK: Final = "\ue000"
 """Stands before a key that is an integer while the table is text; no name holds it."""
 GROUP_DEFAULTS: Final[dict[str, Any]] = {
@@ -69,8 +73,8 @@ def encode_rows(others: dict[str, Any], member: str, rows: Mapping[str, str]) ->
     text = encode_table(dict(sorted({**others, member: {}}.items()))).decode()
     if not rows:
         return text.encode()
-    head, _, tail = text.partition(f'\n\t"{member}":{{}}')
-    return f'{head}\n\t"{member}":{{\n\t\t{inner}\n\t}}{tail}'.encode()
+    head, _, tail = text.partition(f"\n\t{quoted(member)}:{{}}")
+    return f"{head}\n\t{quoted(member)}:{{\n\t\t{inner}\n\t}}{tail}".encode()
 
 
 def encode_compact(table: dict[str, Any]) -> bytes:
@@ -88,13 +92,15 @@ def decode_table(content: bytes) -> dict[str, Any]:
     Errors   ValueError when the text is no JSON object
     """
     text = _STRING_OR_KEY.sub(_mark_key, content.decode("utf-8"))
-    try:
-        table = json.loads(text, object_pairs_hook=_unmark_keys)
-    except RecursionError as error:
-        raise ValueError("the table is nested too deep") from error
+    table = read_json(text, _unmark_keys)
     if not isinstance(table, dict):
         raise ValueError("the table is not a JSON object")
     return table
+
+
+def decode_members(content: bytes) -> dict[str, Any]:
+    """Return the table of a text with all its members' names as text; see `decode_table`."""
+    return {str(name): value for name, value in decode_table(content).items()}
 
 
 def decode_rows(content: bytes, member: str) -> dict[str, Any]:
@@ -102,19 +108,26 @@ def decode_rows(content: bytes, member: str) -> dict[str, Any]:
 
     Errors   ValueError when the text is no JSON object, or the member no object of objects
     """
-    table = decode_table(content)
+    table = decode_members(content)
     rows = table.get(member, {})
     if not isinstance(rows, dict) or not all(isinstance(row, dict) for row in rows.values()):
         raise ValueError(f"{member} is no table of rows")
+    if member in table:
+        table[member] = {str(name): row for name, row in rows.items()}
     version = table.get("dataVersion")
-    if not isinstance(version, dict) or not all(isinstance(n, int) for n in version.values()):
+    if not isinstance(version, dict) or not all(map(_is_count, version.values())):
         table.pop("dataVersion", None)  # Counting begins anew.
     return table
 
 
+def _is_count(value: Any) -> bool:
+    return is_integer(value, -COUNT_MAX, COUNT_MAX)
+
+
 def read_number(value: Any, upper: int) -> int:
     """Return a number of a row, clamped to [0, upper]; 0 for what is none."""
-    return min(max(value, 0), upper) if isinstance(value, int) else 0
+    is_number = isinstance(value, int) and not isinstance(value, bool)
+    return min(max(value, 0), upper) if is_number else 0
 
 
 def read_texts(value: Any) -> dict[str, str]:
@@ -164,11 +177,19 @@ def _unmark_keys(pairs: list[tuple[str, Any]]) -> dict[Any, Any]:
 def offset_rows(table: dict[str, Any]) -> list[tuple[str, str, int, int]]:
     """Return (group, topic, queue id, offset) of a consumerOffset.json, by name.
 
-    Queue ids may be quoted: RocketMQ reads both.
-    Errors   ValueError for a queue id or an offset that is no number
+    Queue ids may be quoted: RocketMQ reads both. What is no queue's id or no offset is left out.
     """
     rows = []
-    for name, queues in (table.get("offsetTable") or {}).items():
-        topic, _, group = name.partition("@")
-        rows += [(group, topic, int(queue_id), int(at)) for queue_id, at in queues.items()]
+    for name, queues in table_of(table.get("offsetTable")).items():
+        topic, _, group = str(name).partition("@")
+        rows += [(group, topic, *place) for place in queue_offsets(queues).items()]
     return sorted(rows)
+
+
+def queue_offsets(queues: Any) -> dict[int, int]:
+    """Return the offsets of a row by queue; what is no queue's id or no offset is left out."""
+    return {
+        queue_id: at
+        for text, at in table_of(queues).items()
+        if (queue_id := queue_id_from_name(str(text))) is not None and is_integer(at, 0, OFFSET_MAX)
+    }

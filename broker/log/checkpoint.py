@@ -309,8 +309,11 @@ def _decode(content: bytes, checkpoint: bytes) -> dict[QueueKey, QueueEnd]:
     head, _, body = content.partition(b"\n")
     if json.loads(head) != {"checkpoint": checkpoint.hex(), "crc": zlib.crc32(body)}:
         raise ValueError("it is damaged, or belongs to another checkpoint")
-    return {
-        (topic, int(queue_id)): QueueEnd(*end)
-        for topic, queues in json.loads(body).items()
-        for queue_id, end in queues.items()
-    }
+    try:
+        return {
+            (topic, int(queue_id)): QueueEnd(*end)
+            for topic, queues in json.loads(body).items()
+            for queue_id, end in queues.items()
+        }
+    except (TypeError, AttributeError) as error:
+        raise ValueError("it holds other rows") from error

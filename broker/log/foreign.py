@@ -26,6 +26,7 @@ from broker.format.names import (
     INDEX_DIRECTORY,
     ROCKSDB_QUEUE_DIRECTORY,
     TOPICS_FILE,
+    is_junk,
     offset_from_file_name,
     queue_directory,
 )
@@ -149,4 +150,5 @@ def _views_with_files(disk: Disk, store: Path) -> list[str]:
 
 
 def _has_bytes(disk: Disk, directory: Path) -> bool:
-    return any(disk.file_size(directory / name) for name in disk.names(directory))
+    names = (name for name in disk.names(directory) if not is_junk(name))
+    return any(disk.file_size(directory / name) for name in names)

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from broker.files.disk import Disk
+from broker.format.json_text import read_object
 from broker.format.layout import is_zero
 from broker.format.names import OWN_DIRECTORY
 
@@ -53,7 +54,7 @@ class Quarantine:
                 self._copy(path, begin - base, end - base, self.directory / copy)
                 self._write(copy + _NOTE_SUFFIX, {**note, "bytes": end - begin, "sha256": digest})
                 return copy
-            if (kept["bytes"], kept["sha256"]) == (end - begin, digest):
+            if (kept.get("bytes"), kept.get("sha256")) == (end - begin, digest):
                 return copy
         raise AssertionError(f"{self.directory} holds a thousand copies of {name}")
 
@@ -61,8 +62,7 @@ class Quarantine:
         path = self.directory / (copy + _NOTE_SUFFIX)
         if not self._disk.exists(path):
             return None
-        note: dict[str, Any] = json.loads(self._disk.read_file(path))
-        return note
+        return read_object(self._disk.read_file(path))
 
     def _digest(self, path: Path, begin: int, end: int) -> str:
         digest = hashlib.sha256()
@@ -115,8 +115,8 @@ def unfinished_repair(disk: Disk, store: Path) -> tuple[Quarantine, dict[str, An
     for name in reversed(disk.names(_root(store))):
         path = _root(store) / name / REPORT_FILE
         if disk.exists(path):
-            report: dict[str, Any] = json.loads(disk.read_file(path))
-            if report["state"] != UNFINISHED:
+            report = read_object(disk.read_file(path))
+            if report.get("state") != UNFINISHED:
                 return None
             return Quarantine(disk, _root(store) / name), report
     return None

@@ -11,13 +11,15 @@ Source: DefaultMessageStore.load, createTempFile.
 """
 
 import json
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
+from itertools import chain
 from pathlib import Path
 from typing import Any, Final
 
 from broker.files.disk import Disk
-from broker.files.enclosure import check_tree
 from broker.files.table_file import DRAFT_SUFFIX, TableFile
+from broker.format.consume_unit import UNIT_SIZE
+from broker.format.json_text import is_integer, read_object
 from broker.format.names import (
     ABORT_FILE,
     CHECKPOINT_FILE,
@@ -27,9 +29,11 @@ from broker.format.names import (
     INDEX_DIRECTORY,
     LOCK_FILE,
     OWN_DIRECTORY,
-    STORE_NAMES,
+    is_junk,
+    queue_id_from_name,
 )
 from broker.model.errors import NotAStore, StoreTooNew
+from broker.model.message import INT32_MAX, OFFSET_MAX
 from broker.model.store_shape import RECORDED, StoreShape
 
 _STORE_NAMES: Final = {
@@ -39,7 +43,6 @@ _STORE_NAMES: Final = {
 """One of these in a directory makes it a store."""
 _FILE_NAMES: Final = frozenset({ABORT_FILE, CHECKPOINT_FILE, LOCK_FILE})
 """Those of them that are files; the others are directories."""
-_HARMLESS_NAMES: Final = frozenset({"lost+found", ".DS_Store"})
 MANIFEST_FILE: Final = "store.json"
 BEHIND_SIZE: Final = 8
 """Bytes that are looked at behind a list's end: size and magic of a record."""
@@ -68,7 +71,7 @@ class StoreDirectory:
             return
         if not self._disk.is_directory(self.path):
             raise NotAStore(path=str(self.path), why="it is a file")
-        names = set(self._disk.names(self.path)) - _HARMLESS_NAMES
+        names = {name for name in self._disk.names(self.path) if not is_junk(name)}
         if names and not names & _STORE_NAMES:
             shown_names = ", ".join(sorted(names)[:3])
             raise NotAStore(path=str(self.path), why=f"it holds other files ({shown_names} …)")
@@ -77,14 +80,6 @@ class StoreDirectory:
             if not is_right:
                 why = "a directory stands" if name in _FILE_NAMES else "a file stands"
                 raise NotAStore(path=str(self.path / name), why=f"{why} in its place")
-
-    def check_kinds(self) -> None:
-        """Raise where a link, FIFO, socket or device stands in a place of a store's files.
-
-        Errors   NotAPlainFile
-        Cost     a look at every directory: for tools, as a broker refuses each when it opens it
-        """
-        check_tree(self.path, STORE_NAMES)
 
     def acquire(self) -> None:
         """Take the store lock, whose file is all that is made; of a new store the directory too.
@@ -200,19 +195,56 @@ class ManifestFile:
 
     def write(self, manifest: StoreManifest) -> None:
         """Replace the manifest durably; blocks."""
-        fields = asdict(manifest)
-        document = {name: fields[name] for name in _MEMBERS}
+        members = asdict(manifest)
+        document = {name: members[name] for name in _MEMBERS}
         self._table.write(json.dumps(document, indent=2).encode())
 
     def _parse(self, content: bytes) -> StoreManifest:
-        fields = json.loads(content)
-        if not isinstance(fields, dict):
-            raise ValueError("the manifest is not a JSON object")
-        found = int(fields.get("format_version", 0))
+        members = read_object(content)
+        found = members.get("format_version", 0)
+        if not is_integer(found, 0, INT32_MAX):
+            raise ValueError("format_version is no number")
         if found > FORMAT_VERSION:
             raise StoreTooNew(path=str(self._table.path), found=found, known=FORMAT_VERSION)
-        closed = fields.pop("closed", None)
+        closed = members.pop("closed", None)
         try:
-            return StoreManifest(**fields, closed=ClosedState(**closed) if closed else None)
+            manifest = StoreManifest(**members, closed=ClosedState(**closed) if closed else None)
         except TypeError as error:
             raise ValueError(f"the manifest has other fields: {error}") from error
+        _check_kinds(manifest)
+        return manifest
+
+
+def _check_kinds(manifest: StoreManifest) -> None:
+    """Raise ValueError where a value is none that its field can have."""
+    for each in fields(manifest):
+        value, is_fit = getattr(manifest, each.name), True
+        if each.type is int:
+            is_fit = is_integer(value, 1, INT32_MAX)
+        elif each.type in (str, bool):
+            is_fit = isinstance(value, each.type)
+        elif each.type == int | None:
+            is_fit = value is None or is_integer(value, 0, OFFSET_MAX)
+        if not is_fit:
+            raise ValueError(f"{each.name} cannot be {str(value)[:20]!r}")
+    if manifest.consume_queue_file_size_bytes % UNIT_SIZE:
+        raise ValueError(f"files of queues are no multiple of {UNIT_SIZE} bytes")
+    if manifest.closed is not None and not _is_closed_state(manifest.closed):
+        raise ValueError("closed does not list queues and index files")
+
+
+def _is_closed_state(closed: ClosedState) -> bool:
+    listed: tuple[Any, ...] = (closed.checkpoint, closed.queues, closed.index_files)
+    checkpoint, queues, index_files = listed
+    if not isinstance(checkpoint, str) or not isinstance(index_files, list):
+        return False
+    if not isinstance(queues, dict) or not all(isinstance(row, dict) for row in queues.values()):
+        return False
+    ids = [text for row in queues.values() for text in row]
+    ends = [pair for row in queues.values() for pair in row.values()]
+    return (
+        all(isinstance(name, str) for name in index_files)
+        and all(queue_id_from_name(text) is not None for text in ids)
+        and all(isinstance(pair, list) and len(pair) == 2 for pair in ends)
+        and all(is_integer(n, 0, OFFSET_MAX) for n in (closed.log_end, *chain(*ends)))
+    )

@@ -10,8 +10,13 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from broker.format.index_layout import IndexGeometry, StyleSpans
-from broker.format.names import COMMIT_LOG_DIRECTORY, offset_file_name, offset_from_file_name
-from broker.model.errors import NotAStore, StoreGap, WrongFileSize
+from broker.format.names import (
+    COMMIT_LOG_DIRECTORY,
+    is_junk,
+    offset_file_name,
+    offset_from_file_name,
+)
+from broker.model.errors import StoreGap, StrayFile, WrongFileSize
 from broker.model.message import OFFSET_MAX
 from broker.model.store_shape import StoreShape
 from broker.walk.log_walk import Hole, LogWalk
@@ -104,18 +109,18 @@ def find_log_files(store: Path, file_size_bytes: int | None = None) -> list[LogF
     """Return the files of a store's log in order; none when it has no log.
 
     file_size_bytes   of each; None: that of the first
-    Errors   NotAStore (a foreign file), WrongFileSize, StoreGap
+    Errors   StrayFile, WrongFileSize, StoreGap
     Source   MappedFileQueue.doLoad
     """
     directory = store / COMMIT_LOG_DIRECTORY
     names = sorted(os.listdir(directory)) if directory.is_dir() else []
-    names = [name for name in names if not (directory / name).is_dir()]
+    names = [name for name in names if not is_junk(name) and not (directory / name).is_dir()]
     files: list[LogFile] = []
     for name in names:
         path = directory / name
         base = offset_from_file_name(name)
         if base is None:
-            raise NotAStore(path=str(path), why="a file of another name stands here")
+            raise StrayFile(path=str(path), why="a file of another name stands here")
         size = path.stat().st_size
         if size == 0 and name == names[-1]:
             continue
@@ -143,20 +148,20 @@ def find_readable_files(store: Path, file_size_bytes: int) -> ReadableLog:
 
     A file that is too short is read as far as it goes.
 
-    Errors   NotAStore (a foreign file); WrongFileSize: no file is of that size, or one is larger
+    Errors   StrayFile; WrongFileSize: no file is of that size, or one is larger
     """
     directory = store / COMMIT_LOG_DIRECTORY
     files: list[LogFile] = []
     gaps: list[Hole] = []
     paths = sorted(directory.iterdir()) if directory.is_dir() else []
-    paths = [path for path in paths if not path.is_dir()]
+    paths = [path for path in paths if not is_junk(path.name) and not path.is_dir()]
     if paths and not paths[-1].stat().st_size:
         paths.pop()  # Made ahead, and nothing was written to it yet.
     sizes = {path.stat().st_size for path in paths}
     for path in paths:
         base = offset_from_file_name(path.name)
         if base is None:
-            raise NotAStore(path=str(path), why="a file of another name stands here")
+            raise StrayFile(path=str(path), why="a file of another name stands here")
         found = path.stat().st_size
         if found > file_size_bytes or file_size_bytes not in sizes:
             raise WrongFileSize(

@@ -65,7 +65,7 @@ from broker.tools.copies import (
 )
 from broker.tools.durable import flushed_upto
 from broker.tools.install import sync_tree
-from broker.tools.store_access import is_live
+from broker.tools.store_access import check_access, is_live
 from broker.walk.reader import LogReader
 
 _TABLES: Final = (".json", BACKUP_SUFFIX)
@@ -95,7 +95,7 @@ def backup(
     Cost         about 300 MB/s of what is new
     """
     check_understood(disk, directory)
-    StoreDirectory(disk, directory).check_kinds()
+    check_access(disk, directory, read_only=True)
     disk.enclosure.add(copy)
     store, place = directory.resolve(), copy.resolve()
     if place.is_relative_to(store) or store.is_relative_to(place):

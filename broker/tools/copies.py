@@ -17,6 +17,7 @@ from typing import Any, Final
 
 from broker.files.disk import Disk
 from broker.files.disk_errors import FullDisk
+from broker.format.json_text import read_object
 from broker.format.layout import is_zero
 from broker.format.names import COMMIT_LOG_DIRECTORY, OWN_DIRECTORY, offset_from_file_name
 from broker.model.errors import Corruption, NotAStore
@@ -115,7 +116,7 @@ def read_backup(disk: Disk, copy: Path, name: str = BACKUP_FILE) -> Backup | Non
     """
     path = copy / name
     try:
-        document = json.loads(disk.read_file(path))
+        document = read_object(disk.read_file(path))
         is_ours = document.pop("format") == _FORMAT
     except FileNotFoundError:
         return None

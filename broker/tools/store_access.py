@@ -8,7 +8,8 @@ from pathlib import Path
 
 from broker.files.directory_lock import is_locked
 from broker.files.disk import Disk
-from broker.format.names import LOCK_FILE
+from broker.files.enclosure import check_tree
+from broker.format.names import LOCK_FILE, STORE_NAMES
 from broker.log.store_directory import StoreDirectory
 from broker.model.errors import NotAStore, StoreLocked
 
@@ -26,9 +27,8 @@ def check_access(disk: Disk, directory: Path, *, read_only: bool, plain_only: bo
     """
     if not disk.exists(directory):
         raise NotAStore(path=str(directory), why="it does not exist")
-    store = StoreDirectory(disk, directory)
-    store.check()
+    StoreDirectory(disk, directory).check()
     if plain_only:
-        store.check_kinds()
+        check_tree(directory, STORE_NAMES)
     if not read_only and is_live(directory):
         raise StoreLocked(path=str(directory))

@@ -65,7 +65,14 @@ def test_bodies_name_each_offset_in_order_and_stay_small(offsets: list[int]) -> 
 
 @pytest.mark.parametrize(
     ("body", "named"),
-    [(b"12", [12]), (b"12,13,", [12, 13]), (b"", []), (b"x,7,-1,+2, 3,", [7]), (b"9" * 30, [])],
+    [
+        (b"12", [12]),
+        (b"12,13,", [12, 13]),
+        (b"", []),
+        (b"x,7,-1,+2, 3,", [7, 2]),
+        (b"12,x,13,", [12, 13]),
+        (b"9" * 30, []),
+    ],
 )
 def test_bodies_of_other_brokers_are_read(body: bytes, named: list[int]) -> None:
     assert read_op_body(body) == named

@@ -156,6 +156,7 @@ TableUnreadable: path cannot be read (why), and there is no sound .bak of it; me
   `pocketmq store repair`, or bring it back from a copy
 StoreLocked: path is in use by another process; stop it or use another directory
 NotAStore: path is not a store: why; name an empty or a store directory
+StrayFile: path is no file of the store: why; move it out of the directory
 UnsupportedStore: path: why; this broker leaves such a store as it is: go on with RocketMQ, or
   way_out
 LogMissing: path has no file, but views hold what was built from some: bring them there (RocketMQ

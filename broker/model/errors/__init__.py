@@ -26,7 +26,7 @@ BrokerError
         DiskFull
             DiskAboveLimit
     StorageError                the operator acts
-        StoreLocked · NotAStore · StoreTooNew · StoreGap · WrongFileSize
+        StoreLocked · StoreTooNew · StoreGap · WrongFileSize
         UnsupportedStore · LogMissing
         UnknownGeometry · SparkMissing · ViewFailed · TableUnreadable
         IllegalConfig
@@ -35,6 +35,8 @@ BrokerError
             MessageDamaged
         ReadFailed
             NotAPlainFile
+        NotAStore
+            StrayFile
         StoreFailed             the process ends
             FsyncFailed · AllocationFailed · WriteFailed
 

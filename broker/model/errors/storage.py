@@ -217,6 +217,12 @@ class NotAStore(StorageError):
     why: str
 
 
+class StrayFile(NotAStore):
+    """A file among those of the log, of queues or the timer, of a name none of these has."""
+
+    message = "{path} is no file of the store: {why}; move it out of the directory"
+
+
 class UnsupportedStore(StorageError):
     """A store of a kind that only a RocketMQ broker can go on with."""
 

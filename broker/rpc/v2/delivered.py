@@ -20,6 +20,7 @@ from broker.model.message import (
     DELIVER_AT,
     DLQ_ORIGIN_MESSAGE_ID,
     DLQ_ORIGIN_TOPIC,
+    INT32_MAX,
     IS_TRANSACTIONAL,
     ORIGIN_MESSAGE_ID,
     PRIORITY,
@@ -70,7 +71,7 @@ def message_within(
     elif not is_shown(stored, budget):
         return None
     system = _system_properties(stored, encoding)
-    system.delivery_attempt = attempt
+    system.delivery_attempt = min(attempt, INT32_MAX)
     if handle:
         system.receipt_handle = handle
     return pb.Message(

@@ -18,8 +18,9 @@ from typing import Any, Final
 
 from broker.files.disk import Disk
 from broker.files.table_file import TableFile
-from broker.format.names import CONFIG_DIRECTORY, DELAY_OFFSETS_FILE
-from broker.format.table_json import decode_table, encode_table
+from broker.format.json_text import COUNT_MAX, is_integer
+from broker.format.names import CONFIG_DIRECTORY, DELAY_OFFSETS_FILE, queue_id_from_name
+from broker.format.table_json import decode_members, encode_table, queue_offsets
 from broker.model.message import OFFSET_MAX
 from broker.model.step import Clock
 from broker.store.tables.durable_table import DurableTable, Encode
@@ -55,14 +56,10 @@ class DelayOffsets:
         Errors   TableUnreadable: neither the file nor its `.bak` can be read
         """
         table = self._file.read(_decode) or {}
-        self._rows = {
-            int(level): at
-            for level, at in table.pop(_OFFSETS, {}).items()
-            if str(level).isdecimal() and _is_offset(at)
-        }
+        self._rows = queue_offsets(table.pop(_OFFSETS, {}))
         own = table.pop(_OWN, None)
         before = own.get(_BEFORE) if isinstance(own, dict) else None
-        self.delivered_before = before if isinstance(before, int) and _is_offset(before) else 0
+        self.delivered_before = int(before or 0) if _is_offset(before) else 0
         self.clocks = _clocks_of(own.get(_CLOCKS)) if isinstance(own, dict) else {}
         self._others = table
 
@@ -94,7 +91,7 @@ class DelayOffsets:
         version = self._others.get(_VERSION)
         counter = version.get("counter", 0) if isinstance(version, dict) else 0
         self._others[_VERSION] = {
-            "counter": counter + 1 if isinstance(counter, int) else 1,
+            "counter": counter + 1 if is_integer(counter, 0, COUNT_MAX) else 1,
             "stateVersion": 0,
             "timestamp": self._clock.wall_ms(),
         }
@@ -117,7 +114,7 @@ def _decode(content: bytes) -> dict[str, Any]:
 
     Errors   ValueError when it is no JSON object, or the offsets are none
     """
-    table = decode_table(content)
+    table = decode_members(content)
     if not isinstance(table.get(_OFFSETS, {}), dict):
         raise ValueError(f"{_OFFSETS} is no table")
     return table
@@ -132,10 +129,11 @@ def _clocks_of(said: Any) -> Epochs:
         except (TypeError, ValueError):
             continue
         places = [begin for begin, _ in epochs]
-        if str(level).isdecimal() and epochs and places == sorted(places) and places[0] >= 0:
-            found[int(level)] = epochs
+        number = queue_id_from_name(str(level))
+        if number is not None and epochs and places == sorted(places) and places[0] >= 0:
+            found[number] = epochs
     return found
 
 
 def _is_offset(value: Any) -> bool:
-    return isinstance(value, int) and 0 <= value <= OFFSET_MAX
+    return is_integer(value, 0, OFFSET_MAX)

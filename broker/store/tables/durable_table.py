@@ -8,6 +8,7 @@ Source: ConfigManager.
 """
 
 import asyncio
+import logging
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -17,10 +18,12 @@ from broker.files.disk import Disk
 from broker.files.table_file import TableFile
 from broker.format.names import CONFIG_DIRECTORY
 from broker.format.table_json import decode_rows, encode_row, encode_rows, encode_table
-from broker.model.errors import LimitReached, RequestError
+from broker.model.errors import LimitReached, RequestError, TableUnreadable
 from broker.model.step import Clock
 from broker.store.job import or_failed
 from broker.store.watermark import Watermark
+
+logger = logging.getLogger(__name__)
 
 Config = TypeVar("Config")
 Rows = dict[str, dict[Any, Any]]
@@ -118,17 +121,21 @@ class DurableTable(Saving):
 class RowTable:
     """One of RocketMQ's tables: rows under one member, a version; what else it holds is kept.
 
-    written   returns the rows as they are to stand on disk, a copy of them or `rows` itself
+    written      returns the rows as they are to stand on disk, a copy of them or `rows` itself
+    is_counted   its rows are counts that are made anew: one that cannot be read counts as empty
     """
 
     __slots__ = (
-        "_clock", "_durable", "_encoded", "_file", "_member", "_others", "_written", "rows"
+        "_clock", "_durable", "_encoded", "_file", "_is_counted", "_member", "_others", "_written",
+        "rows",
     )  # fmt: skip
 
     def __init__(
         self, disk: Disk, directory: Path, file_name: str, member: str, clock: Clock,
-        pool: ThreadPoolExecutor, written: Callable[[], Rows] | None = None,
+        pool: ThreadPoolExecutor, written: Callable[[], Rows] | None = None, *,
+        is_counted: bool = False,
     ) -> None:  # fmt: skip
+        self._is_counted = is_counted
         self._file = TableFile(disk, directory / CONFIG_DIRECTORY / file_name)
         self._written = written
         self._encoded: dict[str, tuple[dict[Any, Any], str]] = {}
@@ -146,13 +153,20 @@ class RowTable:
 
         Errors   ValueError when neither the file nor its `.bak` can be read
         """
-        self._others = self._file.read(lambda text: decode_rows(text, self._member)) or {}
+        try:
+            found = self._file.read(lambda text: decode_rows(text, self._member)) or {}
+        except TableUnreadable as error:
+            if not self._is_counted:
+                raise
+            logger.warning("table.counted", extra={"path": error.path, "reason": error.why})
+            found = {}
+        self._others = found
         self.rows = self._others.pop(self._member, None) or {}
 
     def other_rows(self, member: str) -> dict[str, Any]:
         """Return what a real broker keeps beside the rows, nothing where it does not."""
-        found: dict[str, Any] = self._others.get(member) or {}
-        return found
+        found = self._others.get(member)
+        return found if isinstance(found, dict) else {}
 
     def keep(self, member: str, value: dict[str, Any]) -> None:
         """Set what stands beside the rows under a name; a real broker may drop it."""

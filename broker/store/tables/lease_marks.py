@@ -18,6 +18,10 @@ Numbers of the journal are queue offsets of its topic. A real broker ignores the
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
+from broker.format.json_text import is_integer
+from broker.format.names import queue_id_from_name
+from broker.model.message import OFFSET_MAX
+
 LEASES_MEMBER: Final = "pocketmqLeases"
 Place = tuple[str, int]
 """(name of a row, queue id)."""
@@ -59,8 +63,9 @@ class LeaseMarks:
         rows = member.get("set")
         for name, queues in rows.items() if isinstance(rows, dict) else ():
             for queue_id, at in queues.items() if isinstance(queues, dict) else ():
-                if str(queue_id).isdigit():
-                    self._set[str(name), int(queue_id)] = _count(at)
+                found = queue_id_from_name(str(queue_id))
+                if found is not None:
+                    self._set[str(name), found] = _count(at)
 
     def clamp(self) -> None:
         """Distrusts marks beyond the journal's end: they are of another log.
@@ -122,4 +127,4 @@ class LeaseMarks:
 
 
 def _count(value: Any) -> int:
-    return value if isinstance(value, int) and value >= 0 else 0
+    return int(value) if is_integer(value, 0, OFFSET_MAX) else 0

@@ -10,11 +10,11 @@ Source: ConsumerOffsetManager.
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from broker.files.disk import Disk
-from broker.format.names import CONSUMER_OFFSETS_FILE, queue_id_from_name
-from broker.model.message import OFFSET_MAX
+from broker.format.names import CONSUMER_OFFSETS_FILE
+from broker.format.table_json import queue_offsets
 from broker.model.step import Clock, Next, Now
 from broker.store.tables.durable_table import Rows, RowTable
 from broker.store.tables.groups import GroupTable
@@ -67,8 +67,7 @@ class ConsumerOffsets:
         self._table.load()
         # Other writers may quote the queue ids; RocketMQ reads both.
         self._table.rows = {
-            str(name): {int(i): o for i, o in queues.items() if _is_place(i, o)}
-            for name, queues in self._table.rows.items()
+            name: queue_offsets(queues) for name, queues in self._table.rows.items()
         }
         self.leases.load(self._table.other_rows(LEASES_MEMBER))
 
@@ -262,7 +261,7 @@ class ConsumerOffsets:
 
     async def _remove(self, is_meant: Callable[[str], bool]) -> None:
         tables = (self._table.rows, self._table.other_rows(_PULL_OFFSETS))
-        found = [(table, name) for table in tables for name in table if is_meant(name)]
+        found = [(table, name) for table in tables for name in table if is_meant(str(name))]
         for table, name in found:
             row = table.pop(name)
             self._set_back[_group_of(name), _topic_of(name)] = None
@@ -293,12 +292,6 @@ class ConsumerOffsets:
         Errors   DiskFull
         """
         await self._table.saved()
-
-
-def _is_place(queue_id: Any, queue_offset: Any) -> bool:
-    """Return whether a pair of the file is a queue's id and an offset the wire can hold."""
-    is_id = queue_id_from_name(str(queue_id)) is not None
-    return is_id and isinstance(queue_offset, int) and 0 <= queue_offset <= OFFSET_MAX
 
 
 def _topic_of(name: str) -> str:

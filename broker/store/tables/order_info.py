@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final
 
+from broker.format.json_text import COUNT_MAX, is_integer
 from broker.format.order_changes import VERSION_MEMBER, OrderChange, ReplayedOrder, whole_change
 from broker.format.order_row import QueueOrder, decode_order, is_earlier_form, order_from
 from broker.model.errors import DiskFull
@@ -77,12 +78,12 @@ class OrderInfo:
         self._others = self._files.table(TABLE_MEMBER)
         rows = self._others.pop(TABLE_MEMBER, None) or {}
         self._rows = {
-            str(name): {int(i): self._row(row) for i, row in queues.items() if is_queue(i, row)}
+            name: {int(i): self._row(row) for i, row in queues.items() if is_queue(i, row)}
             for name, queues in rows.items()
         }
         version = self._others.pop(VERSION_MEMBER, None)
-        if isinstance(version, int) and version > 0:
-            self._version = version
+        if is_integer(version, 1, COUNT_MAX):
+            self._version = int(version or 0)
             self._replay()
 
     def _replay(self) -> None:

@@ -13,8 +13,10 @@ from pathlib import Path
 
 from broker.files.disk import Disk
 from broker.files.table_file import TableFile
-from broker.format.names import OWN_DIRECTORY, REMOVED_QUEUES_FILE, queue_id_from_name
-from broker.model.message import OFFSET_MAX, QueueKey
+from broker.format.json_text import read_object
+from broker.format.names import OWN_DIRECTORY, REMOVED_QUEUES_FILE
+from broker.format.table_json import queue_offsets
+from broker.model.message import QueueKey
 from broker.store.tables.durable_table import DurableTable, Encode
 
 
@@ -66,19 +68,8 @@ def _decode(content: bytes) -> dict[str, dict[str, int]]:
 
     Errors   ValueError when the text is no JSON object
     """
-    try:
-        table = json.loads(content)
-    except RecursionError as error:
-        raise ValueError("the table is nested too deep") from error
-    if not isinstance(table, dict):
-        raise ValueError("the table is not a JSON object")
     return {
-        topic: {i: o for i, o in queues.items() if _is_place(i, o)}
-        for topic, queues in table.items()
+        topic: {str(queue_id): at for queue_id, at in queue_offsets(queues).items()}
+        for topic, queues in read_object(content).items()
         if isinstance(queues, dict)
     }
-
-
-def _is_place(queue_id: str, queue_offset: object) -> bool:
-    is_offset = isinstance(queue_offset, int) and 0 <= queue_offset <= OFFSET_MAX
-    return is_offset and queue_id_from_name(queue_id) is not None

@@ -43,7 +43,7 @@ class Tables:
         self.offsets = ConsumerOffsets(disk, directory, clock, self._pool, self.groups)
         self.timer_check = TimerCheck(disk, directory, self._pool)
         self.timer_counts = RowTable(
-            disk, directory, TIMER_COUNTS_FILE, TIMER_COUNTS, clock, self._pool
+            disk, directory, TIMER_COUNTS_FILE, TIMER_COUNTS, clock, self._pool, is_counted=True
         )
         files = OrderFiles(disk, directory, order_journal_bytes)
         self.orders = OrderInfo(files, clock, self._pool, is_sync=is_sync)

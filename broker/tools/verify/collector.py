@@ -4,9 +4,10 @@ from collections import Counter
 from pathlib import Path
 from typing import Final
 
-from broker.format.names import COMMIT_LOG_DIRECTORY, offset_file_name
+from broker.format.names import COMMIT_LOG_DIRECTORY, is_junk, offset_file_name
 from broker.model.finding import Finding
 
+STRAY: Final = "stray_file"
 FINDINGS_MAX: Final = 1_000
 """Findings kept unless another number is asked for."""
 
@@ -39,7 +40,13 @@ class Collector:
         self, kind: str, path: Path | str, position: int, *, expected: str, found: str,
         repairable: bool = True, count: int = 1,
     ) -> None:  # fmt: skip
-        """Take a finding; `count` > 1 when it stands for several places in a row."""
+        """Take a finding; `count` > 1 when it stands for several places in a row.
+
+        Effects  junk of systems and editors, which a start passes over, is a remark
+        """
+        if kind == STRAY and is_junk(Path(path).name):
+            self.remark(f"{self.shown(path)} is passed over: no broker made it")
+            return
         self.counts[kind] += count
         self._told += 1
         if len(self.findings) < self._kept_max:

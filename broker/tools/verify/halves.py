@@ -52,8 +52,8 @@ class HalfCheck:
             self._collector.remark(f"{open_count} half messages wait for a decision")
 
     def _look_at_ops(self, queue: HalfQueue) -> None:
-        for unit, decided in queue.ops:
-            if decided is None:
+        for unit, decided, is_sound in queue.ops:
+            if not is_sound:
                 expected, found = "queue offsets with commas", "another body"
             elif strangers := [offset for offset in decided if offset >= queue.end]:
                 expected = f"half messages below {queue.end} of queue {queue.queue_id}"

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 from broker.files.disk import Disk
+from broker.format.json_text import COUNT_MAX, is_integer
 from broker.format.names import (
     CONFIG_DIRECTORY,
     ORDER_INFO_FILE,
@@ -24,9 +25,9 @@ def look_at_order_journal(disk: Disk, directory: Path, collector: Collector) -> 
         version = decode_table(disk.read_file(table)).get(VERSION_MEMBER)
     except ValueError:  # Told where tables are looked at.
         return
-    if not isinstance(version, int) or version <= 0:
+    if not is_integer(version, 1, COUNT_MAX):
         return
-    position = lost_rows_at(disk.read_file(path), version)
+    position = lost_rows_at(disk.read_file(path), int(version or 0))
     if position is not None:
         collector.add(
             "table", path, position, expected="a row: sound ones lie behind it",

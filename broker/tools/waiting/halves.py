@@ -15,17 +15,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 from broker.files.disk import Disk
-from broker.format.record import decode_record
-from broker.model.message import PRODUCER_GROUP, REAL_TOPIC, TRANSACTION_CHECK_TIMES, UNIQUE_KEY
+from broker.format.op_message import is_op_body, read_op_body
+from broker.model.message import (
+    PRODUCER_GROUP,
+    REAL_TOPIC,
+    TRANSACTION_CHECK_TIMES,
+    UNIQUE_KEY,
+    StoredMessage,
+)
 from broker.model.topic import HALF_TOPIC, OP_HALF_TOPIC
 from broker.rebuild.log_files import KnownShape, LogFile, find_readable_files
 from broker.tools.dump import Unit, queue_ids, queue_units
 from broker.tools.lag import committed_of
-from broker.tools.waiting.records import records_of
+from broker.tools.waiting.records import messages_of
 
 GROUP: Final = "CID_RMQ_SYS_TRANS"
 """Whose consumer offsets say how far halves and op messages were looked through."""
-_DIGITS_MAX: Final = 19
 
 
 class OpenHalf(NamedTuple):
@@ -47,10 +52,15 @@ class OpenHalf(NamedTuple):
 
 
 class OpMessage(NamedTuple):
-    """A record of decisions; `decided` is None where its body is none."""
+    """A record of decisions.
+
+    decided    the queue offsets it names, as a broker reads them
+    is_sound   whether its body holds nothing else
+    """
 
     unit: Unit
-    decided: list[int] | None
+    decided: list[int]
+    is_sound: bool
 
 
 @dataclass(slots=True)
@@ -84,19 +94,6 @@ class HalfQueue:
         return queue_offset >= self.looked and queue_offset not in self.decided
 
 
-def decided_offsets(body: bytes) -> list[int] | None:
-    """Return the queue offsets that the body of an op message names, None where it is none.
-
-    Each is followed by a comma; versions before 5 write one alone.
-    """
-    parts = body.split(b",")
-    if len(parts) > 1 and not parts[-1]:
-        parts.pop()
-    if not all(part.isdigit() and len(part) <= _DIGITS_MAX for part in parts):
-        return None
-    return [int(part) for part in parts]
-
-
 def half_queues(
     disk: Disk, directory: Path, sizes: KnownShape, files: Sequence[LogFile], *,
     views: Path | None = None,
@@ -119,7 +116,7 @@ def half_queues(
         queue = HalfQueue(queue_id, *ends, looked.get(queue_id, 0), halves[:, 1].copy())
         for op in _ops(files, queue_units(disk, root, sizes, OP_HALF_TOPIC, queue_id)):
             queue.ops.append(op)
-            queue.decided.update(op.decided or ())
+            queue.decided.update(op.decided)
         found.append(queue)
     return found
 
@@ -133,13 +130,11 @@ def open_halves(disk: Disk, directory: Path, sizes: KnownShape) -> Iterator[Open
     for queue in half_queues(disk, directory, sizes, files):
         units = queue_units(disk, directory, sizes, HALF_TOPIC, queue.queue_id)
         wanted = (unit for unit in units if queue.is_open(unit.queue_offset))
-        for unit, record in records_of(files, wanted):
-            if record is not None:
-                yield _half(unit, record)
+        for unit, message in messages_of(files, wanted):
+            yield _half(unit, message)
 
 
-def _half(unit: Unit, record: bytes) -> OpenHalf:
-    message = decode_record(record, unfold=False)
+def _half(unit: Unit, message: StoredMessage) -> OpenHalf:
     properties: dict[str, str] = message.properties
     times = properties.get(TRANSACTION_CHECK_TIMES, "")
     return OpenHalf(
@@ -156,9 +151,8 @@ def _half(unit: Unit, record: bytes) -> OpenHalf:
 
 
 def _ops(files: Sequence[LogFile], units: Iterator[Unit]) -> Iterator[OpMessage]:
-    for unit, record in records_of(files, units):
-        if record is not None:
-            yield OpMessage(unit, decided_offsets(decode_record(record).body))
+    for unit, message in messages_of(files, units):
+        yield OpMessage(unit, read_op_body(message.body), is_op_body(message.body))
 
 
 def _looked_upto(disk: Disk, directory: Path) -> dict[int, int]:

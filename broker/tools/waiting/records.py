@@ -4,7 +4,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from typing import NamedTuple
 
-from broker.format.record import BadRecord, check_record
+from broker.format.record import BadRecord, check_record, decode_record
+from broker.model.message import StoredMessage
 from broker.rebuild.log_files import LogFile
 from broker.tools.dump import Unit
 from broker.walk.source import LogSource
@@ -15,6 +16,15 @@ class UnitRecord(NamedTuple):
 
     unit: Unit
     record: bytes | None
+
+
+def messages_of(
+    files: Sequence[LogFile], units: Iterable[Unit]
+) -> Iterator[tuple[Unit, StoredMessage]]:
+    """Yield the messages that units lead to, bodies as they are stored; none where none is."""
+    for unit, record in records_of(files, units):
+        if record is not None:
+            yield unit, decode_record(record, unfold=False)
 
 
 def records_of(files: Sequence[LogFile], units: Iterable[Unit]) -> Iterator[UnitRecord]:

@@ -19,6 +19,7 @@ from broker.format.names import (
     TIMER_CHECK_FILE,
     TIMER_LOG_DIRECTORY,
     TIMER_WHEEL_FILE,
+    is_junk,
     offset_file_name,
     offset_from_file_name,
 )
@@ -124,7 +125,7 @@ def read_timer_files(disk: Disk, directory: Path) -> TimerFiles:
 
 
 def _read_log(disk: Disk, directory: Path) -> TimerFiles:
-    names = disk.names(directory)
+    names = [name for name in disk.names(directory) if not is_junk(name)]
     sizes = {name: disk.file_size(directory / name) for name in names}
     if names and not sizes[names[-1]]:
         names = names[:-1]  # Made, and nothing was written to it.

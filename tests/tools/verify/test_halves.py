@@ -6,11 +6,12 @@ from pathlib import Path
 import pytest
 
 from broker.files.disk import Disk
+from broker.format.op_message import is_op_body
 from broker.model.batch import Destination, Run
 from broker.model.message import TRANSACTION_COMMIT
 from broker.model.topic import HALF_TOPIC, OP_HALF_TOPIC
 from broker.tools.verify.verification import Verification, verify
-from broker.tools.waiting.halves import decided_offsets, open_halves
+from broker.tools.waiting.halves import open_halves
 from tests.fakes.checked_store import CheckedStore
 from tests.fakes.rows import batch
 from tests.fakes.store_language import STORE_HOST, put_row, small_settings, store_at
@@ -89,12 +90,21 @@ def test_a_half_committed_twice_is_a_note(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("body", "offsets"),
-    [(b"12,13,", [12, 13]), (b"7", [7]), (b"0,", [0]), (b"", None), (b"a,", None), (b"1,,2,", None),
-     (b"-1,", None), (b"9" * 20 + b",", None)],
+    ("body", "is_whole"),
+    [(b"12,13,", True), (b"7", True), (b"0,", True), (b"", False), (b"a,", False),
+     (b"1,,2,", False), (b"-1,", False), (b"9" * 20 + b",", False), (b"12,x,13,", False)],
 )  # fmt: skip
-def test_the_body_of_an_op_message(body: bytes, offsets: list[int] | None) -> None:
-    assert decided_offsets(body) == offsets
+def test_the_body_of_an_op_message(body: bytes, is_whole: bool) -> None:
+    assert is_op_body(body) is is_whole
+
+
+def test_a_body_with_other_parts_decides_what_a_broker_reads_in_it(tmp_path: Path) -> None:
+    store = tmp_path / "s"
+    runs = (run_of(HALF_TOPIC, *"abc"), run_of(OP_HALF_TOPIC, "0,x,2,"))
+    asyncio.run(made(store, *runs))
+    (half,) = open_halves(Disk(), store, shape_of(small_settings(store)))
+    assert half.queue_offset == 1
+    assert verified(store).counts == {"op_message": 1}
 
 
 def test_halves_of_a_real_broker(golden: GoldenStores, tmp_path: Path) -> None:
