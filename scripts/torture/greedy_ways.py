@@ -37,6 +37,7 @@ ADMIN: Final = "pocketmq.v1.Admin"
 V2: Final = "apache.rocketmq.v2.MessagingService"
 CONNECTIONS: Final = 8
 WAIT_MS: Final = 30_000
+TOLD_S: Final = 0.25
 PAUSE_S: Final = 0.01
 """Between two tries of one that is refused: what the attacker's processor does is no limit."""
 OPTIONS: Final = (
@@ -606,18 +607,25 @@ WAYS: Final = {
 }  # fmt: skip
 
 
-async def _attack(name: str, endpoint: str, http: str, seconds: float) -> Counter[str]:
+async def _attack(name: str, endpoint: str, http: str, seconds: float) -> None:
     one = Greedy(endpoint, http)
+    telling = asyncio.create_task(_tell(one))
     with suppress(TimeoutError):
         async with asyncio.timeout(seconds):
             await WAYS[name](one)
-    return one.ends
+    telling.cancel()
+
+
+async def _tell(one: Greedy) -> None:
+    while True:
+        print(json.dumps(one.ends), flush=True)
+        await asyncio.sleep(TOLD_S)
 
 
 def main() -> None:
-    """Attack for so many seconds, and print how the calls ended."""
+    """Attack for so many seconds, and print again and again how the calls ended so far."""
     name, endpoint, http, seconds = sys.argv[1:]
-    print(json.dumps(asyncio.run(_attack(name, endpoint, http, float(seconds)))), flush=True)
+    asyncio.run(_attack(name, endpoint, http, float(seconds)))
 
 
 if __name__ == "__main__":
