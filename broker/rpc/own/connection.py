@@ -12,7 +12,7 @@ import asyncio
 from time import perf_counter
 from typing import Final, cast
 
-from broker.rpc.admission import Holder
+from broker.rpc.admission import Holder, address_name
 from broker.rpc.call import host_from_peer
 from broker.rpc.own.call import OwnCall, take_news
 from broker.rpc.own.edge import Client, Edge
@@ -90,7 +90,7 @@ class Http2Connection(Client, asyncio.Protocol):
         transport = cast(asyncio.Transport, transport)  # uvloop's has no such base
         self._transport = transport
         transport.set_write_buffer_limits(WRITE_HIGH, WRITE_LOW)
-        self.edge.connections.add(self)
+        self.edge.join(self, address_name(self.host))
         if self.edge.is_leaving:
             self.drain()
         else:
@@ -375,7 +375,7 @@ class Http2Connection(Client, asyncio.Protocol):
         self._transport = None
         self._rest = b""
         self.wire = _GONE
-        self.edge.connections.discard(self)
+        self.edge.leave(self, address_name(self.host))
         self._waiting.clear()
         for call in [*self.unsent]:
             call.lose()

@@ -2,6 +2,7 @@
 
 import asyncio
 from abc import abstractmethod
+from collections import Counter
 from collections.abc import Callable
 from time import perf_counter
 from typing import Final
@@ -74,6 +75,7 @@ class Edge:
         "_requesting",
         "_turn_ends_s",
         "_untold_s",
+        "addresses",
         "answered",
         "changed",
         "connections",
@@ -110,6 +112,8 @@ class Edge:
         self.pages: ReadPage | None = None
         """Answers GET and HEAD; None: they are refused."""
         self.connections: set[Client] = set()
+        self.addresses: Counter[str] = Counter()
+        """How many connections each address has."""
         self.memory = Memory(self.connections, self.deadlines, clock or loop.time)
         self.is_draining = self.is_leaving = False
         """Whether streams of requests have ended, and whether clients are sent elsewhere."""
@@ -129,6 +133,19 @@ class Edge:
         self._dirty: list[Client] = []
         self._requesting = asyncio.Lock()
         self.take_methods()
+
+    def join(self, connection: Client, address: str) -> None:
+        """Note a connection that begins."""
+        self.connections.add(connection)
+        self.addresses[address] += 1
+
+    def leave(self, connection: Client, address: str) -> None:
+        """Note one that is gone, if it was there."""
+        if connection in self.connections:
+            self.connections.remove(connection)
+            self.addresses[address] -= 1
+            if not self.addresses[address]:
+                del self.addresses[address]
 
     def take_methods(self) -> None:
         """Serve what `serving` has now."""

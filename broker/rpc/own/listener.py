@@ -12,6 +12,7 @@ begin. Until then a connection is a socket and a deadline, about 2 KiB.
 import asyncio
 import logging
 import socket
+from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -22,6 +23,9 @@ from broker.model.errors import AddressUnavailable
 from broker.model.page import ReadPage
 from broker.model.strangers import START_SIZE as STRANGER_SIZE
 from broker.model.strangers import Sparingly, protocol_of
+from broker.rpc.admission import address_name
+from broker.rpc.call import host_from_peer
+from broker.rpc.own.handshakes import Handshakes
 from broker.rpc.own.proxy_protocol import SIZE_MAX, ProxyError, read_proxy_header
 from broker.rpc.own.secured import H2, Secured
 from broker.rpc.own.tls import Tls
@@ -112,11 +116,12 @@ def listen_on(address: str) -> list[socket.socket]:
 class Listener:
     """A listening socket, and the connections nobody has taken over yet.
 
-    is_full   returns whether there are connections enough
+    is_full   returns whether there are connections enough, of an address or in all; "": in all
     """
 
     __slots__ = (
-        "_deadlines", "_is_full", "_is_paused", "_line", "_loop", "_socket", "_starting",
+        "_addresses", "_deadlines", "_handshakes", "_is_full", "_is_paused", "_line", "_loop",
+        "_socket", "_starting",
         "_strangers", "_tasks", "is_held", "speakers",
     )  # fmt: skip
 
@@ -125,7 +130,7 @@ class Listener:
         listener: socket.socket,
         speakers: Speakers,
         deadlines: Deadlines,
-        is_full: Callable[[], bool],
+        is_full: Callable[[str], bool],
     ) -> None:
         self._loop = asyncio.get_running_loop()
         self._socket = listener
@@ -133,6 +138,9 @@ class Listener:
         self._is_full = is_full
         self.speakers = speakers
         self._starting: set[Start] = set()
+        self._addresses: Counter[str] = Counter()
+        """Those that start, by address."""
+        self._handshakes = Handshakes()
         self._strangers = Sparingly()
         self._line: dict[Start, None] = {}
         """Those that wait for a TLS handshake, in their order."""
@@ -192,12 +200,15 @@ class Listener:
                 self._loop.remove_reader(self._socket)
                 self._loop.call_later(OUT_OF_FILES_S, self._resume)
                 return
-            if self._is_full():
+            peer = peer_text(accepted.family, place)
+            address = address_name(host_from_peer(peer))
+            if self.is_full(address):
                 accepted.close()
                 continue
             accepted.setblocking(False)
-            start = Start(self, accepted, peer_text(accepted.family, place))
+            start = Start(self, accepted, peer, address)
             self._starting.add(start)
+            self._addresses[address] += 1
             start.look()
 
     def _resume(self) -> None:
@@ -208,8 +219,22 @@ class Listener:
 
     @property
     def is_shaking_enough_hands(self) -> bool:
-        """Whether the next TLS handshake has to wait."""
-        return len(self._tasks) >= HANDSHAKES_MAX
+        """Whether the next TLS handshake has to wait; one that takes long gives up its place."""
+        handshakes = self._handshakes
+        if handshakes.count < HANDSHAKES_MAX:
+            return False
+        return not handshakes.give_up_one(self._loop.time())
+
+    def is_full(self, address: str) -> bool:
+        """Return whether one more connection of an address is too much.
+
+        Behind a proxy all come from its address: there the number of all counts.
+        """
+        return self._is_full("" if self.speakers.proxy_protocol else address)
+
+    def count_of(self, address: str) -> int:
+        """Return how many connections of an address have not been taken over yet."""
+        return self._addresses.get(address, 0)
 
     def expire_at(self, call_back: Callable[[], None]) -> int:
         """Call back when a start takes too long."""
@@ -219,6 +244,9 @@ class Listener:
         """Let go of a start that is closed or taken over."""
         assert start in self._starting, "a start ends once"
         self._starting.remove(start)
+        self._addresses[start.address] -= 1
+        if not self._addresses[start.address]:
+            del self._addresses[start.address]
         self._line.pop(start, None)
         self._deadlines.remove(tick, start.close)
 
@@ -238,17 +266,22 @@ class Listener:
         """Give a connection to whoever speaks its protocol; None: after a TLS handshake."""
         task = asyncio.Task(self._connect(connection, factory, peer), loop=self._loop)
         self._tasks.add(task)
-        task.add_done_callback(self._end)
+        address = ""
+        if factory is None:
+            address = address_name(host_from_peer(peer))
+            self._handshakes.begin(address, task, self._loop.time())
+        task.add_done_callback(partial(self._end, address))
 
-    def _end(self, task: asyncio.Task[None]) -> None:
+    def _end(self, address: str, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)
+        self._handshakes.end(address, task)
         if self._line and not self.is_shaking_enough_hands and self._socket.fileno() >= 0:
             first = next(iter(self._line))
             del self._line[first]
             first.look()
 
     async def _connect(self, connection: socket.socket, factory: Factory | None, peer: str) -> None:
-        is_tight = len(self._tasks) > HANDSHAKES_MAX >> 1
+        is_tight = self._handshakes.count > HANDSHAKES_MAX >> 1
         try:
             if factory is not None:
                 await self._loop.connect_accepted_socket(partial(factory, peer), connection)
@@ -286,9 +319,12 @@ class Listener:
 class Start:
     """A connection of which nothing is known yet."""
 
-    __slots__ = ("_listener", "_peer", "_seen", "_socket", "_tick", "_wants_header")
+    __slots__ = ("_listener", "_peer", "_seen", "_socket", "_tick", "_wants_header", "address")
 
-    def __init__(self, listener: Listener, connection: socket.socket, peer: str) -> None:
+    def __init__(
+        self, listener: Listener, connection: socket.socket, peer: str, address: str
+    ) -> None:
+        self.address = address
         self._listener = listener
         self._socket = connection
         self._peer = peer

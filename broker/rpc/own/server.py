@@ -21,6 +21,8 @@ from broker.rpc.serving import Serving
 
 ENDING: Final = (CallClass.SEND, CallClass.SETTLE, CallClass.POLL)
 """Calls that a stop lets end as if there were none."""
+CONNECTIONS_WEIGHT: Final = 7
+"""How many times the connections that are free one address may hold: 7/8 of all there may be."""
 FLUSH_S: Final = 1.0
 """What clients may take, once a stop is over, to read the last answers."""
 
@@ -104,8 +106,12 @@ class OwnServer:
         """How many connections there are, those that have not said what they are among them."""
         return len(self._edge.connections) + sum(one.count for one in self._listeners)
 
-    def _is_full(self) -> bool:
-        return self.count >= self._transport.connections_max
+    def _is_full(self, address: str) -> bool:
+        """Return whether there are connections enough, in all or of an address."""
+        free = self._transport.connections_max - self.count
+        held = self._edge.addresses.get(address, 0)
+        held += sum(listener.count_of(address) for listener in self._listeners)
+        return free <= 0 or held >= CONNECTIONS_WEIGHT * free
 
     def show_ready(self, *, writable: bool | Callable[[], bool]) -> None:
         """Serve, and let health say so; `writable` is asked again and again if it can be."""

@@ -308,6 +308,42 @@ async def test_half_handshakes_keep_the_places_of_others_for_a_short_time(
             assert [await task for task in begun] == [b""] * 3
 
 
+async def test_a_handshake_that_is_begun_gets_the_place_of_one_that_does_not_go_on(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for name, value in (("HANDSHAKE_S", 60.0), ("HANDSHAKE_TIGHT_S", 60.0), ("HANDSHAKES_MAX", 2)):
+        monkeypatch.setattr(listener, name, value)
+    monkeypatch.setattr(handshakes, "SPARED_S", 0.0)
+    async with port(tls=Tls(tls_context(CERT, KEY))) as served, asyncio.TaskGroup() as tasks:
+        begun = [tasks.create_task(served.said(b"\x16\3\1\2\0\1")) for _ in range(4)]
+        assert await begun[0] == b""
+        async with asyncio.timeout(20):
+            said = await served.said(b"GET / HTTP/1.1\r\n\r\n", tls=trusting())
+        assert said.startswith(b"HTTP/1.1 200")
+        for task in begun:
+            task.cancel()
+
+
+async def test_one_address_leaves_connections_to_others() -> None:
+    async with port(connections_max=16) as served:
+        host, _, number = served.address.rpartition(":")
+        kept, answers = [], []
+        for _ in range(16):
+            reader, writer = await asyncio.open_connection(host, int(number))
+            writer.write(HTTP2)
+            kept.append(writer)
+            with suppress(ConnectionError):
+                answers.append(len(await reader.read(9)))
+        assert answers.count(9) == 14
+        reader, writer = await asyncio.open_connection(
+            host, int(number), local_addr=("127.0.0.9", 0)
+        )
+        writer.write(HTTP2)
+        assert len(await reader.readexactly(9)) == 9
+        for writer in [*kept, writer]:
+            writer.close()
+
+
 @pytest.mark.parametrize(
     ("cert", "key"), [("/none.pem", KEY), (CERT, CERT), (CERT, str(FILES / "locked_key.pem"))]
 )
