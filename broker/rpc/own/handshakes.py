@@ -8,8 +8,16 @@ a few round trips, gets a place at once while others begin 1,000 a second.
 import asyncio
 from typing import Final
 
+from broker.rpc.admission import address_name
+from broker.rpc.call import host_from_peer
+
 SPARED_S: Final = 0.25
 """What each handshake may take before another one gets its place."""
+
+
+def address_of(peer: str) -> str:
+    """Return the name under which connections of a client's address are counted."""
+    return address_name(host_from_peer(peer))
 
 
 class Handshakes:

@@ -23,9 +23,7 @@ from broker.model.errors import AddressUnavailable
 from broker.model.page import ReadPage
 from broker.model.strangers import START_SIZE as STRANGER_SIZE
 from broker.model.strangers import Sparingly, protocol_of
-from broker.rpc.admission import address_name
-from broker.rpc.call import host_from_peer
-from broker.rpc.own.handshakes import Handshakes
+from broker.rpc.own.handshakes import Handshakes, address_of
 from broker.rpc.own.proxy_protocol import SIZE_MAX, ProxyError, read_proxy_header
 from broker.rpc.own.secured import H2, Secured
 from broker.rpc.own.tls import Tls
@@ -201,7 +199,7 @@ class Listener:
                 self._loop.call_later(OUT_OF_FILES_S, self._resume)
                 return
             peer = peer_text(accepted.family, place)
-            address = address_name(host_from_peer(peer))
+            address = address_of(peer)
             if self.is_full(address):
                 accepted.close()
                 continue
@@ -268,7 +266,7 @@ class Listener:
         self._tasks.add(task)
         address = ""
         if factory is None:
-            address = address_name(host_from_peer(peer))
+            address = address_of(peer)
             self._handshakes.begin(address, task, self._loop.time())
         task.add_done_callback(partial(self._end, address))
 

@@ -18,7 +18,7 @@ from grpc_health.v1.health_pb2 import HealthCheckRequest, HealthCheckResponse
 from broker.model.errors import IllegalConfig, Recovering
 from broker.rpc.admission import CallClass
 from broker.rpc.call import Call
-from broker.rpc.own import lifetime, listener
+from broker.rpc.own import handshakes, lifetime, listener
 from broker.rpc.own.listener import Transport
 from broker.rpc.own.server import OwnServer
 from broker.rpc.own.tls import Tls, tls_context
@@ -340,8 +340,8 @@ async def test_one_address_leaves_connections_to_others() -> None:
         )
         writer.write(HTTP2)
         assert len(await reader.readexactly(9)) == 9
-        for writer in [*kept, writer]:
-            writer.close()
+        for one in [*kept, writer]:
+            one.close()
 
 
 @pytest.mark.parametrize(
