@@ -120,7 +120,7 @@ class Listener:
     __slots__ = (
         "_addresses", "_deadlines", "_handshakes", "_is_full", "_is_paused", "_line", "_loop",
         "_socket", "_starting",
-        "_strangers", "_tasks", "is_held", "speakers",
+        "_strangers", "_tasks", "_unbegun", "is_held", "speakers",
     )  # fmt: skip
 
     def __init__(
@@ -143,6 +143,8 @@ class Listener:
         self._line: dict[Start, None] = {}
         """Those that wait for a TLS handshake, in their order."""
         self._tasks: set[asyncio.Task[None]] = set()
+        self._unbegun: dict[socket.socket, None] = {}
+        """Sockets of tasks that have not begun."""
         self._is_paused = self.is_held = False
         """Whether who speaks HTTP/2, or TLS, waits in the line."""
 
@@ -264,14 +266,18 @@ class Listener:
         """Give a connection to whoever speaks its protocol; None: after a TLS handshake."""
         task = asyncio.Task(self._connect(connection, factory, peer), loop=self._loop)
         self._tasks.add(task)
+        self._unbegun[connection] = None
         address = ""
         if factory is None:
             address = address_of(peer)
             self._handshakes.begin(address, task, self._loop.time())
-        task.add_done_callback(partial(self._end, address))
+        task.add_done_callback(partial(self._end, connection, address))
 
-    def _end(self, address: str, task: asyncio.Task[None]) -> None:
+    def _end(self, connection: socket.socket, address: str, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)
+        if connection in self._unbegun:  # Given up before anybody had it.
+            del self._unbegun[connection]
+            connection.close()
         self._handshakes.end(address, task)
         if self._line and not self.is_shaking_enough_hands and self._socket.fileno() >= 0:
             first = next(iter(self._line))
@@ -279,6 +285,7 @@ class Listener:
             first.look()
 
     async def _connect(self, connection: socket.socket, factory: Factory | None, peer: str) -> None:
+        del self._unbegun[connection]
         is_tight = self._handshakes.count > HANDSHAKES_MAX >> 1
         try:
             if factory is not None:
