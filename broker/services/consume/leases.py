@@ -40,9 +40,8 @@ class GroupQueue:
     """
 
     __slots__ = (
-        "group", "is_busy", "is_shared", "leased", "leased_upto", "may_be_in_order", "passed",
-        "passed_from",
-        "queue_id", "retry", "topic",
+        "group", "is_busy", "is_shared", "last_popped_ms", "leased", "leased_upto",
+        "may_be_in_order", "passed", "passed_from", "queue_id", "retry", "topic",
     )  # fmt: skip
 
     def __init__(self, group: str, topic: str, queue_id: int, retry: int) -> None:
@@ -53,6 +52,8 @@ class GroupQueue:
         self.is_shared = is_ambiguous(topic)
         self.leased: dict[int, Lease] = {}
         """Of messages that are not settled, by queue offset."""
+        self.last_popped_ms = -1
+        """The latest time in a handle of its messages."""
         self.leased_upto = 0
         """No message at or behind this queue offset was ever leased."""
         self.is_busy = False
@@ -73,6 +74,16 @@ class GroupQueue:
         if self.leased_upto > committed:
             ahead = sum([at >= committed for at in self.leased])
         return Held(count - ahead, ahead, next(iter(self.leased), 0))
+
+    def popped_at_ms(self, queue_offset: int, now_ms: int) -> int:
+        """Return the time in the handles of a receive that begins at a queue offset.
+
+        Where the offset was set back it is later than in all handles of before, whatever the clock
+        says: else one of those would settle a message that was delivered again since.
+        """
+        if queue_offset >= self.leased_upto:
+            return now_ms
+        return max(now_ms, self.last_popped_ms + 1)
 
     def pass_from(self, position: int) -> None:
         """Know where the group stands, before it is read from there and behind what was read."""
@@ -211,6 +222,7 @@ class LeaseTable:
             leased[queue_offset] = lease
         queue = lease.queue
         queue.leased_upto = max(queue.leased_upto, lease.queue_offsets[-1] + 1)
+        queue.last_popped_ms = max(queue.last_popped_ms, lease.popped_at_ms)
         self.count += lease.pending_count
         if lease.journal_offset < 0:
             self._foreign.add(lease)

@@ -196,7 +196,10 @@ class Taking:
                 position, _ = self.position(queue)
             queue.pass_from(position)
             room = min(count, self._in_flight_max - len(queue.leased))
+            stored = self._offsets.find(queue.group, queue.topic, queue.queue_id)
             one = await self._read_queue(request, queue, position, room, size_bytes)
+            # As it was before the reads, however many there were: a later one may have been set.
+            one = one._replace(stored=stored)
             found.append(one)
             count -= len(one.queue_offsets)
             size_bytes -= sum(map(len, one.records))
@@ -212,7 +215,6 @@ class Taking:
         is_judged = queue.is_shared or bool(queue.passed) or not request.wanted.is_everything
         is_joined = request.joined and not is_judged
         accept = judged_by_code(request, queue) if not request.wanted.reads_records else None
-        stored = self._offsets.find(queue.group, queue.topic, queue.queue_id)
         records: list[bytes] = []
         begin, record_count = position, 0
         for _ in range(SCANS_MAX):
@@ -239,7 +241,7 @@ class Taking:
         if is_joined and len(queue_offsets) != record_count:  # Damaged since they were checked.
             apart = request._replace(joined=False)
             return await self._read_queue(apart, queue, begin, count, size_bytes)
-        return Found(queue, records, queue_offsets, attempts, position, stored)
+        return Found(queue, records, queue_offsets, attempts, position, None)
 
     def _skip(self, found: list[Found]) -> None:
         """Move offsets behind what was read, but those that somebody has set meanwhile."""
@@ -258,9 +260,11 @@ class Taking:
         for queue, _, at, its_attempts, _, _ in found:
             if at:
                 attempts += its_attempts
+                popped_at_ms = queue.popped_at_ms(at[0], now_ms)
                 batched = Batched(
-                    queue.group, queue.topic, queue.queue_id, at[0], now_ms, self._journal.broker
-                )
+                    queue.group, queue.topic, queue.queue_id, at[0], popped_at_ms,
+                    self._journal.broker,
+                )  # fmt: skip
                 made.append((queue, Checkpoint(batched, at, request.invisible_ms, revive_queue)))
         overtaken = [self._overtaken(queue, checkpoint) for queue, checkpoint in made]
         acks = [self._journal.ack(lease, at) for pairs in overtaken for lease, at in pairs]
@@ -275,7 +279,10 @@ class Taking:
         client_id = request.client_id if request.auto_renew else ""
         leases: list[Lease] = []
         for i, (queue, checkpoint) in enumerate(made):
-            lease = Lease(queue, checkpoint, first + i, first_popped_ms=now_ms, client_id=client_id)
+            lease = Lease(
+                queue, checkpoint, first + i,
+                first_popped_ms=checkpoint.batched.popped_at_ms, client_id=client_id,
+            )  # fmt: skip
             self._leases.add(lease, self._store.clock.monotonic_ms() + request.invisible_ms)
             leases.append(lease)
         records = [record for one in found for record in one.records]

@@ -58,8 +58,10 @@ class Unheard:
             if len(set(its)) == lease.pending_count:
                 self._release([lease])
             else:
-                # A changed lease begins a millisecond after the one it takes the place of.
-                parts += [(handle, RELEASED_MS - 1) for handle in its]
+                # A changed lease begins a millisecond after the one it takes the place of. It ends
+                # no later than that one: the others of it are still held.
+                left_ms = max(lease.ends_ms - self._clock.monotonic_ms(), 0)
+                parts += [(handle, min(RELEASED_MS - 1, left_ms)) for handle in its]
         if parts:
             self._waiting.append((group, topic, parts))
             self._alarm.by(self._clock.monotonic_ms())
