@@ -5,8 +5,8 @@
     HttpPort(site, address)        a port that speaks nothing else
 
 Made for scrapers and probes. What others cost is bounded: CONNECTIONS_MAX connections of IDLE_S
-each, 16 KiB of headers, no bodies, one answer that is not read. Who comes when all are taken has
-the place of the one that was silent longest.
+each, 16 KiB of headers, no bodies, one answer that is not read, UNREAD_MAX bytes of all. Who comes
+when all are taken has the place of the one that was silent longest.
 """
 
 import asyncio
@@ -27,6 +27,10 @@ CONNECTIONS_MAX: Final = 256
 IDLE_S: Final = 60.0
 """What a client may take for a request, from the last answer on."""
 HEAD_SIZE_MAX: Final = 16_384
+SMALL_SIZE: Final = 65_536
+UNREAD_MAX: Final = 64 * 1024 * 1024
+"""Bytes of larger answers that may wait for all clients together; a page of 50,000 series has 8
+MiB."""
 TEXT: Final = "text/plain; charset=utf-8"
 TOKEN_ALONE: Final = 'Bearer realm="pocketmq"'
 """Asks for a token (`pocketmq user token`), as anybody on the way could read a secret."""
@@ -88,6 +92,16 @@ class Site:
         except Exception as error:
             logger.error("http.failed", exc_info=error, extra={"path": target})
             return plain(HTTPStatus.INTERNAL_SERVER_ERROR)
+
+    def has_room_for(self, size: int) -> bool:
+        """Return whether an answer may wait until its client reads it; small ones always may.
+
+        Cost     20 µs where all connections are taken
+        """
+        if size <= SMALL_SIZE:
+            return True
+        unread = sum(one.unread for one in self.connections)
+        return not unread or size + unread <= UNREAD_MAX
 
     def close(self) -> None:
         """Close all connections; what is being answered is not."""
@@ -165,6 +179,11 @@ class HttpConnection(asyncio.Protocol):
         if self._transport is not None:
             self._transport.close()
 
+    @property
+    def unread(self) -> int:
+        """Bytes of answers that the client has not read."""
+        return 0 if self._transport is None else self._transport.get_write_buffer_size()
+
     def cut_off(self) -> None:
         """Close the connection now, whether the client has read its answer or not."""
         transport = self._transport
@@ -217,6 +236,8 @@ class HttpConnection(asyncio.Protocol):
             request.target.decode("latin-1"), dict(request.headers), self._peer, self._is_private
         )
         self._task = None
+        if not self._site.has_room_for(len(answer.body)):
+            answer = plain(HTTPStatus.SERVICE_UNAVAILABLE)
         self._send(answer, is_head=request.method == b"HEAD")
         if self._transport is None:
             return

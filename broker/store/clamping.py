@@ -58,4 +58,10 @@ def clamp_offset(tables: Tables, group: str, topic: str, queue_id: int, end: int
 
 
 def _report(one: Clamped) -> None:
-    logger.warning("offset.clamped", extra=one._asdict())
+    logger.warning(
+        "offset.clamped",
+        extra={
+            "group": one.group, "topic": one.topic, "queue_id": one.queue_id,
+            "queue_offset": one.queue_offset, "end": one.end,
+        },
+    )  # fmt: skip

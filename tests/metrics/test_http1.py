@@ -215,3 +215,30 @@ async def test_what_is_no_request_is_told_with_its_protocol_and_peer(
     (told,) = [vars(one) for one in caplog.records if one.getMessage() == "http.stranger"]
     assert told["protocol"].startswith(name)
     assert told["peer"].startswith("ipv4:127.0.0.1:")
+
+
+async def test_large_pages_that_nobody_reads_are_bounded_together(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(http1, "UNREAD_MAX", 3 * http1.SMALL_SIZE)
+    site = Site()
+
+    async def large(accept: str) -> Answer:
+        return Answer(200, "text/plain", bytes(http1.SMALL_SIZE + 1))
+
+    site.pages["/large"] = large
+
+    async def status() -> bytes:
+        """Return how a client is answered that reads nothing."""
+        protocol = site.connection("ipv4:192.0.2.1:7")
+        transport: Any = Wire()
+        protocol.connection_made(transport)
+        protocol.data_received(b"GET /large HTTP/1.1\r\nHost: x\r\n\r\n")
+        await turns()
+        return b"".join(transport.written)[9:12]
+
+    assert [await status() for _ in range(4)] == [b"200", b"200", b"503", b"503"]
+    for connection in [*site.connections]:
+        connection.cut_off()
+    assert await status() == b"200"
+    site.close()
