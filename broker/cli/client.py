@@ -6,7 +6,7 @@ import click
 
 from broker.cli.connection import Connection, Group
 from broker.cli.options import examples
-from broker.cli.output import Exit, Failure, Output, talk
+from broker.cli.output import Exit, Failure, Output, talk, write
 from broker.model.administration import ClientAnswer
 
 OK: Final = "OK"
@@ -41,7 +41,7 @@ def stack(broker: Connection, out: Output, group: str, client_id: str, wait_ms: 
     """
     answer = broker.ask(broker.admin.print_client_stack(group, client_id, wait_ms=wait_ms))
     if out.is_table and answer.status == OK:
-        click.echo(answer.stack)
+        write(answer.stack + "\n")
         return
     _show(answer, out, {"client_id": client_id, "stack": answer.stack})
 

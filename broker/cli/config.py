@@ -27,6 +27,7 @@ from broker.cli.output import (
     columns,
     talk,
     talk_notes,
+    write,
 )
 
 if TYPE_CHECKING:
@@ -235,7 +236,7 @@ def import_broker_conf(file: Path, *, strict: bool, store: Path | None) -> None:
         talk(f"Error: {problem}")
     if imported.problems:
         raise imported.problems[-1]
-    click.echo(imported.text, nl=False)
+    write(imported.text)
     if imported.left_out:
         talk_notes([f"left out {', '.join(imported.left_out)}; the end of the output says why"])
     if imported.unknown:

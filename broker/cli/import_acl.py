@@ -2,9 +2,7 @@
 
 from pathlib import Path
 
-import click
-
-from broker.cli.output import only_planned, talk, talk_notes
+from broker.cli.output import only_planned, talk, talk_notes, write
 
 
 def import_acl(file: Path, store: Path | None) -> bool:
@@ -28,10 +26,10 @@ def import_acl(file: Path, store: Path | None) -> bool:
             for grant in acl.grants:
                 roster.grant(grant)
     for user in acl.users:
-        click.echo(f"user   {user.access_key}{'  admin' if user.is_admin else ''}")
+        write(f"user   {user.access_key}{'  admin' if user.is_admin else ''}\n")
     for grant in acl.grants:
         actions = text_from_actions(grant.actions)
-        click.echo(f"{grant.decision:6} {grant.user}  {actions}  {grant.resource}")
+        write(f"{grant.decision:6} {grant.user}  {actions}  {grant.resource}\n")
     talk_notes(acl.notes)
     if store is None:
         raise only_planned("no user was made; write them with --store DIR")

@@ -22,11 +22,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from datetime import datetime
 from enum import IntEnum
+from io import StringIO
 from time import monotonic
 from typing import Any, Final, NamedTuple, TextIO
 
 import click
 
+from broker.cli.safe_text import STANDS_IN, escaped, safe
 from broker.cli.yaml_text import yaml_document, yaml_item
 
 FORMATS: Final = ("table", "wide", "json", "jsonl", "yaml", "csv")
@@ -106,11 +108,11 @@ class Output:
         elif self.is_table:
             width = max(map(len, document), default=0)
             for name, value in document.items():
-                _write(f"{name:<{width}}{GAP}{_plain(value)}\n")
+                write(f"{name:<{width}}{GAP}{_plain(value)}\n")
         elif self.form == "yaml":
-            _write(yaml_document(document))
+            write(yaml_document(document))
         else:
-            _write(_json(document, indent=2 if self.form == "json" else None) + "\n")
+            write(json_text(document, indent=2 if self.form == "json" else None) + "\n")
         sys.stdout.flush()
 
     def rows(self, columns: Columns, more: Columns | None = None) -> "Rows":
@@ -136,7 +138,7 @@ class Output:
 
 def talk(text: str) -> None:
     """Say something that is not data."""
-    click.echo(text, err=True)
+    click.echo(safe(text), err=True)
 
 
 def talk_notes(notes: Iterable[str]) -> None:
@@ -155,9 +157,9 @@ class Failure(click.ClickException):
 
     def show(self, file: TextIO | None = None) -> None:  # type: ignore[override]
         """Write the error to standard error."""
-        click.echo(f"Error: {self.message}", file=file, err=True)
+        click.echo(f"Error: {safe(self.message)}", file=file, err=True)
         if self.next_step:
-            click.echo(f"Next:  {self.next_step}", file=file, err=True)
+            click.echo(f"Next:  {safe(self.next_step)}", file=file, err=True)
 
 
 def only_planned(text: str) -> Failure:
@@ -189,26 +191,26 @@ class Rows:
         if isinstance(error, OSError):
             return  # Standard output itself is gone.
         if self._format == "json" and (self._count or error is None):
-            _write("\n]\n" if self._count else "[]\n")
+            write("\n]\n" if self._count else "[]\n")
         if self._format == "csv" and not self._count and error is None:
             _write_csv(self._fields())
         if self._format == "yaml" and not self._count and error is None:
-            _write(yaml_document([]))
+            write(yaml_document([]))
         self.flush()
 
     def add(self, row: Document) -> None:
         """Print a row; in a table with the next flush."""
         self._count += 1
         if self._format == "jsonl":
-            _write(_json(row) + "\n")
+            write(json_text(row) + "\n")
         elif self._format == "json":
-            _write(("[\n" if self._count == 1 else ",\n") + _json(row))
+            write(("[\n" if self._count == 1 else ",\n") + json_text(row))
         elif self._format == "csv":
             if self._count == 1:
                 _write_csv(self._fields())
             _write_csv(row.get(name) for name in self._fields())
         elif self._format == "yaml":
-            _write(yaml_item(row))
+            write(yaml_item(row))
         else:
             width_max = COLUMN_WIDTH_MAX if self._format == "table" else None
             cells = (column.cell(row) for column in self._columns)
@@ -235,7 +237,7 @@ class Rows:
         ]
         for row in rows:
             cells = [f"{cell:<{width}}" for cell, width in zip(row, self._widths, strict=True)]
-            _write(GAP.join(cells).rstrip() + "\n")
+            write(GAP.join(cells).rstrip() + "\n")
 
 
 @contextmanager
@@ -308,25 +310,29 @@ def columns(*given: str | Column) -> Columns:
     return [Column(each) if isinstance(each, str) else each for each in given]
 
 
-def _write(text: str) -> None:
-    sys.stdout.write(text)
+def write(text: str) -> None:
+    """Print data, in which nothing is left that a terminal obeys."""
+    sys.stdout.write(safe(text))
 
 
-def _json(document: Any, indent: int | None = None) -> str:
+def json_text(document: Any, indent: int | None = None) -> str:
+    """Return a document as JSON, in which a terminal finds nothing to obey."""
     separators = (",", ":") if indent is None else None
-    return json.dumps(document, ensure_ascii=False, indent=indent, separators=separators)
+    return escaped(json.dumps(document, ensure_ascii=False, indent=indent, separators=separators))
 
 
 def _write_csv(cells: Iterable[Any]) -> None:
     nested = (Mapping, list, tuple, bool)
-    line = [_json(cell) if isinstance(cell, nested) else cell for cell in cells]
-    csv.writer(sys.stdout, lineterminator="\n").writerow(line)
+    line = [json_text(cell) if isinstance(cell, nested) else cell for cell in cells]
+    written = StringIO()
+    csv.writer(written, lineterminator="\n").writerow(line)
+    write(written.getvalue())
 
 
 def _cell(value: Any, width_max: int | None) -> str:
     text = _plain(value).replace("\n", "⏎")
     end = None if width_max is None else width_max + 1
-    shown = "".join(c if c.isprintable() else "�" for c in text[:end])
+    shown = "".join(c if c.isprintable() else STANDS_IN for c in text[:end])
     if width_max is None or len(shown) <= width_max:
         return shown
     return shown[: width_max - 1] + "…"

@@ -14,10 +14,11 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
+from broker.cli.safe_text import escaped
+
 _PLAIN: Final = re.compile(r"[A-Za-z_/][A-Za-z0-9_./-]*")
 _OTHERWISE: Final = frozenset({"y", "n", "yes", "no", "on", "off", "true", "false", "null"})
 """Words that YAML 1.1 or 1.2 takes for something else than a text."""
-_UNPRINTABLE: Final = re.compile("[\x7f-\x9f\u2028\u2029\ufeff\ud800-\udfff\ufffe\uffff]")
 
 
 def yaml_document(document: Any) -> str:
@@ -57,4 +58,4 @@ def _scalar(value: Any) -> str:
     if is_plain and value.lower() not in _OTHERWISE:
         return str(value)
     text = json.dumps(value, ensure_ascii=False)
-    return _UNPRINTABLE.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+    return escaped(text)

@@ -177,10 +177,12 @@ class TwoTenants:
             for topic in (OTHER.topic, f"%DLQ%{OTHER.group}", f"%RETRY%{OTHER.group}")
         }
         group = (OTHER.group, OTHER.topic)
+        if store.tables.topics.find(MINE.topic) is None:  # All stand in it no more.
+            offsets = {**offsets, MINE.topic: {0: 1}}
         return {
             "topic": str(store.tables.topics.find(OTHER.topic)),
             "group": str(store.tables.groups.find(OTHER.group)),
-            "offsets": {name: row for name, row in offsets.items() if name != MINE.topic},
+            "offsets": offsets,
             "queues": queues,
             "leased": str(broker.consume.leased().get(group)),
             "delayed": [one.deliver_at_ms for one in delayed],

@@ -1,6 +1,5 @@
 """`pocketmq store export`: the messages of a store as Parquet, Arrow or JSON lines."""
 
-import json
 import sys
 from importlib.util import find_spec
 from pathlib import Path
@@ -10,7 +9,7 @@ import click
 
 from broker.cli.documents import message_document
 from broker.cli.options import examples, form_option
-from broker.cli.output import Exit, Failure, Output, talk
+from broker.cli.output import Exit, Failure, Output, json_text, talk
 from broker.cli.store.selection import Chosen, searched, selection_options
 
 if TYPE_CHECKING:
@@ -185,6 +184,6 @@ def _line_of(columns: "list[MessageColumn]") -> "Line":
         document = message_document(message)
         if len(columns) < len(MESSAGE_COLUMNS):
             document = {name: document[name] for name in shown if name in document}
-        return json.dumps(document, ensure_ascii=False, separators=(",", ":")).encode()
+        return json_text(document).encode()
 
     return line

@@ -8,7 +8,7 @@ import click
 
 from broker.cli.documents import Document
 from broker.cli.options import examples, form_option, wall_ms, yes_option
-from broker.cli.output import Exit, Failure, Output, progress, talk
+from broker.cli.output import Exit, Failure, Output, progress, talk, write
 from broker.cli.store.access import Given, Opened, given_options, log_bytes
 
 
@@ -82,7 +82,7 @@ def _show(document: Document, report: Path | None, out: Output) -> None:
         report.write_text(json.dumps(full, indent=2, ensure_ascii=False) + "\n")
     if out.form == "table":
         for line in lines:
-            click.echo(line)
+            write(line + "\n")
     else:
         out.show(full)
         for line in lines:
