@@ -34,6 +34,8 @@ Call = Callable[[], Awaitable[Any]]
 Walk = LaterWalk | ConsumeWalk
 Case = AsyncGenerator[Call, Any]
 LEASE_MS: Final = 1_000
+WRITTEN_AFTER_MS: Final = 10_100
+"""After this every service has written down how far it has come."""
 
 
 class Crash(NamedTuple):
@@ -113,6 +115,23 @@ async def _given_up(walk: LaterWalk) -> Case:
     walk.loop.clock.advance(RULES.interval_ms)
     yield walk.step_all
     await walk.look(is_stepped=True)
+
+
+async def _later_written_down(walk: LaterWalk) -> Case:
+    """What was delivered and asked about is followed by how far each service has come."""
+    for delay in (Delivery(delay_ms=1_000), Delivery(delay_ms=1_900), Delivery(delay_level=1)):
+        await walk.send(WAITING, delay)
+    await walk.send(HALF, Delivery(transactional=True))
+    walk.loop.clock.advance(4_000)
+    yield partial(_stepped_until_written, walk)
+    await walk.look(is_stepped=True)
+
+
+async def _stepped_until_written(walk: Walk) -> None:
+    for pause_ms in (WRITTEN_AFTER_MS, 0):
+        await walk.step_all()
+        await walk.loop.pause(0.001)  # What is written down is written by a task of its own.
+        walk.loop.clock.advance(pause_ms)
 
 
 # -- what is consumed ------------------------------------------------------------------------------
@@ -199,6 +218,15 @@ def _forwarded(walk: ConsumeWalk, group: str) -> Case:
     return _used(walk, group, lambda _: (BURIED,), walk.consume.forward_to_dead_letters)
 
 
+async def _consumed_written_down(walk: ConsumeWalk) -> Case:
+    """What ran out is followed by the offsets of its group, and by where a start begins to read."""
+    await _leased(walk, "workers")
+    walk.loop.clock.advance(LEASE_MS)
+    yield partial(_stepped_until_written, walk)
+    for model in walk.models.values():
+        model.steps_done(walk.now_ms)
+
+
 async def _comes_again(walk: ConsumeWalk) -> Case:
     """What was sent back is over its delay level."""
     await _leased(walk, "workers")
@@ -234,6 +262,11 @@ CASES: Final[dict[str, Callable[[Any], Case]]] = {
 }
 LATER: Final = 8
 """Of the cases, the first ones."""
+WRITTEN: Final[dict[str, Callable[[Any], Case]]] = {
+    "delivered and written down": _later_written_down,
+    "consumed and written down": _consumed_written_down,
+}
+"""Cases in which services write down how far they have come; they take longer."""
 
 
 def _again(walk: ConsumeWalk, s: State) -> State:
@@ -251,7 +284,8 @@ COPIES: Final[dict[str, Callable[[ConsumeWalk, State], State]]] = {
 
 
 def _begun(case: str, loop: SeededLoop, seed: int, flush: str) -> Walk:
-    kind = LaterWalk if [*CASES].index(case) < LATER else ConsumeWalk
+    is_later = case in [*CASES][:LATER] or case == "delivered and written down"
+    kind = LaterWalk if is_later else ConsumeWalk
     return kind(loop, seed, flush=flush)
 
 
@@ -275,24 +309,37 @@ def _torn(case: str, walk: Walk) -> dict[str, Any]:
     return told
 
 
-def crashes(case: str, seed: int, flush: str, *, cuts: int) -> list[Crash]:
-    """Return the crashes of a case; cuts: how many power cuts at each call of the disk."""
+def crashes(
+    case: str, seed: int, flush: str, *, cuts: int, is_log_behind: bool = False
+) -> list[Crash]:
+    """Return the crashes of a case.
+
+    cuts           how many power cuts at each call of the disk
+    is_log_behind  instead: power cuts that leave the log behind all other files; what came before
+                   the case is durable
+    """
     found: list[Crash] = []
 
     async def story(loop: SeededLoop) -> None:
         walk = _begun(case, loop, seed, flush)
         await walk.begin()
-        told = CASES[case](walk)
+        told = (CASES | WRITTEN)[case](walk)
         call = await anext(told)
-        points = CrashPoints(walk.disk, loop.clock, Random(seed), cuts=cuts)
+        if is_log_behind:
+            await walk.store.flush()
+        random = Random(seed)
+        points = CrashPoints(walk.disk, loop.clock, random, cuts=cuts, is_log_behind=is_log_behind)
         before = {True: _told(walk), False: _torn(case, walk)}
         with points.taken():
             answer = await call()
         with suppress(StopAsyncIteration):
             await told.asend(answer)
-        last = CrashPoints(walk.disk, loop.clock, Random(seed), cuts=cuts)
+        last = CrashPoints(
+            walk.disk, loop.clock, Random(seed), cuts=cuts, is_log_behind=is_log_behind
+        )
         last.take("the answer")
-        after = _told(walk)
+        # With async flush a power cut may take what was answered.
+        after = before[False] if is_log_behind and flush == "async" else _told(walk)
         found.extend(Crash(case, seed, flush, p, before[p.is_kill]) for p in points.found)
         found.extend(Crash(case, seed, flush, point, after) for point in last.found)
         await stop_short()

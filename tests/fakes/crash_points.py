@@ -7,6 +7,8 @@
 
     kill -9       every state of the files as programs see them, looked for behind each line
     power cut     `cuts` of the subsets that each call of the disk may leave
+    log behind    with `is_log_behind` alone: at each call of the disk the power cut that leaves of
+                  the log what is durable, and of all other files what programs see
 
 Where modules run compiled, the lines are those of their callers. Nothing runs in other threads.
 """
@@ -25,6 +27,8 @@ from tests.fakes.disk_image import File, Image
 
 BROKER: Final = f"{Path(__file__).resolve().parents[2] / 'broker'}/"
 
+LOG_FOLDER: Final = "commitlog"
+
 
 class Point(NamedTuple):
     """A crash; `where` it came, by file and line or by the call of the disk."""
@@ -38,22 +42,27 @@ class Point(NamedTuple):
 class CrashPoints:
     """The crashes within a call."""
 
-    def __init__(self, disk: SimDisk, clock: Clock, random: Random, *, cuts: int) -> None:
+    def __init__(
+        self, disk: SimDisk, clock: Clock, random: Random, *, cuts: int, is_log_behind: bool = False
+    ) -> None:
         self.found: list[Point] = []
         self._disk = disk
         self._clock = clock
         self._random = random
         self._cuts = cuts
+        self._is_log_behind = is_log_behind
         self._keys: set[int] = set()
         self._known: dict[int, bytes] = {}
+        self._before: Any = None
 
     @contextmanager
     def taken(self) -> Iterator[None]:
         """Look at the disk while something is done."""
         assert self._disk.hook is None, "nobody else looks"
-        before = sys.gettrace()
+        self._before = before = sys.gettrace()
         self._disk.hook = self._called
-        sys.settrace(self._entered)
+        if not self._is_log_behind:
+            sys.settrace(self._entered)
         try:
             yield
         finally:
@@ -63,6 +72,9 @@ class CrashPoints:
 
     def take(self, where: str) -> None:
         """Take what a kill leaves now, and what power cuts do."""
+        if self._is_log_behind:
+            self._add(self._disk.image.copy(behind=LOG_FOLDER), where, is_kill=False)
+            return
         self._add(self._disk.image.copy(), where, is_kill=True)
         for _ in range(self._cuts):
             cut = self._disk.image.cut(Random(self._random.getrandbits(32)))
@@ -78,8 +90,19 @@ class CrashPoints:
     def _called(self, call: str, path: Path) -> None:
         self.take(f"{call} {path}")
 
-    def _entered(self, frame: FrameType, event: str, _: Any) -> Any:
-        return self._passed if frame.f_code.co_filename.startswith(BROKER) else None
+    def _entered(self, frame: FrameType, event: str, given: Any) -> Any:
+        """Look at the lines of the broker; what traced before goes on with what it traces."""
+        passed = self._passed if frame.f_code.co_filename.startswith(BROKER) else None
+        other = None if self._before is None else self._before(frame, event, given)
+        if passed is None or other is None:
+            return passed or other
+
+        def both(frame: FrameType, event: str, given: Any) -> Any:
+            passed(frame, event, given)
+            other(frame, event, given)
+            return both
+
+        return both
 
     def _passed(self, frame: FrameType, event: str, _: Any) -> Any:
         changed = [file for file in self._disk.image.open_files.values() if self._is_other(file)]

@@ -275,21 +275,28 @@ class Image:
         copy(self.root, left.root, False)
         return left
 
-    def copy(self) -> "Image":
-        """Return an image of what programs see, all of it durable: what kill -9 leaves."""
+    def copy(self, *, behind: str = "") -> "Image":
+        """Return an image of what programs see, all of it durable: what kill -9 leaves.
+
+        behind   a folder whose files hold what is durable alone: the power cut that leaves all
+                 other files ahead of these
+        """
+        self.look()
         left = Image()
 
-        def copy(source: Folder, target: Folder) -> None:
+        def copy(source: Folder, target: Folder, is_behind: bool) -> None:
             for name, node in source.live.items():
                 made: Node
                 if isinstance(node, Folder):
                     made = Folder()
-                    copy(node, made)
+                    copy(node, made, name == behind)
+                elif is_behind:
+                    made = File(node.durable[: node.size].ljust(node.size, b"\0"), node.blocks)
                 else:
                     made = File(node.content, node.blocks)
                 target.live[name] = target.durable[name] = made
 
-        copy(self.root, left.root)
+        copy(self.root, left.root, False)
         return left
 
 

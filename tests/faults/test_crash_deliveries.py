@@ -6,7 +6,7 @@ scripts/torture/run deliveries adds power cuts everywhere, and other orders of t
 
 import pytest
 
-from tests.fakes.crash_deliveries import CASES, COPIES, crashes, lived_on
+from tests.fakes.crash_deliveries import CASES, COPIES, WRITTEN, crashes, lived_on
 
 STATES_MIN = 3
 """Distinct ones of a case: before, with what it puts, and with all that follows."""
@@ -37,3 +37,13 @@ def test_a_power_cut_that_takes_what_was_due_as_it_came_lets_it_come_again() -> 
     for crash in crashes("delivered by the timer", 1_000_000_000_010, "sync", cuts=3):
         if not crash.point.is_kill:
             lived_on(crash)
+
+
+@pytest.mark.parametrize("flush", ["sync", "async"])
+@pytest.mark.parametrize("case", CASES | WRITTEN)
+def test_no_other_file_is_ahead_of_the_log_in_what_it_says_is_settled(
+    case: str, flush: str
+) -> None:
+    """At each call of the disk power is cut, and the log alone loses what was not synced."""
+    for crash in crashes(case, 11, flush, cuts=0, is_log_behind=True):
+        lived_on(crash)
