@@ -17,7 +17,8 @@ class LineRecorder:
     def __init__(self, files: Collection[str]) -> None:
         self._files = frozenset(files)
         self._lines: Lines = {}
-        self._known: dict[CodeType, set[int] | None] = {}
+        self._known: dict[int, tuple[set[int] | None, CodeType]] = {}
+        """By identity: code of two files may be equal. What is kept here keeps its own."""
 
     @contextmanager
     def recording(self) -> Iterator[Lines]:
@@ -37,11 +38,11 @@ class LineRecorder:
     def _called(self, frame: FrameType, event: str, given: Any) -> Any:
         code = frame.f_code
         try:
-            lines = self._known[code]
+            lines, _ = self._known[id(code)]
         except KeyError:
             name = code.co_filename
             lines = self._lines.setdefault(name, set()) if name in self._files else None
-            self._known[code] = lines
+            self._known[id(code)] = lines, code
         if lines is None:
             return None
         lines.add(frame.f_lineno)

@@ -99,14 +99,38 @@ class Module:
         """Return the lines inside of functions where one of some names is read."""
         return frozenset(
             node.lineno
-            for function in ast.walk(self.tree)
-            if isinstance(function, Function)
-            for statement in function.body
+            for statement in self._in_functions
             for node in ast.walk(statement)
-            if (isinstance(node, ast.Name) and node.id in names)
-            or (isinstance(node, ast.Attribute) and node.attr in names)
-            or (isinstance(node, ast.keyword) and node.arg in names)
+            if isinstance(node, ast.expr | ast.keyword) and _named(node) & names
         )
+
+    def made_of(self, names: frozenset[str]) -> frozenset[str]:
+        """Return some names, and those that are set at import by what they stand for."""
+        while True:
+            more = {
+                name
+                for statement in self._at_import
+                if any(_named(node) & names for node in ast.walk(statement))
+                for name in _assigned(statement)
+            }
+            if more <= names:
+                return names
+            names |= more
+
+    @property
+    def function_lines(self) -> frozenset[int]:
+        """The first lines of all statements in functions."""
+        return frozenset(statement.lineno for statement in self._in_functions)
+
+    @cached_property
+    def _in_functions(self) -> list[ast.stmt]:
+        functions = [node for node in ast.walk(self.tree) if isinstance(node, Function)]
+        return [statement for function in functions for statement in function.body]
+
+    @cached_property
+    def _at_import(self) -> list[ast.stmt]:
+        classes = [node for node in ast.walk(self.tree) if isinstance(node, ast.ClassDef)]
+        return [*self.tree.body, *(statement for node in classes for statement in node.body)]
 
     @cached_property
     def _only_asserting(self) -> frozenset[str]:
@@ -246,6 +270,13 @@ class Module:
         assert node.end_lineno is not None
         assert node.end_col_offset is not None
         return self._starts[node.end_lineno - 1] + node.end_col_offset
+
+
+def _named(node: ast.AST) -> frozenset[str]:
+    match node:
+        case ast.Name(id=name) | ast.Attribute(attr=name) | ast.keyword(arg=str(name)):
+            return frozenset((name,))
+    return frozenset()
 
 
 def _is_member(node: ast.Assign, above: tuple[ast.AST, ...]) -> bool:

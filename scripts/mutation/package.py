@@ -70,11 +70,11 @@ class Package:
         """Return lines by file; a later entry counts where no test executes the earlier ones."""
         if mutant.lines:
             return [{self.file(mutant.path): frozenset(lines)} for lines in mutant.lines]
-        reading = {
-            path: module.reading_lines(mutant.names) for path, module in self.modules.items()
-        }
-        everywhere = {self.file(path): lines for path, lines in reading.items()}
-        return [{self.file(mutant.path): reading[mutant.path]}, everywhere]
+        own = self.modules[mutant.path]
+        names = own.made_of(mutant.names)
+        lines = {self.file(path): one.reading_lines(names) for path, one in self.modules.items()}
+        file = self.file(mutant.path)
+        return [{file: lines[file]}, lines, {file: own.function_lines}]
 
 
 def chosen(mutants: Sequence[Mutant], count: int, random: Random) -> list[Mutant]:

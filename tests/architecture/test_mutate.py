@@ -20,8 +20,8 @@ TOY = '''\
 """A toy."""
 import logging
 
-LIMIT = 10
-UNREAD = 3
+MOST = 10
+LIMIT = MOST
 logger = logging.getLogger(__name__)
 
 
@@ -143,6 +143,14 @@ def test_a_sample_is_spread_evenly_and_the_same_for_a_seed() -> None:
     assert chosen(every, 0, Random(7)) == every
 
 
+def test_what_runs_at_import_is_led_to_by_all_that_is_made_of_it() -> None:
+    text = b"A = 1\nB = {A: 2}\nC = 3\ndef f(b=C):\n    return b + B[1]\n"
+    module = Module("m.py", text)
+    names = module.made_of(frozenset("A"))
+    assert names == {"A", "B"}
+    assert module.reading_lines(names) == {5}
+
+
 def test_tests_are_near_by_their_folder_or_by_what_they_import() -> None:
     near = nearest_tests(ROOT, "services/timer")
     assert "tests/services/test_timer_clocks.py" in near
@@ -199,8 +207,6 @@ def test_survivors_are_told_from_killed_and_from_unreached(toy: Path) -> None:
     assert survived[4, "11"] == 2  # no test takes 11
     assert survived[21, "pass"] == 2  # calls are counted and never looked at
     assert survived[29, "pass"] == 0
-    assert survived[5, "4"] == 0
-
     assert "broker/toy/meter.py:21  statement  self.calls += 1  →  pass\n" in printed
     assert "broker/toy/meter.py:29  statement  self.total = 0  →  pass  (not reached)" in printed
     assert verdicts[23, ">="]["killed_by"].endswith("test_the_limit_can_be_reached_and_not_passed")

@@ -2,17 +2,20 @@
 
 import gzip
 import tracemalloc
+from collections.abc import Callable
 
 import pytest
 from hyperframe.frame import (
     DataFrame,
     Frame,
+    HeadersFrame,
     RstStreamFrame,
     SettingsFrame,
     WindowUpdateFrame,
 )
 
 from broker.wire.flow import Intake, Limits
+from broker.wire.stream import Stream
 from tests.wire.cases import EDGES
 from tests.wire.h2_client import framed
 from tests.wire.raw_peer import RawPeer, data, faults, raw_data
@@ -380,3 +383,52 @@ def test_a_peer_that_wants_a_smaller_table_is_told_once_that_it_is() -> None:
         peer.server.respond(stream, b"")
     found = [frame for frame in peer.taken() if frame.type == 1]
     assert [peer.fields(frame).get("grpc-status") for frame in found] == [None, "0", None, "0"]
+
+
+def _quick(peer: RawPeer, stream: Stream) -> None:
+    peer.server.respond(stream, b"x")
+
+
+def _large(peer: RawPeer, stream: Stream) -> None:
+    peer.server.respond(stream, bytes(100_000))
+
+
+def _streamed(peer: RawPeer, stream: Stream) -> None:
+    peer.server.send_message(stream, b"x")
+    peer.server.finish(stream, 0, "", [])
+
+
+def _refused(peer: RawPeer, stream: Stream) -> None:
+    peer.server.finish(stream, 5, "no such topic", [])
+
+
+def _begun(peer: RawPeer, stream: Stream) -> None:
+    peer.server.send_headers(stream, [(b"a", b"b")])
+    peer.server.finish(stream, 0, "", [])
+
+
+@pytest.mark.parametrize("first", [_quick, _large, _streamed, _refused, _begun])
+@pytest.mark.parametrize("sizes", [(100,), (0,), (100, 4_096), (4_095,)])
+def test_whatever_is_answered_first_says_that_the_table_is_smaller(
+    first: Callable[[RawPeer, Stream], None], sizes: tuple[int, ...]
+) -> None:
+    peer = RawPeer()
+    peer.send(*(SettingsFrame(0, {SettingsFrame.HEADER_TABLE_SIZE: size}) for size in sizes))
+    peer.decoder.max_allowed_table_size = min(sizes)
+    peer.send(peer.headers(1), data(1, b""), peer.headers(3), data(3, b""))
+    first(peer, peer.news[0])
+    _quick(peer, peer.news[1])
+    blocks = [frame for frame in peer.taken() if isinstance(frame, HeadersFrame)]
+    assert blocks[0].data[0] == 0x20, "a table of no bytes"
+    assert not [frame for frame in blocks[1:] if frame.data[0] == 0x20], "said once"
+    assert peer.fields(blocks[0])[":status"] == "200"
+
+
+@pytest.mark.parametrize("size", [4_096, 65_536])
+def test_a_table_that_is_not_smaller_needs_no_word(size: int) -> None:
+    peer = RawPeer()
+    peer.send(SettingsFrame(0, {SettingsFrame.HEADER_TABLE_SIZE: size}))
+    peer.send(peer.headers(1), data(1, b""))
+    _quick(peer, peer.news[0])
+    blocks = [frame for frame in peer.taken() if isinstance(frame, HeadersFrame)]
+    assert not [frame for frame in blocks if frame.data[0] == 0x20]

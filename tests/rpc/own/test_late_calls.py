@@ -166,6 +166,23 @@ async def test_each_has_its_own_time(flushes: Flushes) -> None:
     assert flushes.outcomes(patient + endless) == [b"a", b"d"]
 
 
+@pytest.mark.parametrize("order", [("10m", "1H", "40m", ""), ("1H", "40m", "10m", "")])
+async def test_each_deadline_holds_in_whatever_order_they_are_read(
+    flushes: Flushes, order: tuple[str, ...]
+) -> None:
+    streams = [flushes.begin(b"a", timeout=timeout)[0] for timeout in order]
+    flushes.pair.exchange()
+    assert len(flushes.pair.server.calls) == 1
+    await until(lambda: flushes.gate.count == 2)
+    await flushes.pair.settled()
+    ended = dict(zip(order, flushes.outcomes(streams), strict=True))
+    assert ended == {"10m": "4", "40m": "4", "1H": None, "": None}
+    await flushes.end(0)
+    ended = dict(zip(order, flushes.outcomes(streams), strict=True))
+    assert ended == {"10m": "4", "40m": "4", "1H": b"a", "": b"a"}
+    assert flushes.gate.count == 0
+
+
 async def test_no_more_wait_than_may(flushes: Flushes) -> None:
     flushes.gate.enter((), flushes.gate.limit - 3)
     streams = flushes.begin(b"a", b"b") + flushes.begin(b"c", name="Decide")
