@@ -11,11 +11,11 @@ from typing import Any
 
 from broker.files.disk import Disk
 from broker.format.names import OWN_DIRECTORY, TOPICS_FILE
+from broker.log.offset_files import read_table
 from broker.log.store_directory import ManifestFile
 from broker.rebuild.log_files import KnownShape, find_log_files, records_end
 from broker.tools.dump import loaded_index, loaded_queues
 from broker.tools.durable import checkpoint_values, left_in_order, marked_upto
-from broker.tools.lag import read_table
 from broker.tools.store_access import is_live
 
 Description = dict[str, Any]

@@ -4,19 +4,17 @@ Queues end where their consume queues do, or, where a store has none, where the 
 """
 
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from broker.files.disk import Disk
-from broker.files.table_file import TableFile
 from broker.format.names import (
-    CONFIG_DIRECTORY,
     CONSUME_QUEUE_DIRECTORY,
-    CONSUMER_OFFSETS_FILE,
     DELAY_OFFSETS_FILE,
 )
-from broker.format.table_json import decode_table, offset_rows
+from broker.format.table_json import offset_rows
+from broker.log.offset_files import read_offsets, read_table
 from broker.model.message import (
     FLAG_TRANSACTION_MASK,
     OFFSET_MAX,
@@ -50,7 +48,7 @@ def group_lags(disk: Disk, directory: Path, ranges: QueueRanges) -> list[GroupLa
     Errors   ValueError: neither config/consumerOffset.json nor its .bak can be read
     """
     lags = []
-    rows = offset_rows(read_table(disk, directory, CONSUMER_OFFSETS_FILE))
+    rows = offset_rows(read_offsets(disk, directory))
     for group, topic, queue_id, committed in rows:
         lower, upper = ranges.get((topic, queue_id), (0, 0))
         lag = upper - first_unread(committed, lower, upper)
@@ -63,7 +61,7 @@ def committed_of(disk: Disk, directory: Path, group: str, topic: str) -> dict[in
 
     Errors   ValueError: neither config/consumerOffset.json nor its .bak can be read
     """
-    rows = offset_rows(read_table(disk, directory, CONSUMER_OFFSETS_FILE))
+    rows = offset_rows(read_offsets(disk, directory))
     return {queue_id: committed for *of, queue_id, committed in rows if of == [group, topic]}
 
 
@@ -75,14 +73,6 @@ def delivered_levels(disk: Disk, directory: Path) -> dict[int, int]:
         return {}
     found = rows.items() if isinstance(rows, dict) else ()
     return {int(level): at for level, at in found if str(level).isdecimal() and isinstance(at, int)}
-
-
-def read_table(disk: Disk, directory: Path, name: str) -> dict[str, Any]:
-    """Return a table under config/, or its .bak; empty where there is none.
-
-    Errors   ValueError: neither can be read
-    """
-    return TableFile(disk, directory / CONFIG_DIRECTORY / name).read(decode_table) or {}
 
 
 def queue_ranges(disk: Disk, directory: Path, sizes: KnownShape, search: LogSearch) -> QueueRanges:

@@ -122,6 +122,7 @@ class RowTable:
     """One of RocketMQ's tables: rows under one member, a version; what else it holds is kept.
 
     written      returns the rows as they are to stand on disk, a copy of them or `rows` itself
+    file         what is read and written in place of the file of this name
     is_counted   its rows are counts that are made anew: one that cannot be read counts as empty
     """
 
@@ -133,10 +134,10 @@ class RowTable:
     def __init__(
         self, disk: Disk, directory: Path, file_name: str, member: str, clock: Clock,
         pool: ThreadPoolExecutor, written: Callable[[], Rows] | None = None, *,
-        is_counted: bool = False,
+        is_counted: bool = False, file: TableFile | None = None,
     ) -> None:  # fmt: skip
         self._is_counted = is_counted
-        self._file = TableFile(disk, directory / CONFIG_DIRECTORY / file_name)
+        self._file = file or TableFile(disk, directory / CONFIG_DIRECTORY / file_name)
         self._written = written
         self._encoded: dict[str, tuple[dict[Any, Any], str]] = {}
         """Rows with their text, so that one change does not encode all: of the thread that writes,

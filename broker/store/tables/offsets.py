@@ -13,14 +13,13 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from broker.files.disk import Disk
-from broker.format.names import CONSUMER_OFFSETS_FILE
 from broker.format.table_json import queue_offsets
+from broker.log.offset_files import BOTH_MEMBER, OFFSETS_MEMBER, OffsetFiles
 from broker.model.step import Clock, Next, Now
 from broker.store.tables.durable_table import Rows, RowTable
 from broker.store.tables.groups import GroupTable
 from broker.store.tables.lease_marks import LEASES_MEMBER, LeaseMarks
 
-_OFFSETS: Final = "offsetTable"
 _PULL_OFFSETS: Final = "pullOffsetTable"
 """What a real broker keeps of pull consumers beside it, under the same names."""
 _SEPARATOR: Final = "@"
@@ -41,7 +40,7 @@ class Clamped(NamedTuple):
 class ConsumerOffsets:
     """Offsets by (group, topic, queue id)."""
 
-    __slots__ = ("_groups", "_set_back", "_table", "leases")
+    __slots__ = ("_files", "_groups", "_set_back", "_table", "leases")
 
     def __init__(
         self,
@@ -52,9 +51,12 @@ class ConsumerOffsets:
         groups: GroupTable,
     ) -> None:
         self._groups = groups
+        files = OffsetFiles(disk, directory)
         self._table = RowTable(
-            disk, directory, CONSUMER_OFFSETS_FILE, _OFFSETS, clock, pool, self._durable_rows
-        )
+            disk, directory, files.path.name, OFFSETS_MEMBER, clock, pool, self._durable_rows,
+            file=files,
+        )  # fmt: skip
+        self._files = files
         self._set_back: dict[tuple[str, str], None] = {}
         self.leases = LeaseMarks()
         """How far what is on disk goes with the journal of leases."""
@@ -69,6 +71,8 @@ class ConsumerOffsets:
         self._table.rows = {
             name: queue_offsets(queues) for name, queues in self._table.rows.items()
         }
+        if self._files.is_pair:
+            self._table.keep(BOTH_MEMBER, {})
         self.leases.load(self._table.other_rows(LEASES_MEMBER))
 
     def find(self, group: str, topic: str, queue_id: int) -> int | None:

@@ -16,7 +16,7 @@ from broker.format.content import plain_body
 from broker.format.record import PROPERTY_CRC_SIZE
 from broker.model.errors import IllegalTopic
 from broker.model.message import FLAG_COMPRESSED, OFFSET_MAX
-from broker.model.names import check_topic
+from broker.model.names import check_queue_topic
 from broker.tools.verify.collector import Collector
 from broker.walk.reader import Chunk
 
@@ -88,9 +88,11 @@ class RecordCheck:
         for number in range(self._checked_topics, len(self._queues.keys)):
             topic = self._queues.keys[number][0]
             try:
-                check_topic(topic)
+                check_queue_topic(topic)
             except IllegalTopic as error:
-                first = int(np.flatnonzero(decoded.queue == number)[0])
+                # A queue that records are dispatched to as well may be no record's own.
+                own = np.flatnonzero(decoded.queue == number)
+                first = int(own[0]) if len(own) else 0
                 self._add("topic", int(decoded.heads.physical_offset[first]), "a topic", str(error))
         self._checked_topics = len(self._queues.keys)
 
