@@ -49,7 +49,7 @@ GIVEN: Final[dict[str, Any]] = {
     "ReceiveMessageRequest.batch_size": 32, "PullMessageRequest.batch_size": 32,
     "ReceiveMessageRequest.invisible_duration": {"seconds": 30},
     "ChangeInvisibleDurationRequest.invisible_duration": {"seconds": 30},
-    "PullMessageRequest.commit_offset": 1, "Decision.resolution": 1,
+    "PullMessageRequest.commit_offset": 2, "Decision.resolution": 1,
     "EndTransactionRequest.resolution": 1, "ResetOffsetsRequest.place": 1,
     "SetOffsetsRequest.offsets": [{"queue_id": 0, "offset": 2}],
     "CommitOffsetRequest.offset": 2, "UpdateOffsetRequest.offset": 2,
