@@ -255,6 +255,8 @@ class OwnCall(Unsent):
         """Be no call that is waited for; returns for how many seconds it was."""
         connection = self._connection
         connection.calls.remove(self)
+        if self.requests is not None:
+            self.requests.hear()
         if self._deadline >= 0:
             connection.edge.deadlines.remove(self._deadline, self._expire)
         assert self._holder is not None, "a call that is waited for is counted"

@@ -12,7 +12,7 @@ import asyncio
 from time import perf_counter
 from typing import Final, cast
 
-from broker.rpc.admission import Holder, address_name
+from broker.rpc.admission import CallClass, Holder, address_name
 from broker.rpc.call import host_from_peer
 from broker.rpc.own.call import OwnCall, take_news
 from broker.rpc.own.edge import Client, Edge
@@ -48,6 +48,13 @@ TURN_S: Final = 0.001
 SPARSE_TURN_S: Final = 0.004
 """The same of all else: a few calls may have thousands of fields."""
 
+STORING: Final = frozenset(
+    {CallClass.SEND, CallClass.SETTLE, CallClass.POLL, CallClass.ADMIN, CallClass.ACCESS}
+)
+"""Classes of calls that may store something: they end by themselves."""
+SILENT_SIZE: Final = 4_096
+"""What a stream of requests takes, its call and task, before its client has sent one."""
+
 _GONE: Final = Connection()
 """Stands for that of a client who is gone; nobody speaks through it."""
 
@@ -58,7 +65,8 @@ class Http2Connection(Client, asyncio.Protocol):
     __slots__ = (
         "_is_dirty", "_is_paused", "_moved_size", "_rest", "_rooms", "_transport",
         "_waiting", "calls", "deadlines", "edge", "held", "holder", "host", "is_draining",
-        "is_heard", "is_used", "moved_s", "now_s", "peer", "sent", "unread", "unsent", "wire",
+        "is_heard", "is_used", "moved_s", "now_s", "peer", "sent", "silent_count",
+        "unread", "unsent", "wire",
     )  # fmt: skip
 
     def __init__(self, edge: Edge, peer: str) -> None:
@@ -68,7 +76,7 @@ class Http2Connection(Client, asyncio.Protocol):
         self.wire = Connection(sizes=edge.sizes, has_pages=edge.pages is not None)
         self.calls: set[Waiting] = set()
         self.unsent: set[Unsent] = set()
-        self.held = self.unread = self.sent = 0
+        self.held = self.unread = self.sent = self.silent_count = 0
         self.moved_s = self.now_s = 0.0
         self._moved_size = 0
         """Bytes of requests that had come then."""
@@ -166,6 +174,11 @@ class Http2Connection(Client, asyncio.Protocol):
             else:
                 self._transport.resume_reading()
         self.write()
+
+    def count_silent(self, more: int) -> None:
+        """Count streams of requests of which no request has come yet."""
+        self.silent_count += more
+        assert self.silent_count >= 0, "each is counted once"
 
     def identify(self, user: str, *, is_admin: bool) -> Holder:
         """Return the holder of the calls that a user begins here."""
@@ -286,6 +299,7 @@ class Http2Connection(Client, asyncio.Protocol):
         if transport is None:
             return
         held, unread = self.wire.weight(len(self.calls)), self.wire.pending
+        held += SILENT_SIZE * self.silent_count
         if self._is_paused:
             unread += transport.get_write_buffer_size()
         if held != self.held or unread != self.unread:
@@ -356,6 +370,12 @@ class Http2Connection(Client, asyncio.Protocol):
         self.is_draining = True
         self.wire.drain()
         self.write()
+
+    def end_reads(self) -> None:
+        """End the calls that store nothing."""
+        for call in [*self.calls]:
+            if isinstance(call, OwnCall) and call.served.method.call_class not in STORING:
+                call.cancel()
 
     def close(self) -> None:
         """End the connection once what was answered is sent."""

@@ -45,6 +45,10 @@ class Client(Calling):
         """Tell the client to begin no more calls here; the second time, that none are taken."""
 
     @abstractmethod
+    def end_reads(self) -> None:
+        """End the calls that store nothing."""
+
+    @abstractmethod
     def close(self) -> None:
         """End the connection once what was answered is sent."""
 

@@ -11,7 +11,7 @@ from broker.wire.stream import Stream
 class Requests:
     """The requests of one call as they come, until the client has no more or the server drains."""
 
-    __slots__ = ("_connection", "_is_ended", "_served", "_stream", "_waiter")
+    __slots__ = ("_connection", "_is_ended", "_is_silent", "_served", "_stream", "_waiter")
 
     def __init__(self, connection: Client, stream: Stream, served: ServedMethod) -> None:
         self._connection = connection
@@ -19,6 +19,8 @@ class Requests:
         self._served = served
         self._waiter: asyncio.Future[None] | None = None
         self._is_ended = connection.edge.is_draining
+        self._is_silent = True
+        connection.count_silent(1)
 
     def __aiter__(self) -> Self:
         return self
@@ -54,7 +56,15 @@ class Requests:
     def _next(self) -> bytes | None:
         """Return the bytes of the next request, None where none is to be read."""
         messages = self._stream.messages
+        if messages:
+            self.hear()
         return messages.pop(0) if messages and not self._is_ended else None
+
+    def hear(self) -> None:
+        """Count the call no more as one of which nothing but its begin has come."""
+        if self._is_silent:
+            self._is_silent = False
+            self._connection.count_silent(-1)
 
     def wake(self) -> None:
         """Let the handler look again."""

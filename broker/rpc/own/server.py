@@ -23,6 +23,8 @@ ENDING: Final = (CallClass.SEND, CallClass.SETTLE, CallClass.POLL)
 """Calls that a stop lets end as if there were none."""
 CONNECTIONS_WEIGHT: Final = 7
 """How many times the connections that are free one address may hold: 7/8 of all there may be."""
+READ_GRACE_S: Final = 2.5
+"""What calls that store nothing may take to end, once a stop has begun."""
 FLUSH_S: Final = 1.0
 """What clients may take, once a stop is over, to read the last answers."""
 
@@ -157,7 +159,11 @@ class OwnServer:
         for unused in self._sockets[len(self._listeners) :]:
             unused.close()
         self._each(lambda one: one.drain())
-        await self._until_calls_end(grace_s)
+        brief_s = min(grace_s, READ_GRACE_S)
+        await self._until_calls_end(brief_s)
+        for connection in [*edge.connections]:
+            connection.end_reads()
+        await self._until_calls_end(grace_s - brief_s)
         for connection in [*edge.connections]:
             for call in [*connection.calls]:
                 call.cancel()

@@ -60,6 +60,10 @@ class Calling(Keeping):
     deadlines: Deadlines
 
     @abstractmethod
+    def count_silent(self, more: int) -> None:
+        """Count streams of requests of which no request has come yet."""
+
+    @abstractmethod
     def identify(self, user: str, *, is_admin: bool) -> Holder:
         """Return the holder of the calls that a user begins here."""
 

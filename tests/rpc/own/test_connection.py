@@ -921,3 +921,19 @@ async def test_an_old_connection_whose_client_reads_nothing_is_cut_off(
         pair.client.ping(b"12345678")
         pair.exchange()
     assert pair.edge.memory.unread == 0
+
+
+async def test_streams_of_requests_that_have_only_begun_count_as_held(
+    pair: Pair, handlers: Handlers
+) -> None:
+    streams = [pair.begin("Gather") for _ in range(100)]
+    pair.exchange()
+    await pair.settled()
+    assert pair.server.held >= 100 * connection.SILENT_SIZE
+    pair.send(streams[0], b"a", ends=False)
+    for stream in streams[1:]:
+        pair.client.reset_stream(stream)
+    pair.exchange()
+    await pair.settled()
+    assert pair.server.silent_count == 0
+    assert pair.server.held < connection.SILENT_SIZE

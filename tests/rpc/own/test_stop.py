@@ -1,0 +1,54 @@
+"""A stop lets calls that may store something end, and ends those that store nothing soon."""
+
+import asyncio
+
+import grpc
+import pytest
+
+from broker.rpc.admission import CallClass
+from broker.rpc.call import Call
+from broker.rpc.own import server
+from broker.rpc.own.server import OwnServer
+from broker.rpc.pb import broker_pb2 as pb
+from broker.rpc.service import Method, Service
+from broker.rpc.v1.status import refuse
+from tests.fakes.store_broker import connected, running
+
+
+class Slow:
+    """Methods that answer when told to: one that stores, one that does not."""
+
+    def __init__(self) -> None:
+        self.begun = 0
+        self.go_on = asyncio.Event()
+
+    def service(self) -> Service:
+        rows = [self._row("Store", CallClass.SEND), self._row("Ask", CallClass.QUERY)]
+        return Service("test.Service", tuple(rows), refuse)
+
+    def _row(self, name: str, call_class: CallClass) -> Method:
+        return Method(name, pb.QueryByIdRequest, pb.QueryByIdResponse, self._serve, call_class)
+
+    async def _serve(self, request: pb.QueryByIdRequest, call: Call) -> pb.QueryByIdResponse:
+        self.begun += 1
+        await self.go_on.wait()
+        return pb.QueryByIdResponse()
+
+
+async def test_a_query_that_does_not_end_holds_no_stop_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(server, "READ_GRACE_S", 0.05)
+    slow = Slow()
+    own = OwnServer([slow.service()])
+    async with running(own) as address, connected(address) as channel:
+        store, ask = (
+            channel.unary_unary(f"/test.Service/{name}")(b"") for name in ("Store", "Ask")
+        )
+        while slow.begun < 2:  # noqa: ASYNC110 - the server runs on this loop
+            await asyncio.sleep(0)
+        stopping = asyncio.ensure_future(own.stop(600))
+        async with asyncio.timeout(20):
+            assert await ask.code() is grpc.StatusCode.CANCELLED
+            assert not store.done()
+            slow.go_on.set()
+            assert await store.code() is grpc.StatusCode.OK
+            await stopping
