@@ -15,6 +15,10 @@ from broker.model.step import Now
 
 LOOK_INTERVAL_MS: Final = 5_000
 """A level is looked at so often at least."""
+SEEN_LEAD_MS: Final = 50
+"""Store times so far ahead of the clock are not those at which messages came."""
+SEEN_MAX: Final = 1_024
+"""Times at which messages were seen that are kept."""
 
 
 class Level:
@@ -25,12 +29,12 @@ class Level:
     served        how many batches all levels were given when it got its last: of levels that are
                   due, the one that waits longest is next
     due_time      by which clocks its messages say their times (store/timer/level_clocks.py)
-    ahead         (queue offset, monotonic ms): messages before that one were there at that time,
-                  and what they say of their own time is not believed
+    seen          (queue offset, monotonic ms), rising: messages before that one were there at that
+                  time, for those whose own time is not believed
     """
 
     __slots__ = (
-        "_due_time", "ahead", "delay_ms", "look_at_ms", "number", "queue_offset", "served",
+        "_due_time", "delay_ms", "look_at_ms", "number", "queue_offset", "seen", "served",
     )  # fmt: skip
 
     def __init__(self, number: int, delay_ms: int, queue_offset: int, due_time: DueTime) -> None:
@@ -40,7 +44,7 @@ class Level:
         self.queue_offset = queue_offset
         self.look_at_ms = 0
         self.served = 0
-        self.ahead: tuple[int, int] | None = None
+        self.seen: list[tuple[int, int]] = []
         self._due_time = due_time
 
     @property
@@ -53,13 +57,25 @@ class Level:
         assert queue_offset >= self.queue_offset, "a level never goes back"
         self.queue_offset = queue_offset
         self._due_time.forget(queue_offset)
+        while self.seen and self.seen[0][0] <= queue_offset:
+            del self.seen[0]
+
+    def see(self, now: Now, upper: int) -> None:
+        """Notes that all messages before `upper` are there.
+
+        Called now and then while store times are ahead of the clock: each message waits once from
+        when it was seen, and none waits for those before it.
+        """
+        if upper > (self.seen[-1][0] if self.seen else self.queue_offset):
+            self.seen.append((upper, now.monotonic_ms))
+        if len(self.seen) > SEEN_MAX:
+            del self.seen[:-1:2]  # What is merged comes later, never earlier.
 
     def clock_set(self, now: Now, upper: int) -> None:
         """Look again: the wall clock was set. What came since says times of before it, perhaps."""
         self.look_at_ms = min(self.look_at_ms, now.monotonic_ms)
         self._due_time.forget(self.queue_offset)
-        if self.ahead is None or self.queue_offset >= self.ahead[0]:
-            self.ahead = (upper, now.monotonic_ms)
+        self.see(now, upper)
 
     def due_count(self, due_ms: list[int], upper: int, now: Now) -> int:
         """Return how many of its first messages are due, and set when to look again.
@@ -84,6 +100,6 @@ class Level:
 
     def _believed(self, queue_offset: int, upper: int, now: Now) -> int:
         """Return how long a message waits that says a time it cannot have."""
-        if self.ahead is None or queue_offset >= self.ahead[0]:
-            self.ahead = (upper, now.monotonic_ms)
-        return self.ahead[1] + self.delay_ms - now.monotonic_ms
+        self.see(now, upper)
+        at_ms = next(at_ms for place, at_ms in self.seen if queue_offset < place)
+        return at_ms + self.delay_ms - now.monotonic_ms

@@ -18,7 +18,7 @@ from typing import Final
 from broker.model.errors import BrokerError, RecordTooLarge, StoreFailed
 from broker.model.stats import Counter, Gauge
 from broker.model.step import Next, Now
-from broker.services.schedule.level import Level
+from broker.services.schedule.level import SEEN_LEAD_MS, Level
 from broker.services.schedule.resume import Resumption
 from broker.services.schedule.waiting import Waiting, WaitingMessages
 from broker.store.job import Job, Rounds, until_done
@@ -106,6 +106,9 @@ class Schedule:
                 # What is delivered next goes by it: a start has to know.
                 yield from self._saved_clocks()
             self._save_if_due()
+            if self._store.marks.appended.time_ms > self._now.wall_ms + SEEN_LEAD_MS:
+                for one in self._levels:
+                    one.see(self._now, self._messages.range_of(one.number)[1])
             level = min(self._levels, key=self._turn)
             if level.look_at_ms > self._now.monotonic_ms:
                 at_ms = min(level.look_at_ms, self._save_at_ms)

@@ -496,3 +496,19 @@ async def test_nobody_is_asked_about_a_message_whose_topic_was_removed(
     (refusal,) = await desk.decide(COMMIT, sent)
     assert isinstance(refusal, TransactionDecided)
     assert desk.store.tables.topics.find("gone") is None
+
+
+async def test_without_a_limit_a_transaction_waits_for_its_producer_for_ever() -> None:
+    async with transacting(Path("/store"), RULES._replace(keep_ms=0), disk=SimDisk()) as desk:
+        sent = await desk.half("a")
+        await desk.run(RULES.timeout_ms + NOTICED_MS)
+        desk.clock.advance(400 * 86_400_000)
+        await desk.run(NOTICED_MS)
+        assert desk.transactions.open_count == 1
+        desk.listen()
+        await desk.run(NOTICED_MS)
+        assert len(desk.asked) == 1
+        (last,) = desk.asked
+        await desk.commit(last.transaction_id)
+        assert desk.bodies() == ["a"]
+        assert await desk.decide(COMMIT, sent) == [None]
