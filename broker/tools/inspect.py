@@ -101,5 +101,6 @@ def _manifest(disk: Disk, directory: Path) -> Description | None:
 
 def _topics(disk: Disk, directory: Path) -> list[str]:
     with suppress(ValueError):
-        return sorted(read_table(disk, directory, TOPICS_FILE).get("topicConfigTable") or {})
+        rows = read_table(disk, directory, TOPICS_FILE).get("topicConfigTable")
+        return sorted(map(str, rows)) if isinstance(rows, dict) else []
     return []

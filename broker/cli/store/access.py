@@ -144,16 +144,19 @@ def _left_out_queues(disk: "Disk", directory: Path) -> str:
     """Return which messages have no unit, as `QueueTable` takes it; "" where all have one.
 
     Those are messages of removed topics, and of topics with batch queues.
+    Errors   TableUnreadable
     """
+    from broker.files.table_file import TableFile
     from broker.format.columns.queues import EVERY_QUEUE
     from broker.format.names import OWN_DIRECTORY, REMOVED_QUEUES_FILE
     from broker.log.foreign import batch_topics
     from broker.model.message import OFFSET_MAX
+    from broker.store.tables.removed_queues import decode_removed
 
     path = directory / OWN_DIRECTORY / REMOVED_QUEUES_FILE
-    removed = disk.read_file(path).decode() if disk.exists(path) else ""
+    removed = TableFile(disk, path).read(decode_removed) or {}
     foreign = {topic: {EVERY_QUEUE: OFFSET_MAX} for topic in batch_topics(disk, directory)}
-    return json.dumps({**json.loads(removed or "{}"), **foreign}) if foreign else removed
+    return json.dumps({**removed, **foreign}) if removed or foreign else ""
 
 
 def _left_over(disk: "Disk", directory: Path, log_file_bytes: int) -> str:

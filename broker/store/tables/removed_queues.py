@@ -37,7 +37,7 @@ class RemovedQueues:
 
         Errors   ValueError when neither the file nor its `.bak` can be read
         """
-        self._topics = self._file.read(_decode) or {}
+        self._topics = self._file.read(decode_removed) or {}
         for topic, queues in self._topics.items():
             self.next_offsets.update({(topic, int(i)): offset for i, offset in queues.items()})
 
@@ -63,7 +63,7 @@ class RemovedQueues:
         self.next_offsets.update({(topic, i): value for i, value in next_offsets.items()})
 
 
-def _decode(content: bytes) -> dict[str, dict[str, int]]:
+def decode_removed(content: bytes) -> dict[str, dict[str, int]]:
     """Return the table of a text; rows that cannot be a queue's are left out.
 
     Errors   ValueError when the text is no JSON object

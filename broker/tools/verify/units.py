@@ -241,9 +241,11 @@ def _shown(unit: Unit) -> str:
 def _read(path: Path, position: int, size: int) -> bytes:
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return b""
     try:
         return os.pread(descriptor, size, position)
+    except IsADirectoryError:
+        return b""
     finally:
         os.close(descriptor)
