@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -24,8 +25,10 @@ from broker.model.topic import HALF_TOPIC, SCHEDULE_TOPIC
 from broker.services.administration.groups import delete_group
 from broker.services.administration.topics import remove_topics
 from broker.services.schedule.schedule import SAVE_INTERVAL_MS, Schedule
+from broker.store.settings import FLUSH_ASYNC
 from broker.store.tables.delay_offsets import DelayOffsets
 from tests.fakes.clock import FakeClock
+from tests.fakes.crash_points import CrashPoints
 from tests.fakes.disk import SimDisk
 from tests.fakes.rows import Row, batch
 from tests.fakes.store_language import (
@@ -320,6 +323,34 @@ async def test_how_far_levels_are_is_written_down_as_a_real_broker_does(
     assert saved["offsetTable"] == {1: 2, 2: 0, 3: 0}
     assert saved["pocketmq"] == {"deliveredBefore": end}
     assert set(saved) == {"dataVersion", "offsetTable", "pocketmq"}
+
+
+async def test_what_is_written_down_of_levels_is_never_ahead_of_what_the_log_keeps() -> None:
+    """A real broker that takes the store over goes by these offsets alone."""
+    options: dict[str, Any] = {**SETTINGS, "flush": FLUSH_ASYNC}
+    disk = SimDisk()
+    async with store_at(Path("/store"), disk=disk, **options) as talking:
+        waiting = Scheduled(talking)
+        await waiting.run()
+        await waiting.wait("a", 1)
+        await talking.store.flush()
+        points = CrashPoints(disk, waiting.clock, Random(1), cuts=0, is_log_behind=True)
+        with points.taken():
+            await waiting.pass_time(1_000)
+            await waiting.schedule.close()
+    seen: set[tuple[int, int]] = set()
+    for point in points.found:
+        async with store_at(Path("/store"), disk=SimDisk(point.image), **options) as talking:
+            waiting = Scheduled(talking)
+            offsets: Any = {}
+            with suppress(FileNotFoundError):
+                offsets = waiting.saved()["offsetTable"]
+            seen.add((offsets.get(1, 0), len(waiting.messages())))
+            await waiting.run()
+            await waiting.pass_time(10_000)
+            assert [message.body for message in waiting.messages()] == [b"a"]
+    assert (1, 1) in seen
+    assert (1, 0) not in seen
 
 
 @pytest.mark.parametrize("topic", ["", HALF_TOPIC, SCHEDULE_TOPIC])

@@ -2,16 +2,21 @@
 
 import asyncio
 from collections.abc import AsyncIterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 from google.protobuf.duration_pb2 import Duration
 
 from broker.model.step import Now
+from broker.model.topic import GIVEN_UP_TOPIC, OP_HALF_TOPIC
 from broker.rpc.pb import messaging_pb2 as pb
 from broker.rpc.v2 import client_stream
 from broker.store.job import Job
+from tests.fakes.clock import at
 from tests.fakes.official import MESSAGE_ID, OfficialDesk, name, sent
+from tests.fakes.store_broker import store_broker
+from tests.fakes.store_language import turns
 
 
 @pytest.fixture
@@ -71,6 +76,25 @@ async def test_who_does_not_know_leaves_it_open(desk: OfficialDesk, transaction_
     assert not await bodies(desk)
     assert await desk.code("EndTransaction", ended(transaction_id, pb.COMMIT)) == "OK"
     assert await bodies(desk) == [b"half"]
+
+
+@pytest.mark.parametrize("resolution", [pb.COMMIT, pb.ROLLBACK])
+async def test_a_decision_is_answered_once_it_is_durable(
+    tmp_path: Path, resolution: pb.TransactionResolution
+) -> None:
+    async with store_broker(tmp_path / "s", flush="sync") as broker:
+        for topic in (OP_HALF_TOPIC, GIVEN_UP_TOPIC):
+            await broker.store.tables.topics.ensure(topic, 1)
+        desk = OfficialDesk(broker)
+        request = ended(await begun(desk), resolution)
+        with broker.talking.quick_disk.held():
+            answer = asyncio.ensure_future(desk.code("EndTransaction", request))
+            await turns()
+            broker.clock.advance(broker.store.settings.sync_flush_timeout_ms + 1)
+            broker.store.writing.durability.step(at(broker.clock.monotonic))
+            await turns()
+            assert not answer.done()
+        assert await answer == "OK"
 
 
 @pytest.mark.parametrize("wrong", ["", "nonsense", "0.0.KEY"])

@@ -25,6 +25,7 @@ from broker.model.transaction import Resolution
 from broker.store.reading.reading import Reading
 from broker.store.settings import FLUSH_ASYNC, FLUSH_SYNC
 from tests.fakes.clock import FakeClock
+from tests.fakes.crash_points import CrashPoints
 from tests.fakes.disk import SimDisk
 from tests.fakes.disk_image import Image
 from tests.fakes.store_language import STORE_HOST, turns
@@ -268,6 +269,31 @@ async def test_a_kill_at_any_turn_leaves_all_of_an_end_or_nothing(
             (error,) = await desk.decide(ROLLBACK, second)
             assert (error is not None) == ("b" in desk.given_up())
             assert desk.transactions.open_count == 0
+
+
+async def test_where_a_start_begins_to_read_is_never_ahead_of_what_the_log_keeps() -> None:
+    """What ended is passed by a start: were the end lost, so were the transaction."""
+    disk, clock = SimDisk(), FakeClock()
+    async with transacting(STORE, disk=disk, clock=clock, flush=FLUSH_ASYNC) as desk:
+        sent = [await desk.half(name) for name in "ab"]
+        await desk.store.flush()
+        points = CrashPoints(disk, clock, Random(1), cuts=0, is_log_behind=True)
+        with points.taken():
+            assert await desk.decide(COMMIT, sent[0]) == [None]
+            assert await desk.decide(ROLLBACK, sent[1]) == [None]
+            await desk.transactions.close()
+            await desk.store.tables.offsets.saved()
+    assert len(points.found) > 2
+    for point in points.found:
+        image = SimDisk(point.image)
+        async with transacting(STORE, disk=image, clock=clock, flush=FLUSH_ASYNC) as desk:
+            await desk.settled()
+            is_committed = desk.bodies() == ["a"]
+            assert is_committed or desk.transactions.open_count, point.where
+            assert await desk.decide(COMMIT, sent[0]) == [None]
+            assert await desk.decide(ROLLBACK, sent[1]) == [None]
+            await desk.settled()
+            assert desk.bodies() == ["a"]
 
 
 async def test_what_a_cut_left_in_doubt_is_looked_at_and_counted_once(tmp_path: Path) -> None:
