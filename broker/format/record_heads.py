@@ -1,21 +1,27 @@
 """What a receive wants to know of stored records: read from their heads, nothing decoded.
 
     queue offset         the record's place in its queue
-    reconsume times      how often it was retried; attempts begin with one more
+    reconsume times      how often it was retried; attempts begin with one more. Those of a dead
+                         letter do not count: they are of the group that gave it up
 
 Records are sound (store/reading/record_check.py); several may lie one behind the other.
 """
 
 from typing import Final
 
-from broker.format.record import RECORD_HEAD, RECORD_SIZE_MIN
+from broker.format.record import MAGIC_V2, RECORD_HEAD, RECORD_SIZE_MIN
 from broker.model.message import FLAG_BORN_HOST_V6, FLAG_STORE_HOST_V6
+from broker.model.topic import DLQ_PREFIX
 from broker.native.machine import i64, read_i32_be, read_i64_be
 
 _QUEUE_OFFSET: Final[i64] = RECORD_HEAD.positions["queue_offset"]
 _SYSTEM_FLAG: Final[i64] = RECORD_HEAD.positions["system_flag"]
 _RECONSUME_TIMES: Final[i64] = RECORD_HEAD.positions["reconsume_times"]
 _SIZE_MIN: Final[i64] = RECORD_SIZE_MIN
+_BODY_BEHIND: Final[i64] = RECORD_HEAD.size - RECORD_HEAD.positions["reconsume_times"]
+"""From the reconsume times to the body, whose length is the last field of a head."""
+_MAGIC_V2: Final = MAGIC_V2 - (1 << 32)
+_DLQ: Final = DLQ_PREFIX.encode()
 _HOST_V6_MORE: Final[i64] = 12
 """Bytes by which an IPv6 host moves what follows it."""
 
@@ -41,7 +47,18 @@ def _attempt_at(records: bytes, begin: i64) -> int:
     if flag & FLAG_STORE_HOST_V6:
         at += _HOST_V6_MORE
     times: int = read_i32_be(records, at)
+    if times > 0 and _is_dead_letter(records, begin, at):
+        return 1
     return times + 1
+
+
+def _is_dead_letter(records: bytes, begin: i64, at: i64) -> bool:
+    """Return whether a record lies in a dead-letter topic; `at`: of its reconsume times."""
+    topic: i64 = at + _BODY_BEHIND + i64(read_i32_be(records, at + _BODY_BEHIND - 4)) + 1
+    magic: int = read_i32_be(records, begin + 4)
+    if magic == _MAGIC_V2:
+        topic += 1
+    return records.startswith(_DLQ, topic)
 
 
 def read_heads(pieces: list[bytes]) -> tuple[list[int], list[int]]:

@@ -81,6 +81,7 @@ class Settling:
     ) -> pb.ChangeInvisibleDurationResponse:
         """Let a lease end at another time, counted from now; the old handle settles it as well.
 
+        A delivery that its consumer suspends does not count as an attempt.
         Errors   as for `ack_message`, and IllegalInvisibleTime, InvalidReceiptHandle
         """
         caller, group, topic = self._place(request.group, request.topic, call)
@@ -90,7 +91,9 @@ class Settling:
         if caller.is_node or self._sessions.is_push_consumer(caller.session_id):
             invisible_ms = max(invisible_ms, AGAIN_MIN_MS)
         handle = request.receipt_handle
-        (settled,) = await self._consume.change_invisible(group, topic, [(handle, invisible_ms)])
+        (settled,) = await self._consume.change_invisible(
+            group, topic, [(handle, invisible_ms)], is_suspended=request.suspend
+        )
         if settled.status is not SettleStatus.OK:
             raise InvalidReceiptHandle(handle=handle)
         return pb.ChangeInvisibleDurationResponse(status=OK, receipt_handle=settled.handle)

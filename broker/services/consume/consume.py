@@ -232,18 +232,24 @@ class Consume:
         return settled
 
     async def change_invisible(
-        self, group: str, topic: str, entries: Sequence[tuple[str, int]]
+        self,
+        group: str,
+        topic: str,
+        entries: Sequence[tuple[str, int]],
+        *,
+        is_suspended: bool = False,
     ) -> list[Settled]:
         """Hide messages for another time from now on: (handle, ms) each, 0 to 12 h.
 
+        is_suspended   their delivery does not count as an attempt
         Errors   GroupNotFound, GroupDisabled; those of a put: nothing was changed
         """
         self._group(group)
         leased, ordered = self._settling, self._in_order.settling
         settled = await settled_by_kind(
             entries,
-            partial(leased.change_invisible, group, topic),
-            partial(ordered.change_invisible, group, topic),
+            partial(leased.change_invisible, group, topic, is_suspended=is_suspended),
+            partial(ordered.change_invisible, group, topic, is_suspended=is_suspended),
         )
         self._serve_settled(group, topic)
         shortest_ms = min((ms for _, ms in entries), default=STEP_INTERVAL_MS)

@@ -110,8 +110,8 @@ class Lease:
 
     __slots__ = (
         "broker", "client_id", "end_number", "ends_ms", "first_popped_ms", "granted_ms",
-        "invisible_ms", "journal_offset", "pending_count", "popped_at_ms", "queue", "queue_offsets",
-        "revive_queue", "settling_count", "start_offset",
+        "invisible_ms", "is_counted", "journal_offset", "pending_count", "popped_at_ms", "queue",
+        "queue_offsets", "revive_queue", "settling_count", "start_offset",
     )  # fmt: skip
 
     def __init__(
@@ -135,6 +135,8 @@ class Lease:
         self.journal_offset = journal_offset
         self.first_popped_ms = first_popped_ms
         self.client_id = client_id
+        self.is_counted = True
+        """Whether it counts as an attempt where it runs out; a start believes so."""
         self.ends_ms = 0
         self.granted_ms = 0
         self.end_number = 0

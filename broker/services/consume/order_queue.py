@@ -45,8 +45,8 @@ class OrderedQueue:
 
     __slots__ = (
         "_claims", "_delivered", "_ends", "_groups", "_idle", "_is_whole", "_keys",
-        "_popped_after_ms", "_renewed", "_settled", "_touched", "_unseen_end", "last_popped_ms",
-        "next_offset", "scanned",
+        "_popped_after_ms", "_renewed", "_settled", "_suspended", "_touched", "_unseen_end",
+        "last_popped_ms", "next_offset", "scanned",
     )  # fmt: skip
 
     def __init__(self, order: QueueOrder, popped_after_ms: int = -1) -> None:
@@ -62,6 +62,7 @@ class OrderedQueue:
         self._ends: list[tuple[int, str]] = []
         self._claims: dict[str, tuple[int, ...]] = {}
         self._renewed: dict[int, str] = {}
+        self._suspended: set[int] = set()
         self.last_popped_ms = popped_after_ms
         """The latest time in a handle."""
         self._popped_after_ms = popped_after_ms
@@ -206,6 +207,15 @@ class OrderedQueue:
         delivery = self._delivered.get(queue_offset)
         return 0 if delivery is None else delivery.number
 
+    def attempts(self, queue_offset: int) -> int:
+        """Return the same, without a delivery that its consumer suspended."""
+        return self.deliveries(queue_offset) - (queue_offset in self._suspended)
+
+    def suspend(self, queue_offset: int) -> None:
+        """Do not count the delivery of a message that is out; a start counts it."""
+        assert queue_offset in self._delivered, "it was given out"
+        self._suspended.add(queue_offset)
+
     def lease(
         self, offsets: Sequence[int], now_ms: int, until_ms: int, claim: str = "", client: str = ""
     ) -> int:
@@ -222,7 +232,8 @@ class OrderedQueue:
         popped_at_ms = max([now_ms, *(d.popped_at_ms + 1 for d in found if d is not None)])
         self.last_popped_ms = max(self.last_popped_ms, popped_at_ms)
         for queue_offset in offsets:
-            count = self.deliveries(queue_offset) + 1
+            count = self.attempts(queue_offset) + 1
+            self._suspended.discard(queue_offset)
             self._deliver(queue_offset, Delivery(count, popped_at_ms, until_ms, claim))
             self._renewed.pop(queue_offset, None)
             if client:
@@ -370,6 +381,7 @@ class OrderedQueue:
             return
         delivery = self._delivered.pop(queue_offset, None)
         self._renewed.pop(queue_offset, None)
+        self._suspended.discard(queue_offset)
         key = self._keys.pop(queue_offset, None)
         if key is not None:
             self._leave_group(key, queue_offset, delivery.visible_at_ms if delivery else 0)

@@ -124,10 +124,16 @@ class OrderedSettling:
         return settled
 
     async def change_invisible(
-        self, group: str, topic: str, entries: Sequence[tuple[str, int]]
+        self,
+        group: str,
+        topic: str,
+        entries: Sequence[tuple[str, int]],
+        *,
+        is_suspended: bool = False,
     ) -> list[Settled]:
         """Hide messages, and what follows on them, from now on for another time.
 
+        is_suspended   their delivery does not count as an attempt
         Old handles and new ones settle them; durable when it returns.
         Errors   DiskFull, FsyncFailed
         """
@@ -141,6 +147,8 @@ class OrderedSettling:
                 settled.append(Settled(INVALID, handle))
             else:
                 settled.append(Settled(OK, self._changed(held, now_ms + invisible_ms)))
+                if is_suspended:
+                    held.state.suspend(held.queue_offset)
         await self._table.saved()
         return settled
 

@@ -311,7 +311,7 @@ class OrderedTaking:
         dead = [
             at
             for at, record in records.items()
-            if state.is_ready(at) and attempt_of(record) + state.deliveries(at) > max(limit, 1)
+            if state.is_ready(at) and attempt_of(record) + state.attempts(at) > max(limit, 1)
         ]
         if not dead:
             return False

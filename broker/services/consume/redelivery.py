@@ -94,17 +94,21 @@ class Redelivery:
         changed = back.changed | wait.changed
         return self._run(record, wait._replace(changed=changed), times + 1)
 
-    def over(self, record: bytes, group: GroupConfig, topic: str, popped_at_ms: int) -> Run:
+    def over(
+        self, record: bytes, group: GroupConfig, topic: str, popped_at_ms: int,
+        *, is_counted: bool = True,
+    ) -> Run:  # fmt: skip
         """Return what is put for a message whose lease ran out.
 
         topic         the one it was received from
         popped_at_ms  when that was, wall time
+        is_counted    whether the delivery was an attempt
         """
         times, properties, _ = facts_of(record)
-        if is_last_attempt(group, times):
+        if is_counted and is_last_attempt(group, times):
             return self.dead(record, group, topic)
         again = revived(group.name, topic, properties, popped_at_ms)
-        return self._run(record, again, times + 1, is_copied=True)
+        return self._run(record, again, times + is_counted, is_copied=True)
 
     def dead(self, record: bytes, group: GroupConfig, topic: str, *, tried: int = 0) -> Run:
         """Return what is put for a message that is given up; parameters as for `back`."""

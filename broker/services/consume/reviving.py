@@ -283,7 +283,9 @@ class Reviving:
         await self._redelivery.prepare_lease_retry(group, queue.topic)
         records = await reread(self._store.reading, queue, queue_offsets)
         return {
-            at: self._redelivery.over(record, group, queue.topic, lease.popped_at_ms)
+            at: self._redelivery.over(
+                record, group, queue.topic, lease.popped_at_ms, is_counted=lease.is_counted
+            )
             for at, record in records.items()
         }
 

@@ -79,10 +79,16 @@ class Settling:
 
     # -- hidden longer, or shorter -------------------------------------------------------------
     async def change_invisible(
-        self, group: str, topic: str, entries: Sequence[tuple[str, int]]
+        self,
+        group: str,
+        topic: str,
+        entries: Sequence[tuple[str, int]],
+        *,
+        is_suspended: bool = False,
     ) -> list[Settled]:
         """Hide messages from now on for another time; old handles and new ones settle them.
 
+        is_suspended   the delivery does not count as an attempt
         Errors   those of a put: nothing was changed
         """
         legal = [ms if 0 <= ms <= INVISIBLE_MAX_MS else -1 for _, ms in entries]
@@ -101,6 +107,7 @@ class Settling:
         if changes:
             made = await self._extended(changes, taken.by_lease)
             for place, lease in zip(places, made, strict=True):
+                lease.is_counted = not is_suspended
                 settled[place] = Settled(OK, f"{lease.place.prefix}{lease.start_offset}")
             await self._journal.durable()
         return settled

@@ -138,3 +138,16 @@ async def test_an_ack_that_makes_no_sense_is_refused(
     desk: OfficialDesk, request_: pb.AckMessageRequest, code: str
 ) -> None:
     assert await desk.code("AckMessage", request_) == code
+
+
+async def test_a_consumer_that_suspends_a_message_has_it_again_at_the_same_attempt(
+    desk: OfficialDesk, handles: list[str]
+) -> None:
+    answer = await desk.ask("ChangeInvisibleDuration", change(handles[0], 10_000, suspend=True))
+    assert answer.status.code == pb.OK
+    await desk.ask("ChangeInvisibleDuration", change(handles[1], 10_000))
+    await desk.broker.pass_time(11_000)
+    await desk.broker.pass_time(1_000)
+    back = await desk.received("g", "orders")
+    found = {one.body: one.system_properties.delivery_attempt for one in back}
+    assert found == {b"a": 1, b"b": 2}
