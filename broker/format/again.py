@@ -35,13 +35,11 @@ from broker.model.message import (
     TIMER_OUT,
     UNIQUE_KEY,
 )
-from broker.model.topic import DLQ_PREFIX
 
 _DECODED_SLOTS: Final = 128
 _NAME: Final = NAME_SEPARATOR.encode()
 _PAIR: Final = PAIR_SEPARATOR.encode()
 _NEW_SLOTS: Final = 16
-_DLQ: Final = DLQ_PREFIX.encode()
 _TAGS: Final = TAGS.encode()
 _NEEDED: Final = frozenset({REAL_QUEUE, REAL_TOPIC, TIMER_OUT})
 """Without these a message does not find out of a topic where it waits."""
@@ -103,13 +101,11 @@ def put_again(
 def facts_of(record: Buffer) -> tuple[int, dict[str, str], str]:
     """Return (how often it was retried, its properties, its offset message id) of a record.
 
-    A dead letter was not retried where it lies: who reads it begins anew.
     Errors   BadRecord
     """
-    head, _, topic_begin, topic_end, block_begin, block_end = split_record(record, 0)
+    head, _, _, _, block_begin, block_end = split_record(record, 0)
     properties = decode_properties(record[block_begin:block_end])
-    is_dead_letter = bytes(record[topic_begin:topic_end]).startswith(_DLQ)
-    return 0 if is_dead_letter else head[12], properties, offset_message_id(head[11], head[6])
+    return head[12], properties, offset_message_id(head[11], head[6])
 
 
 def _pairs(block: bytes) -> dict[bytes, bytes]:

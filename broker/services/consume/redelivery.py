@@ -27,6 +27,7 @@ from broker.model.system_topics import (
     sent_back,
 )
 from broker.model.topic import (
+    DLQ_PREFIX,
     RETRY_PREFIX,
     SCHEDULE_TOPIC,
     dead_letter_topic,
@@ -80,7 +81,7 @@ class Redelivery:
         turn     of the retry topic's queues, which take messages in turn
         tried    how often it was retried where it lies, of which the record does not tell
         """
-        times, properties, message_id = facts_of(record)
+        times, properties, message_id = _facts_of(record, topic)
         times += tried
         if level < 0 or is_last_attempt(group, times):
             return self.dead(record, group, topic, tried=tried)
@@ -104,7 +105,7 @@ class Redelivery:
         popped_at_ms  when that was, wall time
         is_counted    whether the delivery was an attempt
         """
-        times, properties, _ = facts_of(record)
+        times, properties, _ = _facts_of(record, topic)
         if is_counted and is_last_attempt(group, times):
             return self.dead(record, group, topic)
         again = revived(group.name, topic, properties, popped_at_ms)
@@ -112,7 +113,7 @@ class Redelivery:
 
     def dead(self, record: bytes, group: GroupConfig, topic: str, *, tried: int = 0) -> Run:
         """Return what is put for a message that is given up; parameters as for `back`."""
-        times, properties, message_id = facts_of(record)
+        times, properties, message_id = _facts_of(record, topic)
         letter = dead(group.name, leased_topic(topic, group.name), properties, message_id)
         return self._run(record, letter, times + tried + 1)
 
@@ -130,6 +131,12 @@ class Redelivery:
             born_host=self._store_host if is_copied else None,
             is_copied=is_copied,
         )
+
+
+def _facts_of(record: bytes, topic: str) -> tuple[int, dict[str, str], str]:
+    """Return what `facts_of` does; a dead letter was not tried by the group that reads it."""
+    times, properties, message_id = facts_of(record)
+    return 0 if topic.startswith(DLQ_PREFIX) else times, properties, message_id
 
 
 def is_last_attempt(group: GroupConfig, reconsume_times: int) -> bool:
