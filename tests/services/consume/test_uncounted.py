@@ -86,6 +86,7 @@ async def test_a_dead_letter_that_is_sent_back_waits_as_after_the_first_attempt(
     received = await desk.receive(group=READERS, topic=DEAD)
     assert decode_record(received.records[0]).reconsume_times == 1, "it lies as RocketMQ has it"
     await desk.consume.send_back(READERS, DEAD, [(received.handles[0], 0)])
+    await desk.settled()
     waiting = desk.store.tables.topics.find("SCHEDULE_TOPIC_XXXX")
     assert waiting is not None
     lengths = [
