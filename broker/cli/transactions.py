@@ -12,6 +12,7 @@ from broker.client import Ended, EndStatus, OpenTransaction, Resolution
 COLUMNS: Final = columns("transaction_id", "group", "topic", at("store_timestamp_ms"), "checks")
 MORE_COLUMNS: Final = columns("message_id", "producer_count")
 RESULT_COLUMNS: Final = columns("transaction_id", "result")
+RESUMED_COLUMNS: Final = columns("transaction_id", "was")
 RESULTS: Final = {Resolution.COMMIT: "committed", Resolution.ROLLBACK: "rolled back"}
 
 
@@ -62,6 +63,19 @@ def commit(broker: Connection, out: Output, transaction_ids: tuple[str, ...]) ->
 def rollback(broker: Connection, out: Output, transaction_ids: tuple[str, ...]) -> None:
     """Drop the messages of transactions: they are never delivered."""
     _end(broker, out, transaction_ids, Resolution.ROLLBACK)
+
+
+@txn.asks("Resume given-up transactions.", "pocketmq txn resume ID")
+@click.argument("transaction_ids", metavar="ID...", nargs=-1, required=True)
+def resume(broker: Connection, out: Output, transaction_ids: tuple[str, ...]) -> None:
+    """Let transactions that were given up wait for their decision again.
+
+    Each has a new id, by which it can be committed or rolled back. Its producers are asked again.
+    """
+    with out.rows(RESUMED_COLUMNS) as rows:
+        for text in transaction_ids:
+            again = broker.ask(broker.admin.resume_transaction(text))
+            rows.add({"transaction_id": again, "was": text})
 
 
 def _described(broker: Connection, transaction_id: str) -> OpenTransaction:

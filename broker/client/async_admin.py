@@ -331,6 +331,13 @@ class AsyncAdmin:
         answer = await self._read("DescribeTransaction", transaction_id=transaction_id)
         return value_of(OpenTransaction, answer.transaction), stored_message(answer.message)
 
+    async def resume_transaction(self, transaction_id: str) -> str:
+        """Let a transaction that was given up wait for its decision again; returns its new id."""
+        answer = await self._ask(
+            "ResumeTransaction", transaction_id=transaction_id, is_repeatable=True
+        )
+        return str(answer.transaction_id)
+
     async def store_status(self) -> StoreStatus:
         """Return what the store is doing and how far it has come."""
         return value_of(StoreStatus, await self._read("StoreStatus"))

@@ -105,6 +105,7 @@ class Admin(Blocking[AsyncAdmin]):
     list_dead_letters = blocking(AsyncAdmin.list_dead_letters)
     list_transactions = blocking(AsyncAdmin.list_transactions)
     describe_transaction = blocking(AsyncAdmin.describe_transaction)
+    resume_transaction = blocking(AsyncAdmin.resume_transaction)
     redrive_dead_letters = blocking(AsyncAdmin.redrive_dead_letters)
 
     store_status = blocking(AsyncAdmin.store_status)

@@ -184,6 +184,17 @@ def checked(half: Half, *, store_host: bytes) -> Run:
     return run
 
 
+def resumed(half: Half, *, store_host: bytes) -> Run:
+    """Return what is put for a half message that was given up: the same, as if sent anew.
+
+    Source   AdminBrokerProcessor.resumeCheckHalfMessage
+    """
+    return put_again(
+        half.record, topic=HALF_TOPIC, queue_id=0, store_host=store_host,
+        changed={TRANSACTION_CHECK_TIMES: "0"}, dropped=(FIRST_HALF_OFFSET,),
+    )  # fmt: skip
+
+
 def given_up(half: Half, *, store_host: bytes) -> Run:
     """Return what is put for a half message that stays undecided."""
     return put_again(

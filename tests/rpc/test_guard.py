@@ -118,6 +118,7 @@ ROWS: Final[dict[str, list[tuple[dict[str, Any], str]]]] = {
     "Admin/DescribeTransaction": [({"transaction_id": "x"}, "")],
     "Admin/StoreStatus": [({}, "get cluster:C")],
     "Admin/EffectiveConfig": [({}, "get cluster:C")],
+    "Admin/ResumeTransaction": [({"transaction_id": "x"}, "update cluster:C")],
     "Admin/Flush": [({}, "update cluster:C")],
     "Admin/Drain": [({}, ADMINS)],
     "Access/CreateUser": [({}, ADMINS)],

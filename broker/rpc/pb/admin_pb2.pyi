@@ -761,6 +761,18 @@ class DescribeTransactionResponse(_message.Message):
     message: _broker_pb2.StoredMessage
     def __init__(self, transaction: _Optional[_Union[TransactionRow, _Mapping]] = ..., message: _Optional[_Union[_broker_pb2.StoredMessage, _Mapping]] = ...) -> None: ...
 
+class ResumeTransactionRequest(_message.Message):
+    __slots__ = ("transaction_id",)
+    TRANSACTION_ID_FIELD_NUMBER: _ClassVar[int]
+    transaction_id: str
+    def __init__(self, transaction_id: _Optional[str] = ...) -> None: ...
+
+class ResumeTransactionResponse(_message.Message):
+    __slots__ = ("transaction_id",)
+    TRANSACTION_ID_FIELD_NUMBER: _ClassVar[int]
+    transaction_id: str
+    def __init__(self, transaction_id: _Optional[str] = ...) -> None: ...
+
 class StoreStatusRequest(_message.Message):
     __slots__ = ()
     def __init__(self) -> None: ...

@@ -97,6 +97,7 @@ class Admin:
             "ListDelayed": self._list_delayed,
             "ListTransactions": self._list_transactions.page,
             "DescribeTransaction": self._list_transactions.describe,
+            "ResumeTransaction": self._list_transactions.resume,
             "StoreStatus": self.store_status,
             "Flush": self.flush,
             "EffectiveConfig": self.effective_config,

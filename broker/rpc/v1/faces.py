@@ -35,6 +35,7 @@ REQUEST_CODES: Final[Mapping[str, str]] = {
     "Recall": "recall_message",
     "EndTransaction": "end_transaction",
     "CheckTransactions": "check_transaction_state",
+    "ResumeTransaction": "resume_check_half_message",
     "QueryByKey": "query_message",
     "QueryByTag": "query_message",
     "QueryById": "view_message_by_id",

@@ -1,10 +1,10 @@
-"""ListTransactions and DescribeTransaction: half messages, for operators."""
+"""ListTransactions, DescribeTransaction, ResumeTransaction: half messages, for operators."""
 
 from typing import Final
 
 from broker.format.content import BodyBudget
 from broker.format.half_message import Half
-from broker.format.transaction_id import read_transaction_id, transaction_id
+from broker.format.transaction_id import HalfPlace, read_transaction_id, transaction_id
 from broker.model.access import Action, Kind
 from broker.model.errors import TransactionUnknown
 from broker.model.names import check_number
@@ -70,10 +70,7 @@ class ListTransactions:
 
         Errors   TransactionUnknown, StorageError, DiskSlow
         """
-        place = read_transaction_id(request.transaction_id)
-        if place is None:
-            why = "that is no transaction id"
-            raise TransactionUnknown(transaction_id=request.transaction_id, group="", why=why)
+        place = _place_of(request.transaction_id)
         half, state = await self._transactions.state_of(place)
         if not _may(half, call, GET):
             raise no_half(place)
@@ -81,6 +78,16 @@ class ListTransactions:
             transaction=self._row(half, call, STATES.get(state, "open")),
             message=proto_half(half.record, BodyBudget()),
         )
+
+    async def resume(
+        self, request: pb.ResumeTransactionRequest, call: Call
+    ) -> pb.ResumeTransactionResponse:
+        """Let a transaction that was given up wait for its decision again.
+
+        Errors   those of `Transactions.resume`
+        """
+        place = await self._transactions.resume(_place_of(request.transaction_id))
+        return pb.ResumeTransactionResponse(transaction_id=transaction_id(place))
 
     def _row(self, half: Half, call: Call, state: str = "open") -> pb.TransactionRow:
         """Return a row; of a group that is not the caller's business nothing is told."""
@@ -95,6 +102,18 @@ class ListTransactions:
             state=state,
             producer_count=self._transactions.producer_count(half.group) if is_seen else 0,
         )
+
+
+def _place_of(text: str) -> HalfPlace:
+    """Return the place that a transaction id names.
+
+    Errors   TransactionUnknown
+    """
+    place = read_transaction_id(text)
+    if place is None:
+        why = "that is no transaction id"
+        raise TransactionUnknown(transaction_id=text, group="", why=why)
+    return place
 
 
 def _is_wanted(half: Half, request: pb.ListTransactionsRequest) -> bool:

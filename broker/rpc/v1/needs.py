@@ -189,6 +189,7 @@ def admin_needs(cluster: str) -> NeedTable:
         "ListDelayed": _or_all("topic", Kind.TOPIC, topic_need),
         "ListTransactions": _transactions,
         "DescribeTransaction": nothing,  # Its topic is known when it is found.
+        "ResumeTransaction": change_cluster,
         "StoreStatus": look_at_cluster,
         "EffectiveConfig": look_at_cluster,
         "Flush": change_cluster,

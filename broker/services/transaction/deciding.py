@@ -155,6 +155,15 @@ class Deciding:
         await self._place(asked)
         return asked.found
 
+    async def newest_of(self, half: Half) -> int:
+        """Return the queue offset of the newest half message that is the same as one.
+
+        Errors   Corruption, DiskSlow
+        """
+        first = await self._finding.first(half.group, half.place)
+        at = half.place.queue_offset
+        return at if first is None else max(at, (await self._finding.became(first)).queue_offset)
+
     async def _turn(self) -> None:
         """Take all decisions that came in one turn of the loop."""
         self._job = None

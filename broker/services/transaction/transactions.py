@@ -14,9 +14,9 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Final, NamedTuple
 
-from broker.format.half_message import Half
+from broker.format.half_message import Half, resumed
 from broker.format.transaction_id import HalfPlace, transaction_id
-from broker.model.errors import BrokerError, TransactionUnknown
+from broker.model.errors import BrokerError, TransactionDecided, TransactionUnknown
 from broker.model.message import OFFSET_MAX
 from broker.model.stats import Gauge, Stat
 from broker.model.step import Next, Now
@@ -29,7 +29,7 @@ from broker.services.transaction.checking import (
     CheckRules,
 )
 from broker.services.transaction.counting import HalfCounts
-from broker.services.transaction.deciding import Deciding
+from broker.services.transaction.deciding import FIRST, Deciding
 from broker.services.transaction.doubts import Doubts
 from broker.services.transaction.finding import Finding
 from broker.services.transaction.halves import HalfState
@@ -72,7 +72,8 @@ class Transactions:
 
     __slots__ = (
         "_alarm", "_checking", "_counts", "_deciding", "_floor", "_job", "_ledger", "_now",
-        "_producers", "_save_at_ms", "_saving", "_scheduled", "_store", "plain", "stats",
+        "_producers", "_resuming", "_save_at_ms", "_saving", "_scheduled", "_store", "plain",
+        "stats",
     )  # fmt: skip
 
     def __init__(self, store: MessageStore, store_host: bytes, rules: CheckRules) -> None:
@@ -88,6 +89,7 @@ class Transactions:
         )
         self.plain = PlainEnd(store, self._ledger, counts)
         """Takes plain decisions at once."""
+        self._resuming = asyncio.Lock()
         self._alarm = Watermark()
         self._now = Now(0, 0)
         self._job: Job[bool] | None = None
@@ -259,6 +261,35 @@ class Transactions:
         if half is None:
             raise no_half(place)
         return half, await self._deciding.state_of(half)
+
+    async def resume(self, place: HalfPlace) -> HalfPlace:
+        """Let a half message that was given up wait for its decision again; returns its new place.
+
+        One that waits again already is not put once more. Durable when it returns.
+        Errors   TransactionUnknown, TransactionDecided, StorageError, DiskSlow; those of a put
+        """
+        async with self._resuming:
+            half, state = await self.state_of(place)
+            if state is HalfState.OPEN:
+                return place
+            if state is not HalfState.GIVEN_UP:
+                raise TransactionDecided(transaction_id=transaction_id(place), first=FIRST[state])
+            newest = await self._deciding.newest_of(half)
+            found = (await self._ledger.reading.read([newest])).get(newest)
+            if found is not None and found.first_offset != half.first_offset:
+                return self._resumed(place, found)
+            run = resumed(half, store_host=self._ledger.store_host)
+            (result,) = await self._store.writing.put([run])
+            while not await self._store.writing.durable():
+                pass  # A disk that is late is waited for as long as the caller waits.
+            return HalfPlace(result.queue_offset, result.physical_offsets[0], place.unique_key)
+
+    def _resumed(self, place: HalfPlace, found: Half) -> HalfPlace:
+        """Return where a half message waits that was resumed before."""
+        if not self._ledger.halves.is_open(found.place.queue_offset):
+            first = "resumed, and decided since,"
+            raise TransactionDecided(transaction_id=transaction_id(place), first=first)
+        return found.place
 
     async def page(self, begin: int, count_max: int) -> HalfPage:
         """Return half messages that nobody decided, from a queue offset on.
