@@ -10,19 +10,12 @@ from dataclasses import replace
 from typing import Final
 
 from broker.format.checkpoint_layout import encode_checkpoint
-from broker.format.names import (
-    COMMIT_LOG_DIRECTORY,
-    CONFIG_DIRECTORY,
-    CONSUME_QUEUE_DIRECTORY,
-    INDEX_DIRECTORY,
-    TIMER_LOG_DIRECTORY,
-    is_junk,
-)
 from broker.log.foreign import check_place, check_understood
 from broker.model.errors import Corruption
 from broker.model.step import Clock
 from broker.store.starting.completeness import missing_from_list, missing_from_log
 from broker.store.starting.decisions import Compared, ViewObservation, ViewPlan, decide_views
+from broker.store.starting.junk import report_junk
 from broker.store.starting.progress import Starting
 from broker.store.starting.recovery import Beliefs, Recovery
 from broker.store.starting.structures import Structures
@@ -38,12 +31,6 @@ VIEW_SIZES: Final = (
     "index_entry_count_max",
 )
 """Settings that decide how long the files of queues and index are."""
-
-LOOKED_INTO: Final = (
-    COMMIT_LOG_DIRECTORY, CONSUME_QUEUE_DIRECTORY, INDEX_DIRECTORY, TIMER_LOG_DIRECTORY,
-    CONFIG_DIRECTORY,
-)  # fmt: skip
-"""Directories in which a start tells what systems and editors left there."""
 
 logger = logging.getLogger(__name__)
 
@@ -68,7 +55,7 @@ class Start:
         """
         parts = self._parts
         self._progress.enter("load")
-        self._tell_junk()
+        report_junk(parts.disk, parts.settings.directory)
         parts.log.load()
         parts.checkpoint.load()
         parts.mark.open()
@@ -77,12 +64,6 @@ class Start:
         if parts.manifest is None:
             parts.check_views()
         self._has_looked = True
-
-    def _tell_junk(self) -> None:
-        store = self._parts.settings.directory
-        for directory in (store, *(store / name for name in LOOKED_INTO)):
-            for name in filter(is_junk, self._parts.disk.names(directory)):
-                logger.warning("store.junk", extra={"path": str(directory / name)})
 
     def steps(self, now_ms: int) -> Iterator[float]:
         """Load everything and make it agree, yielding the share done between bounded pieces.
