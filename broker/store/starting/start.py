@@ -21,8 +21,7 @@ from broker.store.starting.recovery import Beliefs, Recovery
 from broker.store.starting.structures import Structures
 
 RENEWED_MAX: Final = 64 * 1024 * 1024
-"""Without a mark this much of the log is made durable once more after a crash: other brokers flush
-what is older."""
+"""Bytes of the log that are flushed again after a crash without a mark; older ones were."""
 
 VIEW_SIZES: Final = (
     "consume_queue_file_size_bytes",
