@@ -51,6 +51,15 @@ ROWS: Final[dict[str, list[tuple[dict[str, Any], str]]]] = {
             {"messages": [{"topic": "t", "transactional": True, "producer_group": "g"}]},
             "pub topic:t; pub group:g",
         ),
+        (
+            {
+                "messages": [
+                    {"topic": "t", "body": b"\x8a" * 80},
+                    {"topic": "t", "transactional": True, "producer_group": "g"},
+                ]
+            },
+            "pub topic:t; pub group:g",
+        ),
         ({"messages": [{"topic": "%DLQ%g", "body": b"x"}]}, "pub group:g"),
     ],
     "Broker/Recall": [(T, "pub topic:t")],
