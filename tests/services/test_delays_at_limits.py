@@ -1,6 +1,5 @@
 """Delays at their limits: notes that are late, keys that are alike, sizes, clocks that are set."""
 
-import asyncio
 from collections.abc import Callable
 from pathlib import Path
 
@@ -9,10 +8,13 @@ import pytest
 from broker.model.errors import DiskFull
 from broker.model.step import Now
 from broker.services.timer import slot_delivery
+from broker.store.settings import FLUSH_ASYNC
 from broker.store.timer.timer_files import TimerFiles
 from broker.store.writing.writing import Writing
+from tests.fakes.crash_points import LOG_FOLDER
 from tests.fakes.disk import SimDisk
-from tests.fakes.store_language import store_at, until
+from tests.fakes.held_log import log_held
+from tests.fakes.store_language import store_at, turns, until
 from tests.fakes.timing import TimingDesk, row_of, timing
 from tests.services.test_schedule import SETTINGS, Scheduled
 
@@ -58,41 +60,54 @@ def is_all_noted(desk: TimingDesk) -> bool:
     return desk.store.timer.progress.delivered_before == desk.store.appended
 
 
-async def not_durable(_: Writing) -> bool:
-    """A disk that is late."""
-    return False
+def read_ms_on_disk(desk: TimingDesk) -> int:
+    """Return the time before which the file says that every slot was delivered, -1: no file."""
+    path = desk.directory / "config" / "timercheck"
+    return int.from_bytes(desk.disk.read_file(path)[:8]) if desk.disk.exists(path) else -1
 
 
-async def test_how_far_the_timer_is_waits_for_the_log(monkeypatch: pytest.MonkeyPatch) -> None:
-    async with timing() as desk:
+async def test_how_far_the_timer_is_waits_for_the_log() -> None:
+    async with timing(flush=FLUSH_ASYNC) as desk:
+        assert isinstance(desk.disk, SimDisk)
+        due_ms = desk.clock.wall + 3_000
         await desk.wait("a", 3_000)
-        await desk.pass_time(1_000)
-        before = desk.store.timer.progress
-        with monkeypatch.context() as patch:
-            patch.setattr(
-                Writing, "durable", lambda writing: asyncio.ensure_future(not_durable(writing))
-            )
-            await desk.pass_time(5_000)
+        await desk.store.flush()
+        with log_held() as held:
+            await desk.pass_time(6_000)
+            await turns(100)
+            assert held
             assert desk.bodies() == ["a"]
-            assert desk.store.timer.progress == before
-        await noted(desk, lambda: desk.store.timer.progress.read_ms > before.read_ms)
+            assert read_ms_on_disk(desk) < due_ms
+            left = desk.disk.image.copy(behind=LOG_FOLDER)
+        await noted(desk, lambda: read_ms_on_disk(desk) >= due_ms)
+        await desk.killed(left)
+        await desk.pass_time(1_000)
+        assert desk.bodies() == ["a"]
 
 
-async def test_how_far_levels_are_waits_for_the_log(monkeypatch: pytest.MonkeyPatch) -> None:
-    async with store_at(Path("/store"), disk=SimDisk(), **SETTINGS) as talking:
+async def test_how_far_levels_are_waits_for_the_log() -> None:
+    options, disk = {**SETTINGS, "flush": FLUSH_ASYNC}, SimDisk()
+    async with store_at(Path("/store"), disk=disk, **options) as talking:
         waiting = Scheduled(talking)
         await waiting.run()
         await waiting.wait("a", 1)
-        with monkeypatch.context() as patch:
-            patch.setattr(
-                Writing, "durable", lambda writing: asyncio.ensure_future(not_durable(writing))
-            )
+        await talking.store.flush()
+        with log_held() as held:
             await waiting.pass_time(1_000)
             await waiting.pass_time(10_000)
+            await turns(100)
+            assert held
             assert waiting.bodies() == ["a"]
-            assert waiting.store.tables.delay_offsets.find(1) == 0
+            assert not disk.exists(Path("/store/config/delayOffset.json"))
+            left = disk.image.copy(behind=LOG_FOLDER)
         await waiting.pass_time(10_000)
-        assert waiting.store.tables.delay_offsets.find(1) == 1
+        await until(lambda: waiting.store.tables.delay_offsets.find(1) == 1)
+    async with store_at(
+        Path("/store"), clock=talking.clock, disk=SimDisk(left), **options
+    ) as talking:
+        again = Scheduled(talking)
+        await again.run()
+        assert again.bodies() == ["a"]
 
 
 async def test_what_was_delivered_once_is_not_looked_for_for_ever() -> None:

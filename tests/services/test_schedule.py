@@ -60,15 +60,17 @@ class Scheduled:
             self.store.tables.topics.adopt("orders", 4)
 
     async def wait(
-        self, name: str, level: int, *, topic: str = "orders", queue_id: int = 0, **more: str
-    ) -> None:
+        self, name: str, level: int, *, topic: str = "orders", queue_id: int = 0,
+        born_ms: int | None = None, **more: str,
+    ) -> None:  # fmt: skip
         """Put a message that waits for a level."""
         properties = {
             "UNIQ_KEY": f"KEY{name}", DELAY: str(level), REAL_TOPIC: topic,
             REAL_QUEUE: str(queue_id), **more,
         }  # fmt: skip
         key = properties["UNIQ_KEY"]
-        row = Row(name.encode(), encode_properties(properties), 0, self.clock.wall, BORN_HOST, key)
+        born_ms = self.clock.wall if born_ms is None else born_ms
+        row = Row(name.encode(), encode_properties(properties), 0, born_ms, BORN_HOST, key)
         destination = Destination(SCHEDULE_TOPIC, level - 1, STORE_HOST)
         await self.store.writing.put([(destination, batch(row))])
         await self.talking.settled()
@@ -442,6 +444,30 @@ async def _crash(steps: list[str], loses_power: bool, seed: int) -> None:
         for _ in range(4):
             await again.pass_time(10_000)
         assert sorted(again.bodies()) == waited
+
+
+async def test_of_two_alike_one_copy_counts_for_one_of_them_after_a_crash() -> None:
+    """A client sends a message again: the first is delivered, the other is due by the start."""
+    clock, disk = FakeClock(), SimDisk()
+    async with store_at(Path("/store"), clock=clock, disk=disk, **SETTINGS) as talking:
+        first = Scheduled(talking)
+        await first.run()
+        born_ms = clock.wall
+        await first.wait("a", 1, born_ms=born_ms)
+        await first.pass_time(500)
+        await first.wait("a", 1, born_ms=born_ms)
+        await first.pass_time(500)
+        assert first.bodies() == ["a"]
+        image = disk.image.copy()
+    clock.advance(1_000)
+    for _ in range(2):
+        disk = SimDisk(image)
+        async with store_at(Path("/store"), clock=clock, disk=disk, **SETTINGS) as talking:
+            again = Scheduled(talking)
+            await again.run()
+            await again.pass_time(5_000)
+            assert again.bodies() == ["a", "a"]
+            image = disk.image.copy()
 
 
 @pytest.mark.parametrize(
