@@ -121,7 +121,7 @@ class ClientStream:
         """
         check_number("topics", len(topics), upper=TOPICS_MAX)
         together, more = self._together, len(topics) - len(self._leave)
-        if more > 0 and together.topic_count + more > ALL_TOPICS_MAX:
+        if together.topic_count + more > ALL_TOPICS_MAX:
             raise TooManyRequests(field="topics", limit=ALL_TOPICS_MAX)
         together.topic_count += more
         for name in self._leave.keys() - topics.keys():

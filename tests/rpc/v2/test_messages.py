@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from google.protobuf.duration_pb2 import Duration
+from google.protobuf.timestamp_pb2 import Timestamp
 
 from broker.format.addresses import text_from_host
 from broker.rpc.pb import messaging_pb2 as pb
@@ -147,6 +148,87 @@ async def test_a_digest_is_that_of_the_body(
     assert code == ("OK" if is_right else "MESSAGE_CORRUPTED")
 
 
+async def test_a_batch_has_bodies_of_one_encoding(desk: OfficialDesk) -> None:
+    packed = message("orders", gzip.compress(b"b"), body_encoding=pb.GZIP)
+    request = pb.SendMessageRequest(messages=[message("orders", b"a"), packed])
+    answer = await desk.ask("SendMessage", request)
+    assert pb.Code.Name(answer.status.code) == "MESSAGE_CORRUPTED"
+    assert "body encodings" in answer.status.message
+    assert not await desk.broker.messages()
+
+
+@pytest.mark.parametrize(
+    ("system", "code"),
+    [
+        ({"tag": "A" * 16_384}, "OK"),
+        ({"tag": "A" * 16_385}, "MESSAGE_PROPERTIES_TOO_LARGE"),
+        ({"tag": "A" * 16_380, "keys": ["k", "l", "\u00e9"]}, "OK"),
+        ({"tag": "A" * 16_380, "keys": ["k", "l", "\u20ac"]}, "MESSAGE_PROPERTIES_TOO_LARGE"),
+        ({"tag": ""}, "ILLEGAL_MESSAGE_TAG"),
+        ({"message_group": ""}, "ILLEGAL_MESSAGE_GROUP"),
+        ({"message_id": ""}, "ILLEGAL_MESSAGE_ID"),
+        ({"lite_topic": "x"}, "UNSUPPORTED"),
+        ({"priority": -1}, "BAD_REQUEST"),
+        ({"orphaned_transaction_recovery_duration": Duration(seconds=3_600)}, "OK"),
+        ({"orphaned_transaction_recovery_duration": Duration(seconds=-1)}, "BAD_REQUEST"),
+        (
+            {"orphaned_transaction_recovery_duration": Duration(seconds=3_600, nanos=1_000_000)},
+            "BAD_REQUEST",
+        ),
+        (
+            {"born_host": "a\x00", "born_timestamp": Timestamp(seconds=1)},
+            "ILLEGAL_MESSAGE_PROPERTY_KEY",
+        ),
+        ({"trace_context": "a\x01"}, "ILLEGAL_MESSAGE_PROPERTY_KEY"),
+        ({"trace_context": "a\x02"}, "ILLEGAL_MESSAGE_PROPERTY_KEY"),
+    ],
+)
+async def test_what_a_message_may_say_of_itself(
+    desk: OfficialDesk, system: dict[str, Any], code: str
+) -> None:
+    assert await desk.code("SendMessage", sent("orders", b"x", **system)) == code
+
+
+@pytest.mark.parametrize(("size", "is_right"), [(16_377, True), (16_378, False)])
+async def test_a_users_properties_count_with_their_names(
+    desk: OfficialDesk, size: int, is_right: bool
+) -> None:
+    request = sent("orders", b"x", tag="A", keys=["k"])
+    request.messages[0].user_properties.update({"ab": "cd", "n": "x" * (size - 1), "e": ""})
+    code = await desk.code("SendMessage", request)
+    assert code == ("OK" if is_right else "MESSAGE_PROPERTIES_TOO_LARGE")
+
+
+@pytest.mark.parametrize(
+    ("seconds", "nanos", "stored"),
+    [(90, 0, "90"), (1, 999_000_000, "1"), (0, 0, None)],
+)
+async def test_how_long_a_producer_is_not_asked_is_stored_in_seconds(
+    desk: OfficialDesk, seconds: int, nanos: int, stored: str | None
+) -> None:
+    wait = Duration(seconds=seconds, nanos=nanos)
+    await desk.ask("SendMessage", sent("orders", b"x", orphaned_transaction_recovery_duration=wait))
+    (message,) = await desk.broker.messages()
+    assert message.properties.get("CHECK_IMMUNITY_TIME_IN_SECONDS") == stored
+
+
+async def test_a_birth_before_all_times_is_none(desk: OfficialDesk) -> None:
+    request = sent("orders", b"x")
+    request.messages[0].system_properties.born_timestamp.seconds = -5
+    (got,) = await delivered(desk, request)
+    assert got.system_properties.born_timestamp.ToMilliseconds() == desk.broker.clock.wall
+
+
+async def test_a_request_has_1024_messages_at_most_and_one_at_least() -> None:
+    async with store_broker(commit_log_file_size_bytes=1 << 22) as broker:
+        desk = OfficialDesk(broker)
+        requests = [sent("orders", *[b"x"] * count) for count in (0, 1_024, 1_025)]
+        answers = [await desk.ask("SendMessage", request) for request in requests]
+        codes = [pb.Code.Name(answer.status.code) for answer in answers]
+        assert codes == ["MESSAGE_CORRUPTED", "OK", "PAYLOAD_TOO_LARGE"]
+        assert "1024" in answers[-1].status.message
+
+
 async def test_order_is_kept_by_message_group(desk: OfficialDesk) -> None:
     await desk.broker.store.tables.topics.create(
         "f", queue_count=1, attributes={"message.type": "FIFO"}
@@ -203,6 +285,39 @@ async def test_what_a_receive_may_ask_for(
     assert await desk.code("ReceiveMessage", receive("g", "orders", **fields)) == code
 
 
+@pytest.mark.parametrize(("asked", "count"), [(-1, 1), (0, 1), (2, 2), (32, 32), (33, 32)])
+async def test_a_receive_gets_one_message_at_least_and_32_at_most(
+    desk: OfficialDesk, asked: int, count: int
+) -> None:
+    await desk.broker.add("orders", *[b""] * 40, UNIQ_KEY="1")
+    assert len(await desk.received("g", "orders", batch_size=asked)) == count
+
+
+async def test_a_lease_that_renews_itself_is_of_a_minute_at_a_time(desk: OfficialDesk) -> None:
+    await desk.broker.add("orders", b"x", UNIQ_KEY="1")
+    (got,) = await desk.received("g", "orders", auto_renew=True, invisible_s=None)
+    assert got.system_properties.receipt_handle.split()[2] == "60000"
+
+
+async def test_who_receives_again_and_again_is_alive(desk: OfficialDesk) -> None:
+    """Some clients do not beat as long as they receive."""
+    broker = desk.broker
+    await broker.add("orders", b"x", UNIQ_KEY="1")
+    await desk.received("g", "orders", auto_renew=True, invisible_s=None)
+    for _ in range(6):
+        await broker.pass_time(50_000)
+        assert not await desk.received("g", "orders")
+    for _ in range(4):
+        await broker.pass_time(50_000)
+    assert len(await OfficialDesk(broker, "other").received("g", "orders")) == 1
+
+
+async def test_an_answer_without_messages_gives_nothing_back(desk: OfficialDesk) -> None:
+    call = desk.call()
+    await desk.all("ReceiveMessage", receive("g", "orders"), call)
+    assert not call.undone
+
+
 async def test_what_comes_back_has_its_topic_and_another_attempt(desk: OfficialDesk) -> None:
     (first,) = await delivered(desk, sent("orders", b"x"))
     assert not await desk.received("g", "orders")
@@ -219,6 +334,16 @@ async def test_a_lost_answer_is_given_again_by_its_attempt(desk: OfficialDesk) -
     assert again.system_properties.receipt_handle == first.system_properties.receipt_handle
     assert again.system_properties.delivery_attempt == 1
     assert not await desk.received("g", "orders", attempt_id="2", auto_renew=True)
+
+
+@pytest.mark.parametrize(("length", "is_kept"), [(255, True), (256, False)])
+async def test_an_attempt_is_known_by_an_id_of_255_characters_at_most(
+    desk: OfficialDesk, length: int, is_kept: bool
+) -> None:
+    attempt_id = "a" * length
+    assert len(await delivered_by_attempt(desk, attempt_id)) == 1
+    again = await desk.received("g", "orders", attempt_id=attempt_id, auto_renew=True)
+    assert len(again) == (1 if is_kept else 0)
 
 
 async def delivered_by_attempt(desk: OfficialDesk, attempt_id: str) -> list[pb.Message]:
@@ -242,6 +367,26 @@ async def test_a_receive_counts_what_it_hands_out(desk: OfficialDesk) -> None:
     await desk.received("g", "orders")
     counted = desk.broker.pull.delivered.messages_out.values
     assert counted == {("orders", "g", "false", "false"): 2}
+    await desk.broker.add("orders", b"z", UNIQ_KEY="1")
+    await desk.broker.pass_time(10_001)
+    await desk.received("g", "orders")
+    assert counted == {
+        ("orders", "g", "false", "false"): 3, ("orders", "g", "false", "true"): 2,
+    }  # fmt: skip
+
+
+async def test_records_go_64_kib_at_a_time(desk: OfficialDesk) -> None:
+    """So that one who reads slowly keeps no more of them in memory."""
+    await desk.broker.add("orders", b"", UNIQ_KEY="1")
+    own_size = len(desk.broker.records()[0])
+    body = bytes(65_536 - own_size)
+    await desk.broker.add("orders", body, b"small", body[1:], b"small", b"last", UNIQ_KEY="1")
+    method = desk.methods["ReceiveMessage"]
+    sizes = []
+    async for answers in method.handler(receive("g", "orders"), desk.call()):
+        read = [pb.ReceiveMessageResponse.FromString(one) for one in answers]
+        sizes.append([len(one.message.body) for one in read if one.HasField("message")])
+    assert sizes == [[0, len(body)], [5, len(body) - 1], [5, 4]]
 
 
 async def test_who_receives_is_a_member_of_the_group(desk: OfficialDesk) -> None:

@@ -30,6 +30,32 @@ async def test_a_queue_is_read_on_from_where_a_pull_ended(desk: OfficialDesk) ->
     assert await pulled(desk, filter_expression=unwanted) == ("MESSAGE_NOT_FOUND", [], 3)
 
 
+@pytest.mark.parametrize(
+    ("asked", "count"), [(-1, 1), (0, 1), (1, 1), (1_024, 1_024), (1_025, 1_024)]
+)
+async def test_a_pull_gets_one_message_at_least_and_1024_at_most(
+    desk: OfficialDesk, asked: int, count: int
+) -> None:
+    await desk.broker.add("orders", *[b""] * 1_030, UNIQ_KEY="1")
+    _, bodies, following = await pulled(desk, batch_size=asked)
+    assert (len(bodies), following) == (count, count)
+
+
+async def test_a_pull_takes_4_mib_of_records_at_most(desk: OfficialDesk) -> None:
+    await desk.broker.add("orders", b"a", UNIQ_KEY="1")
+    call = desk.call()
+    request = pb.PullMessageRequest(group=name("g"), message_queue=queue(), batch_size=32)
+    await desk.all("PullMessage", request, call)
+    assert call.rooms[0] == 4_194_304
+
+
+async def test_a_negative_place_is_none(desk: OfficialDesk) -> None:
+    request = pb.PullMessageRequest(group=name("g"), message_queue=queue(), offset=-1)
+    assert await desk.code("PullMessage", request) == "BAD_REQUEST"
+    update = pb.UpdateOffsetRequest(group=name("g"), message_queue=queue(), offset=-1)
+    assert await desk.code("UpdateOffset", update) == "BAD_REQUEST"
+
+
 async def test_ends_of_a_queue_and_times_are_told(desk: OfficialDesk) -> None:
     await desk.broker.add("orders", b"a")
     desk.broker.clock.advance(5_000)
@@ -44,6 +70,7 @@ async def test_ends_of_a_queue_and_times_are_told(desk: OfficialDesk) -> None:
     assert await asked(pb.END) == 2
     moment = Timestamp(seconds=later_ms // 1000)
     assert await asked(pb.TIMESTAMP, timestamp=moment) == 1
+    assert await asked(pb.TIMESTAMP, timestamp=Timestamp(seconds=-1)) == 0
 
 
 async def test_where_a_group_stands_is_remembered(desk: OfficialDesk) -> None:

@@ -110,8 +110,9 @@ async def test_a_client_in_a_namespace_verifies_what_it_knows_by_its_own_name(
             "UNSUPPORTED",
             "cannot",
         ),
+        (pb.TelemetryCommand(status=pb.Status(code=99)), "99", ""),  # type: ignore[arg-type]
     ],
-    ids=["without a status", "a status alone"],
+    ids=["without a status", "a status alone", "a status of another version"],
 )
 async def test_answers_that_leave_things_out(
     desk: OfficialDesk, command: pb.TelemetryCommand, status: str, text: str
@@ -125,6 +126,20 @@ async def test_answers_that_leave_things_out(
         stream.say(command)
         answer = await asked
         assert (answer.status, answer.text, answer.stack) == (status, text, "")
+
+
+async def test_a_command_that_says_nothing_answers_nothing(desk: OfficialDesk) -> None:
+    async with OfficialStream(desk) as stream:
+        await listening(stream)
+        asked = asking(desk, stack())
+        nonce = (await stream.read()).print_thread_stack_trace_command.nonce
+        for nothing in (pb.TelemetryCommand(), pb.TelemetryCommand(status=pb.Status(code=pb.OK))):
+            stream.say(nothing)
+            assert await stream.is_quiet()
+            assert not asked.done()
+        trace = pb.ThreadStackTrace(nonce=nonce, thread_stack_trace="main: waits")
+        stream.say(pb.TelemetryCommand(thread_stack_trace=trace))
+        assert (await asked).stack == "main: waits"
 
 
 async def test_each_question_gets_its_own_answer(desk: OfficialDesk) -> None:

@@ -51,10 +51,20 @@ async def test_a_topic_without_a_type_takes_normal_messages(desk: OfficialDesk) 
     assert list(answer.message_queues[0].accept_message_types) == [pb.NORMAL]
 
 
+@pytest.mark.parametrize(
+    "dialled",
+    [
+        pb.Endpoints(),
+        pb.Endpoints(scheme=pb.IPv4),
+        pb.Endpoints(scheme=pb.IPv4, addresses=[pb.Address(port=80)]),
+        pb.Endpoints(addresses=[pb.Address(host="10.0.0.1", port=80)]),
+    ],
+    ids=["nothing", "no address", "no host", "no scheme"],
+)
 async def test_who_does_not_say_what_it_dialled_is_told_the_brokers_own_address(
-    desk: OfficialDesk,
+    desk: OfficialDesk, dialled: pb.Endpoints
 ) -> None:
-    answer = await desk.ask("QueryRoute", route("orders"))
+    answer = await desk.ask("QueryRoute", route("orders", endpoints=dialled))
     assert answer.message_queues[0].broker.endpoints == endpoints_of("10.0.0.9:8081")
 
 

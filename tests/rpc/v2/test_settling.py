@@ -5,7 +5,9 @@ from typing import Any
 import pytest
 from google.protobuf.duration_pb2 import Duration
 
+from broker.model.consuming import Settled, SettleStatus
 from broker.rpc.pb import messaging_pb2 as pb
+from broker.services.consume.consume import Consume
 from tests.fakes.official import OfficialDesk, name
 
 UNKNOWN = "0 1700000000000 60000 3 0 broker-a 1 17"
@@ -138,6 +140,38 @@ async def test_an_ack_that_makes_no_sense_is_refused(
     desk: OfficialDesk, request_: pb.AckMessageRequest, code: str
 ) -> None:
     assert await desk.code("AckMessage", request_) == code
+
+
+async def test_an_ack_has_1024_entries_at_most(desk: OfficialDesk) -> None:
+    codes = [await desk.code("AckMessage", ack(*["x"] * count)) for count in (1_024, 1_025)]
+    assert codes == ["INVALID_RECEIPT_HANDLE", "BAD_REQUEST"]
+
+
+async def test_a_lease_is_changed_to_twelve_hours_at_most(
+    desk: OfficialDesk, handles: list[str]
+) -> None:
+    answer = await desk.ask("ChangeInvisibleDuration", change(handles[0], 43_200_000))
+    assert answer.status.code == pb.OK
+
+
+async def test_of_what_was_given_up_the_last_ten_thousand_are_remembered(
+    desk: OfficialDesk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[str] = []
+
+    async def forwarded(_: Consume, group: str, topic: str, handles: list[str]) -> list[Settled]:
+        asked.extend(handles)
+        return [Settled(SettleStatus.OK, handle) for handle in handles]
+
+    monkeypatch.setattr(Consume, "forward_to_dead_letters", forwarded)
+    call, handler = desk.call(), desk.methods["ForwardMessageToDeadLetterQueue"].handler
+    for number in range(10_001):
+        await handler(forward(str(number)), call)
+    assert len(asked) == 10_001
+    await handler(forward("1"), call)
+    assert len(asked) == 10_001, "it is known"
+    await handler(forward("0"), call)
+    assert asked[10_001:] == ["0"], "it was forgotten"
 
 
 async def test_a_consumer_that_suspends_a_message_has_it_again_at_the_same_attempt(

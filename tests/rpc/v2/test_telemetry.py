@@ -7,15 +7,20 @@ import pytest
 from google.protobuf.duration_pb2 import Duration
 
 from broker.model.administration import GroupSettings
+from broker.model.errors import TooManyElements
 from broker.rpc.admission import CallClass
 from broker.rpc.pb import messaging_pb2 as pb
-from broker.rpc.v2.goodbyes import REMEMBERED_MAX
-from tests.fakes.official import OfficialDesk, name
+from broker.rpc.service import MalformedRequest
+from tests.fakes.official import OfficialDesk, name, raw_of
 from tests.fakes.official_stream import OfficialStream, publishing, subscribing
 
 
 async def answered(desk: OfficialDesk, *commands: pb.TelemetryCommand) -> list[pb.TelemetryCommand]:
     return await desk.all("Telemetry", commands)
+
+
+def numbered(count: int) -> list[str]:
+    return [f"t{number}" for number in range(count)]
 
 
 async def test_streams_keep_no_other_call_out(desk: OfficialDesk) -> None:
@@ -99,6 +104,10 @@ async def test_a_simple_consumer_keeps_its_poll_time(desk: OfficialDesk) -> None
         (subscribing("bad group!", "orders"), "ILLEGAL_CONSUMER_GROUP"),
         (subscribing("nobody", "orders"), "CONSUMER_GROUP_NOT_FOUND"),
         (publishing("bad topic!"), "ILLEGAL_TOPIC"),
+        (publishing(*numbered(1_025)), "BAD_REQUEST"),
+        (subscribing("g", *numbered(1_025)), "BAD_REQUEST"),
+        (subscribing("g", "orders", client_type=pb.LITE_PUSH_CONSUMER), "UNSUPPORTED"),
+        (subscribing("g", "orders", client_type=pb.LITE_SIMPLE_CONSUMER), "UNSUPPORTED"),
     ],
 )
 async def test_settings_that_make_no_sense_are_told_so_and_the_stream_goes_on(
@@ -108,6 +117,64 @@ async def test_settings_that_make_no_sense_are_told_so_and_the_stream_goes_on(
     assert pb.Code.Name(refused.status.code) == code
     assert not refused.HasField("settings")
     assert answer.status.code == pb.OK
+
+
+async def test_1024_topics_are_as_many_as_a_client_may_have(desk: OfficialDesk) -> None:
+    topics = numbered(1_024)
+    for command in (publishing(*topics), subscribing("g", *topics)):
+        (answer,) = await answered(desk, command)
+        assert answer.status.code == pb.OK
+
+
+async def test_a_command_of_far_too_many_topics_is_not_read(desk: OfficialDesk) -> None:
+    (answer,) = await answered(desk, publishing(*numbered(2_048)))
+    assert pb.Code.Name(answer.status.code) == "BAD_REQUEST"
+    with pytest.raises(TooManyElements) as caught:
+        desk.methods["Telemetry"].reader()(raw_of(publishing(*numbered(2_049))))
+    assert caught.value.limit == 2_048
+
+
+async def test_producers_that_hold_a_stream_are_counted_by_what_they_are(
+    desk: OfficialDesk,
+) -> None:
+    (connections,) = desk.broker.sessions.stats
+    unsaid = publishing("orders")
+    unsaid.settings.client_type = pb.CLIENT_TYPE_UNSPECIFIED
+    neighbour = OfficialDesk(desk.broker, "neighbour", language="GO")
+    consumer = OfficialDesk(desk.broker, "consumer")
+    async with (
+        OfficialStream(desk) as one, OfficialStream(neighbour) as other,
+        OfficialStream(consumer) as beside,
+    ):  # fmt: skip
+        await one.asked(publishing("orders"))
+        await other.asked(unsaid)
+        await beside.asked(subscribing("g", "orders"))
+        assert connections.read() == {
+            ("JAVA", "5.2.0", "grpc"): 1, ("GO", "5.2.0", "grpc"): 1,
+        }  # fmt: skip
+    assert connections.read() == {}
+
+
+async def test_a_consumer_that_does_not_say_how_it_consumes_is_no_push_consumer(
+    desk: OfficialDesk,
+) -> None:
+    async with OfficialStream(desk) as stream:
+        for kind, is_push in ((0, False), (pb.PUSH_CONSUMER, True), (pb.SIMPLE_CONSUMER, False)):
+            command = subscribing("g", "orders", client_type=kind)  # type: ignore[arg-type]
+            assert (await stream.asked(command)).status.code == pb.OK
+            assert desk.broker.sessions.is_push_consumer("host@1@2@x") is is_push
+
+
+async def test_a_stream_that_breaks_says_why(desk: OfficialDesk) -> None:
+    async def commands() -> AsyncIterator[pb.TelemetryCommand]:
+        yield publishing("orders")
+        raise MalformedRequest(why="it is none")
+
+    stream = desk.methods["Telemetry"].handler(commands(), desk.call())
+    assert (await anext(stream)).status.code == pb.OK
+    with pytest.raises(MalformedRequest):
+        await anext(stream)
+    assert not desk.broker.sessions.has_stream("host@1@2@x")
 
 
 async def test_a_group_is_made_by_asking_where_that_is_on(desk: OfficialDesk) -> None:
@@ -190,7 +257,7 @@ async def test_where_connections_are_not_told_apart_a_stream_stays(desk: Officia
 
 async def test_of_goodbyes_the_last_thousand_are_remembered(desk: OfficialDesk) -> None:
     ended = pb.NotifyClientTerminationRequest()
-    clients = [OfficialDesk(desk.broker, f"c{number}") for number in range(REMEMBERED_MAX + 1)]
+    clients = [OfficialDesk(desk.broker, f"c{number}") for number in range(1_001)]
     for each in clients:
         assert await each.code("NotifyClientTermination", ended) == "OK"
     answers = [await answered(each, publishing("orders")) for each in clients[:2]]

@@ -2,14 +2,18 @@
 
 from base64 import b64encode
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
 from broker.format.signature import date_from_ms, page_token_of
 from broker.model.access import Action, Kind, Need, User
 from broker.model.errors import AccessDenied, AdminsOnly, Unauthenticated
-from broker.services.access.access import VERIFIED_MAX, Access
+from broker.model.topic import RETRY_PREFIX
+from broker.services.access.access import Access
+from broker.store.tables.users import UserTable
 from tests.fakes.clock import START_MS, FakeClock
+from tests.fakes.disk import SimDisk
 from tests.fakes.users import (
     DATE,
     SECRET,
@@ -21,6 +25,7 @@ from tests.fakes.users import (
 
 HOST = b"\x0a\0\0\x07" + b"\0\0\0\0"
 PUB_ORDERS = Need((Action.PUB,), Kind.TOPIC, "orders")
+SUB_RETRY = Need((Action.SUB,), Kind.GROUP, f"{RETRY_PREFIX}orders")
 
 
 def caller(access: Access, metadata: dict[str, str]) -> str:
@@ -80,6 +85,19 @@ def test_a_date_out_of_the_window_is_told_also_of_a_known_signature(by_ms: int) 
     assert "access.date_window_ms is 300 s" in told
     access.take(0)
     assert caller(access, signed()) == "app"
+
+
+@pytest.mark.parametrize("by_ms", [-WINDOW_MS, 0, WINDOW_MS])
+def test_a_date_at_the_end_of_the_window_is_in_it(by_ms: int) -> None:
+    clock = FakeClock()
+    clock.wall += by_ms
+    assert caller(access_of(clock=clock), signed()) == "app"
+
+
+def test_how_far_a_date_is_from_the_clock_is_told_in_whole_seconds() -> None:
+    clock = FakeClock()
+    clock.wall += 1_000_999
+    assert ", 1000 s from the broker's clock" in caller(access_of(clock=clock), signed())
 
 
 def test_any_text_is_a_date_where_there_is_no_window() -> None:
@@ -146,10 +164,59 @@ async def test_what_is_saved_holds_and_is_logged(caplog: pytest.LogCaptureFixtur
     assert (told["what"], told["by"]) == ("app: allow topic:orders changed", "admin")
 
 
+async def test_what_was_saved_holds_after_a_crash() -> None:
+    disk, place = SimDisk(), Path("/store")
+    access = Access(UserTable(disk, place), FakeClock(), WINDOW_MS)
+    access.table.roster.add(User("app", SECRET))
+    await access.save("app: added", "")
+    found = UserTable(SimDisk(disk.image), place)
+    found.load()
+    assert caller(Access(found, FakeClock(), WINDOW_MS), signed()) == "app"
+
+
+def test_a_rule_for_a_network_holds_for_hosts_in_it_whatever_their_port() -> None:
+    access = access_of(grant_of("app", "pub", "topic:orders", sources=("10.0.0.7",)))
+    rights = access.caller(*signed().values())
+    for port in (b"\0\0\0\0", b"\0\0\x12\x67"):
+        for address, is_inside in ((b"\x0a\0\0\x07", True), (b"\x0a\0\0\x08", False)):
+            assert access.may(rights, address + port, PUB_ORDERS) is is_inside
+    access.check(rights, [PUB_ORDERS], HOST)
+    with pytest.raises(AccessDenied):
+        access.check(rights, [PUB_ORDERS], b"\x0a\0\0\x08" + bytes(4))
+
+
+def test_an_admin_may_do_everything_also_later() -> None:
+    access = access_of()
+    rights = access.caller(*signed("admin").values())
+    assert access.may(rights, HOST, PUB_ORDERS)
+    access.table.roster.change("admin", is_admin=False)
+    access.refresh()
+    assert not access.may(rights, HOST, PUB_ORDERS)
+
+
+def test_a_retry_topic_is_that_of_its_group_until_others_are_known_to_own_it() -> None:
+    access = access_of(grant_of("app", "sub", "group:orders"))
+    rights = access.caller(*signed().values())
+    access.check(rights, [SUB_RETRY], HOST)
+    assert access.may(rights, HOST, SUB_RETRY)
+    access.know_owners(lambda topic: ["orders", f"owner of {topic}"])
+    assert not access.may(rights, HOST, SUB_RETRY)
+    with pytest.raises(AccessDenied) as caught:
+        access.check(rights, [SUB_RETRY], HOST)
+    assert caught.value.resource == "group:orders", "which other groups there are is not told"
+
+
+def test_who_may_send_to_a_topic_named_like_a_retry_topic_needs_no_group() -> None:
+    topic = Need((Action.PUB,), Kind.TOPIC, f"{RETRY_PREFIX}orders")
+    access = access_of(grant_of("app", "pub", f"topic:{RETRY_PREFIX}orders"))
+    access.know_owners(lambda _: ["nobody's"])
+    assert access.may(access.caller(*signed().values()), HOST, topic)
+
+
 def test_no_more_signatures_are_known_than_fit() -> None:
     access = access_of()
     access.take(0)
-    for number in range(VERIFIED_MAX + 5):
+    for number in range(4_096 + 5):
         assert caller(access, signed(date=str(number))) == "app"
     assert len(access._verified) == 5
 
@@ -229,7 +296,10 @@ def test_refusals_are_logged_now_and_then_without_secrets(
     access = access_of(clock=clock)
     for _ in range(3):
         caller(access, signed("app", "guess"))
-    clock.advance(60_000)
+    clock.advance(59_999)
+    caller(access, signed("app", "guess"))
+    assert len(caplog.records) == 1
+    clock.advance(1)
     caller(access, signed("app", "guess"))
     assert [record.message for record in caplog.records] == ["access.refused"] * 2
     assert "guess" not in str([vars(record) for record in caplog.records])
