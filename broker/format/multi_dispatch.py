@@ -11,6 +11,8 @@ Source: MultiDispatchUtils, ConsumeQueue.multiDispatchLmqQueue.
 
 from typing import Final
 
+from broker.format.content import decode_properties
+from broker.format.record import BadRecord, split_record
 from broker.model.errors import IllegalTopic
 from broker.model.message import MULTI_DISPATCH, MULTI_QUEUE_OFFSET, OFFSET_MAX, QueueKey
 from broker.model.names import check_queue_topic
@@ -35,6 +37,26 @@ def further_places(
         for name, number in zip(names, numbers, strict=True)
         if _is_name(name)
     ]
+
+
+def offset_in_queue(record: bytes, place: int, key: QueueKey) -> int | None:
+    """Return the offset that a record has in a queue, its own or a further one.
+
+    place    physical offset that the record must carry
+    Returns  None where these bytes are no record of the queue
+    """
+    try:
+        head, _, topic_begin, topic_end, block_begin, block_end = split_record(record, 0)
+    except BadRecord:
+        return None
+    topic, queue_id = record[topic_begin:topic_end].decode("utf-8", "replace"), head[3]
+    if head[6] != place:
+        return None
+    if (topic, queue_id) == key:
+        return int(head[5])
+    properties = decode_properties(record[block_begin:block_end])
+    places = further_places(topic, queue_id, properties)
+    return next((number for queue, number in places if queue == key), None)
 
 
 def _is_offset(text: str) -> bool:

@@ -6,8 +6,8 @@
 
 A unit counts only where the record it leads to is the queue's, and the first one. A queue whose
 directory was lost is no deleted one as long as its topic has a row. Where a queue begins above its
-unit 0, the first one that still leads into the log tells how far its record's offset is above it;
-that of a queue whose directory was lost is told by the table of queue ends.
+unit 0, the first one that still leads into the log tells how far its record's offset is above it.
+For a queue whose directory was lost, the table of queue ends tells both.
 """
 
 from collections.abc import Iterable
@@ -72,6 +72,8 @@ def find_left_over(
     for key, place, number, said in lost_starts(disk, directory, checkpoint, there, log_file_bytes):
         if number < said <= number + DRIFT_MAX:
             starts[key] = (place, number)
+        elif number == said == 0:
+            places[key] = max(place, places.get(key, 0))
     rules = earlier.topics
     if topics is not None:
         rules = ((upto, topics.union(known)), *(rule for rule in rules if rule[0] != upto))

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from broker.files.disk import Disk
 from broker.format.consume_unit import PRE_BLANK_SIZE, UNIT, UNIT_SIZE, valid_unit_count
+from broker.format.multi_dispatch import offset_in_queue
 from broker.format.names import (
     COMMIT_LOG_DIRECTORY,
     CONSUME_QUEUE_DIRECTORY,
@@ -19,7 +20,6 @@ from broker.format.names import (
     queue_directory,
     queue_id_from_name,
 )
-from broker.format.record import RECORD_SIZE_MIN, BadRecord, split_record
 from broker.log.checkpoint import QueueEnds
 from broker.model.errors import IllegalTopic
 from broker.model.message import QueueKey
@@ -99,17 +99,15 @@ def offset_of(
 ) -> int | None:
     """Return what the record says that a unit leads to; None where it is not of the queue."""
     place, size, _ = UNIT.unpack(unit)
-    if place <= 0 or not RECORD_SIZE_MIN <= size <= log_file_bytes:
+    if place <= 0 or not 0 < size <= log_file_bytes:
         return None
     base = place - place % log_file_bytes
     log = directory / COMMIT_LOG_DIRECTORY / offset_file_name(base)
     try:
         record = disk.read_file(log, place - base, size)
-        head, _, topic_begin, topic_end, _, _ = split_record(record, 0)
-    except (OSError, BadRecord):
+    except OSError:
         return None
-    is_own = (record[topic_begin:topic_end], head[3], head[6]) == (key[0].encode(), key[1], place)
-    return int(head[5]) if is_own else None
+    return offset_in_queue(record, place, key)
 
 
 def lost_starts(

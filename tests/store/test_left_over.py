@@ -93,6 +93,22 @@ async def test_a_lost_queue_of_a_topic_with_a_row_is_built_again_and_no_other(
     assert files_below(directory / "consumequeue") == queues
 
 
+@pytest.mark.parametrize("is_lost", [True, False], ids=["lost", "crashed"])
+async def test_a_topic_made_again_is_built_as_its_queues_or_the_last_checkpoint_say(
+    golden: GoldenStores, tmp_path: Path, is_lost: bool
+) -> None:
+    directory = golden.copy("recreate", tmp_path / "s")
+    if is_lost:
+        await ends(golden, "recreate", directory)
+        shutil.rmtree(directory / "consumequeue/Del")
+    else:
+        (directory / "abort").touch()
+        (directory / "checkpoint").write_bytes(bytes(4096))
+    assert await ends(golden, "recreate", directory) == ENDS["recreate"]
+    queues = files_below(golden.store("recreate") / "consumequeue")
+    assert files_below(directory / "consumequeue") == queues
+
+
 @pytest.mark.parametrize("name", ENDS)
 async def test_a_rebuild_and_a_repair_leave_it_so(
     golden: GoldenStores, tmp_path: Path, name: str

@@ -31,14 +31,16 @@ def further_units(
     """Return the further units of many records.
 
     Shape    queue has the records' own queue numbers; told is where records tell of such units
+    Returns  none that precedes the first message of a queue that was deleted and made again
     Cost     some 10 µs for each record that does
     """
     found: list[tuple[int, int, int]] = []
     for record in told.record.tolist():
-        begin = int(heads.block_begin[record])
+        begin, place = int(heads.block_begin[record]), int(heads.physical_offset[record])
         block = buffer[begin : begin + int(heads.block_size[record])]
         own = queues.keys[int(queue[record])]
         for (topic, queue_id), queue_offset in further_places(*own, decode_properties(block)):
-            number = queues.number_of(topic.encode(), queue_id)
-            found.append((record, number, queue_offset))
+            if place >= queues.first_place(topic, queue_id):
+                number = queues.number_of(topic.encode(), queue_id)
+                found.append((record, number, queue_offset))
     return Further(*np.array(found, dtype=np.int64).reshape(-1, 3).T) if found else _NONE

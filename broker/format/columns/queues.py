@@ -73,6 +73,10 @@ class QueueTable:
         self.met.update(np.unique(queue[are_left]).tolist())
         return are_left
 
+    def first_place(self, topic: str, queue_id: int) -> int:
+        """Return the physical offset of a queue's first message, 0 where no queue tells it."""
+        return self._left_over.places.get((topic, queue_id), 0)
+
     @property
     def left_over(self) -> LeftOver:
         """What is left over, as far as the records so far tell."""

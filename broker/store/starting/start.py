@@ -143,7 +143,8 @@ class Start:
             )
             lacking = {key for key in lacking if key[0] not in parts.batch_topics}
         lacking = lacking | queues.damaged
-        if plan.compared is not Compared.LOG and (lacking or parts.keeps_left_over):
+        is_built_whole = lacking or parts.keeps_left_over or not plan.below
+        if plan.compared is not Compared.LOG and is_built_whole:
             parts.find_left_over(plan.below)
         for topic, queue_id in sorted(lacking):
             check_place(parts.disk, parts.settings.directory, topic, queue_id)

@@ -1,7 +1,6 @@
 """Stores written with `enableLmq`: offsets of all groups stand in a file of their own."""
 
 import json
-import tarfile
 from pathlib import Path
 from typing import Any
 
@@ -10,10 +9,10 @@ import pytest
 from broker.files.disk import Disk
 from broker.tools.lag import committed_of
 from broker.tools.verify.verification import verify
+from tests.fakes.lite_store import lite_store
 from tests.fakes.store_language import small_settings, store_at
 from tests.fakes.tool_sizes import shape_of
 
-ARCHIVE = Path(__file__).parents[2] / "golden_lite" / "public.tar.gz"
 PLAIN, LMQ = "config/consumerOffset.json", "config/lmqConsumerOffset.json"
 BOTH = "pocketmqBoth"
 SIZES: dict[str, Any] = {
@@ -25,9 +24,7 @@ SIZES: dict[str, Any] = {
 @pytest.fixture
 def lite(tmp_path: Path) -> Path:
     """A store of RocketMQ 5.5.0 with lite topics."""
-    with tarfile.open(ARCHIVE) as archive:
-        archive.extractall(tmp_path, filter="data")
-    return tmp_path / "golden-lite-public"
+    return lite_store(tmp_path)
 
 
 def table(written_ms: int, *marks: str, **rows: int) -> str:

@@ -1,0 +1,99 @@
+"""A lite topic that expired and came again: its queue holds what was sent since, however built."""
+
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from broker.backfill.checks import check_files
+from broker.backfill.job import new_job, run
+from broker.files.disk import Disk
+from broker.format.consume_unit import UNIT
+from broker.log.left_over import left_over_now
+from broker.model.message import OFFSET_MAX
+from broker.rebuild.log_files import KnownShape, find_log_files
+from broker.rebuild.parallel import Job, rebuild_parallel
+from broker.rebuild.plan import map_here
+from broker.rebuild.sequential import rebuild
+from broker.tools.backup import backup
+from broker.tools.rebuild import plan_rebuild, rebuild_in_place
+from broker.tools.restore import restore
+from broker.tools.verify.verification import verify
+from tests.fakes.golden_log import files_below
+from tests.fakes.lite_store import AGAIN, SIZES, lite_sizes, lite_store_with_generations
+from tests.fakes.store_language import store_at
+
+PLACES = [1_140, 1_808, 2_162]
+"""Where the messages of the second generation lie; that of the first lies at 777."""
+NOW_MS = 1_800_000_000_000
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Path:
+    return lite_store_with_generations(tmp_path)
+
+
+def known(store: Path) -> KnownShape:
+    """What tools know of the store."""
+    sizes: KnownShape = lite_sizes(store)
+    found = left_over_now(Disk(), store, sizes.commit_log_file_size_bytes)
+    return replace(sizes, left_over=found.text)
+
+
+def queues(store: Path) -> dict[str, bytes]:
+    """The files of its queues."""
+    return files_below(store / "consumequeue")
+
+
+def built(way: str, store: Path, out: Path) -> Path:
+    """Where the views were built anew."""
+    sizes = known(store)
+    if way == "sequential":
+        rebuild(find_log_files(store), sizes, out, upto=OFFSET_MAX)
+    elif way == "parallel":
+        files = find_log_files(store)
+        job = Job(files, sizes, out, OFFSET_MAX, workers=7, piece_size=500, piece_entries=33)
+        rebuild_parallel(job, map_here)
+    elif way == "backfill":
+        log_bytes = sizes.commit_log_file_size_bytes
+        run(new_job(store, out, sizes, log_file_bytes=log_bytes), map_here)
+        assert not check_files(out, map_here)
+    elif way == "in place":
+        rebuild_in_place(Disk(), plan_rebuild(Disk(), store, sizes), sizes, accept_holes=False)
+        return store
+    return out
+
+
+@pytest.mark.parametrize("way", ["sequential", "parallel", "backfill", "in place"])
+def test_a_rebuild_begins_the_queue_where_it_began(store: Path, tmp_path: Path, way: str) -> None:
+    wanted = queues(store)
+    path = "/".join(map(str, AGAIN)) + "/" + "0" * 20
+    assert [place for place, _, _ in UNIT.iter_unpack(wanted[path][:60])] == PLACES
+    assert queues(built(way, store, tmp_path / "out")) == wanted
+
+
+def test_it_is_verified_without_a_finding_of_units(store: Path) -> None:
+    counts = verify(Disk(), store, known(store)).counts
+    assert not [kind for kind in counts if "unit" in kind or "file" in kind]
+
+
+@pytest.mark.parametrize("way", ["crash", "lost", "restore"])
+async def test_a_start_leaves_it_so(store: Path, tmp_path: Path, way: str) -> None:
+    wanted = queues(store)
+    if way == "crash":
+        (store / "abort").touch()
+        (store / "checkpoint").write_bytes(bytes(4096))
+    elif way == "restore":
+        backup(Disk(), store, tmp_path / "b", known(store), now_ms=NOW_MS)
+        restore(Disk(), tmp_path / "b", tmp_path / "again")
+        store = tmp_path / "again"
+        assert not (store / "consumequeue").exists()
+    else:
+        async with store_at(store, **SIZES) as opened:
+            await opened.settled()
+        shutil.rmtree(store / "consumequeue" / AGAIN[0])
+    async with store_at(store, **SIZES) as opened:
+        await opened.settled()
+        assert opened.store.reading.queue_range(*AGAIN) == (0, 3)
+    assert queues(store) == wanted
