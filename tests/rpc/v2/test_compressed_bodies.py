@@ -1,5 +1,6 @@
 """Bodies that producers of version 4 compressed, delivered to clients of version 5."""
 
+import asyncio
 import gzip
 import zlib
 from collections.abc import Callable
@@ -13,7 +14,7 @@ import zstandard
 from broker.format.content import SHOWN_SIZE_MAX
 from broker.rpc.pb import messaging_pb2 as pb
 from broker.rpc.v2 import receive_message
-from tests.fakes.official import OfficialDesk, name
+from tests.fakes.official import OfficialDesk, name, receive
 
 Fold = Callable[[bytes], bytes]
 PLAIN = b"Hello RocketMQ! " * 400
@@ -125,3 +126,52 @@ def _ack(message: pb.Message) -> pb.AckMessageRequest:
         message_id=system.message_id or "id", receipt_handle=system.receipt_handle
     )
     return pb.AckMessageRequest(group=name("g"), topic=name("orders"), entries=[entry])
+
+
+async def test_one_receive_decompresses_32_bodies_of_4_mib(desk: OfficialDesk) -> None:
+    body = zstandard.compress(bytes(4_194_304))
+    for _ in range(32):
+        await add(desk, body, system_flag=0x201)
+    sizes = [len(message.body) for message in await desk.received("g", "orders")]
+    assert sizes == [4_194_304] * 32
+
+
+@pytest.mark.parametrize("method", ["ReceiveMessage", "PullMessage"])
+async def test_others_get_their_turn_between_bodies_that_are_decompressed(
+    desk: OfficialDesk, method: str
+) -> None:
+    body = zstandard.compress(bytes(100_000))
+    for _ in range(3):
+        await add(desk, body, system_flag=0x201)
+    turns = [0]
+
+    async def others() -> None:
+        while True:
+            turns[0] += 1
+            await asyncio.sleep(0)
+
+    queue = pb.MessageQueue(topic=name("orders"), id=0)
+    requests = {
+        "ReceiveMessage": receive("g", "orders"),
+        "PullMessage": pb.PullMessageRequest(group=name("g"), message_queue=queue, batch_size=32),
+    }
+    beside = asyncio.ensure_future(others())
+    seen = []
+    async for _ in desk.methods[method].handler(requests[method], desk.call()):
+        seen.append(turns[0])
+    beside.cancel()
+    assert len(set(seen[-3:])) == 3, seen
+
+
+async def test_a_body_that_was_decompressed_goes_before_the_next_is(desk: OfficialDesk) -> None:
+    """So that no more than one of them is in memory for a client that reads slowly."""
+    large, small = zstandard.compress(bytes(65_536)), zstandard.compress(bytes(65_535))
+    for body in (small, small, large, small, large, large):
+        await add(desk, body, system_flag=0x201)
+    lists = []
+    async for answers in desk.methods["ReceiveMessage"].handler(
+        receive("g", "orders"), desk.call()
+    ):
+        read = [pb.ReceiveMessageResponse.FromString(one) for one in answers]
+        lists.append([len(one.message.body) for one in read if one.HasField("message")])
+    assert lists == [[65_535, 65_535, 65_536], [65_535, 65_536], [65_536]]

@@ -1,13 +1,15 @@
 """Consumers are told their settings again when what decides them changes, and at no other time."""
 
 import asyncio
+from typing import Any, cast
 
 import pytest
 
 from broker.model.administration import GroupSettings
 from broker.rpc.pb import messaging_pb2 as pb
 from broker.rpc.v2 import consumers
-from broker.rpc.v2.client_stream import UNREAD_MAX
+from broker.rpc.v2.caller import caller_of
+from broker.rpc.v2.client_stream import UNREAD_MAX, ClientStream
 from tests.fakes.official import OfficialDesk
 from tests.fakes.official_stream import OfficialStream, publishing, subscribing
 
@@ -146,3 +148,58 @@ async def test_for_whom_there_is_no_room_asks_again(
         assert answer.settings.backoff_policy.max_attempts == 3
         await groups.update("g", GroupSettings(max_attempts=4))
         assert (await second.read()).settings.backoff_policy.max_attempts == 4
+
+
+def kept_by(consumers_: consumers.Consumers) -> tuple[Any, ...]:
+    return consumers_._kept_bytes, consumers_._by_group, consumers_._by_topic
+
+
+async def test_32_mib_of_settings_are_kept_and_nothing_of_who_ended(desk: OfficialDesk) -> None:
+    together = consumers.Consumers(desk.broker.store.tables)
+    stream = cast(ClientStream, None)
+    one, other = consumers.Consumer(together, stream), consumers.Consumer(together, stream)
+    caller, topics = caller_of(desk.call()), frozenset({"a", "b"})
+    large = consumers.Subscribed(bytes(33_554_431), caller, "g", topics)
+    small = consumers.Subscribed(b"x", caller, "g", topics)
+    for taken, kept_bytes in ((large, 33_554_431), (small, 1), (large, 33_554_431)):
+        one.take(taken)
+        assert together._kept_bytes == kept_bytes
+    other.take(small)
+    assert together._kept_bytes == 33_554_432
+    consumers.Consumer(together, stream).take(small)
+    assert together._kept_bytes == 33_554_432
+    for each in (one, other):
+        each.end()
+        each.end()
+    assert kept_by(together) == (0, {}, {})
+
+
+@pytest.mark.parametrize("max_attempts", [0, 1])
+async def test_a_message_is_delivered_once_at_least(desk: OfficialDesk, max_attempts: int) -> None:
+    await desk.broker.store.tables.groups.update("g", GroupSettings(max_attempts=max_attempts))
+    async with OfficialStream(desk) as stream:
+        answer = await stream.asked(subscribing("g", "orders"))
+        assert answer.settings.backoff_policy.max_attempts == 1
+
+
+async def test_who_is_told_of_a_group_that_is_gone_keeps_what_it_was_told(
+    desk: OfficialDesk,
+) -> None:
+    groups = desk.broker.store.tables.groups
+    await groups.update("g", GroupSettings(max_attempts=5, fifo=True))
+    async with OfficialStream(desk) as stream:
+        before = await stream.asked(subscribing("g", "orders"))
+        await groups.update("g", GroupSettings(max_attempts=6, fifo=False))
+        await groups.remove("g")
+        assert await stream.read() == before
+
+
+async def test_who_asks_while_its_group_goes_is_told_the_least(desk: OfficialDesk) -> None:
+    together = consumers.Consumers(desk.broker.store.tables)
+    given = subscribing("g", "orders").settings.SerializeToString()
+    caller = caller_of(desk.call())
+    consumer = consumers.Consumer(together, cast(ClientStream, None))
+    answer = consumer.take(consumers.Subscribed(given, caller, "g", frozenset()))
+    await desk.broker.store.tables.groups.remove("g")
+    settings = answer().settings
+    assert (settings.backoff_policy.max_attempts, settings.subscription.fifo) == (1, False)

@@ -39,6 +39,7 @@ async def test_a_producer_gets_its_settings_with_the_brokers(desk: OfficialDesk)
     policy = settings.backoff_policy
     assert (policy.max_attempts, policy.exponential_backoff.multiplier) == (3, 2)
     assert policy.exponential_backoff.initial == Duration(nanos=10_000_000)
+    assert policy.exponential_backoff.max == Duration(seconds=1)
     assert settings.HasField("metric")
     assert not settings.metric.HasField("endpoints")
     assert [topic.name for topic in second.settings.publishing.topics] == ["orders", "more"]
@@ -49,8 +50,11 @@ async def test_a_push_consumer_gets_its_groups_settings(desk: OfficialDesk) -> N
     (answer,) = await answered(desk, subscribing("g", "orders"))
     policy, subscription = answer.settings.backoff_policy, answer.settings.subscription
     assert policy.max_attempts == 3
-    assert [pause.seconds for pause in policy.customized_backoff.next][:3] == [1, 5, 10]
-    assert len(policy.customized_backoff.next) == 18
+    pauses = [pause.seconds for pause in policy.customized_backoff.next]
+    assert pauses[:5] == [1, 5, 10, 30, 60]
+    assert pauses[5:14] == [minutes * 60 for minutes in range(2, 11)]
+    assert pauses[14:] == [20 * 60, 30 * 60, 3_600, 7_200]
+    assert {pause.nanos for pause in policy.customized_backoff.next} == {0}
     assert (subscription.fifo, subscription.receive_batch_size) == (False, 32)
     assert subscription.long_polling_timeout.seconds == 20
     assert (subscription.lite_subscription_quota, subscription.max_lite_topic_size) == (2_000, 64)
@@ -82,7 +86,9 @@ async def test_go_gets_ordered_messages_one_by_one(
 async def test_the_client_for_node_gets_no_list_of_pauses(desk: OfficialDesk) -> None:
     node = OfficialDesk(desk.broker, language="HTTP")
     (answer,) = await answered(node, subscribing("g", "orders"))
-    assert answer.settings.backoff_policy.exponential_backoff.initial.seconds == 5
+    backoff = answer.settings.backoff_policy.exponential_backoff
+    assert (backoff.initial, backoff.max) == (Duration(seconds=5), Duration(seconds=7_200))
+    assert backoff.multiplier == 2
 
 
 async def test_a_simple_consumer_keeps_its_poll_time(desk: OfficialDesk) -> None:
