@@ -257,10 +257,11 @@ class HashIndex:
     # -- reading -------------------------------------------------------------------------------
     def candidates(
         self, topic: str, key: str, *, begin_ms: int, end_ms: int, index_type: str = "",
-        after: tuple[str, int] | None = None,
+        after: tuple[str, int] | None = None, lowest: int = 0,
     ) -> Iterator[Candidate]:  # fmt: skip
         """Yield every chain step for a key, newest first; `after` goes on behind such a step.
 
+        lowest   physical offset below which nothing matches: files that end before it are not read
         Source   IndexService.queryOffset, IndexFile.selectPhyOffset
         """
         wanted = searched_hash(topic, key, index_type)
@@ -271,6 +272,8 @@ class HashIndex:
                 continue
             below = after[1] if after is not None and name == after[0] else 0
             header = file.header
+            if header.end_physical_offset < lowest:
+                continue
             first_ms, last_ms = header.begin_timestamp, header.end_timestamp
             # Store times go back where a clock that was ahead was set right: what is older than
             # the first entry of a file counts zero seconds from it.
@@ -279,7 +282,7 @@ class HashIndex:
                 continue
             latest_ms = max(upper, first_ms) if went_back else upper
             for number, physical_offset, time_ms, is_equal in file.walk(wanted, below):
-                is_match = is_equal and lower <= time_ms <= latest_ms
+                is_match = is_equal and physical_offset >= lowest and lower <= time_ms <= latest_ms
                 yield Candidate(name, number, physical_offset, is_match)
 
     def close(self) -> None:

@@ -28,6 +28,7 @@ class KeyRange(NamedTuple):
 
     index_type   "T" looks for a tag in place of a key
     bytes_max    stored bytes after which a page ends
+    lowest       physical offset below which nothing is looked for
     Units        times in ms since 1970, both ends included
     """
 
@@ -39,6 +40,7 @@ class KeyRange(NamedTuple):
     cursor: str = ""
     index_type: str = ""
     bytes_max: int = PAGE_BYTES_MAX
+    lowest: int = 0
 
 
 class PullStatus(Enum):

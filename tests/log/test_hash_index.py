@@ -386,6 +386,16 @@ def test_files_of_another_time_are_not_walked(index: Index) -> None:
     assert {step.file_name for step in steps} == {index.names[1]}
 
 
+def test_a_search_from_a_place_on_walks_no_file_before_it(index: Index) -> None:
+    index.apply(*[entry(100 * number, keys="hot") for number in range(12)])
+    steps = [*index.index.candidates("T", "hot", begin_ms=0, end_ms=FOREVER_MS, lowest=900)]
+    assert [step.physical_offset for step in steps if step.is_match] == [1_100, 1_000, 900]
+    holding = [n for n, file in zip(index.names, index.index.files, strict=True)
+               if file.header.end_physical_offset >= 900]  # fmt: skip
+    assert {step.file_name for step in steps} == {*holding}
+    assert len(holding) < len(index.names)
+
+
 def test_a_search_goes_on_behind_any_step(tmp_path: Path) -> None:
     index = Index(tmp_path, IndexGeometry(2, 6))
     index.apply(*[entry(100 * number, keys=f"hot k{number}") for number in range(12)])

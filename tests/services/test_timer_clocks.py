@@ -8,6 +8,7 @@ import pytest
 
 from broker.format.addresses import UniqueKeyMaker
 from broker.format.timer_layout import SLOT_COUNT, Units
+from broker.model.batch import Destination
 from broker.model.step import Now
 from broker.services.sending.drafts import Delivery
 from broker.services.sending.rules import SendRules
@@ -20,7 +21,8 @@ from broker.store.tables.timer_check import ClockShift
 from tests.fakes.clock import START_MS, FakeClock
 from tests.fakes.drafts import draft, drafts_of
 from tests.fakes.quick_disk import QuickDisk
-from tests.fakes.store_language import BORN_HOST, STORE_HOST
+from tests.fakes.rows import batch
+from tests.fakes.store_language import BORN_HOST, STORE_HOST, put_row
 from tests.fakes.timing import TimingDesk, no_lease, row_of, timing
 
 HOUR_MS = 3_600_000
@@ -345,3 +347,23 @@ async def test_a_delay_of_a_clock_that_was_ahead_lasts_no_longer_after_a_kill(
         await desk.killed()
         assert desk.bodies() == ["a", "c"]
         assert desk.timer.waiting_count == 0
+
+
+@pytest.mark.parametrize("jumps_ms", [(-2 * HOUR_MS, 2 * HOUR_MS), (30 * DAY_MS, -30 * DAY_MS)])
+async def test_what_came_while_the_clock_was_wrong_does_not_come_again_after_a_kill(
+    jumps_ms: tuple[int, int],
+) -> None:
+    """Store times go back and forth, so those of a copy tell nothing of where it lies."""
+    async with timing() as desk:
+        await desk.wait("a", 3_000)
+        await desk.pass_time(1_000)
+        await set_clock(desk, jumps_ms[0])
+        while not desk.bodies():
+            desk.clock.advance(100)
+            await desk.part(1)
+        desk.clock.wall += jumps_ms[1]
+        other = Destination("orders", 1, STORE_HOST)
+        await desk.store.writing.put([(other, batch(put_row("stored at the right time")))])
+        await desk.killed()
+        await desk.pass_time(5_000)
+        assert desk.bodies() == ["a"]

@@ -10,7 +10,7 @@ import logging
 from typing import Final
 
 from broker.format.record import decode_record
-from broker.model.message import OFFSET_MAX, PROPERTY_CRC, StoredMessage
+from broker.model.message import PROPERTY_CRC, StoredMessage
 from broker.model.reading import KeyRange
 from broker.model.system_topics import Place
 from broker.services.schedule.level import Level
@@ -83,11 +83,11 @@ class Resumption:
         before = self._store.tables.delay_offsets.delivered_before
         lowest = max(before, message.physical_offset)
         # Of any time: the clock may have been set back before it was delivered.
-        wanted = KeyRange(place.topic, key, COPIES_MAX, 0, OFFSET_MAX)
+        wanted = KeyRange(place.topic, key, COPIES_MAX, lowest=lowest)
         while True:
             page = await self._store.reading.query(wanted)
             for copy in page.messages:
-                is_new = copy.physical_offset >= lowest and copy.physical_offset not in self._used
+                is_new = copy.physical_offset not in self._used
                 if is_new and copy.queue_id == place.queue_id and _marks(copy) == _marks(message):
                     self._used.add(copy.physical_offset)
                     return True

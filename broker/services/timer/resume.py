@@ -9,7 +9,6 @@ from typing import Final
 
 from broker.format.record import decode_record
 from broker.model.message import (
-    OFFSET_MAX,
     PROPERTY_CRC,
     TIMER_DEQUEUED,
     TIMER_ENQUEUED,
@@ -23,8 +22,6 @@ from broker.store.message_store import MessageStore
 
 COPIES_MAX: Final = 64
 """Messages with one unique key in one look at the index."""
-INDEX_TIME_MS: Final = 1_000
-"""An index has its times in seconds."""
 _ADDED: Final = frozenset(
     {PROPERTY_CRC, TIMER_ENQUEUED, TIMER_DEQUEUED, TIMER_OUT_NOW, TIMER_ROLLS}
 )
@@ -36,13 +33,12 @@ class Resumption:
     delivered_before   what was written down lies below this physical offset
     """
 
-    __slots__ = ("_before", "_end", "_end_ms", "_store", "_used")
+    __slots__ = ("_before", "_end", "_store", "_used")
 
     def __init__(self, store: MessageStore, delivered_before: int) -> None:
         self._store = store
         self._before = delivered_before
         self._end = store.appended
-        self._end_ms = store.marks.appended.time_ms
         self._used: dict[int, int] = {}
         """Of each copy that was found, of what message: it may be asked for again."""
 
@@ -65,14 +61,12 @@ class Resumption:
         if self.is_over or not key or place is None or message.physical_offset >= self._end:
             return False
         lowest = max(self._before, message.physical_offset + 1)
-        begin_ms = message.store_timestamp_ms - INDEX_TIME_MS
-        if message.store_timestamp_ms > self._end_ms:
-            begin_ms = 0  # Store times went back since then.
-        wanted = KeyRange(place.topic, key, COPIES_MAX, begin_ms, OFFSET_MAX)
+        # Of any time: store times go back where a clock that was ahead is set right.
+        wanted = KeyRange(place.topic, key, COPIES_MAX, lowest=lowest)
         while True:
             page = await self._store.reading.query(wanted)
             for copy in page.messages:
-                is_new = lowest <= copy.physical_offset < self._end
+                is_new = copy.physical_offset < self._end
                 is_same = copy.queue_id == place.queue_id and _marks(copy) == _marks(message)
                 is_same &= copy.properties.get(TIMER_ROLLS, "") == rolls
                 own = message.physical_offset

@@ -286,6 +286,8 @@ class Timer:
         # before that went further, by other clocks, told what they had left to look at.
         last_ms = min(store.marks.appended.time_ms, self._now.wall_ms + LEAD_MAX_MS)
         delivered_ms = max(last_ms + clock.ahead_ms, progress.wheel_ms)
+        if self._went_back(progress):
+            delivered_ms = max(delivered_ms, progress.wheel_ms + LEAD_MAX_MS)
         below_ms = second_of(delivered_ms) + PRECISION_MS
         self._resume_below_ms = max(below_ms, progress.resume_below_ms)
         self._delivered_before = progress.delivered_before
@@ -296,6 +298,16 @@ class Timer:
             arriving.know(units)
             await asyncio.sleep(0)
         self._arriving, self._read_ms = arriving, read_ms
+
+    def _went_back(self, progress: TimerProgress) -> bool:
+        """Returns whether store times followed the clock back since the progress was written.
+
+        The last one does not bound then what was delivered by the clock before.
+        """
+        if self._resumption is None or self._resumption.is_over:
+            return False
+        written_ms = progress.wheel_ms - progress.shifts[-1].ahead_ms  # By the wall clock of then.
+        return self._store.marks.appended.time_ms + LEAD_MAX_MS // 2 < written_ms
 
     # -- work ----------------------------------------------------------------------------------
     @property

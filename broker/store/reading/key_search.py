@@ -68,7 +68,7 @@ class KeySearch:
 
         Errors   IllegalPageToken, ColdRead; Corruption: all that was found is a damaged record
         """
-        topic, key, count_max, begin_ms, end_ms, cursor, index_type, bytes_max = wanted
+        topic, key, count_max, begin_ms, end_ms, cursor, index_type, bytes_max, lowest = wanted
         after, last_place, was_damaged = _parse_cursor(cursor)
         messages: list[StoredMessage] = []
         cold_reads: list[ColdRead] = []
@@ -77,8 +77,9 @@ class KeySearch:
         ended = ""
         step: Candidate | None = None
         for step in self._index.candidates(
-            topic, key, begin_ms=begin_ms, end_ms=end_ms, index_type=index_type, after=after
-        ):
+            topic, key, begin_ms=begin_ms, end_ms=end_ms, index_type=index_type, after=after,
+            lowest=lowest,
+        ):  # fmt: skip
             steps += 1
             if not 0 <= step.physical_offset < self._log.appended:  # BROKEN, or led out of the log
                 damages += [None] if self._is_ours else []
