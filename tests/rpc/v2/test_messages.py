@@ -312,6 +312,20 @@ async def test_who_receives_again_and_again_is_alive(desk: OfficialDesk) -> None
     assert len(await OfficialDesk(broker, "other").received("g", "orders")) == 1
 
 
+@pytest.mark.parametrize("receives", [True, False])
+async def test_of_clients_without_a_stream_who_receives_is_not_forgotten_first(
+    desk: OfficialDesk, receives: bool
+) -> None:
+    sessions, client_id = desk.broker.sessions, desk.metadata["x-mq-client-id"]
+    sessions.heard(client_id, pb.PUSH_CONSUMER)
+    for number in range(19_999):
+        sessions.heard(f"c{number}")
+    if receives:
+        await desk.received("g", "orders")
+    sessions.heard("one more")
+    assert sessions.is_push_consumer(client_id) is receives
+
+
 async def test_an_answer_without_messages_gives_nothing_back(desk: OfficialDesk) -> None:
     call = desk.call()
     await desk.all("ReceiveMessage", receive("g", "orders"), call)

@@ -142,6 +142,20 @@ async def test_an_ack_that_makes_no_sense_is_refused(
     assert await desk.code("AckMessage", request_) == code
 
 
+async def test_who_settles_is_alive(desk: OfficialDesk) -> None:
+    """A consumer at work on many messages may neither receive nor beat for long."""
+    broker, other = desk.broker, OfficialDesk(desk.broker, "other")
+    await broker.add("orders", b"a", UNIQ_KEY="1")
+    await desk.received("g", "orders", auto_renew=True, invisible_s=None)
+    for _ in range(6):
+        await broker.pass_time(50_000)
+        assert await desk.code("AckMessage", ack(UNKNOWN)) == "INVALID_RECEIPT_HANDLE"
+        assert not await other.received("g", "orders")
+    for _ in range(4):
+        await broker.pass_time(50_000)
+    assert len(await other.received("g", "orders")) == 1
+
+
 async def test_an_ack_has_1024_entries_at_most(desk: OfficialDesk) -> None:
     codes = [await desk.code("AckMessage", ack(*["x"] * count)) for count in (1_024, 1_025)]
     assert codes == ["INVALID_RECEIPT_HANDLE", "BAD_REQUEST"]
