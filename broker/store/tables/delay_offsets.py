@@ -18,7 +18,7 @@ from typing import Any, Final
 
 from broker.files.disk import Disk
 from broker.files.table_file import TableFile
-from broker.format.json_text import COUNT_MAX, is_integer
+from broker.format.json_text import COUNT_MAX, is_integer, table_of
 from broker.format.names import CONFIG_DIRECTORY, DELAY_OFFSETS_FILE, queue_id_from_name
 from broker.format.table_json import decode_members, encode_table, queue_offsets
 from broker.model.message import OFFSET_MAX
@@ -57,10 +57,10 @@ class DelayOffsets:
         """
         table = self._file.read(_decode) or {}
         self._rows = queue_offsets(table.pop(_OFFSETS, {}))
-        own = table.pop(_OWN, None)
-        before = own.get(_BEFORE) if isinstance(own, dict) else None
-        self.delivered_before = int(before or 0) if _is_offset(before) else 0
-        self.clocks = _clocks_of(own.get(_CLOCKS)) if isinstance(own, dict) else {}
+        own = table_of(table.pop(_OWN, None))
+        before: Any = own.get(_BEFORE)
+        self.delivered_before = before if _is_offset(before) else 0
+        self.clocks = _clocks_of(own.get(_CLOCKS))
         self._others = table
 
     def find(self, level: int) -> int:
@@ -88,8 +88,7 @@ class DelayOffsets:
         """
         assert all(map(_is_offset, offsets.values()))
         assert delivered_before >= 0
-        version = self._others.get(_VERSION)
-        counter = version.get("counter", 0) if isinstance(version, dict) else 0
+        counter = table_of(self._others.get(_VERSION)).get("counter", 0)
         self._others[_VERSION] = {
             "counter": counter + 1 if is_integer(counter, 0, COUNT_MAX) else 1,
             "stateVersion": 0,
@@ -123,7 +122,7 @@ def _decode(content: bytes) -> dict[str, Any]:
 def _clocks_of(said: Any) -> Epochs:
     """Return the clocks of levels; what is none of ours is as if nobody had set a clock."""
     found: dict[int, tuple[tuple[int, int], ...]] = {}
-    for level, rows in said.items() if isinstance(said, dict) else ():
+    for level, rows in table_of(said).items():
         try:
             epochs = tuple((int(begin), int(ahead_ms)) for begin, ahead_ms in rows)
         except (TypeError, ValueError):

@@ -61,8 +61,7 @@ class Saving:
         """
         change = self._change
         self.save_soon()
-        if self._saved.value < change:
-            await self._saved.reached(change)
+        await self._saved.reached(change)
 
     def when_saved(self, then: Callable[[BaseException | None], None]) -> None:
         """Call with None, or with an error, when every change so far is durable."""
@@ -195,16 +194,15 @@ class RowTable:
 
     def _texts(self, rows: Rows) -> dict[str, str]:
         """Return rows as text, each of which is made once."""
-        known, found = self._encoded, {}
+        known = self._encoded
+        found: dict[str, tuple[dict[Any, Any], str]] = {}
         for name, row in rows.items():
             made = known.get(name)
             if made is None or made[0] is not row:
-                made = known[name] = (row, encode_row(row))
-            found[name] = made[1]
-        if len(known) > len(rows):
-            for name in known.keys() - rows.keys():
-                del known[name]
-        return found
+                made = row, encode_row(row)
+            found[name] = made
+        self._encoded = found
+        return {name: text for name, (_, text) in found.items()}
 
     async def replace(self, rows: Rows) -> None:
         """Set all rows; durable when it returns."""
@@ -286,12 +284,12 @@ class NamedTable(Generic[Config]):
         rows = self._table.rows.items()
         self._configs = {n: self._kind.from_row(n, row) for n, row in rows if self._is_name(n)}
 
-    def _is_name(self, name: Any) -> bool:
+    def _is_name(self, name: str) -> bool:
         try:
-            self._kind.check(str(name))
+            self._kind.check(name)
         except RequestError:
             return False
-        return isinstance(name, str)
+        return True
 
     def _check_count(self) -> None:
         """Raise where one more is too much.

@@ -7,7 +7,7 @@
 Source: ConsumerOffsetManager.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -159,7 +159,7 @@ class ConsumerOffsets:
             self._table.touch()
 
     def _live(self, name: str, queue_id: int) -> int:
-        return int(self._table.rows.get(name, {}).get(queue_id, -1))
+        return int(self._table.rows[name][queue_id])
 
     def _durable_rows(self) -> Rows:
         """Return the rows as they go to disk: without offsets of leases that may be lost yet.
@@ -170,9 +170,7 @@ class ConsumerOffsets:
             self._table.keep(LEASES_MEMBER, self.leases.member())
         rows = dict(self._table.rows)
         for (name, queue_id), offset_held in self.leases.held.items():
-            row = dict(rows.get(name, {}))
-            if queue_id not in row:
-                continue
+            row = dict(rows[name])
             if offset_held < 0:
                 del row[queue_id]
             else:
@@ -243,8 +241,12 @@ class ConsumerOffsets:
         await self._groups.ensure(target)
         queues = self._table.rows.get(f"{topic}{_SEPARATOR}{source}")
         if queues:
-            self._set(f"{topic}{_SEPARATOR}{target}", queues)
-            self._table.rows[f"{topic}{_SEPARATOR}{target}"] = queues
+            name = f"{topic}{_SEPARATOR}{target}"
+            gone = self._table.rows.get(name, {}).keys() - queues.keys()
+            if gone:
+                self._forget(name, gone)
+            self._set(name, queues)
+            self._table.rows[name] = queues
         await self._table.saved()
 
     async def remove_topic(self, topic: str) -> None:
@@ -268,19 +270,22 @@ class ConsumerOffsets:
         found = [(table, name) for table in tables for name in table if is_meant(str(name))]
         for table, name in found:
             row = table.pop(name)
-            self._set_back[_group_of(name), _topic_of(name)] = None
-            # Leases from before must not move an offset that is made again.
-            for queue_id in row if table is self._table.rows else ():
-                self.leases.set_aside(name, queue_id)
+            self._forget(name, row if table is self._table.rows else ())
         if found:
             self._table.touch()
         await self._table.saved()
+
+    def _forget(self, name: str, queue_ids: Iterable[int]) -> None:
+        """Note that offsets are gone: leases from before do not move those that are made again."""
+        self._set_back[_group_of(name), _topic_of(name)] = None
+        for queue_id in queue_ids:
+            self.leases.set_aside(name, queue_id)
 
     def _set(self, name: str, queue_offsets: Mapping[int, int]) -> None:
         row = self._table.rows.get(name, {})
         for queue_id, queue_offset in queue_offsets.items():
             self.leases.set_aside(name, queue_id)
-            if queue_offset < row.get(queue_id, -1):
+            if queue_offset < row.get(queue_id, 0):
                 self._set_back[_group_of(name), _topic_of(name)] = None
         self._table.rows[name] = {**row, **queue_offsets}
         self._table.touch()

@@ -47,10 +47,8 @@ class OrderFiles:
         self._table = TableFile(disk, directory / CONFIG_DIRECTORY / ORDER_INFO_FILE)
         self._path = directory / OWN_DIRECTORY / ORDER_JOURNAL_FILE
         self._size_bytes = size_bytes
-        self._descriptor = -1
-        self._position = 0
-        self._number = 1
-        self._version = 0
+        self._descriptor: int | None = None
+        self._follow(0)
 
     def table(self, member: str) -> dict[str, Any]:
         """Return the table, which has rows under a member; empty where there is none.
@@ -78,7 +76,7 @@ class OrderFiles:
 
         Errors   WriteFailed
         """
-        if self._descriptor < 0:
+        if self._descriptor is None:
             return False
         if not changes:
             return True
@@ -98,6 +96,7 @@ class OrderFiles:
 
         Errors   FsyncFailed
         """
+        assert self._descriptor is not None, "rows were written"
         self._disk.sync(self._descriptor)
 
     def fold(self, text: bytes, version: int) -> None:
@@ -108,8 +107,12 @@ class OrderFiles:
         """
         assert version > self._version
         self._table.write(text)
-        if self._descriptor < 0:
+        if self._descriptor is None:
             self._open()
+        self._follow(version)
+
+    def _follow(self, version: int) -> None:
+        """Let rows follow on a version of the table, from the journal's begin."""
         self._version, self._position, self._number = version, 0, 1
 
     def _open(self) -> None:
@@ -122,10 +125,10 @@ class OrderFiles:
         try:
             self._descriptor = self._disk.make_allocated_file(draft, self._path, self._size_bytes)
         except (AllocationFailed, DiskFull):
-            assert self._descriptor < 0, "the table is written whole each time"
+            assert self._descriptor is None, "the table is written whole each time"
 
     def close(self) -> None:
         """Close the journal; nobody writes to it any more."""
-        if self._descriptor >= 0:
-            descriptor, self._descriptor = self._descriptor, -1
+        if self._descriptor is not None:
+            descriptor, self._descriptor = self._descriptor, None
             self._disk.close(descriptor)

@@ -62,6 +62,8 @@ async def test_groups_of_a_real_broker_go_on_where_they_were(lite: Path) -> None
     assert rows_of(lite / PLAIN) == rows_of(lite / LMQ)
     assert rows_of(lite / LMQ)["%LMQ%$chat$--@shared-chat"] == {"0": 0}
     assert "groupTopicMap" in (lite / LMQ).read_text()
+    for name in (PLAIN, LMQ):
+        assert f'"{BOTH}":{{}}' in (lite / name).read_text(), "each tells everything"
 
 
 @pytest.mark.parametrize(

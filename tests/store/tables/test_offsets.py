@@ -3,7 +3,6 @@
 import asyncio
 import json
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -13,33 +12,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from broker.format.table_json import decode_table
-from broker.store.tables.groups import GroupTable
-from broker.store.tables.offsets import CHECKPOINT_INTERVAL_MS, Clamped, ConsumerOffsets
-from tests.fakes.clock import START_MS, FakeClock, at
-from tests.fakes.quick_disk import QuickDisk
+from broker.store.tables.offsets import CHECKPOINT_INTERVAL_MS, Clamped
+from tests.fakes.clock import START_MS, at
+from tests.fakes.offset_table import Offsets
 from tests.fakes.store_golden import config_of
 from tests.golden_stores import GoldenStores
-
-
-class Offsets:
-    """The offsets of a store directory; `reopened` is what a start would find."""
-
-    def __init__(self, directory: Path) -> None:
-        self.directory, self.disk = directory, QuickDisk()
-        self.pool = ThreadPoolExecutor(1)
-        clock = FakeClock()
-        self.groups = GroupTable(self.disk, directory, clock, self.pool)
-        self.groups.load()
-        self.table = ConsumerOffsets(self.disk, directory, clock, self.pool, self.groups)
-        self.table.load()
-
-    @property
-    def path(self) -> Path:
-        return self.directory / "config" / "consumerOffset.json"
-
-    def reopened(self) -> ConsumerOffsets:
-        self.pool.shutdown()
-        return Offsets(self.directory).table
 
 
 @pytest.fixture
@@ -236,6 +213,9 @@ MOVES = st.one_of(
     ),
     st.tuples(st.just("commit"), NAMES, NAMES, st.integers(0, 2), st.integers(0, 9)),
     st.tuples(st.just("clone"), NAMES, NAMES, NAMES).filter(lambda move: move[1] != move[2]),
+    st.tuples(st.just("lease"), NAMES, NAMES, st.integers(0, 2), st.integers(0, 9)),
+    st.tuples(st.just("fence"), st.just(0), st.integers(0, 9)),
+    st.tuples(st.just("pass_fence")),
     st.tuples(st.just("remove_topic"), NAMES),
     st.tuples(st.just("remove_group"), NAMES),
 )
@@ -254,6 +234,16 @@ class Model:
     def set_many(self, group: str, topic: str, queue_offsets: dict[int, int]) -> None:
         self.groups.add(group)
         self.rows.setdefault((group, topic), {}).update(queue_offsets)
+
+    def lease(self, group: str, topic: str, queue_id: int, queue_offset: int) -> None:
+        row = self.rows.setdefault((group, topic), {})
+        row[queue_id] = max(queue_offset, row.get(queue_id, 0))
+
+    def fence(self, begin: int, end: int) -> None:
+        """What is in memory stays as it is."""
+
+    def pass_fence(self) -> None:
+        """Nor does this change it."""
 
     def clone(self, source: str, target: str, topic: str) -> None:
         queues = dict(self.rows.get((source, topic), {}))
@@ -283,8 +273,13 @@ async def test_whatever_happens_the_table_is_what_the_model_says(
     with TemporaryDirectory() as directory:
         offsets = Offsets(Path(directory))
         for verb, *arguments in moves:
-            await getattr(offsets.table, verb)(*arguments)
+            doing = getattr(offsets.table, verb)(*arguments)
+            if doing is not None:
+                await doing
             getattr(model, verb)(*arguments)
+            await offsets.table.saved()
+        offsets.table.hold_nothing()
+        await offsets.table.saved()
         again = offsets.reopened()
         for table in (offsets.table, again):
             rows = {(g, t): queues for g, t, queues in table.positions() if queues}
