@@ -9,6 +9,8 @@ again from 0. What it left behind tells:
 
 Records of RocketMQ 5.0.0 carry offsets above their units, as it counts refused sends too. Once the
 head of the log has expired, only the queue tells how far the first one that is left is above its.
+Offset 0 does not tell the unit's number either: brokers append it wherever the queue ends. The dead
+letter of a lite topic's first message is one more unit of that topic.
 
 Found by log/left_over.py, applied by whatever builds queues from the log.
 """
@@ -80,6 +82,11 @@ class LeftOver(NamedTuple):
         places = [[*key, place] for key, place in sorted(self.places.items())]
         starts = [[*key, *start] for key, start in sorted(self.starts.items())]
         return json.dumps({"topics": topics, "places": places, "starts": starts})
+
+
+def is_numbered_otherwise(unit: int, queue_offset: int) -> bool:
+    """Return whether a broker gives a record of this offset a unit of this number."""
+    return unit < queue_offset <= unit + DRIFT_MAX or queue_offset == 0 < unit
 
 
 NOTHING_LEFT_OVER: Final = LeftOver()

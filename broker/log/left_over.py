@@ -18,7 +18,12 @@ from typing import Final
 from broker.files.disk import Disk
 from broker.format.checkpoint_layout import CheckpointValues, decode_checkpoint, encode_checkpoint
 from broker.format.consume_unit import UNIT, UNIT_SIZE
-from broker.format.left_over import DRIFT_MAX, NOTHING_LEFT_OVER, LeftOver, left_over_of
+from broker.format.left_over import (
+    NOTHING_LEFT_OVER,
+    LeftOver,
+    is_numbered_otherwise,
+    left_over_of,
+)
 from broker.format.names import (
     ABORT_FILE,
     BACKUP_SUFFIX,
@@ -70,7 +75,7 @@ def find_left_over(
             starts[key] = start
     checkpoint = encode_checkpoint(_checkpoint(disk, directory))
     for key, place, number, said in lost_starts(disk, directory, checkpoint, there, log_file_bytes):
-        if number < said <= number + DRIFT_MAX:
+        if is_numbered_otherwise(number, said):
             starts[key] = (place, number)
         elif number == said == 0:
             places[key] = max(place, places.get(key, 0))
@@ -153,7 +158,7 @@ def _start(
     with suppress(OSError):  # Damaged otherwise, or a broker removes it meanwhile.
         number, unit = first_unit(disk, queue, log_begin)
         wanted = offset_of(disk, directory, key, unit, log_file_bytes) if unit else None
-        if wanted is not None and number < wanted <= number + DRIFT_MAX:
+        if wanted is not None and is_numbered_otherwise(number, wanted):
             place: int = UNIT.unpack(unit)[0]
             return (place, number) if unit_at(disk, queue, wanted) != unit else None
     return None

@@ -22,11 +22,14 @@ from broker.tools.restore import restore
 from broker.tools.verify.verification import verify
 from tests.fakes.golden_log import files_below
 from tests.fakes.lite_store import AGAIN, SIZES, lite_sizes, lite_store_with_generations
+from tests.fakes.log_bytes import SMALL, LogBytes
 from tests.fakes.store_language import store_at
+from tests.fakes.tool_sizes import known_shape
 
 PLACES = [1_140, 1_808, 2_162]
 """Where the messages of the second generation lie; that of the first lies at 777."""
 NOW_MS = 1_800_000_000_000
+SHAPE = known_shape(4096, SMALL.consume_queue_file_size_bytes, SMALL.geometry, "5.5", "UTC")
 
 
 @pytest.fixture
@@ -97,3 +100,56 @@ async def test_a_start_leaves_it_so(store: Path, tmp_path: Path, way: str) -> No
         await opened.settled()
         assert opened.store.reading.queue_range(*AGAIN) == (0, 3)
     assert queues(store) == wanted
+
+
+# -- the dead letter of a lite topic's first message, the head of the log expired ------------------
+LITE = ("%LMQ%$P$a", 0)
+DEAD_LETTERS = "%DLQ%g"
+
+
+@pytest.fixture
+def headless(tmp_path: Path) -> Path:
+    """A store whose log begins with two dead letters, units 3 and 4 of a lite topic's queue."""
+    log = LogBytes(tmp_path / "s")
+
+    def send(topic: str, queue_offset: int, lite_offset: int) -> None:
+        names = (
+            f"INNER_MULTI_DISPATCH\x01{LITE[0]}\x02INNER_MULTI_QUEUE_OFFSET\x01{lite_offset}\x02"
+        )
+        log.add(topic, queue_offset=queue_offset, block=names.encode())
+
+    for number in range(3):
+        send("P", number, number)
+    log.roll()
+    for number in range(2):
+        send(DEAD_LETTERS, number, 0)
+    for number in range(5, 8):
+        send("P", number - 2, number)
+    rebuild(log.close().found(), SHAPE, log.store, upto=OFFSET_MAX)
+    assert [number for number, _ in lite_units(log.store)] == [3, 4, 5, 6, 7]
+    (log.store / "commitlog" / ("0" * 20)).unlink()
+    return log.store
+
+
+def lite_units(store: Path) -> list[tuple[int, int]]:
+    """Number and place of the units of the lite topic that lead into the second file of the log."""
+    found = []
+    for path in sorted((store / "consumequeue" / LITE[0] / "0").iterdir()):
+        places = [place for place, _, _ in UNIT.iter_unpack(path.read_bytes())]
+        found += [*enumerate(places, int(path.name) // UNIT.size)]
+    return [(number, place) for number, place in found if place >= SHAPE.commit_log_file_size_bytes]
+
+
+@pytest.mark.parametrize("pieces", [0, 200])
+def test_a_dead_letter_that_begins_the_log_is_the_unit_it_was(
+    headless: Path, tmp_path: Path, pieces: int
+) -> None:
+    wanted, files = lite_units(headless), find_log_files(headless)
+    found = left_over_now(Disk(), headless, SHAPE.commit_log_file_size_bytes)
+    sizes = replace(SHAPE, left_over=found.text)
+    if pieces:
+        job = Job(files, sizes, tmp_path / "out", OFFSET_MAX, workers=3, piece_size=pieces)
+        rebuild_parallel(job, map_here)
+    else:
+        rebuild(files, sizes, tmp_path / "out", upto=OFFSET_MAX)
+    assert lite_units(tmp_path / "out") == wanted
