@@ -55,7 +55,7 @@ class Consumers:
         group = self._tables.groups.find(subscribed.group)
         if group is None:
             return None
-        attempts = max(group.settings.max_attempts or 0, ATTEMPTS_MIN)
+        attempts = max(group.settings.max_attempts or ATTEMPTS_MIN, ATTEMPTS_MIN)
         return Terms(
             attempts, bool(group.settings.fifo) or any(map(self._is_fifo, subscribed.topics))
         )
