@@ -1,6 +1,7 @@
 """What goes out of an ordered queue: one receive a message group, each in order, nothing lost."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from hypothesis import settings
 from hypothesis import strategies as st
@@ -192,18 +193,34 @@ def test_what_was_given_out_before_a_start_may_be_taken_back_before_anybody_look
     assert queue.deliveries(0) == 1
 
 
+@dataclass
+class Out:
+    """A delivery as the walk knows it; `ends_ms` is 0 once it was taken back."""
+
+    popped_ms: int
+    ends_ms: int
+    count: int
+    claim: str = ""
+    client: str = ""
+    is_suspended: bool = False
+
+
 class OrderedWalk(RuleBasedStateMachine):
-    """Receives, acks, changes and restarts in any order, beside plain lists."""
+    """Receives, acks, changes, moves and restarts in any order, beside plain lists.
+
+    Of the clients that keep leases "lives" always does, and "died" does no more.
+    """
 
     @initialize(keys=st.lists(st.sampled_from("abc"), min_size=1, max_size=30))
     def begin(self, keys: list[str]) -> None:
-        self.now = 1_000
+        self.now = 100_000
         self.keys = keys
         self.queue = OrderedQueue(QueueOrder())
         self.settled: set[int] = set()
-        self.out: dict[int, tuple[int, int, int]] = {}
-        """Queue offset -> (handle's time, ends, deliveries)."""
+        self.out: dict[int, Out] = {}
+        """By queue offset, what was given out and is not settled."""
         self.old: list[tuple[int, int]] = []
+        self.claims: dict[str, list[int]] = {}
         self.written = ReplayedOrder(QueueOrder())
 
     def _look(self, count: int) -> None:
@@ -213,82 +230,177 @@ class OrderedWalk(RuleBasedStateMachine):
                 self.queue.scan(number, self.keys[number])
 
     def _expected(self, count: int) -> list[int]:
-        held = {
-            self.keys[n] for n, (_, _, _) in self.out.items() if n not in self.settled
-            and self._is_group_held(self.keys[n])
-        }  # fmt: skip
+        held = {self.keys[n] for n, one in self.out.items() if one.ends_ms > self.now}
         seen = range(self.queue.scanned)
         free = [n for n in seen if n not in self.settled and self.keys[n] not in held]
         return free[:count]
 
-    def _is_group_held(self, key: str) -> bool:
-        return any(
-            ends > self.now
-            for n, (_, ends, _) in self.out.items()
-            if self.keys[n] == key and n not in self.settled
-        )
+    def _ends_of_groups(self) -> list[int]:
+        ends: dict[str, int] = {}
+        for n, one in self.out.items():
+            if n < self.queue.scanned:
+                ends[self.keys[n]] = max(one.ends_ms, ends.get(self.keys[n], 0))
+        return [ends_ms for ends_ms in ends.values() if ends_ms > self.now]
 
-    @rule(count=st.integers(1, 6), looked=st.integers(0, 8), lasts=st.integers(1, 9))
-    def receive(self, count: int, looked: int, lasts: int) -> None:
+    def _end_leases(self) -> None:
+        """Let leases end, but for those whose client lives."""
+        renewed = [
+            one
+            for n, one in self.out.items()
+            if n < self.queue.scanned
+            and one.client == "lives"
+            and one.ends_ms <= self.now < one.popped_ms + RENEWED_MAX_MS
+        ]
+        for one in renewed:
+            one.ends_ms = self.now + RENEWED_MS
+        is_renewed = self.queue.end_leases(self.now, lambda client: client == "lives")
+        assert is_renewed == bool(renewed)
+        next_ms, ends = self.queue.next_end_ms(), self._ends_of_groups()
+        if ends:
+            assert next_ms is not None
+            assert self.now < next_ms <= min(ends)
+
+    @rule(
+        count=st.integers(1, 6),
+        looked=st.integers(0, 8),
+        lasts=st.integers(1, 9),
+        claim=st.sampled_from(["", "c 1", "c 2"]),
+        client=st.sampled_from(["", "", "lives", "died"]),
+    )
+    def receive(self, count: int, looked: int, lasts: int, claim: str, client: str) -> None:
         while self.queue.must_scan:
+            assert self.queue.ready(count) == []
             self._look(1)
         self._look(looked)
-        self.queue.end_leases(self.now, nobody)
+        self._end_leases()
         offsets = self.queue.ready(count)
         assert offsets == self._expected(count)
-        popped = self.queue.lease(offsets, self.now, self.now + lasts * 1_000)
-        for number in offsets:
-            before = self.out.get(number)
+        until_ms = self.now + lasts * 1_000
+        popped = self.queue.lease(offsets, self.now, until_ms, claim, client)
+        assert popped >= self.now
+        for n in offsets:
+            before = self.out.get(n)
             if before is not None:
-                self.old.append((number, before[0]))
-            deliveries = (before[2] if before else 0) + 1
-            self.out[number] = (popped, self.now + lasts * 1_000, deliveries)
-            assert self.queue.deliveries(number) == deliveries
+                self.old.append((n, before.popped_ms))
+            tried = before.count - before.is_suspended if before else 0
+            self.out[n] = Out(popped, until_ms, tried + 1, claim, client)
+            assert self.queue.deliveries(n) == self.queue.attempts(n) == tried + 1
+            assert not self.queue.is_ready(n)
+        if claim:
+            self.claims[claim] = offsets
 
-    def _some_out(self, chosen: int) -> int:
-        return sorted(self.out)[chosen % len(self.out)]
+    def _some_out(self, chosen: int) -> tuple[int, Out]:
+        n = sorted(self.out)[chosen % len(self.out)]
+        return n, self.out[n]
+
+    def _is_settled(self, number: int) -> None:
+        self.settled.add(number)
+        self.old.append((number, self.out.pop(number).popped_ms))
 
     @precondition(lambda self: self.out)
     @rule(chosen=st.integers(0, 99))
     def settle(self, chosen: int) -> None:
-        number = self._some_out(chosen)
-        assert self.queue.settle(number, self.out[number][0]) == (number not in self.settled)
-        self.settled.add(number)
+        n, one = self._some_out(chosen)
+        assert self.queue.settle(n, one.popped_ms)
+        self._is_settled(n)
 
     @precondition(lambda self: self.old)
     @rule(chosen=st.integers(0, 99))
-    def settle_by_an_old_handle(self, chosen: int) -> None:
+    def use_an_old_handle(self, chosen: int) -> None:
         number, popped = self.old[chosen % len(self.old)]
         assert not self.queue.settle(number, popped)
+        assert not self.queue.change(number, popped, self.now + 1)
+        assert self.queue.seize(number, popped, self.now + 1) is None
 
     @precondition(lambda self: self.out)
     @rule(chosen=st.integers(0, 99), lasts=st.integers(0, 9))
     def change(self, chosen: int, lasts: int) -> None:
-        number = self._some_out(chosen)
-        popped, _, deliveries = self.out[number]
-        until = self.now + lasts * 1_000
-        assert self.queue.change(number, popped, until) == (number not in self.settled)
-        self.out[number] = (popped, until, deliveries)
+        n, one = self._some_out(chosen)
+        one.ends_ms, one.client = self.now + lasts * 1_000, ""
+        assert self.queue.change(n, one.popped_ms, one.ends_ms)
 
-    @rule(by=st.integers(0, 9_000))
+    @precondition(lambda self: self.out)
+    @rule(chosen=st.integers(0, 99))
+    def suspend(self, chosen: int) -> None:
+        n, one = self._some_out(chosen)
+        if one.count:
+            self.queue.suspend(n)
+            one.is_suspended = True
+            assert self.queue.attempts(n) == one.count - 1
+
+    @precondition(lambda self: self.out)
+    @rule(chosen=st.integers(0, 99))
+    def take_back(self, chosen: int) -> None:
+        n, one = self._some_out(chosen)
+        if one.is_suspended:
+            return
+        for _ in range(2):
+            self.queue.release([n], one.popped_ms)
+        if one.ends_ms:
+            one.ends_ms, one.count, one.claim, one.client = 0, one.count - 1, "", ""
+
+    @precondition(lambda self: self.out)
+    @rule(chosen=st.integers(0, 99), lasts=st.integers(1, 20), is_moved=st.booleans())
+    def move(self, chosen: int, lasts: int, *, is_moved: bool) -> None:
+        n, one = self._some_out(chosen)
+        until_ms = self.now + lasts * 1_000
+        before = self.queue.seize(n, one.popped_ms, until_ms)
+        assert before is not None
+        assert not self.queue.settle(n, one.popped_ms)
+        assert self.queue.order().delivered[n].visible_at_ms == max(until_ms, one.ends_ms)
+        if is_moved:
+            assert self.queue.settle(n, one.popped_ms + 1)
+            self._is_settled(n)
+        else:
+            self.queue.restore(n, before)
+
+    @rule(client=st.sampled_from(["lives", "died"]))
+    def leave(self, client: str) -> None:
+        kept = [one for one in self.out.values() if one.client == client]
+        assert self.queue.leave(client) == bool(kept)
+        for one in kept:
+            one.ends_ms, one.client = 1, ""
+
+    @rule(count=st.integers(1, 3))
+    def pass_by(self, count: int) -> None:
+        if not self.queue.must_scan:
+            begin = self.queue.skip_settled()
+            end = min(begin + count, len(self.keys))
+            self.queue.pass_by(max(end, begin))
+            self.settled.update(range(begin, end))
+
+    @rule(by=st.one_of(st.integers(0, 9_000), st.just(RENEWED_MAX_MS)))
     def time_passes(self, by: int) -> None:
         self.now += by
 
+    @rule(by=st.integers(-9_000, 9_000))
+    def the_clock_is_set(self, by: int) -> None:
+        self.now = max(self.now + by, 50_000)
+        assert self.queue.move_ends(by) == bool(self.out)
+        for one in self.out.values():
+            one.ends_ms = max(one.ends_ms + by, 1) if one.ends_ms else 0
+
     @rule()
     def write(self) -> None:
+        """What changed, change by change, makes the same order as all there is."""
         self.written.change(self.queue.since())
+        row = encode_order(self.queue.order(), 1)
+        assert self.written.order() == decode_order(row, committed=0)
 
     @rule(is_folded=st.booleans())
     def restart(self, *, is_folded: bool) -> None:
         """Begin with what was written whole, or with what changed since, change by change."""
-        row = encode_order(self.queue.order(), 1)
         self.write()
-        order = decode_order(row, committed=0)
-        assert self.written.order() == order
+        order = self.written.order()
         self.queue = OrderedQueue(order)
         if is_folded:
             self.queue.since()
             self.written = ReplayedOrder(order)
+        self.out = {n: one for n, one in self.out.items() if one.count}
+        for one in self.out.values():
+            one.client, one.is_suspended = "", False
+        for claim in {*self.claims}:
+            self.claims[claim] = sorted(n for n, one in self.out.items() if one.claim == claim)
 
     @invariant()
     def all_below_the_next_offset_is_settled(self) -> None:
@@ -296,8 +408,19 @@ class OrderedWalk(RuleBasedStateMachine):
             return
         expected: Sequence[int] = [n for n in range(len(self.keys) + 1) if n not in self.settled]
         assert self.queue.next_offset == expected[0]
-        unsettled = {n for n in self.out if n not in self.settled}
-        assert self.queue.delivered_count == len(unsettled)
+        assert self.queue.delivered_count == len(self.out)
+        delivered = self.queue.order().delivered
+        assert {n: (d.popped_at_ms, d.visible_at_ms, d.number) for n, d in delivered.items()} == {
+            n: (one.popped_ms, one.ends_ms, one.count) for n, one in self.out.items()
+        }
+        assert self.queue.renewed() == {n: one.client for n, one in self.out.items() if one.client}
+
+    @invariant()
+    def a_claim_is_given_what_is_left_of_it(self) -> None:
+        for claim, offsets in self.claims.items() if hasattr(self, "queue") else ():
+            found = [n for n, _ in self.queue.claimed(claim, self.now)]
+            its = [n for n in offsets if n in self.out and self.out[n].claim == claim]
+            assert found == [n for n in its if self.out[n].ends_ms > self.now]
 
 
 TestOrderedWalk = OrderedWalk.TestCase
