@@ -24,19 +24,18 @@ class Fence:
 
     def write_down(self) -> None:
         """Pass a fence that is durable, and set the next one."""
-        marks, offsets = self._store.marks, self._store.tables.offsets
         self._store.tables.orders.save_soon()
-        if self._end is not None:
-            if marks.flushed.value < self._end:
-                return
-            offsets.pass_fence()
-            self._end = None
-        if self._leases.has_foreign:
+        if not self._is_passed() or self._leases.has_foreign:
             return
         end = self._journal.end
-        offsets.fence(self._leases.journal_begin(end), end)
-        self._end = marks.appended.value
-        if marks.flushed.value >= self._end:
-            assert marks.flushed.value <= marks.appended.value
-            offsets.pass_fence()
+        self._store.tables.offsets.fence(self._leases.journal_begin(end), end)
+        self._end = self._store.marks.appended.value
+        self._is_passed()
+
+    def _is_passed(self) -> bool:
+        """Pass the last fence where it is durable; returns whether none is left."""
+        if self._end is not None and self._store.marks.flushed.value >= self._end:
+            self._store.tables.offsets.pass_fence()
             self._end = None
+        assert self._store.marks.flushed.value <= self._store.marks.appended.value
+        return self._end is None

@@ -272,6 +272,7 @@ class LeaseTable:
                 lease.pending_count += 1
                 self.count += 1
         self.end_at(lease, lease.ends_ms)
+        self.close(lease, 0)
 
     def close(self, lease: Lease, count: int) -> None:
         """Note that the journal tells of so many that were taken; forget a lease without others."""

@@ -5,6 +5,7 @@ A message's first letter is its message group.
 
 import asyncio
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -14,6 +15,8 @@ from broker.model.consuming import Received, SettleStatus
 from broker.model.errors import DiskFull
 from broker.model.reading import ReadRange
 from broker.services.administration.positions import reset_offsets
+from broker.services.consume.order_taking import SCAN_COUNT
+from broker.services.consume.taking import SCANS_MAX
 from tests.fakes.consuming import (
     GROUP,
     INVISIBLE_MS,
@@ -312,3 +315,84 @@ async def test_what_a_real_broker_gave_out_in_order_goes_on(
         assert (await desk.receive(**asked)).records == []
         ends = {i: desk.store.reading.queue_range("GFifo", i)[1] for i in (0, 1)}
         assert desk.store.tables.offsets.all_of("fifo-group")["GFifo"] == ends
+
+
+async def test_what_was_moved_stays_so_over_a_kill(steps: Steps, tmp_path: Path) -> None:
+    await steps.send("a1", "b1")
+    got = await steps.receive()
+    await steps.consume.forward_to_dead_letters(GROUP, TOPIC, got.handles[:1])
+    await steps.consume.send_back(GROUP, TOPIC, [(got.handles[1], 1)])
+    image = steps.desk.talking.killed(tmp_path / "image")
+    async with consuming(image, clock=steps.desk.clock) as desk:
+        later = Steps(desk)
+        await later.send("c1")
+        desk.clock.advance(INVISIBLE_MS)
+        assert bodies(await later.receive()) == ["c1"]
+        assert await later.ack(*got.handles) == [INVALID, INVALID]
+
+
+async def test_an_offset_that_a_kill_left_behind_follows_what_is_settled(tmp_path: Path) -> None:
+    """What is settled is in the table of orders; the offsets are written down later."""
+    async with consuming(tmp_path / "s") as desk:
+        steps = await opened(desk)
+        await steps.send("a1", "b1", "c1")
+        got = await steps.receive()
+        await desk.store.tables.offsets.saved()
+        with desk.talking.quick_disk.held(tmp_path / "s" / "config"):
+            assert await steps.ack(*got.handles[:2]) == [OK, OK]
+            image = desk.talking.killed(tmp_path / "image")
+    async with consuming(image, clock=desk.clock) as desk:
+        later = Steps(desk)
+        assert later.committed == 0
+        desk.clock.advance(INVISIBLE_MS)
+        assert bodies(await later.receive()) == ["c1"]
+        assert later.committed == 2
+
+
+@pytest.fixture
+def reads(steps: Steps, monkeypatch: pytest.MonkeyPatch) -> list[ReadRange]:
+    """Everything that is read from the store."""
+    found: list[ReadRange] = []
+    reading = steps.desk.store.reading
+    pull = reading.pull
+
+    def noted(_: object, asked: ReadRange, *rest: Any, **named: Any) -> Any:
+        found.append(asked)
+        return pull(asked, *rest, **named)
+
+    monkeypatch.setattr(type(reading), "pull", noted)
+    return found
+
+
+async def test_each_message_is_read_once_and_as_many_go_out_as_there_is_room_for(
+    steps: Steps, reads: list[ReadRange]
+) -> None:
+    await steps.send("a1", "b1", "c1")
+    sizes = [len(record) for record in (await steps.receive()).records]
+    assert [(asked.queue_offset, asked.topic) for asked in reads] == [(0, TOPIC)]
+    for room, count in ((sum(sizes[:2]), 2), (sum(sizes[:2]) - 1, 1), (1, 1), (sum(sizes), 3)):
+        steps.desk.clock.advance(INVISIBLE_MS)
+        told: list[int] = []
+
+        def has(wanted: int, room: int = room, told: list[int] = told) -> int:
+            told.append(wanted)
+            return room
+
+        got = await steps.receive(room=has)
+        assert len(got.records) == count
+        assert told[-1] == sum(map(len, got.records))
+
+
+async def test_behind_a_message_group_that_is_out_a_receive_looks_at_a_part_of_the_queue(
+    steps: Steps, reads: list[ReadRange]
+) -> None:
+    """Others have their turn; the next one goes on behind it."""
+    await steps.send(*["a"] * (SCANS_MAX + 4) * SCAN_COUNT, "b")
+    assert len((await steps.receive(1)).records) == 1
+    reads.clear()
+    assert bodies(await steps.receive()) == []
+    assert len(reads) == SCANS_MAX
+    assert bodies(await steps.receive()) == ["b"]
+    assert [asked.queue_offset for asked in reads] == [
+        SCAN_COUNT * number for number in range(1, SCANS_MAX + 5)
+    ]

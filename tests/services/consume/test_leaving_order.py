@@ -303,3 +303,56 @@ async def test_what_another_group_leases_while_a_queue_is_left_hides_no_lease_fr
     async with consuming(image, clock=desk.clock) as later:
         await later.step(2 * INVISIBLE_MS)
         assert sorted(bodies(await later.receive())) == ["a", "b"]
+
+
+async def test_a_queue_is_left_once_its_table_says_so_and_holds_no_lease_that_is_settled(
+    tmp_path: Path,
+) -> None:
+    """Else a kill would lease once more what was acknowledged as without order."""
+    async with consuming(tmp_path / "s") as desk:
+        await in_order(desk, fifo=True)
+        await desk.send("a", "b")
+        got = await desk.receive(max_messages=1)
+        await in_order(desk, fifo=False)
+        with desk.talking.quick_disk.held(tmp_path / "s" / "pocketmq"):
+            leaving = asyncio.ensure_future(desk.receive())
+            await turns(50)
+            assert not leaving.done()
+        assert await desk.ack(await leaving) == await desk.ack(got) == [OK]
+        assert desk.consume._leases.open_count == 0
+
+
+async def test_what_is_settled_while_its_queue_is_left_holds_no_lease_open(tmp_path: Path) -> None:
+    async with consuming(tmp_path / "s") as desk:
+        await in_order(desk, fifo=True)
+        await desk.send("a")
+        got = await desk.receive()
+        await in_order(desk, fifo=False)
+        with desk.talking.quick_disk.held():
+            leaving = asyncio.ensure_future(desk.receive())
+            await turns(50)
+            acked = asyncio.ensure_future(desk.consume.ack(GROUP, TOPIC, got.handles))
+            await turns(50)
+            assert not leaving.done()
+        assert bodies(await leaving) == []
+        assert statuses(await acked) == [OK]
+        assert (desk.in_flight, desk.consume._leases.open_count) == (0, 0)
+
+
+async def test_the_table_says_that_a_queue_is_left_once_its_leases_are_durable(
+    tmp_path: Path,
+) -> None:
+    """In every flush mode: else a power cut would leave what was given out nowhere."""
+    async with consuming(tmp_path / "s", flush=FLUSH_ASYNC) as desk:
+        await in_order(desk, fifo=True)
+        await desk.send("a", "b")
+        await desk.receive(max_messages=1)
+        await desk.store.flush()
+        await in_order(desk, fifo=False)
+        with desk.talking.quick_disk.held(tmp_path / "s" / "commitlog"):
+            leaving = asyncio.ensure_future(desk.receive())
+            await turns(50)
+            assert not leaving.done()
+            assert desk.consume._in_order.table.delivered_count == 1
+        assert bodies(await leaving) == ["b"]
+        assert desk.consume._in_order.table.delivered_count == 0

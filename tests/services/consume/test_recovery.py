@@ -8,12 +8,22 @@ import pytest
 
 from broker.format.content import encode_properties
 from broker.format.names import CONFIG_DIRECTORY, CONSUMER_OFFSETS_FILE
+from broker.format.receipt_handle import GROUP_RETRY, NORMAL, RETRY_V1, RETRY_V2
 from broker.model.administration import GroupSettings
 from broker.model.batch import Destination
 from broker.model.consuming import SettleStatus
 from broker.model.message import OFFSET_MAX
-from broker.model.system_topics import TIMER_TOPIC, Place, revive_topic, timed
+from broker.model.system_topics import (
+    TIMER_TOPIC,
+    Place,
+    lease_retry_topic,
+    lease_retry_topic_v2,
+    revive_topic,
+    timed,
+)
+from broker.model.topic import retry_topic
 from broker.services.administration.groups import delete_group
+from broker.services.consume.recovery import retry_kind
 from broker.services.consume.rereading import reread
 from tests.fakes.consuming import (
     GROUP,
@@ -333,3 +343,28 @@ async def test_an_unreadable_entry_of_the_journal_costs_itself_alone(
         assert vars(told)["physical_offset"] > 0
         assert later.in_flight == 2
         assert await later.ack(got) == [OK]
+
+
+async def test_a_lease_of_a_retry_topic_is_changed_after_a_kill(
+    desk: ConsumeDesk, tmp_path: Path
+) -> None:
+    """Its new handle names the retry topic as the first one did."""
+    await desk.send("a")
+    await desk.receive()
+    await desk.step(INVISIBLE_MS)
+    got = await desk.receive()
+    image = desk.talking.killed(tmp_path / "image")
+    async with consuming(image, clock=desk.clock) as later:
+        (changed,) = await later.consume.change_invisible(GROUP, TOPIC, [(got.handles[0], 90_000)])
+        assert changed.status is OK
+        assert statuses(await later.consume.ack(GROUP, TOPIC, [changed.handle])) == [OK]
+        assert later.in_flight == 0
+
+
+def test_a_retry_topic_is_told_by_its_whole_name() -> None:
+    own = retry_topic(GROUP)
+    assert retry_kind(GROUP, TOPIC) == NORMAL
+    assert retry_kind(GROUP, own) == GROUP_RETRY
+    assert retry_kind(GROUP, lease_retry_topic(GROUP, TOPIC)) == RETRY_V1
+    assert retry_kind(GROUP, lease_retry_topic_v2(GROUP, TOPIC)) == RETRY_V2
+    assert retry_kind(GROUP, f"{own}-{TOPIC}") == NORMAL

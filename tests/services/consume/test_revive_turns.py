@@ -6,12 +6,13 @@ from typing import Any
 import pytest
 
 from broker.model.batch import Run
+from broker.model.errors import BrokerReadOnly, StoreBusy
 from broker.model.step import Now
 from broker.model.topic import retry_topic
 from broker.services.consume.redelivery import Redelivery
-from broker.services.consume.reviving import TURN_MAX, TURN_MS
+from broker.services.consume.reviving import RETRY_PAUSE_MS, TURN_MAX, TURN_MS
 from broker.store.job import Job
-from tests.fakes.consuming import GROUP, INVISIBLE_MS, TOPIC, ConsumeDesk
+from tests.fakes.consuming import GROUP, INVISIBLE_MS, TOPIC, ConsumeDesk, bodies
 
 LEASES = 3 * TURN_MAX
 
@@ -60,3 +61,50 @@ async def test_a_turn_that_takes_long_puts_what_it_has(
     puts = await put_by_turn(desk)
     assert sum(puts) == 8
     assert max(puts) <= TURN_MS
+
+
+async def test_what_was_put_before_a_refusal_is_not_put_again(
+    desk: ConsumeDesk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The second turn's put is refused, and so is each message that is left, for a second."""
+    count = 2 * TURN_MAX
+    await desk.send(*[f"{number}" for number in range(count)])
+    await desk.receive(max_messages=count)
+    journal = desk.consume._journal
+    put, tries = journal.put, 0
+
+    async def refused(_: Any, *given: Any) -> int:
+        nonlocal tries
+        tries += 1
+        if tries > 1:
+            raise StoreBusy(held_ms=2, limit_ms=1)
+        return await put(*given)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(type(journal), "put", refused)
+        await desk.step(INVISIBLE_MS)
+        assert tries == 2 + count - TURN_MAX
+        assert desk.in_flight == count - TURN_MAX
+        await desk.step(RETRY_PAUSE_MS - 1)
+        assert tries == 2 + count - TURN_MAX
+    await desk.step(1)
+    assert desk.in_flight == 0
+    again = bodies(await desk.receive(max_messages=count))
+    assert sorted(map(int, again)) == [*range(count)]
+    assert desk.consume._reviving.expired.value == count
+
+
+async def test_what_cannot_be_told_of_is_tried_once_a_second(
+    desk: ConsumeDesk, caplog: pytest.LogCaptureFixture
+) -> None:
+    await desk.send("a")
+    await desk.receive()
+    desk.store.writing.refuse(BrokerReadOnly(why="a test"))
+    await desk.step(INVISIBLE_MS)
+    kept = [one.message for one in caplog.records].count("lease.kept")
+    assert kept > 0
+    await desk.step(RETRY_PAUSE_MS - 1)
+    assert [one.message for one in caplog.records].count("lease.kept") == kept
+    await desk.step(1)
+    assert [one.message for one in caplog.records].count("lease.kept") == 2 * kept
+    desk.store.writing.refuse(None)

@@ -1,0 +1,239 @@
+"""The step is called as soon as something is to end, those who wait as something comes."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from broker.filter.tag import parse
+from broker.format.java_hash import tags_code
+from broker.model.administration import GroupSettings
+from broker.model.consuming import SettleStatus
+from broker.model.step import Next, Now
+from broker.services.consume import parking as parking_module
+from broker.services.consume.broadcasting import SWEEP_ABOVE
+from broker.services.consume.consume import STEP_INTERVAL_MS
+from broker.store.job import Job
+from broker.store.settings import FLUSH_SYNC
+from tests.fakes.consuming import GROUP, INVISIBLE_MS, TOPIC, ConsumeDesk, bodies, consuming
+from tests.fakes.store_language import turns, until
+
+OK = SettleStatus.OK
+Event = Callable[[ConsumeDesk, list[str]], Awaitable[Any]]
+SOON_MS, LATE_MS = STEP_INTERVAL_MS // 2, 2 * STEP_INTERVAL_MS
+
+
+def stepped(desk: ConsumeDesk) -> Next:
+    """Let the step do what is due; returns when it is to be called next."""
+    following = desk.consume.step(Now(desk.clock.monotonic_ms(), desk.clock.wall_ms()))
+    assert not isinstance(following.mark, Job)
+    return following
+
+
+def waits(by_ms: int) -> Event:
+    async def event(desk: ConsumeDesk, handles: list[str]) -> None:
+        desk.consume.receive(desk.asked(wait_ms=by_ms))
+
+    return event
+
+
+def leases(by_ms: int) -> Event:
+    async def event(desk: ConsumeDesk, handles: list[str]) -> None:
+        await desk.send_grouped("c")
+        assert bodies(await desk.receive(invisible_ms=by_ms)) == ["c"]
+
+    return event
+
+
+def hides(by_ms: int) -> Event:
+    async def event(desk: ConsumeDesk, handles: list[str]) -> None:
+        await desk.consume.change_invisible(GROUP, TOPIC, [(handles[0], by_ms)])
+
+    return event
+
+
+async def loses_a_part(desk: ConsumeDesk, handles: list[str]) -> None:
+    desk.consume.release(GROUP, TOPIC, handles[:1])
+
+
+@pytest.mark.parametrize("fifo", [False, True])
+@pytest.mark.parametrize("event", [waits(SOON_MS), leases(SOON_MS), hides(SOON_MS), hides(0)])
+async def test_the_step_is_called_for_what_ends_before_it(
+    desk: ConsumeDesk, event: Event, *, fifo: bool
+) -> None:
+    await _is_called(desk, event, fifo=fifo, is_called=True)
+
+
+@pytest.mark.parametrize("fifo", [False, True])
+@pytest.mark.parametrize("event", [waits(LATE_MS), leases(LATE_MS), hides(LATE_MS)])
+async def test_the_step_is_not_called_for_what_ends_after_it(
+    desk: ConsumeDesk, event: Event, *, fifo: bool
+) -> None:
+    await _is_called(desk, event, fifo=fifo, is_called=False)
+
+
+async def test_the_step_is_called_for_what_an_answer_lost(desk: ConsumeDesk) -> None:
+    await _is_called(desk, loses_a_part, fifo=False, is_called=True)
+
+
+async def _is_called(desk: ConsumeDesk, event: Event, *, fifo: bool, is_called: bool) -> None:
+    await desk.store.tables.groups.update(GROUP, GroupSettings(fifo=fifo))
+    await desk.send_grouped("a", "b")
+    got = await desk.receive()
+    following = stepped(desk)
+    assert following.at_ms == desk.clock.monotonic_ms() + STEP_INTERVAL_MS
+    assert following.mark is not None
+    early = asyncio.ensure_future(following.mark.reached(following.value))
+    await event(desk, got.handles)
+    await turns()
+    assert early.done() == is_called
+    early.cancel()
+
+
+@pytest.mark.parametrize("fifo", [False, True])
+async def test_the_step_is_called_when_the_lease_ends_on_which_a_receive_waits(
+    desk: ConsumeDesk, *, fifo: bool
+) -> None:
+    await desk.store.tables.groups.update(GROUP, GroupSettings(fifo=fifo))
+    await desk.send("a")
+    await desk.receive(invisible_ms=SOON_MS)
+    waiting = await desk.parked()
+    following = stepped(desk)
+    assert following.at_ms == desk.clock.monotonic_ms() + SOON_MS
+    await desk.step(SOON_MS)
+    assert bodies(await waiting) == ["a"]
+
+
+# -- those who wait --------------------------------------------------------------------------------
+@pytest.mark.parametrize("fifo", [False, True])
+async def test_one_after_the_other_is_woken_by_one_queue(desk: ConsumeDesk, *, fifo: bool) -> None:
+    await desk.store.tables.groups.update(GROUP, GroupSettings(fifo=fifo))
+    waiting = [await desk.parked() for _ in range(3)]
+    for number, one in enumerate(waiting):
+        await desk.send_grouped(f"{number}")
+        assert bodies(await one) == [f"{number}"]
+
+
+async def test_many_waits_that_were_given_up_take_no_room(desk: ConsumeDesk) -> None:
+    kept = await desk.parked(wait_ms=30_000)
+    for _ in range(2 * parking_module.DEADLINES_KEPT_MIN):
+        found = desk.consume.receive(desk.asked(wait_ms=20_000))
+        assert isinstance(found, asyncio.Future)
+        found.cancel()
+        await asyncio.sleep(0)
+    assert len(desk.consume._parking._deadlines) <= parking_module.DEADLINES_KEPT_MIN + 3
+    assert desk.consume.waiter_count == 1
+    await desk.step(29_999)
+    assert not kept.done()
+    await desk.step(1)
+    for _ in range(2 * parking_module.DEADLINES_KEPT_MIN // parking_module.ENDED_MAX):
+        await desk.step()
+    assert kept.done()
+    assert kept.result().records == []
+
+
+async def test_many_broadcast_waits_that_were_given_up_take_no_room(desk: ConsumeDesk) -> None:
+    asked = {"broadcast": True, "client_id": "c", "wait_ms": 60_000}
+    for _ in range(2 * SWEEP_ABOVE):
+        waiting = await desk.parked(**asked)
+        waiting.cancel()
+        await asyncio.wait([waiting])
+    assert desk.store.reading.arrivals(TOPIC, 0).waiter_count <= SWEEP_ABOVE + 1
+
+
+async def test_a_wait_that_finds_nothing_for_it_ends_with_a_drain(
+    desk: ConsumeDesk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is being served as the drain comes: what it reads is not wanted."""
+    gate, reads = asyncio.Event(), []
+    taking = type(desk.consume._taking)
+    take = taking.take
+
+    async def slow(*given: Any) -> Any:
+        reads.append(given)
+        await gate.wait()
+        return await take(*given)
+
+    monkeypatch.setattr(taking, "take", slow)
+    waiting = await desk.parked(wanted=parse("B", tags_code))
+    await desk.talking.send(TOPIC, "a", tag="A")
+    await until(lambda: bool(reads))
+    desk.consume.drain()
+    await turns()
+    assert not waiting.done()
+    gate.set()
+    assert (await waiting).records == []
+    await desk.consume.close()
+
+
+@pytest.mark.parametrize("fifo", [False, True])
+async def test_a_client_that_ends_lets_those_have_what_it_kept_who_wait(
+    desk: ConsumeDesk, *, fifo: bool
+) -> None:
+    """Of one group: what another one leased for the same client stays."""
+    await desk.store.tables.groups.update(GROUP, GroupSettings(fifo=fifo))
+    await desk.store.tables.groups.create("other", GroupSettings(fifo=fifo))
+    await desk.send("a")
+    renewed = {"client_id": "c", "auto_renew": True, "invisible_ms": 60_000}
+    for group in (GROUP, "other"):
+        assert bodies(await desk.receive(group=group, **renewed)) == ["a"]
+    mine, others = await desk.parked(), await desk.parked(group="other")
+    desk.consume.leave("c", GROUP)
+    await desk.step(1_000)
+    assert bodies(await mine) == ["a"]
+    await desk.step(1_000)
+    assert not others.done()
+    desk.consume.drain()
+
+
+async def test_what_waits_for_the_disk_is_handed_over_with_it(tmp_path: Path) -> None:
+    """A receive that waited is answered once its lease is durable, and the next one is served."""
+    async with consuming(tmp_path / "s", flush=FLUSH_SYNC) as desk:
+        first, second = await desk.parked(), await desk.parked()
+        await desk.send("a")
+        assert bodies(await first) == ["a"]
+        with desk.talking.quick_disk.held():
+            sending = asyncio.ensure_future(desk.send("b"))
+            await turns(50)
+            assert not second.done()
+        await sending
+        assert bodies(await second) == ["b"]
+
+
+# -- what is counted -------------------------------------------------------------------------------
+@pytest.mark.parametrize("fifo", [False, True])
+async def test_handles_are_counted_by_what_became_of_them(desk: ConsumeDesk, *, fifo: bool) -> None:
+    def counted(name: str) -> Any:
+        (one,) = [stat for stat in desk.consume.stats if stat.name == name]
+        return one.values  # type: ignore[union-attr]
+
+    await desk.store.tables.groups.update(GROUP, GroupSettings(fifo=fifo))
+    await desk.send("a", "b", "c")
+    got = await desk.receive()
+    await desk.consume.ack(GROUP, TOPIC, got.handles[:2])
+    assert counted("pocketmq_ack_total") == {("OK",): 2}
+    await desk.consume.ack(GROUP, TOPIC, got.handles[1:2])
+    assert counted("pocketmq_ack_total") == {("OK",): 2, ("INVALID_RECEIPT_HANDLE",): 1}
+    await desk.consume.forward_to_dead_letters(GROUP, TOPIC, got.handles[1:])
+    dead = counted("rocketmq_send_to_dlq_messages_total")
+    assert dead == {(GROUP, TOPIC, "false"): 1}
+
+
+@pytest.mark.parametrize("fifo", [False, True])
+async def test_a_time_of_nothing_and_one_of_twelve_hours_are_taken(
+    desk: ConsumeDesk, *, fifo: bool
+) -> None:
+    await desk.store.tables.groups.update(GROUP, GroupSettings(fifo=fifo))
+    await desk.send_grouped("a", "b", "c", "d")
+    handles = (await desk.receive()).handles
+    longest_ms = 12 * 3_600_000
+    asked = [*zip(handles, (0, longest_ms, longest_ms + 1, -1), strict=True)]
+    settled = await desk.consume.change_invisible(GROUP, TOPIC, asked)
+    illegal = SettleStatus.ILLEGAL_INVISIBLE_TIME
+    assert [one.status for one in settled] == [OK, OK, illegal, illegal]
+    await desk.step(1)
+    assert bodies(await desk.receive()) == ["a"]
+    await desk.step(INVISIBLE_MS)
+    assert {"c", "d"} <= {*bodies(await desk.receive())} <= {"a", "c", "d"}
