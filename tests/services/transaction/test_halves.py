@@ -5,6 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from broker.services.transaction import halves as halves_module
+from broker.services.transaction import ops as ops_module
 from broker.services.transaction.halves import HalfState, Halves
 from broker.services.transaction.ops import Ops
 from broker.services.transaction.timetable import ROUND_MS, Timetable
@@ -129,3 +130,52 @@ def test_a_million_that_are_due_together_are_a_few_numbers() -> None:
     assert timetable.due(5_999, 10_000_000) is None
     assert timetable.due(6_000, 10_000_000) == (0, 1_000_000)
     assert timetable.next_ms is None
+
+
+def test_of_what_is_done_the_last_ones_are_remembered() -> None:
+    halves = Halves(3)
+    halves.grow(3 + 20)
+    for at in range(3, 3 + 20):
+        halves.finish(at, HalfState.MOVED, at + 100)
+        assert halves.begin == at + 1
+        assert halves.begin - 2 * 4 <= halves.base <= max(3, halves.begin - 4)
+        assert all(halves.moved_to(n) == n + 100 for n in range(halves.base, halves.begin))
+        assert halves.state(halves.base - 1) is None
+    assert halves.end == 23
+
+
+def test_one_that_ended_together_with_others_lies_nowhere() -> None:
+    halves = Halves(0)
+    halves.put(0, [70, 90])
+    halves.finish_open([1], bytes((HalfState.DONE,)))
+    halves.know(1, HalfState.MOVED, 8)
+    assert halves.moved_to(1) == 8
+    halves.finish_open([0], bytes((HalfState.MOVED,)))
+    assert halves.moved_to(0) == 0
+
+
+def test_what_is_not_known_to_be_done_may_be_open() -> None:
+    halves = Halves(2)
+    halves.grow(6, HalfState.UNSURE)
+    halves.believe(2)
+    halves.take(2)
+    halves.finish(4, HalfState.LOST)
+    assert [at for at in range(9) if halves.may_be_open(at)] == [2, 3, 5, 6, 7, 8]
+    assert [at for at in range(9) if halves.is_open(at)] == []
+    assert halves.open_in(0, 9) == [3, 5]
+    halves.end_before([1, 2, 3, 4, 5, 9])
+    assert [halves.state(at) for at in (2, 3, 4, 5)] == [
+        HalfState.TAKEN, HalfState.DONE, HalfState.LOST, HalfState.DONE,
+    ]  # fmt: skip
+    assert halves.open_count == 1
+
+
+def test_of_what_is_over_nothing_is_kept_for_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ops_module, "CUT_ABOVE", 4)
+    ops = Ops(10)
+    for at in range(10, 40):
+        ops.add(at, [at])
+        assert ops.advance(at - 2) == max(at - 2, 10)
+        assert ops.begin == max(at - 2, 10)
+        assert ops.end == at + 1
+        assert ops.begin - ops.base <= 4
