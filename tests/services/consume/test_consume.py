@@ -640,10 +640,10 @@ async def test_a_message_that_cannot_be_put_again_keeps_no_other_from_it(
     await desk.receive()
     over = Redelivery.over
 
-    def refused(self: Redelivery, record: bytes, *rest: Any) -> Run:
+    def refused(self: Redelivery, record: bytes, *rest: Any, **named: Any) -> Run:
         if decode_record(record).body == b"b":
             raise PropertiesTooLarge(size_bytes=32_768, limit_bytes=32_767)
-        return over(self, record, *rest)
+        return over(self, record, *rest, **named)
 
     with monkeypatch.context() as patch:
         patch.setattr(Redelivery, "over", refused)

@@ -50,9 +50,9 @@ async def test_a_turn_that_takes_long_puts_what_it_has(
 ) -> None:
     over = Redelivery.over
 
-    def slow(self: Redelivery, record: bytes, *rest: Any) -> Run:
+    def slow(self: Redelivery, record: bytes, *rest: Any, **named: Any) -> Run:
         desk.clock.advance(1)
-        return over(self, record, *rest)
+        return over(self, record, *rest, **named)
 
     monkeypatch.setattr(Redelivery, "over", slow)
     await desk.send(*["a"] * 8)

@@ -115,3 +115,14 @@ async def test_the_ends_of_leases_in_order_follow_a_set_clock_over_a_kill(
         assert (await later.receive()).records == []
         await later.step(1)
         assert sorted(bodies(await later.receive())) == ["a", "b"]
+
+
+async def test_clocks_are_looked_at_before_a_lease_is_written_down(desk: ConsumeDesk) -> None:
+    """It lies in the topic of the timer, whose times go by the clock."""
+    looks: list[int] = []
+    writing = desk.store.writing
+    writing.before_waiting = lambda: looks.append(desk.store.tables.offsets.leases.journal_end)
+    await desk.send("a")
+    got = await desk.receive()
+    await desk.consume.ack(GROUP, TOPIC, got.handles)
+    assert looks == [0, 1]
