@@ -47,11 +47,6 @@ class Level:
         self.seen: list[tuple[int, int]] = []
         self._due_time = due_time
 
-    @property
-    def queue_id(self) -> int:
-        """Its queue in the schedule topic."""
-        return self.number - 1
-
     def advance(self, queue_offset: int) -> None:
         """Everything before this message is delivered."""
         assert queue_offset >= self.queue_offset, "a level never goes back"

@@ -283,7 +283,8 @@ class Arriving:
         window_ms = min(WINDOW_MS, second_of(wheel.span_ms // 4))
         times_ms, is_later = slot_times(due_ms, write_ms, window_ms)
         units = np.zeros(len(waiting), LOG_UNIT_TYPE)
-        magic = np.where(np.array(facts.markers)[waiting], MAGIC_DELETE, 0) | MAGIC_DEFAULT
+        is_marker = np.array(facts.markers)[waiting]
+        magic = np.where(is_marker, MAGIC_DEFAULT | MAGIC_DELETE, MAGIC_DEFAULT)
         units["magic"] = np.where(is_later, magic | MAGIC_ROLL, magic)
         units["write_time"] = np.minimum(times_ms, write_ms)
         units["delay"] = times_ms - units["write_time"]
@@ -298,7 +299,6 @@ class Arriving:
             count = self._store.timer.add(units)
             self._counts.arrive(units[:count])
             units, queue_offsets = units[count:], queue_offsets[count:]
-        self.queue_offset = facts.queue_offsets[-1] + 1
 
     def know(self, units: Units) -> None:
         """Know units that waited before the start."""

@@ -92,7 +92,7 @@ async def mark_read(store: MessageStore, queue_offset: int, read_ms: int) -> Non
     if not len(facts) or log.last_message == facts.physical_offsets[0]:
         return
     units = np.zeros(1, LOG_UNIT_TYPE)
-    units["magic"] = MAGIC_DEFAULT | (MAGIC_DELETE if facts.markers[0] else 0)
+    units["magic"] = MAGIC_DEFAULT | MAGIC_DELETE if facts.markers[0] else MAGIC_DEFAULT
     units["write_time"] = read_ms - PRECISION_MS
     units["physical_offset"] = facts.physical_offsets[0]
     units["record_size"] = facts.sizes[0]

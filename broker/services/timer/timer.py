@@ -233,7 +233,7 @@ class Timer:
         now_ms = self._now.monotonic_ms
         at_ms = now_ms + PRECISION_MS - self._clock_of().now_ms % PRECISION_MS
         if self._arriving.lag:
-            return Next(min(at_ms, max(self._arrive_at_ms, now_ms + 1)))
+            return Next(min(at_ms, self._arrive_at_ms))
         arrivals = self._store.reading.arrivals(TIMER_TOPIC, 0)
         return Next(at_ms, arrivals, self._arriving.queue_offset + 1)
 

@@ -1,0 +1,370 @@
+"""Delay levels at their bounds: one put, one look, one save; what a start counts as delivered."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from broker.format.content import encode_properties
+from broker.model.batch import Destination
+from broker.model.due_time import DueTime
+from broker.model.errors import BrokerReadOnly, DiskFull
+from broker.model.message import DELAY, REAL_QUEUE, REAL_TOPIC
+from broker.model.step import Now
+from broker.model.topic import SCHEDULE_TOPIC
+from broker.services.schedule.level import SEEN_MAX, Level
+from broker.services.schedule.schedule import SAVE_INTERVAL_MS
+from broker.services.schedule.waiting import WaitingMessages
+from broker.store.tables.delay_offsets import DelayOffsets
+from broker.store.writing.writing import Writing
+from tests.fakes.disk import SimDisk
+from tests.fakes.disk_image import Image
+from tests.fakes.rows import Row, batch
+from tests.fakes.spoiled import spoil
+from tests.fakes.store_language import BORN_HOST, STORE_HOST, store_at
+from tests.services.test_schedule import SETTINGS, Scheduled
+
+LARGE = SETTINGS | {"commit_log_file_size_bytes": 1 << 22}
+COMPRESSED = 1
+"""The system flag of a message whose body is compressed."""
+
+
+@pytest.fixture
+async def waiting() -> AsyncIterator[Scheduled]:
+    """A store with three levels, and nothing in it; its levels are known."""
+    async with store_at(Path("/store"), disk=SimDisk(), **SETTINGS) as talking:
+        opened = Scheduled(talking)
+        await opened.run()
+        yield opened
+
+
+def next_look_ms(waiting: Scheduled) -> int:
+    """Return in how many ms the service wants to be called next."""
+    following = waiting.schedule.step(Now(waiting.clock.monotonic, waiting.clock.wall))
+    assert following.at_ms is not None
+    return following.at_ms - waiting.clock.monotonic
+
+
+def image_of(waiting: Scheduled) -> Image:
+    """Return what kill -9 would leave now."""
+    assert isinstance(waiting.talking.disk, SimDisk)
+    return waiting.talking.disk.image.copy()
+
+
+async def after_a_kill(waiting: Scheduled, *, pass_ms: int = 20_000) -> list[str]:
+    """Return the bodies of queue 0 when a new process on what a kill leaves has delivered all."""
+    options: dict[str, Any] = {"clock": waiting.clock, "disk": SimDisk(image_of(waiting))}
+    async with store_at(Path("/store"), **options, **SETTINGS) as talking:
+        again = Scheduled(talking)
+        await again.run()
+        await again.pass_time(pass_ms)
+        return again.bodies()
+
+
+# -- one put -----------------------------------------------------------------------------------
+
+
+async def puts_of(waiting: Scheduled, monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Return how many messages each put has from now on."""
+    counts: list[int] = []
+    put = Writing.put
+
+    async def counted(writing: Writing, runs: Any, **words: Any) -> Any:
+        counts.append(len(runs))
+        return await put(writing, runs, **words)
+
+    monkeypatch.setattr(Writing, "put", counted)
+    return counts
+
+
+async def test_one_put_has_128_messages_at_most(
+    waiting: Scheduled, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in range(300):
+        await waiting.wait(str(number), 1)
+    counts = await puts_of(waiting, monkeypatch)
+    await waiting.pass_time(1_000)
+    assert counts == [128, 128, 44]
+
+
+@pytest.mark.parametrize(("more", "puts"), [(0, [4, 4]), (1, [3, 3, 2])])
+async def test_one_put_has_256_kib_at_most(
+    more: int, puts: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with store_at(Path("/store"), disk=SimDisk(), **LARGE) as talking:
+        waiting = Scheduled(talking)
+        await waiting.run()
+        begin = talking.store.appended
+        await waiting.wait("", 2, UNIQ_KEY="KEY0")
+        empty = talking.store.appended - begin
+        await waiting.pass_time(5_000)
+        for number in range(1, 9):
+            await waiting.wait("x" * (64 * 1024 - empty + more), 2, UNIQ_KEY=f"KEY{number}")
+        counts = await puts_of(waiting, monkeypatch)
+        await waiting.pass_time(5_000)
+        assert counts == puts
+
+
+async def test_a_topic_that_has_no_row_gets_the_queues_it_is_delivered_to(
+    waiting: Scheduled,
+) -> None:
+    await waiting.wait("a", 1, topic="fresh", queue_id=2)
+    await waiting.pass_time(1_000)
+    found = waiting.store.tables.topics.find("fresh")
+    assert found is not None
+    assert (found.read_queue_count, waiting.bodies("fresh", 2)) == (3, ["a"])
+
+
+async def test_what_waits_is_counted(waiting: Scheduled) -> None:
+    _, count = waiting.schedule.stats
+    for number in range(3):
+        await waiting.wait(f"m{number}", 1 + number)
+        await waiting.wait(f"n{number}", 1 + number)
+    left: list[object] = []
+    for ms in (0, 1_000, 4_000, 5_000):
+        await waiting.pass_time(ms)
+        left.append(count.read())  # type: ignore[union-attr]
+    assert left == [6, 4, 2, 0]
+
+
+# -- when it looks again -----------------------------------------------------------------------
+
+
+async def test_an_idle_service_looks_each_second_at_the_clock(waiting: Scheduled) -> None:
+    assert next_look_ms(waiting) == 1_000
+
+
+async def test_after_a_refused_put_a_level_is_tried_a_second_later(waiting: Scheduled) -> None:
+    await waiting.wait("a", 1)
+    waiting.store.writing.refuse(BrokerReadOnly(why="a test says so"))
+    await waiting.pass_time(1_000)
+    waiting.store.writing.refuse(None)
+    await waiting.pass_time(999)
+    assert waiting.bodies() == []
+    await waiting.pass_time(1)
+    assert waiting.bodies() == ["a"]
+
+
+def level_of(delay_ms: int) -> Level:
+    """Return a level whose clock was looked at."""
+    due_time = DueTime()
+    due_time.look(Now(1_000, 1_000), 0)
+    return Level(1, delay_ms, 0, due_time)
+
+
+@pytest.mark.parametrize(
+    ("delay_ms", "wait_ms", "look_ms"),
+    [(60_000, 60_000, 5_000), (60_000, 5_001, 5_000), (60_000, 4_999, 4_999), (900, 900, 900)],
+)
+def test_a_level_is_looked_at_when_its_next_message_is_due_and_each_five_seconds(
+    delay_ms: int, wait_ms: int, look_ms: int
+) -> None:
+    level = level_of(delay_ms)
+    assert level.due_count([1_000 + wait_ms], 1, Now(1_000, 1_000)) == 0
+    assert level.look_at_ms == 1_000 + look_ms
+
+
+@pytest.mark.parametrize(("delay_ms", "look_ms"), [(60_000, 5_000), (900, 900)])
+def test_an_empty_level_is_looked_at_each_five_seconds_or_when_what_comes_now_is_due(
+    delay_ms: int, look_ms: int
+) -> None:
+    level = level_of(delay_ms)
+    assert level.due_count([], 0, Now(1_000, 1_000)) == 0
+    assert level.look_at_ms == 1_000 + look_ms
+
+
+def test_behind_what_is_due_a_level_is_looked_at_at_once() -> None:
+    level = level_of(900)
+    assert level.due_count([1_000, 1_000], 2, Now(1_000, 1_000)) == 2
+    assert level.look_at_ms == 1_000
+
+
+def test_a_level_is_looked_at_at_once_when_the_clock_was_set() -> None:
+    level = level_of(60_000)
+    level.due_count([], 0, Now(1_000, 1_000))
+    level.clock_set(Now(1_500, 9_000), 0)
+    assert level.look_at_ms == 1_500
+    level.clock_set(Now(1_600, 1_000), 0)
+    assert level.look_at_ms == 1_500
+
+
+def test_of_the_times_at_which_messages_were_seen_each_second_one_is_left_where_they_are_many() -> (
+    None
+):
+    level = level_of(60_000)
+    for number in range(1_024):
+        for _ in range(2):
+            level.see(Now(2_000 + number, 1_000), number + 1)
+    assert level.seen == [(number + 1, 2_000 + number) for number in range(1_024)]
+    assert len(level.seen) == SEEN_MAX
+    level.see(Now(4_000, 1_000), 1_025)
+    assert level.seen == [*[(n + 1, 2_000 + n) for n in range(1, 1_024, 2)], (1_025, 4_000)]
+
+
+def test_a_level_forgets_when_it_saw_what_is_delivered() -> None:
+    level = level_of(60_000)
+    for number in range(4):
+        level.see(Now(2_000 + number, 1_000), 2 * number + 2)
+    level.advance(4)
+    assert level.seen == [(6, 2_002), (8, 2_003)]
+
+
+# -- writing down ------------------------------------------------------------------------------
+
+
+async def written_after(waiting: Scheduled, ms: int) -> int:
+    """Return how far level 1 is as it is written down when some time has passed."""
+    await waiting.pass_time(ms)
+    saving = waiting.schedule._saving
+    if saving is not None:
+        await saving.reached()
+    return waiting.store.tables.delay_offsets.find(1)
+
+
+async def test_how_far_levels_are_is_written_down_each_ten_seconds(waiting: Scheduled) -> None:
+    written: list[int] = []
+    for _ in range(2):
+        await waiting.wait("a", 1)
+        for ms in (1_000, SAVE_INTERVAL_MS - 1_001, 1):
+            written.append(await written_after(waiting, ms))
+    assert written == [0, 0, 1, 1, 1, 2]
+
+
+async def test_nothing_is_written_down_where_nothing_was_delivered(waiting: Scheduled) -> None:
+    await waiting.wait("a", 1)
+    await waiting.pass_time(1_000)
+    await waiting.pass_time(SAVE_INTERVAL_MS)
+    before = waiting.saved()
+    await waiting.wait("b", 3)
+    await waiting.pass_time(9_999)
+    await waiting.schedule.close()
+    assert waiting.saved() == before
+
+
+async def test_a_stop_waits_for_the_put_that_is_under_way(waiting: Scheduled) -> None:
+    await waiting.wait("a", 1)
+    waiting.clock.advance(1_000)
+    waiting.schedule.step(Now(waiting.clock.monotonic, waiting.clock.wall))
+    await waiting.schedule.close()
+    await waiting.talking.settled()
+    assert waiting.bodies() == ["a"]
+    assert waiting.saved()["offsetTable"] == {1: 1, 2: 0, 3: 0}
+
+
+@pytest.mark.parametrize("jump_ms", [0, 3_600_000])
+async def test_a_full_disk_as_levels_are_written_down_is_told_and_tried_again(
+    waiting: Scheduled, monkeypatch: pytest.MonkeyPatch, jump_ms: int
+) -> None:
+    async def refused(*_: object) -> None:
+        raise DiskFull(path="delayOffset.json")
+
+    await waiting.wait("a", 1)
+    await waiting.wait("b", 3)
+    await waiting.pass_time(1_000)
+    with monkeypatch.context() as patch:
+        patch.setattr(DelayOffsets, "put", refused)
+        waiting.clock.wall += jump_ms
+        with pytest.raises(DiskFull):
+            await written_after(waiting, 9_000)
+            await waiting.pass_time(1)
+    assert waiting.store.tables.delay_offsets.find(1) == 0
+    for _ in range(2):
+        assert await written_after(waiting, SAVE_INTERVAL_MS) == 1
+    assert waiting.bodies() == ["a", "b"]
+    assert waiting.saved()["offsetTable"] == {1: 1, 2: 0, 3: 1}
+
+
+# -- starts ------------------------------------------------------------------------------------
+
+
+async def test_a_start_reads_in_one_go_what_was_due_before_it(
+    waiting: Scheduled, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in range(5):
+        await waiting.wait(f"m{number}", 2)
+    await waiting.pass_time(5_000)
+    await waiting.wait("b", 2)
+    reads: list[tuple[int, int]] = []
+    read = WaitingMessages.read
+
+    async def told(messages: WaitingMessages, level: int, queue_offset: int, count: int) -> Any:
+        if level == 2:
+            reads.append((queue_offset, count))
+        return await read(messages, level, queue_offset, count)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(WaitingMessages, "read", told)
+        assert (await after_a_kill(waiting, pass_ms=0)) == [f"m{number}" for number in range(5)]
+    assert reads == [(0, 5), (5, 1)]
+
+
+async def test_a_start_goes_on_behind_what_was_delivered_of_what_was_due(
+    waiting: Scheduled,
+) -> None:
+    await waiting.wait("a", 1)
+    waiting.clock.advance(500)
+    await waiting.wait("b", 1)
+    await waiting.pass_time(500)
+    assert waiting.bodies() == ["a"]
+    waiting.clock.advance(5_000)
+    assert await after_a_kill(waiting) == ["a", "b"]
+
+
+async def test_of_two_with_one_key_the_one_that_was_not_delivered_comes_after_a_kill(
+    waiting: Scheduled,
+) -> None:
+    await waiting.wait("same", 2, UNIQ_KEY="KEY", mine="1")
+    waiting.clock.advance(4_500)
+    await waiting.wait("same", 1, UNIQ_KEY="KEY", mine="2")
+    await waiting.pass_time(500)
+    assert len(waiting.bodies()) == 1
+    assert len(await after_a_kill(waiting)) == 2
+
+
+async def test_a_body_that_is_not_what_it_says_is_delivered_once_over_a_kill(
+    waiting: Scheduled,
+) -> None:
+    block = encode_properties(
+        {"UNIQ_KEY": "KEY", DELAY: "1", REAL_TOPIC: "orders", REAL_QUEUE: "0"}
+    )
+    row = Row(b"no zlib", block, 0, waiting.clock.wall, BORN_HOST, "KEY")
+    destination = Destination(SCHEDULE_TOPIC, 0, STORE_HOST, COMPRESSED)
+    await waiting.store.writing.put([(destination, batch(row))])
+    await waiting.talking.settled()
+    await waiting.pass_time(1_000)
+    options: dict[str, Any] = {"clock": waiting.clock, "disk": SimDisk(image_of(waiting))}
+    async with store_at(Path("/store"), **options, **SETTINGS) as talking:
+        again = Scheduled(talking)
+        await again.run()
+        await again.pass_time(2_000)
+        assert again.store.reading.queue_range("orders", 0) == (0, 1)
+
+
+async def test_a_message_that_is_damaged_is_passed_over(
+    waiting: Scheduled, caplog: pytest.LogCaptureFixture
+) -> None:
+    for name in ("a", "b", "c"):
+        await waiting.wait(name, 1)
+    spoil(waiting.store, waiting.messages(SCHEDULE_TOPIC)[1].physical_offset)
+    await waiting.pass_time(1_000)
+    assert waiting.bodies() == ["a", "c"]
+    assert [r.message for r in caplog.records].count("schedule.discarded") == 1
+
+
+@pytest.mark.parametrize("number", [0, 1, 2])
+async def test_a_start_passes_over_a_damaged_message_among_those_that_were_delivered(
+    waiting: Scheduled, number: int
+) -> None:
+    for name in ("a", "b", "c"):
+        await waiting.wait(name, 1)
+    place = waiting.messages(SCHEDULE_TOPIC)[number].physical_offset
+    await waiting.pass_time(1_000)
+    options: dict[str, Any] = {"clock": waiting.clock, "disk": SimDisk(image_of(waiting))}
+    async with store_at(Path("/store"), **options, **SETTINGS) as talking:
+        spoil(talking.store, place)
+        again = Scheduled(talking)
+        await again.wait("d", 1)
+        await again.run()
+        await again.pass_time(2_000)
+        assert again.bodies() == ["a", "b", "c", "d"]
