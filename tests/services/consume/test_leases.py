@@ -202,3 +202,16 @@ def test_an_expected_lease_holds_the_journal_and_no_message() -> None:
     assert table.partly_settled() == []
     table.forget(lease)
     assert (table.journal_begin(9), table.open_count) == (9, 0)
+
+
+def test_what_is_given_back_after_it_was_leased_anew_holds_no_lease_open() -> None:
+    table = LeaseTable()
+    queue = table.queue(GROUP, TOPIC, 0, 0)
+    older, later = lease_of(queue, [0, 1], 0, 1), lease_of(queue, [0, 1], 1, 2)
+    table.add(older, 500)
+    table.take(older, [0, 1])
+    table.add(later, 600)
+    table.give_back(older, [0, 1])
+    assert (table.open_count, table.journal_begin(9), table.count) == (1, 1, 2)
+    assert later.pending() == [0, 1]
+    assert list(table.ended(600)) == [later]

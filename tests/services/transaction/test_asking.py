@@ -236,7 +236,8 @@ async def test_one_whose_message_cannot_be_put_keeps_no_other_from_being_decided
     assert desk.bodies() == ["a", "c", "b"]
 
 
-async def test_what_a_decision_finds_to_be_done_is_told_in_the_log() -> None:
+@pytest.mark.parametrize("is_decided", [False, True])
+async def test_what_is_found_to_be_done_is_told_in_the_log(*, is_decided: bool) -> None:
     """A cut took what told of it: the next start does not look for it again."""
     disk = SimDisk()
     async with transacting(Path("/store"), disk=disk) as desk:
@@ -247,7 +248,28 @@ async def test_what_a_decision_finds_to_be_done_is_told_in_the_log() -> None:
         assert half is not None
         await desk.store.writing.put([committed(half, 1)])
     async with transacting(Path("/store"), disk=disk) as desk:
-        assert await desk.decide(COMMIT, sent) == [None]
+        desk.listen()
+        if is_decided:
+            assert await desk.decide(COMMIT, sent) == [None]
+        else:
+            await desk.run(RULES.timeout_ms + NOTICED_MS)
         await desk.settled()
         assert desk.named() == [[0], [1]]
-        assert desk.bodies() == ["a"]
+        assert (desk.bodies(), desk.asked) == (["a"], [])
+
+
+async def test_what_is_decided_while_it_is_looked_at_is_not_counted_as_open(
+    desk: TransactionDesk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sent, _ = await desk.half("a"), await desk.half("b")
+    read, reads = HalfReading.read, list[Sequence[int]]()
+
+    async def decided(reading: HalfReading, wanted: Sequence[int]) -> dict[int, Half | None]:
+        reads.append(wanted)
+        if len(reads) == 1:
+            await desk.roll_back(sent)
+        return await read(reading, wanted)
+
+    monkeypatch.setattr(HalfReading, "read", decided)
+    await desk.run(NOTICED_MS)
+    assert desk.transactions.stats[0].read() == {("orders",): 1}  # type: ignore[union-attr]
