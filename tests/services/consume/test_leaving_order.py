@@ -19,7 +19,7 @@ from tests.fakes.consuming import (
     consuming,
     statuses,
 )
-from tests.fakes.store_language import turns
+from tests.fakes.store_language import turns, until
 
 OK, INVALID = SettleStatus.OK, SettleStatus.INVALID_RECEIPT_HANDLE
 
@@ -309,14 +309,20 @@ async def test_a_queue_is_left_once_its_table_says_so_and_holds_no_lease_that_is
     tmp_path: Path,
 ) -> None:
     """Else a kill would lease once more what was acknowledged as without order."""
-    async with consuming(tmp_path / "s") as desk:
+    async with consuming(tmp_path / "s", flush=FLUSH_ASYNC) as desk:
+        await desk.send("before")
+        await desk.ack(await desk.receive())
         await in_order(desk, fifo=True)
         await desk.send("a", "b")
         got = await desk.receive(max_messages=1)
         await in_order(desk, fifo=False)
         with desk.talking.quick_disk.held(tmp_path / "s" / "pocketmq"):
+            marks = desk.store.tables.offsets.leases
+            journal_end = marks.journal_end
             leaving = asyncio.ensure_future(desk.receive())
+            await until(lambda: desk.consume._in_order.table.delivered_count == 0)
             await turns(50)
+            assert marks.journal_end == journal_end + 1
             assert not leaving.done()
         assert await desk.ack(await leaving) == await desk.ack(got) == [OK]
         assert desk.consume._leases.open_count == 0
@@ -324,12 +330,17 @@ async def test_a_queue_is_left_once_its_table_says_so_and_holds_no_lease_that_is
 
 async def test_what_is_settled_while_its_queue_is_left_holds_no_lease_open(tmp_path: Path) -> None:
     async with consuming(tmp_path / "s") as desk:
+        await desk.send("before")
+        await desk.ack(await desk.receive())
         await in_order(desk, fifo=True)
         await desk.send("a")
         got = await desk.receive()
         await in_order(desk, fifo=False)
         with desk.talking.quick_disk.held():
+            marks = desk.store.tables.offsets.leases
+            journal_end = marks.journal_end
             leaving = asyncio.ensure_future(desk.receive())
+            await until(lambda: marks.journal_end > journal_end)
             await turns(50)
             acked = asyncio.ensure_future(desk.consume.ack(GROUP, TOPIC, got.handles))
             await turns(50)
@@ -344,13 +355,18 @@ async def test_the_table_says_that_a_queue_is_left_once_its_leases_are_durable(
 ) -> None:
     """In every flush mode: else a power cut would leave what was given out nowhere."""
     async with consuming(tmp_path / "s", flush=FLUSH_ASYNC) as desk:
+        await desk.send("before")
+        await desk.ack(await desk.receive())
         await in_order(desk, fifo=True)
         await desk.send("a", "b")
         await desk.receive(max_messages=1)
         await desk.store.flush()
         await in_order(desk, fifo=False)
         with desk.talking.quick_disk.held(tmp_path / "s" / "commitlog"):
+            marks = desk.store.tables.offsets.leases
+            journal_end = marks.journal_end
             leaving = asyncio.ensure_future(desk.receive())
+            await until(lambda: marks.journal_end > journal_end)
             await turns(50)
             assert not leaving.done()
             assert desk.consume._in_order.table.delivered_count == 1
