@@ -169,7 +169,9 @@ class Run:
                 session.own_folder(self.scratch)
                 results.append(run_until_one_fails(session, wanted, costs, report))
 
-        serve(sorted({name.partition("::")[0] for name in costs}), task, self._options())
+        # Pytest would import a package that has a plugin of it by a way of its own.
+        options = [*self._options(), "--assert=plain"]
+        serve(sorted({name.partition("::")[0] for name in costs}), task, options)
         return results[0] if results else NOT_IMPORTED
 
 

@@ -48,6 +48,9 @@ class Meter:
         self.total = 0
 '''
 
+REWRITING = 'import pytest\n\npytest.register_assert_rewrite("broker")\n'
+"""As pytest does by itself with a package that has a plugin of it."""
+
 TOY_TEST = """\
 import pytest
 from broker.toy.meter import Meter
@@ -166,6 +169,7 @@ def toy(tmp_path: Path) -> Path:
         "broker/toy/__init__.py": "",
         "broker/toy/meter.py": TOY,
         "tests/toy/test_meter.py": TOY_TEST,
+        "conftest.py": REWRITING,
         "pyproject.toml": "[tool.pytest.ini_options]\n",
     }
     for path, text in files.items():
