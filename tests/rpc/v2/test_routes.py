@@ -113,6 +113,11 @@ async def test_an_assignment_is_any_queue_or_the_one_in_order(
     assert assignment.message_queue.broker.endpoints == DIALLED
 
 
+async def test_a_group_that_does_not_exist_is_assigned_nothing(desk: OfficialDesk) -> None:
+    request = pb.QueryAssignmentRequest(topic=name("orders"), group=name("nobody"))
+    assert await desk.code("QueryAssignment", request) == "CONSUMER_GROUP_NOT_FOUND"
+
+
 async def test_a_namespace_is_part_of_the_name_and_is_echoed(desk: OfficialDesk) -> None:
     topic = pb.Resource(resource_namespace="shop", name="t")
     answer = await desk.ask("QueryRoute", pb.QueryRouteRequest(topic=topic))
