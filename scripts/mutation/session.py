@@ -28,12 +28,16 @@ MEMORY_LIMIT_BYTES: Final = 8 << 30
 OPTIONS: Final = (
     *("-p", "no:cacheprovider"),
     *("-p", "no:terminal"),
+    *("--assert", "plain"),
     *("-o", "faulthandler_timeout=0"),
     *("-o", "addopts=--import-mode=importlib"),
     *("-o", "timeout=0"),
     *("-W", "ignore::pytest.PytestAssertRewriteWarning"),
 )
-"""Options of pytest: nothing is shown or kept, and nothing but this run limits a test's time."""
+"""Options of pytest: nothing is shown or kept, and nothing but this run limits a test's time.
+
+Asserts stay plain: pytest's loader, which rewrites them, loads modules without their mutants.
+"""
 
 
 @dataclass(frozen=True)

@@ -163,11 +163,12 @@ def test_tests_are_near_by_their_folder_or_by_what_they_import() -> None:
 
 @pytest.fixture
 def toy(tmp_path: Path) -> Path:
-    """A project of one module and two tests."""
+    """A project of one module and two tests, whose asserts pytest rewrites, as for a plugin's."""
     files = {
         "broker/__init__.py": "",
         "broker/toy/__init__.py": "",
         "broker/toy/meter.py": TOY,
+        "tests/conftest.py": "import pytest\n\npytest.register_assert_rewrite('broker')\n",
         "tests/toy/test_meter.py": TOY_TEST,
         "conftest.py": REWRITING,
         "pyproject.toml": "[tool.pytest.ini_options]\n",

@@ -81,9 +81,9 @@ class OrderInfo:
             name: {int(i): self._row(row) for i, row in queues.items() if is_queue(i, row)}
             for name, queues in rows.items()
         }
-        version = self._others.pop(VERSION_MEMBER, None)
+        version: Any = self._others.pop(VERSION_MEMBER, None)
         if is_integer(version, 1, COUNT_MAX):
-            self._version = int(version or 0)
+            self._version = version
             self._replay()
 
     def _replay(self) -> None:

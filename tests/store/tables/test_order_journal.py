@@ -252,6 +252,40 @@ async def test_what_stands_beside_the_table_is_kept(tmp_path: Path) -> None:
     orders.closed()
 
 
+async def test_a_change_is_written_though_nobody_waits_for_it(orders: Orders) -> None:
+    orders.hold()
+    orders.table.save_soon()
+    told: list[BaseException | None] = []
+    orders.table.when_saved(told.append)
+    await orders.table.saved()
+    assert (orders.folds, orders.found(), told) == (1, HELD, [None])
+    orders.clock.advance(4_999)
+    orders.hold(1)
+    orders.table.save_soon()
+    assert (orders.folds, orders.rows) == (1, 1)
+
+
+async def test_a_row_of_a_queue_whose_first_message_is_not_settled_goes_on_from_it(
+    orders: Orders,
+) -> None:
+    first = QueueOrder(0, frozenset({2}))
+    await orders.save(order=first)
+    change = OrderChange(False, 0, [4], [])
+    orders.table.change("g", "orders", 0, lambda: first, lambda: change)
+    await orders.table.saved()
+    assert orders.again().closed().found() == QueueOrder(0, frozenset({2, 4}))
+
+
+async def test_an_earlier_form_of_a_row_begins_where_it_says(tmp_path: Path) -> None:
+    own = '"pocketmq":{"delivered":{"8":[2,1000,61000,"c 1"]},"next":0,"settled":[[2,3]]}'
+    orders = write(tmp_path, '{"table":{"orders@g":{"0":{"i":60000,"o":[8],' + own + "}}}}")
+    held = {8: Delivery(2, 1_000, 61_000, "c 1")}
+    assert orders.found() == QueueOrder(0, frozenset({2}), held)
+    await orders.table.saved()
+    assert orders.folds == 1
+    assert orders.again().closed().found() == QueueOrder(0, frozenset({2}), held)
+
+
 # -- what is void ----------------------------------------------------------------------------------
 
 
