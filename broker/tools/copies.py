@@ -116,15 +116,15 @@ def read_backup(disk: Disk, copy: Path, name: str = BACKUP_FILE) -> Backup | Non
     """
     path = copy / name
     try:
-        document = read_object(disk.read_file(path))
-        is_ours = document.pop("format") == _FORMAT
+        content = disk.read_file(path)
     except FileNotFoundError:
         return None
-    except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
-        is_ours = False
-    if not is_ours:
+    if _FORMAT.encode() not in content:
         raise NotAStore(path=str(copy), why=f"its {name} is not one of ours")
     try:
+        document = read_object(content)
+        if document.pop("format") != _FORMAT:
+            raise ValueError("its format is another")
         if document.pop("sha256", None) != _sum(document):
             raise ValueError("its sha256 is another")
         document["files"] = [CopiedFile(**file) for file in document["files"]]
@@ -132,7 +132,7 @@ def read_backup(disk: Disk, copy: Path, name: str = BACKUP_FILE) -> Backup | Non
         parts: list[Backup | CopiedFile] = [made, *made.files]
         for part in parts:
             _check_kinds(part)
-    except (ValueError, TypeError, KeyError) as error:
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
         why = f"it is not what a backup wrote: {error}"
         raise Corruption(path=str(path), file_position=0, physical_offset=0, why=why) from error
     return made

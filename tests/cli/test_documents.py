@@ -28,6 +28,8 @@ def as_protobuf_says(message: StoredMessage) -> dict[str, object]:
         preserving_proto_field_name=True,
         always_print_fields_with_no_presence=True,
     )
+    if not document["body_codec"]:  # Only a body that is given as stored has one.
+        del document["body_codec"]
     for name, value in document.items():
         if isinstance(value, str) and name.endswith(("_offset", "_ms")):
             document[name] = int(value)

@@ -86,6 +86,9 @@ def test_a_topic_is_removed_only_with_yes(broker: Daemon) -> None:
         "queue_count": 1,
         "message_count": 1,
         "groups": ["mourners"],
+        "removed_topics": ["gone"],
+        "delayed_messages": 0,
+        "open_transactions": 0,
     }
     assert document(broker, "topic", "rm", "gone", "--yes")["removed_topics"] == ["gone"]
     assert broker.ask("topic", "info", "gone").code == 3

@@ -162,9 +162,9 @@ class FailingOs:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         os.posix_fallocate(descriptor, position, size)
 
-    def _replace(self, source: Path, target: Path) -> None:
-        with self._room_lock:  # Whoever counts blocks meanwhile would miss the file.
-            source.replace(target)
+    def _replace(self, source: Path | str, target: Path | str) -> None:
+        with self._room_lock:  # A count of blocks meanwhile would miss the file.
+            os.replace(source, target)
 
     def _write(self, descriptor: int, content: memoryview, position: int) -> int:
         with self._room_lock:

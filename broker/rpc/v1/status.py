@@ -69,6 +69,7 @@ KINDS: Final[dict[int, tuple[type[BrokerError], ...]]] = {
         errors.BrokerReadOnly, errors.StoreDamaged, errors.StoreLocked, errors.NotAStore,
         errors.StoreTooNew, errors.WrongFileSize, errors.UnknownGeometry, errors.IllegalConfig,
         errors.AddressUnavailable, errors.UnsupportedStore, errors.OriginUnknown,
+        errors.NotAPlainFile, errors.StrayFile,
         errors.TransactionDecided,
     ),
     code_pb2.DATA_LOSS: (
