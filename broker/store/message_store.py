@@ -320,9 +320,7 @@ class MessageStore:
         """Make everything durable and dispatched, and write down that all is complete."""
         parts, views, marks = self._structures, self.views, self.marks
         await self.writing.drain()
-        while marks.dispatched.value < marks.flushed.value and not views.dispatcher.is_blocked:
-            views.dispatch_some(self.clock.monotonic_ms())
-            await asyncio.sleep(0)
+        await self.dispatch_below(marks.flushed.value)
         await self._end_steps()
         if self.failure.done():
             return
@@ -341,6 +339,14 @@ class MessageStore:
                 logger.error("disk.full", extra={"path": full.path})
                 return
             parts.directory.mark_stopped()
+
+    async def dispatch_below(self, end_offset: int) -> None:
+        """Gives the views all visible records below a physical offset, unless they are blocked."""
+        marks, views = self.marks, self.views
+        end = min(end_offset, marks.visible().value)
+        while marks.dispatched.value < end and not views.dispatcher.is_blocked:
+            views.dispatch_some(self.clock.monotonic_ms())
+            await asyncio.sleep(0)
 
     async def _end_steps(self) -> None:
         self._runner.close()

@@ -198,6 +198,7 @@ async def test_nothing_is_read_once_more_that_was_due_when_it_came(tmp_path: Pat
             await desk.work()
         await desk.desk.ack(got)
         await desk.work()
+        await desk.desk.settled()
         end = desk.desk.store.reading.queue_range(TIMER_TOPIC, 0)[1]
     real = Real(tmp_path / "s")
     assert (real.next_offset, real.checkpoints()) == (end, [])

@@ -192,6 +192,8 @@ class Timer:
 
         Errors   StorageError, DiskSlow, FsyncFailed; those of a put
         """
+        # What consuming wrote as it closed counts: checkpoints of leases that are open.
+        await self._store.dispatch_below(self._store.appended)
         for _ in range(CLOSING_READS_MAX):
             if not arriving.lag:
                 break

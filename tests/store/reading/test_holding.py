@@ -21,6 +21,7 @@ async def test_a_lease(tmp_path: Path) -> None:
     async with consuming(tmp_path / "s") as desk:
         await desk.send("a")
         await desk.receive()
+        await desk.settled()
         place = desk.store.reading.place_of("rmq_sys_wheel_timer", 0, 0)
         assert isinstance(place, int)
         until_ms = desk.clock.wall + INVISIBLE_MS
