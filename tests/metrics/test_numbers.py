@@ -47,6 +47,7 @@ async def test_the_page_is_the_contract(tmp_path: Path) -> None:
         "pocketmq_rejected_total",
         "pocketmq_expired_files_total",
         "pocketmq_index_skipped_total",
+        "pocketmq_retention_held_until_seconds",
     }
 
 

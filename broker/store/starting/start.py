@@ -24,11 +24,9 @@ RENEWED_MAX: Final = 64 * 1024 * 1024
 """Bytes of the log that are flushed again after a crash without a mark; older ones were."""
 
 VIEW_SIZES: Final = (
-    "consume_queue_file_size_bytes",
-    "consume_queue_extension_file_size_bytes",
-    "index_slot_count",
-    "index_entry_count_max",
-)
+    "consume_queue_file_size_bytes", "consume_queue_extension_file_size_bytes",
+    "index_slot_count", "index_entry_count_max",
+)  # fmt: skip
 """Settings that decide how long the files of queues and index are."""
 
 logger = logging.getLogger(__name__)
