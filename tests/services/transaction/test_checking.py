@@ -265,22 +265,28 @@ async def test_many_that_are_due_together_take_several_puts(desk: TransactionDes
     assert len(desk.named()) > 1
 
 
+def slow_once(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Has the first reading of halves fail; returns how many each reading asks for."""
+    read = HalfReading.read
+    tries: list[int] = []
+
+    async def reading_halves(reading: HalfReading, wanted: Sequence[int]) -> dict[int, Half | None]:
+        tries.append(len(wanted))
+        if len(tries) == 1:
+            raise DiskSlow(tries=1)
+        return await read(reading, wanted)
+
+    monkeypatch.setattr(HalfReading, "read", reading_halves)
+    return tries
+
+
 async def test_a_first_look_that_was_refused_asks_nobody_early(
     desk: TransactionDesk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     desk.listen()
     await desk.half("a")
     await desk.settled()
-    read = HalfReading.read
-    tries: list[int] = []
-
-    async def slow_once(reading: HalfReading, wanted: Sequence[int]) -> dict[int, Half | None]:
-        tries.append(len(wanted))
-        if len(tries) == 1:
-            raise DiskSlow(tries=1)
-        return await read(reading, wanted)
-
-    monkeypatch.setattr(HalfReading, "read", slow_once)
+    tries = slow_once(monkeypatch)
     await desk.run(RULES.timeout_ms - 500)
     assert tries == [1, 1]
     assert desk.asked == []
@@ -294,16 +300,7 @@ async def test_what_is_refused_once_it_is_due_is_asked_about_when_it_is_taken(
     desk.listen()
     await desk.half("a")
     await desk.run(RULES.timeout_ms - 1_000)
-    read = HalfReading.read
-    tries: list[int] = []
-
-    async def slow_once(reading: HalfReading, wanted: Sequence[int]) -> dict[int, Half | None]:
-        tries.append(len(wanted))
-        if len(tries) == 1:
-            raise DiskSlow(tries=1)
-        return await read(reading, wanted)
-
-    monkeypatch.setattr(HalfReading, "read", slow_once)
+    tries = slow_once(monkeypatch)
     await desk.run(3_500)
     assert tries[0] == 1
     assert [check.checks for check in desk.asked] == [1]
