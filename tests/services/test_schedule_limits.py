@@ -1,6 +1,7 @@
 """Delay levels at their bounds: one put, one look, one save; what a start counts as delivered."""
 
 from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ from broker.format.content import encode_properties
 from broker.model.batch import Destination
 from broker.model.due_time import DueTime
 from broker.model.errors import BrokerReadOnly, DiskFull
-from broker.model.message import DELAY, REAL_QUEUE, REAL_TOPIC
+from broker.model.message import DELAY, PROPERTY_CRC, REAL_QUEUE, REAL_TOPIC
 from broker.model.step import Now
 from broker.model.topic import SCHEDULE_TOPIC
 from broker.services.schedule.level import SEEN_MAX, Level
@@ -18,6 +19,7 @@ from broker.services.schedule.schedule import SAVE_INTERVAL_MS
 from broker.services.schedule.waiting import WaitingMessages
 from broker.store.tables.delay_offsets import DelayOffsets
 from broker.store.writing.writing import Writing
+from tests.fakes.clock import FakeClock
 from tests.fakes.disk import SimDisk
 from tests.fakes.disk_image import Image
 from tests.fakes.rows import Row, batch
@@ -368,3 +370,85 @@ async def test_a_start_passes_over_a_damaged_message_among_those_that_were_deliv
         await again.run()
         await again.pass_time(2_000)
         assert again.bodies() == ["a", "b", "c", "d"]
+
+
+# -- starts under other conditions -------------------------------------------------------------
+
+
+@asynccontextmanager
+async def after_a_stop(waiting: Scheduled, **settings: Any) -> AsyncIterator[Scheduled]:
+    """Stop the service, and open what it leaves with the same clock; its levels are known."""
+    await waiting.schedule.close()
+    options = {"clock": waiting.clock, "disk": SimDisk(image_of(waiting))} | SETTINGS | settings
+    async with store_at(Path("/store"), **options) as talking:
+        again = Scheduled(talking)
+        await again.run()
+        yield again
+
+
+def test_what_is_due_later_than_its_level_allows_waits_from_when_it_is_seen() -> None:
+    level = level_of(2_000)
+    assert level.due_count([9_000], 1, Now(1_500, 1_500)) == 0
+    assert level.look_at_ms == 3_500
+    assert level.due_count([9_000, 9_000], 2, Now(3_499, 3_499)) == 0
+    assert level.look_at_ms == 3_500
+    assert level.due_count([9_000, 9_000], 2, Now(3_500, 3_500)) == 1
+    assert level.look_at_ms == 3_500 + 1_999
+
+
+async def test_where_a_level_became_shorter_what_waits_comes_when_the_new_one_is_over(
+    waiting: Scheduled,
+) -> None:
+    await waiting.wait("a", 3)
+    async with after_a_stop(waiting, delay_levels="1s 2s 3s") as again:
+        await again.pass_time(2_999)
+        assert again.bodies() == []
+        await again.pass_time(1)
+        assert again.bodies() == ["a"]
+
+
+async def test_a_stop_writes_down_that_the_clock_was_set_just_before_it(
+    waiting: Scheduled,
+) -> None:
+    await waiting.wait("a", 2)
+    await waiting.pass_time(1_000)
+    waiting.clock.wall += 3_600_000
+    async with after_a_stop(waiting) as again:
+        await again.pass_time(3_999)
+        assert again.bodies() == []
+        await again.pass_time(1)
+        assert again.bodies() == ["a"]
+
+
+async def test_a_start_tells_two_of_one_key_apart_by_a_property(waiting: Scheduled) -> None:
+    """The copy of the first lies behind the second, which was not delivered."""
+    born_ms = waiting.clock.wall
+    await waiting.wait("same", 2, UNIQ_KEY="KEY", born_ms=born_ms, mine="1")
+    waiting.clock.advance(4_500)
+    twin = {"UNIQ_KEY": "KEY", DELAY: "2", "mine": "2"}
+    await waiting.wait("same", 1, born_ms=born_ms, **twin)
+    await waiting.pass_time(500)
+    waiting.clock.advance(1_000)
+    assert len(waiting.bodies()) == 1
+    assert await after_a_kill(waiting) == ["same", "same"]
+
+
+async def test_a_copy_is_known_by_a_start_though_its_checksum_is_another(tmp_path: Path) -> None:
+    options = {"clock": FakeClock(), "disk": SimDisk(), "property_crc": True} | SETTINGS
+    async with store_at(tmp_path / "s", **options) as talking:
+        before = Scheduled(talking)
+        await before.run()
+        await before.wait("a", 1)
+        await before.pass_time(1_000)
+        sums = [
+            message.properties[PROPERTY_CRC]
+            for topic in (SCHEDULE_TOPIC, "orders")
+            for message in before.messages(topic)
+        ]
+        assert len(set(sums)) == 2
+        options["disk"] = SimDisk(image_of(before))
+    async with store_at(tmp_path / "s", **options) as talking:
+        again = Scheduled(talking)
+        await again.run()
+        await again.pass_time(20_000)
+        assert again.bodies() == ["a"]

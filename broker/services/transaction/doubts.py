@@ -53,9 +53,7 @@ class Doubts:
             state = halves.state(at)
             if state is HalfState.UNSURE:
                 self._settle(at, became)
-            elif state is HalfState.DONE and (
-                became.state is not HalfState.MOVED or became.queue_offset < halves.end
-            ):
+            elif state is HalfState.DONE:
                 halves.know(at, *became)
 
     def _settle(self, queue_offset: int, became: Became) -> None:

@@ -57,12 +57,11 @@ class Halves:
 
     def grow(self, end: int, state: HalfState = HalfState.OPEN) -> int:
         """See half messages up to an offset; returns how many are new."""
-        count = end - self.end
-        if count > 0:
-            self._states.extend(bytes((state,)) * count)
-            self._places.frombytes(bytes(count * self._places.itemsize))
-            self.open_count += count
-        return max(count, 0)
+        count = max(end - self.end, 0)
+        self._states.extend(bytes((state,)) * count)
+        self._places.frombytes(bytes(count * self._places.itemsize))
+        self.open_count += count
+        return count
 
     def put(self, queue_offset: int, places: Sequence[int]) -> None:
         """Know of half messages that are being put, and where they lie in the log."""
@@ -127,12 +126,12 @@ class Halves:
     def know(self, queue_offset: int, state: HalfState, lies_at: int) -> None:
         """Know what became of one that is done since before the start.
 
-        lies_at   where it lies now, of one that was put again
+        lies_at   where it lies now; of one that was not put again it means nothing
         """
         place = queue_offset - self.base
         assert self._states[place] == HalfState.DONE, "nobody knew"
         self._states[place] = state
-        self._places[place] = lies_at if state is HalfState.MOVED else 0
+        self._places[place] = lies_at
 
     def finish_open(self, queue_offsets: Sequence[int], states: bytes) -> None:
         """Know what became of some that are open, each once; a byte says of each what."""

@@ -135,7 +135,7 @@ class PlainEnd:
         """Find the half messages of all decisions; returns whether all are plain."""
         records, halves = self._records, self._ledger.halves
         records.begin()
-        if len(request.at) > 1 and len(set(request.at)) < len(request.at):
+        if len(set(request.at)) < len(request.at):
             return False
         self._ended.clear()
         self._states.clear()

@@ -6,6 +6,7 @@ Source: ProducerManager.getAvailableChannel.
 """
 
 import asyncio
+import itertools
 from collections import Counter
 from collections.abc import Callable
 from typing import Final, NamedTuple
@@ -71,12 +72,12 @@ class Listener:
 class Producers:
     """The producers of all groups."""
 
-    __slots__ = ("_is_draining", "_listeners", "_offers", "_turn")
+    __slots__ = ("_is_draining", "_listeners", "_offers", "_turns")
 
     def __init__(self) -> None:
         self._offers: dict[str, list[Producer]] = {}
         self._listeners: set[Listener] = set()
-        self._turn = 0
+        self._turns = itertools.count()
         self._is_draining = False
 
     def join(self, group: str, producer: Producer) -> Callable[[], None]:
@@ -129,8 +130,7 @@ class Producers:
     def ask(self, check: Check) -> bool:
         """Ask one producer of a group; False where none takes the question."""
         offers = self._offers.get(check.group, [])
-        self._turn += 1
-        first = self._turn % max(len(offers), 1)
+        first = next(self._turns) % max(len(offers), 1)
         return any(one.offer(check) for one in [*offers[first:], *offers[:first]])
 
     def spare(self, group: str, spoken_for: Counter[Room]) -> bool:

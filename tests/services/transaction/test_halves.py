@@ -144,6 +144,27 @@ def test_of_what_is_done_the_last_ones_are_remembered() -> None:
     assert halves.end == 23
 
 
+def test_they_are_forgotten_when_twice_as_many_as_are_remembered_are_done() -> None:
+    halves = Halves(3)
+    halves.grow(3 + 15)
+    bases: list[int] = []
+    for at in range(3, 3 + 15):
+        halves.finish(at, HalfState.COMMITTED)
+        bases.append(halves.base)
+    assert bases == [*[3] * 8, *[8] * 5, *[13] * 2]
+
+
+def test_of_what_was_not_seen_or_is_forgotten_nothing_is_known() -> None:
+    halves = Halves(2)
+    halves.put(2, [70])
+    assert [halves.state(at) for at in (1, 2, 3)] == [None, HalfState.OPEN, None]
+    assert [halves.is_open(at) for at in (1, 2, 3)] == [False, True, False]
+    assert [halves.may_be_open(at) for at in (1, 2, 3)] == [False, True, True]
+    assert [halves.is_open_at(at, 70) for at in (1, 2, 3)] == [False, True, False]
+    assert [halves.open_in(0, at) for at in (2, 3, 4)] == [[], [2], [2]]
+    assert (halves.grow(2), halves.grow(3), halves.grow(4)) == (0, 0, 1)
+
+
 def test_one_that_ended_together_with_others_lies_nowhere() -> None:
     halves = Halves(0)
     halves.put(0, [70, 90])
