@@ -10,10 +10,11 @@ import pytest
 from broker.format.content import encode_properties
 from broker.model.batch import Destination
 from broker.model.due_time import DueTime
-from broker.model.errors import BrokerReadOnly, DiskFull
+from broker.model.errors import BrokerReadOnly, DiskFull, FsyncFailed
 from broker.model.message import DELAY, PROPERTY_CRC, REAL_QUEUE, REAL_TOPIC
 from broker.model.step import Now
 from broker.model.topic import SCHEDULE_TOPIC
+from broker.services.administration.topics import remove_topics
 from broker.services.schedule.level import SEEN_MAX, Level
 from broker.services.schedule.schedule import SAVE_INTERVAL_MS
 from broker.services.schedule.waiting import WaitingMessages
@@ -24,6 +25,7 @@ from tests.fakes.disk import SimDisk
 from tests.fakes.disk_image import Image
 from tests.fakes.rows import Row, batch
 from tests.fakes.spoiled import spoil
+from tests.fakes.store_broker import store_broker
 from tests.fakes.store_language import BORN_HOST, STORE_HOST, store_at
 from tests.services.test_schedule import SETTINGS, Scheduled
 
@@ -228,7 +230,7 @@ async def test_how_far_levels_are_is_written_down_each_ten_seconds(waiting: Sche
     written: list[int] = []
     for _ in range(2):
         await waiting.wait("a", 1)
-        for ms in (1_000, SAVE_INTERVAL_MS - 1_001, 1):
+        for ms in (1_000, 8_999, 1):
             written.append(await written_after(waiting, ms))
     assert written == [0, 0, 1, 1, 1, 2]
 
@@ -370,6 +372,62 @@ async def test_a_start_passes_over_a_damaged_message_among_those_that_were_deliv
         await again.run()
         await again.pass_time(2_000)
         assert again.bodies() == ["a", "b", "c", "d"]
+
+
+# -- what cannot be delivered ------------------------------------------------------------------
+
+
+async def test_a_store_that_failed_ends_the_service_and_what_waits_stays(
+    waiting: Scheduled,
+) -> None:
+    await waiting.wait("a", 1)
+    waiting.store.writing.refuse(FsyncFailed(why="EIO"))
+    with pytest.raises(FsyncFailed):
+        await waiting.pass_time(1_000)
+    waiting.store.writing.refuse(None)
+    assert waiting.schedule.delivered.value == 0
+    assert await after_a_kill(waiting) == ["a"]
+
+
+async def test_what_expired_before_it_was_due_holds_nothing_up() -> None:
+    async with store_broker(delay_levels="1s 5s 10s") as broker:
+        waiting = Scheduled(broker.talking)
+        await waiting.run()
+        for name in ("a", "b"):
+            await waiting.wait(name, 3)
+        await broker.expire()
+        await waiting.pass_time(1)
+        await waiting.wait("c", 3)
+        await waiting.pass_time(10_000)
+        assert waiting.bodies() == ["c"]
+        assert waiting.schedule.stats[1].read() == 0  # type: ignore[union-attr]
+
+
+async def test_what_waits_tells_where_it_lies(waiting: Scheduled) -> None:
+    block = encode_properties({DELAY: "1", REAL_TOPIC: "orders", REAL_QUEUE: "0"})
+    rows = [Row(b"a", block, flag, 0, BORN_HOST) for flag in (-1, 1, 255)]
+    await waiting.store.writing.put([(Destination(SCHEDULE_TOPIC, 0, STORE_HOST), batch(*rows))])
+    await waiting.talking.settled()
+    found, following = await WaitingMessages(waiting.store, STORE_HOST).read(1, 0, 9)
+    lie_at = [(one.queue_offset, one.physical_offset) for one in waiting.messages(SCHEDULE_TOPIC)]
+    assert [(one.queue_offset, one.physical_offset) for one in found] == lie_at
+    assert (len(found), following) == (3, 3)
+
+
+@pytest.mark.parametrize("reason", ["no place", "a topic that was removed"])
+async def test_what_is_discarded_is_told_with_where_it_lies(
+    waiting: Scheduled, caplog: pytest.LogCaptureFixture, reason: str
+) -> None:
+    await waiting.wait("before", 1)
+    if reason == "no place":
+        await waiting.wait("a", 1, topic="")
+    else:
+        await waiting.store.tables.topics.create("gone", queue_count=1)
+        await waiting.wait("a", 1, topic="gone")
+        await remove_topics(waiting.store, ["gone"])
+    await waiting.pass_time(1_000)
+    (told,) = [vars(one) for one in caplog.records if one.message == "schedule.discarded"]
+    assert told["physical_offset"] == waiting.messages(SCHEDULE_TOPIC)[1].physical_offset
 
 
 # -- starts under other conditions -------------------------------------------------------------
