@@ -437,7 +437,8 @@ async def test_what_is_discarded_is_told_with_where_it_lies(
 async def after_a_stop(waiting: Scheduled, **settings: Any) -> AsyncIterator[Scheduled]:
     """Stop the service, and open what it leaves with the same clock; its levels are known."""
     await waiting.schedule.close()
-    options = {"clock": waiting.clock, "disk": SimDisk(image_of(waiting))} | SETTINGS | settings
+    options: dict[str, Any] = {"clock": waiting.clock, "disk": SimDisk(image_of(waiting))}
+    options |= SETTINGS | settings
     async with store_at(Path("/store"), **options) as talking:
         again = Scheduled(talking)
         await again.run()
@@ -483,7 +484,7 @@ async def test_a_start_tells_two_of_one_key_apart_by_a_property(waiting: Schedul
     born_ms = waiting.clock.wall
     await waiting.wait("same", 2, UNIQ_KEY="KEY", born_ms=born_ms, mine="1")
     waiting.clock.advance(4_500)
-    twin = {"UNIQ_KEY": "KEY", DELAY: "2", "mine": "2"}
+    twin: dict[str, Any] = {"UNIQ_KEY": "KEY", DELAY: "2", "mine": "2"}
     await waiting.wait("same", 1, born_ms=born_ms, **twin)
     await waiting.pass_time(500)
     waiting.clock.advance(1_000)
@@ -492,7 +493,8 @@ async def test_a_start_tells_two_of_one_key_apart_by_a_property(waiting: Schedul
 
 
 async def test_a_copy_is_known_by_a_start_though_its_checksum_is_another(tmp_path: Path) -> None:
-    options = {"clock": FakeClock(), "disk": SimDisk(), "property_crc": True} | SETTINGS
+    options: dict[str, Any] = {"clock": FakeClock(), "disk": SimDisk(), "property_crc": True}
+    options |= SETTINGS
     async with store_at(tmp_path / "s", **options) as talking:
         before = Scheduled(talking)
         await before.run()
