@@ -17,7 +17,7 @@ from broker.model.topic import SCHEDULE_TOPIC
 from broker.services.administration.topics import remove_topics
 from broker.services.schedule.level import SEEN_MAX, Level
 from broker.services.schedule.schedule import SAVE_INTERVAL_MS
-from broker.services.schedule.waiting import WaitingMessages
+from broker.services.schedule.waiting import Waiting, WaitingMessages
 from broker.store.tables.delay_offsets import DelayOffsets
 from broker.store.writing.writing import Writing
 from tests.fakes.clock import FakeClock
@@ -212,6 +212,26 @@ def test_a_level_forgets_when_it_saw_what_is_delivered() -> None:
         level.see(Now(2_000 + number, 1_000), 2 * number + 2)
     level.advance(4)
     assert level.seen == [(6, 2_002), (8, 2_003)]
+
+
+async def test_while_store_times_are_ahead_of_the_clock_each_message_waits_from_when_it_came(
+    waiting: Scheduled,
+) -> None:
+    await waiting.wait("before", 3)
+    waiting.clock.wall -= 3_600_000
+    await waiting.run()
+    for name in ("a", "b"):
+        await waiting.wait(name, 2)
+        await waiting.run()
+        await waiting.pass_time(2_000)
+    await waiting.pass_time(999)
+    assert waiting.bodies() == []
+    await waiting.pass_time(1)
+    assert waiting.bodies() == ["a"]
+    await waiting.pass_time(1_999)
+    assert waiting.bodies() == ["a"]
+    await waiting.pass_time(1)
+    assert waiting.bodies() == ["a", "b"]
 
 
 # -- writing down ------------------------------------------------------------------------------
@@ -412,6 +432,31 @@ async def test_what_waits_tells_where_it_lies(waiting: Scheduled) -> None:
     lie_at = [(one.queue_offset, one.physical_offset) for one in waiting.messages(SCHEDULE_TOPIC)]
     assert [(one.queue_offset, one.physical_offset) for one in found] == lie_at
     assert (len(found), following) == (3, 3)
+    far = Waiting(b"\xff" * 20 + (1 << 62).to_bytes(8) + (1 << 61).to_bytes(8) + b"\xff" * 8, None)
+    assert (far.queue_offset, far.physical_offset) == (1 << 62, 1 << 61)
+
+
+async def test_of_what_is_put_one_by_one_nothing_comes_twice_though_a_later_one_is_refused(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    small = SETTINGS | {"commit_log_file_size_bytes": 1 << 14}
+    async with store_at(Path("/store"), disk=SimDisk(), **small) as talking:
+        waiting = Scheduled(talking)
+        for number in range(4):
+            await waiting.wait(f"{number}" * 5_000, 1, UNIQ_KEY=f"KEY{number}")
+        put, tries = Writing.put, list[int]()
+
+        async def third_refused(writing: Writing, runs: Any, **words: Any) -> Any:
+            tries.append(len(runs))
+            if len(tries) == 4:
+                raise BrokerReadOnly(why="a test says so")
+            return await put(writing, runs, **words)
+
+        monkeypatch.setattr(Writing, "put", third_refused)
+        await waiting.pass_time(1_000)
+        assert tries == [4, 1, 1, 1]
+        await waiting.pass_time(1_000)
+        assert [body[0] for body in waiting.bodies()] == ["0", "1", "2", "3"]
 
 
 @pytest.mark.parametrize("reason", ["no place", "a topic that was removed"])

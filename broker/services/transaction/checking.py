@@ -195,7 +195,7 @@ class Checking:
         size = 0
         for end in ends:
             size += len(end.half.record)
-            if pieces[-1] and size > self._ledger.put_bytes:
+            if size > self._ledger.put_bytes:
                 pieces.append([])
                 size = len(end.half.record)
             pieces[-1].append(end)
