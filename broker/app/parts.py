@@ -68,6 +68,7 @@ class Parts(NamedTuple):
         backing.pull.drain()
         backing.consume.drain()
         backing.transactions.drain()
+        backing.store.turns.drain()
 
     async def close(self) -> None:
         """Write down how far everything is; steps are not called any more."""

@@ -10,7 +10,7 @@ from broker.format.record_heads import queue_offset_of
 from broker.model.filter import Filter
 from broker.model.reading import PullResult
 
-TURN_NS: Final = 20_000_000
+TURN_NS: Final = 10_000_000
 """How long a filter looks at records in one turn, as `Filter.cost_ns` counts it."""
 
 

@@ -87,6 +87,7 @@ class ReceiveRequest(NamedTuple):
     joined         records that lie next to each other in the log may come as one element
     room           asked how many bytes may be read, of so many that are wanted, and told how many
                    were; `int` gives what is wanted
+    user           whose turn it takes to look at messages, where that is heavy work
     """
 
     group: str
@@ -100,6 +101,7 @@ class ReceiveRequest(NamedTuple):
     auto_renew: bool = False
     broadcast: bool = False
     room: Callable[[int], int] = int
+    user: str = ""
     joined: bool = False
 
 

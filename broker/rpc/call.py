@@ -83,6 +83,14 @@ class Call(Protocol):
         """The client's address, packed as records keep it."""
 
 
+def turn_user(call: Call) -> str:
+    """Return the name under which a call's heavy work waits for its turn.
+
+    That is its user; where nobody is asked who calls, its address.
+    """
+    return call.user or call.peer.rpartition(":")[0]
+
+
 @lru_cache(maxsize=4096)
 def host_from_peer(peer: str) -> bytes:
     """Return the packed address of a peer text, `NO_HOST` when it holds none."""

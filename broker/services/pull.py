@@ -8,7 +8,8 @@
 Invariants
     1. A parked pull is one future; it is gone from everywhere when it ends, however it ends.
     2. Running out of time is an answer, never an error.
-    3. A scan that finds nothing to match gives the loop a turn before it goes on.
+    3. A scan that finds nothing to match gives the loop a turn before it goes on; one that looks
+       at records goes on when it is its user's turn (store/heavy_turns.py).
 Not here: which topics a client may read (rpc/topic_access.py), limits of numbers.
 Source: PullMessageProcessor, PullRequestHoldService.
 """
@@ -24,7 +25,7 @@ from broker.model.errors import BrokerError
 from broker.model.filter import Filter
 from broker.model.reading import PullResult, PullStatus, ReadRange
 from broker.store.message_store import MessageStore
-from broker.store.reading.waiting import Waiter, Waiting
+from broker.store.reading.waiting import GroupKey, Waiter, Waiting
 
 LOOKED_AT_MAX: Final = 256
 LOOKED_AT_BYTES_MAX: Final = 256 * 1024
@@ -42,6 +43,8 @@ class PullRequest(NamedTuple):
     room: Callable[[int], int] = int
     """Asked before each read how many bytes may be read, of so many that are wanted, and told how
     many were; `int` gives what is wanted."""
+    user: str = ""
+    """Whose turn it takes to look at records, where that is heavy work."""
 
     def from_offset(self, queue_offset: int) -> "PullRequest":
         """Return the same from another offset on."""
@@ -67,7 +70,7 @@ class ParkedPull(Waiter):
         self, waiting: Waiting, request: PullRequest, finish: Finish, *, joined: bool
     ) -> None:
         topic, queue_id, queue_offset, _, _ = request.range
-        super().__init__(waiting, (topic, queue_id), request.wanted, queue_offset)
+        super().__init__(waiting, (topic, queue_id), request.wanted, queue_offset, request.user)
         self.request = request
         self.finish = finish
         self.joined = joined
@@ -145,7 +148,15 @@ class Pull:
             return found
         if isinstance(found, PullResult):
             return _matching(request, found)
-        return _matching_later(request, found)
+        return self._matching_later(request, found)
+
+    async def _matching_later(
+        self, request: PullRequest, found: Awaitable[PullResult]
+    ) -> PullResult:
+        result = await found
+        if request.wanted.reads_records:
+            await self._store.turns.turn(request.user)
+        return _matching(request, result)
 
     def should_wait(self, request: PullRequest, result: PullResult) -> bool:
         """Return whether this result is worth waiting beyond."""
@@ -183,7 +194,8 @@ class Pull:
         waiting = self._waiting
         if waiting is None:
             arrivals = self._store.reading.arrivals
-            waiting = Waiting(arrivals, self._look, self._serve, self._give_up)
+            turns = self._store.turns
+            waiting = Waiting(arrivals, self._look, self._serve, self._give_up, turns)
             self._waiting = waiting
         pull = ParkedPull(waiting, request, finish, joined=joined)
         pull.wait_until(waiting.loop.time() + request.wait_ms / 1000)
@@ -202,10 +214,12 @@ class Pull:
 
     # -- parked pulls --------------------------------------------------------------------------
     def _look(
-        self, key: tuple[str, int], wanted: Filter, queue_offset: int
+        self, key: tuple[str, int], group: GroupKey, queue_offset: int
     ) -> PullResult | Awaitable[PullResult]:
         """Return whether there is anything for a filter, without counting it."""
-        return self._read(PullRequest(ReadRange(*key, queue_offset, 1, 1), wanted, 0))
+        wanted, user = group
+        asked = ReadRange(*key, queue_offset, 1, 1)
+        return self._read(PullRequest(asked, wanted, 0, user=user))
 
     def _serve(self, pull: "ParkedPull") -> None:
         """Answer a pull for which something seems to have arrived."""
@@ -228,8 +242,11 @@ class Pull:
                 pull.place = result.next_begin_offset
                 if pull.done() or pull.place == result.max_offset:
                     break
-                await asyncio.sleep(0)
                 request = pull.request.from_offset(pull.place)
+                if request.wanted.reads_records:
+                    await self._store.turns.turn(request.user)
+                else:
+                    await asyncio.sleep(0)
                 found = self.pull(request, joined=pull.joined)
                 result = found if isinstance(found, PullResult) else await found
         except BrokerError as error:
@@ -265,10 +282,6 @@ class Pull:
 
 def _as_it_is(result: PullResult) -> PullResult:
     return result
-
-
-async def _matching_later(request: PullRequest, found: Awaitable[PullResult]) -> PullResult:
-    return _matching(request, await found)
 
 
 def _to_look_at(asked: ReadRange) -> ReadRange:

@@ -33,6 +33,7 @@ from broker.model.message import OFFSET_MAX
 from broker.model.stats import Stat
 from broker.model.step import Clock, Next, Now, Step
 from broker.store.clamping import clamp_tables
+from broker.store.heavy_turns import HeavyTurns
 from broker.store.marks import Marks
 from broker.store.reading.reading import Reading
 from broker.store.runner import Runner
@@ -117,7 +118,7 @@ class MessageStore:
     __slots__ = (
         "_reporting", "_runner", "_start", "_state", "_structures", "clock", "failure",
         "level_clocks", "log", "marks", "reading", "settings", "state_since_ms", "stats", "tables",
-        "timer", "views", "writing",
+        "timer", "turns", "views", "writing",
     )  # fmt: skip
 
     def __init__(
@@ -140,6 +141,8 @@ class MessageStore:
         """Raises what the store failed with, once it has."""
         self.settings = settings
         self.clock = clock
+        self.turns = HeavyTurns(clock)
+        """Whose heavy work is done when."""
         self.state_since_ms = clock.wall_ms()
         """Since when it is in its state, wall time; being read-only is none of its own."""
         self.log = log

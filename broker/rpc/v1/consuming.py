@@ -25,7 +25,7 @@ from broker.model.consuming import (
 from broker.model.errors import UnsupportedFeature
 from broker.model.message import INT32_MAX
 from broker.model.names import check_group, check_number
-from broker.rpc.call import Call
+from broker.rpc.call import Call, turn_user
 from broker.rpc.pb import broker_pb2 as pb
 from broker.rpc.service import Handler, MalformedRequest
 from broker.rpc.topic_access import check_client_reads, find_readable
@@ -53,11 +53,12 @@ STATUSES: Final = {
 class Consuming:
     """The methods."""
 
-    __slots__ = ("_consume", "_delivered", "_members", "_messages", "_topics")
+    __slots__ = ("_consume", "_delivered", "_members", "_messages", "_topics", "_turns")
 
     def __init__(self, store: MessageStore, consume: Consume, pull: Pull, members: Members) -> None:
         self._members = members
         self._topics = store.tables.topics
+        self._turns = store.turns
         self._consume = consume
         self._delivered = pull.delivered
         self._messages = MessageWriter()
@@ -79,6 +80,13 @@ class Consuming:
         Errors   those of finding group and topic, IllegalNumber, IllegalFilter, MalformedRequest,
                  errors of puts
         """
+        if message.filter.kind:
+            work = partial(self._receive_now, message, call)
+            found: bytes | Awaitable[bytes] = self._turns.run(turn_user(call), work)
+            return found
+        return self._receive_now(message, call)
+
+    def _receive_now(self, message: pb.ReceiveRequest, call: Call) -> bytes | Awaitable[bytes]:
         request = self._request(message, call)
         self._members.saw(request.group, request.topic, request.client_id, call.peer, RECEIVE)
         found = self._consume.receive(request)
@@ -118,6 +126,7 @@ class Consuming:
             message.auto_renew,
             message.broadcast,
             call.room,
+            turn_user(call) if message.filter.kind else call.user,
             joined=True,
         )
 

@@ -18,7 +18,7 @@ from broker.model.message import INT32_MAX
 from broker.model.names import check_group, check_number
 from broker.model.ownership import is_ambiguous
 from broker.model.reading import PullResult, PullStatus, ReadRange
-from broker.rpc.call import Call
+from broker.rpc.call import Call, turn_user
 from broker.rpc.pb import broker_pb2 as pb
 from broker.rpc.service import MalformedRequest
 from broker.rpc.topic_access import TopicCheck, check_client_reads, find_readable, may_see
@@ -72,6 +72,13 @@ class PullMessage:
         Errors   IllegalTopic, SystemTopic, TopicNotFound, TopicNotReadable, IllegalGroup,
                  IllegalNumber, IllegalFilter, UnsupportedFeature, OffsetOutOfRange, Corruption
         """
+        if message.filter.kind:
+            work = partial(self._pulled, message, call)
+            found: bytes | Awaitable[bytes] = self._store.turns.run(turn_user(call), work)
+            return found
+        return self._pulled(message, call)
+
+    def _pulled(self, message: pb.PullMessageRequest, call: Call) -> bytes | Awaitable[bytes]:
         config = find_readable(self._store.tables.topics, message.topic, message.group, self._check)
         request = request_from_message(message, call)
         if is_ambiguous(message.topic):
@@ -142,6 +149,7 @@ def request_from_message(message: pb.PullMessageRequest, call: Call) -> PullRequ
         wait_ms=effective_wait_ms(message.wait_ms, call) if message.wait_ms else 0,
         group=group,
         room=call.room,
+        user=turn_user(call) if message.filter.kind else call.user,
     )
 
 

@@ -15,7 +15,7 @@ from broker.model.errors import OffsetNotFound
 from broker.model.names import check_number
 from broker.model.reading import Bound, PullResult, PullStatus, ReadRange
 from broker.model.topic import TopicConfig
-from broker.rpc.call import Call
+from broker.rpc.call import Call, turn_user
 from broker.rpc.pb import messaging_pb2 as pb
 from broker.rpc.service import Handler
 from broker.rpc.topic_access import check_client_reads, find_readable
@@ -65,6 +65,8 @@ class Offsets:
         queue = request.message_queue
         config, group = self._located(queue, call, request.group)
         check_number("offset", request.offset)
+        if request.filter_expression.type == pb.SQL:
+            await self._store.turns.turn(turn_user(call))
         asked = PullRequest(
             range=ReadRange(
                 config.name, queue.id, request.offset, min(max(request.batch_size, 1), PULL_MAX),
@@ -74,6 +76,7 @@ class Offsets:
             wait_ms=poll_ms(request, call),
             group=group,
             room=call.room,
+            user=turn_user(call) if request.filter_expression.type == pb.SQL else call.user,
         )  # fmt: skip
         found = self._pull.pull(asked)
         result = found if isinstance(found, PullResult) else await found

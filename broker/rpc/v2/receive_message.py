@@ -24,7 +24,7 @@ from broker.model.consuming import (
 from broker.model.delivered import Delivered
 from broker.model.errors import IllegalFilter, IllegalInvisibleTime
 from broker.model.filter import Filter
-from broker.rpc.call import Call
+from broker.rpc.call import Call, turn_user
 from broker.rpc.pb import messaging_pb2 as pb
 from broker.rpc.service import Handler
 from broker.rpc.topic_access import check_client_reads, find_readable
@@ -64,7 +64,8 @@ class ReceiveMessage:
     """The method."""
 
     __slots__ = (
-        "_consume", "_delivered", "_ensure_group", "_members", "_messages", "_sessions", "_topics"
+        "_consume", "_delivered", "_ensure_group", "_members", "_messages", "_sessions", "_topics",
+        "_turns",
     )  # fmt: skip
 
     def __init__(
@@ -77,6 +78,7 @@ class ReceiveMessage:
         ensure_group: EnsureGroup,
     ) -> None:
         self._topics = store.tables.topics
+        self._turns = store.turns
         self._consume = consume
         self._delivered = delivered
         self._sessions = sessions
@@ -96,7 +98,10 @@ class ReceiveMessage:
         Errors   ClientIdRequired, those of finding group and topic, IllegalInvisibleTime,
                  IllegalFilter; errors of puts
         """
-        request = self._request(message, caller_of(call), call)
+        caller = caller_of(call)
+        if message.filter_expression.type == pb.SQL:
+            await self._turns.turn(turn_user(call))
+        request = self._request(message, caller, call)
         await self._ensure_group(request.group)
         found = self._consume.receive(request)
         release = partial(self._consume.release, request.group, request.topic)
@@ -182,6 +187,7 @@ class ReceiveMessage:
             message.attempt_id if len(message.attempt_id) <= SIZE_MAX else "",
             message.auto_renew,
             room=call.room,
+            user=turn_user(call) if message.filter_expression.type == pb.SQL else call.user,
             joined=True,
         )
 

@@ -92,9 +92,9 @@ class Broadcasting:
                 break
             asked = ReadRange(request.topic, queue_id, at, count, size_bytes)
             result = await value_of(self._store.reading.pull(asked, accept))
-            result = within_turn(wanted, result, at)
             if wanted.reads_records:
-                await asyncio.sleep(0)
+                await self._store.turns.turn(request.user)
+            result = within_turn(wanted, result, at)
             matching = [one for one in result.records if wanted.matches(one)]
             records += matching
             size_bytes -= sum(map(len, matching))

@@ -222,6 +222,8 @@ class OrderedTaking:
                 scans -= 1
                 if await self._scan(request, queue, state, known):
                     continue
+            if ready and request.wanted.reads_records:
+                await self._store.turns.turn(request.user)
             records = await self._read(queue, state, ready, known)
             if self._table.of(queue) is not state:  # Somebody set the offset meanwhile.
                 return None
@@ -257,8 +259,8 @@ class OrderedTaking:
         try:
             result = await value_of(reading.pull(asked, accept))
             if request.wanted.reads_records:
+                await self._store.turns.turn(request.user)
                 result = within_turn(request.wanted, result, begin)
-                await asyncio.sleep(0)
             records, end = result.records, result.next_begin_offset
         except MessageDamaged as error:
             logger.warning("message.damaged", extra={"reason": str(error)})

@@ -18,7 +18,7 @@ from heapq import heapify, heappop, heappush
 from typing import Final
 
 from broker.model.consuming import Received, ReceiveRequest
-from broker.model.errors import BrokerError
+from broker.model.errors import BrokerError, Draining
 from broker.services.consume.group_topic import GroupTopic, Parked
 from broker.services.consume.leases import GroupQueue
 from broker.services.consume.order_taking import OrderedTaken, OrderedTaking
@@ -189,6 +189,10 @@ class Parking:
         parked.is_served = True
         try:
             taken = await taker.take(parked.request, target)
+        except Draining:
+            if not parked.future.done():
+                parked.future.set_result(nothing(self._store.clock.wall_ms()))
+            return
         except BrokerError as error:
             if not parked.future.done():
                 parked.future.set_exception(error)

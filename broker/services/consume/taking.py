@@ -8,7 +8,6 @@ over is skipped for the group. Who gives up while a read or put is under way has
 Source: PopMessageProcessor.popMsgFromQueue, appendCheckPoint.
 """
 
-import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 from typing import Final, NamedTuple
@@ -225,11 +224,10 @@ class Taking:
                 logger.warning("message.damaged", extra={"reason": str(error)})
                 position = error.next_begin_offset
                 continue
-            whole = result.next_begin_offset
+            if request.wanted.reads_records:
+                await self._store.turns.turn(request.user)
             result = within_turn(request.wanted, result, position)
             records, record_count = result.records, result.record_count
-            if result.next_begin_offset < whole:
-                await asyncio.sleep(0)
             if is_judged:
                 records = [one for one in records if queue_offset_of(one) not in queue.passed]
                 records = [record for record in records if is_wanted(request, queue, record)]

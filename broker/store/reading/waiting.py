@@ -15,6 +15,7 @@ Source: PullRequestHoldService, ManyPullRequest.
 import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine
+from functools import partial
 from typing import Any, Final
 
 from broker.model.errors import BrokerError
@@ -22,6 +23,7 @@ from broker.model.filter import Filter
 from broker.model.message import QueueKey
 from broker.model.reading import PullResult
 from broker.store.deadlines import Deadlines
+from broker.store.heavy_turns import HeavyTurns
 from broker.store.watermark import Watermark
 
 SERVED_A_TURN: Final = 32
@@ -31,19 +33,24 @@ LOOK_AGAIN_S: Final = 0.01
 GIVEN_UP_MAX: Final = 8
 """Watches that a mark keeps of queues nobody waits at any more, until it is swept."""
 
-Look = Callable[[QueueKey, Filter, int], PullResult | Awaitable[PullResult]]
-"""Returns what a filter finds in a queue from an offset on."""
+GroupKey = tuple[Filter, str]
+"""A filter, and whose turn it takes to look at records; "" where codes are looked at."""
+Look = Callable[[QueueKey, GroupKey, int], PullResult | Awaitable[PullResult]]
+"""Returns what a group finds in a queue from an offset on."""
 
 
 class Waiter(asyncio.Future[Any]):
     """One who waits: a future that leaves nothing behind when it is cancelled.
 
     place    queue offset before which there is nothing for it
+    user     whose turn it takes to look at records for it
     """
 
-    __slots__ = ("_tick", "_waiting", "group", "key", "place", "wanted")
+    __slots__ = ("_tick", "_waiting", "group", "key", "place", "user", "wanted")
 
-    def __init__(self, waiting: "Waiting", key: QueueKey, wanted: Filter, place: int) -> None:
+    def __init__(
+        self, waiting: "Waiting", key: QueueKey, wanted: Filter, place: int, user: str = ""
+    ) -> None:
         super().__init__(loop=waiting.loop)
         self._waiting = waiting
         self._tick = -1
@@ -51,6 +58,7 @@ class Waiter(asyncio.Future[Any]):
         self.key = key
         self.wanted = wanted
         self.place = place
+        self.user = user if wanted.reads_records else ""
 
     def wait_until(self, at_s: float) -> None:
         """Wait at most until a time of the loop."""
@@ -89,13 +97,17 @@ class Waiter(asyncio.Future[Any]):
 
 
 class Group:
-    """Waiters of one queue that want the same; none of them has anything before `place`."""
+    """Waiters of one queue that want the same; none of them has anything before `place`.
 
-    __slots__ = ("is_looking", "place", "queue", "waiters", "wanted")
+    key   what they want, and whose turn it takes to look for it
+    """
 
-    def __init__(self, queue: "Queue", wanted: Filter, place: int) -> None:
+    __slots__ = ("is_looking", "key", "place", "queue", "user", "waiters", "wanted")
+
+    def __init__(self, queue: "Queue", key: "GroupKey", place: int) -> None:
         self.queue = queue
-        self.wanted = wanted
+        self.key = key
+        self.wanted, self.user = key
         self.place = place
         self.waiters: dict[Waiter, None] = {}
         self.is_looking = False
@@ -108,7 +120,7 @@ class Queue:
 
     def __init__(self, key: QueueKey) -> None:
         self.key = key
-        self.groups: dict[Filter, Group] = {}
+        self.groups: dict[GroupKey, Group] = {}
         self.watch: asyncio.Future[bool] | None = None
 
 
@@ -119,11 +131,12 @@ class Waiting:
     look       what one look for all of a group finds
     serve      gives a waiter its answer, or has it join again
     give_up    answers a waiter whose time is over
+    turns      when filters look at records; a user's own delay nobody else's
     """
 
     __slots__ = (
-        "_arrivals", "_look", "_queues", "_ready", "_serve", "_tasks", "count", "deadlines",
-        "give_up", "loop",
+        "_arrivals", "_due", "_look", "_queues", "_ready", "_serve", "_tasks", "_turns", "count",
+        "deadlines", "give_up", "loop",
     )  # fmt: skip
 
     def __init__(
@@ -132,6 +145,7 @@ class Waiting:
         look: Look,
         serve: Callable[[Any], None],
         give_up: Callable[[Any], None],
+        turns: HeavyTurns,
     ) -> None:
         self.loop = asyncio.get_running_loop()
         self.deadlines = Deadlines(self.loop)
@@ -141,8 +155,11 @@ class Waiting:
         self._arrivals = arrivals
         self._look = look
         self._serve = serve
+        self._turns = turns
         self._queues: dict[QueueKey, Queue] = {}
         self._ready: deque[Waiter] = deque()
+        self._due: dict[Waiter, None] = {}
+        """Waiters that are served when it is their user's turn."""
         self._tasks: set[asyncio.Task[None]] = set()
 
     def join(self, waiter: Waiter) -> None:
@@ -151,9 +168,10 @@ class Waiting:
         queue = self._queues.get(waiter.key)
         if queue is None:
             queue = self._queues[waiter.key] = Queue(waiter.key)
-        group = queue.groups.get(waiter.wanted)
+        key = (waiter.wanted, waiter.user)
+        group = queue.groups.get(key)
         if group is None:
-            group = queue.groups[waiter.wanted] = Group(queue, waiter.wanted, waiter.place)
+            group = queue.groups[key] = Group(queue, key, waiter.place)
         group.place = min(group.place, waiter.place)
         group.waiters[waiter] = None
         waiter.group, waiter.key = group, queue.key  # One key for all of a queue.
@@ -165,6 +183,9 @@ class Waiting:
         """Wait no more; nothing happens where a waiter is about to be served."""
         group = waiter.group
         if group is None:
+            if self._due and waiter in self._due:
+                del self._due[waiter]
+                self._turns.drop(waiter.user, waiter)
             return
         waiter.group = None
         self.count -= 1
@@ -176,7 +197,7 @@ class Waiting:
     def end_all(self) -> None:
         """Answer everyone as if the time were over."""
         waiters = [w for q in self._queues.values() for g in q.groups.values() for w in g.waiters]
-        for waiter in (*waiters, *self._ready):
+        for waiter in (*waiters, *self._ready, *self._due):
             waiter()
         self._ready.clear()
         assert not self.count
@@ -190,8 +211,10 @@ class Waiting:
     # -- arrivals ------------------------------------------------------------------------------
     def _forget(self, group: Group) -> None:
         queue = group.queue
-        if queue.groups.get(group.wanted) is group:
-            del queue.groups[group.wanted]
+        if queue.groups.get(group.key) is group:
+            del queue.groups[group.key]
+        if group.wanted.reads_records:
+            self._turns.drop(group.user, group)
         if queue.groups:
             return
         if self._queues.get(queue.key) is queue:
@@ -220,14 +243,18 @@ class Waiting:
     def _arrived(self, queue: Queue, watch: "asyncio.Future[bool]") -> None:
         if queue.watch is not watch or watch.cancelled():
             return
-        queue.watch = None
         if not watch.result():
+            queue.watch = None
             for waiter in [w for group in queue.groups.values() for w in group.waiters]:
                 waiter()
             return
-        for group in list(queue.groups.values()):
-            self._look_for(group)
-        self._watch(queue)
+        try:
+            for group in list(queue.groups.values()):
+                self._look_for(group)
+        finally:
+            if queue.watch is watch:  # Until all have looked, none watches for what is here.
+                queue.watch = None
+            self._watch(queue)
 
     def _look_for(self, group: Group) -> None:
         """See whether what arrived is for a group."""
@@ -236,7 +263,20 @@ class Waiting:
         if group.wanted.is_everything:
             self._wake(group)
             return
-        found = self._look(group.queue.key, group.wanted, group.place)
+        if group.wanted.reads_records:
+            group.is_looking = True
+            self._turns.soon(group.user, group, partial(self._look_in_turn, group))
+        else:
+            self._look_now(group)
+
+    def _look_in_turn(self, group: Group) -> None:
+        group.is_looking = False
+        self._look_now(group)
+        if not group.is_looking:
+            self._watch(group.queue)
+
+    def _look_now(self, group: Group) -> None:
+        found = self._look(group.queue.key, group.key, group.place)
         if isinstance(found, PullResult):
             self._judge(group, found)
         else:
@@ -273,17 +313,27 @@ class Waiting:
     # -- serving -------------------------------------------------------------------------------
     def _wake(self, group: Group) -> None:
         """Serve all of a group; those who find nothing join again."""
-        is_idle = not self._ready
-        for waiter in group.waiters:
+        is_idle, waiters = not self._ready, group.waiters
+        for waiter in waiters:
             waiter.group = None
             waiter.place = max(waiter.place, group.place)
-        self.count -= len(group.waiters)
-        self._ready.extend(group.waiters)
+        self.count -= len(waiters)
         group.waiters = {}
         group.is_looking = False
         self._forget(group)
+        if group.wanted.reads_records:
+            self._due.update(waiters)
+            for waiter in waiters:
+                self._turns.soon(waiter.user, waiter, partial(self._serve_in_turn, waiter))
+            return
+        self._ready.extend(waiters)
         if is_idle and self._ready:
             self._serve_some()
+
+    def _serve_in_turn(self, waiter: Waiter) -> None:
+        if waiter in self._due:
+            del self._due[waiter]
+            self._serve(waiter)
 
     def _serve_some(self) -> None:
         ready = self._ready

@@ -12,8 +12,17 @@ from broker.model.errors import DiskSlow
 from broker.model.filter import Filter
 from broker.model.message import QueueKey
 from broker.model.reading import PullResult, PullStatus
-from broker.store.reading.waiting import GIVEN_UP_MAX, SERVED_A_TURN, Waiter, Waiting
+from broker.store.heavy_turns import HeavyTurns
+from broker.store.reading.waiting import (
+    GIVEN_UP_MAX,
+    SERVED_A_TURN,
+    GroupKey,
+    Waiter,
+    Waiting,
+)
 from broker.store.watermark import Arrivals
+from tests.fakes.clock import FakeClock
+from tests.fakes.loop import SeededLoop, run_seeded
 from tests.fakes.store_language import turns
 
 KEY = ("orders", 0)
@@ -24,13 +33,15 @@ TAG_B = parse_filter("B")
 class Queues:
     """Queues of which only the max offset is known, and what a look at them is told to find."""
 
-    def __init__(self) -> None:
+    def __init__(self, clock: FakeClock | None = None) -> None:
+        self.clock = clock or FakeClock()
         self.marks = Arrivals()
         self.ends: dict[QueueKey, int] = {}
         self.looks: list[tuple[Filter, int]] = []
         self.finds: dict[Filter, int] = {}
         """Where a filter finds something."""
         self.scan_max = 100
+        self.look_ms = self.serve_ms = 0
         self.served: list[Waiter] = []
         self.later: asyncio.Future[None] | None = None
         self.waiting = Waiting(
@@ -38,6 +49,7 @@ class Queues:
             self.look,
             self.serve,
             lambda waiter: waiter.answer("nothing"),
+            HeavyTurns(self.clock),
         )
 
     def end(self, key: QueueKey) -> int:
@@ -48,9 +60,11 @@ class Queues:
         self.marks.advance(key, self.ends[key])
 
     def look(
-        self, key: QueueKey, wanted: Filter, queue_offset: int
+        self, key: QueueKey, group: GroupKey, queue_offset: int
     ) -> PullResult | Awaitable[PullResult]:
+        wanted, _ = group
         self.looks.append((wanted, queue_offset))
+        self.clock.advance(self.look_ms)
         upper = min(queue_offset + self.scan_max, self.end(key))
         place = self.finds.get(wanted, -1)
         records = [b"found"] if queue_offset <= place < upper else []
@@ -64,10 +78,11 @@ class Queues:
 
     def serve(self, waiter: Waiter) -> None:
         self.served.append(waiter)
+        self.clock.advance(self.serve_ms)
         waiter.answer(waiter.place)
 
-    def wait(self, wanted: Filter = EVERYTHING, key: QueueKey = KEY) -> Waiter:
-        waiter = Waiter(self.waiting, key, wanted, self.end(key))
+    def wait(self, wanted: Filter = EVERYTHING, key: QueueKey = KEY, user: str = "") -> Waiter:
+        waiter = Waiter(self.waiting, key, wanted, self.end(key), user)
         waiter.wait_until(asyncio.get_running_loop().time() + 60)
         self.waiting.join(waiter)
         return waiter
@@ -115,6 +130,94 @@ async def test_a_long_scan_is_taken_up_turn_by_turn(queues: Queues) -> None:
     queues.grow(100)
     assert await waiter == 30
     assert [place for _, place in queues.looks] == [0, 10, 20, 30]
+
+
+def sql(number: int) -> Filter:
+    return parse_filter(f"p = {number}", is_sql=True)
+
+
+def test_filters_that_look_at_records_do_so_one_a_turn_and_users_take_turns() -> None:
+    def story(loop: SeededLoop) -> Awaitable[None]:
+        return costly_looks(Queues(loop.clock), loop)
+
+    async def costly_looks(queues: Queues, loop: SeededLoop) -> None:
+        queues.look_ms = 10
+        greedy = [queues.wait(sql(number), user="greedy") for number in range(200)]
+        wanted = sql(1_000)
+        good = queues.wait(wanted, user="good")
+        queues.finds[wanted] = 0
+        queues.grow()
+        begun = loop.turns
+        assert await good == 0
+        assert [one for one, _ in queues.looks].index(wanted) <= 2
+        await loop.pause(10.0)
+        assert len(queues.looks) == 201, "each looks once at what arrived"
+        assert loop.turns - begun > 201
+        assert not any(one.done() for one in greedy)
+        assert queues.waiting.count == 200
+
+    run_seeded(0, story)
+
+
+def test_those_a_filter_has_something_for_are_served_one_a_turn() -> None:
+    def story(loop: SeededLoop) -> Awaitable[None]:
+        return costly_answers(Queues(loop.clock), loop)
+
+    async def costly_answers(queues: Queues, loop: SeededLoop) -> None:
+        queues.look_ms = queues.serve_ms = 10
+        wanted, other = sql(1), sql(2)
+        greedy = [queues.wait(wanted, user="greedy") for _ in range(50)]
+        good = queues.wait(other, user="good")
+        queues.finds |= {wanted: 0, other: 0}
+        queues.grow()
+        await good
+        assert len(queues.served) <= 3
+        for one in greedy[10:]:
+            one.cancel()
+        await asyncio.gather(*greedy[:10])
+        assert len(queues.served) == 11, "nobody is served who gave up"
+        assert queues.is_empty()
+
+    run_seeded(0, story)
+
+
+def test_filters_nobody_waits_with_any_more_do_not_look() -> None:
+    def story(loop: SeededLoop) -> Awaitable[None]:
+        return given_up(Queues(loop.clock), loop)
+
+    async def given_up(queues: Queues, loop: SeededLoop) -> None:
+        queues.look_ms = 10
+        greedy = [queues.wait(sql(number), user="greedy") for number in range(20)]
+        queues.grow()
+        await loop.pause(0.05)
+        looks = len(queues.looks)
+        assert 0 < looks < 10
+        for one in greedy:
+            one.cancel()
+        await loop.pause(1.0)
+        assert len(queues.looks) == looks
+        assert queues.is_empty()
+
+    run_seeded(0, story)
+
+
+def test_the_end_answers_those_who_wait_for_their_turn() -> None:
+    def story(loop: SeededLoop) -> Awaitable[None]:
+        return ended(Queues(loop.clock), loop)
+
+    async def ended(queues: Queues, loop: SeededLoop) -> None:
+        queues.look_ms = queues.serve_ms = 10
+        wanted = sql(1)
+        queues.finds[wanted] = 0
+        waiters = [queues.wait(wanted) for _ in range(9)]
+        waiters += [queues.wait(sql(number)) for number in range(2, 9)]
+        queues.grow()
+        await loop.pause(0.03)
+        queues.waiting.end_all()
+        assert "nothing" in [one.result() for one in waiters]
+        assert queues.is_empty()
+
+    run_seeded(0, story)
 
 
 async def test_many_are_served_in_pieces(queues: Queues) -> None:
