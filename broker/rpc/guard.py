@@ -209,14 +209,15 @@ async def _until_gone(
     forget = when_gone(user.end)
     try:
         while not user.is_gone():
-            user.waiting = task = asyncio.current_task()
+            user.waiting = asyncio.current_task()
             try:
                 request = await anext(requests, _NO_MORE)
             except asyncio.CancelledError:
-                if not user.is_gone() or task is None or task.uncancel():
+                if not user.is_gone() or user.waiting is None or user.waiting.uncancel():
                     raise
                 return
-            user.waiting = None
+            finally:
+                user.waiting = None  # A task that ends keeps this frame: it must not keep the task.
             if request is _NO_MORE:
                 return
             yield request

@@ -15,7 +15,7 @@ from broker.model.access import User, actions_from_text, resource_from_text
 from broker.model.errors import BrokerError
 from broker.model.ownership import owner_groups
 from broker.rpc.guard import Guard
-from broker.rpc.service import Method
+from broker.rpc.service import Method, Service
 from broker.rpc.v1.needs import rules_of
 from broker.rpc.v2.faces import NAME
 from broker.rpc.v2.needs import RULES
@@ -40,9 +40,11 @@ class AuthorisedBroker:
         )
         guard, by_face = Guard(self.access), {**rules_of("DefaultCluster"), NAME: RULES}
         self.methods: dict[str, Method] = {}
+        self.services: list[Service] = []
         for service in broker.services():
             face = service.name.rpartition(".")[2]
             guarded = guard.guarded(service, by_face[service.name])
+            self.services.append(guarded)
             self.methods |= {f"{face}/{method.name}": method for method in guarded.methods}
 
     def call(self, user: str = "app", *, time_left_ms: int = 0, client_id: str = "c@1") -> FakeCall:

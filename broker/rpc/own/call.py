@@ -24,7 +24,7 @@ from broker.rpc.own.page_call import PageCall
 from broker.rpc.own.requests import Requests
 from broker.rpc.own.waiting import Unsent
 from broker.rpc.service import WireStatus
-from broker.rpc.serving import OK, ServedMethod
+from broker.rpc.serving import OK, ServedMethod, let_frames_go
 from broker.wire.stream import Stream
 
 
@@ -266,6 +266,7 @@ class OwnCall(Unsent):
         if self._reserved:
             self.room(0)
         self._is_over = True
+        self._future = None  # Its reply would stay: a stream and its call keep each other.
         connection.write_soon()
         return perf_counter() - self.begun
 
@@ -273,6 +274,7 @@ class OwnCall(Unsent):
         """Send the end of a call that was waited for; runs in the context of the call."""
         seconds = self._end_waiting()
         if future.cancelled():
+            _let_frames_go(future)
             self.lose()
             self.served.stats.count_cancelled(seconds)
             if not self._is_gone():
@@ -366,6 +368,13 @@ def _given_up(loop: asyncio.AbstractEventLoop) -> "asyncio.Future[bytes | None]"
     future: asyncio.Future[bytes | None] = loop.create_future()
     future.cancel()
     return future
+
+
+def _let_frames_go(future: "asyncio.Future[bytes | None]") -> None:
+    try:
+        future.exception()
+    except asyncio.CancelledError as error:
+        let_frames_go(error)
 
 
 async def _result(reply: Awaitable[bytes | None]) -> bytes | None:

@@ -7,6 +7,7 @@ pair.answers[stream]        messages, trailers
 """
 
 import asyncio
+from contextlib import suppress
 from struct import pack, unpack_from
 from typing import Any
 
@@ -20,6 +21,7 @@ from h2.events import (
     StreamReset,
     TrailersReceived,
 )
+from h2.exceptions import StreamClosedError
 
 from broker.rpc.own.connection import Http2Connection
 from broker.rpc.own.edge import Edge
@@ -91,6 +93,24 @@ class Pair:
         """Send messages of a call."""
         raw = b"".join(pack(">BI", flag, len(message)) + message for message in messages)
         self.client.send_data(stream, raw, end_stream=ends)
+
+    def send_large(self, stream: int, message: bytes) -> None:
+        """Send one message as the windows allow; the request stays open."""
+        raw, position = pack(">BI", 0, len(message)) + message, 0
+        while position < len(raw) and self.answers[stream].reset_code is None:
+            room = self.client.local_flow_control_window(stream)
+            piece = raw[position : position + min(room, self.client.max_outbound_frame_size)]
+            assert piece, "the server opens its windows"
+            self.client.send_data(stream, piece)
+            position += len(piece)
+            self.exchange()
+
+    def reset(self, stream: int) -> None:
+        """Cut a call off, unless the server did."""
+        if self.answers[stream].reset_code is None and self.server.is_open:
+            with suppress(StreamClosedError):
+                self.client.reset_stream(stream)
+        self.exchange()
 
     def call(self, name: str, *messages: bytes, extra: Any = ()) -> int:
         """Send a whole call and take what is answered at once; returns its stream."""
