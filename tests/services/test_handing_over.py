@@ -17,6 +17,8 @@ from broker.model.batch import Destination
 from broker.model.step import Now
 from broker.model.system_topics import TIMER_TOPIC, Place, timed
 from broker.rebuild.log_files import KnownShape
+from broker.services.consume import reviving
+from broker.services.timer import handing_over as timer_handing_over
 from broker.services.timer.timer import Timer
 from broker.store.job import Job
 from broker.tools.verify.verification import VerifyOptions, verify
@@ -204,3 +206,63 @@ async def test_nothing_is_read_once_more_that_was_due_when_it_came(tmp_path: Pat
     assert (real.next_offset, real.checkpoints()) == (end, [])
     assert [decode_record(record).body for record in real.delivered()] == [b"user"]
     assert is_sound(tmp_path / "s")
+
+
+class SlowClock(FakeClock):
+    """A clock that goes on by `slow_ms` whenever it is read: all work takes long."""
+
+    slow_ms = 0
+
+    def monotonic_ms(self) -> int:
+        """Return the time that never goes back."""
+        self.monotonic += self.slow_ms
+        return self.monotonic
+
+
+SETTLED = 12
+"""Leases of the tests of a slow stop."""
+
+
+async def test_a_stop_looks_at_settled_leases_for_a_second_however_many_there_are(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(timer_handing_over, "LOOK_MAX", 1)
+    clock = SlowClock()
+    async with handing_over(tmp_path / "s", clock) as desk:
+        for name in "abcdefghijkl":
+            await desk.desk.send(name)
+            await desk.desk.ack(await desk.desk.receive(invisible_ms=LONG_MS))
+        await desk.pass_time(500)
+        clock.slow_ms = 200
+    assert [row.message for row in caplog.records].count("stop.shortened") == 1
+    assert 0 < len(Real(tmp_path / "s").checkpoints()) < SETTLED
+    clock.slow_ms = 0
+    async with handing_over(tmp_path / "s", clock) as later:
+        assert not later.desk.in_flight
+        await later.pass_time(LONG_MS + 1_000)
+        assert bodies(await later.desk.receive()) == []
+    assert Real(tmp_path / "s").checkpoints() == []
+    assert is_sound(tmp_path / "s")
+
+
+async def test_a_stop_writes_down_leases_for_a_second_however_many_there_are(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(reviving, "CARRIED_MAX", 1)
+    clock = SlowClock()
+    async with handing_over(tmp_path / "s", clock) as desk:
+        await desk.desk.send(*[f"{number}" for number in range(2 * SETTLED)])
+        for _ in range(SETTLED):
+            got = await desk.desk.receive(max_messages=2, invisible_ms=LONG_MS)
+            await desk.consume.ack(GROUP, TOPIC, got.handles[:1])
+        end = desk.desk.store.reading.queue_range(TIMER_TOPIC, 0)[1]
+        clock.slow_ms = 200
+        desk.consume.drain()
+        await desk.consume.close()
+        clock.slow_ms = 0
+        await desk.desk.settled()
+        written = desk.desk.store.reading.queue_range(TIMER_TOPIC, 0)[1] - end
+        assert 0 < written < SETTLED
+        assert [row.message for row in caplog.records].count("stop.shortened") == 1
+    async with handing_over(tmp_path / "s", clock) as later:
+        assert later.desk.in_flight == SETTLED

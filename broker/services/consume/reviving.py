@@ -44,6 +44,8 @@ RENEWED_MAX_MS: Final = 3 * 3_600_000
 """How long a lease renews itself in all (renewMaxTimeMillis)."""
 RETRY_PAUSE_MS: Final = 1_000
 """When a lease is looked at again that could not be ended."""
+CLOSING_MS: Final = 1_000
+"""What a stop takes to write down leases that are settled in part, however many there are."""
 
 logger = logging.getLogger(__name__)
 
@@ -197,10 +199,14 @@ class Reviving:
         """Writes down anew what is left of leases, as far as that needs no waiting; at a stop.
 
         A real broker that takes the store over may read a checkpoint behind its acknowledgements,
-        which it passes over then.
+        which it passes over then. What is left after CLOSING_MS stays as it is, with a log event.
         """
         leases = self._leases.partly_settled()
+        until_ms = self._store.clock.monotonic_ms() + CLOSING_MS
         for begin in range(0, len(leases), CARRIED_MAX):
+            if self._store.clock.monotonic_ms() >= until_ms:
+                logger.warning("stop.shortened", extra={"left": "leases settled in part"})
+                return
             await self.carry(leases[begin : begin + CARRIED_MAX])
 
     def _is_renewed(self, lease: Lease, monotonic_ms: int) -> bool:

@@ -7,6 +7,7 @@ checkpoints of open leases alone, and the last unit is that of the last message 
 Source: TimerMessageStore.recover, reviseQueueOffset; PopReviveService.consumeReviveMessage.
 """
 
+import logging
 from typing import Final
 
 import numpy as np
@@ -29,25 +30,38 @@ from broker.store.reading.patience import value_of
 
 LOOK_MAX: Final = 256
 """Checkpoints that are read in one go."""
+TIME_MAX: Final = (1 << 63) - 1
+
+logger = logging.getLogger(__name__)
 
 
-async def end_settled(store: MessageStore, putting: Putting, read_ms: int) -> int:
+async def end_settled(
+    store: MessageStore, putting: Putting, read_ms: int, until_ms: int = TIME_MAX
+) -> int:
     """Ends the units of checkpoints whose leases are settled; returns how many, durable then.
 
-    read_ms   every slot before this time was delivered
-    Errors    StorageError, DiskSlow, FsyncFailed
-    Cost      some 5 µs for each entry of the journal that waits, and a pass over the timer log
+    read_ms    every slot before this time was delivered
+    until_ms   monotonic time from which on no more are read: the rest stay, with a log event
+    Errors     StorageError, DiskSlow, FsyncFailed
+    Cost       some 5 µs for each entry of the journal that waits, and a pass over the timer log
     """
     log = store.timer.log
     if log is None:
         return 0
     ended: list[NDArray[np.int64]] = []
+    is_cut = False
     for places, units in log.beyond_damage(log.begin):
         is_met = (due_times(units) >= read_ms) & (units["topic_hash"] == putting.journal_hash)
         numbers = np.flatnonzero(is_met)
         for begin in range(0, len(numbers), LOOK_MAX):
+            if store.clock.monotonic_ms() >= until_ms:
+                is_cut = True
+                break
             some = numbers[begin : begin + LOOK_MAX]
             ended.append(places[some][await _are_settled(store, putting, units[some])])
+        if is_cut:
+            logger.warning("stop.shortened", extra={"left": "checkpoints of settled leases"})
+            break
     found = np.concatenate([*ended, np.empty(0, np.int64)])
     if len(found):
         await store.timer.end(found, read_ms)

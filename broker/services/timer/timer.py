@@ -46,6 +46,8 @@ RETRY_PAUSE_MS: Final = 1_000
 """After a put that was refused, as by a full disk."""
 CLOSING_READS_MAX: Final = 1_000
 """Reads of what came, before a stop leaves the rest unread."""
+CLOSING_MS: Final = 1_000
+"""What a stop takes to read what came, and to look at checkpoints, however many there are."""
 
 logger = logging.getLogger(__name__)
 
@@ -194,11 +196,12 @@ class Timer:
         """
         # What consuming wrote as it closed counts: checkpoints of leases that are open.
         await self._store.dispatch_below(self._store.appended)
+        until_ms = self._store.clock.monotonic_ms() + CLOSING_MS
         for _ in range(CLOSING_READS_MAX):
-            if not arriving.lag:
+            if not arriving.lag or self._store.clock.monotonic_ms() >= until_ms:
                 break
             await arriving.some(self._write_ms, self._read_ms, self._is_delivered)
-        await end_settled(self._store, self._putting, self._read_ms)
+        await end_settled(self._store, self._putting, self._read_ms, until_ms)
         if not arriving.lag:
             await mark_read(self._store, arriving.queue_offset, self._read_ms)
 
