@@ -263,7 +263,7 @@ class _Outside:
             permission=lambda: live.config.broker.permission,
             detail=live.config.metrics.detail,
         )
-        self.server.serve(services)
+        self.server.serve(services, store.turns)
         self.server.show_ready(
             writable=lambda: (
                 bool(live.config.broker.permission & PERMISSION_WRITE) and store.writing.is_writable

@@ -24,7 +24,9 @@ from broker.rpc.call_stats import CallStats
 from broker.rpc.health import Health
 from broker.rpc.reflection import Reflection
 from broker.rpc.service import DETAILS_KEY, Internal, Kind, Method, Service, WireStatus
+from broker.store.heavy_turns import HeavyTurns
 
+Turns = HeavyTurns
 OK: Final = 0
 CANCELLED: Final = 1
 DEADLINE_EXCEEDED: Final = 4
@@ -173,7 +175,16 @@ class Serving:
     Life     made; `refusal` set or `show_ready`; `drain`
     """
 
-    __slots__ = ("_health", "admission", "counted", "is_draining", "methods", "refusal", "stats")
+    __slots__ = (
+        "_health",
+        "admission",
+        "counted",
+        "is_draining",
+        "methods",
+        "refusal",
+        "stats",
+        "turns",
+    )
 
     def __init__(
         self, services: Sequence[Service], limits: Mapping[CallClass, int] = DEFAULT_LIMITS
@@ -184,6 +195,8 @@ class Serving:
         self.refusal: BrokerError | None = None
         """What answers every call, None while calls are served."""
         self.is_draining = False
+        self.turns = Turns()
+        """When requests of streams are read; the store's own once there is one."""
         self.methods: dict[str, ServedMethod] = {}
         """Served methods by their path, "/pocketmq.v1.Broker/SendMessage"."""
         self._health = Health(service.name for service in services)

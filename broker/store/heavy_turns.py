@@ -15,7 +15,7 @@ from inspect import isawaitable
 from typing import Any, Final, TypeVar
 
 from broker.model.errors import Draining
-from broker.model.step import Clock
+from broker.model.step import Clock, SystemClock
 
 SLACK_MS: Final = 4
 """How far heavy work may be ahead of its share: half of that is work done without a pause."""
@@ -29,7 +29,7 @@ Work = Callable[[], object]
 class HeavyTurns:
     """The heavy work of one event loop.
 
-    clock   times the pieces
+    clock   times the pieces; None: the machine's
     """
 
     __slots__ = (
@@ -37,8 +37,8 @@ class HeavyTurns:
         "_line",
     )  # fmt: skip
 
-    def __init__(self, clock: Clock) -> None:
-        self._clock = clock
+    def __init__(self, clock: Clock | None = None) -> None:
+        self._clock = clock or SystemClock()
         self._due_ms = 0
         """When all that was done is paid for."""
         self._line: dict[str, dict[Hashable, Work]] = {}
@@ -73,6 +73,14 @@ class HeavyTurns:
         """
         await self._in_line(user, self._grant)
         self._begun_ms = self._clock.monotonic_ms()
+
+    async def came(self, user: str) -> bool:
+        """Return when a turn has come as of `turn`; False, at once, where the broker drains."""
+        try:
+            await self.turn(user)
+        except Draining:
+            return False
+        return True
 
     def soon(self, user: str, key: Hashable, work: Work) -> None:
         """Do work at once or in its turn; a key that waits already keeps its place.

@@ -65,8 +65,11 @@ class GrpcioServer:
         self._server.add_generic_rpc_handlers([_Handlers(self._methods)])
         self._take_methods()
 
-    def serve(self, services: Sequence[Service]) -> None:
-        """Serve these methods from now on, in place of those of the same names."""
+    def serve(self, services: Sequence[Service], turns: object = None) -> None:
+        """Serve these methods from now on, in place of those of the same names.
+
+        turns   not used: gRPC's library reads the requests of streams
+        """
         self._serving.serve(services)
         self._take_methods()
 

@@ -8,13 +8,14 @@ when its client goes, resets it, or has no time left.
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from contextlib import aclosing
+from functools import partial
 from time import perf_counter
 from types import CoroutineType
 from typing import Any, cast
 
 from broker.model.errors import TooManyRequests
 from broker.rpc.admission import Holder
-from broker.rpc.call import May, anything, begin_request, end_request
+from broker.rpc.call import May, anything, begin_request, end_request, turn_user
 from broker.rpc.late_reply import LateReply
 from broker.rpc.own.begun import begun
 from broker.rpc.own.edge import LARGE_REPLY, UNTOLD_S, Client
@@ -192,7 +193,8 @@ class OwnCall(Unsent):
     def stream_from(self, raw: bytes | None) -> None:
         """Serve a call with many answers, or with many requests where `raw` is None."""
         if raw is None:
-            self.requests = Requests(self._connection, self.stream, self.served)
+            user = partial(turn_user, self)
+            self.requests = Requests(self._connection, self.stream, self.served, user)
         self._wait_for(self._streamed(raw))
 
     async def _streamed(self, raw: bytes | None) -> bytes | None:

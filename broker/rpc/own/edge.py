@@ -175,14 +175,15 @@ class Edge:
 
     # -- turns of the loop
 
-    async def request_turn(self) -> None:
+    async def request_turn(self, user: str) -> None:
         """Return when a request of a stream may be read: one in each turn of the loop.
 
         What its handler does before it waits is part of that: with 4,000 streams, and a ms for each
-        request, one turn would take 4 s.
+        request, one turn would take 4 s. Users take turns, and as much time is left to all others.
         """
-        async with self._requesting:
-            await asyncio.sleep(0)
+        if not await self.serving.turns.came(user):  # What streams still say as they end.
+            async with self._requesting:
+                await asyncio.sleep(0)
 
     def has_time_for(self, size: int) -> bool:
         """Return whether so many bytes of a connection may be taken now; else it lines up."""

@@ -1,6 +1,7 @@
 """The requests of one call as they come."""
 
 import asyncio
+from collections.abc import Callable
 from typing import Any, Self
 
 from broker.rpc.own.edge import Client
@@ -11,12 +12,19 @@ from broker.wire.stream import Stream
 class Requests:
     """The requests of one call as they come, until the client has no more or the server drains."""
 
-    __slots__ = ("_connection", "_is_ended", "_is_silent", "_served", "_stream", "_waiter")
+    __slots__ = ("_connection", "_is_ended", "_is_silent", "_served", "_stream", "_user", "_waiter")
 
-    def __init__(self, connection: Client, stream: Stream, served: ServedMethod) -> None:
+    def __init__(
+        self, connection: Client, stream: Stream, served: ServedMethod, user: Callable[[], str]
+    ) -> None:
+        """Begin with none.
+
+        user   returns whose turn it takes to read one
+        """
         self._connection = connection
         self._stream = stream
         self._served = served
+        self._user = user
         self._waiter: asyncio.Future[None] | None = None
         self._is_ended = connection.edge.is_draining
         self._is_silent = True
@@ -35,7 +43,7 @@ class Requests:
         assert self._waiter is None, "one handler reads the requests of a call"
         while not self._is_ended:
             if stream.messages:
-                await connection.edge.request_turn()
+                await connection.edge.request_turn(self._user())
                 raw = self._next()
                 if raw is None:
                     continue

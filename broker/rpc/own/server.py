@@ -17,7 +17,7 @@ from broker.rpc.own.edge import Client, Edge
 from broker.rpc.own.lifetime import Lifetime
 from broker.rpc.own.listener import Listener, Speakers, Transport, listen_on
 from broker.rpc.service import Service
-from broker.rpc.serving import Serving
+from broker.rpc.serving import Serving, Turns
 
 ENDING: Final = (CallClass.SEND, CallClass.SETTLE, CallClass.POLL)
 """Calls that a stop lets end as if there were none."""
@@ -52,9 +52,13 @@ class OwnServer:
         self._sockets: list[socket.socket] = []
         self._listeners: list[Listener] = []
 
-    def serve(self, services: Sequence[Service]) -> None:
-        """Serve these methods from now on, in place of those of the same names."""
+    def serve(self, services: Sequence[Service], turns: Turns | None = None) -> None:
+        """Serve these methods from now on, in place of those of the same names.
+
+        turns   with whose other heavy work requests of streams share the loop
+        """
         self._serving.serve(services)
+        self._serving.turns = turns or self._serving.turns
         self._edge.take_methods()
 
     def add_port(self, address: str) -> int:

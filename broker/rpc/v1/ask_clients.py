@@ -7,7 +7,7 @@ from broker.model.errors import MessageNotFound
 from broker.model.names import check_number
 from broker.model.reading import ReadRange
 from broker.rpc.backing import Backing
-from broker.rpc.call import Call
+from broker.rpc.call import Call, turn_user
 from broker.rpc.pb import admin_pb2 as pb
 from broker.rpc.topic_access import check_operator_reads, find_readable
 from broker.services.sessions.questions import Command, PrintStack, Verify
@@ -51,6 +51,7 @@ class AskClients:
         find_readable(self._store.tables.topics, request.topic, "", check_operator_reads)
         found = await self._query.place_of(request.topic, request.message_id)
         place = ReadRange(found.topic, found.queue_id, found.queue_offset, 1, RECORD_BYTES_MAX)
+        await self._store.turns.turn(turn_user(call))
         records = (await value_of(self._store.reading.pull(place))).records
         if not records:
             raise MessageNotFound(topic=request.topic, message_id=request.message_id)
