@@ -197,8 +197,9 @@ async def test_a_timer_that_slept_delivers_all_that_is_due() -> None:
         assert desk.bodies() == [f"m{number}" for number in range(50)]
 
 
+@pytest.mark.parametrize("slept_ms", [0, 5_000])
 @pytest.mark.parametrize("lost", ["timerwheel", "timerlog", "config/timercheck", "all"])
-async def test_files_that_are_gone_are_made_anew(lost: str) -> None:
+async def test_files_that_are_gone_are_made_anew(lost: str, slept_ms: int) -> None:
     names = ["timerwheel", "timerlog", "config/timercheck"] if lost == "all" else [lost]
     async with timing() as desk:
         for number in range(40):
@@ -207,6 +208,7 @@ async def test_files_that_are_gone_are_made_anew(lost: str) -> None:
         await desk.close()
         for name in names:
             remove(desk.disk, desk.directory / name)
+        desk.clock.advance(slept_ms)
         await desk.open()
         await desk.pass_time(21_000)
         assert desk.bodies() == [f"m{number}" for number in range(40)]

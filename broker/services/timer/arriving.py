@@ -109,7 +109,7 @@ class Arriving:
         self._clock = clock
         self._shifts: dict[int, int] = {}
         """How far times of what waits were shifted, and up to which slot something was by this."""
-        self._held_at_ms = -1
+        self._held_at_ms: int | None = None
         """The slot that what was due already went into."""
         lower, upper = topic_range(store)
         self.queue_offset = min(max(queue_offset, lower), upper)

@@ -78,7 +78,7 @@ class Timer:
         """How far its clock is ahead of the wall clock, as far as it is written down."""
         self._arriving: Arriving | None = None
         self._resumption: Resumption | None = None
-        self._resume_below_ms = 0
+        self._resume_below_ms: int
         self._read_ms = 0
         """The slot that is read next."""
         self._slot: SlotDelivery | None = None
@@ -86,17 +86,19 @@ class Timer:
         self._rounds = Rounds(self._endless_rounds)
         self._working: Job[None] | None = None
         self._saving: Job[None] | None = None
-        self._saved = (-1, -1, -1)
+        self._saved: tuple[int, int, int] | None = None
         self._counted: dict[LabelValues, float] = {}
         self._count_at_ms = 0
         self._is_closing = False
-        self._delivered_before = 0
+        self._delivered_before: int
         """Of what was delivered and does not count so yet nothing lies below this."""
         self._retry_at_ms = 0
         self._save_at_ms = 0
         self._arrive_at_ms = 0
-        self._seen_before_ms = -1  # The slot before which all that was stored could be read.
-        self._arrive_upto = (0, 0)  # Read before the slot of this time: up to this queue offset.
+        self._seen_before_ms: int | None = None
+        """The slot before which all that was stored could be read."""
+        self._arrive_upto = (0, 0)
+        """Read before the slot of this time: up to this queue offset."""
         self.stats: list[Stat] = [
             self._counts.enqueued,
             self._putting.dequeued,

@@ -1,0 +1,132 @@
+"""Of what consuming keeps for later, no more than is told, and in its turn."""
+
+import asyncio
+import gc
+import weakref
+from typing import Any
+
+import pytest
+
+from broker.format.pop_records import Batched, Checkpoint
+from broker.model.administration import GroupSettings
+from broker.model.consuming import Received
+from broker.services.consume import attempts, leases
+from broker.services.consume.alarm import Alarm
+from broker.services.consume.attempts import Attempts
+from broker.services.consume.group_topic import GroupTopic
+from broker.services.consume.handles import take_out
+from broker.services.consume.leases import Lease, LeaseTable
+from broker.store.watermark import Watermark
+from tests.fakes.consuming import GROUP, TOPIC, ConsumeDesk, bodies
+from tests.fakes.store_language import turns
+
+
+# -- attempts ----------------------------------------------------------------------------------
+async def test_of_too_many_attempts_the_oldest_is_forgotten(
+    desk: ConsumeDesk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(attempts, "ATTEMPTS_KEPT_MAX", 2)
+    await desk.send(*"abc")
+    for name in "abc":
+        got = await desk.receive(client_id="c", attempt_id=name, max_messages=1)
+        assert bodies(got) == [name]
+    for name, kept in (("b", ["b"]), ("c", ["c"]), ("a", [])):
+        again = await desk.receive(client_id="c", attempt_id=name, max_messages=1)
+        assert bodies(again) == kept
+
+
+async def test_each_wait_that_is_made_again_ends_the_one_before(desk: ConsumeDesk) -> None:
+    waits = [await desk.parked(client_id="c", attempt_id="x")]
+    for _ in range(3):
+        waits.append(await desk.parked(client_id="c", attempt_id="x"))
+        await turns()
+        assert [wait.done() for wait in waits] == [True] * (len(waits) - 1) + [False]
+    await desk.send("a")
+    assert bodies(await waits[-1]) == ["a"]
+
+
+async def test_nothing_is_kept_of_a_wait_that_ended(desk: ConsumeDesk) -> None:
+    kept = Attempts()
+    wait: asyncio.Future[Received] = asyncio.get_running_loop().create_future()
+    kept.wait(desk.asked(client_id="c", attempt_id="x"), wait)
+    wait.set_result(Received([], [], [], 0, 0))
+    await turns()
+    seen = weakref.ref(wait)
+    del wait
+    gc.collect()
+    assert seen() is None
+
+
+# -- turns -------------------------------------------------------------------------------------
+async def test_every_fifth_receive_looks_at_retries_first(desk: ConsumeDesk) -> None:
+    target = GroupTopic(GROUP, TOPIC, desk.store.tables.topics, LeaseTable())
+    firsts = [target.in_turn()[0] for _ in range(11)]
+    assert [turn for turn, queue in enumerate(firsts, 1) if queue.retry] == [5, 10]
+    assert [queue.queue_id for queue in firsts[:4]] == [1, 0, 1, 0]
+
+
+def test_who_knows_of_something_earlier_has_the_step_called() -> None:
+    alarm = Alarm()
+    following = alarm.next(100)
+    assert following.at_ms == 100
+    alarm.by(100)
+    mark = following.mark
+    assert isinstance(mark, Watermark)
+    assert mark.value < following.value
+    alarm.by(99)
+    assert mark.value >= following.value
+
+
+# -- leases ------------------------------------------------------------------------------------
+def leased(table: LeaseTable, offsets: list[int], *, ends_ms: int = 0) -> Lease:
+    """Return a lease of messages that the table holds."""
+    checkpoint = Checkpoint(Batched(GROUP, TOPIC, 0, offsets[0], 1_000, "b"), offsets, 500, 0)
+    lease = Lease(table.queue(GROUP, TOPIC, 0, 0), checkpoint, offsets[0], first_popped_ms=1_000)
+    table.add(lease, ends_ms)
+    return lease
+
+
+def test_messages_of_handles_in_any_order_are_settled_in_theirs() -> None:
+    table = LeaseTable()
+    lease = leased(table, [3, 4, 5])
+    handles = [f"{lease.place.prefix}{at}" for at in (5, 3, 4)]
+    taken = take_out(table, GROUP, TOPIC, handles)
+    assert taken.queue_offsets == [5, 3, 4]
+    assert taken.by_lease == {lease: [3, 4, 5]}
+
+
+@pytest.mark.parametrize("open_count", [1, 10])
+def test_ends_of_before_are_kept_up_to_a_bound(open_count: int) -> None:
+    table = LeaseTable()
+    held = [leased(table, [at]) for at in range(open_count)]
+    most = 0
+    for ends_ms in range(3_000):
+        table.end_at(held[0], ends_ms)
+        most = max(most, len(table._ends))
+    assert most == leases.ENDS_KEPT_MIN + 2 * open_count
+
+
+# -- broadcasts --------------------------------------------------------------------------------
+@pytest.mark.parametrize("begins_at_min", [True, False])
+async def test_a_client_of_a_broadcast_begins_where_its_group_says(
+    desk: ConsumeDesk, *, begins_at_min: bool
+) -> None:
+    await desk.store.tables.groups.update(GROUP, GroupSettings(begins_at_min=begins_at_min))
+    await desk.send("a")
+    asked: dict[str, Any] = {"broadcast": True, "client_id": "c"}
+    assert bodies(await desk.receive(**asked)) == (["a"] if begins_at_min else [])
+    await desk.send("b")
+    assert bodies(await desk.receive(**asked)) == ["b"]
+
+
+async def test_a_broadcast_says_how_many_bytes_it_read(desk: ConsumeDesk) -> None:
+    said: list[int] = []
+
+    def room(size_bytes: int) -> int:
+        said.append(size_bytes)
+        return size_bytes
+
+    await desk.send("a", "b")
+    got = await desk.receive(broadcast=True, client_id="c", room=room)
+    assert len(got.records) == 2
+    assert said[-1] == sum(map(len, got.records))

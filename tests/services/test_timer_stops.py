@@ -1,0 +1,235 @@
+"""The timer's pauses, its counts, its stop, and a put that is too large: each at its bound."""
+
+import asyncio
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pytest
+
+from broker.format.java_hash import java_hash
+from broker.format.table_json import decode_table
+from broker.format.timer_layout import LOG_UNIT_TYPE, MAGIC_DEFAULT, MAGIC_DELETE
+from broker.log.timer_log import TimerLog
+from broker.model.errors import DiskFull, DiskSlow
+from broker.model.reading import ReadRange
+from broker.model.stats import Counter
+from broker.model.system_topics import TIMER_TOPIC
+from broker.services.timer import slot_delivery
+from broker.services.timer.arriving import Arriving
+from broker.services.timer.counts import WaitingCounts
+from broker.store.reading.reading import Reading
+from broker.store.writing.writing import Writing
+from tests.fakes.store_language import turns
+from tests.fakes.timing import TimingDesk, row_of, timing
+
+REVIVE = "rmq_sys_REVIVE_LOG_DefaultCluster"
+
+
+# -- pauses ------------------------------------------------------------------------------------
+async def lag_after(desk: TimingDesk, by_ms: int) -> int:
+    """Return how many messages are unread after some time, before any pause of the desk's own."""
+    desk.clock.advance(by_ms)
+    await desk.part(8)
+    return desk.timer.lag
+
+
+@pytest.mark.parametrize("until_second_ms", [500, 20])
+async def test_what_comes_within_50_ms_is_taken_in_together(until_second_ms: int) -> None:
+    """Also where a second ends between."""
+    async with timing() as desk:
+        await desk.pass_time(2_000)
+        desk.clock.advance(1_000 - until_second_ms)
+        await desk.wait("a", 60_000)
+        assert await lag_after(desk, 0) == 0
+        await desk.wait("b", 60_000)
+        assert await lag_after(desk, 20) == 1
+        assert await lag_after(desk, 29) == 1
+        assert await lag_after(desk, 1) == 0
+
+
+async def test_what_was_refused_is_tried_again_a_second_later(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    tries: list[int] = []
+
+    async def refused(writing: Writing, runs: Any, **words: Any) -> Any:
+        tries.append(desk.clock.monotonic)
+        raise DiskFull(path="commitlog")
+
+    async with timing() as desk:
+        await desk.wait("late", -5_000)
+        begin = desk.clock.monotonic
+        with monkeypatch.context() as patch:
+            patch.setattr(Writing, "put", refused)
+            for by_ms in (0, 999, 1, 999, 1):
+                await lag_after(desk, by_ms)
+        assert tries == [begin, begin + 1_000, begin + 2_000]
+        await desk.pass_time(2_000)
+        assert desk.bodies() == ["late"]
+
+
+async def test_messages_that_cannot_be_read_keep_no_slot_from_its_time(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    pull = Reading.pull
+
+    def slow(reading: Reading, wanted: ReadRange, *more: Any, **words: Any) -> Any:
+        if wanted.topic == TIMER_TOPIC:
+            raise DiskSlow(tries=1)
+        return pull(reading, wanted, *more, **words)
+
+    async with timing() as desk:
+        await desk.wait("a", 3_000)
+        await desk.pass_time(1_000)
+        await desk.wait("b", 60_000)
+        with monkeypatch.context() as patch:
+            patch.setattr(Reading, "pull", slow)
+            for _ in range(6):
+                await lag_after(desk, 1_000)
+            assert desk.timer.lag == 1
+        assert desk.bodies() == ["a"]
+
+
+async def test_an_open_lease_is_looked_at_again_two_seconds_later() -> None:
+    asked: list[int] = []
+
+    def is_open(_: int) -> bool:
+        asked.append(desk.clock.wall // 1_000)
+        return True
+
+    async with timing(is_open=is_open) as desk:
+        await desk.wait("open", 3_000, topic=REVIVE, TAGS="ck")
+        await desk.pass_time(13_000)
+        seconds = sorted({*asked})
+        assert [b - a for a, b in pairwise(seconds)] == [3, 3, 3]
+
+
+async def test_a_long_slot_is_followed_in_turns(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(slot_delivery, "CHAIN_MAX", 8)
+    turn, seen, chain = 0, list[int](), TimerLog.chain
+
+    async def others() -> None:
+        nonlocal turn
+        while True:
+            turn += 1
+            await asyncio.sleep(0)
+
+    def noted(log: TimerLog, place: int, count_max: int) -> Any:
+        seen.append(turn)
+        return chain(log, place, count_max)
+
+    async with timing() as desk:
+        names = [f"m{number}" for number in range(30)]
+        await desk.put_waiting(*[row_of(desk, name, 3_000) for name in names])
+        await desk.pass_time(1_000)
+        ticking = asyncio.create_task(others())
+        monkeypatch.setattr(TimerLog, "chain", noted)
+        await desk.pass_time(4_000)
+        ticking.cancel()
+        assert desk.bodies() == names
+    assert len(seen) == len({*seen}) == 4
+
+
+# -- counts --------------------------------------------------------------------------------------
+async def test_counts_of_what_waits_are_written_every_ten_seconds() -> None:
+    async with timing() as desk:
+        written: list[int] = []
+        for _ in range(25):
+            await desk.wait("a", 90_000)
+            await desk.pass_time(1_000)
+            path = desk.directory / "config" / "timermetrics"
+            rows = decode_table(desk.disk.read_file(path))["timingCount"]
+            written.append(rows["orders"]["count"])
+        assert len({*written}) == 3
+
+
+def units(*markers: bool) -> Any:
+    """Return units of the timer log, of topic "a"."""
+    found = np.zeros(len(markers), LOG_UNIT_TYPE)
+    found["topic_hash"] = java_hash("a")
+    found["magic"] = [MAGIC_DEFAULT | MAGIC_DELETE * is_marker for is_marker in markers]
+    return found
+
+
+def test_each_message_that_comes_and_goes_counts_as_one() -> None:
+    known = WaitingCounts(["a"])
+    known.add(units(False))
+    assert known.by_topic() == {("a",): 1}
+    known.arrive(units(False, False))
+    assert known.by_topic() == {("a",): 3}
+    assert known.enqueued.values == {("a",): 2}
+    known.take(units(False))
+    assert known.by_topic() == {("a",): 2}
+    assert known.rows(7) == {"a": {"count": 2, "timeStamp": 7}}
+    known.arrive(units(True))
+    assert known.by_topic() == {("a",): 1}
+    known.take(units(False))
+    assert known.by_topic() == {}
+
+
+# -- stops -------------------------------------------------------------------------------------
+async def test_a_stop_waits_for_a_put_that_was_begun(monkeypatch: pytest.MonkeyPatch) -> None:
+    put, gate, puts = Writing.put, asyncio.Event(), list[Any]()
+
+    async def held(writing: Writing, runs: Any, **words: Any) -> Any:
+        if not puts:
+            puts.append(runs)
+            await gate.wait()
+        return await put(writing, runs, **words)
+
+    async with timing() as desk:
+        await desk.wait("late", -5_000)
+        monkeypatch.setattr(Writing, "put", held)
+        await desk.part(3)
+        closing = asyncio.create_task(desk.timer.close())
+        await turns(50)
+        assert not closing.done()
+        gate.set()
+        await closing
+        await desk.settled()
+        assert desk.bodies() == ["late"]
+
+
+async def test_a_stop_reads_a_thousand_times_at_most(monkeypatch: pytest.MonkeyPatch) -> None:
+    reads = [0]
+
+    async def in_vain(*_: Any) -> bool:
+        reads[0] += 1
+        return True
+
+    async with timing() as desk:
+        await desk.wait("unread", 60_000)
+        with monkeypatch.context() as patch:
+            patch.setattr(Arriving, "some", in_vain)
+            await desk.timer.close()
+    assert reads == [1_000]
+
+
+# -- records too large -------------------------------------------------------------------------
+def discarded(desk: TimingDesk) -> dict[tuple[str, ...], float]:
+    """Return how many messages went nowhere, by why."""
+    found = {stat.name: stat for stat in desk.timer.stats}["pocketmq_timer_dropped_total"]
+    assert isinstance(found, Counter)
+    return dict(found.values)
+
+
+@pytest.mark.parametrize(("more", "comes"), [(0, False), (-1_000, True)])
+async def test_records_that_fit_no_file_together_are_put_one_by_one(
+    more: int, *, comes: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The large one alone may have no room: what is added as it is delivered makes it longer."""
+    async with timing() as desk:
+        begin = desk.store.appended
+        await desk.wait("", -5_000)
+        overhead = desk.store.appended - begin
+        await desk.run()
+        large = "x" * (desk.store.log.record_size_max - overhead - len("large") + more)
+        rows = [row_of(desk, "small", -5_000), row_of(desk, large, -5_000, key="KEYlarge")]
+        await desk.put_waiting(*rows[:1])
+        await desk.put_waiting(*rows[1:])
+        await desk.pass_time(2_000)
+        assert [len(body) for body in desk.bodies()] == [0, 5, *([len(large)] if comes else [])]
+        assert discarded(desk) == ({} if comes else {("discarded",): 1})
+        told = [record.message for record in caplog.records].count("timer.discarded")
+        assert told == (0 if comes else 1)
