@@ -12,7 +12,10 @@ from broker.wire.stream import Stream
 class Requests:
     """The requests of one call as they come, until the client has no more or the server drains."""
 
-    __slots__ = ("_connection", "_is_ended", "_is_silent", "_served", "_stream", "_user", "_waiter")
+    __slots__ = (
+        "_connection", "_is_ended", "_is_silent", "_served", "_stream", "_taken", "_user",
+        "_waiter",
+    )  # fmt: skip
 
     def __init__(
         self, connection: Client, stream: Stream, served: ServedMethod, user: Callable[[], str]
@@ -28,6 +31,8 @@ class Requests:
         self._waiter: asyncio.Future[None] | None = None
         self._is_ended = connection.edge.is_draining
         self._is_silent = True
+        self._taken = 0
+        """Bytes of the request that the handler works on: held until it asks for the next."""
         connection.count_silent(1)
 
     def __aiter__(self) -> Self:
@@ -41,15 +46,14 @@ class Requests:
         """
         stream, connection = self._stream, self._connection
         assert self._waiter is None, "one handler reads the requests of a call"
+        self._let_go()
         while not self._is_ended:
             if stream.messages:
                 await connection.edge.request_turn(self._user())
                 raw = self._next()
                 if raw is None:
                     continue
-                if connection.is_open:
-                    connection.wire.consume(stream, len(raw))
-                    connection.write_soon()
+                self._taken = len(raw)
                 return self._served.read(raw)
             if stream.ended:
                 break
@@ -67,6 +71,13 @@ class Requests:
         if messages:
             self.hear()
         return messages.pop(0) if messages and not self._is_ended else None
+
+    def _let_go(self) -> None:
+        """Hold the request before no longer, and let its client send as much again."""
+        taken, self._taken = self._taken, 0
+        if taken and self._connection.is_open:
+            self._connection.wire.consume(self._stream, taken)
+            self._connection.write_soon()
 
     def hear(self) -> None:
         """Count the call no more as one of which nothing but its begin has come."""

@@ -69,7 +69,10 @@ class ClientStream:
                 the client, and once more when the client comes to read it
     """
 
-    __slots__ = ("_leave", "_may", "_namespace", "_outbox", "_owed", "_together", "_transactions")
+    __slots__ = (
+        "_answer", "_leave", "_may", "_namespace", "_outbox", "_owed", "_taken", "_together",
+        "_transactions",
+    )  # fmt: skip
 
     def __init__(
         self, transactions: Transactions, together: Together, namespace: str, may: May
@@ -79,6 +82,9 @@ class ClientStream:
         self._transactions = transactions
         self._together = together
         self._outbox: asyncio.Queue[_Unread] = asyncio.Queue(UNREAD_MAX)
+        self._answer: pb.TelemetryCommand | Make | None = None
+        """To what the client said last, until it is on its way."""
+        self._taken = asyncio.Event()
         self._owed: Make | None = None
         """Of what it is to be told the newest, while there is no room for it."""
         self._leave: dict[str, Callable[[], None]] = {}
@@ -88,6 +94,9 @@ class ClientStream:
         """Return what goes to the client next, None where its stream ends."""
         while True:
             command = await self._outbox.get()
+            if command is self._answer:
+                self._answer = None
+                self._taken.set()
             self._forget(command)
             if self._owed is not None:
                 self.tell(self._owed)
@@ -104,8 +113,15 @@ class ClientStream:
             self._owed = None
 
     async def answer(self, command: pb.TelemetryCommand | Make | None) -> None:
-        """Send an answer, None for the end, once there is room for it."""
+        """Send an answer, None for the end; return when it is on its way.
+
+        Until then what the client sent counts as held: of answers none else are kept.
+        """
+        self._answer = command
+        self._taken.clear()
         await self._outbox.put(command)
+        if command is not None:
+            await self._taken.wait()
 
     def say(self, command: Command) -> bool:
         """Tell the client something, unless it does not listen; returns whether it is told."""
@@ -162,7 +178,8 @@ class ClientStream:
     def end(self) -> None:
         """Be asked nothing any more; who waits for room goes on, what is unread is dropped."""
         self.publish({})
-        self._owed = None
+        self._answer = self._owed = None
+        self._taken.set()
         while not self._outbox.empty():
             self._forget(self._outbox.get_nowait())
 

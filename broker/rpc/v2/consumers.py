@@ -20,7 +20,10 @@ from broker.rpc.v2.status import OK
 from broker.store.tables.tables import Tables
 
 KEPT_BYTES_MAX: Final = 32 * 1024 * 1024
-"""Of the settings that all consumers sent."""
+"""Of the settings that all consumers sent, with TOPIC_SIZE for each topic."""
+TOPIC_SIZE: Final = 256
+"""What it takes to find a consumer by one of its topics: far more than a short name in its bytes.
+"""
 ATTEMPTS_MIN: Final = 1
 
 
@@ -66,9 +69,10 @@ class Consumers:
 
     def keep(self, consumer: "Consumer", subscribed: Subscribed) -> bool:
         """Have a consumer told of changes; returns whether there is room."""
-        if self._kept_bytes + len(subscribed.given) > KEPT_BYTES_MAX:
+        size = _kept_size(subscribed)
+        if self._kept_bytes + size > KEPT_BYTES_MAX:
             return False
-        self._kept_bytes += len(subscribed.given)
+        self._kept_bytes += size
         self._by_group.setdefault(subscribed.group, {})[consumer] = None
         for topic in subscribed.topics:
             self._by_topic.setdefault(topic, {})[consumer] = None
@@ -76,7 +80,7 @@ class Consumers:
 
     def drop(self, consumer: "Consumer", subscribed: Subscribed) -> None:
         """Tell a consumer that is kept nothing more."""
-        self._kept_bytes -= len(subscribed.given)
+        self._kept_bytes -= _kept_size(subscribed)
         assert self._kept_bytes >= 0
         _remove(self._by_group, subscribed.group, consumer)
         for topic in subscribed.topics:
@@ -127,6 +131,10 @@ class Consumer:
         if self._kept is not None:
             self._all.drop(self, self._kept)
         self._kept = self._terms = None
+
+
+def _kept_size(subscribed: Subscribed) -> int:
+    return len(subscribed.given) + TOPIC_SIZE * len(subscribed.topics)
 
 
 def _check_those_of(found: dict[str, dict[Consumer, None]]) -> Callable[[str], None]:

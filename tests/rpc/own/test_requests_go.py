@@ -13,7 +13,7 @@ from broker.model.errors import TopicNotFound
 from broker.rpc.admission import CallClass
 from broker.rpc.call import Call
 from broker.rpc.pb import broker_pb2 as pb
-from broker.rpc.service import Method, Service
+from broker.rpc.service import Kind, Method, Service
 from broker.rpc.v1.status import refuse
 from tests.fakes.authorised import CLIENT, AuthorisedBroker, authorised_broker
 from tests.fakes.store_language import turns
@@ -132,4 +132,34 @@ async def test_an_ended_call_keeps_neither_request_nor_answer(handler: Any, park
         for _ in range(CALLS):
             await called(pair, service.name, row, raw)
         assert grown() < len(raw), "an answer or a request is kept"
+    pair.lose()
+
+
+async def test_a_request_counts_as_held_until_the_next_is_asked_for() -> None:
+    go_on, taken = asyncio.Event(), list[int]()
+
+    async def slow(requests: AsyncIterator[bytes], call: Call) -> bytes:
+        async for request in requests:
+            taken.append(len(request))
+            await go_on.wait()
+        return b""
+
+    row = Method(
+        "Take", pb.QueryOffsetsRequest, pb.QueryOffsetsResponse, slow, CallClass.QUERY,
+        parse=bytes, serialize=bytes, answer=bytes, request_size_max=SIZE_MAX,
+        kind=Kind.CLIENT_STREAM,
+    )  # fmt: skip
+    pair = Pair(Service("test.Service", (row,), refuse))
+    stream = pair.begin("Take")
+    pair.send_large(stream, bytes(SIZE_MAX))
+    await pair.settled()
+    assert taken == [SIZE_MAX]
+    assert pair.server.held >= SIZE_MAX
+    go_on.set()
+    await pair.settled()
+    assert pair.server.held < SIZE_MAX
+    pair.client.end_stream(stream)
+    pair.exchange()
+    await pair.settled()
+    assert pair.answers[stream].status == "0"
     pair.lose()

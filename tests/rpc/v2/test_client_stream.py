@@ -215,3 +215,18 @@ async def test_what_waits_for_room_is_told_once_and_never_behind_the_end() -> No
     said = [stream.say(PrintStack("nonce", "g")) for _ in range(UNREAD_MAX)]
     assert all(said), "nothing else waits there"
     assert told == [1]
+
+
+@pytest.mark.parametrize("how", ["read", "ended"])
+async def test_a_client_is_read_no_further_before_it_has_its_answer(how: str) -> None:
+    stream = stream_of(Together(), Joined())
+    answer = pb.TelemetryCommand(settings=pb.Settings())
+    waiting = asyncio.ensure_future(stream.answer(answer))
+    for _ in range(3):
+        await asyncio.sleep(0)
+    assert not waiting.done()
+    if how == "read":
+        assert await stream.following() is answer
+    else:
+        stream.end()
+    await waiting

@@ -135,7 +135,9 @@ async def test_for_whom_there_is_no_room_asks_again(
     desk: OfficialDesk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     command = subscribing("g", "orders")
-    monkeypatch.setattr(consumers, "KEPT_BYTES_MAX", 2 * command.settings.ByteSize() - 1)
+    monkeypatch.setattr(
+        consumers, "KEPT_BYTES_MAX", 2 * (command.settings.ByteSize() + consumers.TOPIC_SIZE) - 1
+    )
     groups, late = desk.broker.store.tables.groups, OfficialDesk(desk.broker, "late")
     async with OfficialStream(late) as second:
         async with OfficialStream(desk) as first:
@@ -159,9 +161,9 @@ async def test_32_mib_of_settings_are_kept_and_nothing_of_who_ended(desk: Offici
     stream = cast(ClientStream, None)
     one, other = consumers.Consumer(together, stream), consumers.Consumer(together, stream)
     caller, topics = caller_of(desk.call()), frozenset({"a", "b"})
-    large = consumers.Subscribed(bytes(33_554_431), caller, "g", topics)
+    large = consumers.Subscribed(bytes(33_554_431 - 512 - 512), caller, "g", topics)
     small = consumers.Subscribed(b"x", caller, "g", topics)
-    for taken, kept_bytes in ((large, 33_554_431), (small, 1), (large, 33_554_431)):
+    for taken, kept_bytes in ((large, 33_553_919), (small, 513), (large, 33_553_919)):
         one.take(taken)
         assert together._kept_bytes == kept_bytes
     other.take(small)
