@@ -21,6 +21,8 @@ SLACK_MS: Final = 4
 """How far heavy work may be ahead of its share: half of that is work done without a pause."""
 SHARE: Final = 2
 """A piece is paid for with so many times what it took: half of all time is left to others."""
+COUNTED_MAX_MS: Final = 50
+"""What one piece counts at most: if the machine stood still meanwhile, that is not its doing."""
 
 Value = TypeVar("Value")
 Work = Callable[[], object]
@@ -129,7 +131,7 @@ class HeavyTurns:
     def _count(self, begun_ms: int) -> None:
         took_ms = self._clock.monotonic_ms() - begun_ms
         assert took_ms >= 0, "a monotonic clock"
-        self._due_ms = max(self._due_ms, begun_ms) + SHARE * took_ms
+        self._due_ms = max(self._due_ms, begun_ms) + SHARE * min(took_ms, COUNTED_MAX_MS)
 
     async def _later(self, user: str, work: Work) -> Any:
         found = await self._in_line(user, partial(_fulfil, work))

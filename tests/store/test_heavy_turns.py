@@ -214,6 +214,16 @@ def test_what_work_calls_is_part_of_it_and_what_it_leaves_comes_later() -> None:
     assert min(later - at for at, later in pairwise(times[2:])) >= 2 * PIECE_MS
 
 
+def test_a_machine_that_stood_still_during_a_piece_holds_up_the_next_one_briefly() -> None:
+    async def story(desk: Desk) -> None:
+        await desk.ask("first", 60_000)
+        begun_s = desk.loop.time()
+        await desk.ask("good")
+        assert desk.loop.time() - begun_s < 0.2
+
+    told(story)
+
+
 def test_a_drain_sends_home_who_waits() -> None:
     async def story(desk: Desk) -> None:
         await desk.ask("first")

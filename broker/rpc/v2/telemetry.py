@@ -15,7 +15,7 @@ from typing import Final
 from broker.model.administration import ClientAnswer
 from broker.model.errors import BrokerError, IllegalSettings, UnsupportedFeature
 from broker.model.names import check_number
-from broker.rpc.call import Call
+from broker.rpc.call import Call, turn_user
 from broker.rpc.pb import messaging_pb2 as pb
 from broker.rpc.service import Handler
 from broker.rpc.v2.caller import Caller, caller_of, session_id_of
@@ -42,7 +42,7 @@ class Telemetry:
 
     __slots__ = (
         "_body_size_max", "_consumers", "_ensure_group", "_goodbyes", "_sessions", "_together",
-        "_transactions",
+        "_transactions", "_turns",
     )  # fmt: skip
 
     def __init__(
@@ -58,6 +58,7 @@ class Telemetry:
         self._body_size_max = body_size_max
         self._ensure_group = ensure_group
         self._transactions = transactions
+        self._turns = store.turns
         self._together = Together()
         self._goodbyes = Goodbyes()
 
@@ -112,6 +113,8 @@ class Telemetry:
         reading = asyncio.Task(self._read(commands, caller, call, stream, consumer, say))
         try:
             while (command := await stream.following()) is not None:
+                if command.HasField("settings"):
+                    await self._turns.came(turn_user(call))
                 yield command
             await reading
         finally:
