@@ -135,8 +135,12 @@ async def test_what_waits_is_counted(waiting: Scheduled) -> None:
 # -- when it looks again -----------------------------------------------------------------------
 
 
-async def test_an_idle_service_looks_each_second_at_the_clock(waiting: Scheduled) -> None:
-    assert next_look_ms(waiting) == 1_000
+async def test_an_idle_service_looks_each_second_at_the_clock() -> None:
+    options: dict[str, Any] = SETTINGS | {"delay_levels": "4s 8s"}
+    async with store_at(Path("/store"), disk=SimDisk(), **options) as talking:
+        waiting = Scheduled(talking)
+        await waiting.run()
+        assert next_look_ms(waiting) == 1_000
 
 
 async def test_after_a_refused_put_a_level_is_tried_a_second_later(waiting: Scheduled) -> None:
@@ -253,6 +257,20 @@ async def test_how_far_levels_are_is_written_down_each_ten_seconds(waiting: Sche
         for ms in (1_000, 8_999, 1):
             written.append(await written_after(waiting, ms))
     assert written == [0, 0, 1, 1, 1, 2]
+
+
+async def test_how_far_levels_are_is_not_written_down_before_the_log_is_durable(
+    waiting: Scheduled, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def late(_: Writing) -> bool:
+        return False
+
+    await waiting.wait("a", 1)
+    await waiting.pass_time(1_000)
+    with monkeypatch.context() as patch:
+        patch.setattr(Writing, "durable", late)
+        assert await written_after(waiting, SAVE_INTERVAL_MS) == 0
+    assert await written_after(waiting, SAVE_INTERVAL_MS) == 1
 
 
 async def test_nothing_is_written_down_where_nothing_was_delivered(waiting: Scheduled) -> None:
@@ -410,11 +428,13 @@ async def test_a_store_that_failed_ends_the_service_and_what_waits_stays(
 
 
 async def test_what_expired_before_it_was_due_holds_nothing_up() -> None:
-    async with store_broker(delay_levels="1s 5s 10s") as broker:
+    """A file of its level's queue is gone."""
+    options: dict[str, Any] = {"delay_levels": "1s 5s 10s", "consume_queue_file_size_bytes": 200}
+    async with store_broker(**options) as broker:
         waiting = Scheduled(broker.talking)
         await waiting.run()
-        for name in ("a", "b"):
-            await waiting.wait(name, 3)
+        for number in range(12):
+            await waiting.wait(f"{number}", 3)
         await broker.expire()
         await waiting.pass_time(1)
         await waiting.wait("c", 3)
@@ -509,6 +529,18 @@ async def test_where_a_level_became_shorter_what_waits_comes_when_the_new_one_is
         assert again.bodies() == []
         await again.pass_time(1)
         assert again.bodies() == ["a"]
+
+
+async def test_a_start_tells_how_many_it_found_delivered_where_it_found_some(
+    waiting: Scheduled, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO")
+    for name, level in (("a", 1), ("b", 1), ("c", 2)):
+        await waiting.wait(name, level)
+    await waiting.pass_time(1_000)
+    assert await after_a_kill(waiting) == ["a", "b", "c"]
+    told = [vars(one) for one in caplog.records if one.message == "schedule.resumed"]
+    assert [(one["level"], one["count"]) for one in told] == [(1, 2)]
 
 
 async def test_a_stop_writes_down_that_the_clock_was_set_just_before_it(

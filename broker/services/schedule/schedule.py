@@ -100,7 +100,6 @@ class Schedule:
         if not self._levels:
             resumption = Resumption(self._store, self._messages)
             self._levels = yield from until_done(Job(resumption.levels(self._now.wall_ms)))
-            self._save_at_ms = self._now.monotonic_ms + SAVE_INTERVAL_MS
         while True:
             if self._look_at_clocks():
                 # What is delivered next goes by it: a start has to know.

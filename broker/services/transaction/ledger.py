@@ -76,7 +76,6 @@ class Ledger:
         async for queue_offset, named in self.reading.ops(self.ops.base):
             self.ops.add(queue_offset, named)
             self.halves.end_before(named)
-        self.ops.advance(self.halves.begin)
         self._store.views.dispatcher.remembered.follow(HALF_TOPIC, self._follow)
 
     def _follow(self, run: Written) -> None:

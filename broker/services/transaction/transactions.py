@@ -115,7 +115,6 @@ class Transactions:
         Errors   Corruption, DiskSlow
         """
         await self._ledger.recover()
-        self._scheduled = self._ledger.halves.begin
 
     def _queue_count(self, topic: str) -> int:
         config = self._store.tables.topics.find(topic)

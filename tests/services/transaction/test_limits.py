@@ -15,10 +15,12 @@ from broker.services.transaction import finding as finding_module
 from broker.services.transaction import plain as plain_module
 from broker.services.transaction import reading as reading_module
 from broker.services.transaction import transactions as transactions_module
+from broker.services.transaction.finding import Finding
 from broker.services.transaction.halves import HalfState
 from broker.services.transaction.ledger import TRANSACTION_GROUP
 from broker.services.transaction.reading import HalfReading
 from broker.store.job import Job
+from broker.store.writing.writing import Writing
 from tests.fakes.disk import SimDisk
 from tests.fakes.rows import Row, batch
 from tests.fakes.store_language import STORE_HOST, turns
@@ -43,6 +45,16 @@ def in_ms(desk: TransactionDesk, following: Next) -> int:
     """Return in how many ms the step wants to be called again."""
     assert following.at_ms is not None
     return following.at_ms - desk.clock.monotonic_ms()
+
+
+async def written_after(desk: TransactionDesk, ms: int) -> int | None:
+    """Return where a start begins to read half messages when some time has passed."""
+    await desk.run()
+    desk.clock.advance(ms)
+    await desk.run()
+    if desk.transactions._saving is not None:
+        await desk.transactions._saving.reached()
+    return desk.store.tables.offsets.find(TRANSACTION_GROUP, HALF_TOPIC, 0)
 
 
 def asked_about(desk: TransactionDesk) -> list[str]:
@@ -106,13 +118,7 @@ async def test_how_far_half_messages_are_done_is_written_down_each_five_seconds(
     await desk.run()
     for name in "ab":
         await desk.roll_back(await desk.half(name))
-        for ms in (4_999, 1):
-            await desk.run()
-            desk.clock.advance(ms)
-            await desk.run()
-            if desk.transactions._saving is not None:
-                await desk.transactions._saving.reached()
-            written.append(desk.store.tables.offsets.find(TRANSACTION_GROUP, HALF_TOPIC, 0))
+        written += [await written_after(desk, ms) for ms in (4_999, 1)]
     assert written == [None, 1, 1, 2]
 
 
@@ -124,6 +130,19 @@ async def test_of_a_store_with_nothing_done_nothing_is_written_down(desk: Transa
     assert [find(TRANSACTION_GROUP, topic, 0) for topic in (HALF_TOPIC, OP_HALF_TOPIC)] == [
         None, None,
     ]  # fmt: skip
+
+
+async def test_how_far_they_are_done_is_not_written_down_before_the_log_is_durable(
+    desk: TransactionDesk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def late(_: Writing) -> bool:
+        return False
+
+    await desk.roll_back(await desk.half("a"))
+    with monkeypatch.context() as patch:
+        patch.setattr(Writing, "durable", late)
+        assert await written_after(desk, 5_000) is None
+    assert await written_after(desk, 5_000) == 1
 
 
 # -- looking and asking ----------------------------------------------------------------------------
@@ -226,9 +245,30 @@ async def test_a_slow_disk_as_half_messages_are_read_leaves_them_open(
         patch.setattr(HalfReading, "read", slow)
         with pytest.raises(DiskSlow):
             await desk.decide(COMMIT, *sent)
-    assert desk.transactions.open_count == 2
+    assert [desk.transactions._ledger.halves.is_open(at) for at in (0, 1)] == [True, True]
     await desk.commit(*sent)
     assert desk.bodies() == ["a", "b"]
+
+
+async def test_a_slow_disk_as_one_is_looked_up_is_told_and_decides_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def slow(*_: object) -> None:
+        raise DiskSlow(tries=1)
+
+    disk = SimDisk()
+    async with transacting(Path("/store"), disk=disk) as desk:
+        sent = await desk.half("a")
+        await desk.settled()
+    async with transacting(Path("/store"), disk=disk) as desk:
+        fresh = await desk.half("b")
+        with monkeypatch.context() as patch:
+            patch.setattr(Finding, "first", slow)
+            with pytest.raises(DiskSlow):
+                await desk.decide(COMMIT, sent, fresh)
+        assert desk.transactions.open_count == 1
+        await desk.commit(sent, fresh)
+        assert sorted(desk.bodies()) == ["a", "b"]
 
 
 # -- where committed messages go -------------------------------------------------------------------

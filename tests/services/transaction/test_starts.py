@@ -47,7 +47,9 @@ async def test_a_start_reads_from_the_offsets_on_disk_on(
     await ended_before(desk, 3)
     await desk.roll_back(await desk.half("a"))
     if is_written:
-        await desk.run(SAVED_MS)
+        await desk.run()
+        assert desk.transactions._saving is not None
+        await desk.transactions._saving.reached()
         await desk.store.tables.offsets.saved()
     await desk.half("open")
     await desk.roll_back(await desk.half("b"))
