@@ -116,7 +116,8 @@ class Arriving:
         self._put_already: set[int] = set()
         """Queue offsets of what was due and put before an error came: it will be read once more."""
         self._last_place = store.min_offset if self.queue_offset < upper else store.appended
-        self.skip_below_ms = self.skip_upto = 0
+        self.skip_below_ms: int
+        self.skip_upto: int
         self.kept = Kept()
         self._old_upto = upper
 

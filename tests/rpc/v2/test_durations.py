@@ -29,7 +29,7 @@ def test_what_clients_send_is_whole_ms_that_fit_64_bits(seconds: int, nanos: int
 def test_a_duration_is_read_as_it_was_written(ms: int) -> None:
     made = duration_of(ms)
     assert made.ToMilliseconds() == ms == ms_of(made)
-    assert 0 <= made.nanos < 1_000_000_000
+    assert (made.seconds, made.nanos) == (ms // 1_000, ms % 1_000 * 1_000_000)
 
 
 @pytest.mark.parametrize(

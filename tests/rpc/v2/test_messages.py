@@ -464,3 +464,17 @@ async def test_what_is_not_on_disk_in_time_is_not_said_to_be_sent(
         (entry,) = answer.entries
         assert {answer.status.code, entry.status.code} == {pb.MASTER_PERSISTENCE_TIMEOUT}
         assert entry.message_id == MESSAGE_ID
+
+
+@pytest.mark.parametrize(("seconds", "deliver_ms"), [(0, 1), (-5, 1), (5, 5_000)])
+async def test_a_time_long_past_is_one_and_the_message_comes_at_once(
+    desk: OfficialDesk, seconds: int, deliver_ms: int
+) -> None:
+    moment = Timestamp(seconds=seconds)
+    attributes = {"message.type": "DELAY"}
+    await desk.broker.store.tables.topics.create("t", queue_count=1, attributes=attributes)
+    request = sent("t", b"x", message_type=pb.DELAY, delivery_timestamp=moment)
+    assert await desk.code("SendMessage", request) == "OK"
+    await desk.broker.talking.settled()
+    found = {message.topic: message for message in await desk.broker.messages()}
+    assert [one.properties.get("TIMER_DELIVER_MS") for one in found.values()] == [str(deliver_ms)]

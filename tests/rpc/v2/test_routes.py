@@ -89,6 +89,16 @@ async def test_what_may_be_done_is_told(desk: OfficialDesk) -> None:
     assert answer.message_queues[0].permission == pb.READ
 
 
+async def test_a_topic_that_is_stored_in_another_way_has_no_route(desk: OfficialDesk) -> None:
+    topic = desk.broker.store.tables.topics.find("orders")
+    assert topic is not None
+    topic.unsupported = "queue.type=BatchCQ"
+    answer = await desk.ask("QueryRoute", route("orders"))
+    assert answer.status.code != pb.OK
+    assert "BatchCQ" in answer.status.message
+    assert not answer.message_queues
+
+
 async def test_a_topic_is_made_by_asking_where_that_is_on(desk: OfficialDesk) -> None:
     answer = await desk.ask("QueryRoute", route("fresh"))
     assert len(answer.message_queues) == 1

@@ -8,17 +8,21 @@ from typing import Any
 import pytest
 
 from broker.format.pop_records import Batched, Checkpoint
+from broker.format.record import decode_record
 from broker.model.administration import GroupSettings
 from broker.model.consuming import Received
+from broker.model.reading import ReadRange
+from broker.model.system_topics import REVIVE_QUEUE_COUNT, TIMER_TOPIC
 from broker.services.consume import attempts, leases
 from broker.services.consume.alarm import Alarm
 from broker.services.consume.attempts import Attempts
 from broker.services.consume.group_topic import GroupTopic
 from broker.services.consume.handles import take_out
+from broker.services.consume.journal import ConsumeSettings, Journal
 from broker.services.consume.leases import Lease, LeaseTable
 from broker.store.watermark import Watermark
-from tests.fakes.consuming import GROUP, TOPIC, ConsumeDesk, bodies
-from tests.fakes.store_language import turns
+from tests.fakes.consuming import GROUP, INVISIBLE_MS, TOPIC, ConsumeDesk, bodies
+from tests.fakes.store_language import STORE_HOST, at_once, turns
 
 
 # -- attempts ----------------------------------------------------------------------------------
@@ -41,6 +45,7 @@ async def test_each_wait_that_is_made_again_ends_the_one_before(desk: ConsumeDes
         waits.append(await desk.parked(client_id="c", attempt_id="x"))
         await turns()
         assert [wait.done() for wait in waits] == [True] * (len(waits) - 1) + [False]
+    assert await waits[0] == Received([], [], [], 0, 0)
     await desk.send("a")
     assert bodies(await waits[-1]) == ["a"]
 
@@ -95,6 +100,12 @@ def test_messages_of_handles_in_any_order_are_settled_in_theirs() -> None:
     assert taken.by_lease == {lease: [3, 4, 5]}
 
 
+def test_a_handle_says_the_time_of_now_but_behind_an_offset_that_was_set_back() -> None:
+    table = LeaseTable()
+    queue = leased(table, [3, 4]).queue
+    assert [queue.popped_at_ms(at, 1_000) for at in (3, 4, 5)] == [1_001, 1_001, 1_000]
+
+
 @pytest.mark.parametrize("open_count", [1, 10])
 def test_ends_of_before_are_kept_up_to_a_bound(open_count: int) -> None:
     table = LeaseTable()
@@ -130,3 +141,29 @@ async def test_a_broadcast_says_how_many_bytes_it_read(desk: ConsumeDesk) -> Non
     got = await desk.receive(broadcast=True, client_id="c", room=room)
     assert len(got.records) == 2
     assert said[-1] == sum(map(len, got.records))
+
+
+async def test_a_broadcast_reads_no_further_than_it_has_room(desk: ConsumeDesk) -> None:
+    await desk.send("a", "b")
+    await desk.send("c", queue_id=1)
+    got = await desk.receive(broadcast=True, client_id="c", room=lambda _: 1)
+    assert bodies(got) == ["a"]
+
+
+# -- the journal -------------------------------------------------------------------------------
+async def test_leases_take_turns_in_the_revive_queues(desk: ConsumeDesk) -> None:
+    journal = Journal(desk.store, ConsumeSettings("DefaultCluster", "broker-a", STORE_HOST))
+    turn = [journal.revive_queue() for _ in range(2 * REVIVE_QUEUE_COUNT)]
+    assert sorted(turn) == sorted(2 * [*range(REVIVE_QUEUE_COUNT)])
+    assert turn[:REVIVE_QUEUE_COUNT] == turn[REVIVE_QUEUE_COUNT:]
+
+
+async def test_entries_next_to_messages_are_like_entries_alone(desk: ConsumeDesk) -> None:
+    await desk.send("a")
+    await desk.receive()
+    await desk.step(INVISIBLE_MS)
+    found = at_once(desk.store.reading.pull(ReadRange(TIMER_TOPIC, 0, 0, 9, 1 << 20)))
+    entries = [decode_record(record) for record in found.records]
+    assert len(entries) == 2
+    facts = {(one.flag, one.reconsume_times, one.born_host, one.system_flag) for one in entries}
+    assert facts == {(0, 0, STORE_HOST, entries[0].system_flag)}
