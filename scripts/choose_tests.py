@@ -22,7 +22,7 @@ from tidy_source import Project, Source, is_test, leads_to, read_project
 ROOT: Final = Path(__file__).resolve().parents[1]
 ALWAYS: Final = "tests/architecture/"
 EVERYTHING: Final = ("pyproject.toml", "requirements.lock", "tests/conftest.py", "scripts/setup")
-DATA: Final = {"tests/golden/": "golden", "proto/": "rpc.pb", "broker/rpc/pb/": "rpc.pb"}
+DATA: Final = {"tests/golden/": "golden", "proto/": "rpc.pb", "broker/pocketmq/rpc/pb/": "rpc.pb"}
 """What stands in the modules that use the files of a folder."""
 FOR_ALL: Final = frozenset({"tests/conftest.py", "tests/golden_stores.py"})
 """What every test leads to and few use."""

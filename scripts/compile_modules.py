@@ -1,4 +1,4 @@
-"""Compiles the modules of broker.native.COMPILED into one library; see scripts/compile.
+"""Compiles the modules of pocketmq.native.COMPILED into one library; see scripts/compile.
 
 What is there and was made of the same sources stays. The library appears whole or not at all:
 `sources`, which a broker looks for first, is removed before and written after everything else. The
@@ -26,7 +26,7 @@ from typing import Final
 ROOT: Final = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
-from broker import native  # noqa: E402
+from pocketmq import native  # noqa: E402
 from tidy_source import imported, is_test, read_project  # noqa: E402
 
 CACHE: Final = ROOT / ".cache" / "mypyc"
@@ -42,7 +42,7 @@ SHOWN_MAX: Final = 8_000
 LACKING: Final = 2
 """Exit code where this machine has not what compiling takes."""
 LIBRARY: Final = Path(__file__).with_name("compile_library.py")
-PROOF: Final = "import sys; from broker import native; sys.exit(native.why_not_compiled() or 0)"
+PROOF: Final = "import sys; from pocketmq import native; sys.exit(native.why_not_compiled() or 0)"
 
 
 def main() -> int:

@@ -62,7 +62,7 @@ CONSTANTS: Final = (
 
 def table() -> str:
     """Return the table, a row for each limit."""
-    from broker.config.sections import KNOBS
+    from pocketmq.config.sections import KNOBS
 
     rows = ["| limit | value | by |", "|---|---|---|"]
     for key in SETTINGS:

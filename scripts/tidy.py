@@ -49,7 +49,7 @@ MAP_NAME = re.compile(r"_*(mm|map|mmap|mapped|mapping|memory_map)")
 # What lies below the store.
 SYNCHRONOUS = {"model", "format", "filter", "wire", "files", "walk", "rebuild", "log"}
 OFFSET_IS_THE_PROTOCOLS_WORD = {"rpc", "cli"}
-TASK_OWNERS = ("broker/store/", "broker/app/")
+TASK_OWNERS = ("broker/pocketmq/store/", "broker/pocketmq/app/")
 WAITING_TESTS = ("tests/e2e/", "tests/faults/")
 
 # --- rules of one module of broker/ ---------------------------------------------------------------

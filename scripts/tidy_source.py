@@ -9,10 +9,10 @@ from functools import cached_property
 from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 
-GENERATED = "broker/rpc/pb/"
-PROGRAM = '"-m", "broker"'
+GENERATED = "broker/pocketmq/rpc/pb/"
+PROGRAM = '"-m", "pocketmq"'
 """How the program is run in a process of its own."""
-NAMES_ONLY = "broker/native/__init__.py"
+NAMES_ONLY = "broker/pocketmq/native/__init__.py"
 """Names modules, those that are compiled, and leads to none of them."""
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
@@ -196,7 +196,7 @@ def leads_to(project: Project) -> dict[Source, set[Source]]:
     """Return what each module leads to in one step."""
     known = {source.dotted: source for source in project.sources}
     by_path = {source.path: source for source in project.sources}
-    main = by_path.get("broker/__main__.py")
+    main = by_path.get("broker/pocketmq/__main__.py")
     return {
         source: {
             *imported(source, known),

@@ -7,10 +7,10 @@ from typing import Final
 import pytest
 from hypothesis import settings
 
-from broker import native
+from pocketmq import native
 from tests.golden_stores import GoldenStores
 
-pytest_plugins = ("broker.testing.plugin", "pytester")
+pytest_plugins = ("pocketmq.testing.plugin", "pytester")
 
 # The same examples each time, as many as there are: how quick a machine is changes nothing.
 settings.register_profile("tests", derandomize=True, deadline=None, database=None)
@@ -26,7 +26,7 @@ LONG: Final = ("tests/backfill/test_spark.py", "tests/e2e/", "tests/faults/")
 def pytest_report_header() -> str:
     """Say which form of the compiled modules is tested."""
     why = native.why_not_compiled()
-    return f"modules of broker.native: {f'sources ({why})' if why else 'compiled'}"
+    return f"modules of pocketmq.native: {f'sources ({why})' if why else 'compiled'}"
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -10,12 +10,12 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from broker.app import serve as app
-from broker.app.stage import Stage
-from broker.client import AsyncClient
-from broker.config.addresses import split_address
-from broker.config.live import LiveConfig
-from broker.config.load import load
+from pocketmq.app import serve as app
+from pocketmq.app.stage import Stage
+from pocketmq.client import AsyncClient
+from pocketmq.config.addresses import split_address
+from pocketmq.config.live import LiveConfig
+from pocketmq.config.load import load
 
 SMALL: Final = (
     "store.commit_log_file_size_bytes=64KiB",

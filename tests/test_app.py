@@ -10,17 +10,17 @@ from pathlib import Path
 
 import pytest
 
-from broker import __version__
-from broker.app import serve as app
-from broker.app.stage import Stage, with_topics
-from broker.client import ClientError, Message, PullQuery
-from broker.config.addresses import held_port, split_address
-from broker.config.live import LiveConfig
-from broker.config.load import load
-from broker.files.disk import Disk
-from broker.model.errors import FsyncFailed, IllegalConfig, SystemTopic
-from broker.model.reading import PullStatus
-from broker.store.starting.progress import Starting
+from pocketmq import __version__
+from pocketmq.app import serve as app
+from pocketmq.app.stage import Stage, with_topics
+from pocketmq.client import ClientError, Message, PullQuery
+from pocketmq.config.addresses import held_port, split_address
+from pocketmq.config.live import LiveConfig
+from pocketmq.config.load import load
+from pocketmq.files.disk import Disk
+from pocketmq.model.errors import FsyncFailed, IllegalConfig, SystemTopic
+from pocketmq.model.reading import PullStatus
+from pocketmq.store.starting.progress import Starting
 from tests.running_broker import RunningBroker, broker_with, page
 
 
@@ -162,7 +162,10 @@ async def test_the_second_signal_ends_at_once(monkeypatch: pytest.MonkeyPatch) -
 
 def test_without_assertions_it_does_not_start() -> None:
     done = subprocess.run(
-        [sys.executable, "-O", "-m", "broker", "serve"], capture_output=True, text=True, check=False
+        [sys.executable, "-O", "-m", "pocketmq", "serve"],
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert done.returncode == 2
     assert "python -O" in done.stderr

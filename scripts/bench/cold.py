@@ -29,7 +29,7 @@ import grpc
 from bench.lag import lag_bound_ms
 from bench.servers import ASYNC, BROKER, ROOT, Server, broker_server, load
 from bench.table import Extent, Figure, turns
-from broker.rpc.pb import broker_pb2 as pb
+from pocketmq.rpc.pb import broker_pb2 as pb
 
 OLD_TOPIC = "bench-old"
 TOPIC = "bench"

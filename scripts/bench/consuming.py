@@ -24,8 +24,8 @@ from bench.servers import (
     send_request,
 )
 from bench.table import Extent, Figure
-from broker.rpc.pb import admin_pb2
-from broker.rpc.pb import broker_pb2 as pb
+from pocketmq.rpc.pb import admin_pb2
+from pocketmq.rpc.pb import broker_pb2 as pb
 
 GROUP: Final = "readers"
 QUEUE_COUNT: Final = 8

@@ -28,7 +28,7 @@ from bench.servers import (
     send_request,
 )
 from bench.table import Extent, Figure, table
-from broker.rpc.pb import broker_pb2 as pb
+from pocketmq.rpc.pb import broker_pb2 as pb
 
 QUEUE_COUNT = 8
 SECONDS = 3.0

@@ -8,24 +8,24 @@ from time import perf_counter
 
 import numpy as np
 
-from broker.files.disk import Disk
-from broker.format.addresses import UniqueKeyMaker, host_from_text
-from broker.format.columns.texts import hash_texts
-from broker.format.index_entries import index_entries, link_entries
-from broker.format.index_layout import STYLE_5_5
-from broker.format.java_hash import java_hashes
-from broker.format.record import encode_records, record_sizes
-from broker.format.stored_messages import MessageWriter
-from broker.model.batch import Batch, Destination, PutResult, PutStatus, Written
-from broker.model.reading import ReadRange
-from broker.model.step import SystemClock
-from broker.rpc.pb import broker_pb2 as pb
-from broker.rpc.v1.send_message import drafts_of, walk_plain
-from broker.rpc.v1.send_reply import encode_sent
-from broker.services.sending.rules import SendRules
-from broker.services.sending.send import Send, Sent
-from broker.store.message_store import open_store
-from broker.store.settings import StoreSettings
+from pocketmq.files.disk import Disk
+from pocketmq.format.addresses import UniqueKeyMaker, host_from_text
+from pocketmq.format.columns.texts import hash_texts
+from pocketmq.format.index_entries import index_entries, link_entries
+from pocketmq.format.index_layout import STYLE_5_5
+from pocketmq.format.java_hash import java_hashes
+from pocketmq.format.record import encode_records, record_sizes
+from pocketmq.format.stored_messages import MessageWriter
+from pocketmq.model.batch import Batch, Destination, PutResult, PutStatus, Written
+from pocketmq.model.reading import ReadRange
+from pocketmq.model.step import SystemClock
+from pocketmq.rpc.pb import broker_pb2 as pb
+from pocketmq.rpc.v1.send_message import drafts_of, walk_plain
+from pocketmq.rpc.v1.send_reply import encode_sent
+from pocketmq.services.sending.rules import SendRules
+from pocketmq.services.sending.send import Send, Sent
+from pocketmq.store.message_store import open_store
+from pocketmq.store.settings import StoreSettings
 
 HOST = host_from_text("127.0.0.1:8081")
 BATCH = 100

@@ -21,20 +21,20 @@ from typing import Any
 
 from bench.table import Extent, Figure
 from bench.wire import Calls
-from broker.files.disk import Disk
-from broker.format.addresses import UniqueKeyMaker, host_from_text
-from broker.model.step import SystemClock
-from broker.rpc.own.connection import Http2Connection
-from broker.rpc.own.edge import Edge
-from broker.rpc.pb import broker_pb2 as pb
-from broker.rpc.service import Service, Shortcut
-from broker.rpc.serving import Serving
-from broker.rpc.v1.faces import BROKER, face
-from broker.rpc.v1.send_message import SendMessage, parse_send_request
-from broker.services.sending.rules import SendRules
-from broker.services.sending.send import Send
-from broker.store.message_store import MessageStore, open_store
-from broker.store.settings import StoreSettings
+from pocketmq.files.disk import Disk
+from pocketmq.format.addresses import UniqueKeyMaker, host_from_text
+from pocketmq.model.step import SystemClock
+from pocketmq.rpc.own.connection import Http2Connection
+from pocketmq.rpc.own.edge import Edge
+from pocketmq.rpc.pb import broker_pb2 as pb
+from pocketmq.rpc.service import Service, Shortcut
+from pocketmq.rpc.serving import Serving
+from pocketmq.rpc.v1.faces import BROKER, face
+from pocketmq.rpc.v1.send_message import SendMessage, parse_send_request
+from pocketmq.services.sending.rules import SendRules
+from pocketmq.services.sending.send import Send
+from pocketmq.store.message_store import MessageStore, open_store
+from pocketmq.store.settings import StoreSettings
 
 HOST = host_from_text("127.0.0.1:8081")
 CALLS = 20_000

@@ -26,10 +26,10 @@ from bench.load import percentile
 from bench.process import anonymous_mib
 from bench.serving_inside import TOPIC, Ahead, Broker, serving, until
 from bench.table import Extent, Figure
-from broker.filter.tag import EVERYTHING
-from broker.model.administration import GroupSettings
-from broker.model.consuming import Received, ReceiveRequest
-from broker.rpc.pb import broker_pb2 as pb
+from pocketmq.filter.tag import EVERYTHING
+from pocketmq.model.administration import GroupSettings
+from pocketmq.model.consuming import Received, ReceiveRequest
+from pocketmq.rpc.pb import broker_pb2 as pb
 
 GROUP: Final = "readers"
 EMPTY: Final = "empty"

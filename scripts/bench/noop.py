@@ -13,7 +13,7 @@ from typing import Any
 
 import grpc
 
-from broker.rpc.pb import broker_pb2 as pb
+from pocketmq.rpc.pb import broker_pb2 as pb
 
 
 def _sent(count: int) -> pb.SendMessageResponse:

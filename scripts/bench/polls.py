@@ -19,21 +19,21 @@ from time import process_time
 from typing import Final
 
 from bench.table import Extent, Figure
-from broker.files.disk import Disk
-from broker.filter.parsing import parse_filter
-from broker.format.addresses import UniqueKeyMaker, host_from_text
-from broker.format.named_properties import property_block
-from broker.format.record import encode_records, record_sizes
-from broker.model.batch import Batch, Destination
-from broker.model.reading import PullResult, ReadRange
-from broker.model.step import SystemClock
-from broker.rpc.pb import broker_pb2 as pb
-from broker.rpc.v1.send_message import drafts_of
-from broker.services.pull import Pull, PullRequest
-from broker.services.sending.rules import SendRules
-from broker.services.sending.send import Send
-from broker.store.message_store import MessageStore, open_store
-from broker.store.settings import StoreSettings
+from pocketmq.files.disk import Disk
+from pocketmq.filter.parsing import parse_filter
+from pocketmq.format.addresses import UniqueKeyMaker, host_from_text
+from pocketmq.format.named_properties import property_block
+from pocketmq.format.record import encode_records, record_sizes
+from pocketmq.model.batch import Batch, Destination
+from pocketmq.model.reading import PullResult, ReadRange
+from pocketmq.model.step import SystemClock
+from pocketmq.rpc.pb import broker_pb2 as pb
+from pocketmq.rpc.v1.send_message import drafts_of
+from pocketmq.services.pull import Pull, PullRequest
+from pocketmq.services.sending.rules import SendRules
+from pocketmq.services.sending.send import Send
+from pocketmq.store.message_store import MessageStore, open_store
+from pocketmq.store.settings import StoreSettings
 
 HOST: Final = host_from_text("127.0.0.1:8081")
 QUEUES_PER_TOPIC: Final = 8

@@ -26,9 +26,9 @@ from typing import Any
 from bench.process import anonymous_mib
 from bench.store import write_log
 from bench.table import Extent, Figure
-from broker.format.index_layout import STYLE_5_5, IndexGeometry
-from broker.model.message import OFFSET_MAX
-from broker.rebuild.log_files import KnownShape, find_log_files
+from pocketmq.format.index_layout import STYLE_5_5, IndexGeometry
+from pocketmq.model.message import OFFSET_MAX
+from pocketmq.rebuild.log_files import KnownShape, find_log_files
 
 ROOT = Path(__file__).resolve().parents[2]
 FILE_SIZE = 256 * 1024 * 1024
@@ -57,7 +57,7 @@ def cpu_seconds() -> float:
 
 def run_rebuild(store: Path, out: Path, *, check_crc: bool) -> dict[str, float]:
     """Rebuild in this process."""
-    from broker.rebuild.sequential import rebuild
+    from pocketmq.rebuild.sequential import rebuild
 
     begun, cpu = perf_counter(), cpu_seconds()
     files = find_log_files(store, FILE_SIZE)
@@ -70,9 +70,9 @@ def run_rebuild(store: Path, out: Path, *, check_crc: bool) -> dict[str, float]:
 
 def run_verify(store: Path, views: Path) -> dict[str, float]:
     """Check a log and its views in this process."""
-    from broker.files.disk import Disk
-    from broker.rebuild.log_files import KnownShape
-    from broker.tools.verify.verification import VerifyOptions, verify
+    from pocketmq.files.disk import Disk
+    from pocketmq.rebuild.log_files import KnownShape
+    from pocketmq.tools.verify.verification import VerifyOptions, verify
 
     begun, cpu = perf_counter(), cpu_seconds()
     sizes = KnownShape(
@@ -87,8 +87,8 @@ def run_verify(store: Path, views: Path) -> dict[str, float]:
 
 def run_backfill(store: Path, out: Path, workers: int, jobs: int) -> dict[str, Any]:
     """Rebuild several times in one Spark session; the first job warms it."""
-    from broker.backfill.session import open_session, spark_mapper
-    from broker.rebuild.parallel import Job, rebuild_parallel
+    from pocketmq.backfill.session import open_session, spark_mapper
+    from pocketmq.rebuild.parallel import Job, rebuild_parallel
 
     begun = perf_counter()
     session = open_session(f"local[{workers}]", name="bench")
@@ -108,11 +108,11 @@ def run_backfill(store: Path, out: Path, workers: int, jobs: int) -> dict[str, A
 
 def run_reput(store: Path) -> dict[str, float]:
     """Let the broker's own dispatch build the views of a store that has none."""
-    from broker.files.disk import Disk
-    from broker.model.step import SystemClock
-    from broker.store.settings import StoreSettings
-    from broker.store.starting.start import start_at_once
-    from broker.store.starting.structures import Structures
+    from pocketmq.files.disk import Disk
+    from pocketmq.model.step import SystemClock
+    from pocketmq.store.settings import StoreSettings
+    from pocketmq.store.starting.start import start_at_once
+    from pocketmq.store.starting.structures import Structures
 
     parts = Structures(
         StoreSettings(

@@ -27,16 +27,16 @@ from bench.process import anonymous_mib, cpu_seconds
 from bench.queues import shuffled_queues, topics_of
 from bench.servers import ASYNC, BROKER, Server, broker_server, loading, send_request
 from bench.table import Extent, Figure
-from broker.files.disk import Disk
-from broker.format.addresses import host_from_text
-from broker.format.checkpoint_layout import decode_checkpoint
-from broker.format.content import encode_properties
-from broker.format.layout import crc32
-from broker.model.batch import Batch, Destination
-from broker.model.message import KEYS, TAGS, UNIQUE_KEY
-from broker.model.step import SystemClock
-from broker.store.message_store import open_store
-from broker.store.settings import StoreSettings
+from pocketmq.files.disk import Disk
+from pocketmq.format.addresses import host_from_text
+from pocketmq.format.checkpoint_layout import decode_checkpoint
+from pocketmq.format.content import encode_properties
+from pocketmq.format.layout import crc32
+from pocketmq.model.batch import Batch, Destination
+from pocketmq.model.message import KEYS, TAGS, UNIQUE_KEY
+from pocketmq.model.step import SystemClock
+from pocketmq.store.message_store import open_store
+from pocketmq.store.settings import StoreSettings
 
 GIB = 1 << 30
 LOG_BYTES = 5 * GIB

@@ -17,7 +17,7 @@ from time import monotonic, sleep
 from bench.lag import lag_bound_ms
 from bench.servers import ASYNC, BROKER, Server, broker_server, loading
 from bench.table import Extent, Figure
-from broker.rpc.pb import broker_pb2 as pb
+from pocketmq.rpc.pb import broker_pb2 as pb
 
 TOPIC = "bench"
 FILE_SIZE = 4 * 1024 * 1024

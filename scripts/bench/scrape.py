@@ -7,7 +7,7 @@ from time import perf_counter
 
 from bench.servers import ASYNC, BROKER, Server, broker_server, load
 from bench.table import Extent, Figure
-from broker.rpc.pb import broker_pb2 as pb
+from pocketmq.rpc.pb import broker_pb2 as pb
 
 TOPIC_COUNT = 1_000
 QUEUE_COUNT = 1

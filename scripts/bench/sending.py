@@ -13,19 +13,19 @@ from typing import Final
 
 from bench.peer.content import equal_contents, mixed_contents, v2_request
 from bench.table import Extent, Figure, turns
-from broker.files.disk import Disk
-from broker.format.addresses import UniqueKeyMaker, host_from_text
-from broker.model.step import SystemClock
-from broker.rpc.call import May, anything
-from broker.rpc.pb import broker_pb2 as pb
-from broker.rpc.pb import messaging_pb2
-from broker.rpc.v1.send_message import SendMessage, parse_send_request
-from broker.rpc.v2.send_message import SendMessage as OfficialSendMessage
-from broker.rpc.v2.send_shortcut import CLIENT_ID_KEY
-from broker.services.sending.rules import SendRules
-from broker.services.sending.send import Send
-from broker.store.message_store import open_store
-from broker.store.settings import StoreSettings
+from pocketmq.files.disk import Disk
+from pocketmq.format.addresses import UniqueKeyMaker, host_from_text
+from pocketmq.model.step import SystemClock
+from pocketmq.rpc.call import May, anything
+from pocketmq.rpc.pb import broker_pb2 as pb
+from pocketmq.rpc.pb import messaging_pb2
+from pocketmq.rpc.v1.send_message import SendMessage, parse_send_request
+from pocketmq.rpc.v2.send_message import SendMessage as OfficialSendMessage
+from pocketmq.rpc.v2.send_shortcut import CLIENT_ID_KEY
+from pocketmq.services.sending.rules import SendRules
+from pocketmq.services.sending.send import Send
+from pocketmq.store.message_store import open_store
+from pocketmq.store.settings import StoreSettings
 
 HOST: Final = host_from_text("127.0.0.1:8081")
 MESSAGES: Final = 4_000

@@ -18,8 +18,8 @@ import grpc
 
 from bench.load import framed
 from bench.process import anonymous_mib
-from broker.rpc.pb import admin_pb2
-from broker.rpc.pb import broker_pb2 as pb
+from pocketmq.rpc.pb import admin_pb2
+from pocketmq.rpc.pb import broker_pb2 as pb
 
 ROOT = Path(__file__).resolve().parents[2]
 BROKER = "/pocketmq.v1.Broker/"
@@ -165,7 +165,7 @@ def broker_server(
     """
     with tempfile.TemporaryDirectory(prefix="pocketmq-bench-") as temporary:
         store = directory or Path(temporary) / "store"
-        command = [sys.executable, "-m", "broker", "serve", "--store", str(store)]
+        command = [sys.executable, "-m", "pocketmq", "serve", "--store", str(store)]
         command += ["--listen", "127.0.0.1:0", "--http", "127.0.0.1:0"]
         for setting in settings:
             command += ["--set", setting]

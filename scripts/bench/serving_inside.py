@@ -13,17 +13,17 @@ from typing import Final, NamedTuple
 
 from bench.sending import PEER
 from bench.servers import ASYNC
-from broker.app.access import door_of
-from broker.app.parts import Parts, parts_of
-from broker.app.ports import Ports
-from broker.config.live import LiveConfig
-from broker.config.load import load
-from broker.files.disk import Disk
-from broker.model.step import Clock, SystemClock
-from broker.rpc.pb import broker_pb2 as pb
-from broker.rpc.v1.send_message import SendMessage, parse_send_request
-from broker.store.message_store import MessageStore, open_store
-from broker.store.runner import Runner
+from pocketmq.app.access import door_of
+from pocketmq.app.parts import Parts, parts_of
+from pocketmq.app.ports import Ports
+from pocketmq.config.live import LiveConfig
+from pocketmq.config.load import load
+from pocketmq.files.disk import Disk
+from pocketmq.model.step import Clock, SystemClock
+from pocketmq.rpc.pb import broker_pb2 as pb
+from pocketmq.rpc.v1.send_message import SendMessage, parse_send_request
+from pocketmq.store.message_store import MessageStore, open_store
+from pocketmq.store.runner import Runner
 
 TOPIC: Final = "bench"
 ADDRESS: Final = "127.0.0.1:8081"

@@ -10,11 +10,11 @@ import argparse
 import random
 from pathlib import Path
 
-from broker.format.addresses import host_from_text
-from broker.format.content import encode_properties
-from broker.format.names import COMMIT_LOG_DIRECTORY, offset_file_name
-from broker.format.record import BLANK_SIZE, encode_blank, encode_records, record_sizes
-from broker.model.batch import Destination, batch_of
+from pocketmq.format.addresses import host_from_text
+from pocketmq.format.content import encode_properties
+from pocketmq.format.names import COMMIT_LOG_DIRECTORY, offset_file_name
+from pocketmq.format.record import BLANK_SIZE, encode_blank, encode_records, record_sizes
+from pocketmq.model.batch import Destination, batch_of
 
 TOPIC_COUNT = 50
 QUEUE_COUNT = 8

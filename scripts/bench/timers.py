@@ -29,13 +29,13 @@ from typing import Any, Final
 from bench.process import anonymous_mib
 from bench.serving_inside import DIFFERENT, TOPIC, Ahead, Broker, serving
 from bench.table import Extent, Figure, turns
-from broker.format.names import TIMER_WHEEL_FILE
-from broker.format.record import decode_record
-from broker.model.reading import ReadRange
-from broker.model.step import SystemClock
-from broker.rpc.pb import broker_pb2 as pb
-from broker.store.message_store import MessageStore
-from broker.store.reading.patience import value_of
+from pocketmq.format.names import TIMER_WHEEL_FILE
+from pocketmq.format.record import decode_record
+from pocketmq.model.reading import ReadRange
+from pocketmq.model.step import SystemClock
+from pocketmq.rpc.pb import broker_pb2 as pb
+from pocketmq.store.message_store import MessageStore
+from pocketmq.store.reading.patience import value_of
 
 PENDING: Final = 1_000_000
 BURST: Final = 100_000

@@ -14,8 +14,8 @@ import grpc
 from bench.process import cpu_seconds
 from bench.servers import ADMIN, ASYNC, BODY, BROKER, TOPIC, Server, broker_server, load
 from bench.table import Extent, Figure
-from broker.rpc.pb import admin_pb2
-from broker.rpc.pb import broker_pb2 as pb
+from pocketmq.rpc.pb import admin_pb2
+from pocketmq.rpc.pb import broker_pb2 as pb
 
 GROUP: Final = "producers"
 QUEUE_COUNT: Final = 8

@@ -5,10 +5,10 @@ from collections.abc import Sequence
 from time import process_time, thread_time
 
 from bench.table import Extent, Figure
-from broker.native import why_not_compiled
-from broker.native.machine import BytesWriter
-from broker.wire.connection import Connection
-from broker.wire.frames import (
+from pocketmq.native import why_not_compiled
+from pocketmq.native.machine import BytesWriter
+from pocketmq.wire.connection import Connection
+from pocketmq.wire.frames import (
     DATA,
     END_HEADERS,
     END_STREAM,
@@ -18,9 +18,9 @@ from broker.wire.frames import (
     write_settings,
     write_window_update,
 )
-from broker.wire.hpack import Decoder
-from broker.wire.huffman import LENGTHS
-from broker.wire.metadata import write_literal
+from pocketmq.wire.hpack import Decoder
+from pocketmq.wire.huffman import LENGTHS
+from pocketmq.wire.metadata import write_literal
 
 CALLS = 20_000
 REQUEST = bytes(1_024)

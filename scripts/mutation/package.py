@@ -33,7 +33,7 @@ class Package:
         operators  the kinds of edits
         pattern    a regular expression that is found in the text they replace
         """
-        place = self.root / "broker" / self.name
+        place = self.root / "broker" / "pocketmq" / self.name
         if not place.exists():
             raise SystemExit(f"there is no broker/{self.name}; name a package such as store/tables")
         for source in [place] if place.suffix == ".py" else sorted(place.rglob("*.py")):

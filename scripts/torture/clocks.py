@@ -15,14 +15,14 @@ from random import Random
 from time import monotonic
 from typing import Any, Final
 
-from broker.app.parts import Parts
-from broker.format.record import decode_record
-from broker.model.errors import BrokerError
-from broker.model.reading import ReadRange
-from broker.model.step import SystemClock
-from broker.services.sending.drafts import Delivery
-from broker.store.message_store import MessageStore
-from broker.store.reading.patience import value_of
+from pocketmq.app.parts import Parts
+from pocketmq.format.record import decode_record
+from pocketmq.model.errors import BrokerError
+from pocketmq.model.reading import ReadRange
+from pocketmq.model.step import SystemClock
+from pocketmq.services.sending.drafts import Delivery
+from pocketmq.store.message_store import MessageStore
+from pocketmq.store.reading.patience import value_of
 from torture.budget import Budget
 from torture.handover import HOST
 from torture.pending import KEY, TOPIC, sent, serving

@@ -10,7 +10,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from broker.format.record import RECORD_HEAD, split_record
+from pocketmq.format.record import RECORD_HEAD, split_record
 from tests.fakes.checked_store import CheckedStore
 from tests.golden_stores import GoldenStores
 from torture.budget import Budget

@@ -18,10 +18,10 @@ from pathlib import Path
 from random import Random
 from typing import Any, Final
 
-from broker.client import AsyncClient, ClientError, Message, PullQuery
-from broker.client.values import ReceiveQuery
-from broker.model.administration import GroupSettings
-from broker.model.message import StoredMessage
+from pocketmq.client import AsyncClient, ClientError, Message, PullQuery
+from pocketmq.client.values import ReceiveQuery
+from pocketmq.model.administration import GroupSettings
+from pocketmq.model.message import StoredMessage
 from torture.budget import Budget
 from torture.real_broker import ROOT
 
@@ -44,7 +44,7 @@ SMALL: Final = (
 def _started(store: Path, flush: str) -> tuple["subprocess.Popen[str]", str]:
     """Start a broker on a store; returns its process and where it listens."""
     settings = [word for one in (*SMALL, f"store.flush={flush}") for word in ("--set", one)]
-    command = [sys.executable, "-m", "broker", "serve", "--store", str(store), *settings]
+    command = [sys.executable, "-m", "pocketmq", "serve", "--store", str(store), *settings]
     with store.with_suffix(".log").open("a", encoding="utf-8") as said:
         process = subprocess.Popen(
             [*command, "--listen", "127.0.0.1:0", "--http", ""],

@@ -15,8 +15,8 @@ from collections import Counter
 from pathlib import Path
 from typing import Any, Final
 
-from broker.app.serve import EXIT_STORE_FAILED
-from broker.client import AsyncClient, ClientError, Message
+from pocketmq.app.serve import EXIT_STORE_FAILED
+from pocketmq.client import AsyncClient, ClientError, Message
 from tests.e2e.daemon import Daemon
 from tests.fakes.failing_os import Fault
 from tests.faults.lives import can_trace

@@ -16,10 +16,10 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any, Final
 
-from broker.model.errors import MessageDamaged
-from broker.model.reading import ReadRange
-from broker.store.message_store import MessageStore, open_store
-from broker.store.reading.patience import value_of
+from pocketmq.model.errors import MessageDamaged
+from pocketmq.model.reading import ReadRange
+from pocketmq.store.message_store import MessageStore, open_store
+from pocketmq.store.reading.patience import value_of
 from tests.fakes.clock import FakeClock
 from tests.fakes.damaged_image import HANG_SECONDS, QueueKey, Stock, file_of, flip, stocked
 from tests.fakes.disk import SimDisk

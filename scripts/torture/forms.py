@@ -13,7 +13,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import IO, Any, Final
 
-from broker.native import PURE_VARIABLE, why_not_compiled
+from pocketmq.native import PURE_VARIABLE, why_not_compiled
 from torture.budget import Budget, NotHere
 
 ROOT: Final = Path(__file__).resolve().parents[2]

@@ -12,10 +12,10 @@ from typing import Final
 
 import grpc
 
-from broker.rpc.grpcio.server import GrpcioServer
-from broker.rpc.own.server import OwnServer
-from broker.rpc.pb import broker_pb2 as pb
-from broker.rpc.service import DETAILS_KEY
+from pocketmq.rpc.grpcio.server import GrpcioServer
+from pocketmq.rpc.own.server import OwnServer
+from pocketmq.rpc.pb import broker_pb2 as pb
+from pocketmq.rpc.service import DETAILS_KEY
 from tests.fakes.pull_requests import PullMaker
 from tests.fakes.send_requests import RequestMaker, twins
 from tests.fakes.store_broker import connected, running

@@ -19,7 +19,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
-from broker.client import AsyncClient
+from pocketmq.client import AsyncClient
 from tests.e2e.daemon import Daemon
 from tests.faults.test_full_disk import SETTINGS, Producer, all_of, beside, strays, take_all
 from torture.budget import Budget, NotHere

@@ -22,9 +22,9 @@ from pathlib import Path
 from time import monotonic, perf_counter
 from typing import Any, Final, NamedTuple
 
-from broker.client import AsyncClient, ClientError, Message, ReceiveQuery
-from broker.model.access import User
-from broker.tools.users import changed_roster
+from pocketmq.client import AsyncClient, ClientError, Message, ReceiveQuery
+from pocketmq.model.access import User
+from pocketmq.tools.users import changed_roster
 from tests.e2e.daemon import Daemon
 from tests.fakes.users import SECRET, grant_of
 from torture import greedy_ways

@@ -22,10 +22,10 @@ from typing import Any, Final
 import grpc
 from google.protobuf.message import Message
 
-from broker.format.signature import AUTHORIZATION_KEY, DATE_KEY, authorization_of, date_from_ms
-from broker.rpc.pb import admin_pb2 as admin
-from broker.rpc.pb import broker_pb2 as pb
-from broker.rpc.pb import messaging_pb2 as v2
+from pocketmq.format.signature import AUTHORIZATION_KEY, DATE_KEY, authorization_of, date_from_ms
+from pocketmq.rpc.pb import admin_pb2 as admin
+from pocketmq.rpc.pb import broker_pb2 as pb
+from pocketmq.rpc.pb import messaging_pb2 as v2
 from tests.fakes.raw_http2 import CONTINUATION, RawClient
 
 USER: Final = "greedy"

@@ -13,8 +13,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from broker.native import why_not_compiled
-from broker.wire.connection import Connection
+from pocketmq.native import why_not_compiled
+from pocketmq.wire.connection import Connection
 from tests.e2e.daemon import Daemon
 from torture.budget import Budget, NotHere
 

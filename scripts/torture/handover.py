@@ -22,24 +22,24 @@ from pathlib import Path
 from random import Random
 from typing import Any, Final
 
-from broker.files.disk import Disk
-from broker.filter.tag import EVERYTHING
-from broker.format.addresses import host_from_text
-from broker.format.content import encode_properties
-from broker.format.names import CONSUMER_OFFSETS_FILE
-from broker.format.record import decode_record
-from broker.format.table_json import decode_table
-from broker.model.administration import GroupSettings
-from broker.model.batch import Batch, Destination, Run
-from broker.model.consuming import Received, ReceiveRequest
-from broker.model.step import SystemClock
-from broker.model.system_topics import Place, delayed
-from broker.services.consume.consume import Consume
-from broker.services.consume.journal import ConsumeSettings
-from broker.services.timer.timer import Timer
-from broker.store.message_store import MessageStore, opened
-from broker.store.runner import Runner
-from broker.store.settings import StoreSettings
+from pocketmq.files.disk import Disk
+from pocketmq.filter.tag import EVERYTHING
+from pocketmq.format.addresses import host_from_text
+from pocketmq.format.content import encode_properties
+from pocketmq.format.names import CONSUMER_OFFSETS_FILE
+from pocketmq.format.record import decode_record
+from pocketmq.format.table_json import decode_table
+from pocketmq.model.administration import GroupSettings
+from pocketmq.model.batch import Batch, Destination, Run
+from pocketmq.model.consuming import Received, ReceiveRequest
+from pocketmq.model.step import SystemClock
+from pocketmq.model.system_topics import Place, delayed
+from pocketmq.services.consume.consume import Consume
+from pocketmq.services.consume.journal import ConsumeSettings
+from pocketmq.services.timer.timer import Timer
+from pocketmq.store.message_store import MessageStore, opened
+from pocketmq.store.runner import Runner
+from pocketmq.store.settings import StoreSettings
 from torture.budget import Budget
 from torture.judged import Truth
 from torture.real_broker import Plan, real, run_real

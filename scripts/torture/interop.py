@@ -207,7 +207,7 @@ CLIENTS: Final[dict[str, Callable[[str, str], Verdicts]]] = {
 @contextmanager
 def _daemon(store: Path, transport: str) -> Iterator[str]:
     """Run the daemon on a store and give where it listens."""
-    command = [sys.executable, "-m", "broker", "serve", "--store", str(store)]
+    command = [sys.executable, "-m", "pocketmq", "serve", "--store", str(store)]
     command += ["--listen", "127.0.0.1:0", "--http", "127.0.0.1:0"]
     with _served([*command, "--set", f"rpc.transport={transport}"]) as line:
         target: str = json.loads(line)["grpc"]

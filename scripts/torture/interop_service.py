@@ -20,11 +20,11 @@ from google.protobuf.descriptor_pb2 import FileDescriptorSet
 from google.protobuf.descriptor_pool import Default
 from google.protobuf.message_factory import GetMessageClass
 
-from broker.model.errors import BrokerError, RequestError
-from broker.rpc.admission import CallClass
-from broker.rpc.call import Call
-from broker.rpc.grpcio.server import GrpcioServer
-from broker.rpc.service import Method, Service, WireStatus, method
+from pocketmq.model.errors import BrokerError, RequestError
+from pocketmq.rpc.admission import CallClass
+from pocketmq.rpc.call import Call
+from pocketmq.rpc.grpcio.server import GrpcioServer
+from pocketmq.rpc.service import Method, Service, WireStatus, method
 
 PROTO: Final = Path(__file__).with_name("interop.proto")
 NAME: Final = "grpc.testing.TestService"
@@ -194,11 +194,11 @@ def server_of(transport: str, service: Service, tls: list[str]) -> Server:
     """Return a server of the service alone; `tls` are files of a certificate and its key."""
     if transport == "grpcio":
         return GrpcioServer([service])
-    own: Any = import_module("broker.rpc.own.connection")
+    own: Any = import_module("pocketmq.rpc.own.connection")
     make = own.Connection
     own.Connection = lambda **how: EchoingWire(make(**how))
-    module: Any = import_module("broker.rpc.own.server")
-    context = import_module("broker.rpc.own.tls").tls_context(*tls) if tls else None
+    module: Any = import_module("pocketmq.rpc.own.server")
+    context = import_module("pocketmq.rpc.own.tls").tls_context(*tls) if tls else None
     server: Server = module.OwnServer([service], transport=module.Transport(tls=context))
     return server
 

@@ -16,14 +16,14 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
-from broker.client import AsyncClient, ClientError, KeyQuery, Message, PullQuery
-from broker.format.names import (
+from pocketmq.client import AsyncClient, ClientError, KeyQuery, Message, PullQuery
+from pocketmq.format.names import (
     COMMIT_LOG_DIRECTORY,
     CONSUME_QUEUE_DIRECTORY,
     CONSUME_QUEUE_EXTENSION_DIRECTORY,
     INDEX_DIRECTORY,
 )
-from broker.model.message import FLAG_COMPRESSED, StoredMessage
+from pocketmq.model.message import FLAG_COMPRESSED, StoredMessage
 from torture.real_broker import ROOT, Document
 
 COMMAND_S: Final = 240
@@ -206,7 +206,7 @@ class Ours:
 
 
 def _pocketmq() -> list[str]:
-    return [sys.executable, "-m", "broker"]
+    return [sys.executable, "-m", "pocketmq"]
 
 
 def _last_error(said: str) -> str:

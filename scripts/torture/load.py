@@ -11,7 +11,7 @@ import json
 import random
 import sys
 
-from broker.client import AsyncClient, Message, Wait
+from pocketmq.client import AsyncClient, Message, Wait
 
 TOPIC_COUNT = 50
 QUEUE_COUNT = 8

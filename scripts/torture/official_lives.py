@@ -19,7 +19,7 @@ from pathlib import Path
 from random import Random
 from typing import Final
 
-from broker.client import AsyncClient
+from pocketmq.client import AsyncClient
 from tests.e2e.daemon import Daemon, messages_of, pocketmq
 from tests.e2e.official.programs import Official, Program, Row, Talk
 from tests.faults.history import Violation

@@ -23,24 +23,24 @@ from pathlib import Path
 from random import Random
 from typing import Any, Final
 
-from broker.app.access import door_of
-from broker.app.parts import Parts, parts_of
-from broker.app.ports import Ports
-from broker.config.live import LiveConfig
-from broker.config.load import load
-from broker.files.disk import Disk
-from broker.format.names import COMMIT_LOG_DIRECTORY
-from broker.format.transaction_id import HalfPlace, transaction_id
-from broker.model.step import Clock, SystemClock
-from broker.model.transaction import Decision, Resolution
-from broker.rebuild.log_files import KnownShape, find_log_files
-from broker.services.sending.drafts import ABSENT_QUEUE, AT_ONCE, PEER, Delivery, Drafts
-from broker.services.sending.send import Sent
-from broker.store.message_store import MessageStore, open_store
-from broker.store.runner import Runner
-from broker.tools.selection import LogSearch
-from broker.tools.verify.verification import VerifyOptions, verify
-from broker.tools.waiting.pending import LEASE, pending_messages
+from pocketmq.app.access import door_of
+from pocketmq.app.parts import Parts, parts_of
+from pocketmq.app.ports import Ports
+from pocketmq.config.live import LiveConfig
+from pocketmq.config.load import load
+from pocketmq.files.disk import Disk
+from pocketmq.format.names import COMMIT_LOG_DIRECTORY
+from pocketmq.format.transaction_id import HalfPlace, transaction_id
+from pocketmq.model.step import Clock, SystemClock
+from pocketmq.model.transaction import Decision, Resolution
+from pocketmq.rebuild.log_files import KnownShape, find_log_files
+from pocketmq.services.sending.drafts import ABSENT_QUEUE, AT_ONCE, PEER, Delivery, Drafts
+from pocketmq.services.sending.send import Sent
+from pocketmq.store.message_store import MessageStore, open_store
+from pocketmq.store.runner import Runner
+from pocketmq.tools.selection import LogSearch
+from pocketmq.tools.verify.verification import VerifyOptions, verify
+from pocketmq.tools.waiting.pending import LEASE, pending_messages
 from torture.budget import Budget
 from torture.handover import HOST, SIZES, VERSION
 from torture.judged import Truth

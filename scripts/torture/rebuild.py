@@ -21,7 +21,7 @@ from typing import Any
 
 from bench.rebuild import _spark_workers as spark_workers
 from bench.servers import broker_server
-from broker.format.names import CONSUME_QUEUE_DIRECTORY, INDEX_DIRECTORY
+from pocketmq.format.names import CONSUME_QUEUE_DIRECTORY, INDEX_DIRECTORY
 from torture.budget import Budget
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -56,7 +56,7 @@ def digests(directory: Path) -> dict[str, str]:
 def pocketmq(*arguments: str, killed: Callable[[subprocess.Popen[str]], None] | None = None) -> int:
     """Run the command line; `killed` may do harm to it meanwhile. Returns its exit code."""
     process = subprocess.Popen(
-        [sys.executable, "-m", "broker", *arguments], cwd=ROOT, stdout=subprocess.DEVNULL,
+        [sys.executable, "-m", "pocketmq", *arguments], cwd=ROOT, stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE, text=True,
     )  # fmt: skip
     if killed is not None:

@@ -11,7 +11,7 @@ from pathlib import Path
 from random import Random
 from typing import Any, Final
 
-from broker.native import is_compiled
+from pocketmq.native import is_compiled
 from tests.fakes.official_requests import OfficialMaker, official_twin
 from tests.fakes.send_requests import RequestMaker, hold_alike, own_twin, served_alike, twins
 from torture.budget import Budget

@@ -8,7 +8,7 @@ from pathlib import Path
 from random import Random
 from typing import Any, Final
 
-from broker.native import why_not_compiled
+from pocketmq.native import why_not_compiled
 from tests.wire.cases import block_case, conversation_case, frames_case, time_limit
 from torture.budget import Budget
 

@@ -9,13 +9,13 @@ import grpc
 import pytest
 from grpc_health.v1.health_pb2 import HealthCheckRequest, HealthCheckResponse
 
-from broker.app.certificate import DAYS, Certificate, made, shown
-from broker.config.addresses import split_address
-from broker.config.load import load
-from broker.config.sections import Config
-from broker.files.disk import Disk
-from broker.model.errors import IllegalConfig
-from broker.rpc.own.tls import Tls
+from pocketmq.app.certificate import DAYS, Certificate, made, shown
+from pocketmq.config.addresses import split_address
+from pocketmq.config.load import load
+from pocketmq.config.sections import Config
+from pocketmq.files.disk import Disk
+from pocketmq.model.errors import IllegalConfig
+from pocketmq.rpc.own.tls import Tls
 from tests.fakes.clock import FakeClock
 from tests.running_broker import broker_with
 

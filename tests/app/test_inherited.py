@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from broker.app.inherited import address_of, inherited_socket
-from broker.app.stage import Stage
-from broker.client import Message
-from broker.model.errors import IllegalConfig
+from pocketmq.app.inherited import address_of, inherited_socket
+from pocketmq.app.stage import Stage
+from pocketmq.client import Message
+from pocketmq.model.errors import IllegalConfig
 from tests.running_broker import broker_with
 
 ME = str(os.getpid())

@@ -6,14 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from broker.app.ports import Bound, Ports
-from broker.app.stage import Stage
-from broker.client import AsyncClient, Message
-from broker.client.client_error import ClientError
-from broker.config.load import load
-from broker.model.access import User
-from broker.model.errors import IllegalConfig
-from broker.tools.users import changed_roster
+from pocketmq.app.ports import Bound, Ports
+from pocketmq.app.stage import Stage
+from pocketmq.client import AsyncClient, Message
+from pocketmq.client.client_error import ClientError
+from pocketmq.config.load import load
+from pocketmq.model.access import User
+from pocketmq.model.errors import IllegalConfig
+from pocketmq.tools.users import changed_roster
 from tests.fakes.users import SECRET
 from tests.running_broker import broker_with
 
@@ -95,7 +95,7 @@ async def test_the_names_of_the_certificate_are_those_of_the_socket(tmp_path: Pa
     given = ("rpc.listen=192.0.2.9:8081",)
     async with broker_with(tmp_path, *given, stage=handed("127.0.0.5")):
         pass
-    from broker.app.certificate import shown
+    from pocketmq.app.certificate import shown
 
     tls = tmp_path / "pocketmq" / "tls"
     names = shown(tls / "certificate.pem", tls / "key.pem").names

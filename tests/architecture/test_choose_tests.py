@@ -11,17 +11,17 @@ from tidy_source import Project, Source
 
 PROJECT = Project(
     [
-        Source("broker/__init__.py", ""),
-        Source("broker/__main__.py", "from broker.cli import main"),
-        Source("broker/cli.py", "PLACE = 'broker.tools.dump'"),
-        Source("broker/tools/dump.py", "from broker.format import record"),
-        Source("broker/format/record.py", ""),
-        Source("scripts/torture/kill.py", "import broker.cli"),
-        Source("broker/__init__.py", "from broker import native"),
-        Source("broker/native/__init__.py", "COMPILED = ('broker.format.record',)"),
+        Source("broker/pocketmq/__init__.py", ""),
+        Source("broker/pocketmq/__main__.py", "from pocketmq.cli import main"),
+        Source("broker/pocketmq/cli.py", "PLACE = 'pocketmq.tools.dump'"),
+        Source("broker/pocketmq/tools/dump.py", "from pocketmq.format import record"),
+        Source("broker/pocketmq/format/record.py", ""),
+        Source("scripts/torture/kill.py", "import pocketmq.cli"),
+        Source("broker/pocketmq/__init__.py", "from pocketmq import native"),
+        Source("broker/pocketmq/native/__init__.py", "COMPILED = ('pocketmq.format.record',)"),
         Source("tests/conftest.py", "import tests.golden_stores"),
         Source("tests/golden_stores.py", ""),
-        Source("tests/fakes/daemon.py", 'command = [python, "-m", "broker"]'),
+        Source("tests/fakes/daemon.py", 'command = [python, "-m", "pocketmq"]'),
         Source("tests/store/conftest.py", "from tests.fakes import pages"),
         Source("tests/fakes/pages.py", ""),
         Source("tests/architecture/test_tidy.py", ""),
@@ -29,7 +29,9 @@ PROJECT = Project(
             "tests/e2e/test_serve.py",
             "from tests.fakes.daemon import command\nx = 'scripts', \"serve\"",
         ),
-        Source("tests/format/test_record.py", "from broker.format.record import x  # see notes.md"),
+        Source(
+            "tests/format/test_record.py", "from pocketmq.format.record import x  # see notes.md"
+        ),
         Source("tests/store/test_put.py", "def test(golden): ..."),
         Source("tests/tools/test_kill.py", "from torture.kill import torture"),
     ]
@@ -40,9 +42,12 @@ TIDY = "tests/architecture/test_tidy.py"
 @pytest.mark.parametrize(
     ("changed", "expected"),
     [
-        ("broker/format/record.py", {"e2e/test_serve", "format/test_record", "tools/test_kill"}),
-        ("broker/tools/dump.py", {"e2e/test_serve", "tools/test_kill"}),
-        ("broker/__main__.py", {"e2e/test_serve"}),
+        (
+            "broker/pocketmq/format/record.py",
+            {"e2e/test_serve", "format/test_record", "tools/test_kill"},
+        ),
+        ("broker/pocketmq/tools/dump.py", {"e2e/test_serve", "tools/test_kill"}),
+        ("broker/pocketmq/__main__.py", {"e2e/test_serve"}),
         ("scripts/torture/kill.py", {"tools/test_kill"}),
         ("tests/fakes/pages.py", {"store/test_put"}),
         ("tests/store/test_put.py", {"store/test_put"}),
@@ -50,7 +55,7 @@ TIDY = "tests/architecture/test_tidy.py"
         ("docs/notes.md", {"format/test_record"}),
         ("scripts/test", set()),
         ("scripts/serve", {"e2e/test_serve"}),
-        ("broker/format/removed.py", set()),
+        ("broker/pocketmq/format/removed.py", set()),
     ],
 )
 def test_what_leads_to_a_change_is_chosen(changed: str, expected: set[str]) -> None:
@@ -64,9 +69,9 @@ def test_what_holds_for_all_touches_everything(changed: str) -> None:
 
 
 def test_the_way_to_the_change_is_shown() -> None:
-    assert chosen(PROJECT, ["broker/format/record.py"])["tests/tools/test_kill.py"] == (
-        "tests/tools/test_kill.py > scripts/torture/kill.py > broker/cli.py > broker/tools/dump.py"
-        " > broker/format/record.py was changed"
+    assert chosen(PROJECT, ["broker/pocketmq/format/record.py"])["tests/tools/test_kill.py"] == (
+        "tests/tools/test_kill.py > scripts/torture/kill.py > broker/pocketmq/cli.py > broker/pocketmq/tools/dump.py"
+        " > broker/pocketmq/format/record.py was changed"
     )
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import compile_modules
-from broker import native
+from pocketmq import native
 
 ROOT = compile_modules.ROOT
 TREE = {
@@ -69,9 +69,9 @@ def test_without_a_compiler_it_says_so_and_leaves_everything(tmp_path: Path) -> 
 def test_what_is_up_to_date_is_left_to_a_user_who_may_not_write(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (tmp_path / "broker" / "native").mkdir(parents=True)
-    (tmp_path / "broker" / "a.py").write_text("")
-    built = tmp_path / "broker" / "native" / "built"
+    (tmp_path / "broker" / "pocketmq" / "native").mkdir(parents=True)
+    (tmp_path / "broker" / "pocketmq" / "a.py").write_text("")
+    built = tmp_path / "broker" / "pocketmq" / "native" / "built"
     built.mkdir()
     monkeypatch.setattr(native, "ROOT", tmp_path)
     monkeypatch.setattr(native, "BUILT", built)

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from broker.format.checkpoint_layout import CHECKPOINT
-from broker.format.consume_unit import CONSUME_UNIT, EXTENSION_UNIT
-from broker.format.index_layout import INDEX_ENTRY, INDEX_HEADER
-from broker.format.layout import Layout
-from broker.format.record import RECORD_HEAD
-from broker.log.checkpoint import MARK
+from pocketmq.format.checkpoint_layout import CHECKPOINT
+from pocketmq.format.consume_unit import CONSUME_UNIT, EXTENSION_UNIT
+from pocketmq.format.index_layout import INDEX_ENTRY, INDEX_HEADER
+from pocketmq.format.layout import Layout
+from pocketmq.format.record import RECORD_HEAD
+from pocketmq.log.checkpoint import MARK
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
@@ -42,7 +42,9 @@ def test_every_module_that_the_architecture_names_is_there() -> None:
     text = (ROOT / "ARCHITECTURE.md").read_text()
     named = set(MODULE.findall(text))
     assert len(named) > 30
-    assert [name for name in sorted(named) if not (ROOT / "broker" / name).exists()] == []
+    assert [
+        name for name in sorted(named) if not (ROOT / "broker" / "pocketmq" / name).exists()
+    ] == []
 
 
 def test_the_tour_is_short() -> None:
@@ -50,7 +52,9 @@ def test_the_tour_is_short() -> None:
     tour = text.partition("## A tour")[2].partition("A test keeps")[0]
     modules = MODULE.findall(tour)
     assert len(modules) > 8
-    assert sum(lines_of(ROOT / "broker" / module) for module in modules) <= TOUR_LINES_MAX
+    assert (
+        sum(lines_of(ROOT / "broker" / "pocketmq" / module) for module in modules) <= TOUR_LINES_MAX
+    )
 
 
 @pytest.mark.parametrize(

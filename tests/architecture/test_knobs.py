@@ -12,7 +12,7 @@ from functools import cache
 from pathlib import Path
 from typing import Final
 
-from broker.config.sections import KNOBS
+from pocketmq.config.sections import KNOBS
 
 MARK: Final = "pytest.mark.knob"
 TESTS: Final = Path(__file__).resolve().parents[1]

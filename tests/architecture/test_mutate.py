@@ -53,7 +53,7 @@ REWRITING = 'import pytest\n\npytest.register_assert_rewrite("broker")\n'
 
 TOY_TEST = """\
 import pytest
-from broker.toy.meter import Meter
+from pocketmq.toy.meter import Meter
 
 
 def test_the_limit_can_be_reached_and_not_passed() -> None:
@@ -165,7 +165,7 @@ def test_tests_are_near_by_their_folder_or_by_what_they_import() -> None:
 def toy(tmp_path: Path) -> Path:
     """A project of one module and two tests, whose asserts pytest rewrites, as for a plugin's."""
     files = {
-        "broker/__init__.py": "",
+        "broker/pocketmq/__init__.py": "",
         "broker/toy/__init__.py": "",
         "broker/toy/meter.py": TOY,
         "tests/conftest.py": "import pytest\n\npytest.register_assert_rewrite('broker')\n",

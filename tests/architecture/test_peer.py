@@ -17,7 +17,7 @@ from bench.peer.content import Content, equal_contents, mixed_contents, v1_reque
 from bench.peer.rocketmq import checked_jars, is_sent
 from bench.peer.rows import FLOOR, HELD, MISSED, NOT_RUN, Aim, Row, ratios, table
 from bench.peer.sides import Extent
-from broker.rpc.pb import broker_pb2 as pb
+from pocketmq.rpc.pb import broker_pb2 as pb
 
 PRINTED = """
 finished in 2.00s, 25000.00 req/s, 3.10MB/s

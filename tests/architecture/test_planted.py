@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from broker import native
 from plant_run import PLANTED, ROOT, Change, Planted, copy_tree, planted_bugs, runs_of
+from pocketmq import native
 
 BUGS = planted_bugs()
 LATER = {15, 26}
@@ -44,7 +44,7 @@ def test_a_bug_in_a_compiled_module_runs(tmp_path: Path) -> None:
     change = Change(native.source_of(native.PROBE), "return numbers[0]", "return numbers[0] + 1")
     Planted("M00", "", (), (), (change,)).apply(tree)
     done = subprocess.run(
-        [sys.executable, "-c", "from broker.native.probe import echo; print(echo(41))"],
+        [sys.executable, "-c", "from pocketmq.native.probe import echo; print(echo(41))"],
         cwd=tree,
         env={**os.environ, "PYTHONPATH": str(tree)},
         capture_output=True,

@@ -12,7 +12,7 @@ import tidy
 from tidy_source import Finding, Project, Source, read_project, too_deep
 
 ROOT = Path(__file__).resolve().parents[2]
-MODULE = "broker/log/commit_log.py"
+MODULE = "broker/pocketmq/log/commit_log.py"
 
 
 def source(text: str, path: str = MODULE) -> Source:
@@ -88,9 +88,9 @@ SNIPPETS: list[tuple[Callable[[Source], Iterator[Finding]], str, list[int], str]
     ),
     (tidy.function_names, "def get_x(): ...\ndef _do_it(): ...\ndef getter(): ...", [1, 2], MODULE),
     (tidy.function_names, "def handle_x(): ...\ndef process_x(): ...\nget_y = 1", [1, 2], MODULE),
-    (tidy.module_names, "", [1], "broker/store/utils.py"),
+    (tidy.module_names, "", [1], "broker/pocketmq/store/utils.py"),
     (tidy.module_names, "", [1], "broker/core/reader.py"),
-    (tidy.module_names, "", [], "broker/store/corelation.py"),
+    (tidy.module_names, "", [], "broker/pocketmq/store/corelation.py"),
     (tidy.flattery, '"""A simple log."""\nx = 1  # Obviously.\ny = "just"', [1, 2], MODULE),
     (tidy.flattery, '"""Adjusts SimpleConsumer."""', [], MODULE),
     (
@@ -111,8 +111,8 @@ SNIPPETS: list[tuple[Callable[[Source], Iterator[Finding]], str, list[int], str]
         [1, 2],
         MODULE,
     ),
-    (tidy.bare_offset, "def f(offset): ...", [], "broker/rpc/v1/messaging.py"),
-    (tidy.bare_offset, "def f(offset): ...", [], "broker/cli/consume.py"),
+    (tidy.bare_offset, "def f(offset): ...", [], "broker/pocketmq/rpc/v1/messaging.py"),
+    (tidy.bare_offset, "def f(offset): ...", [], "broker/pocketmq/cli/consume.py"),
     (tidy.docstrings, "x = 1", [1], MODULE),
     (tidy.docstrings, '"""A sentence."""\nclass C: ...\ndef f(): ...', [2, 3], MODULE),
     (
@@ -139,16 +139,31 @@ SNIPPETS: list[tuple[Callable[[Source], Iterator[Finding]], str, list[int], str]
         MODULE,
     ),
     (tidy.async_below_store, "async def f():\n    await g()", [1, 2], MODULE),
-    (tidy.async_below_store, "async def f(): ...", [1], "broker/format/record.py"),
-    (tidy.async_below_store, "async def f(): ...", [], "broker/store/reading/reading.py"),
-    (tidy.bare_tasks, "asyncio.create_task(f())\ncreate_task(f())", [1, 2], "broker/rpc/server.py"),
-    (tidy.bare_tasks, "asyncio.get_running_loop().create_task(f())", [1], "broker/rpc/server.py"),
-    (tidy.bare_tasks, "group.create_task(f())", [], "broker/rpc/server.py"),
-    (tidy.bare_tasks, "asyncio.create_task(f())", [1], "broker/services/retention.py"),
-    (tidy.bare_tasks, "asyncio.create_task(f())", [], "broker/store/durability.py"),
-    (tidy.bare_tasks, "asyncio.create_task(f())", [], "broker/app/serve.py"),
-    (tidy.map_flush, "import mmap\nself._map.flush()\nview.flush()", [2], "broker/files/disk.py"),
-    (tidy.map_flush, "import mmap\nmapped.flush(0, 4096)", [2], "broker/files/disk.py"),
+    (tidy.async_below_store, "async def f(): ...", [1], "broker/pocketmq/format/record.py"),
+    (tidy.async_below_store, "async def f(): ...", [], "broker/pocketmq/store/reading/reading.py"),
+    (
+        tidy.bare_tasks,
+        "asyncio.create_task(f())\ncreate_task(f())",
+        [1, 2],
+        "broker/pocketmq/rpc/server.py",
+    ),
+    (
+        tidy.bare_tasks,
+        "asyncio.get_running_loop().create_task(f())",
+        [1],
+        "broker/pocketmq/rpc/server.py",
+    ),
+    (tidy.bare_tasks, "group.create_task(f())", [], "broker/pocketmq/rpc/server.py"),
+    (tidy.bare_tasks, "asyncio.create_task(f())", [1], "broker/pocketmq/services/retention.py"),
+    (tidy.bare_tasks, "asyncio.create_task(f())", [], "broker/pocketmq/store/durability.py"),
+    (tidy.bare_tasks, "asyncio.create_task(f())", [], "broker/pocketmq/app/serve.py"),
+    (
+        tidy.map_flush,
+        "import mmap\nself._map.flush()\nview.flush()",
+        [2],
+        "broker/pocketmq/files/disk.py",
+    ),
+    (tidy.map_flush, "import mmap\nmapped.flush(0, 4096)", [2], "broker/pocketmq/files/disk.py"),
     (tidy.map_flush, "self._map.flush()", [], MODULE),
     (tidy.single_asserts, "assert a and b\nassert 0 <= a < b\nassert a or b", [1, 3], MODULE),
     (tidy.leftovers, "x = 1  # TODO: later\ny = 'TODO'  # FIXME", [1, 2], MODULE),
@@ -197,15 +212,15 @@ def test_the_eleventh_hot_function_is_one_too_many() -> None:
 def test_modules_that_lead_to_each_other_are_a_circle() -> None:
     project = Project(
         [
-            Source("broker/log/__init__.py", ""),
-            Source("broker/log/a.py", "from broker.log import b"),
-            Source("broker/log/b.py", "def f():\n    from ..files.c import x"),
-            Source("broker/files/c.py", "import broker.log.a\nimport os"),
-            Source("broker/files/d.py", "from broker.log.a import x"),
+            Source("broker/pocketmq/log/__init__.py", ""),
+            Source("broker/pocketmq/log/a.py", "from pocketmq.log import b"),
+            Source("broker/pocketmq/log/b.py", "def f():\n    from ..files.c import x"),
+            Source("broker/pocketmq/files/c.py", "import pocketmq.log.a\nimport os"),
+            Source("broker/pocketmq/files/d.py", "from pocketmq.log.a import x"),
         ]
     )
     assert [finding.message for finding in tidy.circles(project)] == [
-        "imports go in a circle: broker/files/c.py, broker/log/a.py, broker/log/b.py"
+        "imports go in a circle: broker/pocketmq/files/c.py, broker/pocketmq/log/a.py, broker/pocketmq/log/b.py"
     ]
 
 
@@ -221,32 +236,34 @@ def test_modules_that_lead_to_each_other_are_a_circle() -> None:
         (tidy.long_objects, "class C:\n" + "    x = 1\n" * 599, []),
         (
             tidy.long_objects,
-            "from broker.log.b import B\nclass A(B):\n" + "    x = 1\n" * 500 + "class C(A): ...",
+            "from pocketmq.log.b import B\nclass A(B):\n" + "    x = 1\n" * 500 + "class C(A): ...",
             [2, 503],
         ),
-        (tidy.large_importers, "".join(f"import broker.log.m{n}\n" for n in range(8)), []),
-        (tidy.large_importers, "".join(f"import broker.log.m{n}\n" for n in range(9)), [1]),
+        (tidy.large_importers, "".join(f"import pocketmq.log.m{n}\n" for n in range(8)), []),
+        (tidy.large_importers, "".join(f"import pocketmq.log.m{n}\n" for n in range(9)), [1]),
         (tidy.untested, "x = 1", []),
     ],
 )
 def test_a_rule_that_not_all_keep_yet(
     rule: Callable[[Project], Iterator[Finding]], text: str, expected: list[int]
 ) -> None:
-    others = [Source(f"broker/log/m{number}.py", "") for number in range(9)]
-    base = Source("broker/log/b.py", "class B:\n" + "    x = 1\n" * 100)
-    test = Source("tests/log/test_a.py", "from broker.log import a, b")
-    project = Project([source(text, "broker/log/a.py"), base, test, *others])
-    assert [f.line for f in rule(project) if f.path == "broker/log/a.py"] == expected
+    others = [Source(f"broker/pocketmq/log/m{number}.py", "") for number in range(9)]
+    base = Source("broker/pocketmq/log/b.py", "class B:\n" + "    x = 1\n" * 100)
+    test = Source("tests/log/test_a.py", "from pocketmq.log import a, b")
+    project = Project([source(text, "broker/pocketmq/log/a.py"), base, test, *others])
+    assert [f.line for f in rule(project) if f.path == "broker/pocketmq/log/a.py"] == expected
 
 
 def test_what_no_test_of_its_area_leads_to_is_untested() -> None:
     sources = [
-        Source("broker/log/a.py", "from broker.log import b\nfrom broker.files import c"),
+        Source(
+            "broker/pocketmq/log/a.py", "from pocketmq.log import b\nfrom pocketmq.files import c"
+        ),
         *(Source(f"broker/{name}.py", "") for name in ("log/b", "files/c", "model/d", "model/e")),
-        Source("tests/log/test_a.py", "from broker.log import a\nfrom broker.model import d"),
+        Source("tests/log/test_a.py", "from pocketmq.log import a\nfrom pocketmq.model import d"),
     ]
     found = [finding.path for finding in tidy.untested(Project(sources))]
-    assert found == ["broker/files/c.py", "broker/model/e.py"]
+    assert found == ["broker/pocketmq/files/c.py", "broker/pocketmq/model/e.py"]
 
 
 def test_no_more_may_break_a_rule_than_did(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -269,12 +286,15 @@ def test_there_are_never_fewer_asserts_than_there_were(monkeypatch: pytest.Monke
 def test_the_beauty_line_counts_boxes_arrows_and_sizes() -> None:
     project = Project(
         [
-            Source("broker/__init__.py", '"""Root."""\n'),
-            Source("broker/log/__init__.py", '"""Log."""\n'),
-            Source("broker/log/a.py", '"""A."""\nfrom broker.files import b, c\n'),
-            Source("broker/files/b.py", "from broker.files import c\ndef f():\n    return 1\n"),
-            Source("broker/files/c.py", '"""C."""\n'),
-            Source("tests/log/test_a.py", "from broker.log import a\n"),
+            Source("broker/pocketmq/__init__.py", '"""Root."""\n'),
+            Source("broker/pocketmq/log/__init__.py", '"""Log."""\n'),
+            Source("broker/pocketmq/log/a.py", '"""A."""\nfrom pocketmq.files import b, c\n'),
+            Source(
+                "broker/pocketmq/files/b.py",
+                "from pocketmq.files import c\ndef f():\n    return 1\n",
+            ),
+            Source("broker/pocketmq/files/c.py", '"""C."""\n'),
+            Source("tests/log/test_a.py", "from pocketmq.log import a\n"),
         ]
     )
     assert tidy.beauty_line(project) == (
@@ -288,21 +308,25 @@ def test_an_empty_project_has_a_beauty_line() -> None:
 
 
 def test_generated_modules_are_not_read(tmp_path: Path) -> None:
-    for path in ("broker/rpc/pb/broker_pb2.py", "broker/rpc/server.py", "scripts/bench"):
+    for path in (
+        "broker/pocketmq/rpc/pb/broker_pb2.py",
+        "broker/pocketmq/rpc/server.py",
+        "scripts/bench",
+    ):
         (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / path).write_text("x = 1\n")
     project = read_project(tmp_path)
-    assert [source.path for source in project.sources] == ["broker/rpc/server.py"]
+    assert [source.path for source in project.sources] == ["broker/pocketmq/rpc/server.py"]
     assert project.bench == "x = 1\n"
 
 
 def test_the_script_prints_findings_then_the_beauty_line_and_exits_1(tmp_path: Path) -> None:
     (tmp_path / "broker").mkdir()
-    (tmp_path / "broker" / "app.py").write_text('"""The app."""\n\nassert a and b\n')
+    (tmp_path / "broker" / "pocketmq" / "app.py").write_text('"""The app."""\n\nassert a and b\n')
     command = [sys.executable, str(ROOT / "scripts" / "tidy.py"), str(tmp_path)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 1
     *found, beauty, not_yet = done.stdout.splitlines()
-    assert "broker/app.py:3 assert states more than one condition" in found
+    assert "broker/pocketmq/app.py:3 assert states more than one condition" in found
     assert beauty.startswith("1 modules · 0 arrows · 0 circles · module p90 3 · function p50 0")
     assert not_yet.startswith("not yet: 0 long objects · 0 large importers")

@@ -11,13 +11,13 @@ from pathlib import Path
 import pytest
 
 import compile_modules
-from broker import native
+from pocketmq import native
 
 ROOT = Path(__file__).resolve().parents[2]
 TREE = ("broker", "proto", "scripts", "pyproject.toml", "README.md", "LICENSE")
 COMPILE_S = 600
 """A library that is not up to date is compiled for its wheel: a minute or two of a free machine."""
-WHO_RUNS = "import broker.native.probe as p; from broker import native; print(p.__file__)"
+WHO_RUNS = "import pocketmq.native.probe as p; from pocketmq import native; print(p.__file__)"
 
 
 def built(
@@ -61,12 +61,16 @@ def test_the_wheel_holds_types_protos_and_data(tmp_path: Path) -> None:
     protos = {f"broker/{path.relative_to(ROOT)}" for path in ROOT.glob("proto/**/*.proto")}
     stubs = {str(path.relative_to(ROOT)) for path in ROOT.glob("broker/**/*.pyi")}
     assert len(protos) == len(stubs) == 5
-    wanted = {"broker/py.typed", "broker/client/__init__.py", "broker/backfill/log4j2.properties"}
+    wanted = {
+        "broker/pocketmq/py.typed",
+        "broker/pocketmq/client/__init__.py",
+        "broker/pocketmq/backfill/log4j2.properties",
+    }
     assert names >= protos | stubs | wanted
     tops = {name.partition("/")[0].partition("-")[0] for name in names}
     assert tops == {"broker", "pocketmq"}
     assert wheel.name.endswith("-py3-none-any.whl")
-    assert not [name for name in names if name.startswith("broker/native/built/")]
+    assert not [name for name in names if name.startswith("broker/pocketmq/native/built/")]
 
 
 @pytest.fixture(scope="module")
@@ -82,8 +86,12 @@ def test_a_compiled_wheel_is_of_this_platform_and_runs_compiled(
     compiled_wheel: Path, tmp_path: Path
 ) -> None:
     assert not compiled_wheel.name.endswith("-none-any.whl")
-    own = {name for name in names_in(compiled_wheel) if name.startswith("broker/native/built/")}
-    assert own == {f"broker/native/built/{path.name}" for path in compile_modules.files()}
+    own = {
+        name
+        for name in names_in(compiled_wheel)
+        if name.startswith("broker/pocketmq/native/built/")
+    }
+    assert own == {f"broker/pocketmq/native/built/{path.name}" for path in compile_modules.files()}
     zipfile.ZipFile(compiled_wheel).extractall(tmp_path / "site")
     done = subprocess.run(
         [sys.executable, "-c", WHO_RUNS],
@@ -94,7 +102,7 @@ def test_a_compiled_wheel_is_of_this_platform_and_runs_compiled(
         check=True,
     )
     assert (Path(done.stdout.strip()).parent, done.stderr) == (
-        tmp_path / "site" / "broker" / "native" / "built",
+        tmp_path / "site" / "broker" / "pocketmq" / "native" / "built",
         "",
     )
 
@@ -114,7 +122,7 @@ def test_without_a_compiler_the_wheel_holds_the_sources_and_says_why(
 
 @pytest.mark.parametrize(
     "name", ["proto/pocketmq/v1/broker.proto", "conf/broker.toml", "docs/client.md",
-             "examples/producer.py", "README.md", "CHANGELOG.md", "broker/py.typed",
+             "examples/producer.py", "README.md", "CHANGELOG.md", "broker/pocketmq/py.typed",
              "scripts/build_hook.py", "scripts/compile_library.py", "scripts/compile_modules.py"]
 )  # fmt: skip
 def test_the_sdist_holds_all_that_a_checkout_does(name: str, sdist: set[str]) -> None:

@@ -10,9 +10,9 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from broker.backfill.job import new_job, run
-from broker.backfill.session import open_session, spark_mapper
-from broker.rebuild.log_files import KnownShape
+from pocketmq.backfill.job import new_job, run
+from pocketmq.backfill.session import open_session, spark_mapper
+from pocketmq.rebuild.log_files import KnownShape
 
 
 def main(store: str, out: str, tasks_left: int, *sizes: int) -> None:

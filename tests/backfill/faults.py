@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from broker.rebuild.plan import Mapper
+from pocketmq.rebuild.plan import Mapper
 
 Task = Callable[[Any], Any]
 Fault = Callable[[str, Task, Any], Any]

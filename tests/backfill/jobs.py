@@ -3,8 +3,8 @@
 from pathlib import Path
 from typing import Any
 
-from broker.backfill.job import new_job
-from broker.rebuild.parallel import Job
+from pocketmq.backfill.job import new_job
+from pocketmq.rebuild.parallel import Job
 from tests.fakes.log_bytes import SMALL, LogBytes, golden_settings
 from tests.golden_stores import GoldenStores
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from broker.backfill.advice import SPARK_START_SECONDS, expected_times
+from pocketmq.backfill.advice import SPARK_START_SECONDS, expected_times
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from broker.backfill.analytics import committed_offsets, duplicate_keys, largest_keys
+from pocketmq.backfill.analytics import committed_offsets, duplicate_keys, largest_keys
 from tests.golden_stores import GoldenStores
 
 NOTHING: Any = None

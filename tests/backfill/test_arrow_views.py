@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from broker.backfill import arrow_views
-from broker.backfill.arrow_views import (
+from pocketmq.backfill import arrow_views
+from pocketmq.backfill.arrow_views import (
     ENTRY_SCHEMA,
     UNIT_SCHEMA,
     entry_batches,
@@ -16,11 +16,11 @@ from broker.backfill.arrow_views import (
     find_queue_files,
     unit_batches,
 )
-from broker.backfill.log_walk import Damage
-from broker.files.disk import Disk
-from broker.format.consume_unit import PRE_BLANK, UNIT
-from broker.format.index_layout import HEADER_SIZE, IndexGeometry
-from broker.tools.dump import index_rows, queue_units
+from pocketmq.backfill.log_walk import Damage
+from pocketmq.files.disk import Disk
+from pocketmq.format.consume_unit import PRE_BLANK, UNIT
+from pocketmq.format.index_layout import HEADER_SIZE, IndexGeometry
+from pocketmq.tools.dump import index_rows, queue_units
 from tests.fakes.tool_sizes import golden_tool_sizes
 from tests.golden_stores import GoldenStores
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from broker.backfill.checks import (
+from pocketmq.backfill.checks import (
     allocated_bytes,
     check_files,
     compare_log,
@@ -14,8 +14,8 @@ from broker.backfill.checks import (
     copy_views,
     queues_of,
 )
-from broker.backfill.job import manifest, run
-from broker.rebuild.plan import map_here
+from pocketmq.backfill.job import manifest, run
+from pocketmq.rebuild.plan import map_here
 from tests.backfill.jobs import FILE_SIZE, golden_job, small_job, small_log
 from tests.fakes.log_bytes import LogBytes, rebuilt_files
 from tests.golden_stores import GoldenStores

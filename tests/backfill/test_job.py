@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from broker.backfill import job as job_module
-from broker.backfill.job import is_running, manifest, objection, outlook, run
-from broker.model.errors import NotAStore, StoreLocked, ViewFailed
-from broker.rebuild.plan import TaskFailed, map_here
-from broker.rebuild.staging import build_settings
+from pocketmq.backfill import job as job_module
+from pocketmq.backfill.job import is_running, manifest, objection, outlook, run
+from pocketmq.model.errors import NotAStore, StoreLocked, ViewFailed
+from pocketmq.rebuild.plan import TaskFailed, map_here
+from pocketmq.rebuild.staging import build_settings
 from tests.backfill.jobs import golden_job, small_job, small_log
 from tests.fakes.log_bytes import SMALL, views
 from tests.golden_stores import GoldenStores

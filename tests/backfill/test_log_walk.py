@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from broker.backfill.log_walk import Damage, survey, walk
-from broker.rebuild.log_files import LogFile
-from broker.rebuild.plan import Range, map_here, plan_ranges
+from pocketmq.backfill.log_walk import Damage, survey, walk
+from pocketmq.rebuild.log_files import LogFile
+from pocketmq.rebuild.plan import Range, map_here, plan_ranges
 from tests.backfill.jobs import FILE_SIZE
 from tests.fakes.log_bytes import TIME_MS, LogBytes, golden_files
 from tests.golden_stores import GoldenStores

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from broker.backfill.job import run
-from broker.backfill.progress import Phase, Progress, ProgressReader
-from broker.model.errors import Corruption
-from broker.rebuild.parallel import plan
-from broker.rebuild.plan import map_here
+from pocketmq.backfill.job import run
+from pocketmq.backfill.progress import Phase, Progress, ProgressReader
+from pocketmq.model.errors import Corruption
+from pocketmq.rebuild.parallel import plan
+from pocketmq.rebuild.plan import map_here
 from tests.backfill.jobs import golden_job, small_job, small_log
 from tests.fakes.log_bytes import LogBytes
 from tests.golden_stores import GoldenStores

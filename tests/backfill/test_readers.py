@@ -7,17 +7,17 @@ from typing import Any
 
 import pytest
 
-from broker.backfill import readers
-from broker.backfill.readers import (
+from pocketmq.backfill import readers
+from pocketmq.backfill.readers import (
     read_consume_queue,
     read_index,
     read_messages,
     register,
 )
-from broker.backfill.source import StoreSource
-from broker.format.index_layout import IndexGeometry
-from broker.model.errors import NotAStore, StoreGap
-from broker.rebuild.plan import map_here
+from pocketmq.backfill.source import StoreSource
+from pocketmq.format.index_layout import IndexGeometry
+from pocketmq.model.errors import NotAStore, StoreGap
+from pocketmq.rebuild.plan import map_here
 from tests.backfill.jobs import small_log
 
 

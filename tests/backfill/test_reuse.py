@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from broker.backfill.job import outlook, run
-from broker.backfill.reuse import find_reuse
-from broker.rebuild.parallel import Job
-from broker.rebuild.plan import map_here, plan_ranges
+from pocketmq.backfill.job import outlook, run
+from pocketmq.backfill.reuse import find_reuse
+from pocketmq.rebuild.parallel import Job
+from pocketmq.rebuild.plan import map_here, plan_ranges
 from tests.backfill.jobs import small_job, small_log
 from tests.fakes.log_bytes import LogBytes, rebuilt_files
 

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from broker import backfill
-from broker.backfill.session import (
+from pocketmq import backfill
+from pocketmq.backfill.session import (
     LOG_SETTINGS,
     SMALL_TASKS_PER_WORKER,
     check_java,
@@ -21,9 +21,9 @@ from broker.backfill.session import (
     package_archive,
     spark_mapper,
 )
-from broker.model.errors import SparkMissing
-from broker.rebuild.manifest import mark_file
-from broker.rebuild.plan import TaskFailed
+from pocketmq.model.errors import SparkMissing
+from pocketmq.rebuild.manifest import mark_file
+from pocketmq.rebuild.plan import TaskFailed
 
 
 def java_home(directory: Path, told: str, code: int = 0) -> str:
@@ -76,8 +76,10 @@ def test_workers_get_this_package_and_need_no_other_of_ours(
     archive = package_archive()
     with zipfile.ZipFile(archive) as opened:
         names = opened.namelist()
-    assert {"broker/rebuild/parallel.py", "broker/rebuild/parallel.pyc"} <= {*names}
-    code = "import broker.rebuild.parallel as p; print(p.__file__)"
+    assert {"broker/pocketmq/rebuild/parallel.py", "broker/pocketmq/rebuild/parallel.pyc"} <= {
+        *names
+    }
+    code = "import pocketmq.rebuild.parallel as p; print(p.__file__)"
     done = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True,
         env={"PYTHONPATH": str(archive)}, cwd=archive.parent,
@@ -121,7 +123,7 @@ def test_workers_of_any_session_run_this_python_and_get_this_package(
     settled = fitted("b", "local", "spark.pyspark.python")
     assert settled.pythonExec == "python3"
     (tmp_path / "broker").mkdir()
-    (tmp_path / "broker" / "__init__.py").touch()
+    (tmp_path / "broker" / "pocketmq" / "__init__.py").touch()
     hidden = fitted("c", "local[*]", path=str(tmp_path))
     assert (hidden.pythonExec, hidden.sent) == (sys.executable, ["pocketmq.zip"])
     far = fitted("d", "spark://host:7077")

@@ -9,10 +9,10 @@ import pytest
 from pyspark.sql.datasource import DataSourceReader
 from pyspark.sql.types import StructType
 
-from broker.backfill.arrow_views import find_index_files, find_queue_files
-from broker.backfill.source import StoreReader, StoreSource
-from broker.model.errors import Corruption, NotAStore, StoreGap
-from broker.rebuild.log_files import CLOCK_STEP_MS
+from pocketmq.backfill.arrow_views import find_index_files, find_queue_files
+from pocketmq.backfill.source import StoreReader, StoreSource
+from pocketmq.model.errors import Corruption, NotAStore, StoreGap
+from pocketmq.rebuild.log_files import CLOCK_STEP_MS
 from tests.backfill.jobs import FILE_SIZE, small_log
 from tests.fakes.log_bytes import TIME_MS, LogBytes
 from tests.fakes.tool_sizes import golden_tool_sizes

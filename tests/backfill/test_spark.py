@@ -18,24 +18,24 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from pyspark.errors import AnalysisException, PythonException
 
-from broker.backfill.analytics import (
+from pocketmq.backfill.analytics import (
     committed_offsets,
     consumer_lag,
     duplicate_keys,
     largest_keys,
     messages_per_hour,
 )
-from broker.backfill.job import run
-from broker.backfill.progress import Phase, ProgressReader
-from broker.backfill.readers import read_consume_queue, read_index, read_messages, register
-from broker.backfill.session import check_java, open_session, spark_mapper, worker_count
-from broker.files.disk import Disk
-from broker.format.record import decode_record
-from broker.format.record_scan import RecordScan
-from broker.model.errors import Corruption, SparkMissing, ViewFailed
-from broker.model.message import StoredMessage
-from broker.rebuild.sequential import rebuild
-from broker.tools.dump import index_rows, queue_units
+from pocketmq.backfill.job import run
+from pocketmq.backfill.progress import Phase, ProgressReader
+from pocketmq.backfill.readers import read_consume_queue, read_index, read_messages, register
+from pocketmq.backfill.session import check_java, open_session, spark_mapper, worker_count
+from pocketmq.files.disk import Disk
+from pocketmq.format.record import decode_record
+from pocketmq.format.record_scan import RecordScan
+from pocketmq.model.errors import Corruption, SparkMissing, ViewFailed
+from pocketmq.model.message import StoredMessage
+from pocketmq.rebuild.sequential import rebuild
+from pocketmq.tools.dump import index_rows, queue_units
 from tests.backfill import driver_to_kill, faults, own_session
 from tests.backfill.faults import faulty
 from tests.backfill.jobs import golden_job

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 from click.testing import CliRunner
 
-from broker.cli.program import program
+from pocketmq.cli.program import program
 
 
 class Ran(NamedTuple):

@@ -13,15 +13,15 @@ import grpc
 import pytest
 from google.protobuf.message import Message
 
-from broker.cli import connection
-from broker.client import AsyncClient, ClientError
-from broker.client.channel import Channel, client_error
-from broker.format.addresses import host_from_text
-from broker.model.administration import StoreStatus
-from broker.model.batch import Destination
-from broker.model.errors import BrokerError
-from broker.model.message import StoredMessage
-from broker.rpc.v1.status import wire_status
+from pocketmq.cli import connection
+from pocketmq.client import AsyncClient, ClientError
+from pocketmq.client.channel import Channel, client_error
+from pocketmq.format.addresses import host_from_text
+from pocketmq.model.administration import StoreStatus
+from pocketmq.model.batch import Destination
+from pocketmq.model.errors import BrokerError
+from pocketmq.model.message import StoredMessage
+from pocketmq.rpc.v1.status import wire_status
 from tests.fakes.rows import Row, batch
 from tests.fakes.store_broker import StoreBroker, store_broker
 from tests.fakes.store_language import STORE_HOST, put_row

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from broker.format.signature import page_token_of
-from broker.model.access import User
-from broker.tools.users import read_roster
+from pocketmq.format.signature import page_token_of
+from pocketmq.model.access import User
+from pocketmq.tools.users import read_roster
 from tests.cli.command_line import run
 from tests.cli.local_broker import LocalBroker
 

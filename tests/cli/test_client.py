@@ -2,8 +2,8 @@
 
 import pytest
 
-from broker.client.client_error import told_error
-from broker.rpc.pb import admin_pb2 as pb
+from pocketmq.client.client_error import told_error
+from pocketmq.rpc.pb import admin_pb2 as pb
 from tests.cli.command_line import run
 from tests.cli.local_broker import LocalBroker
 

@@ -5,7 +5,7 @@ import subprocess
 
 import pytest
 
-from broker.cli.completion import SHELLS, completion, script
+from pocketmq.cli.completion import SHELLS, completion, script
 
 
 @pytest.mark.parametrize("shell", list(SHELLS))

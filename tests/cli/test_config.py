@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from broker.config.document import sample_file
-from broker.config.sections import KNOBS
-from broker.model.access import User
-from broker.tools.users import read_roster
+from pocketmq.config.document import sample_file
+from pocketmq.config.sections import KNOBS
+from pocketmq.model.access import User
+from pocketmq.tools.users import read_roster
 from tests.cli import command_line
 from tests.cli.command_line import Ran
 
@@ -210,14 +210,14 @@ def test_a_value_that_cannot_be_read_ends_the_import(tmp_path: Path) -> None:
 
 
 def test_loading_the_group_loads_no_broker() -> None:
-    script = "import sys, broker.cli.config; print(*(name for name in sys.modules))"
+    script = "import sys, pocketmq.cli.config; print(*(name for name in sys.modules))"
     done = subprocess.run(
         [sys.executable, "-c", script], capture_output=True, text=True, check=True
     )
     loaded = done.stdout.split()
-    assert "broker.cli.config" in loaded
-    ours = {name for name in loaded if name.startswith(("broker.config", "broker.store"))}
-    assert ours == {"broker.config", "broker.config.units"}
+    assert "pocketmq.cli.config" in loaded
+    ours = {name for name in loaded if name.startswith(("pocketmq.config", "pocketmq.store"))}
+    assert ours == {"pocketmq.config", "pocketmq.config.units"}
 
 
 def test_what_is_below_a_floor_needs_force(tmp_path: Path) -> None:

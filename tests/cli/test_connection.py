@@ -2,7 +2,7 @@
 
 from unittest.mock import sentinel
 
-from broker.cli.connection import Connection, make_client
+from pocketmq.cli.connection import Connection, make_client
 from tests.cli.command_line import run
 from tests.cli.local_broker import LocalBroker
 

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from broker.cli.documents import PAGE_COUNT
-from broker.client import ClientError
-from broker.model.batch import Destination
-from broker.rpc.pb import broker_pb2 as pb
+from pocketmq.cli.documents import PAGE_COUNT
+from pocketmq.client import ClientError
+from pocketmq.model.batch import Destination
+from pocketmq.rpc.pb import broker_pb2 as pb
 from tests.cli.command_line import Ran, run
 from tests.cli.local_broker import LocalBroker
 from tests.fakes.store_language import STORE_HOST, put_row

@@ -89,7 +89,7 @@ def test_dead_letters_are_sent_again_with_yes(given_up: LocalBroker) -> None:
 def test_many_dead_letters_are_sent_again_in_pieces(
     broker: LocalBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("broker.cli.dead_letters.REDRIVEN_MAX", 2)
+    monkeypatch.setattr("pocketmq.cli.dead_letters.REDRIVEN_MAX", 2)
     broker.store.tables.topics.adopt(TOPIC, 1)
     broker.add(TOPIC, *(b"%d" % n for n in range(5)), RETRY_TOPIC="orders")
     broker.stand("billing", "orders")

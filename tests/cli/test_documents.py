@@ -4,14 +4,14 @@ from base64 import b64decode
 
 from google.protobuf.json_format import MessageToDict
 
-from broker.cli.documents import (
+from pocketmq.cli.documents import (
     message_document,
     moved_document,
 )
-from broker.format.record import decode_record
-from broker.model.administration import MovedOffset
-from broker.model.message import StoredMessage
-from broker.rpc.v1.stored_reply import proto_message
+from pocketmq.format.record import decode_record
+from pocketmq.model.administration import MovedOffset
+from pocketmq.model.message import StoredMessage
+from pocketmq.rpc.v1.stored_reply import proto_message
 from tests.cli.local_broker import STORED_MS, stored
 from tests.fakes.golden_log import record_positions
 from tests.golden_stores import GoldenStores

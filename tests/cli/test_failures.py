@@ -2,11 +2,11 @@
 
 import pytest
 
-from broker.cli.failures import failure_of_broker, failure_of_client
-from broker.cli.output import Failure
-from broker.client import ClientError, DeadlineExceeded, Unreachable
-from broker.model import errors
-from broker.model.errors import BrokerError
+from pocketmq.cli.failures import failure_of_broker, failure_of_client
+from pocketmq.cli.output import Failure
+from pocketmq.client import ClientError, DeadlineExceeded, Unreachable
+from pocketmq.model import errors
+from pocketmq.model.errors import BrokerError
 
 
 @pytest.mark.parametrize(

@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from broker.cli.group import age_text
-from broker.model.administration import GroupSettings
-from broker.rpc.pb import admin_pb2 as pb
+from pocketmq.cli.group import age_text
+from pocketmq.model.administration import GroupSettings
+from pocketmq.rpc.pb import admin_pb2 as pb
 from tests.cli.command_line import run
 from tests.cli.local_broker import LocalBroker
 

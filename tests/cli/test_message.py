@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from broker.rpc.pb import broker_pb2 as pb
+from pocketmq.rpc.pb import broker_pb2 as pb
 from tests.cli.command_line import run
 from tests.cli.local_broker import LocalBroker
 

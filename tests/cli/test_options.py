@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import click
 import pytest
 
-from broker.cli.options import (
+from pocketmq.cli.options import (
     DURATION,
     MOMENT,
     duration_from_text,

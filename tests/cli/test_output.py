@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from broker.cli.output import Column, Output, Rows, at, columns, moment
+from pocketmq.cli.output import Column, Output, Rows, at, columns, moment
 from tests.fakes.terminal import Terminal
 
 COLUMNS = columns("name", "size")

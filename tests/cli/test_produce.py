@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from broker.cli.produce import BATCH_BYTES, batches, line_groups
-from broker.model.batch import PutStatus
-from broker.model.errors import BodyTooLarge
-from broker.rpc.pb import broker_pb2 as pb
+from pocketmq.cli.produce import BATCH_BYTES, batches, line_groups
+from pocketmq.model.batch import PutStatus
+from pocketmq.model.errors import BodyTooLarge
+from pocketmq.rpc.pb import broker_pb2 as pb
 from tests.cli.command_line import run
 from tests.cli.local_broker import LocalBroker, shown
 
@@ -154,7 +154,7 @@ def test_a_batch_is_bounded_in_bytes_too() -> None:
 
 
 def test_the_statuses_that_are_known_have_names() -> None:
-    from broker.cli.documents import SEND_STATUS_NAMES
+    from pocketmq.cli.documents import SEND_STATUS_NAMES
 
     assert SEND_STATUS_NAMES.keys() == set(PutStatus)
 

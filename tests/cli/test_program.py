@@ -10,11 +10,11 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from broker import __version__, native
-from broker.cli.groups import WORDS, LazyGroup, Place
-from broker.cli.program import PLACES, program
-from broker.client import Unreachable
-from broker.model.errors import StoreFailed, TopicNotFound
+from pocketmq import __version__, native
+from pocketmq.cli.groups import WORDS, LazyGroup, Place
+from pocketmq.cli.program import PLACES, program
+from pocketmq.client import Unreachable
+from pocketmq.model.errors import StoreFailed, TopicNotFound
 from tests.cli.command_line import run
 from tests.cli.local_broker import LocalBroker, shown
 from tests.golden_stores import GoldenStores
@@ -36,7 +36,7 @@ ALL = list(commands(program, click.Context(program)))
 
 
 def test_help_loads_neither_grpc_nor_numpy_nor_a_web_server() -> None:
-    code = "import sys; sys.argv[1:] = ['--help']\nfrom broker.cli import main\ntry: main()\n"
+    code = "import sys; sys.argv[1:] = ['--help']\nfrom pocketmq.cli import main\ntry: main()\n"
     code += "finally: print(*sys.modules, file=sys.stderr)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert "Usage: pocketmq" in done.stdout
@@ -56,7 +56,7 @@ def test_the_version_command_names_what_runs_compiled() -> None:
 
 def test_python_m_broker_is_the_same() -> None:
     done = subprocess.run(
-        [sys.executable, "-m", "broker", "--version"], capture_output=True, text=True, check=True
+        [sys.executable, "-m", "pocketmq", "--version"], capture_output=True, text=True, check=True
     )
     assert done.stdout == f"pocketmq, version {__version__}\n"
 
@@ -155,7 +155,7 @@ def test_an_interrupt_ends_with_130_and_no_word(broker: LocalBroker) -> None:
 
 
 def test_a_reader_that_has_gone_is_no_error_to_tell(golden: GoldenStores) -> None:
-    command = [sys.executable, "-m", "broker", "store", "dump", str(golden.store("basic"))]
+    command = [sys.executable, "-m", "pocketmq", "store", "dump", str(golden.store("basic"))]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         assert process.stdout is not None
         assert process.stderr is not None
@@ -217,7 +217,7 @@ def test_who_sends_is_told_to_create(broker: LocalBroker) -> None:
 
 def test_a_list_of_commands_has_their_order_and_loads_none() -> None:
     missing = "tests.cli.a_module_that_is_not_there"
-    places = {"topic": Place("broker.cli.topic", "Tells of topics."), "a": Place(missing, "No.")}
+    places = {"topic": Place("pocketmq.cli.topic", "Tells of topics."), "a": Place(missing, "No.")}
     done = CliRunner().invoke(LazyGroup("tool", places=places), ["--help"])
     assert done.exit_code == 0
     assert [line.split()[0] for line in done.output.splitlines()[-2:]] == ["topic", "a"]

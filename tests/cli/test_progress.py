@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from broker.cli.output import REDRAW_SECONDS, amount, progress
+from pocketmq.cli.output import REDRAW_SECONDS, amount, progress
 from tests.fakes.terminal import Terminal
 
 DRAWN = "\r"
@@ -35,7 +35,7 @@ def terminal(monkeypatch: pytest.MonkeyPatch) -> Terminal:
     """Standard error as a terminal."""
     terminal = Terminal()
     # Not sys.stderr itself: pytest puts its own there between a fixture and its test.
-    monkeypatch.setattr("broker.cli.output.sys", SimpleNamespace(stderr=terminal))
+    monkeypatch.setattr("pocketmq.cli.output.sys", SimpleNamespace(stderr=terminal))
     monkeypatch.setenv("TERM", "xterm")
     monkeypatch.delenv("NO_COLOR", raising=False)
     return terminal

@@ -54,7 +54,7 @@ def test_a_filter_chooses(ready: LocalBroker) -> None:
 
 
 def test_what_comes_late_is_told(ready: LocalBroker) -> None:
-    from broker.rpc.pb import broker_pb2 as pb
+    from pocketmq.rpc.pb import broker_pb2 as pb
 
     late = pb.AckResponse(results=[{"status": pb.INVALID_RECEIPT_HANDLE}])
     ready.answers["Broker/Ack"] = lambda request: late

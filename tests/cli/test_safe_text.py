@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 
-from broker.cli.output import FORMATS, Exit, Failure, Output, columns, talk, talk_notes
-from broker.cli.safe_text import STANDS_IN, escaped, safe
-from broker.cli.store.export import _line_of
-from broker.cli.yaml_text import yaml_document
-from broker.format.message_columns import MESSAGE_COLUMNS
+from pocketmq.cli.output import FORMATS, Exit, Failure, Output, columns, talk, talk_notes
+from pocketmq.cli.safe_text import STANDS_IN, escaped, safe
+from pocketmq.cli.store.export import _line_of
+from pocketmq.cli.yaml_text import yaml_document
+from pocketmq.format.message_columns import MESSAGE_COLUMNS
 from tests.cli.local_broker import stored
 
-CLI = Path(__file__).parents[2] / "broker" / "cli"
+CLI = Path(__file__).parents[2] / "broker" / "pocketmq" / "cli"
 HOSTILE = (
     "\x1b[31mred\x1b]0;title\x07\x9b2J\x9d8;;http://x\x9c\r\x08\x00\x7f\u202edesrever\u2066\u200f"
     "\ufeff\u2028\ud800"

@@ -4,13 +4,13 @@ from pathlib import Path
 
 import pytest
 
-from broker.app import serve as app
-from broker.app.serve import Announce
-from broker.app.stage import Stage
-from broker.cli.serve import introduce
-from broker.config.live import LiveConfig
-from broker.config.sections import Config
-from broker.model.errors import IllegalConfig, StoreLocked
+from pocketmq.app import serve as app
+from pocketmq.app.serve import Announce
+from pocketmq.app.stage import Stage
+from pocketmq.cli.serve import introduce
+from pocketmq.config.live import LiveConfig
+from pocketmq.config.sections import Config
+from pocketmq.model.errors import IllegalConfig, StoreLocked
 from tests.cli.command_line import run
 
 

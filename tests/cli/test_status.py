@@ -5,8 +5,8 @@ import sys
 
 import pytest
 
-from broker.cli.connection import Connection
-from broker.cli.status import (
+from pocketmq.cli.connection import Connection
+from pocketmq.cli.status import (
     Snapshot,
     TopicMoment,
     difference,
@@ -15,8 +15,8 @@ from broker.cli.status import (
     take_snapshot,
     top,
 )
-from broker.rpc.pb import admin_pb2 as pb
-from broker.services.administration.status import Process, store_status
+from pocketmq.rpc.pb import admin_pb2 as pb
+from pocketmq.services.administration.status import Process, store_status
 from tests.cli.command_line import run
 from tests.cli.local_broker import STATUS, LocalBroker
 from tests.fakes.terminal import Terminal
@@ -102,7 +102,7 @@ def busy(broker: LocalBroker, monkeypatch: pytest.MonkeyPatch) -> LocalBroker:
     def pause(seconds: float) -> None:
         broker.fill(1)
 
-    monkeypatch.setattr("broker.cli.status.sleep", pause)
+    monkeypatch.setattr("pocketmq.cli.status.sleep", pause)
     return broker
 
 
@@ -142,7 +142,7 @@ def test_ctrl_c_ends_the_picture(busy: LocalBroker, monkeypatch: pytest.MonkeyPa
         raise KeyboardInterrupt
 
     monkeypatch.setattr(sys, "stdout", Terminal())
-    monkeypatch.setattr("broker.cli.status.sleep", interrupt)
+    monkeypatch.setattr("pocketmq.cli.status.sleep", interrupt)
     top.main(["-o", "table"], standalone_mode=False, prog_name="pocketmq top")
 
 

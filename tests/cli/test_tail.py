@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from broker.client import Unreachable, following
-from broker.model.batch import Destination
-from broker.rpc.pb import broker_pb2 as pb
+from pocketmq.client import Unreachable, following
+from pocketmq.model.batch import Destination
+from pocketmq.rpc.pb import broker_pb2 as pb
 from tests.cli.command_line import run
 from tests.cli.local_broker import LocalBroker
 from tests.fakes.store_language import STORE_HOST, put_row

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from broker.rpc.pb import admin_pb2 as pb
+from pocketmq.rpc.pb import admin_pb2 as pb
 from tests.cli.command_line import run
 from tests.cli.local_broker import LocalBroker
 
@@ -192,7 +192,7 @@ def test_counts_are_watched_until_ctrl_c(
         if len(pauses) == 2:
             raise KeyboardInterrupt
 
-    monkeypatch.setattr("broker.cli.watching.sleep", pause)
+    monkeypatch.setattr("pocketmq.cli.watching.sleep", pause)
     done = run("topic", "stats", "orders", "--watch", "2s", "-o", "jsonl")
     assert done.code == 0
     assert [row["message_count"] for row in done.rows] == [0, 1]

@@ -2,8 +2,8 @@
 
 import pytest
 
-from broker.cli.watching import repeat
-from broker.client import ClientError, Unreachable
+from pocketmq.cli.watching import repeat
+from pocketmq.client import ClientError, Unreachable
 
 GONE = Unreachable("Unreachable", "nobody answers", retryable=True)
 
@@ -25,7 +25,7 @@ class Picture:
 
 @pytest.fixture(autouse=True)
 def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("broker.cli.watching.sleep", lambda seconds: None)
+    monkeypatch.setattr("pocketmq.cli.watching.sleep", lambda seconds: None)
 
 
 def test_a_broker_that_goes_away_is_waited_for(capsys: pytest.CaptureFixture[str]) -> None:

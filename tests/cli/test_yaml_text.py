@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
-from broker.cli.yaml_text import yaml_document, yaml_item
+from pocketmq.cli.yaml_text import yaml_document, yaml_item
 
 DOCUMENT = {
     "name": "orders",

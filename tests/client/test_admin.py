@@ -4,8 +4,8 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from broker.client import ClientError
-from broker.model.administration import (
+from pocketmq.client import ClientError
+from pocketmq.model.administration import (
     GroupOffset,
     GroupSettings,
     MovedOffset,

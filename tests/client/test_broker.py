@@ -5,12 +5,12 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from broker.client import ClientError, KeyQuery, Message, PullQuery, Shape, Wait
-from broker.format.addresses import offset_message_id
-from broker.format.record import decode_record
-from broker.model.administration import QueueState
-from broker.model.batch import PutStatus
-from broker.model.reading import Bound, PullStatus
+from pocketmq.client import ClientError, KeyQuery, Message, PullQuery, Shape, Wait
+from pocketmq.format.addresses import offset_message_id
+from pocketmq.format.record import decode_record
+from pocketmq.model.administration import QueueState
+from pocketmq.model.batch import PutStatus
+from pocketmq.model.reading import Bound, PullStatus
 from tests.fakes.store_language import STORE_HOST
 from tests.rpc.desk import Desk, opened_desk
 

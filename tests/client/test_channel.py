@@ -8,13 +8,13 @@ from typing import Any
 import grpc
 import pytest
 
-from broker.client import AsyncClient, ClientError, DeadlineExceeded, Message, Unreachable
-from broker.model import errors
-from broker.rpc.admission import CallClass
-from broker.rpc.own.server import OwnServer
-from broker.rpc.service import DETAILS_KEY, Service, method
-from broker.rpc.v1.faces import BROKER
-from broker.rpc.v1.status import refuse
+from pocketmq.client import AsyncClient, ClientError, DeadlineExceeded, Message, Unreachable
+from pocketmq.model import errors
+from pocketmq.rpc.admission import CallClass
+from pocketmq.rpc.own.server import OwnServer
+from pocketmq.rpc.service import DETAILS_KEY, Service, method
+from pocketmq.rpc.v1.faces import BROKER
+from pocketmq.rpc.v1.status import refuse
 from tests.fakes.store_broker import running
 from tests.rpc.desk import Desk, opened_desk
 

@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from broker.client import (
+from pocketmq.client import (
     Admin,
     AsyncAdmin,
     AsyncClient,
@@ -23,8 +23,8 @@ from broker.client import (
     TailQuery,
     errors,
 )
-from broker.client.async_client import MessageIds
-from broker.rpc.own.server import OwnServer
+from pocketmq.client.async_client import MessageIds
+from pocketmq.rpc.own.server import OwnServer
 from tests.fakes.store_broker import running, store_broker
 
 THREADS = 8
@@ -179,8 +179,8 @@ def test_ids_differ_between_threads_and_clients() -> None:
 @pytest.mark.parametrize(
     ("line", "missing"),
     [
-        ("import broker.client", {"grpc", "google"}),
-        ("from broker.client import Client, AsyncClient", {"google.rpc"}),
+        ("import pocketmq.client", {"grpc", "google"}),
+        ("from pocketmq.client import Client, AsyncClient", {"google.rpc"}),
     ],
 )
 def test_importing_it_loads_no_more_than_it_needs(line: str, missing: set[str]) -> None:
@@ -191,6 +191,6 @@ def test_importing_it_loads_no_more_than_it_needs(line: str, missing: set[str]) 
     assert loaded & (missing | others) == set()
     ours = {name.split(".")[1] for name in loaded if name.startswith("broker.")}
     assert ours <= {"client", "model", "native", "format", "rpc"}
-    assert {name for name in loaded if name.startswith("broker.format.")} <= {
-        "broker.format.addresses", "broker.format.signature"
+    assert {name for name in loaded if name.startswith("pocketmq.format.")} <= {
+        "pocketmq.format.addresses", "pocketmq.format.signature"
     }  # fmt: skip

@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
-from broker.client import ClientError, DeadlineExceeded, Unreachable, errors
-from broker.client.channel import client_error
-from broker.client.client_error import told_error
-from broker.model.errors import BrokerError
-from broker.rpc.v1.status import HIDDEN_FIELDS, KINDS, wire_status
+from pocketmq.client import ClientError, DeadlineExceeded, Unreachable, errors
+from pocketmq.client.channel import client_error
+from pocketmq.client.client_error import told_error
+from pocketmq.model.errors import BrokerError
+from pocketmq.rpc.v1.status import HIDDEN_FIELDS, KINDS, wire_status
 
 TREE = [
     kind for kinds in KINDS.values() for kind in kinds if hasattr(errors, kind.__name__)

@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from broker.client import ClientError, Leased, ReceiveQuery, SettleStatus, errors
+from pocketmq.client import ClientError, Leased, ReceiveQuery, SettleStatus, errors
 from tests.rpc.desk import Desk, opened_desk
 
 OK, INVALID = SettleStatus.OK, SettleStatus.INVALID_RECEIPT_HANDLE

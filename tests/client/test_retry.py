@@ -8,7 +8,7 @@ import grpc
 import pytest
 from google.protobuf.message import Message as Request
 
-from broker.client import (
+from pocketmq.client import (
     AsyncClient,
     ClientError,
     DeadlineExceeded,
@@ -17,14 +17,14 @@ from broker.client import (
     Unreachable,
     errors,
 )
-from broker.client.channel import RETRY_MS, pauses_ms
-from broker.client.credentials import Pairs
-from broker.client.wire import BlockingWire, LoopWire
-from broker.model.errors import BrokerError
-from broker.rpc.own.server import OwnServer
-from broker.rpc.pb import broker_pb2 as pb
-from broker.rpc.service import DETAILS_KEY
-from broker.rpc.v1.status import wire_status
+from pocketmq.client.channel import RETRY_MS, pauses_ms
+from pocketmq.client.credentials import Pairs
+from pocketmq.client.wire import BlockingWire, LoopWire
+from pocketmq.model.errors import BrokerError
+from pocketmq.rpc.own.server import OwnServer
+from pocketmq.rpc.pb import broker_pb2 as pb
+from pocketmq.rpc.service import DETAILS_KEY
+from pocketmq.rpc.v1.status import wire_status
 from tests.fakes.store_broker import running, store_broker
 
 BUSY = errors.StoreBusy(held_ms=1, limit_ms=1)

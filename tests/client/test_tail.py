@@ -8,13 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broker.client import ClientError, PullPage, PullQuery, TailQuery, TopicState, Unreachable
-from broker.client.following import RETRY_S, Patience
-from broker.client.tail import Tail
-from broker.client.wire import LoopWire
-from broker.model.administration import QueueState
-from broker.model.message import StoredMessage
-from broker.model.reading import Bound, PullStatus
+from pocketmq.client import ClientError, PullPage, PullQuery, TailQuery, TopicState, Unreachable
+from pocketmq.client.following import RETRY_S, Patience
+from pocketmq.client.tail import Tail
+from pocketmq.client.wire import LoopWire
+from pocketmq.model.administration import QueueState
+from pocketmq.model.message import StoredMessage
+from pocketmq.model.reading import Bound, PullStatus
 from tests.cli.local_broker import stored
 
 

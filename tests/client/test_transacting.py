@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from broker.client import (
+from pocketmq.client import (
     ClientError,
     EndStatus,
     Message,

@@ -1,9 +1,9 @@
 """The client's values have the proto's names and numbers."""
 
-from broker.client import Message, Shape, Wait
-from broker.model.batch import PutStatus
-from broker.model.reading import Bound, PullStatus
-from broker.rpc.pb import broker_pb2 as pb
+from pocketmq.client import Message, Shape, Wait
+from pocketmq.model.batch import PutStatus
+from pocketmq.model.reading import Bound, PullStatus
+from pocketmq.rpc.pb import broker_pb2 as pb
 
 
 def test_names_and_numbers_are_those_of_the_proto() -> None:

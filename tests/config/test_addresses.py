@@ -5,9 +5,9 @@ from ipaddress import IPv4Address, IPv6Address
 
 import pytest
 
-from broker.config.addresses import advertised_address, held_port, own_address, split_address
-from broker.config.sections import BrokerSection
-from broker.model.errors import IllegalConfig
+from pocketmq.config.addresses import advertised_address, held_port, own_address, split_address
+from pocketmq.config.sections import BrokerSection
+from pocketmq.model.errors import IllegalConfig
 
 
 def test_an_address_is_a_host_and_a_port() -> None:

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broker.config.broker_conf import Property, import_file, properties
-from broker.config.load import load
-from broker.model.errors import IllegalConfig
+from pocketmq.config.broker_conf import Property, import_file, properties
+from pocketmq.config.load import load
+from pocketmq.model.errors import IllegalConfig
 
 USUAL = """\
 # Licensed to the Apache Software Foundation (ASF)

@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broker.config.document import sample_file, settings_text, toml_value
-from broker.config.knob import Value
-from broker.config.load import load
-from broker.config.sections import KNOBS, PRESETS, SECTIONS
+from pocketmq.config.document import sample_file, settings_text, toml_value
+from pocketmq.config.knob import Value
+from pocketmq.config.load import load
+from pocketmq.config.sections import KNOBS, PRESETS, SECTIONS
 
 FILE = Path(__file__).resolve().parents[2] / "conf" / "broker.toml"
 

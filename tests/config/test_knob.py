@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broker.config.knob import Value, knob, knobs_of_section
-from broker.config.sections import KNOBS
-from broker.model.errors import IllegalConfig
+from pocketmq.config.knob import Value, knob, knobs_of_section
+from pocketmq.config.sections import KNOBS
+from pocketmq.model.errors import IllegalConfig
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from broker.config.live import LiveConfig, change
-from broker.config.load import load
-from broker.config.sections import KNOBS, Config
-from broker.model.errors import IllegalConfig
+from pocketmq.config.live import LiveConfig, change
+from pocketmq.config.load import load
+from pocketmq.config.sections import KNOBS, Config
+from pocketmq.model.errors import IllegalConfig
 
 
 def config(*assignments: str) -> Config:
@@ -61,7 +61,7 @@ def test_each_live_key_is_taken_over(key: str) -> None:
 
 def test_live_keys_that_contradict_what_stays_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     wrong = IllegalConfig(field="retention.age_ms", why="of a test")
-    monkeypatch.setattr("broker.config.live.broken", lambda config: [wrong])
+    monkeypatch.setattr("pocketmq.config.live.broken", lambda config: [wrong])
     with pytest.raises(IllegalConfig, match="restart to take both over"):
         change(Config(), config("retention.age_ms=1h"))
 

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from broker.config.load import Loaded, examine, lines_of_keys, load
-from broker.config.sections import KNOBS, PRESETS, Config
-from broker.model.errors import IllegalConfig
+from pocketmq.config.load import Loaded, examine, lines_of_keys, load
+from pocketmq.config.sections import KNOBS, PRESETS, Config
+from pocketmq.model.errors import IllegalConfig
 
 MIB = 1024 * 1024
 

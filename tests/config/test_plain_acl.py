@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broker.config.plain_acl import PlainAcl, read_plain_acl
-from broker.config.plain_yaml import PlainYamlError, read_yaml
-from broker.model.access import Action, Kind, Need
-from broker.model.errors import IllegalConfig
-from broker.model.rights import Rights
+from pocketmq.config.plain_acl import PlainAcl, read_plain_acl
+from pocketmq.config.plain_yaml import PlainYamlError, read_yaml
+from pocketmq.model.access import Action, Kind, Need
+from pocketmq.model.errors import IllegalConfig
+from pocketmq.model.rights import Rights
 
 USUAL = """\
 # Licensed to the Apache Software Foundation (ASF)

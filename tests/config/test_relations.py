@@ -2,9 +2,9 @@
 
 import pytest
 
-from broker.config.load import examine, load
-from broker.config.relations import NEEDED
-from broker.config.sections import KNOBS
+from pocketmq.config.load import examine, load
+from pocketmq.config.relations import NEEDED
+from pocketmq.config.sections import KNOBS
 
 
 def refused(*assignments: str) -> str:

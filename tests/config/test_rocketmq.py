@@ -2,9 +2,9 @@
 
 import pytest
 
-from broker.config import rocketmq
-from broker.config.load import load
-from broker.config.sections import KNOBS
+from pocketmq.config import rocketmq
+from pocketmq.config.load import load
+from pocketmq.config.sections import KNOBS
 
 
 def test_a_name_either_means_something_or_does_not() -> None:

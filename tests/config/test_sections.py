@@ -4,7 +4,7 @@ from dataclasses import fields
 
 import pytest
 
-from broker.config.sections import (
+from pocketmq.config.sections import (
     EXTENSION_FILE_SIZE_MIN,
     KNOBS,
     Config,
@@ -12,12 +12,12 @@ from broker.config.sections import (
     RetentionSection,
     StoreSection,
 )
-from broker.config.texts import METRIC_PROFILES
-from broker.format.consume_unit import EXTENSION_END_SIZE, EXTENSION_SIZE_MIN
-from broker.metrics.exposition import NATIVE, NATIVE_LEGACY, SERIES_MAX
-from broker.metrics.numbers import FULL, PUBLIC
-from broker.services.retention import MODE_AUTO, MODE_OFF, MODE_ON, RetentionSettings
-from broker.store.settings import StoreSettings
+from pocketmq.config.texts import METRIC_PROFILES
+from pocketmq.format.consume_unit import EXTENSION_END_SIZE, EXTENSION_SIZE_MIN
+from pocketmq.metrics.exposition import NATIVE, NATIVE_LEGACY, SERIES_MAX
+from pocketmq.metrics.numbers import FULL, PUBLIC
+from pocketmq.services.retention import MODE_AUTO, MODE_OFF, MODE_ON, RetentionSettings
+from pocketmq.store.settings import StoreSettings
 
 
 def test_every_setting_says_why_in_a_sentence() -> None:

@@ -22,9 +22,9 @@ from typing import IO, Any, Final, NamedTuple, Self
 from urllib.error import HTTPError
 from urllib.request import ProxyHandler, build_opener
 
-from broker.client import AsyncClient, PullQuery
-from broker.model.message import StoredMessage
-from broker.model.reading import PullStatus
+from pocketmq.client import AsyncClient, PullQuery
+from pocketmq.model.message import StoredMessage
+from pocketmq.model.reading import PullStatus
 
 READY_S: Final = 60
 """How long a start may take on a machine that does other things too."""
@@ -69,7 +69,7 @@ class Page(NamedTuple):
 
 def pocketmq(*arguments: str, given: str | None = None, **environment: str) -> Done:
     """Run `pocketmq ARGUMENTS` to its end."""
-    command = [sys.executable, "-m", "broker", *arguments]
+    command = [sys.executable, "-m", "pocketmq", *arguments]
     return ended(command, input=given, env=_environment(environment))
 
 
@@ -187,7 +187,7 @@ class Daemon(Served):
 
     def begin(self) -> None:
         """Start the process, and wait for nothing; `becomes_ready` and `end` belong to it."""
-        command = [sys.executable, "-m", "broker", "serve", "--store", str(self.store)]
+        command = [sys.executable, "-m", "pocketmq", "serve", "--store", str(self.store)]
         ports = ["--listen", "127.0.0.1:0", "--http", "127.0.0.1:0"]
         self.start(
             [*self._tracer, *command, *ports, *self._arguments],

@@ -119,7 +119,7 @@ class Container(Served):
         network = ["nsenter", f"--net=/proc/{self.pid}/ns/net"]
         signed = ["POCKETMQ_ACCESS_KEY=admin", f"POCKETMQ_SECRET_KEY={self._secret}"]
         endpoint = ["env", "POCKETMQ_ENDPOINT=127.0.0.1:8081", *signed]
-        command = [sys.executable, "-m", "broker", *arguments]
+        command = [sys.executable, "-m", "pocketmq", *arguments]
         return ended([*network, *endpoint, *command], cwd=ROOT)
 
 

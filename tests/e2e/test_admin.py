@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from broker.client import AsyncClient
+from pocketmq.client import AsyncClient
 from tests.e2e.daemon import Daemon, Served, pocketmq
 from tests.fakes.golden_log import files_below
 
@@ -214,7 +214,7 @@ def test_tail_shows_what_was_and_what_comes(broker: Daemon) -> None:
     document(broker, "topic", "create", "news", "--queues", "3")
     for number in range(6):
         send(broker, "news", str(number), queue_id=number % 3)
-    command = [sys.executable, "-m", "broker", "tail", "news", "--since", "10m", "--max", "8"]
+    command = [sys.executable, "-m", "pocketmq", "tail", "news", "--since", "10m", "--max", "8"]
     groups = rows(broker, "group", "ls")
     with subprocess.Popen(
         [*command, "-o", "jsonl", "--endpoint", broker.endpoint], stdout=subprocess.PIPE, text=True
@@ -242,7 +242,7 @@ def test_dev_leaves_nothing_but_one_line(tmp_path: Path) -> None:
     scratch.mkdir()
     broker = Served(tmp_path / "dev.log")
     environment = {"TMPDIR": str(scratch), "PATH": "/usr/bin:/bin"}
-    broker.start([sys.executable, "-m", "broker", "dev"], env=environment)
+    broker.start([sys.executable, "-m", "pocketmq", "dev"], env=environment)
     try:
         assert broker.becomes_ready()
         store = Path(broker.ready["store"])

@@ -7,8 +7,8 @@ from typing import Final
 
 import pytest
 
-from broker.client import AsyncClient, Message, PullQuery
-from broker.model.reading import PullStatus
+from pocketmq.client import AsyncClient, Message, PullQuery
+from pocketmq.model.reading import PullStatus
 from tests.e2e.daemon import Daemon, bodies_of, messages_of, pocketmq
 from tests.golden_stores import GoldenStores
 

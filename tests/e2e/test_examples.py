@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from broker import native
-from broker.testing import RocketMQ
+from pocketmq import native
+from pocketmq.testing import RocketMQ
 from tests.e2e.daemon import Daemon, ended
 
 ROOT = Path(__file__).resolve().parents[2]

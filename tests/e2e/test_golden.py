@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from broker.client import AsyncClient, ClientError, KeyQuery
+from pocketmq.client import AsyncClient, ClientError, KeyQuery
 from tests.e2e.daemon import Daemon, messages_of
 from tests.fakes.golden_log import carries, shown, wanted
 from tests.golden_stores import GoldenStores

@@ -64,7 +64,7 @@ def test_dev_ends_in_order_and_leaves_nothing(tmp_path: Path, number: signal.Sig
     scratch = tmp_path / "tmp"
     scratch.mkdir()
     dev = Served(tmp_path / "dev.log")
-    dev.start([sys.executable, "-m", "broker", "dev"], env={"TMPDIR": str(scratch)})
+    dev.start([sys.executable, "-m", "pocketmq", "dev"], env={"TMPDIR": str(scratch)})
     try:
         dev.serve()
         assert Path(dev.ready["store"]).parent == scratch
@@ -83,7 +83,7 @@ def test_dev_ends_in_order_and_leaves_nothing(tmp_path: Path, number: signal.Sig
 def test_dev_leaves_nothing_when_it_is_told_to_end_while_it_begins(
     tmp_path: Path, number: signal.Signals
 ) -> None:
-    command = [sys.executable, "-m", "broker", "dev"]
+    command = [sys.executable, "-m", "pocketmq", "dev"]
     with subprocess.Popen(command, stderr=subprocess.DEVNULL, env={"TMPDIR": str(tmp_path)}) as dev:
         while not [*tmp_path.iterdir()]:
             assert dev.poll() is None

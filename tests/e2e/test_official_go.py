@@ -1,6 +1,6 @@
 """RocketMQ's own client for Go works as it is, on a broker as a user starts it."""
 
-from broker.cli.output import Exit
+from pocketmq.cli.output import Exit
 from tests.e2e.official.cases import Cases
 
 

@@ -11,8 +11,8 @@ from typing import Any, Final
 
 import pytest
 
-from broker.model.access import User
-from broker.tools.users import changed_roster
+from pocketmq.model.access import User
+from pocketmq.tools.users import changed_roster
 from tests.fakes.users import grant_of
 from tests.running_broker import RunningBroker, broker_with
 

@@ -85,7 +85,7 @@ def test_sigterm_answers_a_parked_poll_and_ends_with_0(tmp_path: Path) -> None:
     with Daemon(tmp_path / "store") as broker:
         broker.ask("produce", "orders", "hello", "--queue", "0")
         wait = ["--wait", "25s", "--queue", "0", "--from", "max", "-o", "json"]
-        command = [sys.executable, "-m", "broker", "consume", "orders", "--pull", *wait]
+        command = [sys.executable, "-m", "pocketmq", "consume", "orders", "--pull", *wait]
         with subprocess.Popen(
             [*command, "--endpoint", broker.endpoint], stdout=subprocess.PIPE, text=True
         ) as parked:
@@ -115,7 +115,7 @@ def ctrl_c() -> Iterator[None]:
 def test_ctrl_c_ends_a_command_without_a_trace(tmp_path: Path) -> None:
     with Daemon(tmp_path / "store") as broker:
         broker.ask("produce", "orders", "hello", "--queue", "0")
-        command = [sys.executable, "-m", "broker", "consume", "orders", "--pull", "--wait", "25s"]
+        command = [sys.executable, "-m", "pocketmq", "consume", "orders", "--pull", "--wait", "25s"]
         with subprocess.Popen(
             [*command, "--queue", "0", "--endpoint", broker.endpoint],
             stdout=subprocess.PIPE,

@@ -11,14 +11,14 @@ from contextlib import asynccontextmanager
 from inspect import isawaitable
 from typing import Any
 
-from broker.model.access import User, actions_from_text, resource_from_text
-from broker.model.errors import BrokerError
-from broker.model.ownership import owner_groups
-from broker.rpc.guard import Guard
-from broker.rpc.service import Method, Service
-from broker.rpc.v1.needs import rules_of
-from broker.rpc.v2.faces import NAME
-from broker.rpc.v2.needs import RULES
+from pocketmq.model.access import User, actions_from_text, resource_from_text
+from pocketmq.model.errors import BrokerError
+from pocketmq.model.ownership import owner_groups
+from pocketmq.rpc.guard import Guard
+from pocketmq.rpc.service import Method, Service
+from pocketmq.rpc.v1.needs import rules_of
+from pocketmq.rpc.v2.faces import NAME
+from pocketmq.rpc.v2.needs import RULES
 from tests.fakes.call import FakeCall
 from tests.fakes.store_broker import StoreBroker, store_broker
 from tests.fakes.users import SECRET, access_of, grant_of, signed

@@ -7,11 +7,11 @@ restored(tmp_path / "b", tmp_path / "again")          the copy, as a store
 
 from pathlib import Path
 
-from broker.files.disk import Disk
-from broker.rebuild.log_files import KnownShape
-from broker.tools.backup import backup
-from broker.tools.copies import Backup
-from broker.tools.restore import restore
+from pocketmq.files.disk import Disk
+from pocketmq.rebuild.log_files import KnownShape
+from pocketmq.tools.backup import backup
+from pocketmq.tools.copies import Backup
+from pocketmq.tools.restore import restore
 from tests.fakes.quick_disk import QuickDisk
 from tests.fakes.store_language import TalkingStore, small_settings, store_at
 from tests.fakes.tool_sizes import shape_of

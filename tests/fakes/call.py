@@ -2,9 +2,9 @@
 
 from collections.abc import Callable
 
-from broker.format.addresses import host_from_text
-from broker.model.message import INT32_MAX
-from broker.rpc.call import May, anything
+from pocketmq.format.addresses import host_from_text
+from pocketmq.model.message import INT32_MAX
+from pocketmq.rpc.call import May, anything
 
 
 class FakeCall:

@@ -10,9 +10,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from broker.files.disk import Disk
-from broker.format.record_scan import RecordScan
-from broker.tools.verify.verification import Verification, VerifyOptions, verify
+from pocketmq.files.disk import Disk
+from pocketmq.format.record_scan import RecordScan
+from pocketmq.tools.verify.verification import Verification, VerifyOptions, verify
 from tests.fakes.tool_sizes import golden_tool_sizes
 from tests.golden_stores import GoldenStores
 

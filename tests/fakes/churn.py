@@ -12,9 +12,9 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import Final
 
-from broker.filter.tag import EVERYTHING
-from broker.model.reading import PullStatus, ReadRange
-from broker.services.pull import Pull, PullRequest
+from pocketmq.filter.tag import EVERYTHING
+from pocketmq.model.reading import PullStatus, ReadRange
+from pocketmq.services.pull import Pull, PullRequest
 from tests.fakes.loop import SeededLoop
 from tests.fakes.seeded_store import SeededStore, messages_of, tell_seeded
 from tests.fakes.store_language import put_row

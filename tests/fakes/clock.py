@@ -1,6 +1,6 @@
 """Time that stands still until a test moves it."""
 
-from broker.model.step import Now
+from pocketmq.model.step import Now
 
 START_MS = 1_795_000_000_000
 """A wall time on a full second: 2026-11-18 09:06:40 UTC."""

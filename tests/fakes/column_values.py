@@ -9,7 +9,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from broker.format.columns.messages import (
+from pocketmq.format.columns.messages import (
     Column,
     Integers,
     MessageColumns,
@@ -19,13 +19,13 @@ from broker.format.columns.messages import (
     Texts,
     unfolded_bodies,
 )
-from broker.format.columns.queues import QueueTable
-from broker.format.message_columns import BINARY, MessageColumn
-from broker.format.record import decode_record, message_fields
-from broker.format.record_scan import RecordScan
-from broker.model.message import StoredMessage
-from broker.rebuild.log_files import LogFile
-from broker.walk.reader import Chunk, LogReader
+from pocketmq.format.columns.queues import QueueTable
+from pocketmq.format.message_columns import BINARY, MessageColumn
+from pocketmq.format.record import decode_record, message_fields
+from pocketmq.format.record_scan import RecordScan
+from pocketmq.model.message import StoredMessage
+from pocketmq.rebuild.log_files import LogFile
+from pocketmq.walk.reader import Chunk, LogReader
 
 Rows = list[dict[str, Any]]
 

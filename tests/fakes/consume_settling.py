@@ -4,9 +4,9 @@ from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from typing import Final
 
-from broker.format.receipt_handle import ORDERED
-from broker.model.consuming import Settled, SettleStatus
-from broker.services.consume.handles import runs_of
+from pocketmq.format.receipt_handle import ORDERED
+from pocketmq.model.consuming import Settled, SettleStatus
+from pocketmq.services.consume.handles import runs_of
 from tests.fakes.consume_model import BURIED, DELAYED, State, World
 from tests.fakes.consume_walk import GROUPS, ConsumeWalk, Handle
 

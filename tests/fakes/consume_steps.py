@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable
 from random import Random
 from typing import Final
 
-from broker.model.administration import ResetTarget
+from pocketmq.model.administration import ResetTarget
 from tests.fakes.consume_operators import check_topics, end, leave_order, redrive, reset
 from tests.fakes.consume_settling import DELAYS_MS, ack, change, give_up, send_back
 from tests.fakes.consume_walk import GROUPS, QUEUES, ConsumeWalk, Handle

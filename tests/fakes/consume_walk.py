@@ -17,20 +17,20 @@ from inspect import isawaitable
 from random import Random
 from typing import Any, Final, NamedTuple
 
-from broker.filter.tag import EVERYTHING, parse
-from broker.format.content import encode_properties
-from broker.format.java_hash import tags_code
-from broker.format.record import decode_record
-from broker.model.administration import GroupSettings
-from broker.model.consuming import Received, ReceiveRequest, SettleStatus
-from broker.model.message import SHARDING_KEY, TAGS, UNIQUE_KEY
-from broker.model.step import Now
-from broker.model.topic import TYPE_ATTRIBUTE
-from broker.services.consume.clients import ALIVE_MS
-from broker.services.consume.consume import Consume
-from broker.services.consume.journal import ConsumeSettings
-from broker.services.schedule.schedule import Schedule
-from broker.store.job import Job
+from pocketmq.filter.tag import EVERYTHING, parse
+from pocketmq.format.content import encode_properties
+from pocketmq.format.java_hash import tags_code
+from pocketmq.format.record import decode_record
+from pocketmq.model.administration import GroupSettings
+from pocketmq.model.consuming import Received, ReceiveRequest, SettleStatus
+from pocketmq.model.message import SHARDING_KEY, TAGS, UNIQUE_KEY
+from pocketmq.model.step import Now
+from pocketmq.model.topic import TYPE_ATTRIBUTE
+from pocketmq.services.consume.clients import ALIVE_MS
+from pocketmq.services.consume.consume import Consume
+from pocketmq.services.consume.journal import ConsumeSettings
+from pocketmq.services.schedule.schedule import Schedule
+from pocketmq.store.job import Job
 from tests.fakes.consume_model import (
     LEASED,
     Asked,

@@ -14,16 +14,16 @@ from inspect import isawaitable
 from pathlib import Path
 from typing import Any
 
-from broker.filter.tag import EVERYTHING
-from broker.format.content import encode_properties
-from broker.format.record import decode_record
-from broker.model.batch import Destination
-from broker.model.consuming import Received, ReceiveRequest, Settled, SettleStatus
-from broker.model.message import SHARDING_KEY, StoredMessage
-from broker.model.step import Now
-from broker.services.consume.consume import Consume
-from broker.services.consume.journal import ConsumeSettings
-from broker.store.job import Job
+from pocketmq.filter.tag import EVERYTHING
+from pocketmq.format.content import encode_properties
+from pocketmq.format.record import decode_record
+from pocketmq.model.batch import Destination
+from pocketmq.model.consuming import Received, ReceiveRequest, Settled, SettleStatus
+from pocketmq.model.message import SHARDING_KEY, StoredMessage
+from pocketmq.model.step import Now
+from pocketmq.services.consume.consume import Consume
+from pocketmq.services.consume.journal import ConsumeSettings
+from pocketmq.store.job import Job
 from tests.fakes.rows import Row, batch
 from tests.fakes.store_language import (
     BORN_HOST,

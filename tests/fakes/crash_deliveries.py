@@ -16,8 +16,8 @@ from functools import partial
 from random import Random
 from typing import Any, Final, NamedTuple
 
-from broker.model.transaction import Decision, Resolution
-from broker.services.sending.drafts import Delivery
+from pocketmq.model.transaction import Decision, Resolution
+from pocketmq.services.sending.drafts import Delivery
 from tests.fakes import consume_operators
 from tests.fakes.consume_model import BURIED, DELAYED, Asked, State, World
 from tests.fakes.consume_model import WAITING as WAITS

@@ -13,9 +13,9 @@ from dataclasses import dataclass, field
 from random import Random
 from unittest.mock import patch
 
-from broker.log import consume_queue_table, queue_end
-from broker.store.starting import log_survey, quick_dispatch
-from broker.store.views import flush as view_flush
+from pocketmq.log import consume_queue_table, queue_end
+from pocketmq.store.starting import log_survey, quick_dispatch
+from pocketmq.store.views import flush as view_flush
 from tests.fakes.crash_recovery import Started, Tally, recover
 from tests.fakes.crash_workload import Cut, Life
 from tests.fakes.disk_image import Image

@@ -21,7 +21,7 @@ from random import Random
 from types import FrameType
 from typing import Any, Final, NamedTuple
 
-from broker.model.step import Clock, Now
+from pocketmq.model.step import Clock, Now
 from tests.fakes.disk import SimDisk
 from tests.fakes.disk_image import File, Image
 

@@ -6,12 +6,12 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from broker.format.names import BACKUP_SUFFIX
-from broker.log.checkpoint import QUEUE_ENDS_FILE
-from broker.model.errors import BrokerError
-from broker.store.starting.start import start_at_once
-from broker.store.starting.structures import Structures
-from broker.store.tables.tables import Tables
+from pocketmq.format.names import BACKUP_SUFFIX
+from pocketmq.log.checkpoint import QUEUE_ENDS_FILE
+from pocketmq.model.errors import BrokerError
+from pocketmq.store.starting.start import start_at_once
+from pocketmq.store.starting.structures import Structures
+from pocketmq.store.tables.tables import Tables
 from tests.fakes.clock import FakeClock
 from tests.fakes.crash_checks import (
     Violation,

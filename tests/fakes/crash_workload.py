@@ -15,9 +15,9 @@ from pathlib import Path
 from random import Random
 from typing import Any, Final
 
-from broker.model.batch import Destination, PutStatus
-from broker.store.message_store import MessageStore, open_store
-from broker.store.settings import FLUSH_ASYNC, FLUSH_SYNC, StoreSettings
+from pocketmq.model.batch import Destination, PutStatus
+from pocketmq.store.message_store import MessageStore, open_store
+from pocketmq.store.settings import FLUSH_ASYNC, FLUSH_SYNC, StoreSettings
 from tests.fakes.clock import FakeClock
 from tests.fakes.disk import SimDisk
 from tests.fakes.disk_image import TORN, File, Folder, Image

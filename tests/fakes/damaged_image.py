@@ -16,12 +16,12 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from broker.format.record import decode_record
-from broker.model.errors import BrokerError, Corruption, MessageDamaged, StoreDamaged
-from broker.model.reading import KeyRange, PullResult, PullStatus, ReadRange
-from broker.store.message_store import MessageStore, open_store
-from broker.store.reading.patience import value_of
-from broker.store.settings import StoreSettings
+from pocketmq.format.record import decode_record
+from pocketmq.model.errors import BrokerError, Corruption, MessageDamaged, StoreDamaged
+from pocketmq.model.reading import KeyRange, PullResult, PullStatus, ReadRange
+from pocketmq.store.message_store import MessageStore, open_store
+from pocketmq.store.reading.patience import value_of
+from pocketmq.store.settings import StoreSettings
 from tests.fakes.clock import FakeClock
 from tests.fakes.disk import SimDisk
 from tests.fakes.disk_image import File, Image

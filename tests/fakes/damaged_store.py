@@ -9,12 +9,12 @@ import random
 from pathlib import Path
 from typing import Any
 
-from broker.files.disk import Disk
-from broker.format.names import COMMIT_LOG_DIRECTORY, offset_file_name
-from broker.format.record_scan import RecordScan
-from broker.rebuild.log_files import KnownShape
-from broker.tools.repair.repair import repair_store
-from broker.tools.verify.verification import VerifyOptions, verify
+from pocketmq.files.disk import Disk
+from pocketmq.format.names import COMMIT_LOG_DIRECTORY, offset_file_name
+from pocketmq.format.record_scan import RecordScan
+from pocketmq.rebuild.log_files import KnownShape
+from pocketmq.tools.repair.repair import repair_store
+from pocketmq.tools.verify.verification import VerifyOptions, verify
 from tests.fakes.log_bytes import dispatched, rebuilt_files
 from tests.fakes.quick_disk import QuickDisk
 from tests.fakes.tool_sizes import golden_tool_sizes

@@ -33,8 +33,8 @@ import os
 from pathlib import Path
 from typing import Final, cast
 
-from broker.files.disk_errors import FullDisk, Reading
-from broker.model.errors import (
+from pocketmq.files.disk_errors import FullDisk, Reading
+from pocketmq.model.errors import (
     FsyncFailed,
 )
 from tests.fakes.disk_image import BLOCK, File

@@ -10,11 +10,11 @@ from pathlib import Path
 from random import Random
 from typing import Final
 
-from broker.files.directory_lock import DirectoryLock
-from broker.files.disk import Disk
-from broker.files.disk_errors import FullDisk, Reading
-from broker.files.memory import Memory
-from broker.model.errors import (
+from pocketmq.files.directory_lock import DirectoryLock
+from pocketmq.files.disk import Disk
+from pocketmq.files.disk_errors import FullDisk, Reading
+from pocketmq.files.memory import Memory
+from pocketmq.model.errors import (
     AllocationFailed,
     FsyncFailed,
     StoreLocked,

@@ -27,7 +27,7 @@ from typing import Any, Final, NamedTuple
 
 import pytest
 
-from broker.files import directory_lock, disk, disk_errors
+from pocketmq.files import directory_lock, disk, disk_errors
 
 SYNCS: Final = frozenset({"fdatasync", "fsync", "syncfs"})
 WRITES: Final = frozenset(
@@ -55,7 +55,7 @@ class Fault(NamedTuple):
 
 
 class FailingOs:
-    """What stands for `os` and `mmap` in broker/files."""
+    """What stands for `os` and `mmap` in broker/pocketmq/files."""
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
@@ -105,7 +105,7 @@ class FailingOs:
         return calling
 
     def under_disk(self, patch: pytest.MonkeyPatch) -> None:
-        """Take the place of the operating system in broker/files."""
+        """Take the place of the operating system in broker/pocketmq/files."""
         calls: dict[str, Callable[..., Any]] = {
             "fdatasync": self._keep,
             "fsync": self._keep,

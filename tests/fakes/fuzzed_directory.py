@@ -20,17 +20,17 @@ from pathlib import Path
 from random import Random
 from typing import Any, Final
 
-from broker.cli.output import Failure
-from broker.cli.store.access import Given
-from broker.files.disk import Disk
-from broker.model.errors import BrokerError
-from broker.tools.dump import index_rows, queue_ids, queue_units
-from broker.tools.inspect import describe
-from broker.tools.lag import group_lags
-from broker.tools.listing import list_files
-from broker.tools.rebuild import plan_rebuild, rebuild_beside
-from broker.tools.repair.planning import plan_repair
-from broker.tools.verify.verification import verify
+from pocketmq.cli.output import Failure
+from pocketmq.cli.store.access import Given
+from pocketmq.files.disk import Disk
+from pocketmq.model.errors import BrokerError
+from pocketmq.tools.dump import index_rows, queue_ids, queue_units
+from pocketmq.tools.inspect import describe
+from pocketmq.tools.lag import group_lags
+from pocketmq.tools.listing import list_files
+from pocketmq.tools.rebuild import plan_rebuild, rebuild_beside
+from pocketmq.tools.repair.planning import plan_repair
+from pocketmq.tools.verify.verification import verify
 from tests.fakes.golden_log import files_below
 from tests.fakes.store_language import store_at
 

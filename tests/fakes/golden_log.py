@@ -5,14 +5,14 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from broker.files.disk import Disk
-from broker.format.addresses import offset_message_id
-from broker.format.names import COMMIT_LOG_DIRECTORY, INDEX_DIRECTORY
-from broker.format.record_scan import RecordScan, written_at
-from broker.log.commit_log import CommitLog
-from broker.model.batch import Written
-from broker.model.message import StoredMessage
-from broker.model.store_shape import DelayLevels
+from pocketmq.files.disk import Disk
+from pocketmq.format.addresses import offset_message_id
+from pocketmq.format.names import COMMIT_LOG_DIRECTORY, INDEX_DIRECTORY
+from pocketmq.format.record_scan import RecordScan, written_at
+from pocketmq.log.commit_log import CommitLog
+from pocketmq.model.batch import Written
+from pocketmq.model.message import StoredMessage
+from pocketmq.model.store_shape import DelayLevels
 from tests.golden_stores import GoldenStores
 
 

@@ -16,7 +16,7 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import Final, NamedTuple
 
-from broker.model.step import Now
+from pocketmq.model.step import Now
 from tests.faults.checkers import COMMIT, NOTHING, Verdict
 
 ABSENT: Final = "absent"

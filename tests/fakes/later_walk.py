@@ -17,24 +17,24 @@ from functools import partial
 from random import Random
 from typing import Any, Final
 
-from broker.format.addresses import UniqueKeyMaker
-from broker.format.record import decode_record
-from broker.format.transaction_id import HalfPlace, transaction_id
-from broker.model.errors import BrokerError
-from broker.model.message import StoredMessage
-from broker.model.reading import ReadRange
-from broker.model.step import Now
-from broker.model.topic import GIVEN_UP_TOPIC
-from broker.model.transaction import Check, Decision, Resolution
-from broker.services.schedule.schedule import Schedule
-from broker.services.sending.drafts import Delivery
-from broker.services.sending.rules import SendRules
-from broker.services.sending.send import Send, Sent
-from broker.services.timer.timer import ARRIVAL_PAUSE_MS, Timer
-from broker.services.transaction.checking import CheckRules
-from broker.services.transaction.transactions import Transactions
-from broker.store.job import Job
-from broker.store.reading.patience import value_of
+from pocketmq.format.addresses import UniqueKeyMaker
+from pocketmq.format.record import decode_record
+from pocketmq.format.transaction_id import HalfPlace, transaction_id
+from pocketmq.model.errors import BrokerError
+from pocketmq.model.message import StoredMessage
+from pocketmq.model.reading import ReadRange
+from pocketmq.model.step import Now
+from pocketmq.model.topic import GIVEN_UP_TOPIC
+from pocketmq.model.transaction import Check, Decision, Resolution
+from pocketmq.services.schedule.schedule import Schedule
+from pocketmq.services.sending.drafts import Delivery
+from pocketmq.services.sending.rules import SendRules
+from pocketmq.services.sending.send import Send, Sent
+from pocketmq.services.timer.timer import ARRIVAL_PAUSE_MS, Timer
+from pocketmq.services.transaction.checking import CheckRules
+from pocketmq.services.transaction.transactions import Transactions
+from pocketmq.store.job import Job
+from pocketmq.store.reading.patience import value_of
 from tests.fakes.disk import SimDisk
 from tests.fakes.disk_image import Image
 from tests.fakes.drafts import draft, drafts_of

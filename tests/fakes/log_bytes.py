@@ -11,24 +11,24 @@ applied(log.without([1]), settings, tmp_path / "views")       … when it goes o
 from collections.abc import Collection, Iterable
 from pathlib import Path
 
-from broker.format.addresses import host_from_text
-from broker.format.names import (
+from pocketmq.format.addresses import host_from_text
+from pocketmq.format.names import (
     COMMIT_LOG_DIRECTORY,
     CONSUME_QUEUE_DIRECTORY,
     INDEX_DIRECTORY,
     offset_file_name,
     zone_from_name,
 )
-from broker.format.record import BLANK_SIZE, encode_blank, encode_records, record_sizes
-from broker.format.record_scan import written_at
-from broker.log.commit_log import CommitLog
-from broker.log.consume_queue_table import ConsumeQueueTable
-from broker.log.hash_index import HashIndex
-from broker.model.batch import Destination, Written, batch_of
-from broker.model.message import TRANSACTION_ROLLBACK
-from broker.model.store_shape import DelayLevels
-from broker.model.topic import QUARANTINE_TOPIC
-from broker.rebuild.log_files import KnownShape, LogFile, find_log_files
+from pocketmq.format.record import BLANK_SIZE, encode_blank, encode_records, record_sizes
+from pocketmq.format.record_scan import written_at
+from pocketmq.log.commit_log import CommitLog
+from pocketmq.log.consume_queue_table import ConsumeQueueTable
+from pocketmq.log.hash_index import HashIndex
+from pocketmq.model.batch import Destination, Written, batch_of
+from pocketmq.model.message import TRANSACTION_ROLLBACK
+from pocketmq.model.store_shape import DelayLevels
+from pocketmq.model.topic import QUARANTINE_TOPIC
+from pocketmq.rebuild.log_files import KnownShape, LogFile, find_log_files
 from tests.fakes.golden_log import files_below
 from tests.fakes.quick_disk import QuickDisk
 from tests.golden_stores import GoldenStores

@@ -10,9 +10,9 @@ from collections import Counter
 from random import Random
 from typing import Final
 
-from broker.format.record import decode_record
-from broker.model.reading import Bound, KeyRange, ReadRange
-from broker.store.reading.patience import value_of
+from pocketmq.format.record import decode_record
+from pocketmq.model.reading import Bound, KeyRange, ReadRange
+from pocketmq.store.reading.patience import value_of
 from tests.fakes.disk import SimDisk
 from tests.fakes.disk_image import Image
 from tests.fakes.loop import SeededLoop

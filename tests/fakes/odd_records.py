@@ -4,7 +4,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from broker.model.message import (
+from pocketmq.model.message import (
     TRANSACTION_COMMIT,
     TRANSACTION_NONE,
     TRANSACTION_PREPARED,

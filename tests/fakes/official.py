@@ -12,10 +12,10 @@ from typing import Any, Final
 from google.protobuf.duration_pb2 import Duration
 from google.protobuf.message import Message
 
-from broker.model.errors import BrokerError
-from broker.rpc.pb import messaging_pb2 as pb
-from broker.rpc.service import Service
-from broker.rpc.v2.faces import NAME
+from pocketmq.model.errors import BrokerError
+from pocketmq.rpc.pb import messaging_pb2 as pb
+from pocketmq.rpc.service import Service
+from pocketmq.rpc.v2.faces import NAME
 from tests.fakes.call import FakeCall
 from tests.fakes.store_broker import StoreBroker
 

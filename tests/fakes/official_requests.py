@@ -8,7 +8,7 @@ import zlib
 from hashlib import md5
 from typing import Final
 
-from broker.rpc.pb import messaging_pb2 as pb
+from pocketmq.rpc.pb import messaging_pb2 as pb
 from tests.fakes.official import OfficialDesk
 from tests.fakes.send_requests import (
     LONG,

@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator
 from types import TracebackType
 from typing import Any, Self
 
-from broker.rpc.pb import messaging_pb2 as pb
+from pocketmq.rpc.pb import messaging_pb2 as pb
 from tests.fakes.call import FakeCall
 from tests.fakes.official import OfficialDesk, name
 

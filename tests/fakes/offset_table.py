@@ -4,9 +4,9 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from broker.format.table_json import decode_table
-from broker.store.tables.groups import GroupTable
-from broker.store.tables.offsets import ConsumerOffsets
+from pocketmq.format.table_json import decode_table
+from pocketmq.store.tables.groups import GroupTable
+from pocketmq.store.tables.offsets import ConsumerOffsets
 from tests.fakes.clock import FakeClock
 from tests.fakes.quick_disk import QuickDisk
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from broker.model.message import ORIGIN_MESSAGE_ID, RETRY_TOPIC
+from pocketmq.model.message import ORIGIN_MESSAGE_ID, RETRY_TOPIC
 
 
 def origin_of(properties: Mapping[str, str]) -> tuple[str, str] | None:

@@ -5,7 +5,7 @@ from typing import Final
 
 from google.protobuf.message import DecodeError
 
-from broker.rpc.pb import broker_pb2 as pb
+from pocketmq.rpc.pb import broker_pb2 as pb
 from tests.fakes.mutated import mutated
 
 TOPICS: Final = ("orders", "orders", "orders", "narrow", "T" * 127)

@@ -24,9 +24,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from broker.files.disk import Disk
-from broker.files.memory import Memory
-from broker.model.errors import AllocationFailed, DiskFull, FsyncFailed
+from pocketmq.files.disk import Disk
+from pocketmq.files.memory import Memory
+from pocketmq.model.errors import AllocationFailed, DiskFull, FsyncFailed
 
 DRAFTS = shutil.ignore_patterns("*.draft")
 """Files in the making: they may be gone before they are copied, and nobody reads them."""

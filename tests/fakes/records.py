@@ -10,13 +10,13 @@ Times and places of `Records` are made so that one tells the other: see `store_t
 from collections.abc import Iterable, Sequence
 from struct import pack
 
-from broker.format.addresses import host_from_text
-from broker.format.consume_unit import UNIT
-from broker.format.index_entries import searched_hash
-from broker.format.index_layout import entry_keys
-from broker.format.record import record_sizes
-from broker.model.batch import Destination, Written
-from broker.model.message import TRANSACTION_NONE, has_queue_offset
+from pocketmq.format.addresses import host_from_text
+from pocketmq.format.consume_unit import UNIT
+from pocketmq.format.index_entries import searched_hash
+from pocketmq.format.index_layout import entry_keys
+from pocketmq.format.record import record_sizes
+from pocketmq.model.batch import Destination, Written
+from pocketmq.model.message import TRANSACTION_NONE, has_queue_offset
 from tests.fakes.rows import Row, batch, encoded
 
 TIME_MS = 1_795_000_000_000

@@ -6,8 +6,8 @@ encoded(Destination("T", 0, HOST), Row(b"a"), physical_offset=100)
 
 from typing import NamedTuple
 
-from broker.format.record import encode_records, record_sizes
-from broker.model.batch import Batch, Destination
+from pocketmq.format.record import encode_records, record_sizes
+from pocketmq.model.batch import Batch, Destination
 
 
 class Row(NamedTuple):

@@ -19,16 +19,16 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Any, Final
 
-from broker.filter.tag import EVERYTHING
-from broker.format.addresses import UniqueKeyMaker
-from broker.format.record import decode_record
-from broker.model.errors import TransientPoolEmpty
-from broker.model.message import StoredMessage
-from broker.model.reading import PullResult, ReadRange
-from broker.services.pull import Pull, PullRequest
-from broker.services.sending.rules import SendRules
-from broker.services.sending.send import Send
-from broker.store.settings import FLUSH_ASYNC, FLUSH_SYNC
+from pocketmq.filter.tag import EVERYTHING
+from pocketmq.format.addresses import UniqueKeyMaker
+from pocketmq.format.record import decode_record
+from pocketmq.model.errors import TransientPoolEmpty
+from pocketmq.model.message import StoredMessage
+from pocketmq.model.reading import PullResult, ReadRange
+from pocketmq.services.pull import Pull, PullRequest
+from pocketmq.services.sending.rules import SendRules
+from pocketmq.services.sending.send import Send
+from pocketmq.store.settings import FLUSH_ASYNC, FLUSH_SYNC
 from tests.fakes.disk import SimDisk
 from tests.fakes.drafts import draft, drafts_of
 from tests.fakes.loop import SeededLoop

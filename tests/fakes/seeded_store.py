@@ -13,16 +13,16 @@ from random import Random
 from typing import Any, Final
 from unittest.mock import patch
 
-from broker.format.record import decode_record
-from broker.model.batch import Destination, PutResult
-from broker.model.errors import TopicNotFound
-from broker.model.message import StoredMessage
-from broker.model.reading import PullResult, PullStatus
-from broker.services.pull import Pull, PullRequest
-from broker.store.message_store import MessageStore, open_store
-from broker.store.reading.patience import value_of
-from broker.store.views import dispatcher, expiry, views
-from broker.store.views import flush as view_flush
+from pocketmq.format.record import decode_record
+from pocketmq.model.batch import Destination, PutResult
+from pocketmq.model.errors import TopicNotFound
+from pocketmq.model.message import StoredMessage
+from pocketmq.model.reading import PullResult, PullStatus
+from pocketmq.services.pull import Pull, PullRequest
+from pocketmq.store.message_store import MessageStore, open_store
+from pocketmq.store.reading.patience import value_of
+from pocketmq.store.views import dispatcher, expiry, views
+from pocketmq.store.views import flush as view_flush
 from tests.fakes.disk import SimDisk
 from tests.fakes.loop import SeededLoop, run_seeded
 from tests.fakes.rows import Row, batch

@@ -15,14 +15,14 @@ from typing import Any, Final, Protocol, TypeVar
 
 from google.protobuf.message import Message
 
-from broker.format.content import PAIR_SEPARATOR
-from broker.format.record import split_record
-from broker.format.send_request import MESSAGES_MAX
-from broker.model.errors import BrokerError
-from broker.model.topic import HALF_TOPIC, TYPE_ATTRIBUTE
-from broker.rpc.pb import broker_pb2 as pb
-from broker.rpc.service import Method, Shortcut
-from broker.rpc.v1.send_message import SendMessage
+from pocketmq.format.content import PAIR_SEPARATOR
+from pocketmq.format.record import split_record
+from pocketmq.format.send_request import MESSAGES_MAX
+from pocketmq.model.errors import BrokerError
+from pocketmq.model.topic import HALF_TOPIC, TYPE_ATTRIBUTE
+from pocketmq.rpc.pb import broker_pb2 as pb
+from pocketmq.rpc.service import Method, Shortcut
+from pocketmq.rpc.v1.send_message import SendMessage
 from tests.fakes.call import FakeCall
 from tests.fakes.clock import at
 from tests.fakes.mutated import mutated

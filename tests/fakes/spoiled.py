@@ -1,6 +1,6 @@
 """Records that a disk spoiled while their store was open."""
 
-from broker.store.message_store import MessageStore
+from pocketmq.store.message_store import MessageStore
 
 
 def spoil(store: MessageStore, physical_offset: int) -> None:

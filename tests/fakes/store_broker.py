@@ -22,37 +22,37 @@ import grpc
 import pytest
 from google.protobuf.message import Message
 
-from broker.format.addresses import UniqueKeyMaker
-from broker.format.content import encode_properties, plain_body
-from broker.model.batch import Destination, PutResult
-from broker.model.errors import BrokerError
-from broker.model.message import KEYS, TAGS, UNIQUE_KEY, StoredMessage
-from broker.model.reading import ReadRange
-from broker.model.step import Now
-from broker.rpc.backing import Backing
-from broker.rpc.grpcio.server import GrpcioServer
-from broker.rpc.own.server import OwnServer
-from broker.rpc.service import Method, Service
-from broker.rpc.v1.access import AccessFace
-from broker.rpc.v1.admin import Admin
-from broker.rpc.v1.messaging import Messaging
-from broker.rpc.v1.pull_message import WAIT_MS_MAX
-from broker.rpc.v2.messaging import OfficialMessaging, OfficialRules
-from broker.services.access.access import Access
-from broker.services.administration.members import Members
-from broker.services.administration.status import Process
-from broker.services.consume.consume import Consume
-from broker.services.consume.journal import ConsumeSettings
-from broker.services.pull import Pull
-from broker.services.query import Query
-from broker.services.sending.rules import SendRules
-from broker.services.sending.send import Send
-from broker.services.sessions.sessions import Sessions
-from broker.services.transaction.checking import CheckRules
-from broker.services.transaction.transactions import Transactions
-from broker.store.job import Job
-from broker.store.reading.patience import value_of
-from broker.store.tables.users import UserTable
+from pocketmq.format.addresses import UniqueKeyMaker
+from pocketmq.format.content import encode_properties, plain_body
+from pocketmq.model.batch import Destination, PutResult
+from pocketmq.model.errors import BrokerError
+from pocketmq.model.message import KEYS, TAGS, UNIQUE_KEY, StoredMessage
+from pocketmq.model.reading import ReadRange
+from pocketmq.model.step import Now
+from pocketmq.rpc.backing import Backing
+from pocketmq.rpc.grpcio.server import GrpcioServer
+from pocketmq.rpc.own.server import OwnServer
+from pocketmq.rpc.service import Method, Service
+from pocketmq.rpc.v1.access import AccessFace
+from pocketmq.rpc.v1.admin import Admin
+from pocketmq.rpc.v1.messaging import Messaging
+from pocketmq.rpc.v1.pull_message import WAIT_MS_MAX
+from pocketmq.rpc.v2.messaging import OfficialMessaging, OfficialRules
+from pocketmq.services.access.access import Access
+from pocketmq.services.administration.members import Members
+from pocketmq.services.administration.status import Process
+from pocketmq.services.consume.consume import Consume
+from pocketmq.services.consume.journal import ConsumeSettings
+from pocketmq.services.pull import Pull
+from pocketmq.services.query import Query
+from pocketmq.services.sending.rules import SendRules
+from pocketmq.services.sending.send import Send
+from pocketmq.services.sessions.sessions import Sessions
+from pocketmq.services.transaction.checking import CheckRules
+from pocketmq.services.transaction.transactions import Transactions
+from pocketmq.store.job import Job
+from pocketmq.store.reading.patience import value_of
+from pocketmq.store.tables.users import UserTable
 from tests.fakes.call import FakeCall
 from tests.fakes.clock import FakeClock
 from tests.fakes.disk import SimDisk

@@ -16,19 +16,19 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-from broker.files.disk import Disk
-from broker.format.addresses import host_from_text
-from broker.format.content import encode_properties
-from broker.format.names import COMMIT_LOG_DIRECTORY, CONSUME_QUEUE_DIRECTORY, INDEX_DIRECTORY
-from broker.format.record import decode_record
-from broker.model.batch import Destination, PutResult
-from broker.model.message import KEYS, TAGS, UNIQUE_KEY
-from broker.model.reading import KeyRange, PullResult, PullStatus, ReadRange
-from broker.model.step import Now
-from broker.services.retention import Retention
-from broker.store.message_store import MessageStore, open_store
-from broker.store.reading.patience import NowOrLater
-from broker.store.settings import FLUSH_SYNC, StoreSettings
+from pocketmq.files.disk import Disk
+from pocketmq.format.addresses import host_from_text
+from pocketmq.format.content import encode_properties
+from pocketmq.format.names import COMMIT_LOG_DIRECTORY, CONSUME_QUEUE_DIRECTORY, INDEX_DIRECTORY
+from pocketmq.format.record import decode_record
+from pocketmq.model.batch import Destination, PutResult
+from pocketmq.model.message import KEYS, TAGS, UNIQUE_KEY
+from pocketmq.model.reading import KeyRange, PullResult, PullStatus, ReadRange
+from pocketmq.model.step import Now
+from pocketmq.services.retention import Retention
+from pocketmq.store.message_store import MessageStore, open_store
+from pocketmq.store.reading.patience import NowOrLater
+from pocketmq.store.settings import FLUSH_SYNC, StoreSettings
 from tests.fakes.clock import FakeClock
 from tests.fakes.golden_log import files_below
 from tests.fakes.quick_disk import DRAFTS, QuickDisk

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from broker.model.reading import PullStatus
+from pocketmq.model.reading import PullStatus
 
 Queue = tuple[str, int]
 

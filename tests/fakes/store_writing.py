@@ -9,13 +9,13 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import cast
 
-from broker.log.commit_log import CommitLog
-from broker.model.batch import Destination, PutResult, Run, Written
-from broker.model.store_shape import DelayLevels
-from broker.store.marks import Marks
-from broker.store.views.dispatcher import Dispatcher
-from broker.store.writing.put_lock import PutLock
-from broker.store.writing.writer import Writer
+from pocketmq.log.commit_log import CommitLog
+from pocketmq.model.batch import Destination, PutResult, Run, Written
+from pocketmq.model.store_shape import DelayLevels
+from pocketmq.store.marks import Marks
+from pocketmq.store.views.dispatcher import Dispatcher
+from pocketmq.store.writing.put_lock import PutLock
+from pocketmq.store.writing.writer import Writer
 from tests.fakes.clock import FakeClock
 from tests.fakes.quick_disk import QuickDisk
 from tests.fakes.rows import Row, batch

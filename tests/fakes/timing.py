@@ -13,16 +13,16 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-from broker.files.disk import Disk
-from broker.format.content import encode_properties
-from broker.format.record import decode_record
-from broker.model.batch import Destination
-from broker.model.message import DELIVER_AT, StoredMessage
-from broker.model.reading import ReadRange
-from broker.model.step import Now
-from broker.model.system_topics import TIMER_TOPIC, Place, timed
-from broker.services.timer.timer import Timer
-from broker.store.message_store import MessageStore, open_store
+from pocketmq.files.disk import Disk
+from pocketmq.format.content import encode_properties
+from pocketmq.format.record import decode_record
+from pocketmq.model.batch import Destination
+from pocketmq.model.message import DELIVER_AT, StoredMessage
+from pocketmq.model.reading import ReadRange
+from pocketmq.model.step import Now
+from pocketmq.model.system_topics import TIMER_TOPIC, Place, timed
+from pocketmq.services.timer.timer import Timer
+from pocketmq.store.message_store import MessageStore, open_store
 from tests.fakes.clock import FakeClock
 from tests.fakes.disk import SimDisk
 from tests.fakes.disk_image import Image

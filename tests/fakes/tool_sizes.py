@@ -2,9 +2,9 @@
 
 from dataclasses import fields
 
-from broker.format.index_layout import IndexGeometry
-from broker.model.store_shape import StoreShape
-from broker.rebuild.log_files import KnownShape
+from pocketmq.format.index_layout import IndexGeometry
+from pocketmq.model.store_shape import StoreShape
+from pocketmq.rebuild.log_files import KnownShape
 from tests.golden_stores import GoldenStores
 
 

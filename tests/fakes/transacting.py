@@ -11,20 +11,20 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-from broker.format.content import encode_properties
-from broker.format.op_message import read_op
-from broker.format.record import decode_record
-from broker.format.transaction_id import HalfPlace, transaction_id
-from broker.model.batch import Destination
-from broker.model.errors import RequestError
-from broker.model.message import StoredMessage
-from broker.model.reading import ReadRange
-from broker.model.step import Now
-from broker.model.topic import GIVEN_UP_TOPIC, HALF_TOPIC, OP_HALF_TOPIC
-from broker.model.transaction import Check, Decision, Resolution
-from broker.services.transaction.checking import CheckRules
-from broker.services.transaction.transactions import Transactions
-from broker.store.job import Job
+from pocketmq.format.content import encode_properties
+from pocketmq.format.op_message import read_op
+from pocketmq.format.record import decode_record
+from pocketmq.format.transaction_id import HalfPlace, transaction_id
+from pocketmq.model.batch import Destination
+from pocketmq.model.errors import RequestError
+from pocketmq.model.message import StoredMessage
+from pocketmq.model.reading import ReadRange
+from pocketmq.model.step import Now
+from pocketmq.model.topic import GIVEN_UP_TOPIC, HALF_TOPIC, OP_HALF_TOPIC
+from pocketmq.model.transaction import Check, Decision, Resolution
+from pocketmq.services.transaction.checking import CheckRules
+from pocketmq.services.transaction.transactions import Transactions
+from pocketmq.store.job import Job
 from tests.fakes.rows import Row, batch
 from tests.fakes.store_language import (
     BORN_HOST,

@@ -12,11 +12,11 @@ from typing import Any, Final, NamedTuple
 
 from google.protobuf.message import Message
 
-from broker.model.access import User
-from broker.rpc.pb import broker_pb2 as pb
-from broker.services.administration.delayed import Delayed
-from broker.services.sessions.questions import Command
-from broker.services.sessions.sessions import ClientKind, Described
+from pocketmq.model.access import User
+from pocketmq.rpc.pb import broker_pb2 as pb
+from pocketmq.services.administration.delayed import Delayed
+from pocketmq.services.sessions.questions import Command
+from pocketmq.services.sessions.sessions import ClientKind, Described
 from tests.fakes.authorised import AuthorisedBroker, authorised_broker
 from tests.fakes.clock import START_MS
 

@@ -3,10 +3,10 @@
 from pathlib import Path
 from typing import Final
 
-from broker.format.signature import AUTHORIZATION_KEY, DATE_KEY, authorization_of, date_from_ms
-from broker.model.access import Grant, User, actions_from_text, resource_from_text
-from broker.services.access.access import Access
-from broker.store.tables.users import UserTable
+from pocketmq.format.signature import AUTHORIZATION_KEY, DATE_KEY, authorization_of, date_from_ms
+from pocketmq.model.access import Grant, User, actions_from_text, resource_from_text
+from pocketmq.services.access.access import Access
+from pocketmq.store.tables.users import UserTable
 from tests.fakes.call import FakeCall
 from tests.fakes.clock import START_MS, FakeClock
 from tests.fakes.disk import SimDisk

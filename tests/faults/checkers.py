@@ -13,14 +13,14 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
-from broker.model.message import (
+from pocketmq.model.message import (
     FLAG_TRANSACTION_MASK,
     PRODUCER_GROUP,
     REAL_TOPIC,
     TRANSACTION_COMMIT,
     StoredMessage,
 )
-from broker.model.topic import HALF_TOPIC, OP_HALF_TOPIC
+from pocketmq.model.topic import HALF_TOPIC, OP_HALF_TOPIC
 
 CHECK_TIMES: Final = "TRANSACTION_CHECK_TIMES"
 GIVEN_UP_TOPIC: Final = "TRANS_CHECK_MAX_TIME_TOPIC"

@@ -16,7 +16,7 @@ from contextlib import AsyncExitStack
 from random import Random
 from typing import Final, NamedTuple
 
-from broker.client import (
+from pocketmq.client import (
     AsyncClient,
     ClientError,
     GroupSettings,
@@ -28,8 +28,8 @@ from broker.client import (
     SettleStatus,
     Unreachable,
 )  # fmt: skip
-from broker.model.message import StoredMessage
-from broker.model.reading import PullStatus
+from pocketmq.model.message import StoredMessage
+from pocketmq.model.reading import PullStatus
 from tests.faults.deliveries import CLOCK_MS, Deliveries, Held
 from tests.faults.history import Code, History, Lane, Queue, body_of, code_of
 

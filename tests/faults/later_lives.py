@@ -20,10 +20,10 @@ from pathlib import Path
 from random import Random
 from typing import Final
 
-from broker.client import AsyncClient, ClientError, Message, Receipt, Resolution
-from broker.model.message import StoredMessage
-from broker.rebuild.log_files import find_log_files
-from broker.tools.selection import LogSearch
+from pocketmq.client import AsyncClient, ClientError, Message, Receipt, Resolution
+from pocketmq.model.message import StoredMessage
+from pocketmq.rebuild.log_files import find_log_files
+from pocketmq.tools.selection import LogSearch
 from tests.e2e.daemon import Daemon, pocketmq
 from tests.faults.checkers import (
     COMMIT,

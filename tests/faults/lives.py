@@ -24,7 +24,7 @@ from pathlib import Path
 from random import Random
 from typing import Final
 
-from broker.client import Unreachable
+from pocketmq.client import Unreachable
 from tests.e2e.daemon import Daemon, pocketmq
 from tests.faults.history import History
 from tests.faults.load import Load

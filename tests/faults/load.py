@@ -15,11 +15,11 @@ from contextlib import AsyncExitStack
 from random import Random
 from typing import Final
 
-from broker.client import AsyncClient, ClientError, Message, PullQuery, Shape, Unreachable
-from broker.format.record import split_record
-from broker.model.batch import PutStatus
-from broker.model.message import StoredMessage
-from broker.model.reading import PullStatus
+from pocketmq.client import AsyncClient, ClientError, Message, PullQuery, Shape, Unreachable
+from pocketmq.format.record import split_record
+from pocketmq.model.batch import PutStatus
+from pocketmq.model.message import StoredMessage
+from pocketmq.model.reading import PullStatus
 from tests.faults.history import Code, History, Illegible, Lane, Loss, Queue, body_of, code_of
 
 TOPICS: Final = ("orders", "events")

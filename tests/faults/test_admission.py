@@ -11,9 +11,9 @@ import grpc
 import pytest
 from grpc_health.v1.health_pb2 import HealthCheckRequest, HealthCheckResponse
 
-from broker.client import AsyncClient, ClientError, Message, PullQuery
-from broker.rpc.admission import DEFAULT_LIMITS, CallClass
-from broker.rpc.own.server import OwnServer
+from pocketmq.client import AsyncClient, ClientError, Message, PullQuery
+from pocketmq.rpc.admission import DEFAULT_LIMITS, CallClass
+from pocketmq.rpc.own.server import OwnServer
 from tests.e2e.daemon import LATE_FACTOR, is_busy
 from tests.fakes.store_broker import StoreBroker, running, store_broker
 

@@ -6,16 +6,16 @@ from typing import Final
 
 import pytest
 
-from broker.format.record import decode_record
-from broker.model.message import (
+from pocketmq.format.record import decode_record
+from pocketmq.model.message import (
     FLAG_TRANSACTION_MASK,
     REAL_TOPIC,
     TIMER_OUT,
     TRANSACTION_COMMIT,
     StoredMessage,
 )
-from broker.model.system_topics import TIMER_TOPIC
-from broker.model.topic import HALF_TOPIC, OP_HALF_TOPIC
+from pocketmq.model.system_topics import TIMER_TOPIC
+from pocketmq.model.topic import HALF_TOPIC, OP_HALF_TOPIC
 from tests.fakes.golden_log import open_log
 from tests.faults.checkers import (
     COMMIT,

@@ -12,9 +12,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from broker.format.record import RECORD_HEAD, BadRecord, check_record, split_record
-from broker.model.errors import StoreDamaged
-from broker.store.starting import recovery
+from pocketmq.format.record import RECORD_HEAD, BadRecord, check_record, split_record
+from pocketmq.model.errors import StoreDamaged
+from pocketmq.store.starting import recovery
 from tests.fakes.damaged_image import Seen, Stock, file_of, flip, stocked, write
 from tests.fakes.disk_image import Image
 

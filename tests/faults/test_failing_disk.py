@@ -16,11 +16,11 @@ from typing import Any
 
 import pytest
 
-from broker.app.serve import EXIT_STORE_FAILED
-from broker.client import AsyncClient, ClientError, Message
-from broker.files.disk import Disk
-from broker.model.errors import BrokerError, StoreFailed
-from broker.store.message_store import MessageStore, open_store
+from pocketmq.app.serve import EXIT_STORE_FAILED
+from pocketmq.client import AsyncClient, ClientError, Message
+from pocketmq.files.disk import Disk
+from pocketmq.model.errors import BrokerError, StoreFailed
+from pocketmq.store.message_store import MessageStore, open_store
 from tests.e2e.daemon import Daemon, bodies_of
 from tests.fakes.clock import FakeClock
 from tests.fakes.failing_os import FailingOs, Fault

@@ -6,8 +6,8 @@ from random import Random
 
 import pytest
 
-from broker.files.disk import Disk
-from broker.model.errors import DiskFull, FsyncFailed, StorageError, StoreLocked
+from pocketmq.files.disk import Disk
+from pocketmq.model.errors import DiskFull, FsyncFailed, StorageError, StoreLocked
 from tests.fakes.disk import SimDisk
 from tests.fakes.disk_image import SECTOR, Image
 

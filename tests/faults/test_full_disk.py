@@ -16,10 +16,10 @@ from time import monotonic
 
 import pytest
 
-from broker.client import AsyncClient, ClientError, Message
-from broker.files.disk import Disk
-from broker.model.errors import DiskFull
-from broker.store.message_store import MessageStore, open_store
+from pocketmq.client import AsyncClient, ClientError, Message
+from pocketmq.files.disk import Disk
+from pocketmq.model.errors import DiskFull
+from pocketmq.store.message_store import MessageStore, open_store
 from tests.e2e.daemon import Daemon, is_busy, messages_of
 from tests.fakes.clock import FakeClock, at
 from tests.fakes.failing_os import FailingOs

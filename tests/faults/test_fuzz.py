@@ -19,15 +19,15 @@ from typing import Any, Final
 
 import pytest
 
-from broker.config import broker_conf
-from broker.format.checkpoint_layout import CHECKPOINT_FILE_SIZE, decode_checkpoint
-from broker.format.content import encode_properties
-from broker.format.record import BadRecord, body_crc, check_record, decode_record
-from broker.format.record_scan import RecordScan
-from broker.format.table_json import decode_rows, encode_table
-from broker.metrics.logs import start_logs
-from broker.model.errors import BrokerError
-from broker.rpc.pb import broker_pb2 as pb
+from pocketmq.config import broker_conf
+from pocketmq.format.checkpoint_layout import CHECKPOINT_FILE_SIZE, decode_checkpoint
+from pocketmq.format.content import encode_properties
+from pocketmq.format.record import BadRecord, body_crc, check_record, decode_record
+from pocketmq.format.record_scan import RecordScan
+from pocketmq.format.table_json import decode_rows, encode_table
+from pocketmq.metrics.logs import start_logs
+from pocketmq.model.errors import BrokerError
+from pocketmq.rpc.pb import broker_pb2 as pb
 from tests.fakes.mutated import mutated
 from tests.fakes.records import record
 from tests.fakes.store_broker import StoreBroker, store_broker
@@ -295,7 +295,7 @@ def test_the_trace_of_a_hostile_error_is_marked_as_one(stream: io.StringIO, form
 @pytest.mark.parametrize("form", ["json", "console"])
 def test_a_flood_of_refusals_is_told_in_few_words(stream: io.StringIO, form: str) -> None:
     start_logs(stream, "info", form)
-    logger = logging.getLogger("broker.rpc.test")
+    logger = logging.getLogger("pocketmq.rpc.test")
     for number in range(20_000):
         logger.error("rpc.refused", extra={"method": "x" * 300, "error": f"{number}" + "y" * 9_000})
         logger.error("rpc.failed", extra={"method": "x" * 300, "incident": "z" * 300})

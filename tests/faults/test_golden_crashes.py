@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 
-from broker.files.disk import Disk
-from broker.format.record import decode_record
-from broker.format.record_scan import RecordScan
-from broker.model.reading import PullResult, ReadRange
-from broker.store.message_store import MessageStore, open_store
-from broker.store.reading.patience import value_of
-from broker.store.settings import StoreSettings
+from pocketmq.files.disk import Disk
+from pocketmq.format.record import decode_record
+from pocketmq.format.record_scan import RecordScan
+from pocketmq.model.reading import PullResult, ReadRange
+from pocketmq.store.message_store import MessageStore, open_store
+from pocketmq.store.reading.patience import value_of
+from pocketmq.store.settings import StoreSettings
 from tests.fakes.clock import FakeClock
 from tests.fakes.quick_disk import QuickDisk
 from tests.fakes.store_golden import golden_copy, golden_sizes

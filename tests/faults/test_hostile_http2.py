@@ -19,7 +19,7 @@ import grpc
 import pytest
 from h2.exceptions import ProtocolError
 
-from broker.rpc.pb import broker_pb2 as pb
+from pocketmq.rpc.pb import broker_pb2 as pb
 from tests.e2e.daemon import LATE_FACTOR, Daemon, is_busy
 from tests.fakes.raw_http2 import CONTINUATION, HEADERS, PING, RawClient
 

@@ -16,12 +16,12 @@ from typing import Any
 
 import pytest
 
-from broker.files.disk import Disk
-from broker.format.order_row import DELIVERIES_MAX, decode_order
-from broker.model.errors import StorageError, StrayFile, TableUnreadable
-from broker.rebuild.log_files import find_log_files, find_readable_files
-from broker.tools.lag import group_lags
-from broker.tools.verify.verification import verify
+from pocketmq.files.disk import Disk
+from pocketmq.format.order_row import DELIVERIES_MAX, decode_order
+from pocketmq.model.errors import StorageError, StrayFile, TableUnreadable
+from pocketmq.rebuild.log_files import find_log_files, find_readable_files
+from pocketmq.tools.lag import group_lags
+from pocketmq.tools.verify.verification import verify
 from tests.fakes.backed_up import SIZES, stocked
 from tests.fakes.store_language import store_at
 

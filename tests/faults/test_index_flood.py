@@ -18,12 +18,12 @@ from typing import Any, Final
 import numpy as np
 import pytest
 
-from broker.format.index_entries import packed
-from broker.format.index_layout import IndexGeometry
-from broker.format.java_hash import java_hash
-from broker.format.send_request import MESSAGES_MAX
-from broker.log.index_file import BROKEN, IndexFile
-from broker.rpc.pb import broker_pb2 as pb
+from pocketmq.format.index_entries import packed
+from pocketmq.format.index_layout import IndexGeometry
+from pocketmq.format.java_hash import java_hash
+from pocketmq.format.send_request import MESSAGES_MAX
+from pocketmq.log.index_file import BROKEN, IndexFile
+from pocketmq.rpc.pb import broker_pb2 as pb
 from tests.fakes.quick_disk import QuickDisk
 from tests.fakes.store_broker import StoreBroker, store_broker
 

@@ -13,12 +13,12 @@ from pathlib import Path
 
 import pytest
 
-from broker.files.disk import Disk
-from broker.model.errors import BrokerError, NotAPlainFile, NotAStore
-from broker.model.roster import Roster
-from broker.store.tables.users import UserTable
-from broker.tools.store_access import check_access
-from broker.tools.users import changed_roster
+from pocketmq.files.disk import Disk
+from pocketmq.model.errors import BrokerError, NotAPlainFile, NotAStore
+from pocketmq.model.roster import Roster
+from pocketmq.store.tables.users import UserTable
+from pocketmq.tools.store_access import check_access
+from pocketmq.tools.users import changed_roster
 from tests.fakes.backed_up import backed_up, restored, stocked
 from tests.fakes.golden_log import files_below
 from tests.fakes.store_language import store_at

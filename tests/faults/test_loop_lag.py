@@ -17,9 +17,9 @@ from typing import Any, Final
 
 import pytest
 
-from broker.client import AsyncClient, KeyQuery, Message, PullQuery, Shape, Wait
-from broker.files.disk import Disk
-from broker.model.reading import PullStatus
+from pocketmq.client import AsyncClient, KeyQuery, Message, PullQuery, Shape, Wait
+from pocketmq.files.disk import Disk
+from pocketmq.model.reading import PullStatus
 from tests.e2e.daemon import LATE_FACTOR, LATE_S, Daemon, is_busy
 from tests.fakes.store_language import store_at
 from tests.faults.lives import words

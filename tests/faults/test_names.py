@@ -20,11 +20,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from broker.config import broker_conf
-from broker.format.names import queue_directory, queue_id_from_name
-from broker.format.table_json import decode_table, encode_table
-from broker.model.errors import BrokerError, IllegalTopic
-from broker.rpc.pb import broker_pb2 as pb
+from pocketmq.config import broker_conf
+from pocketmq.format.names import queue_directory, queue_id_from_name
+from pocketmq.format.table_json import decode_table, encode_table
+from pocketmq.model.errors import BrokerError, IllegalTopic
+from pocketmq.rpc.pb import broker_pb2 as pb
 from tests.fakes.records import entry
 from tests.fakes.store_broker import StoreBroker, store_broker
 from tests.fakes.store_language import store_at

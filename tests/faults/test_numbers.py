@@ -14,9 +14,9 @@ from typing import Final
 from google.protobuf.descriptor import FieldDescriptor
 from google.protobuf.message import Message
 
-from broker.format.send_request import MESSAGES_MAX
-from broker.rpc.admission import CallClass
-from broker.rpc.pb import broker_pb2 as pb
+from pocketmq.format.send_request import MESSAGES_MAX
+from pocketmq.rpc.admission import CallClass
+from pocketmq.rpc.pb import broker_pb2 as pb
 from tests.fakes.store_broker import StoreBroker, store_broker
 from tests.faults.requests import field_at, good_request, put, ways_to
 

@@ -13,7 +13,7 @@ from typing import Final
 
 import pytest
 
-from broker.client import AsyncClient, ClientError, Message
+from pocketmq.client import AsyncClient, ClientError, Message
 from tests.e2e.daemon import Daemon, bodies_of
 from tests.faults.lives import words
 

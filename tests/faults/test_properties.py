@@ -12,11 +12,11 @@ from typing import Any, Final
 
 import pytest
 
-from broker.format.content import PROPERTIES_SIZE_MAX, decode_properties, encode_properties
-from broker.model.errors import RequestError
-from broker.model.message import RESERVED_PROPERTIES
-from broker.model.names import PROPERTY_COUNT_MAX, check_property
-from broker.rpc.pb import broker_pb2 as pb
+from pocketmq.format.content import PROPERTIES_SIZE_MAX, decode_properties, encode_properties
+from pocketmq.model.errors import RequestError
+from pocketmq.model.message import RESERVED_PROPERTIES
+from pocketmq.model.names import PROPERTY_COUNT_MAX, check_property
+from pocketmq.rpc.pb import broker_pb2 as pb
 from tests.fakes.store_broker import StoreBroker, store_broker
 
 SEED: Final = int(os.environ.get("SEED", "1"))

@@ -17,8 +17,8 @@ from typing import Final
 
 import pytest
 
-from broker.client import ClientError
-from broker.format.names import ABORT_FILE
+from pocketmq.client import ClientError
+from pocketmq.format.names import ABORT_FILE
 from tests.e2e.daemon import Daemon, pocketmq
 from tests.faults.history import History
 from tests.faults.lives import SMALL_FILES, can_trace, tracer, words

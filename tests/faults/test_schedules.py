@@ -8,19 +8,19 @@ from typing import Any, Final
 
 import pytest
 
-from broker.services.pull import Pull
-from broker.services.sending.send import Send
-from broker.store.message_store import MessageStore
-from broker.store.reading.patience import Patience
-from broker.store.reading.pulling import Pulling
-from broker.store.reading.reading import Reading
-from broker.store.tables.durable_table import DurableTable
-from broker.store.tables.offsets import ConsumerOffsets
-from broker.store.tables.removed_queues import RemovedQueues
-from broker.store.writing.allocation import Allocation
-from broker.store.writing.commit import Commit
-from broker.store.writing.durability import Durability
-from broker.store.writing.writing import Writing
+from pocketmq.services.pull import Pull
+from pocketmq.services.sending.send import Send
+from pocketmq.store.message_store import MessageStore
+from pocketmq.store.reading.patience import Patience
+from pocketmq.store.reading.pulling import Pulling
+from pocketmq.store.reading.reading import Reading
+from pocketmq.store.tables.durable_table import DurableTable
+from pocketmq.store.tables.offsets import ConsumerOffsets
+from pocketmq.store.tables.removed_queues import RemovedQueues
+from pocketmq.store.writing.allocation import Allocation
+from pocketmq.store.writing.commit import Commit
+from pocketmq.store.writing.durability import Durability
+from pocketmq.store.writing.writing import Writing
 from tests.fakes.schedules import Tally, play
 
 SEED: Final = int(os.environ.get("POCKETMQ_SEED", "1000000"))

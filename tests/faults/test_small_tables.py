@@ -13,13 +13,13 @@ from random import Random
 
 import pytest
 
-from broker.files.table_file import TableFile
-from broker.format.checkpoint_layout import CheckpointValues
-from broker.format.names import offset_file_name
-from broker.log.checkpoint import Checkpoint, FlushedMark
-from broker.log.commit_log import CommitLog
-from broker.model.errors import StorageError
-from broker.store.tables.removed_queues import RemovedQueues
+from pocketmq.files.table_file import TableFile
+from pocketmq.format.checkpoint_layout import CheckpointValues
+from pocketmq.format.names import offset_file_name
+from pocketmq.log.checkpoint import Checkpoint, FlushedMark
+from pocketmq.log.commit_log import CommitLog
+from pocketmq.model.errors import StorageError
+from pocketmq.store.tables.removed_queues import RemovedQueues
 from tests.fakes.disk import SimDisk
 from tests.fakes.disk_image import Image
 from tests.fakes.quick_disk import QuickDisk

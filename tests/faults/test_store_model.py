@@ -7,9 +7,9 @@ from typing import Final
 
 import pytest
 
-from broker.model.batch import Destination
-from broker.model.errors import DiskFull, RecordTooLarge
-from broker.store.message_store import open_store
+from pocketmq.model.batch import Destination
+from pocketmq.model.errors import DiskFull, RecordTooLarge
+from pocketmq.store.message_store import open_store
 from tests.fakes.disk import SimDisk
 from tests.fakes.loop import SeededLoop, run_seeded
 from tests.fakes.model_walk import shortest, walk

@@ -10,8 +10,8 @@ from unittest.mock import patch
 
 import pytest
 
-from broker.files.disk import Disk
-from broker.model.errors import AllocationFailed
+from pocketmq.files.disk import Disk
+from pocketmq.model.errors import AllocationFailed
 from tests.files.test_disk_failures import content, refusing
 
 
@@ -114,7 +114,7 @@ def test_two_directories_change_names(
         (tmp_path / name).mkdir()
         (tmp_path / name / "file").write_text(name)
     if not is_at_once:
-        monkeypatch.setattr("broker.files.disk.exchange_names", lambda one, other: False)
+        monkeypatch.setattr("pocketmq.files.disk.exchange_names", lambda one, other: False)
     disk.exchange(tmp_path / "one", tmp_path / "other")
     assert (tmp_path / "one/file").read_text() == "other"
     assert (tmp_path / "other/file").read_text() == "one"

@@ -13,9 +13,9 @@ from unittest.mock import patch
 
 import pytest
 
-from broker.files.disk import Disk
-from broker.files.disk_errors import FULL_DISK_ERRORS, FullDisk, Reading, forget, path_of
-from broker.model.errors import (
+from pocketmq.files.disk import Disk
+from pocketmq.files.disk_errors import FULL_DISK_ERRORS, FullDisk, Reading, forget, path_of
+from pocketmq.model.errors import (
     AllocationFailed,
     BrokerError,
     DiskFull,

@@ -5,14 +5,14 @@ from pathlib import Path
 
 import pytest
 
-from broker.files.mapped_file import (
+from pocketmq.files.mapped_file import (
     ALLOCATION_STEP,
     DIRECT_WRITE_MIN,
     POPULATE_STEP,
     ColdRead,
     MappedFile,
 )
-from broker.model.errors import Corruption, DiskFull
+from pocketmq.model.errors import Corruption, DiskFull
 from tests.fakes.quick_disk import QuickDisk, full_disk
 
 KIB = 1024

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from broker.files.mapped_file import MappedFile
-from broker.files.mapped_file_queue import MappedFileQueue
-from broker.model.errors import DiskFull, NotAStore, StoreGap, WrongFileSize
+from pocketmq.files.mapped_file import MappedFile
+from pocketmq.files.mapped_file_queue import MappedFileQueue
+from pocketmq.model.errors import DiskFull, NotAStore, StoreGap, WrongFileSize
 from tests.fakes.quick_disk import QuickDisk, full_disk
 
 SIZE = 100

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from broker.files.disk_errors import close_all
-from broker.files.mapped_file import MappedFile
-from broker.files.memory import Memory, TransientPool
-from broker.files.open_files import OpenFiles
+from pocketmq.files.disk_errors import close_all
+from pocketmq.files.mapped_file import MappedFile
+from pocketmq.files.memory import Memory, TransientPool
+from pocketmq.files.open_files import OpenFiles
 from tests.fakes.quick_disk import QuickDisk
 
 SHELF_SIZE = 4096

@@ -13,10 +13,10 @@ from types import SimpleNamespace
 
 import pytest
 
-from broker.files.directory_lock import DirectoryLock, is_locked
-from broker.files.memory import call_on_memory
-from broker.files.system_calls import exchange_names, sync_file_system
-from broker.model.errors import StoreLocked
+from pocketmq.files.directory_lock import DirectoryLock, is_locked
+from pocketmq.files.memory import call_on_memory
+from pocketmq.files.system_calls import exchange_names, sync_file_system
+from pocketmq.model.errors import StoreLocked
 
 
 @pytest.fixture

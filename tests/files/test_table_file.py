@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from broker.files.table_file import TableFile
-from broker.model.errors import DiskFull, FsyncFailed
+from pocketmq.files.table_file import TableFile
+from pocketmq.model.errors import DiskFull, FsyncFailed
 from tests.fakes.disk import SimDisk
 from tests.fakes.quick_disk import PowerCut, QuickDisk, full_disk
 

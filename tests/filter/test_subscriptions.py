@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from broker.filter.subscriptions import NO_BITS, read_subscriptions
-from broker.format.content import encode_properties
-from broker.format.table_json import encode_table
+from pocketmq.filter.subscriptions import NO_BITS, read_subscriptions
+from pocketmq.format.content import encode_properties
+from pocketmq.format.table_json import encode_table
 from tests.fakes.records import record
 from tests.golden_stores import GoldenStores
 

@@ -2,9 +2,9 @@
 
 import pytest
 
-from broker.filter.tag import EVERYTHING, parse
-from broker.format.java_hash import tags_code
-from broker.model.errors import IllegalFilter
+from pocketmq.filter.tag import EVERYTHING, parse
+from pocketmq.format.java_hash import tags_code
+from pocketmq.model.errors import IllegalFilter
 
 
 @pytest.mark.parametrize("expression", ["", "*", "  ", " * "])

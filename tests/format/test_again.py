@@ -4,12 +4,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broker.format.addresses import offset_message_id
-from broker.format.again import put_again
-from broker.format.content import decode_properties, encode_properties
-from broker.format.record import decode_record, encode_records, record_sizes
-from broker.model.batch import Destination, Run
-from broker.model.message import (
+from pocketmq.format.addresses import offset_message_id
+from pocketmq.format.again import put_again
+from pocketmq.format.content import decode_properties, encode_properties
+from pocketmq.format.record import decode_record, encode_records, record_sizes
+from pocketmq.model.batch import Destination, Run
+from pocketmq.model.message import (
     DELIVER_AT,
     FIRST_POP_TIME,
     FLAG_COMPRESSED,
@@ -17,7 +17,7 @@ from broker.model.message import (
     TIMER_OUT,
     StoredMessage,
 )
-from broker.model.system_topics import (
+from pocketmq.model.system_topics import (
     TIMER_TOPIC,
     Disguise,
     Place,
@@ -29,7 +29,7 @@ from broker.model.system_topics import (
     sent_back,
     timed,
 )
-from broker.model.topic import SCHEDULE_TOPIC
+from pocketmq.model.topic import SCHEDULE_TOPIC
 from tests.fakes.golden_log import open_log
 from tests.fakes.records import BORN_HOST, HOST, record
 from tests.fakes.rows import Row, encoded

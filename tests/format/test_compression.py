@@ -9,8 +9,8 @@ import lz4.frame
 import pytest
 import zstandard
 
-from broker.format import content
-from broker.format.content import ZSTD_STEP, plain_body
+from pocketmq.format import content
+from pocketmq.format.content import ZSTD_STEP, plain_body
 from tests.golden_stores import GoldenStores
 
 COMPRESSED: Final = 0x001

@@ -4,12 +4,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broker.format.content import decode_properties, encode_properties
-from broker.format.dead_letter import reveal
-from broker.format.java_hash import java_hash
-from broker.model.batch import Destination
-from broker.model.errors import OriginUnknown
-from broker.model.system_topics import dead, revived, sent_back
+from pocketmq.format.content import decode_properties, encode_properties
+from pocketmq.format.dead_letter import reveal
+from pocketmq.format.java_hash import java_hash
+from pocketmq.model.batch import Destination
+from pocketmq.model.errors import OriginUnknown
+from pocketmq.model.system_topics import dead, revived, sent_back
 from tests.fakes.rows import Row, encoded
 
 HOST = b"\x7f\0\0\1\0\0\x1f\x91"

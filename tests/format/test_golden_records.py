@@ -9,10 +9,10 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from broker.format.addresses import offset_message_id, pack_host, parse_offset_message_id
-from broker.format.content import encode_properties
-from broker.format.names import COMMIT_LOG_DIRECTORY
-from broker.format.record import (
+from pocketmq.format.addresses import offset_message_id, pack_host, parse_offset_message_id
+from pocketmq.format.content import encode_properties
+from pocketmq.format.names import COMMIT_LOG_DIRECTORY
+from pocketmq.format.record import (
     HOSTS_V6_MASK,
     MAGIC_V2,
     PROPERTY_CRC_SIZE,
@@ -22,11 +22,11 @@ from broker.format.record import (
     encode_blank,
     split_record,
 )
-from broker.format.record_scan import RecordScan, written_at
-from broker.model.batch import Destination
-from broker.model.finding import ScanEnd
-from broker.model.message import PROPERTY_CRC, StoredMessage
-from broker.model.store_shape import DelayLevels
+from pocketmq.format.record_scan import RecordScan, written_at
+from pocketmq.model.batch import Destination
+from pocketmq.model.finding import ScanEnd
+from pocketmq.model.message import PROPERTY_CRC, StoredMessage
+from pocketmq.model.store_shape import DelayLevels
 from tests.fakes.records import columns_of
 from tests.fakes.rows import Row, encoded
 from tests.golden_stores import GoldenStores

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broker.format.addresses import (
+from pocketmq.format.addresses import (
     IPV4_HOST_SIZE,
     IPV6_HOST_SIZE,
     UniqueKeyMaker,

@@ -5,13 +5,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from broker.format.index_entries import (
+from pocketmq.format.index_entries import (
     ENTRY_TYPE,
     LINKED_MAX,
     link_entries,
     second_differences,
 )
-from broker.format.index_layout import (
+from pocketmq.format.index_layout import (
     ENTRY,
     ENTRY_SIZE,
     HEADER,
@@ -27,7 +27,7 @@ from broker.format.index_layout import (
     key_hash,
     second_difference,
 )
-from broker.format.java_hash import java_hash
+from pocketmq.format.java_hash import java_hash
 
 GEOMETRY = IndexGeometry(slot_count=10, entry_count_max=8)
 SAMPLE_HEADER = bytes.fromhex(

@@ -5,8 +5,8 @@ from struct import pack, pack_into, unpack_from
 from hypothesis import example, given, settings
 from hypothesis import strategies as some
 
-from broker.format.index_layout import ENTRY, second_difference
-from broker.format.index_links import chained, slots_of
+from pocketmq.format.index_layout import ENTRY, second_difference
+from pocketmq.format.index_links import chained, slots_of
 
 Entry = tuple[int, int, int]
 """Key hash, physical offset, store time."""

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from broker.format.java_hash import java_hash, java_hashes, powers_down, tags_code
-from broker.format.layout import CRC_MASK, crc32
+from pocketmq.format.java_hash import java_hash, java_hashes, powers_down, tags_code
+from pocketmq.format.layout import CRC_MASK, crc32
 
 ANY_TEXT = st.text(st.characters(codec=None) | st.characters(categories=["Cs"]))
 """Lone surrogates too: Java strings may hold them."""

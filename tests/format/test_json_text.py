@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broker.format.json_text import is_integer, read_json, read_object, table_of
-from broker.format.table_json import decode_members, decode_rows, offset_rows, queue_offsets
+from pocketmq.format.json_text import is_integer, read_json, read_object, table_of
+from pocketmq.format.table_json import decode_members, decode_rows, offset_rows, queue_offsets
 
 HOSTILE = [
     b"\xff{}", b'{"a":"\\ud800"}', b'{"\\udfff":1}', b'{"a":NaN}', b'{"a":-Infinity}',

@@ -8,15 +8,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broker.format import checkpoint_layout, consume_unit, index_layout, record
-from broker.format.checkpoint_layout import (
+from pocketmq.format import checkpoint_layout, consume_unit, index_layout, record
+from pocketmq.format.checkpoint_layout import (
     CHECKPOINT,
     CHECKPOINT_FILE_SIZE,
     CheckpointValues,
     decode_checkpoint,
     encode_checkpoint,
 )
-from broker.format.consume_unit import (
+from pocketmq.format.consume_unit import (
     EXTENSION_ADDRESS_MAX,
     EXTENSION_HEAD,
     PRE_BLANK,
@@ -31,7 +31,7 @@ from broker.format.consume_unit import (
     round_file_size,
     valid_unit_count,
 )
-from broker.format.layout import Layout
+from pocketmq.format.layout import Layout
 
 LAYOUT = Layout(
     ("number", "q", "a number"),

@@ -9,10 +9,10 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 
-from broker.cli.documents import message_document
-from broker.format.arrow_messages import record_batches, schema_of
-from broker.format.columns import messages
-from broker.format.message_columns import (
+from pocketmq.cli.documents import message_document
+from pocketmq.format.arrow_messages import record_batches, schema_of
+from pocketmq.format.columns import messages
+from pocketmq.format.message_columns import (
     BINARY,
     INT32,
     INT64,
@@ -22,11 +22,11 @@ from broker.format.message_columns import (
     STRINGS,
     columns_of,
 )
-from broker.format.record import decode_record
-from broker.format.record_scan import RecordScan
-from broker.model.message import FLAG_COMPRESSED
-from broker.rebuild.log_files import LogFile
-from broker.tools.selection import LogSearch, Selection
+from pocketmq.format.record import decode_record
+from pocketmq.format.record_scan import RecordScan
+from pocketmq.model.message import FLAG_COMPRESSED
+from pocketmq.rebuild.log_files import LogFile
+from pocketmq.tools.selection import LogSearch, Selection
 from tests.fakes.column_values import by_column, one_by_one, values_of
 from tests.fakes.log_bytes import IPV4, IPV6, LogBytes, golden_files
 from tests.fakes.odd_records import records

@@ -3,12 +3,12 @@
 import numpy as np
 import pytest
 
-from broker.format.columns.further import further_units
-from broker.format.columns.heads import FRONT, read_heads, starts
-from broker.format.columns.properties import find_properties
-from broker.format.columns.queues import QueueTable
-from broker.format.multi_dispatch import further_places
-from broker.model.message import MULTI_DISPATCH, MULTI_QUEUE_OFFSET
+from pocketmq.format.columns.further import further_units
+from pocketmq.format.columns.heads import FRONT, read_heads, starts
+from pocketmq.format.columns.properties import find_properties
+from pocketmq.format.columns.queues import QueueTable
+from pocketmq.format.multi_dispatch import further_places
+from pocketmq.model.message import MULTI_DISPATCH, MULTI_QUEUE_OFFSET
 from tests.golden_stores import GoldenStores
 
 

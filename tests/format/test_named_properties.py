@@ -4,15 +4,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broker.format.content import decode_properties
-from broker.format.named_properties import (
+from pocketmq.format.content import decode_properties
+from pocketmq.format.named_properties import (
     led_by_separator,
     property_block,
     property_key,
     property_text,
 )
-from broker.format.names import COMMIT_LOG_DIRECTORY
-from broker.format.record import split_record
+from pocketmq.format.names import COMMIT_LOG_DIRECTORY
+from pocketmq.format.record import split_record
 from tests.fakes.golden_log import record_positions
 from tests.golden_stores import GoldenStores
 

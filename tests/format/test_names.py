@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broker.format.names import (
+from pocketmq.format.names import (
     files_from,
     index_file_name,
     is_index_file_name,
@@ -18,7 +18,7 @@ from broker.format.names import (
     queue_directory,
     queue_id_from_name,
 )
-from broker.model.errors import IllegalTopic
+from pocketmq.model.errors import IllegalTopic
 from tests.golden_stores import GoldenStores
 
 BERLIN = ZoneInfo("Europe/Berlin")

@@ -1,7 +1,7 @@
 """What changed of an ordered queue, change by change."""
 
-from broker.format.order_changes import OrderChange, ReplayedOrder, whole_change
-from broker.format.order_row import Delivery, QueueOrder
+from pocketmq.format.order_changes import OrderChange, ReplayedOrder, whole_change
+from pocketmq.format.order_row import Delivery, QueueOrder
 
 OLD, NEW = Delivery(1, 100, 200), Delivery(2, 300, 400)
 

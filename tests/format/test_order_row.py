@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broker.format.order_row import Delivery, QueueOrder, decode_order, encode_order
+from pocketmq.format.order_row import Delivery, QueueOrder, decode_order, encode_order
 
 REAL = {
     "cm": 5, "i": 60000, "l": 1795221452479, "o": [3, 1, 2], "oc": {}, "popTime": 1795221452479,

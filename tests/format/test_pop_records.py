@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broker.format.content import encode_properties
-from broker.format.pop_records import (
+from pocketmq.format.content import encode_properties
+from pocketmq.format.pop_records import (
     Ack,
     Batched,
     Checkpoint,
@@ -14,10 +14,10 @@ from broker.format.pop_records import (
     checkpoint_entry,
     read_entry,
 )
-from broker.format.record import BadRecord, split_record
-from broker.model.batch import Destination
-from broker.model.message import OFFSET_MAX
-from broker.model.system_topics import TIMER_TOPIC, revive_topic
+from pocketmq.format.record import BadRecord, split_record
+from pocketmq.model.batch import Destination
+from pocketmq.model.message import OFFSET_MAX
+from pocketmq.model.system_topics import TIMER_TOPIC, revive_topic
 from tests.fakes.golden_log import open_log
 from tests.fakes.rows import Row, encoded
 from tests.golden_stores import GoldenStores

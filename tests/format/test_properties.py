@@ -4,10 +4,10 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from broker.format.content import decode_properties, encode_properties
-from broker.model.errors import IllegalProperty
-from broker.model.message import RESERVED_PROPERTIES
-from broker.model.names import check_property
+from pocketmq.format.content import decode_properties, encode_properties
+from pocketmq.model.errors import IllegalProperty
+from pocketmq.model.message import RESERVED_PROPERTIES
+from pocketmq.model.names import check_property
 
 WORD = st.text(st.characters(codec="utf-8", exclude_characters="\x01\x02"), min_size=1)
 ODD_BLOCK = st.text("ab\x01\x02 é😀").map(str.encode)

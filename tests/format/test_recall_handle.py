@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broker.format.recall_handle import RecallHandle, decode_recall_handle, encode_recall_handle
+from pocketmq.format.recall_handle import RecallHandle, decode_recall_handle, encode_recall_handle
 
 REAL = (
     "djEgdy1kZWxheSBicm9rZXItYSAxNzk1MjIxMjg1MjAxIDAxQUFCQkNDRERFRUZGMDAwMTBBMDAwMDAwMDAyMDZFQzI="

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broker.format.receipt_handle import PREFIX_LENGTH_MAX, LeasePlace, read_handle
-from broker.model.message import OFFSET_MAX
+from pocketmq.format.receipt_handle import PREFIX_LENGTH_MAX, LeasePlace, read_handle
+from pocketmq.model.message import OFFSET_MAX
 
 NUMBERS = st.integers(0, OFFSET_MAX)
 PLACES = st.builds(

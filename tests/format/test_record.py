@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broker.format.addresses import host_from_text, offset_message_id
-from broker.format.consume_unit import UNIT
-from broker.format.content import decode_properties, encode_properties
-from broker.format.record import (
+from pocketmq.format.addresses import host_from_text, offset_message_id
+from pocketmq.format.consume_unit import UNIT
+from pocketmq.format.content import decode_properties, encode_properties
+from pocketmq.format.record import (
     MAGIC_V1,
     MAGIC_V2,
     PROPERTY_CRC_SIZE,
@@ -29,9 +29,9 @@ from broker.format.record import (
     split_record,
     topic_field,
 )
-from broker.format.record_scan import written_at
-from broker.model.batch import Destination
-from broker.model.message import (
+from pocketmq.format.record_scan import written_at
+from pocketmq.model.batch import Destination
+from pocketmq.model.message import (
     FLAG_BORN_HOST_V6,
     FLAG_STORE_HOST_V6,
     TRANSACTION_COMMIT,
@@ -40,7 +40,7 @@ from broker.model.message import (
     TRANSACTION_ROLLBACK,
     has_queue_offset,
 )
-from broker.model.store_shape import DelayLevels
+from pocketmq.model.store_shape import DelayLevels
 from tests.fakes.rows import Row, batch, encoded
 
 STORE_HOST = host_from_text("192.168.1.10:10911")

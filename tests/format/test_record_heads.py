@@ -3,9 +3,9 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broker.format.record import decode_record, encode_records, record_sizes
-from broker.format.record_heads import attempt_of, queue_offset_of, read_heads, split_pieces
-from broker.model.batch import Batch, Destination
+from pocketmq.format.record import decode_record, encode_records, record_sizes
+from pocketmq.format.record_heads import attempt_of, queue_offset_of, read_heads, split_pieces
+from pocketmq.model.batch import Batch, Destination
 
 HOSTS = st.sampled_from([bytes(8), bytes(20)])
 ROWS = st.lists(

@@ -4,30 +4,30 @@ from typing import NamedTuple
 
 import pytest
 
-from broker.format.content import encode_properties
-from broker.format.layout import Buffer, is_zero
-from broker.format.record import (
+from pocketmq.format.content import encode_properties
+from pocketmq.format.layout import Buffer, is_zero
+from pocketmq.format.record import (
     BadRecord,
     decode_record,
     encode_blank,
     split_record,
 )
-from broker.format.record_scan import (
+from pocketmq.format.record_scan import (
     PAGE_SIZE,
     RecordScan,
     tags_codes_of,
     written_at,
 )
-from broker.model.batch import Destination
-from broker.model.finding import ScanEnd
-from broker.model.message import (
+from pocketmq.model.batch import Destination
+from pocketmq.model.finding import ScanEnd
+from pocketmq.model.message import (
     TRANSACTION_COMMIT,
     TRANSACTION_NONE,
     TRANSACTION_PREPARED,
     TRANSACTION_ROLLBACK,
 )
-from broker.model.store_shape import DelayLevels
-from broker.model.topic import SCHEDULE_TOPIC
+from pocketmq.model.store_shape import DelayLevels
+from pocketmq.model.topic import SCHEDULE_TOPIC
 from tests.fakes.records import HOST, TIME_MS, columns_of, record
 from tests.fakes.rows import Row, batch, encoded
 

@@ -4,9 +4,9 @@ import json
 
 import pytest
 
-from broker.format.roster_json import decode_roster, encode_roster
-from broker.model.access import User
-from broker.model.roster import Roster
+from pocketmq.format.roster_json import decode_roster, encode_roster
+from pocketmq.model.access import User
+from pocketmq.model.roster import Roster
 from tests.fakes.users import grant_of
 
 ROSTER = Roster(

@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as some
 
-from broker.format.consume_unit import UNIT
-from broker.format.index_layout import STYLE_5_5
-from broker.format.runs import by_queue, entries_of, following_units, queues_of
-from broker.model.message import (
+from pocketmq.format.consume_unit import UNIT
+from pocketmq.format.index_layout import STYLE_5_5
+from pocketmq.format.runs import by_queue, entries_of, following_units, queues_of
+from pocketmq.model.message import (
     TRANSACTION_COMMIT,
     TRANSACTION_NONE,
     TRANSACTION_PREPARED,

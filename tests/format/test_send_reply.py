@@ -4,12 +4,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
-from broker.format.index_layout import key_hash
-from broker.format.send_records import write_entry
-from broker.format.send_reply import varint_size, with_status, write_hex, write_varint, write_wide
-from broker.native.machine import BytesWriter
-from broker.rpc.pb import broker_pb2 as pb
-from broker.rpc.v1.send_reply import varint
+from pocketmq.format.index_layout import key_hash
+from pocketmq.format.send_records import write_entry
+from pocketmq.format.send_reply import varint_size, with_status, write_hex, write_varint, write_wide
+from pocketmq.native.machine import BytesWriter
+from pocketmq.rpc.pb import broker_pb2 as pb
+from pocketmq.rpc.v1.send_reply import varint
 
 EDGES = sorted({0} | {(1 << bit) + near for bit in range(1, 63) for near in (-1, 0, 1)})
 

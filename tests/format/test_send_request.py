@@ -4,11 +4,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
-from broker.format.java_hash import WRAP, java_hash
-from broker.format.plain_fields import is_printable, number_at, short_size, text_hash
-from broker.format.send_request import FIELDS_MAX, SendRequest
-from broker.rpc.pb import broker_pb2 as pb
-from broker.rpc.v1.send_reply import varint
+from pocketmq.format.java_hash import WRAP, java_hash
+from pocketmq.format.plain_fields import is_printable, number_at, short_size, text_hash
+from pocketmq.format.send_request import FIELDS_MAX, SendRequest
+from pocketmq.rpc.pb import broker_pb2 as pb
+from pocketmq.rpc.v1.send_reply import varint
 
 EDGES = sorted({(1 << bit) + near for bit in range(1, 64) for near in (-1, 0, 1)})
 

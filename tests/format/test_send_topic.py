@@ -3,8 +3,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broker.format.send_topic import official_topic, own_topic
-from broker.rpc.pb import broker_pb2, messaging_pb2
+from pocketmq.format.send_topic import official_topic, own_topic
+from pocketmq.rpc.pb import broker_pb2, messaging_pb2
 
 NAMES = st.text(max_size=150)
 BODIES = st.binary(max_size=400)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from broker.format.signature import (
+from pocketmq.format.signature import (
     Signed,
     authorization_of,
     date_from_ms,

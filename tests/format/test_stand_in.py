@@ -4,19 +4,19 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from broker.format import stand_in as module
-from broker.format.record import BLANK_SIZE, check_record, decode_record
-from broker.format.record_scan import RecordScan, written_at
-from broker.format.stand_in import (
+from pocketmq.format import stand_in as module
+from pocketmq.format.record import BLANK_SIZE, check_record, decode_record
+from pocketmq.format.record_scan import RecordScan, written_at
+from pocketmq.format.stand_in import (
     Style,
     size_min,
     stand_in,
     stand_in_to_file_end,
 )
-from broker.model.message import TRANSACTION_ROLLBACK
-from broker.model.names import check_topic
-from broker.model.store_shape import DelayLevels
-from broker.model.topic import QUARANTINE_TOPIC
+from pocketmq.model.message import TRANSACTION_ROLLBACK
+from pocketmq.model.names import check_topic
+from pocketmq.model.store_shape import DelayLevels
+from pocketmq.model.topic import QUARANTINE_TOPIC
 
 PLAIN = Style(1_795_000_000_000, property_crc=False)
 MARKED = Style(1_795_000_000_000, property_crc=True)

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from broker.format.table_json import (
+from pocketmq.format.table_json import (
     decode_rows,
     decode_table,
     encode_compact,

@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
-from broker.format.content import encode_properties
-from broker.format.java_hash import java_hash
-from broker.format.record import decode_record, encode_records, record_sizes
-from broker.format.record_scan import RecordScan
-from broker.format.timed_records import (
+from pocketmq.format.content import encode_properties
+from pocketmq.format.java_hash import java_hash
+from pocketmq.format.record import decode_record, encode_records, record_sizes
+from pocketmq.format.record_scan import RecordScan
+from pocketmq.format.timed_records import (
     DueRecords,
     TimedFacts,
     odd_run,
@@ -18,8 +18,8 @@ from broker.format.timed_records import (
     run_of,
     taken_back,
 )
-from broker.model.batch import Destination
-from broker.model.system_topics import TIMER_TOPIC
+from pocketmq.model.batch import Destination
+from pocketmq.model.system_topics import TIMER_TOPIC
 from tests.fakes.rows import Row, encoded
 from tests.fakes.store_language import BORN_HOST, STORE_HOST
 from tests.golden_stores import GoldenStores

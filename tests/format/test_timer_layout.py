@@ -6,9 +6,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from broker.format.java_hash import java_hash
-from broker.format.layout import Layout
-from broker.format.timer_layout import (
+from pocketmq.format.java_hash import java_hash
+from pocketmq.format.layout import Layout
+from pocketmq.format.timer_layout import (
     BLANK_MAGIC,
     CHECK,
     LOG_BLANK,

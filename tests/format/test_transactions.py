@@ -4,16 +4,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broker.format.content import encode_properties
-from broker.format.half_message import checked, committed, given_up, read_half
-from broker.format.op_message import OP_BODY_SIZE_MAX, op_bodies, op_run, read_op, read_op_body
-from broker.format.record import BadRecord, encode_records, record_sizes
-from broker.format.transaction_id import HalfPlace, read_transaction_id, transaction_id
-from broker.model.batch import Destination, Run
-from broker.model.errors import PropertiesTooLarge
-from broker.model.message import OFFSET_MAX, TRANSACTION_COMMIT
-from broker.model.system_topics import Place
-from broker.model.topic import GIVEN_UP_TOPIC, HALF_TOPIC, OP_HALF_TOPIC
+from pocketmq.format.content import encode_properties
+from pocketmq.format.half_message import checked, committed, given_up, read_half
+from pocketmq.format.op_message import OP_BODY_SIZE_MAX, op_bodies, op_run, read_op, read_op_body
+from pocketmq.format.record import BadRecord, encode_records, record_sizes
+from pocketmq.format.transaction_id import HalfPlace, read_transaction_id, transaction_id
+from pocketmq.model.batch import Destination, Run
+from pocketmq.model.errors import PropertiesTooLarge
+from pocketmq.model.message import OFFSET_MAX, TRANSACTION_COMMIT
+from pocketmq.model.system_topics import Place
+from pocketmq.model.topic import GIVEN_UP_TOPIC, HALF_TOPIC, OP_HALF_TOPIC
 from tests.fakes.rows import Row, batch
 from tests.fakes.store_language import BORN_HOST, BORN_MS, STORE_HOST
 

@@ -5,16 +5,16 @@ from pathlib import Path
 
 import pytest
 
-from broker.files.disk import Disk
-from broker.format.checkpoint_layout import CheckpointValues
-from broker.format.names import MARK_FILE
-from broker.log.checkpoint import (
+from pocketmq.files.disk import Disk
+from pocketmq.format.checkpoint_layout import CheckpointValues
+from pocketmq.format.names import MARK_FILE
+from pocketmq.log.checkpoint import (
     MARK,
     SLOT_SIZE,
     Checkpoint,
     FlushedMark,
 )
-from broker.model.errors import DiskFull, FsyncFailed
+from pocketmq.model.errors import DiskFull, FsyncFailed
 from tests.fakes.quick_disk import QuickDisk, full_disk
 from tests.golden_stores import NAMES, GoldenStores
 

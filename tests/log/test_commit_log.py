@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from broker.files.mapped_file import MappedFile
-from broker.format.record import MAGIC_BLANK, SIZE_AND_MAGIC, decode_record
-from broker.log.commit_log import DRAFT_NAME, CommitLog, LogScan
-from broker.model.errors import DiskFull, StoreGap
-from broker.model.finding import ScanEnd
+from pocketmq.files.mapped_file import MappedFile
+from pocketmq.format.record import MAGIC_BLANK, SIZE_AND_MAGIC, decode_record
+from pocketmq.log.commit_log import DRAFT_NAME, CommitLog, LogScan
+from pocketmq.model.errors import DiskFull, StoreGap
+from pocketmq.model.finding import ScanEnd
 from tests.fakes.golden_log import open_log
 from tests.fakes.quick_disk import QuickDisk, full_disk
 from tests.fakes.records import record

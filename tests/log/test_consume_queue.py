@@ -8,11 +8,11 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from broker.files.disk import Disk
-from broker.format.consume_unit import PRE_BLANK, UNIT, UNIT_SIZE
-from broker.log.consume_queue import ConsumeQueue
-from broker.model.batch import Written
-from broker.model.errors import DiskFull, NotAStore, StoreGap
+from pocketmq.files.disk import Disk
+from pocketmq.format.consume_unit import PRE_BLANK, UNIT, UNIT_SIZE
+from pocketmq.log.consume_queue import ConsumeQueue
+from pocketmq.model.batch import Written
+from pocketmq.model.errors import DiskFull, NotAStore, StoreGap
 from tests.fakes.golden_log import files_below
 from tests.fakes.quick_disk import QuickDisk, full_disk
 from tests.fakes.records import Records, entry, joined

@@ -10,19 +10,19 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as some
 
-from broker.files.disk import Disk
-from broker.format.consume_unit import UNIT, UNIT_SIZE, UNIT_TYPE
-from broker.log.consume_queue_table import FILES_APART_MAX, ConsumeQueueTable
-from broker.log.queue_extension import NO_EXTENSION, Extension
-from broker.model.batch import Written
-from broker.model.errors import WrongFileSize
-from broker.model.message import (
+from pocketmq.files.disk import Disk
+from pocketmq.format.consume_unit import UNIT, UNIT_SIZE, UNIT_TYPE
+from pocketmq.log.consume_queue_table import FILES_APART_MAX, ConsumeQueueTable
+from pocketmq.log.queue_extension import NO_EXTENSION, Extension
+from pocketmq.model.batch import Written
+from pocketmq.model.errors import WrongFileSize
+from pocketmq.model.message import (
     TRANSACTION_COMMIT,
     TRANSACTION_PREPARED,
     TRANSACTION_ROLLBACK,
     QueueKey,
 )
-from broker.model.topic import QUARANTINE_TOPIC
+from pocketmq.model.topic import QUARANTINE_TOPIC
 from tests.fakes.golden_log import files_below, golden_entries
 from tests.fakes.quick_disk import QuickDisk
 from tests.fakes.records import Records, batches, columns_of, entry, of_three_queues, store_time

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from broker.files.disk import Disk
-from broker.log.file_sizes import shown_sizes
-from broker.model.errors import WrongFileSize
+from pocketmq.files.disk import Disk
+from pocketmq.log.file_sizes import shown_sizes
+from pocketmq.model.errors import WrongFileSize
 from tests.fakes.golden_log import files_below
 from tests.fakes.log_bytes import LogBytes
 from tests.fakes.store_language import store_at

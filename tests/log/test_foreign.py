@@ -6,15 +6,15 @@ from pathlib import Path
 
 import pytest
 
-from broker.files.disk import Disk
-from broker.log.foreign import batch_topics, check_understood, refusals
-from broker.model.errors import LogMissing, StorageError, UnsupportedStore
-from broker.store.starting.structures import Structures
-from broker.tools.backup import backup
-from broker.tools.install import stage_and_install
-from broker.tools.rebuild import plan_rebuild
-from broker.tools.repair.planning import plan_repair
-from broker.tools.repair.repair import repair_store
+from pocketmq.files.disk import Disk
+from pocketmq.log.foreign import batch_topics, check_understood, refusals
+from pocketmq.model.errors import LogMissing, StorageError, UnsupportedStore
+from pocketmq.store.starting.structures import Structures
+from pocketmq.tools.backup import backup
+from pocketmq.tools.install import stage_and_install
+from pocketmq.tools.rebuild import plan_rebuild
+from pocketmq.tools.repair.planning import plan_repair
+from pocketmq.tools.repair.repair import repair_store
 from tests.fakes.golden_log import files_below
 from tests.fakes.quick_disk import QuickDisk
 from tests.fakes.store_golden import golden_sizes

@@ -6,25 +6,25 @@ from pathlib import Path
 
 import pytest
 
-from broker.files.disk import Disk
-from broker.format.index_entries import index_entries
-from broker.format.index_layout import (
+from pocketmq.files.disk import Disk
+from pocketmq.format.index_entries import index_entries
+from pocketmq.format.index_layout import (
     ENTRY_SIZE,
     HEADER_SIZE,
     STYLE_5_3,
     STYLE_5_5,
     IndexGeometry,
 )
-from broker.format.java_hash import java_hash
-from broker.log.hash_index import HashIndex
-from broker.model.batch import Written
-from broker.model.errors import DiskFull, WrongFileSize
-from broker.model.message import (
+from pocketmq.format.java_hash import java_hash
+from pocketmq.log.hash_index import HashIndex
+from pocketmq.model.batch import Written
+from pocketmq.model.errors import DiskFull, WrongFileSize
+from pocketmq.model.message import (
     TRANSACTION_COMMIT,
     TRANSACTION_PREPARED,
     TRANSACTION_ROLLBACK,
 )
-from broker.model.stats import Counter
+from pocketmq.model.stats import Counter
 from tests.fakes.golden_log import files_below, golden_entries, index_contents
 from tests.fakes.quick_disk import QuickDisk, full_disk
 from tests.fakes.records import TIME_MS, Records, batches, entry, store_time

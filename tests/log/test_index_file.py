@@ -10,8 +10,8 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from broker.format.index_entries import packed, searched_hash
-from broker.format.index_layout import (
+from pocketmq.format.index_entries import packed, searched_hash
+from pocketmq.format.index_layout import (
     ENTRY,
     ENTRY_SIZE,
     HEADER,
@@ -20,8 +20,8 @@ from broker.format.index_layout import (
     IndexGeometry,
     IndexHeaderValues,
 )
-from broker.log.index_file import IndexFile
-from broker.model.errors import Corruption, DiskFull
+from pocketmq.log.index_file import IndexFile
+from pocketmq.model.errors import Corruption, DiskFull
 from tests.fakes.quick_disk import QuickDisk, full_disk
 from tests.fakes.records import TIME_MS
 

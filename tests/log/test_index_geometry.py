@@ -6,9 +6,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from broker.files.disk import Disk
-from broker.format.index_entries import ENTRY_TYPE, link_entries
-from broker.format.index_layout import (
+from pocketmq.files.disk import Disk
+from pocketmq.format.index_entries import ENTRY_TYPE, link_entries
+from pocketmq.format.index_layout import (
     ENTRY,
     ENTRY_SIZE,
     HEADER,
@@ -18,11 +18,11 @@ from broker.format.index_layout import (
     SLOT_SIZE,
     IndexGeometry,
 )
-from broker.log.index_geometry import (
+from pocketmq.log.index_geometry import (
     complete_geometry,
     find_geometry,
 )
-from broker.model.errors import UnknownGeometry
+from pocketmq.model.errors import UnknownGeometry
 from tests.golden_stores import NAMES, GoldenStores
 
 STATED = IndexGeometry(8, 16)

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from broker.files.disk import Disk
-from broker.format.content import encode_properties
-from broker.format.index_layout import (
+from pocketmq.files.disk import Disk
+from pocketmq.format.content import encode_properties
+from pocketmq.format.index_layout import (
     ENTRY_SIZE,
     HEADER_SIZE,
     STYLE_5_3,
@@ -15,14 +15,14 @@ from broker.format.index_layout import (
     IndexGeometry,
     StyleSpans,
 )
-from broker.format.names import offset_file_name
-from broker.format.record import encode_blank
-from broker.format.record_scan import written_at
-from broker.log import index_style
-from broker.log.hash_index import HashIndex
-from broker.log.index_style import written_styles
-from broker.model.message import KEYS, TAGS, UNIQUE_KEY
-from broker.model.store_shape import DEFAULT_DELAY_LEVELS, DelayLevels
+from pocketmq.format.names import offset_file_name
+from pocketmq.format.record import encode_blank
+from pocketmq.format.record_scan import written_at
+from pocketmq.log import index_style
+from pocketmq.log.hash_index import HashIndex
+from pocketmq.log.index_style import written_styles
+from pocketmq.model.message import KEYS, TAGS, UNIQUE_KEY
+from pocketmq.model.store_shape import DEFAULT_DELAY_LEVELS, DelayLevels
 from tests.fakes.quick_disk import QuickDisk
 from tests.fakes.records import record
 from tests.golden_stores import NAMES, GoldenStores

@@ -4,17 +4,17 @@ from pathlib import Path
 
 import pytest
 
-from broker.files.disk import Disk
-from broker.format.consume_unit import UNIT
-from broker.format.left_over import LeftOver, left_over_of
-from broker.log.left_over import (
+from pocketmq.files.disk import Disk
+from pocketmq.format.consume_unit import UNIT
+from pocketmq.format.left_over import LeftOver, left_over_of
+from pocketmq.log.left_over import (
     find_left_over,
     kept_left_over,
     known_topics,
     left_over_now,
 )
-from broker.log.queue_places import expired_queues
-from broker.model.message import OFFSET_MAX
+from pocketmq.log.queue_places import expired_queues
+from pocketmq.model.message import OFFSET_MAX
 from tests.golden_stores import GoldenStores
 
 LOG_FILE = 262_144

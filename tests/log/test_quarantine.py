@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from broker.log.quarantine import (
+from pocketmq.log.quarantine import (
     FINISHED,
     UNFINISHED,
     Quarantine,

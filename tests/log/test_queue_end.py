@@ -12,13 +12,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
-from broker.files.disk import Disk
-from broker.files.mapped_file import ColdRead, MappedFile
-from broker.files.table_file import TableFile
-from broker.format.consume_unit import PRE_BLANK, UNIT, UNIT_SIZE
-from broker.log.checkpoint import QUEUE_ENDS_FILE, QueueEnds
-from broker.log.consume_queue import ConsumeQueue
-from broker.log.queue_end import (
+from pocketmq.files.disk import Disk
+from pocketmq.files.mapped_file import ColdRead, MappedFile
+from pocketmq.files.table_file import TableFile
+from pocketmq.format.consume_unit import PRE_BLANK, UNIT, UNIT_SIZE
+from pocketmq.log.checkpoint import QUEUE_ENDS_FILE, QueueEnds
+from pocketmq.log.consume_queue import ConsumeQueue
+from pocketmq.log.queue_end import (
     READ_SIZE,
     QueueEnd,
     first_doubtful,
@@ -26,8 +26,8 @@ from broker.log.queue_end import (
     vouches,
     written_end,
 )
-from broker.model.errors import Corruption, DiskFull, ReadFailed
-from broker.model.message import QueueKey
+from pocketmq.model.errors import Corruption, DiskFull, ReadFailed
+from pocketmq.model.message import QueueKey
 from tests.fakes.quick_disk import QuickDisk
 from tests.fakes.records import entry
 

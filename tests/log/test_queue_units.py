@@ -5,19 +5,19 @@ from pathlib import Path
 
 import pytest
 
-from broker.files.mapped_file import ColdRead
-from broker.format.consume_unit import (
+from pocketmq.files.mapped_file import ColdRead
+from pocketmq.format.consume_unit import (
     EXTENSION_END_MARK,
     EXTENSION_SIZE_MIN,
     UNIT,
     UNIT_SIZE,
     extension_address,
 )
-from broker.log import queue_units
-from broker.log.queue_extension import QueueExtension
-from broker.log.queue_units import QueueUnits
-from broker.log.unit_buffer import UnitBuffer, UnitBuffers
-from broker.model.errors import DiskFull
+from pocketmq.log import queue_units
+from pocketmq.log.queue_extension import QueueExtension
+from pocketmq.log.queue_units import QueueUnits
+from pocketmq.log.unit_buffer import UnitBuffer, UnitBuffers
+from pocketmq.model.errors import DiskFull
 from tests.fakes.quick_disk import QuickDisk, full_disk
 
 FOUR = 4

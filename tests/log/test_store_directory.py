@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from broker.files.directory_lock import is_locked
-from broker.log.store_directory import (
+from pocketmq.files.directory_lock import is_locked
+from pocketmq.log.store_directory import (
     FORMAT_VERSION,
     MANIFEST_FILE,
     ClosedState,
@@ -17,8 +17,8 @@ from broker.log.store_directory import (
     StoreDirectory,
     StoreManifest,
 )
-from broker.model.errors import DiskFull, NotAStore, StoreTooNew
-from broker.model.store_shape import RECORDED
+from pocketmq.model.errors import DiskFull, NotAStore, StoreTooNew
+from pocketmq.model.store_shape import RECORDED
 from tests.fakes.quick_disk import QuickDisk
 from tests.golden_stores import NAMES, GoldenStores
 

@@ -5,10 +5,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from broker.files.disk import Disk
-from broker.format.timer_layout import LOG_UNIT_SIZE, LOG_UNIT_TYPE, Units, units_per_file
-from broker.log.timer_log import TimerLog, found_file_size
-from broker.model.errors import DiskFull, StoreGap
+from pocketmq.files.disk import Disk
+from pocketmq.format.timer_layout import LOG_UNIT_SIZE, LOG_UNIT_TYPE, Units, units_per_file
+from pocketmq.log.timer_log import TimerLog, found_file_size
+from pocketmq.model.errors import DiskFull, StoreGap
 from tests.fakes.disk import SimDisk
 from tests.golden_stores import GoldenStores
 

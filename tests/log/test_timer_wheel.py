@@ -6,8 +6,8 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from broker.files.disk import Disk
-from broker.log.timer_wheel import Numbers, Slot, TimerWheel
+from pocketmq.files.disk import Disk
+from pocketmq.log.timer_wheel import Numbers, Slot, TimerWheel
 from tests.fakes.disk import SimDisk
 from tests.golden_stores import GoldenStores
 

@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as some
 
-from broker.format.consume_unit import UNIT, UNIT_SIZE
-from broker.log.consume_queue_table import ConsumeQueueTable
-from broker.log.unit_buffer import ALL_BYTES_MAX, UNITS_BYTES_MAX
-from broker.model.batch import Written
-from broker.model.errors import DiskFull
+from pocketmq.format.consume_unit import UNIT, UNIT_SIZE
+from pocketmq.log.consume_queue_table import ConsumeQueueTable
+from pocketmq.log.unit_buffer import ALL_BYTES_MAX, UNITS_BYTES_MAX
+from pocketmq.model.batch import Written
+from pocketmq.model.errors import DiskFull
 from tests.fakes.golden_log import files_below
 from tests.fakes.quick_disk import QuickDisk, full_disk
 from tests.fakes.records import entry

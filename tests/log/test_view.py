@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from broker.format.index_layout import STYLE_5_5, IndexGeometry
-from broker.log.consume_queue_table import ConsumeQueueTable
-from broker.log.hash_index import HashIndex
-from broker.log.view import View
-from broker.model.errors import DiskFull
+from pocketmq.format.index_layout import STYLE_5_5, IndexGeometry
+from pocketmq.log.consume_queue_table import ConsumeQueueTable
+from pocketmq.log.hash_index import HashIndex
+from pocketmq.log.view import View
+from pocketmq.model.errors import DiskFull
 from tests.fakes.golden_log import files_below
 from tests.fakes.quick_disk import QuickDisk, full_disk
 from tests.fakes.records import batches, entry, joined, made_ahead, store_time

@@ -9,9 +9,9 @@ from typing import Any, Final, NamedTuple
 
 from prometheus_client.parser import text_string_to_metric_families
 
-from broker.metrics import numbers
-from broker.metrics.exposition import STORAGE_PREFIXES
-from broker.model.stats import COUNT_BUCKETS, MESSAGE_SIZE_BUCKETS, SECONDS_BUCKETS
+from pocketmq.metrics import numbers
+from pocketmq.metrics.exposition import STORAGE_PREFIXES
+from pocketmq.model.stats import COUNT_BUCKETS, MESSAGE_SIZE_BUCKETS, SECONDS_BUCKETS
 
 BASE: Final = ("cluster", "node_type", "node_id", "broker")
 STORAGE: Final = ("storage_type", "storage_medium")

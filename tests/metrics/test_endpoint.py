@@ -8,12 +8,12 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from broker import native
-from broker.metrics.endpoint import Health, site_pages
-from broker.metrics.exposition import Exposition
-from broker.metrics.http1 import HttpPort, Site
-from broker.model.errors import IllegalConfig
-from broker.model.stats import Counter
+from pocketmq import native
+from pocketmq.metrics.endpoint import Health, site_pages
+from pocketmq.metrics.exposition import Exposition
+from pocketmq.metrics.http1 import HttpPort, Site
+from pocketmq.model.errors import IllegalConfig
+from pocketmq.model.stats import Counter
 
 
 class Page:

@@ -8,16 +8,16 @@ from prometheus_client.openmetrics.parser import (
 )
 from prometheus_client.parser import text_string_to_metric_families
 
-from broker import native
-from broker.metrics import exposition as exposition_module
-from broker.metrics.exposition import (
+from pocketmq import native
+from pocketmq.metrics import exposition as exposition_module
+from pocketmq.metrics.exposition import (
     LEGACY_NAMES,
     SERIES_AT_ONCE,
     Exposition,
     build_info,
     compiled_modules,
 )
-from broker.model.stats import Counter, Gauge, Histogram, Histograms, Stat
+from pocketmq.model.stats import Counter, Gauge, Histogram, Histograms, Stat
 
 BASE = {"cluster": "c1", "node_type": "broker", "node_id": "b1", "broker": "b1"}
 

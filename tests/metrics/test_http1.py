@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from broker.metrics import http1
-from broker.metrics.http1 import HttpPort, Site
-from broker.model.page import Answer
+from pocketmq.metrics import http1
+from pocketmq.metrics.http1 import HttpPort, Site
+from pocketmq.model.page import Answer
 from tests.fakes.store_language import turns, until
 from tests.fakes.wire import Wire
 

@@ -5,11 +5,11 @@ from functools import partial
 
 import pytest
 
-from broker.metrics.lag import COLD_READS_MAX, REFRESH_INTERVAL_MS, Lag, Position, Queues
-from broker.model.consuming import Held
-from broker.model.errors import Corruption
-from broker.model.stats import Gauge
-from broker.store.reading.patience import Later, NowOrLater
+from pocketmq.metrics.lag import COLD_READS_MAX, REFRESH_INTERVAL_MS, Lag, Position, Queues
+from pocketmq.model.consuming import Held
+from pocketmq.model.errors import Corruption
+from pocketmq.model.stats import Gauge
+from pocketmq.store.reading.patience import Later, NowOrLater
 from tests.fakes.clock import START_MS, FakeClock
 
 
@@ -220,7 +220,7 @@ async def test_details_show_every_queues_offset() -> None:
 async def test_the_loop_gets_turns_while_many_groups_are_looked_at(
     desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("broker.metrics.lag.TURN_SECONDS", -1.0)
+    monkeypatch.setattr("pocketmq.metrics.lag.TURN_SECONDS", -1.0)
     for number in range(5):
         desk.stands(f"G{number}", "T", q0=4)
     turns = 0

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from broker.metrics.logs import (
+from pocketmq.metrics.logs import (
     BURST,
     WINDOW_SECONDS,
     ConsoleFormatter,

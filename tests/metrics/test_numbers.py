@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from broker.format.record import decode_record
-from broker.metrics.exposition import LEGACY_NAMES
-from broker.metrics.numbers import INTERVAL_SECONDS, LoopLag, Oldest
-from broker.model.errors import Corruption, DiskFull
-from broker.model.message import StoredMessage
-from broker.store.message_store import MessageStore
-from broker.store.reading.patience import Later, NowOrLater
+from pocketmq.format.record import decode_record
+from pocketmq.metrics.exposition import LEGACY_NAMES
+from pocketmq.metrics.numbers import INTERVAL_SECONDS, LoopLag, Oldest
+from pocketmq.model.errors import Corruption, DiskFull
+from pocketmq.model.message import StoredMessage
+from pocketmq.store.message_store import MessageStore
+from pocketmq.store.reading.patience import Later, NowOrLater
 from tests.fakes.clock import START_MS, FakeClock
 from tests.fakes.records import record
 from tests.metrics.contract import FULL, NATIVE, OWN, TIMER, Shown, compare, families

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from prometheus_client.parser import text_string_to_metric_families
 
-from broker.metrics.text_format import (
+from pocketmq.metrics.text_format import (
     OPEN_METRICS,
     PLAIN,
     SPARE_HEADS_MAX,
@@ -15,7 +15,7 @@ from broker.metrics.text_format import (
     format_for,
     number_text,
 )
-from broker.model.stats import Counter, Gauge, Histogram, Histograms, Stat
+from pocketmq.model.stats import Counter, Gauge, Histogram, Histograms, Stat
 
 
 def text(*stats: Stat, **fixed: str) -> str:

@@ -2,12 +2,12 @@
 
 import asyncio
 
-from broker.app.parts import long_poll_waiters
-from broker.filter.tag import EVERYTHING
-from broker.model.administration import GroupSettings
-from broker.model.consuming import ReceiveRequest
-from broker.model.reading import PullResult, ReadRange
-from broker.services.pull import PullRequest
+from pocketmq.app.parts import long_poll_waiters
+from pocketmq.filter.tag import EVERYTHING
+from pocketmq.model.administration import GroupSettings
+from pocketmq.model.consuming import ReceiveRequest
+from pocketmq.model.reading import PullResult, ReadRange
+from pocketmq.services.pull import PullRequest
 from tests.fakes.store_broker import store_broker
 from tests.fakes.store_language import turns
 

@@ -5,27 +5,27 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from random import Random
 
-from broker.app.parts import long_poll_waiters
-from broker.format.addresses import UniqueKeyMaker
-from broker.metrics.exposition import Exposition, build_info, compiled_modules, proxy_up
-from broker.metrics.numbers import PUBLIC, LoopLag, Numbers
-from broker.rpc.backing import Backing
-from broker.rpc.own.server import OwnServer
-from broker.rpc.pb import broker_pb2 as pb
-from broker.rpc.v1.messaging import Messaging
-from broker.rpc.v1.send_message import drafts_of
-from broker.services.administration.members import Members
-from broker.services.consume.consume import Consume
-from broker.services.consume.journal import ConsumeSettings
-from broker.services.pull import Pull
-from broker.services.query import Query
-from broker.services.retention import Retention, RetentionSettings
-from broker.services.schedule.schedule import Schedule
-from broker.services.sending.rules import SendRules
-from broker.services.sending.send import Send
-from broker.services.sessions.sessions import Sessions
-from broker.services.transaction.checking import CheckRules
-from broker.services.transaction.transactions import Transactions
+from pocketmq.app.parts import long_poll_waiters
+from pocketmq.format.addresses import UniqueKeyMaker
+from pocketmq.metrics.exposition import Exposition, build_info, compiled_modules, proxy_up
+from pocketmq.metrics.numbers import PUBLIC, LoopLag, Numbers
+from pocketmq.rpc.backing import Backing
+from pocketmq.rpc.own.server import OwnServer
+from pocketmq.rpc.pb import broker_pb2 as pb
+from pocketmq.rpc.v1.messaging import Messaging
+from pocketmq.rpc.v1.send_message import drafts_of
+from pocketmq.services.administration.members import Members
+from pocketmq.services.consume.consume import Consume
+from pocketmq.services.consume.journal import ConsumeSettings
+from pocketmq.services.pull import Pull
+from pocketmq.services.query import Query
+from pocketmq.services.retention import Retention, RetentionSettings
+from pocketmq.services.schedule.schedule import Schedule
+from pocketmq.services.sending.rules import SendRules
+from pocketmq.services.sending.send import Send
+from pocketmq.services.sessions.sessions import Sessions
+from pocketmq.services.transaction.checking import CheckRules
+from pocketmq.services.transaction.transactions import Transactions
 from tests.fakes.call import FakeCall
 from tests.fakes.store_language import STORE_HOST, TalkingStore, store_at
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from broker.model.access import (
+from pocketmq.model.access import (
     Action,
     Kind,
     Need,
@@ -12,15 +12,15 @@ from broker.model.access import (
     source_from_text,
     text_from_actions,
 )
-from broker.model.errors import (
+from pocketmq.model.errors import (
     GrantNotFound,
     IllegalGrant,
     IllegalUser,
     UserExists,
     UserNotFound,
 )
-from broker.model.rights import KNOWN_MAX, Rights, Verdict
-from broker.model.roster import Roster
+from pocketmq.model.rights import KNOWN_MAX, Rights, Verdict
+from pocketmq.model.roster import Roster
 from tests.fakes.users import grant_of
 
 HERE, THERE = b"\x0a\0\0\x07", b"\xc0\0\x02\x01"

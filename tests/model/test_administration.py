@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broker.model.administration import PAGE_SIZE_MAX, page_of
-from broker.model.errors import IllegalNumber, IllegalPageToken
-from broker.model.names import check_group, check_topic
+from pocketmq.model.administration import PAGE_SIZE_MAX, page_of
+from pocketmq.model.errors import IllegalNumber, IllegalPageToken
+from pocketmq.model.names import check_group, check_topic
 
 
 @given(st.sets(st.text("abc", min_size=1, max_size=3)), st.integers(1, 5))

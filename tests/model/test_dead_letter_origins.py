@@ -2,8 +2,8 @@
 
 import pytest
 
-from broker.model.message import DLQ_ORIGIN_TOPIC, RETRY_TOPIC
-from broker.model.system_topics import sent_first
+from pocketmq.model.message import DLQ_ORIGIN_TOPIC, RETRY_TOPIC
+from pocketmq.model.system_topics import sent_first
 
 
 @pytest.mark.parametrize(

@@ -3,8 +3,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broker.model.due_time import EPOCHS_MAX, JUMP_MS, DueTime
-from broker.model.step import Now
+from pocketmq.model.due_time import EPOCHS_MAX, JUMP_MS, DueTime
+from pocketmq.model.step import Now
 
 HOUR_MS = 3_600_000
 WALL_MS = 1_795_000_000_000

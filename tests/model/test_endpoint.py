@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broker.model.endpoint import endpoint_from_text
+from pocketmq.model.endpoint import endpoint_from_text
 
 
 @pytest.mark.parametrize(

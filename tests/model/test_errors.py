@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broker.model import errors
-from broker.model.errors import BrokerError, Code, RequestError, shown
-from broker.model.errors.code import SHOWN_LENGTH_MAX
-from broker.model.errors.storage import BrokerReadOnly, StorageError, StoreFailed, Unavailable
+from pocketmq.model import errors
+from pocketmq.model.errors import BrokerError, Code, RequestError, shown
+from pocketmq.model.errors.code import SHOWN_LENGTH_MAX
+from pocketmq.model.errors.storage import BrokerReadOnly, StorageError, StoreFailed, Unavailable
 
 CODES: dict[Code, str] = {
     Code.BAD_REQUEST: (
@@ -186,7 +186,7 @@ MESSAGE_LENGTH_MAX = 800
 def subclasses(root: type[BrokerError]) -> Iterator[type[BrokerError]]:
     """Walk the product's classes below a class, whoever else made some of their own."""
     for found in root.__subclasses__():
-        if found.__module__.startswith("broker.model.errors"):
+        if found.__module__.startswith("pocketmq.model.errors"):
             yield found
             yield from subclasses(found)
 

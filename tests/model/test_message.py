@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from broker.model import message
-from broker.model.message import StoredMessage
-from broker.model.store_shape import DelayLevels
-from broker.model.topic import (
+from pocketmq.model import message
+from pocketmq.model.message import StoredMessage
+from pocketmq.model.store_shape import DelayLevels
+from pocketmq.model.topic import (
     dead_letter_topic,
     is_group_topic,
     is_readable_by,

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broker.model.errors import (
+from pocketmq.model.errors import (
     BrokerError,
     IllegalGroup,
     IllegalKey,
@@ -17,8 +17,8 @@ from broker.model.errors import (
     IllegalTag,
     IllegalTopic,
 )
-from broker.model.message import RESERVED_PROPERTIES
-from broker.model.names import (
+from pocketmq.model.message import RESERVED_PROPERTIES
+from pocketmq.model.names import (
     check_group,
     check_key,
     check_message_group,

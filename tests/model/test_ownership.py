@@ -2,8 +2,8 @@
 
 import pytest
 
-from broker.model.message import ORIGIN_GROUP, RETRY_TOPIC
-from broker.model.ownership import (
+from pocketmq.model.message import ORIGIN_GROUP, RETRY_TOPIC
+from pocketmq.model.ownership import (
     Owner,
     is_ambiguous,
     is_left_alone,

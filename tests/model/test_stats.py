@@ -4,8 +4,15 @@ import time
 
 import pytest
 
-from broker.model.stats import COUNT_BUCKETS, SECONDS_BUCKETS, Counter, Gauge, Histogram, Histograms
-from broker.model.step import SystemClock
+from pocketmq.model.stats import (
+    COUNT_BUCKETS,
+    SECONDS_BUCKETS,
+    Counter,
+    Gauge,
+    Histogram,
+    Histograms,
+)
+from pocketmq.model.step import SystemClock
 
 
 def test_a_counter_starts_at_zero_and_is_moved_by_hand() -> None:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from broker.model.strangers import PROXY, REMOTING, TLS, TOLD_S, UNKNOWN, Sparingly, protocol_of
+from pocketmq.model.strangers import PROXY, REMOTING, TLS, TOLD_S, UNKNOWN, Sparingly, protocol_of
 
 HEADER = b'{"code":105,"language":"JAVA","version":495}'
 FRAME = (4 + len(HEADER)).to_bytes(4, "big") + len(HEADER).to_bytes(4, "big") + HEADER

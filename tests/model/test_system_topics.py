@@ -3,8 +3,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broker.model.message import DELAY, DELIVER_AT, INT32_MAX, RETRY_TOPIC
-from broker.model.system_topics import (
+from pocketmq.model.message import DELAY, DELIVER_AT, INT32_MAX, RETRY_TOPIC
+from pocketmq.model.system_topics import (
     DELIVERY_TIMES,
     Place,
     back_level,

@@ -2,7 +2,7 @@
 
 import pytest
 
-from broker.model.tracing import TraceStep, owner_of, step_of
+from pocketmq.model.tracing import TraceStep, owner_of, step_of
 
 
 @pytest.mark.parametrize(

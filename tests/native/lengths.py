@@ -7,13 +7,13 @@ import json
 from collections.abc import Iterator
 from typing import Final
 
-from broker import native
-from broker.format.plain_fields import number_at, short_size
-from broker.format.send_request import SendRequest
-from broker.wire.connection import Connection
-from broker.wire.flow import Limits
-from broker.wire.frames import PREFACE, ConnectionFault
-from broker.wire.hpack import integer
+from pocketmq import native
+from pocketmq.format.plain_fields import number_at, short_size
+from pocketmq.format.send_request import SendRequest
+from pocketmq.wire.connection import Connection
+from pocketmq.wire.flow import Limits
+from pocketmq.wire.frames import PREFACE, ConnectionFault
+from pocketmq.wire.hpack import integer
 
 NUMBERS: Final = sorted(
     {0, 2**64 - 1}

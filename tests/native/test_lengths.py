@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import pytest
 
-from broker import native
+from pocketmq import native
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 LIMIT_S: Final = 60

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from broker import native
-from broker.native import probe
+from pocketmq import native
+from pocketmq.native import probe
 
 ROOT = Path(__file__).resolve().parents[2]
-WHERE = "import broker.native.probe as module; print(module.__file__)"
+WHERE = "import pocketmq.native.probe as module; print(module.__file__)"
 
 
 def python(words: str, **environment: str) -> subprocess.CompletedProcess[str]:
@@ -105,7 +105,7 @@ def test_the_form_is_told_with_its_reason(compiled: Path) -> None:
 
 
 def test_other_modules_are_none_of_its_business() -> None:
-    assert native.CompiledModules().find_spec("broker.model.message") is None
+    assert native.CompiledModules().find_spec("pocketmq.model.message") is None
 
 
 @pytest.mark.parametrize("number", [0, -1, 2**63 - 1, -(2**63)])
@@ -114,6 +114,6 @@ def test_the_probe_gives_back_what_it_gets(number: int) -> None:
 
 
 def test_a_module_that_is_compiled_no_more_makes_the_others_stale(compiled: Path) -> None:
-    (native.BUILT / f"broker.model.gone{native.SUFFIX}").touch()
-    assert native.stale() == native.source_of("broker.model.gone")
+    (native.BUILT / f"pocketmq.model.gone{native.SUFFIX}").touch()
+    assert native.stale() == native.source_of("pocketmq.model.gone")
     assert native.why_not_compiled() != ""

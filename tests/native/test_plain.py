@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broker.native import machine, plain
+from pocketmq.native import machine, plain
 
 WIDTHS = {"i16": 2, "i32": 4, "i64": 8}
 FORMS = [machine, plain]

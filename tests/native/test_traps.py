@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from broker.native import COMPILED, ROOT
+from pocketmq.native import COMPILED, ROOT
 
 
 def untyped_floats(source: str) -> list[str]:

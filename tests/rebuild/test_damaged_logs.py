@@ -12,18 +12,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from broker.format.consume_unit import PRE_BLANK
-from broker.format.record import record_sizes
-from broker.model.batch import Destination
-from broker.model.errors import Corruption
-from broker.model.message import (
+from pocketmq.format.consume_unit import PRE_BLANK
+from pocketmq.format.record import record_sizes
+from pocketmq.model.batch import Destination
+from pocketmq.model.errors import Corruption
+from pocketmq.model.message import (
     TRANSACTION_COMMIT,
     TRANSACTION_PREPARED,
     TRANSACTION_ROLLBACK,
     has_queue_offset,
 )
-from broker.model.topic import QUARANTINE_TOPIC
-from broker.rebuild.sequential import rebuild
+from pocketmq.model.topic import QUARANTINE_TOPIC
+from pocketmq.rebuild.sequential import rebuild
 from tests.fakes.golden_log import files_below
 from tests.fakes.log_bytes import (
     EVERYTHING,

@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from broker.rebuild.estimate import SAMPLES, Estimate, estimate, estimate_job
-from broker.rebuild.log_files import KnownShape, LogFile, find_log_files
-from broker.rebuild.plan import map_here, plan_ranges, whole_files
-from broker.rebuild.sequential import rebuild
+from pocketmq.rebuild.estimate import SAMPLES, Estimate, estimate, estimate_job
+from pocketmq.rebuild.log_files import KnownShape, LogFile, find_log_files
+from pocketmq.rebuild.plan import map_here, plan_ranges, whole_files
+from pocketmq.rebuild.sequential import rebuild
 from tests.backfill.jobs import small_job, small_log
 from tests.fakes.log_bytes import (
     EVERYTHING,

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from broker.rebuild.extension import extend_queues
-from broker.rebuild.log_files import KnownShape, LogFile
-from broker.rebuild.parallel import Job, rebuild_parallel
-from broker.rebuild.plan import map_here
-from broker.rebuild.sequential import rebuild
+from pocketmq.rebuild.extension import extend_queues
+from pocketmq.rebuild.log_files import KnownShape, LogFile
+from pocketmq.rebuild.parallel import Job, rebuild_parallel
+from pocketmq.rebuild.plan import map_here
+from pocketmq.rebuild.sequential import rebuild
 from tests.fakes.golden_log import files_below
 from tests.fakes.log_bytes import EVERYTHING, golden_files, golden_settings
 from tests.golden_stores import GoldenStores

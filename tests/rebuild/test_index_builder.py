@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from broker.format.columns.records import ENTRY_TYPE
-from broker.format.index_entries import packed
-from broker.format.index_layout import IndexGeometry
-from broker.format.names import zone_from_name
-from broker.log.hash_index import HashIndex
-from broker.rebuild import index_builder
-from broker.rebuild.index_builder import (
+from pocketmq.format.columns.records import ENTRY_TYPE
+from pocketmq.format.index_entries import packed
+from pocketmq.format.index_layout import IndexGeometry
+from pocketmq.format.names import zone_from_name
+from pocketmq.log.hash_index import HashIndex
+from pocketmq.rebuild import index_builder
+from pocketmq.rebuild.index_builder import (
     FileBuilder,
     FileStart,
     IndexBuilder,

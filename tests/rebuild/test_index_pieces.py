@@ -5,10 +5,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from broker.format.columns.records import ENTRY_TYPE
-from broker.rebuild import index_pieces as module
-from broker.rebuild.index_builder import IndexBuilder
-from broker.rebuild.index_pieces import (
+from pocketmq.format.columns.records import ENTRY_TYPE
+from pocketmq.rebuild import index_pieces as module
+from pocketmq.rebuild.index_builder import IndexBuilder
+from pocketmq.rebuild.index_pieces import (
     Spools,
     build_index,
     build_piece,
@@ -17,8 +17,8 @@ from broker.rebuild.index_pieces import (
     read_segments,
     write_table,
 )
-from broker.rebuild.plan import map_here
-from broker.rebuild.staging import Staging
+from pocketmq.rebuild.plan import map_here
+from pocketmq.rebuild.staging import Staging
 from tests.fakes.golden_log import files_below
 from tests.fakes.log_bytes import SMALL, TIME_MS
 

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from broker.rebuild.parallel import Job, rebuild_parallel
-from broker.rebuild.plan import map_here
-from broker.rebuild.sequential import rebuild
+from pocketmq.rebuild.parallel import Job, rebuild_parallel
+from pocketmq.rebuild.plan import map_here
+from pocketmq.rebuild.sequential import rebuild
 from tests.fakes.log_bytes import (
     EVERYTHING,
     SMALL,

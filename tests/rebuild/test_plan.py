@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from broker.model.errors import NotAStore, StoreGap, WrongFileSize
-from broker.rebuild import plan
-from broker.rebuild.log_files import find_log_files, records_end
-from broker.rebuild.plan import Range, cut_points, map_here, plan_ranges
+from pocketmq.model.errors import NotAStore, StoreGap, WrongFileSize
+from pocketmq.rebuild import plan
+from pocketmq.rebuild.log_files import find_log_files, records_end
+from pocketmq.rebuild.plan import Range, cut_points, map_here, plan_ranges
 from tests.fakes.log_bytes import EVERYTHING, LogBytes, golden_files
 from tests.golden_stores import GoldenStores
 

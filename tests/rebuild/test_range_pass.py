@@ -7,14 +7,14 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from broker.model.errors import IllegalTopic
-from broker.model.finding import ScanEnd
-from broker.model.message import FLAG_TRANSACTION_MASK, TRANSACTION_PREPARED
-from broker.model.topic import QUARANTINE_TOPIC
-from broker.rebuild.range_pass import RangePass, RangeResult
-from broker.rebuild.unit_files import QueueFiles, UnitWriter
-from broker.walk.log_walk import NO_RECORD, Times
-from broker.walk.reader import NO_FILE
+from pocketmq.model.errors import IllegalTopic
+from pocketmq.model.finding import ScanEnd
+from pocketmq.model.message import FLAG_TRANSACTION_MASK, TRANSACTION_PREPARED
+from pocketmq.model.topic import QUARANTINE_TOPIC
+from pocketmq.rebuild.range_pass import RangePass, RangeResult
+from pocketmq.rebuild.unit_files import QueueFiles, UnitWriter
+from pocketmq.walk.log_walk import NO_RECORD, Times
+from pocketmq.walk.reader import NO_FILE
 from tests.fakes.log_bytes import EVERYTHING, SMALL, TIME_MS, LogBytes
 
 

@@ -14,9 +14,9 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 
-from broker.rebuild.log_files import KnownShape
-from broker.rebuild.sequential import rebuild
-from broker.walk.reader import LogReader
+from pocketmq.rebuild.log_files import KnownShape
+from pocketmq.rebuild.sequential import rebuild
+from pocketmq.walk.reader import LogReader
 from tests.fakes.golden_log import files_below, index_contents
 from tests.fakes.log_bytes import (
     EVERYTHING,
@@ -125,7 +125,7 @@ def test_records_cut_by_chunks_and_longer_than_one(
     tmp_path: Path, chunk_size: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(
-        "broker.rebuild.range_pass.LogReader", partial(LogReader, chunk_size=chunk_size)
+        "pocketmq.rebuild.range_pass.LogReader", partial(LogReader, chunk_size=chunk_size)
     )
     log = LogBytes(tmp_path / "s", 1 << 20)
     chance = Random(chunk_size)
@@ -247,7 +247,7 @@ class Killed(Exception):
 def test_a_killed_rebuild_goes_on(
     golden: GoldenStores, tmp_path: Path, chunks: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("broker.rebuild.resume.SAVED_EVERY_BYTES", 1)
+    monkeypatch.setattr("pocketmq.rebuild.resume.SAVED_EVERY_BYTES", 1)
     told: list[int] = []
 
     def advance(byte_count: int) -> None:

@@ -8,16 +8,16 @@ from pathlib import Path
 
 import pytest
 
-from broker.model.finding import ScanEnd
-from broker.rebuild import resume as module
-from broker.rebuild.index_builder import IndexBuilder
-from broker.rebuild.log_files import KnownShape
-from broker.rebuild.manifest import digest_of, mark_file, view_files, write_manifest
-from broker.rebuild.plan import Range, map_here
-from broker.rebuild.range_pass import RangeResult
-from broker.rebuild.resume import Resume
-from broker.rebuild.sequential import rebuild
-from broker.rebuild.staging import (
+from pocketmq.model.finding import ScanEnd
+from pocketmq.rebuild import resume as module
+from pocketmq.rebuild.index_builder import IndexBuilder
+from pocketmq.rebuild.log_files import KnownShape
+from pocketmq.rebuild.manifest import digest_of, mark_file, view_files, write_manifest
+from pocketmq.rebuild.plan import Range, map_here
+from pocketmq.rebuild.range_pass import RangeResult
+from pocketmq.rebuild.resume import Resume
+from pocketmq.rebuild.sequential import rebuild
+from pocketmq.rebuild.staging import (
     MANIFEST_FILE,
     Staging,
     boot_id,
@@ -26,9 +26,9 @@ from broker.rebuild.staging import (
     result_document,
     result_of,
 )
-from broker.rebuild.unit_files import QueueFiles, UnitWriter
-from broker.walk.log_walk import Hole
-from broker.walk.reader import Stop
+from pocketmq.rebuild.unit_files import QueueFiles, UnitWriter
+from pocketmq.walk.log_walk import Hole
+from pocketmq.walk.reader import Stop
 from tests.fakes.log_bytes import EVERYTHING, SMALL, LogBytes
 
 

@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from broker.format.consume_unit import PRE_BLANK, UNIT, UNIT_TYPE
-from broker.log.consume_queue import ConsumeQueue
-from broker.model.errors import IllegalTopic
-from broker.rebuild import unit_files
-from broker.rebuild.irregular import IrregularQueue
-from broker.rebuild.unit_files import QueueFiles, UnitWriter
+from pocketmq.format.consume_unit import PRE_BLANK, UNIT, UNIT_TYPE
+from pocketmq.log.consume_queue import ConsumeQueue
+from pocketmq.model.errors import IllegalTopic
+from pocketmq.rebuild import unit_files
+from pocketmq.rebuild.irregular import IrregularQueue
+from pocketmq.rebuild.unit_files import QueueFiles, UnitWriter
 from tests.fakes.golden_log import files_below
 from tests.fakes.quick_disk import QuickDisk
 

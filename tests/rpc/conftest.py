@@ -2,9 +2,9 @@
 
 import pytest
 
-from broker.rpc.grpcio.receiving import Receiving
-from broker.rpc.grpcio.server import GrpcioServer
-from broker.rpc.own.server import OwnServer
+from pocketmq.rpc.grpcio.receiving import Receiving
+from pocketmq.rpc.grpcio.server import GrpcioServer
+from pocketmq.rpc.own.server import OwnServer
 from tests.fakes.store_broker import ServerClass
 from tests.fakes.store_broker import broker as broker
 

@@ -3,8 +3,8 @@
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from broker.client import AsyncClient
-from broker.rpc.own.server import OwnServer
+from pocketmq.client import AsyncClient
+from pocketmq.rpc.own.server import OwnServer
 from tests.fakes.store_broker import StoreBroker, running, store_broker
 
 

@@ -2,9 +2,9 @@
 
 import pytest
 
-from broker.format.addresses import host_from_text
-from broker.model.errors import Draining, ShareTaken, TooManyRequests
-from broker.rpc.admission import (
+from pocketmq.format.addresses import host_from_text
+from pocketmq.model.errors import Draining, ShareTaken, TooManyRequests
+from pocketmq.rpc.admission import (
     ADMIN_SLOTS,
     DEFAULT_LIMITS,
     Admission,

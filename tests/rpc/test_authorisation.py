@@ -15,9 +15,9 @@ from google.protobuf.descriptor import Descriptor, FieldDescriptor
 from google.protobuf.message import Message
 from google.protobuf.message_factory import GetMessageClass
 
-from broker.model.errors import BrokerError
-from broker.rpc.v1.faces import ACCESS, ADMIN, BROKER
-from broker.rpc.v2.faces import MESSAGING
+from pocketmq.model.errors import BrokerError
+from pocketmq.rpc.v1.faces import ACCESS, ADMIN, BROKER
+from pocketmq.rpc.v2.faces import MESSAGING
 from tests.fakes.two_tenants import OTHER, TwoTenants, two_tenants
 
 Path = tuple[str, ...]

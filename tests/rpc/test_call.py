@@ -4,8 +4,8 @@ from contextvars import copy_context
 
 import pytest
 
-from broker.format.addresses import text_from_host
-from broker.rpc.call import NO_HOST, begin_request, current_request_id, host_from_peer
+from pocketmq.format.addresses import text_from_host
+from pocketmq.rpc.call import NO_HOST, begin_request, current_request_id, host_from_peer
 
 
 @pytest.mark.parametrize(

@@ -1,16 +1,16 @@
 """What a call adds to the metrics of its method."""
 
-from broker.model.errors import Corruption, TopicNotFound
-from broker.model.stats import Counter, Gauge, Histograms
-from broker.rpc.admission import Admission, CallClass
-from broker.rpc.call_stats import (
+from pocketmq.model.errors import Corruption, TopicNotFound
+from pocketmq.model.stats import Counter, Gauge, Histograms
+from pocketmq.rpc.admission import Admission, CallClass
+from pocketmq.rpc.call_stats import (
     DAMAGES_KEPT_MAX,
     CallStats,
     MethodStats,
     request_code,
 )
-from broker.rpc.service import Internal, Method, method
-from broker.rpc.v1.faces import ADMIN, BROKER
+from pocketmq.rpc.service import Internal, Method, method
+from pocketmq.rpc.v1.faces import ADMIN, BROKER
 
 
 def row(name: str, call_class: CallClass = CallClass.QUERY, code: str = "") -> Method:

@@ -4,15 +4,15 @@ from typing import Any
 
 import pytest
 
-from broker.model.access import Kind
-from broker.model.errors import AccessDenied, CreationsUsedUp, GroupNotFound, TopicNotFound
-from broker.rpc.creations import CREATING, HOUR_MS, Creations
-from broker.rpc.guard import Guard
-from broker.rpc.pb import broker_pb2 as pb
-from broker.rpc.pb import messaging_pb2 as v2
-from broker.rpc.v1.needs import rules_of
-from broker.rpc.v2.faces import NAME
-from broker.rpc.v2.needs import RULES
+from pocketmq.model.access import Kind
+from pocketmq.model.errors import AccessDenied, CreationsUsedUp, GroupNotFound, TopicNotFound
+from pocketmq.rpc.creations import CREATING, HOUR_MS, Creations
+from pocketmq.rpc.guard import Guard
+from pocketmq.rpc.pb import broker_pb2 as pb
+from pocketmq.rpc.pb import messaging_pb2 as v2
+from pocketmq.rpc.v1.needs import rules_of
+from pocketmq.rpc.v2.faces import NAME
+from pocketmq.rpc.v2.needs import RULES
 from tests.fakes.store_broker import StoreBroker
 from tests.fakes.users import access_of, call_of, grant_of
 

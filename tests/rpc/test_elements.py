@@ -4,11 +4,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broker.model.errors import TooManyElements
-from broker.rpc.elements import ELEMENTS_MAX, Elements, Malformed
-from broker.rpc.pb import admin_pb2 as admin
-from broker.rpc.pb import messaging_pb2 as v2
-from broker.rpc.service import MalformedRequest, Method
+from pocketmq.model.errors import TooManyElements
+from pocketmq.rpc.elements import ELEMENTS_MAX, Elements, Malformed
+from pocketmq.rpc.pb import admin_pb2 as admin
+from pocketmq.rpc.pb import messaging_pb2 as v2
+from pocketmq.rpc.service import MalformedRequest, Method
 from tests.fakes.store_broker import StoreBroker
 
 LIMIT = 8

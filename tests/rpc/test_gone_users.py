@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from broker.model.access import User
-from broker.model.errors import AccessDenied, BrokerError, Unauthenticated
-from broker.model.step import Now
-from broker.model.transaction import Check
-from broker.rpc.pb import broker_pb2
-from broker.rpc.pb import messaging_pb2 as pb
+from pocketmq.model.access import User
+from pocketmq.model.errors import AccessDenied, BrokerError, Unauthenticated
+from pocketmq.model.step import Now
+from pocketmq.model.transaction import Check
+from pocketmq.rpc.pb import broker_pb2
+from pocketmq.rpc.pb import messaging_pb2 as pb
 from tests.fakes.authorised import CHANGES, AuthorisedBroker, authorised_broker
 from tests.fakes.official import OfficialDesk
 from tests.fakes.official_stream import OfficialStream, publishing, subscribing

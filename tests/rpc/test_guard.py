@@ -11,22 +11,22 @@ from typing import Any, Final
 import pytest
 from google.protobuf.descriptor import ServiceDescriptor
 
-from broker.model.access import Action, Need, resource_from_text
-from broker.model.errors import AccessDenied, AdminsOnly, Recovering, SystemTopic, Unauthenticated
-from broker.model.topic import RETRY_PREFIX
-from broker.rpc.admission import CallClass
-from broker.rpc.call import Call
-from broker.rpc.guard import Guard
-from broker.rpc.needs import AdminOnly, FaceRules, NeedTable, group_need, nothing, topic_need
-from broker.rpc.pb import broker_pb2
-from broker.rpc.pb import messaging_pb2 as official_pb
-from broker.rpc.service import Kind, MalformedRequest, Metadata, Method, Service
-from broker.rpc.v1.faces import ACCESS, ADMIN, BROKER, closed_faces
-from broker.rpc.v1.needs import ACCESS_NEEDS, BROKER_NEEDS, admin_needs, rules_of
-from broker.rpc.v1.status import refuse
-from broker.rpc.v2.faces import MESSAGING, closed_face
-from broker.rpc.v2.needs import NEEDS, RULES
-from broker.services.access.access import Access
+from pocketmq.model.access import Action, Need, resource_from_text
+from pocketmq.model.errors import AccessDenied, AdminsOnly, Recovering, SystemTopic, Unauthenticated
+from pocketmq.model.topic import RETRY_PREFIX
+from pocketmq.rpc.admission import CallClass
+from pocketmq.rpc.call import Call
+from pocketmq.rpc.guard import Guard
+from pocketmq.rpc.needs import AdminOnly, FaceRules, NeedTable, group_need, nothing, topic_need
+from pocketmq.rpc.pb import broker_pb2
+from pocketmq.rpc.pb import messaging_pb2 as official_pb
+from pocketmq.rpc.service import Kind, MalformedRequest, Metadata, Method, Service
+from pocketmq.rpc.v1.faces import ACCESS, ADMIN, BROKER, closed_faces
+from pocketmq.rpc.v1.needs import ACCESS_NEEDS, BROKER_NEEDS, admin_needs, rules_of
+from pocketmq.rpc.v1.status import refuse
+from pocketmq.rpc.v2.faces import MESSAGING, closed_face
+from pocketmq.rpc.v2.needs import NEEDS, RULES
+from pocketmq.services.access.access import Access
 from tests.fakes.call import FakeCall
 from tests.fakes.mutated import mutated
 from tests.fakes.store_broker import CALL, store_broker

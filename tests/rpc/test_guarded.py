@@ -6,12 +6,12 @@ from typing import Any
 import grpc
 import pytest
 
-from broker.client import AsyncClient, Message, errors
-from broker.rpc.guard import Guard
-from broker.rpc.pb import messaging_pb2 as pb
-from broker.rpc.v1.needs import rules_of
-from broker.rpc.v2.faces import MESSAGING, NAME
-from broker.rpc.v2.needs import RULES
+from pocketmq.client import AsyncClient, Message, errors
+from pocketmq.rpc.guard import Guard
+from pocketmq.rpc.pb import messaging_pb2 as pb
+from pocketmq.rpc.v1.needs import rules_of
+from pocketmq.rpc.v2.faces import MESSAGING, NAME
+from pocketmq.rpc.v2.needs import RULES
 from tests.fakes.store_broker import ServerClass, StoreBroker, connected, running
 from tests.fakes.users import SECRET, access_of, grant_of, signed
 

@@ -7,9 +7,9 @@ import grpc
 import pytest
 from grpc_health.v1.health_pb2 import HealthCheckRequest, HealthCheckResponse
 
-from broker.rpc import health
-from broker.rpc.health import NAME, STORE_WRITE
-from broker.rpc.service import Service, refuse_plainly
+from pocketmq.rpc import health
+from pocketmq.rpc.health import NAME, STORE_WRITE
+from pocketmq.rpc.service import Service, refuse_plainly
 from tests.fakes.store_broker import ServerClass, connected, running
 
 BROKER = "pocketmq.v1.Broker"

@@ -8,12 +8,12 @@ from typing import Any
 import grpc
 import pytest
 
-from broker.model.errors import BrokerError, TopicNotFound
-from broker.rpc.admission import DEFAULT_LIMITS, CallClass
-from broker.rpc.call import Call
-from broker.rpc.pb import broker_pb2 as pb
-from broker.rpc.service import Handler, Kind, Method, Service, WireStatus
-from broker.rpc.v1.status import refuse
+from pocketmq.model.errors import BrokerError, TopicNotFound
+from pocketmq.rpc.admission import DEFAULT_LIMITS, CallClass
+from pocketmq.rpc.call import Call
+from pocketmq.rpc.pb import broker_pb2 as pb
+from pocketmq.rpc.service import Handler, Kind, Method, Service, WireStatus
+from pocketmq.rpc.v1.status import refuse
 from tests.fakes.store_broker import ServerClass, connected, running
 from tests.fakes.store_language import turns
 

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from broker.model.errors import AccessDenied
-from broker.rpc.pb import admin_pb2, broker_pb2
+from pocketmq.model.errors import AccessDenied
+from pocketmq.rpc.pb import admin_pb2, broker_pb2
 from tests.fakes.authorised import AuthorisedBroker, authorised_broker
 
 SHARED = "%RETRY%ship_orders"

@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-COMMITTED = ROOT / "broker" / "rpc" / "pb"
+COMMITTED = ROOT / "broker" / "pocketmq" / "rpc" / "pb"
 
 
 def modules(folder: Path) -> dict[str, str]:
@@ -28,9 +28,9 @@ def test_the_committed_modules_are_current(tmp_path: Path) -> None:
 
 
 def test_the_modules_import_as_one_package() -> None:
-    from broker.rpc.pb import broker_pb2
+    from pocketmq.rpc.pb import broker_pb2
 
     message = broker_pb2.Message(topic="orders", body=b"1", keys=["k"])
-    assert type(message).__module__ == "broker.rpc.pb.broker_pb2"
+    assert type(message).__module__ == "pocketmq.rpc.pb.broker_pb2"
     assert broker_pb2.Message.FromString(message.SerializeToString()) == message
     assert broker_pb2.DESCRIPTOR.package == "pocketmq.v1"

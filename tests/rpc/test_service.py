@@ -2,16 +2,16 @@
 
 import pytest
 
-from broker.rpc.admission import CallClass
-from broker.rpc.call import Call
-from broker.rpc.pb import broker_pb2 as pb
-from broker.rpc.service import (
+from pocketmq.rpc.admission import CallClass
+from pocketmq.rpc.call import Call
+from pocketmq.rpc.pb import broker_pb2 as pb
+from pocketmq.rpc.service import (
     SMALL_REQUEST_MAX,
     MalformedRequest,
     Method,
     method,
 )
-from broker.rpc.v1.faces import BROKER
+from pocketmq.rpc.v1.faces import BROKER
 
 
 def answer(request: pb.QueryByIdRequest, call: Call) -> pb.QueryByIdResponse:

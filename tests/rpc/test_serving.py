@@ -17,17 +17,17 @@ from grpc_reflection.v1alpha.reflection_pb2 import (
     ServerReflectionResponse,
 )
 
-from broker.format.addresses import text_from_host
-from broker.model.errors import Corruption, Draining, IllegalConfig, TopicNotFound
-from broker.model.stats import Counter
-from broker.rpc.admission import DEFAULT_LIMITS, CallClass
-from broker.rpc.call import Call, current_request_id
-from broker.rpc.own.server import OwnServer
-from broker.rpc.pb import admin_pb2, broker_pb2
-from broker.rpc.pb import broker_pb2 as pb
-from broker.rpc.service import DETAILS_KEY, Metadata, Service, method
-from broker.rpc.v1.faces import BROKER
-from broker.rpc.v1.status import refuse
+from pocketmq.format.addresses import text_from_host
+from pocketmq.model.errors import Corruption, Draining, IllegalConfig, TopicNotFound
+from pocketmq.model.stats import Counter
+from pocketmq.rpc.admission import DEFAULT_LIMITS, CallClass
+from pocketmq.rpc.call import Call, current_request_id
+from pocketmq.rpc.own.server import OwnServer
+from pocketmq.rpc.pb import admin_pb2, broker_pb2
+from pocketmq.rpc.pb import broker_pb2 as pb
+from pocketmq.rpc.service import DETAILS_KEY, Metadata, Service, method
+from pocketmq.rpc.v1.faces import BROKER
+from pocketmq.rpc.v1.status import refuse
 from tests.fakes.store_broker import ServerClass, StoreBroker, connected, running, store_broker
 from tests.fakes.store_language import turns
 
@@ -228,7 +228,7 @@ async def test_a_bug_shows_the_client_a_number_and_the_log_the_rest(
         error = caught.value
         assert (error.code(), reason(error)) == (grpc.StatusCode.INTERNAL, "Internal")
         assert "secret" not in str(error.debug_error_string())
-        (record,) = [r for r in caplog.records if r.name == "broker.rpc.serving"]
+        (record,) = [r for r in caplog.records if r.name == "pocketmq.rpc.serving"]
         assert record.getMessage() == "rpc.failed"
         assert record.exc_info is not None
         assert vars(record)["incident"] in (error.details() or "")
@@ -259,7 +259,7 @@ async def test_calls_that_succeed_or_are_refused_leave_no_log_line(
     caplog.set_level(logging.DEBUG, "broker")
     await desk.ask("PullMessage", pb.PullMessageRequest(topic="orders"))
     await desk.refusal("PullMessage", pb.PullMessageRequest(topic="unknown"))
-    assert not [r for r in caplog.records if r.name.startswith("broker.rpc")]
+    assert not [r for r in caplog.records if r.name.startswith("pocketmq.rpc")]
 
 
 async def test_one_class_of_calls_may_be_full_while_another_is_not(

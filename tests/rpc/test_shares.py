@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from broker.client import AsyncClient, ClientError, PullQuery
-from broker.rpc.admission import DEFAULT_LIMITS, CallClass
-from broker.rpc.guard import Guard
-from broker.rpc.v1.needs import rules_of
-from broker.rpc.v2.faces import NAME
-from broker.rpc.v2.needs import RULES
-from broker.services.access.access import Access
+from pocketmq.client import AsyncClient, ClientError, PullQuery
+from pocketmq.rpc.admission import DEFAULT_LIMITS, CallClass
+from pocketmq.rpc.guard import Guard
+from pocketmq.rpc.v1.needs import rules_of
+from pocketmq.rpc.v2.faces import NAME
+from pocketmq.rpc.v2.needs import RULES
+from pocketmq.services.access.access import Access
 from tests.fakes.store_broker import ServerClass, StoreBroker, running
 from tests.fakes.users import SECRET, access_of, grant_of
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from broker.model.errors import (
+from pocketmq.model.errors import (
     BrokerError,
     IllegalTopic,
     QueueOutOfRange,
@@ -10,7 +10,7 @@ from broker.model.errors import (
     TopicNotFound,
     TopicNotReadable,
 )
-from broker.rpc.topic_access import (
+from pocketmq.rpc.topic_access import (
     check_client_locates,
     check_client_reads,
     check_operator_reads,

@@ -5,12 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from broker.model.errors import DiskFull
-from broker.model.step import Now
-from broker.services.timer import slot_delivery
-from broker.store.settings import FLUSH_ASYNC
-from broker.store.timer.timer_files import TimerFiles
-from broker.store.writing.writing import Writing
+from pocketmq.model.errors import DiskFull
+from pocketmq.model.step import Now
+from pocketmq.services.timer import slot_delivery
+from pocketmq.store.settings import FLUSH_ASYNC
+from pocketmq.store.timer.timer_files import TimerFiles
+from pocketmq.store.writing.writing import Writing
 from tests.fakes.crash_points import LOG_FOLDER
 from tests.fakes.disk import SimDisk
 from tests.fakes.held_log import log_held

@@ -6,20 +6,20 @@ from pathlib import Path
 
 import pytest
 
-from broker.files.disk import Disk
-from broker.filter.tag import EVERYTHING
-from broker.format.addresses import parse_offset_message_id
-from broker.format.record import decode_record
-from broker.model.consuming import Received, ReceiveRequest
-from broker.model.message import StoredMessage
-from broker.model.reading import ReadRange
-from broker.model.step import Next, Now
-from broker.services.administration.positions import list_offsets
-from broker.services.consume.consume import Consume
-from broker.services.consume.journal import ConsumeSettings
-from broker.services.schedule.schedule import Schedule
-from broker.store.job import Job
-from broker.store.reading.patience import value_of
+from pocketmq.files.disk import Disk
+from pocketmq.filter.tag import EVERYTHING
+from pocketmq.format.addresses import parse_offset_message_id
+from pocketmq.format.record import decode_record
+from pocketmq.model.consuming import Received, ReceiveRequest
+from pocketmq.model.message import StoredMessage
+from pocketmq.model.reading import ReadRange
+from pocketmq.model.step import Next, Now
+from pocketmq.services.administration.positions import list_offsets
+from pocketmq.services.consume.consume import Consume
+from pocketmq.services.consume.journal import ConsumeSettings
+from pocketmq.services.schedule.schedule import Schedule
+from pocketmq.store.job import Job
+from pocketmq.store.reading.patience import value_of
 from tests.fakes.clock import FakeClock
 from tests.fakes.origins import origin_of
 from tests.fakes.store_language import STORE_HOST, TalkingStore, store_at

@@ -8,21 +8,21 @@ from typing import Any
 import numpy as np
 import pytest
 
-from broker.files.disk import Disk
-from broker.format.content import encode_properties
-from broker.format.pop_records import Checkpoint, read_entry
-from broker.format.record import decode_record
-from broker.format.timer_layout import MAGIC_DELETE, NO_UNIT, SLOT_COUNT, due_times
-from broker.model.batch import Destination
-from broker.model.step import Now
-from broker.model.system_topics import TIMER_TOPIC, Place, timed
-from broker.rebuild.log_files import KnownShape
-from broker.services.consume import reviving
-from broker.services.timer import handing_over as timer_handing_over
-from broker.services.timer.timer import Timer
-from broker.store.job import Job
-from broker.tools.verify.verification import VerifyOptions, verify
-from broker.tools.waiting.timer_files import TimerFiles, read_timer_files
+from pocketmq.files.disk import Disk
+from pocketmq.format.content import encode_properties
+from pocketmq.format.pop_records import Checkpoint, read_entry
+from pocketmq.format.record import decode_record
+from pocketmq.format.timer_layout import MAGIC_DELETE, NO_UNIT, SLOT_COUNT, due_times
+from pocketmq.model.batch import Destination
+from pocketmq.model.step import Now
+from pocketmq.model.system_topics import TIMER_TOPIC, Place, timed
+from pocketmq.rebuild.log_files import KnownShape
+from pocketmq.services.consume import reviving
+from pocketmq.services.timer import handing_over as timer_handing_over
+from pocketmq.services.timer.timer import Timer
+from pocketmq.store.job import Job
+from pocketmq.tools.verify.verification import VerifyOptions, verify
+from pocketmq.tools.waiting.timer_files import TimerFiles, read_timer_files
 from tests.fakes.clock import FakeClock
 from tests.fakes.consuming import GROUP, SIZES, TOPIC, ConsumeDesk, bodies, consuming
 from tests.fakes.rows import Row, batch

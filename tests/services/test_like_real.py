@@ -11,15 +11,15 @@ from pathlib import Path
 
 import pytest
 
-from broker.format.content import encode_properties
-from broker.format.record import decode_record
-from broker.model.batch import Destination
-from broker.model.message import StoredMessage
-from broker.model.step import Now
-from broker.model.system_topics import TIMER_TOPIC
-from broker.model.topic import SCHEDULE_TOPIC
-from broker.services.schedule.schedule import Schedule
-from broker.store.job import Job
+from pocketmq.format.content import encode_properties
+from pocketmq.format.record import decode_record
+from pocketmq.model.batch import Destination
+from pocketmq.model.message import StoredMessage
+from pocketmq.model.step import Now
+from pocketmq.model.system_topics import TIMER_TOPIC
+from pocketmq.model.topic import SCHEDULE_TOPIC
+from pocketmq.services.schedule.schedule import Schedule
+from pocketmq.store.job import Job
 from tests.fakes.consuming import GROUP, INVISIBLE_MS, TOPIC, ConsumeDesk, consuming
 from tests.fakes.golden_log import open_log
 from tests.fakes.rows import Row, batch

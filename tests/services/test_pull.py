@@ -5,20 +5,20 @@ from pathlib import Path
 
 import pytest
 
-from broker.filter.parsing import parse_filter
-from broker.filter.tag import EVERYTHING, parse
-from broker.format.java_hash import tags_code
-from broker.format.record import decode_record
-from broker.model.delivered import OTHER_GROUP, SERIES_MAX
-from broker.model.reading import PullResult, PullStatus, ReadRange
-from broker.services.pull import (
+from pocketmq.filter.parsing import parse_filter
+from pocketmq.filter.tag import EVERYTHING, parse
+from pocketmq.format.java_hash import tags_code
+from pocketmq.format.record import decode_record
+from pocketmq.model.delivered import OTHER_GROUP, SERIES_MAX
+from pocketmq.model.reading import PullResult, PullStatus, ReadRange
+from pocketmq.services.pull import (
     LOOKED_AT_MAX,
     Pull,
     PullRequest,
 )
-from broker.store.reading.choosing import SCAN_COUNT_MIN
-from broker.store.reading.patience import value_of
-from broker.store.reading.waiting import GIVEN_UP_MAX
+from pocketmq.store.reading.choosing import SCAN_COUNT_MIN
+from pocketmq.store.reading.patience import value_of
+from pocketmq.store.reading.waiting import GIVEN_UP_MAX
 from tests.fakes.store_broker import StoreBroker
 from tests.fakes.store_language import store_at, turns
 

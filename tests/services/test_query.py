@@ -6,18 +6,18 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from broker.format import content
-from broker.format.addresses import host_from_text, offset_message_id
-from broker.model.errors import (
+from pocketmq.format import content
+from pocketmq.format.addresses import host_from_text, offset_message_id
+from pocketmq.model.errors import (
     IllegalKey,
     IllegalMessageId,
     IllegalNumber,
     MessageNotFound,
 )
-from broker.model.message import FLAG_COMPRESSED
-from broker.model.reading import Bound, KeyRange, QueryResult
-from broker.services.administration.tracing import trace_message
-from broker.services.query import (
+from pocketmq.model.message import FLAG_COMPRESSED
+from pocketmq.model.reading import Bound, KeyRange, QueryResult
+from pocketmq.services.administration.tracing import trace_message
+from pocketmq.services.query import (
     PAGE_SIZE_MAX,
     Query,
     size_in_reply,

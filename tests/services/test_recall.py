@@ -7,17 +7,17 @@ from typing import Any
 
 import pytest
 
-from broker.format.addresses import UniqueKeyMaker
-from broker.format.recall_handle import RecallHandle, decode_recall_handle, encode_recall_handle
-from broker.model import errors
-from broker.model.step import Now
-from broker.model.system_topics import TIMER_TOPIC
-from broker.model.topic import TYPE_ATTRIBUTE
-from broker.rpc.pb import broker_pb2 as pb
-from broker.services.administration.delayed import Delayed
-from broker.services.sending.drafts import Delivery
-from broker.services.sending.rules import SendRules
-from broker.services.sending.send import Send
+from pocketmq.format.addresses import UniqueKeyMaker
+from pocketmq.format.recall_handle import RecallHandle, decode_recall_handle, encode_recall_handle
+from pocketmq.model import errors
+from pocketmq.model.step import Now
+from pocketmq.model.system_topics import TIMER_TOPIC
+from pocketmq.model.topic import TYPE_ATTRIBUTE
+from pocketmq.rpc.pb import broker_pb2 as pb
+from pocketmq.services.administration.delayed import Delayed
+from pocketmq.services.sending.drafts import Delivery
+from pocketmq.services.sending.rules import SendRules
+from pocketmq.services.sending.send import Send
 from tests.fakes.clock import START_MS, at
 from tests.fakes.drafts import draft, drafts_of
 from tests.fakes.store_broker import StoreBroker, store_broker

@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
-from broker.model import errors
-from broker.rpc.pb import broker_pb2 as pb
-from broker.services.sending import repeats
-from broker.services.sending.drafts import Delivery
-from broker.services.sending.rules import SendRules
+from pocketmq.model import errors
+from pocketmq.rpc.pb import broker_pb2 as pb
+from pocketmq.services.sending import repeats
+from pocketmq.services.sending.drafts import Delivery
+from pocketmq.services.sending.rules import SendRules
 from tests.fakes.drafts import draft, drafts_of
 from tests.fakes.store_broker import StoreBroker, store_broker
 from tests.fakes.store_language import BORN_HOST, STORE_HOST, until

@@ -6,9 +6,9 @@ from typing import cast
 
 import pytest
 
-from broker.model.errors import BrokerError, DiskAboveLimit
-from broker.model.stats import Gauge
-from broker.services.retention import (
+from pocketmq.model.errors import BrokerError, DiskAboveLimit
+from pocketmq.model.stats import Gauge
+from pocketmq.services.retention import (
     DISK,
     SIZE,
     TIME,
@@ -19,9 +19,9 @@ from broker.services.retention import (
     is_wanted,
     percent_used,
 )
-from broker.store.job import Job
-from broker.store.reading.holding import LEASE, Holder
-from broker.store.views.expiry import Expiry, LogFile
+from pocketmq.store.job import Job
+from pocketmq.store.reading.holding import LEASE, Holder
+from pocketmq.store.views.expiry import Expiry, LogFile
 from tests.fakes.clock import at
 from tests.fakes.store_language import pauses_of
 

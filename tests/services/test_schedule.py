@@ -12,21 +12,21 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from broker.files.disk import Disk
-from broker.format.content import encode_properties
-from broker.format.record import decode_record
-from broker.format.table_json import decode_table, encode_table
-from broker.model.batch import Destination
-from broker.model.errors import BrokerReadOnly
-from broker.model.message import DELAY, REAL_QUEUE, REAL_TOPIC, StoredMessage
-from broker.model.reading import ReadRange
-from broker.model.step import Now
-from broker.model.topic import HALF_TOPIC, SCHEDULE_TOPIC
-from broker.services.administration.groups import delete_group
-from broker.services.administration.topics import remove_topics
-from broker.services.schedule.schedule import SAVE_INTERVAL_MS, Schedule
-from broker.store.settings import FLUSH_ASYNC
-from broker.store.tables.delay_offsets import DelayOffsets
+from pocketmq.files.disk import Disk
+from pocketmq.format.content import encode_properties
+from pocketmq.format.record import decode_record
+from pocketmq.format.table_json import decode_table, encode_table
+from pocketmq.model.batch import Destination
+from pocketmq.model.errors import BrokerReadOnly
+from pocketmq.model.message import DELAY, REAL_QUEUE, REAL_TOPIC, StoredMessage
+from pocketmq.model.reading import ReadRange
+from pocketmq.model.step import Now
+from pocketmq.model.topic import HALF_TOPIC, SCHEDULE_TOPIC
+from pocketmq.services.administration.groups import delete_group
+from pocketmq.services.administration.topics import remove_topics
+from pocketmq.services.schedule.schedule import SAVE_INTERVAL_MS, Schedule
+from pocketmq.store.settings import FLUSH_ASYNC
+from pocketmq.store.tables.delay_offsets import DelayOffsets
 from tests.fakes.clock import FakeClock
 from tests.fakes.crash_points import CrashPoints
 from tests.fakes.disk import SimDisk

@@ -7,12 +7,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broker.format.addresses import UniqueKeyMaker
-from broker.format.send_request import MESSAGES_MAX
-from broker.model import errors
-from broker.model.message import StoredMessage
-from broker.services.sending.rules import SendRules
-from broker.services.sending.send import Send, Sent
+from pocketmq.format.addresses import UniqueKeyMaker
+from pocketmq.format.send_request import MESSAGES_MAX
+from pocketmq.model import errors
+from pocketmq.model.message import StoredMessage
+from pocketmq.services.sending.rules import SendRules
+from pocketmq.services.sending.send import Send, Sent
 from tests.fakes.clock import START_MS
 from tests.fakes.drafts import Draft, draft, drafts_of
 from tests.fakes.store_broker import StoreBroker, store_broker

@@ -7,15 +7,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broker.format.addresses import UniqueKeyMaker
-from broker.model import errors
-from broker.model.message import RESERVED_PROPERTIES, StoredMessage
-from broker.model.message_kind import MessageKind
-from broker.model.system_topics import TIMER_TOPIC, real_place, revealed
-from broker.model.topic import HALF_TOPIC, SCHEDULE_TOPIC, TYPE_ATTRIBUTE
-from broker.services.sending.drafts import AT_ONCE, Delivery, kind_of
-from broker.services.sending.rules import SendRules
-from broker.services.sending.send import Send
+from pocketmq.format.addresses import UniqueKeyMaker
+from pocketmq.model import errors
+from pocketmq.model.message import RESERVED_PROPERTIES, StoredMessage
+from pocketmq.model.message_kind import MessageKind
+from pocketmq.model.system_topics import TIMER_TOPIC, real_place, revealed
+from pocketmq.model.topic import HALF_TOPIC, SCHEDULE_TOPIC, TYPE_ATTRIBUTE
+from pocketmq.services.sending.drafts import AT_ONCE, Delivery, kind_of
+from pocketmq.services.sending.rules import SendRules
+from pocketmq.services.sending.send import Send
 from tests.fakes.clock import START_MS, FakeClock
 from tests.fakes.drafts import Draft, draft, drafts_of
 from tests.fakes.store_broker import StoreBroker, store_broker

@@ -7,21 +7,21 @@ from typing import Any
 
 import pytest
 
-from broker.files.disk import Disk
-from broker.format.content import encode_properties
-from broker.format.java_hash import java_hash
-from broker.format.table_json import decode_table
-from broker.format.timer_layout import SLOT_COUNT
-from broker.log import commit_log
-from broker.model.errors import BrokerReadOnly, DiskSlow
-from broker.model.message import OFFSET_MAX
-from broker.model.reading import KeyRange
-from broker.model.stats import Gauge
-from broker.model.system_topics import revive_topic
-from broker.services.administration.topics import remove_topics
-from broker.services.timer import slot_delivery
-from broker.store.reading.patience import NowOrLater
-from broker.store.reading.reading import Reading
+from pocketmq.files.disk import Disk
+from pocketmq.format.content import encode_properties
+from pocketmq.format.java_hash import java_hash
+from pocketmq.format.table_json import decode_table
+from pocketmq.format.timer_layout import SLOT_COUNT
+from pocketmq.log import commit_log
+from pocketmq.model.errors import BrokerReadOnly, DiskSlow
+from pocketmq.model.message import OFFSET_MAX
+from pocketmq.model.reading import KeyRange
+from pocketmq.model.stats import Gauge
+from pocketmq.model.system_topics import revive_topic
+from pocketmq.services.administration.topics import remove_topics
+from pocketmq.services.timer import slot_delivery
+from pocketmq.store.reading.patience import NowOrLater
+from pocketmq.store.reading.reading import Reading
 from tests.fakes.clock import FakeClock
 from tests.fakes.disk import SimDisk
 from tests.fakes.quick_disk import QuickDisk

@@ -6,18 +6,18 @@ from random import Random
 
 import pytest
 
-from broker.format.addresses import UniqueKeyMaker
-from broker.format.timer_layout import SLOT_COUNT, Units
-from broker.model.batch import Destination
-from broker.model.step import Now
-from broker.services.sending.drafts import Delivery
-from broker.services.sending.rules import SendRules
-from broker.services.sending.send import Send
-from broker.services.timer import arriving, slot_delivery
-from broker.services.timer.slot_delivery import SlotDelivery
-from broker.services.timer.timer import Timer
-from broker.store.message_store import open_store
-from broker.store.tables.timer_check import ClockShift
+from pocketmq.format.addresses import UniqueKeyMaker
+from pocketmq.format.timer_layout import SLOT_COUNT, Units
+from pocketmq.model.batch import Destination
+from pocketmq.model.step import Now
+from pocketmq.services.sending.drafts import Delivery
+from pocketmq.services.sending.rules import SendRules
+from pocketmq.services.sending.send import Send
+from pocketmq.services.timer import arriving, slot_delivery
+from pocketmq.services.timer.slot_delivery import SlotDelivery
+from pocketmq.services.timer.timer import Timer
+from pocketmq.store.message_store import open_store
+from pocketmq.store.tables.timer_check import ClockShift
 from tests.fakes.clock import START_MS, FakeClock
 from tests.fakes.drafts import draft, drafts_of
 from tests.fakes.quick_disk import QuickDisk

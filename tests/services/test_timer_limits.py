@@ -5,21 +5,21 @@ from typing import Any
 import numpy as np
 import pytest
 
-from broker.format.content import encode_properties
-from broker.format.java_hash import java_hash
-from broker.model.errors import DiskFull, StoreDamaged
-from broker.model.message import OFFSET_MAX
-from broker.model.stats import Counter, Gauge
-from broker.model.system_topics import TIMER_TOPIC
-from broker.model.topic import HALF_TOPIC
-from broker.services.schedule.schedule import Schedule
-from broker.services.timer import counts, putting, slot_delivery
-from broker.services.timer.arriving import slot_times
-from broker.services.timer.counts import WaitingCounts
-from broker.services.timer.putting import Putting
-from broker.services.timer.timer import Timer
-from broker.store.message_store import MessageStore
-from broker.store.writing.writing import Writing
+from pocketmq.format.content import encode_properties
+from pocketmq.format.java_hash import java_hash
+from pocketmq.model.errors import DiskFull, StoreDamaged
+from pocketmq.model.message import OFFSET_MAX
+from pocketmq.model.stats import Counter, Gauge
+from pocketmq.model.system_topics import TIMER_TOPIC
+from pocketmq.model.topic import HALF_TOPIC
+from pocketmq.services.schedule.schedule import Schedule
+from pocketmq.services.timer import counts, putting, slot_delivery
+from pocketmq.services.timer.arriving import slot_times
+from pocketmq.services.timer.counts import WaitingCounts
+from pocketmq.services.timer.putting import Putting
+from pocketmq.services.timer.timer import Timer
+from pocketmq.store.message_store import MessageStore
+from pocketmq.store.writing.writing import Writing
 from tests.fakes.rows import Row
 from tests.fakes.spoiled import spoil
 from tests.fakes.store_language import BORN_HOST, STORE_HOST

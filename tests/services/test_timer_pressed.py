@@ -4,15 +4,15 @@ import asyncio
 
 import pytest
 
-from broker.format.content import encode_properties
-from broker.format.timer_layout import LOG_UNIT_SIZE, SLOT_COUNT
-from broker.model.errors import DiskFull
-from broker.model.message import OFFSET_MAX
-from broker.model.system_topics import Place
-from broker.services.timer import arriving
-from broker.services.timer.resume import Resumption
-from broker.services.timer.timer import Timer
-from broker.store.timer.timer_files import TimerFiles
+from pocketmq.format.content import encode_properties
+from pocketmq.format.timer_layout import LOG_UNIT_SIZE, SLOT_COUNT
+from pocketmq.model.errors import DiskFull
+from pocketmq.model.message import OFFSET_MAX
+from pocketmq.model.system_topics import Place
+from pocketmq.services.timer import arriving
+from pocketmq.services.timer.resume import Resumption
+from pocketmq.services.timer.timer import Timer
+from pocketmq.store.timer.timer_files import TimerFiles
 from tests.fakes.rows import Row
 from tests.fakes.store_language import BORN_HOST
 from tests.fakes.timing import SETTINGS, row_of, timing

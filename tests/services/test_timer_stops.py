@@ -7,19 +7,19 @@ from typing import Any
 import numpy as np
 import pytest
 
-from broker.format.java_hash import java_hash
-from broker.format.table_json import decode_table
-from broker.format.timer_layout import LOG_UNIT_TYPE, MAGIC_DEFAULT, MAGIC_DELETE
-from broker.log.timer_log import TimerLog
-from broker.model.errors import DiskFull, DiskSlow
-from broker.model.reading import ReadRange
-from broker.model.stats import Counter
-from broker.model.system_topics import TIMER_TOPIC
-from broker.services.timer import slot_delivery
-from broker.services.timer.arriving import Arriving
-from broker.services.timer.counts import WaitingCounts
-from broker.store.reading.reading import Reading
-from broker.store.writing.writing import Writing
+from pocketmq.format.java_hash import java_hash
+from pocketmq.format.table_json import decode_table
+from pocketmq.format.timer_layout import LOG_UNIT_TYPE, MAGIC_DEFAULT, MAGIC_DELETE
+from pocketmq.log.timer_log import TimerLog
+from pocketmq.model.errors import DiskFull, DiskSlow
+from pocketmq.model.reading import ReadRange
+from pocketmq.model.stats import Counter
+from pocketmq.model.system_topics import TIMER_TOPIC
+from pocketmq.services.timer import slot_delivery
+from pocketmq.services.timer.arriving import Arriving
+from pocketmq.services.timer.counts import WaitingCounts
+from pocketmq.store.reading.reading import Reading
+from pocketmq.store.writing.writing import Writing
 from tests.fakes.store_language import turns
 from tests.fakes.timing import TimingDesk, row_of, timing
 

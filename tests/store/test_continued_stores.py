@@ -6,18 +6,18 @@ from typing import Any
 
 import pytest
 
-from broker.files.disk import Disk
-from broker.format.consume_unit import (
+from pocketmq.files.disk import Disk
+from pocketmq.format.consume_unit import (
     EXTENSION_HEAD,
     UNIT,
     extension_position,
     is_extension_address,
 )
-from broker.format.content import encode_properties
-from broker.format.java_hash import tags_code
-from broker.model.batch import Destination
-from broker.model.reading import PullStatus, ReadRange
-from broker.tools.verify.verification import verify
+from pocketmq.format.content import encode_properties
+from pocketmq.format.java_hash import tags_code
+from pocketmq.model.batch import Destination
+from pocketmq.model.reading import PullStatus, ReadRange
+from pocketmq.tools.verify.verification import verify
 from tests.fakes.golden_log import files_below
 from tests.fakes.quick_disk import QuickDisk
 from tests.fakes.rows import batch

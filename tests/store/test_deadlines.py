@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broker.store.deadlines import TICKS_PER_S, Deadlines
+from pocketmq.store.deadlines import TICKS_PER_S, Deadlines
 
 
 class Timer:

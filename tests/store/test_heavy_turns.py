@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from broker.model.errors import Draining
-from broker.store.heavy_turns import SLACK_MS, HeavyTurns
+from pocketmq.model.errors import Draining
+from pocketmq.store.heavy_turns import SLACK_MS, HeavyTurns
 from tests.fakes.loop import SeededLoop, run_seeded
 from tests.fakes.store_language import turns
 

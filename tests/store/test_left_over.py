@@ -8,25 +8,25 @@ from typing import Any
 
 import pytest
 
-from broker.backfill.checks import check_files, queues_of
-from broker.backfill.job import new_job, run
-from broker.backfill.reuse import find_reuse
-from broker.files.disk import Disk
-from broker.format.consume_unit import UNIT
-from broker.format.left_over import LeftOver
-from broker.log.left_over import left_over_now
-from broker.log.queue_places import expired_queues
-from broker.model.message import OFFSET_MAX
-from broker.rebuild.log_files import KnownShape, find_log_files
-from broker.rebuild.parallel import Job, rebuild_parallel
-from broker.rebuild.plan import map_here
-from broker.rebuild.sequential import rebuild
-from broker.tools.backup import backup
-from broker.tools.install import StagedViews, stage_and_install
-from broker.tools.rebuild import plan_rebuild, rebuild_beside, rebuild_in_place
-from broker.tools.repair.repair import repair_store
-from broker.tools.restore import restore
-from broker.tools.verify.verification import verify
+from pocketmq.backfill.checks import check_files, queues_of
+from pocketmq.backfill.job import new_job, run
+from pocketmq.backfill.reuse import find_reuse
+from pocketmq.files.disk import Disk
+from pocketmq.format.consume_unit import UNIT
+from pocketmq.format.left_over import LeftOver
+from pocketmq.log.left_over import left_over_now
+from pocketmq.log.queue_places import expired_queues
+from pocketmq.model.message import OFFSET_MAX
+from pocketmq.rebuild.log_files import KnownShape, find_log_files
+from pocketmq.rebuild.parallel import Job, rebuild_parallel
+from pocketmq.rebuild.plan import map_here
+from pocketmq.rebuild.sequential import rebuild
+from pocketmq.tools.backup import backup
+from pocketmq.tools.install import StagedViews, stage_and_install
+from pocketmq.tools.rebuild import plan_rebuild, rebuild_beside, rebuild_in_place
+from pocketmq.tools.repair.repair import repair_store
+from pocketmq.tools.restore import restore
+from pocketmq.tools.verify.verification import verify
 from tests.fakes.golden_log import files_below
 from tests.fakes.log_bytes import SMALL, LogBytes
 from tests.fakes.store_golden import golden_sizes

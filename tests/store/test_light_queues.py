@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
-from broker.files.disk import Disk
-from broker.format.record import decode_record
-from broker.format.table_json import decode_table
-from broker.model.reading import PullStatus, ReadRange
-from broker.tools.rebuild import plan_rebuild, rebuild_in_place
+from pocketmq.files.disk import Disk
+from pocketmq.format.record import decode_record
+from pocketmq.format.table_json import decode_table
+from pocketmq.model.reading import PullStatus, ReadRange
+from pocketmq.tools.rebuild import plan_rebuild, rebuild_in_place
 from tests.fakes.store_golden import golden_sizes
 from tests.fakes.store_language import TalkingStore, at_once, store_at
 from tests.fakes.tool_sizes import golden_tool_sizes

@@ -6,20 +6,20 @@ from pathlib import Path
 
 import pytest
 
-from broker.backfill.checks import check_files
-from broker.backfill.job import new_job, run
-from broker.files.disk import Disk
-from broker.format.consume_unit import UNIT
-from broker.log.left_over import left_over_now
-from broker.model.message import OFFSET_MAX
-from broker.rebuild.log_files import KnownShape, find_log_files
-from broker.rebuild.parallel import Job, rebuild_parallel
-from broker.rebuild.plan import map_here
-from broker.rebuild.sequential import rebuild
-from broker.tools.backup import backup
-from broker.tools.rebuild import plan_rebuild, rebuild_in_place
-from broker.tools.restore import restore
-from broker.tools.verify.verification import verify
+from pocketmq.backfill.checks import check_files
+from pocketmq.backfill.job import new_job, run
+from pocketmq.files.disk import Disk
+from pocketmq.format.consume_unit import UNIT
+from pocketmq.log.left_over import left_over_now
+from pocketmq.model.message import OFFSET_MAX
+from pocketmq.rebuild.log_files import KnownShape, find_log_files
+from pocketmq.rebuild.parallel import Job, rebuild_parallel
+from pocketmq.rebuild.plan import map_here
+from pocketmq.rebuild.sequential import rebuild
+from pocketmq.tools.backup import backup
+from pocketmq.tools.rebuild import plan_rebuild, rebuild_in_place
+from pocketmq.tools.restore import restore
+from pocketmq.tools.verify.verification import verify
 from tests.fakes.golden_log import files_below
 from tests.fakes.lite_store import AGAIN, SIZES, lite_sizes, lite_store_with_generations
 from tests.fakes.log_bytes import SMALL, LogBytes

@@ -4,9 +4,9 @@ from collections.abc import Callable
 
 import pytest
 
-from broker.model.errors import FsyncFailed
-from broker.store.marks import Marks
-from broker.store.store_gauges import STATES, store_gauges
+from pocketmq.model.errors import FsyncFailed
+from pocketmq.store.marks import Marks
+from pocketmq.store.store_gauges import STATES, store_gauges
 
 
 def marks_at(appended: int, committed: int, flushed: int, dispatched: int) -> Marks:

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from broker.format.names import RESERVE_FILE
-from broker.model.batch import Destination, PutStatus, Run
-from broker.model.errors import (
+from pocketmq.format.names import RESERVE_FILE
+from pocketmq.model.batch import Destination, PutStatus, Run
+from pocketmq.model.errors import (
     AllocationFailed,
     DiskFull,
     Draining,
@@ -17,14 +17,14 @@ from broker.model.errors import (
     StoreFailed,
     StoreLocked,
 )
-from broker.model.message import TRANSACTION_PREPARED
-from broker.model.reading import Bound, PullStatus
-from broker.model.step import Next, Now
-from broker.store.message_store import open_store
-from broker.store.reading.patience import value_of
-from broker.store.starting.progress import Starting
-from broker.store.views import dispatcher as dispatcher_module
-from broker.store.writing.allocation import Allocation
+from pocketmq.model.message import TRANSACTION_PREPARED
+from pocketmq.model.reading import Bound, PullStatus
+from pocketmq.model.step import Next, Now
+from pocketmq.store.message_store import open_store
+from pocketmq.store.reading.patience import value_of
+from pocketmq.store.starting.progress import Starting
+from pocketmq.store.views import dispatcher as dispatcher_module
+from pocketmq.store.writing.allocation import Allocation
 from tests.fakes.clock import START_MS, FakeClock
 from tests.fakes.golden_log import files_below
 from tests.fakes.quick_disk import QuickDisk, open_files
@@ -453,7 +453,7 @@ async def test_a_locked_store_is_not_touched(
     def refuse(*_: object) -> None:
         raise StoreLocked(path="s")
 
-    monkeypatch.setattr("broker.files.directory_lock.DirectoryLock.acquire", refuse)
+    monkeypatch.setattr("pocketmq.files.directory_lock.DirectoryLock.acquire", refuse)
     starting = Starting(FakeClock())
     with pytest.raises(StoreLocked):
         await open_store(small_settings(tmp_path / "s"), FakeClock(), QuickDisk(), starting)

@@ -5,10 +5,10 @@ from collections.abc import AsyncIterator, Callable, Iterator
 
 import pytest
 
-from broker.model.step import Next, Now, Step
-from broker.store.job import Job, or_failed, until_done
-from broker.store.runner import RETRY_PAUSE_MS, Runner, retried
-from broker.store.watermark import Watermark
+from pocketmq.model.step import Next, Now, Step
+from pocketmq.store.job import Job, or_failed, until_done
+from pocketmq.store.runner import RETRY_PAUSE_MS, Runner, retried
+from pocketmq.store.watermark import Watermark
 from tests.fakes.clock import FakeClock, at
 from tests.fakes.store_language import until
 

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broker.model.errors import StoreFailed
-from broker.store.watermark import Arrivals, Watermark
+from pocketmq.model.errors import StoreFailed
+from pocketmq.store.watermark import Arrivals, Watermark
 
 
 def outcome(future: asyncio.Future[bool]) -> bool | None:

@@ -4,8 +4,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from broker.client import Client
-from broker.testing import RocketMQ
+from pocketmq.client import Client
+from pocketmq.testing import RocketMQ
 
 
 @pytest.fixture

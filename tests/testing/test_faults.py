@@ -8,15 +8,15 @@ from typing import Any
 
 import pytest
 
-from broker.model.errors import BrokerError, Code
-from broker.rpc.admission import CallClass
-from broker.rpc.pb import messaging_pb2 as pb
-from broker.rpc.service import MalformedRequest, Service, method, refuse_plainly
-from broker.rpc.v1.faces import BROKER
-from broker.rpc.v2.faces import MESSAGING, NAME
-from broker.rpc.v2.status import refuse
-from broker.testing.faults import OWN, CallFault, Faults, FillableDisk, injected_error
-from broker.testing.movable_clock import MovableClock
+from pocketmq.model.errors import BrokerError, Code
+from pocketmq.rpc.admission import CallClass
+from pocketmq.rpc.pb import messaging_pb2 as pb
+from pocketmq.rpc.service import MalformedRequest, Service, method, refuse_plainly
+from pocketmq.rpc.v1.faces import BROKER
+from pocketmq.rpc.v2.faces import MESSAGING, NAME
+from pocketmq.rpc.v2.status import refuse
+from pocketmq.testing.faults import OWN, CallFault, Faults, FillableDisk, injected_error
+from pocketmq.testing.movable_clock import MovableClock
 from tests.fakes.call import FakeCall
 
 SENT = pb.SendMessageRequest()

@@ -8,10 +8,10 @@ from typing import Final
 
 import pytest
 
-import broker
+import pocketmq
 
 ROOT: Final = Path(broker.__file__).parents[1]
-PLUGIN: Final = ("-p", "broker.testing.plugin", "-p", "no:cacheprovider")
+PLUGIN: Final = ("-p", "pocketmq.testing.plugin", "-p", "no:cacheprovider")
 
 
 @pytest.fixture
@@ -56,7 +56,7 @@ def test_settings_of_a_run_stand_in_its_configuration(run: Run, pytester: pytest
     result = run(
         """
         import pytest
-        from broker.client import Message, errors
+        from pocketmq.client import Message, errors
 
         def test_strict(rocketmq):
             with pytest.raises(errors.TopicNotFound):
@@ -93,8 +93,8 @@ def test_the_first_test_of_the_manual_runs(run: Run) -> None:
 
 
 def test_a_run_without_brokers_imports_nothing_of_one() -> None:
-    heavy = ("grpc", "google", "numpy", "broker.app", "broker.client", "broker.model")
-    script = f"import sys, broker.testing.plugin; print([*set({heavy}) & sys.modules.keys()])"
+    heavy = ("grpc", "google", "numpy", "pocketmq.app", "pocketmq.client", "pocketmq.model")
+    script = f"import sys, pocketmq.testing.plugin; print([*set({heavy}) & sys.modules.keys()])"
     done = subprocess.run(
         [sys.executable, "-c", script], capture_output=True, text=True, check=True, cwd=ROOT
     )

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from broker.client import Client, ClientError, Message, ReceiveQuery, errors
-from broker.testing import BrokerEnded, BrokerNotStarted, LagRemains, RocketMQ, broker_process
-from broker.testing.broker_process import BrokerProcess, Spawner
-from broker.testing.rocketmq import ANY_PORT
+from pocketmq.client import Client, ClientError, Message, ReceiveQuery, errors
+from pocketmq.testing import BrokerEnded, BrokerNotStarted, LagRemains, RocketMQ, broker_process
+from pocketmq.testing.broker_process import BrokerProcess, Spawner
+from pocketmq.testing.rocketmq import ANY_PORT
 
 HOUR_S = 3_600
 

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from broker.client import Client, Message, ReceiveQuery, StoredMessage, errors
-from broker.testing import LagRemains, RocketMQ
-from broker.testing.controlled import Controlled
+from pocketmq.client import Client, Message, ReceiveQuery, StoredMessage, errors
+from pocketmq.testing import LagRemains, RocketMQ
+from pocketmq.testing.controlled import Controlled
 
 HOUR_S = 3_600
 

@@ -8,14 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from broker.files.directory_lock import DirectoryLock
-from broker.files.disk import Disk
-from broker.format.order_row import QueueOrder
-from broker.model.errors import NotAStore, StoreLocked
-from broker.rebuild.log_files import find_log_files
-from broker.tools import backup as module
-from broker.tools.backup import first_damage, is_running
-from broker.tools.copies import (
+from pocketmq.files.directory_lock import DirectoryLock
+from pocketmq.files.disk import Disk
+from pocketmq.format.order_row import QueueOrder
+from pocketmq.model.errors import NotAStore, StoreLocked
+from pocketmq.rebuild.log_files import find_log_files
+from pocketmq.tools import backup as module
+from pocketmq.tools.backup import first_damage, is_running
+from pocketmq.tools.copies import (
     RUNNING,
     STOPPED,
     WITH_VIEWS,
@@ -27,7 +27,7 @@ from broker.tools.copies import (
     turn_of,
     walk,
 )
-from broker.tools.verify.verification import VerifyOptions, verify
+from pocketmq.tools.verify.verification import VerifyOptions, verify
 from tests.fakes.backed_up import backed_up, fill, restored, stocked
 from tests.fakes.golden_log import files_below
 from tests.fakes.log_bytes import LogBytes

@@ -8,15 +8,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broker.format.content import encode_properties
-from broker.format.names import offset_file_name
-from broker.format.record import (
+from pocketmq.format.content import encode_properties
+from pocketmq.format.names import offset_file_name
+from pocketmq.format.record import (
     RECORD_HEAD,
 )
-from broker.format.record_scan import RecordScan
-from broker.model.batch import Destination
-from broker.rebuild.log_files import find_log_files
-from broker.tools.difference import Difference, MessageComparison, Side, excerpts
+from pocketmq.format.record_scan import RecordScan
+from pocketmq.model.batch import Destination
+from pocketmq.rebuild.log_files import find_log_files
+from pocketmq.tools.difference import Difference, MessageComparison, Side, excerpts
 from tests.fakes.log_bytes import IPV4, IPV6, TIME_MS, LogBytes, golden_files
 from tests.fakes.rows import Row as PutRow
 from tests.fakes.rows import encoded

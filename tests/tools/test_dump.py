@@ -7,15 +7,15 @@ from typing import Any
 
 import pytest
 
-from broker.files.disk import Disk
-from broker.format.addresses import offset_message_id
-from broker.format.index_layout import IndexGeometry, index_key, key_hash
-from broker.format.java_hash import java_hash
-from broker.model.message import StoredMessage
-from broker.tools.dump import index_rows, queue_units
-from broker.tools.inspect import Description, describe
-from broker.tools.lag import GroupLag, group_lags, queue_ranges, ranges_in_log
-from broker.tools.selection import LogSearch
+from pocketmq.files.disk import Disk
+from pocketmq.format.addresses import offset_message_id
+from pocketmq.format.index_layout import IndexGeometry, index_key, key_hash
+from pocketmq.format.java_hash import java_hash
+from pocketmq.model.message import StoredMessage
+from pocketmq.tools.dump import index_rows, queue_units
+from pocketmq.tools.inspect import Description, describe
+from pocketmq.tools.lag import GroupLag, group_lags, queue_ranges, ranges_in_log
+from pocketmq.tools.selection import LogSearch
 from tests.fakes.log_bytes import LogBytes, golden_files
 from tests.fakes.tool_sizes import golden_tool_sizes, known_shape
 from tests.golden_stores import NAMES, GoldenStores

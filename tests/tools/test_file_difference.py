@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from broker.tools.difference import Difference
-from broker.tools.file_difference import (
+from pocketmq.tools.difference import Difference
+from pocketmq.tools.file_difference import (
     LOG_FILES,
     PIECE,
     VIEW_FILES,

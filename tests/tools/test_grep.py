@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from broker.model.message import FLAG_COMPRESSED, StoredMessage
-from broker.rebuild.log_files import LogFile
-from broker.tools.grep import ANY, BODY, KEY, PLACES, PROPERTY, TAG, matching
-from broker.tools.selection import LogSearch, Selection
+from pocketmq.model.message import FLAG_COMPRESSED, StoredMessage
+from pocketmq.rebuild.log_files import LogFile
+from pocketmq.tools.grep import ANY, BODY, KEY, PLACES, PROPERTY, TAG, matching
+from pocketmq.tools.selection import LogSearch, Selection
 from tests.fakes.log_bytes import LogBytes, golden_files
 from tests.golden_stores import GoldenStores
 

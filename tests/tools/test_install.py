@@ -10,14 +10,14 @@ from typing import Any
 
 import pytest
 
-from broker.files.disk import Disk
-from broker.format.checkpoint_layout import CheckpointValues, encode_checkpoint
-from broker.format.names import CONSUME_QUEUE_DIRECTORY, INDEX_DIRECTORY
-from broker.log.checkpoint import Checkpoint, FlushedMark
-from broker.log.store_directory import ManifestFile
-from broker.rebuild.log_files import find_log_files
-from broker.rebuild.sequential import Rebuilt, rebuild
-from broker.tools.install import StagedViews, install_views
+from pocketmq.files.disk import Disk
+from pocketmq.format.checkpoint_layout import CheckpointValues, encode_checkpoint
+from pocketmq.format.names import CONSUME_QUEUE_DIRECTORY, INDEX_DIRECTORY
+from pocketmq.log.checkpoint import Checkpoint, FlushedMark
+from pocketmq.log.store_directory import ManifestFile
+from pocketmq.rebuild.log_files import find_log_files
+from pocketmq.rebuild.sequential import Rebuilt, rebuild
+from pocketmq.tools.install import StagedViews, install_views
 from tests.fakes.log_bytes import EVERYTHING, rebuilt_files
 from tests.fakes.quick_disk import PowerCut, QuickDisk
 from tests.fakes.store_language import small_settings, store_at

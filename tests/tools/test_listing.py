@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from broker.files.disk import Disk
-from broker.format.consume_unit import PRE_BLANK, UNIT, UNIT_SIZE
-from broker.format.index_layout import HEADER
-from broker.format.record import encode_blank
-from broker.rebuild.log_files import KnownShape
-from broker.tools.listing import (
+from pocketmq.files.disk import Disk
+from pocketmq.format.consume_unit import PRE_BLANK, UNIT, UNIT_SIZE
+from pocketmq.format.index_layout import HEADER
+from pocketmq.format.record import encode_blank
+from pocketmq.rebuild.log_files import KnownShape
+from pocketmq.tools.listing import (
     KINDS,
     TIME_MS_MAX,
     FileRow,

@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
-from broker.files.disk import Disk
-from broker.log.index_style import written_styles
-from broker.log.store_directory import ManifestFile
-from broker.model.errors import Corruption, DiskFull, NotAStore
-from broker.rebuild import resume
-from broker.rebuild.log_files import KnownShape
-from broker.tools.rebuild import plan_rebuild, rebuild_beside, rebuild_in_place
+from pocketmq.files.disk import Disk
+from pocketmq.log.index_style import written_styles
+from pocketmq.log.store_directory import ManifestFile
+from pocketmq.model.errors import Corruption, DiskFull, NotAStore
+from pocketmq.rebuild import resume
+from pocketmq.rebuild.log_files import KnownShape
+from pocketmq.tools.rebuild import plan_rebuild, rebuild_beside, rebuild_in_place
 from tests.fakes.golden_log import files_below
 from tests.fakes.log_bytes import views
 from tests.fakes.store_golden import golden_sizes

@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from broker.files.directory_lock import DirectoryLock
-from broker.files.disk import Disk
-from broker.format.checkpoint_layout import decode_checkpoint, encode_checkpoint
-from broker.log.checkpoint import FlushedMark
-from broker.model.errors import Corruption, NotAStore, StoreLocked
-from broker.tools.copies import read_backup
-from broker.tools.restore import restore
+from pocketmq.files.directory_lock import DirectoryLock
+from pocketmq.files.disk import Disk
+from pocketmq.format.checkpoint_layout import decode_checkpoint, encode_checkpoint
+from pocketmq.log.checkpoint import FlushedMark
+from pocketmq.model.errors import Corruption, NotAStore, StoreLocked
+from pocketmq.tools.copies import read_backup
+from pocketmq.tools.restore import restore
 from tests.fakes.backed_up import backed_up, restored, stocked
 from tests.fakes.log_bytes import views
 from tests.fakes.quick_disk import PowerCut, QuickDisk
@@ -230,7 +230,7 @@ def test_two_restores_do_not_meet(
 def test_a_copy_that_a_broker_has_open(
     copy: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("broker.tools.restore.is_live", lambda directory: True)
+    monkeypatch.setattr("pocketmq.tools.restore.is_live", lambda directory: True)
     with pytest.raises(StoreLocked):
         restore(QuickDisk(), copy, tmp_path / "again")
 
@@ -239,7 +239,7 @@ def test_a_copy_that_a_broker_has_open(
 async def test_what_was_flushed_is_known_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("broker.tools.backup.is_live", lambda directory: True)
+    monkeypatch.setattr("pocketmq.tools.backup.is_live", lambda directory: True)
     async with store_at(tmp_path / "s") as store:
         await store.send("T", "a", "b")
         await store.settled()

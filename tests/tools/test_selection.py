@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from broker.model.message import StoredMessage
-from broker.rebuild.log_files import CLOCK_STEP_MS
-from broker.tools.selection import LogSearch, Selection
+from pocketmq.model.message import StoredMessage
+from pocketmq.rebuild.log_files import CLOCK_STEP_MS
+from pocketmq.tools.selection import LogSearch, Selection
 from tests.fakes.log_bytes import TIME_MS, LogBytes, golden_files
 from tests.fakes.odd_records import TOPICS, records
 from tests.golden_stores import GoldenStores

@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
-from broker.format.record import decode_record
-from broker.format.record_scan import RecordScan
-from broker.model.message import FLAG_COMPRESSED, StoredMessage
-from broker.rebuild.log_files import LogFile
-from broker.tools import statistics
-from broker.tools.selection import LogSearch, Selection
-from broker.tools.statistics import DIMENSIONS, IN_ORDER, Statistics, measure
+from pocketmq.format.record import decode_record
+from pocketmq.format.record_scan import RecordScan
+from pocketmq.model.message import FLAG_COMPRESSED, StoredMessage
+from pocketmq.rebuild.log_files import LogFile
+from pocketmq.tools import statistics
+from pocketmq.tools.selection import LogSearch, Selection
+from pocketmq.tools.statistics import DIMENSIONS, IN_ORDER, Statistics, measure
 from tests.fakes.log_bytes import IPV6, TIME_MS, LogBytes, golden_files
 from tests.golden_stores import GoldenStores
 

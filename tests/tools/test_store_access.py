@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from broker.files.disk import Disk
-from broker.model.errors import NotAStore, StoreLocked
-from broker.tools.store_access import check_access, is_live
+from pocketmq.files.disk import Disk
+from pocketmq.model.errors import NotAStore, StoreLocked
+from pocketmq.tools.store_access import check_access, is_live
 
 HOLD_LOCK = """
 import fcntl, sys

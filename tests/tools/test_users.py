@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from broker.model.access import User
-from broker.model.errors import NotAStore, StoreLocked, UserExists
-from broker.tools.users import changed_roster, read_roster
+from pocketmq.model.access import User
+from pocketmq.model.errors import NotAStore, StoreLocked, UserExists
+from pocketmq.tools.users import changed_roster, read_roster
 from tests.tools.test_store_access import HOLD_LOCK
 
 ADMIN = User("admin", "secret", is_admin=True)

@@ -6,24 +6,24 @@ from random import Random
 
 import pytest
 
-from broker.backfill.log_walk import Damage, survey, walk
-from broker.cli.output import Exit
-from broker.format.names import COMMIT_LOG_DIRECTORY
-from broker.log.commit_log import CommitLog
-from broker.model.errors import Corruption
-from broker.rebuild.log_files import LogFile, records_end, walk_over
-from broker.rebuild.parallel import Job, rebuild_parallel
-from broker.rebuild.plan import map_here, whole_files
-from broker.rebuild.sequential import rebuild
-from broker.store.starting.log_survey import Known, stretches, survey_log
-from broker.tools.difference import MessageComparison, Side
-from broker.tools.repair.planning import plan_repair
-from broker.tools.repair.repair import missing_part
-from broker.tools.selection import LogSearch
-from broker.tools.statistics import measure
-from broker.tools.verify.verification import VerifyOptions, verify
-from broker.walk.log_walk import Hole, LogWalk, holes_and_tail
-from broker.walk.reader import Chunk, LogReader
+from pocketmq.backfill.log_walk import Damage, survey, walk
+from pocketmq.cli.output import Exit
+from pocketmq.format.names import COMMIT_LOG_DIRECTORY
+from pocketmq.log.commit_log import CommitLog
+from pocketmq.model.errors import Corruption
+from pocketmq.rebuild.log_files import LogFile, records_end, walk_over
+from pocketmq.rebuild.parallel import Job, rebuild_parallel
+from pocketmq.rebuild.plan import map_here, whole_files
+from pocketmq.rebuild.sequential import rebuild
+from pocketmq.store.starting.log_survey import Known, stretches, survey_log
+from pocketmq.tools.difference import MessageComparison, Side
+from pocketmq.tools.repair.planning import plan_repair
+from pocketmq.tools.repair.repair import missing_part
+from pocketmq.tools.selection import LogSearch
+from pocketmq.tools.statistics import measure
+from pocketmq.tools.verify.verification import VerifyOptions, verify
+from pocketmq.walk.log_walk import Hole, LogWalk, holes_and_tail
+from pocketmq.walk.reader import Chunk, LogReader
 from tests.cli.command_line import run
 from tests.fakes.generators import result_of
 from tests.fakes.log_bytes import EVERYTHING, SMALL, TIME_MS, LogBytes

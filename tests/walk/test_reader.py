@@ -5,11 +5,11 @@ from random import Random
 
 import pytest
 
-from broker.format.record import BLANK_SIZE, encode_blank
-from broker.format.record_scan import RecordScan
-from broker.model.finding import ScanEnd
-from broker.rebuild.log_files import LogFile
-from broker.walk.reader import LogReader, Stop
+from pocketmq.format.record import BLANK_SIZE, encode_blank
+from pocketmq.format.record_scan import RecordScan
+from pocketmq.model.finding import ScanEnd
+from pocketmq.rebuild.log_files import LogFile
+from pocketmq.walk.reader import LogReader, Stop
 from tests.fakes.log_bytes import EVERYTHING, IPV4, IPV6, LogBytes
 from tests.fakes.records import record
 

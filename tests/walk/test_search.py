@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from broker.format.record import encode_blank
-from broker.rebuild.log_files import LogFile
-from broker.walk.search import is_sound_at, next_sound_record, store_time_at
+from pocketmq.format.record import encode_blank
+from pocketmq.rebuild.log_files import LogFile
+from pocketmq.walk.search import is_sound_at, next_sound_record, store_time_at
 from tests.fakes.log_bytes import TIME_MS, LogBytes
 from tests.fakes.records import record
 

@@ -27,10 +27,10 @@ from hyperframe.frame import (
     WindowUpdateFrame,
 )
 
-from broker.wire.connection import Connection
-from broker.wire.flow import Limits
-from broker.wire.frames import PREFACE, ConnectionFault
-from broker.wire.hpack import Decoder
+from pocketmq.wire.connection import Connection
+from pocketmq.wire.flow import Limits
+from pocketmq.wire.frames import PREFACE, ConnectionFault
+from pocketmq.wire.hpack import Decoder
 from tests.wire.h2_client import REQUEST, Pair, framed
 from tests.wire.raw_peer import parsed
 

@@ -7,9 +7,9 @@ import h2.config
 import h2.connection
 import h2.events
 
-from broker.wire.connection import Connection
-from broker.wire.flow import Limits
-from broker.wire.stream import Stream
+from pocketmq.wire.connection import Connection
+from pocketmq.wire.flow import Limits
+from pocketmq.wire.stream import Stream
 
 REQUEST = (
     (":method", "POST"),

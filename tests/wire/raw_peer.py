@@ -13,10 +13,10 @@ from hyperframe.frame import (
     SettingsFrame,
 )
 
-from broker.wire.connection import Connection
-from broker.wire.flow import Limits
-from broker.wire.frames import PREFACE
-from broker.wire.stream import Stream
+from pocketmq.wire.connection import Connection
+from pocketmq.wire.flow import Limits
+from pocketmq.wire.frames import PREFACE
+from pocketmq.wire.stream import Stream
 from tests.wire.h2_client import REQUEST, framed
 
 

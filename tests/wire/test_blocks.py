@@ -5,9 +5,9 @@ from contextlib import suppress
 import pytest
 from hpack import Encoder
 
-from broker.wire.blocks import CACHE_SIZE_MAX, HeaderBlocks
-from broker.wire.flow import Limits
-from broker.wire.frames import ConnectionFault, StreamFault
+from pocketmq.wire.blocks import CACHE_SIZE_MAX, HeaderBlocks
+from pocketmq.wire.flow import Limits
+from pocketmq.wire.frames import ConnectionFault, StreamFault
 from tests.wire.h2_client import REQUEST
 
 

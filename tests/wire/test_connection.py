@@ -5,8 +5,8 @@ from random import Random
 import pytest
 from hyperframe.frame import PingFrame, RstStreamFrame
 
-from broker.wire.connection import Connection
-from broker.wire.flow import Limits
+from pocketmq.wire.connection import Connection
+from pocketmq.wire.flow import Limits
 from tests.wire.h2_client import Pair, framed
 from tests.wire.raw_peer import RawPeer, data, faults, raw_data
 

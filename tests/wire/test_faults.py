@@ -16,8 +16,8 @@ from hyperframe.frame import (
     WindowUpdateFrame,
 )
 
-from broker.wire.flow import Limits
-from broker.wire.frames import PREFACE
+from pocketmq.wire.flow import Limits
+from pocketmq.wire.frames import PREFACE
 from tests.wire.h2_client import REQUEST
 from tests.wire.raw_peer import RawPeer, continuation, data, faults, raw_data
 

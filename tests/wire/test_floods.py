@@ -13,7 +13,7 @@ from hyperframe.frame import (
     WindowUpdateFrame,
 )
 
-from broker.wire.flow import EMPTY_MAX, PINGS_MAX, RESETS_MAX, SETTINGS_MAX
+from pocketmq.wire.flow import EMPTY_MAX, PINGS_MAX, RESETS_MAX, SETTINGS_MAX
 from tests.wire.raw_peer import RawPeer, continuation, data, faults, raw_data
 
 CALM = 11

@@ -14,8 +14,8 @@ from hyperframe.frame import (
     WindowUpdateFrame,
 )
 
-from broker.wire.flow import Intake, Limits
-from broker.wire.stream import Stream
+from pocketmq.wire.flow import Intake, Limits
+from pocketmq.wire.stream import Stream
 from tests.wire.cases import EDGES
 from tests.wire.h2_client import framed
 from tests.wire.raw_peer import RawPeer, data, faults, raw_data

@@ -11,8 +11,8 @@ from hyperframe.frame import (
     WindowUpdateFrame,
 )
 
-from broker.native.machine import BytesWriter
-from broker.wire.frames import (
+from pocketmq.native.machine import BytesWriter
+from pocketmq.wire.frames import (
     ACK,
     END_STREAM,
     write_block,

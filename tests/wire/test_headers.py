@@ -2,10 +2,10 @@
 
 import pytest
 
-from broker.wire.fields import Field, kind_of
-from broker.wire.frames import StreamFault
-from broker.wire.headers import Headers, check_trailers, request_headers
-from broker.wire.metadata import binary_values, escaped, timeout_ms
+from pocketmq.wire.fields import Field, kind_of
+from pocketmq.wire.frames import StreamFault
+from pocketmq.wire.headers import Headers, check_trailers, request_headers
+from pocketmq.wire.metadata import binary_values, escaped, timeout_ms
 
 BEGIN = ((b":method", b"POST"), (b":scheme", b"http"), (b":path", b"/s/m"))
 GRPC = (b"content-type", b"application/grpc")

@@ -4,8 +4,8 @@ import pytest
 from hpack import Encoder
 from hpack.table import HeaderTable
 
-from broker.wire.frames import COMPRESSION_ERROR, ConnectionFault
-from broker.wire.hpack import STATIC_TABLE, Decoder, integer
+from pocketmq.wire.frames import COMPRESSION_ERROR, ConnectionFault
+from pocketmq.wire.hpack import STATIC_TABLE, Decoder, integer
 from tests.wire.cases import EDGES
 
 Fields = list[tuple[bytes, bytes]]

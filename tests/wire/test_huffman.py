@@ -4,9 +4,9 @@ import pytest
 from hpack.huffman import HuffmanEncoder
 from hpack.huffman_constants import REQUEST_CODES, REQUEST_CODES_LENGTH
 
-from broker.native.machine import BytesWriter
-from broker.wire.frames import COMPRESSION_ERROR, ConnectionFault
-from broker.wire.huffman import LENGTHS, decode
+from pocketmq.native.machine import BytesWriter
+from pocketmq.wire.frames import COMPRESSION_ERROR, ConnectionFault
+from pocketmq.wire.huffman import LENGTHS, decode
 
 REFERENCE = HuffmanEncoder(REQUEST_CODES, REQUEST_CODES_LENGTH)
 

@@ -6,9 +6,9 @@ import zlib
 
 import pytest
 
-from broker.wire.headers import Headers
-from broker.wire.messages import MessageFault, opened
-from broker.wire.stream import MESSAGE_OVERHEAD, Stream
+from pocketmq.wire.headers import Headers
+from pocketmq.wire.messages import MessageFault, opened
+from pocketmq.wire.stream import MESSAGE_OVERHEAD, Stream
 from tests.wire.cases import EDGES
 from tests.wire.h2_client import framed
 

@@ -101,7 +101,7 @@ def machine() -> dict[str, object]:
         "busy": os.getloadavg()[0],
         "at": datetime.now(UTC).isoformat(timespec="seconds"),
         "commit": _said("git", "-C", str(ROOT), "log", "-1", "--format=%h"),
-        "ours": _said(sys.executable, "-m", "broker", "version"),
+        "ours": _said(sys.executable, "-m", "pocketmq", "version"),
         "rocketmq": VERSION,
     }
 

@@ -4,7 +4,7 @@ import random
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-from broker.rpc.pb import broker_pb2 as pb
+from pocketmq.rpc.pb import broker_pb2 as pb
 
 TOPIC: Final = "bench"
 GROUP: Final = "readers"

@@ -10,7 +10,7 @@ from bench.peer.rows import Aim, Row, ratios, sides
 from bench.peer.sends import batches, cost, rate, told
 from bench.peer.sides import Extent, Pair, Side, pair
 from bench.table import turns
-from broker.rpc.pb import messaging_pb2 as pb
+from pocketmq.rpc.pb import messaging_pb2 as pb
 
 RECEIVED: Final = 32
 LEASE_SECONDS: Final = 60

@@ -17,7 +17,7 @@ from bench.peer.sides import Extent
 from bench.process import cpu_seconds
 from bench.servers import ASYNC, BROKER, ROOT, Server, broker_server, noop_server
 from bench.table import turns
-from broker.rpc.pb import broker_pb2 as pb
+from pocketmq.rpc.pb import broker_pb2 as pb
 
 BASELINE: Final = "b091470"
 PULLED: Final = 32

@@ -15,7 +15,7 @@ from typing import Any, Final, NamedTuple
 from grpc_health.v1.health_pb2 import HealthCheckRequest, HealthCheckResponse
 from grpc_reflection.v1alpha import reflection_pb2
 
-from broker.rpc.pb import broker_pb2 as pb
+from pocketmq.rpc.pb import broker_pb2 as pb
 
 BROKER: Final = "/pocketmq.v1.Broker/"
 HEALTH: Final = "/grpc.health.v1.Health/"

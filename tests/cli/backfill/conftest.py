@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from broker.backfill import session
-from broker.backfill.job import new_job, run
-from broker.rebuild.plan import map_here
+from pocketmq.backfill import session
+from pocketmq.backfill.job import new_job, run
+from pocketmq.rebuild.plan import map_here
 from tests.fakes.log_bytes import golden_settings
 from tests.golden_stores import GoldenStores
 

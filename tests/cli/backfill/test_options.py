@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from broker.backfill import session as session_module
+from pocketmq.backfill import session as session_module
 from tests.cli.backfill.conftest import Started
 from tests.cli.command_line import run
 from tests.fakes.golden_log import files_below
@@ -99,7 +99,7 @@ def test_less_than_the_log_can_be_asked_for(
 def test_a_store_in_use_is_read_as_far_as_it_is_flushed(
     golden: GoldenStores, tmp_path: Path, started: Started, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from broker.tools import durable, store_access
+    from pocketmq.tools import durable, store_access
 
     records = golden.manifest("rebuild-base")["records"]
     monkeypatch.setattr(store_access, "is_live", lambda directory: True)

@@ -13,7 +13,7 @@ ROOT: Final = Path(__file__).parents[3]
 def run_elsewhere(*arguments: str) -> Ran:
     """Run `pocketmq ARGUMENTS` in another process."""
     done = subprocess.run(
-        [sys.executable, "-m", "broker", *arguments],
+        [sys.executable, "-m", "pocketmq", *arguments],
         cwd=ROOT, capture_output=True, text=True, timeout=60, check=False,
     )  # fmt: skip
     return Ran(done.returncode, done.stdout, done.stderr)

@@ -7,15 +7,15 @@ from typing import Final
 import click
 import pytest
 
-from broker.cli.options import QUEUE
-from broker.cli.output import FLUSH_COUNT, Output, columns
-from broker.cli.store import export, grep, ls, stats
-from broker.cli.store.access import accessible
-from broker.files.disk import Disk
-from broker.model.errors import StoreLocked
-from broker.tools import grep as tools_grep
-from broker.tools import listing, statistics
-from broker.tools.export import files, sinks
+from pocketmq.cli.options import QUEUE
+from pocketmq.cli.output import FLUSH_COUNT, Output, columns
+from pocketmq.cli.store import export, grep, ls, stats
+from pocketmq.cli.store.access import accessible
+from pocketmq.files.disk import Disk
+from pocketmq.model.errors import StoreLocked
+from pocketmq.tools import grep as tools_grep
+from pocketmq.tools import listing, statistics
+from pocketmq.tools.export import files, sinks
 from tests.cli.command_line import run
 from tests.fakes.golden_log import record_positions
 from tests.golden_stores import GoldenStores
@@ -37,7 +37,7 @@ def test_a_store_in_use_is_looked_at_only_when_asked(
 ) -> None:
     (tmp_path / "commitlog").mkdir()
     assert isinstance(accessible(tmp_path, read_only=False), Disk)
-    monkeypatch.setattr("broker.tools.store_access.is_locked", lambda path: True)
+    monkeypatch.setattr("pocketmq.tools.store_access.is_locked", lambda path: True)
     with pytest.raises(StoreLocked):
         accessible(tmp_path, read_only=False)
     assert isinstance(accessible(tmp_path, read_only=True), Disk)

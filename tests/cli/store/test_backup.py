@@ -117,7 +117,7 @@ def test_a_file_that_cannot_be_read(
     def refuse(*arguments: object, **options: object) -> None:
         raise PermissionError(13, "Permission denied", "/store/config/topics.json")
 
-    monkeypatch.setattr("broker.tools.backup.backup", refuse)
+    monkeypatch.setattr("pocketmq.tools.backup.backup", refuse)
     done = backup(golden.store("rebuild-base"), tmp_path / "b")
     assert done.code == 1
     assert "/store/config/topics.json" in done.err

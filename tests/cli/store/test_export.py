@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from broker.cli.store import export as command
+from pocketmq.cli.store import export as command
 from tests.cli.command_line import run
 from tests.golden_stores import GoldenStores
 
@@ -94,7 +94,7 @@ def test_split(basic: str, golden: GoldenStores, tmp_path: Path) -> None:
 
 def test_an_arrow_stream(basic: str) -> None:
     # The runner of other tests decodes what is printed.
-    words = ["-m", "broker", "store", "export", basic, "--to", "-", "--format", "arrow"]
+    words = ["-m", "pocketmq", "store", "export", basic, "--to", "-", "--format", "arrow"]
     done = subprocess.run([sys.executable, *words], capture_output=True, check=True)
     assert len(pa.ipc.open_stream(done.stdout).read_all()) == 2871
     assert done.stderr == b"2871 messages\n"
@@ -137,6 +137,6 @@ def test_without_pyarrow(basic: str, tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert done.code == 1
     assert "pip install pyarrow" in done.err
     assert run("store", "export", basic, "--to", str(tmp_path / "x.jsonl")).code == 0
-    code = "import sys; sys.modules['pyarrow'] = None\nfrom broker.cli import main\nmain()"
+    code = "import sys; sys.modules['pyarrow'] = None\nfrom pocketmq.cli import main\nmain()"
     words = ["store", "export", basic, "--to", str(tmp_path / "y.jsonl")]
     subprocess.run([sys.executable, "-c", code, *words], check=True, capture_output=True)

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from broker.cli.store.grep import PLACES
-from broker.cli.store.stats import LABELS
+from pocketmq.cli.store.grep import PLACES
+from pocketmq.cli.store.stats import LABELS
 from tests.cli.command_line import run
 from tests.cli.store.other_process import run_elsewhere
 from tests.fakes.store_language import store_at

@@ -3,14 +3,14 @@
 import subprocess
 import sys
 
-from broker.cli.store import PLACES
+from pocketmq.cli.store import PLACES
 from tests.cli.command_line import run
 
-LOADED_LATE = ("numpy", "grpc", "pyarrow", "broker.tools", "broker.cli.store.dump")
+LOADED_LATE = ("numpy", "grpc", "pyarrow", "pocketmq.tools", "pocketmq.cli.store.dump")
 
 
 def test_help_loads_neither_numpy_nor_the_tools() -> None:
-    code = "import sys; sys.argv[1:] = ['store', '--help']\nfrom broker.cli import main\n"
+    code = "import sys; sys.argv[1:] = ['store', '--help']\nfrom pocketmq.cli import main\n"
     code += "try: main()\nfinally: print(*sys.modules, file=sys.stderr)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert "Usage: pocketmq store" in done.stdout

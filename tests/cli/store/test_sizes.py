@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from broker.cli.store.access import sizes_of
-from broker.files.disk import Disk
-from broker.format.index_layout import OWN_GEOMETRY, STYLE_5_3, STYLE_5_5
-from broker.log.store_directory import ManifestFile, StoreManifest
-from broker.model.errors import IllegalConfig, StoreTooNew, UnknownGeometry
+from pocketmq.cli.store.access import sizes_of
+from pocketmq.files.disk import Disk
+from pocketmq.format.index_layout import OWN_GEOMETRY, STYLE_5_3, STYLE_5_5
+from pocketmq.log.store_directory import ManifestFile, StoreManifest
+from pocketmq.model.errors import IllegalConfig, StoreTooNew, UnknownGeometry
 from tests.fakes.tool_sizes import golden_tool_sizes, known_shape
 from tests.golden_stores import NAMES, GoldenStores
 

@@ -12,8 +12,8 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Final
 
-from broker.config.load import load
-from broker.store.message_store import open_store
+from pocketmq.config.load import load
+from pocketmq.store.message_store import open_store
 from tests.fakes.clock import FakeClock
 from tests.fakes.quick_disk import QuickDisk
 from tests.fakes.store_language import TalkingStore, until

@@ -8,11 +8,11 @@ from pathlib import Path
 import grpc
 import pytest
 
-from broker.format.signature import date_from_ms, page_token_of
-from broker.model.access import User
-from broker.model.errors import IllegalConfig, TableUnreadable
-from broker.rpc.pb import admin_pb2
-from broker.tools.users import changed_roster, read_roster
+from pocketmq.format.signature import date_from_ms, page_token_of
+from pocketmq.model.access import User
+from pocketmq.model.errors import IllegalConfig, TableUnreadable
+from pocketmq.rpc.pb import admin_pb2
+from pocketmq.tools.users import changed_roster, read_roster
 from tests.fakes.users import SECRET, signed
 from tests.running_broker import RunningBroker, broker_with, page
 

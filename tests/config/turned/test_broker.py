@@ -6,10 +6,10 @@ from pathlib import Path
 import grpc
 import pytest
 
-from broker.app.stage import Stage
-from broker.client import AsyncClient, ClientError, Message
-from broker.config.addresses import held_port, split_address
-from broker.rpc.pb import messaging_pb2 as pb
+from pocketmq.app.stage import Stage
+from pocketmq.client import AsyncClient, ClientError, Message
+from pocketmq.config.addresses import held_port, split_address
+from pocketmq.rpc.pb import messaging_pb2 as pb
 from tests.fakes.quick_disk import QuickDisk
 from tests.fakes.store_language import until
 from tests.running_broker import broker_with

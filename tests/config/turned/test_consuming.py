@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from broker.app.backing import consume_settings
-from broker.config.load import load
+from pocketmq.app.backing import consume_settings
+from pocketmq.config.load import load
 from tests.fakes.consuming import bodies, consuming
 from tests.fakes.store_language import STORE_HOST
 

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from broker.client import AsyncClient, ClientError
-from broker.model.access import User
-from broker.model.administration import GroupSettings
-from broker.tools.users import changed_roster
+from pocketmq.client import AsyncClient, ClientError
+from pocketmq.model.access import User
+from pocketmq.model.administration import GroupSettings
+from pocketmq.tools.users import changed_roster
 from tests.fakes.users import SECRET, grant_of
 from tests.running_broker import broker_with
 

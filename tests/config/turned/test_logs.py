@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from broker.config.load import load
-from broker.metrics.logs import start_logs
+from pocketmq.config.load import load
+from pocketmq.metrics.logs import start_logs
 
 
 @pytest.fixture

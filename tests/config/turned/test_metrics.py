@@ -6,7 +6,7 @@ from typing import Final
 
 import pytest
 
-from broker.client import Message
+from pocketmq.client import Message
 from tests.running_broker import RunningBroker, broker_with
 
 OF_A_QUEUE: Final = re.compile(r'topic="orders".*queue_id="0"|queue_id="0".*topic="orders"')

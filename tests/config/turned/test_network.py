@@ -11,10 +11,10 @@ import grpc
 import pytest
 from grpc_health.v1.health_pb2 import HealthCheckRequest, HealthCheckResponse
 
-from broker.app.serve import CONNECTION_FILES
-from broker.client import Message
-from broker.config.addresses import split_address
-from broker.model.errors import IllegalConfig
+from pocketmq.app.serve import CONNECTION_FILES
+from pocketmq.client import Message
+from pocketmq.config.addresses import split_address
+from pocketmq.model.errors import IllegalConfig
 from tests.running_broker import RunningBroker, broker_with
 
 FILES = Path(__file__).parents[2] / "fakes" / "certificate"
@@ -96,7 +96,7 @@ async def test_clients_of_ours_speak_tls_too(tmp_path: Path) -> None:
         endpoint = f"tls://localhost:{split_address(broker.addresses['grpc'])[1]}"
         program = (
             "import asyncio\n"
-            "from broker.client import AsyncClient, Client, Message\n"
+            "from pocketmq.client import AsyncClient, Client, Message\n"
             f"with Client({endpoint!r}) as client:\n"
             "    client.send_many([Message('orders', b'x')])\n"
             "async def main():\n"

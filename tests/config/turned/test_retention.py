@@ -8,11 +8,11 @@ from typing import Final
 
 import pytest
 
-from broker.app.parts import retention_of
-from broker.config.load import load
-from broker.files.disk import Disk
-from broker.services.retention import Retention
-from broker.store.message_store import open_store
+from pocketmq.app.parts import retention_of
+from pocketmq.config.load import load
+from pocketmq.files.disk import Disk
+from pocketmq.services.retention import Retention
+from pocketmq.store.message_store import open_store
 from tests.fakes.clock import START_MS, FakeClock, at
 from tests.fakes.quick_disk import QuickDisk
 from tests.fakes.store_language import TalkingStore, pauses_of

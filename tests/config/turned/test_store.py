@@ -6,14 +6,14 @@ from time import perf_counter
 
 import pytest
 
-from broker.format.consume_unit import UNIT
-from broker.format.content import encode_properties
-from broker.format.index_layout import STYLE_5_3, TAG_TYPE
-from broker.format.record import PROPERTY_CRC_SIZE
-from broker.model.batch import Destination, PutStatus, batch_of
-from broker.model.errors import StoreBusy
-from broker.model.message import DELAY
-from broker.model.topic import SCHEDULE_TOPIC
+from pocketmq.format.consume_unit import UNIT
+from pocketmq.format.content import encode_properties
+from pocketmq.format.index_layout import STYLE_5_3, TAG_TYPE
+from pocketmq.format.record import PROPERTY_CRC_SIZE
+from pocketmq.model.batch import Destination, PutStatus, batch_of
+from pocketmq.model.errors import StoreBusy
+from pocketmq.model.message import DELAY
+from pocketmq.model.topic import SCHEDULE_TOPIC
 from tests.config.turned.language import OFTEN, TurnedStore, store_with
 from tests.fakes.clock import START_MS
 from tests.fakes.store_language import STORE_HOST, until

@@ -5,8 +5,8 @@ from typing import Final
 
 import pytest
 
-from broker.format.consume_unit import UNIT, is_extension_address
-from broker.model.reading import PullStatus
+from pocketmq.format.consume_unit import UNIT, is_extension_address
+from pocketmq.model.reading import PullStatus
 from tests.config.turned.language import OFTEN, TurnedStore, store_with
 from tests.fakes.store_language import until
 

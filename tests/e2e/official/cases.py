@@ -15,9 +15,9 @@ from typing import Final
 
 import pytest
 
-from broker.cli.output import Exit
-from broker.client import AsyncClient
-from broker.model.administration import GroupSettings
+from pocketmq.cli.output import Exit
+from pocketmq.client import AsyncClient
+from pocketmq.model.administration import GroupSettings
 from tests.e2e.daemon import Daemon, pocketmq
 from tests.e2e.official.programs import PROGRAMS, Failed, Missing, Official, Program, Row, Talk
 from tests.e2e.official.relay import Relay

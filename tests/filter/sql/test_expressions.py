@@ -4,14 +4,14 @@ from time import process_time
 
 import pytest
 
-from broker.filter import tag
-from broker.filter.parsing import parse_filter
-from broker.filter.sql.building import DEPTH_MAX, TERM_WEIGHT, TERMS_MAX
-from broker.filter.sql.filter import SqlFilter
-from broker.filter.sql.grammar import LENGTH_MAX, NESTING_MAX
-from broker.format.content import encode_properties
-from broker.format.named_properties import led_by_separator
-from broker.model.errors import IllegalFilter
+from pocketmq.filter import tag
+from pocketmq.filter.parsing import parse_filter
+from pocketmq.filter.sql.building import DEPTH_MAX, TERM_WEIGHT, TERMS_MAX
+from pocketmq.filter.sql.filter import SqlFilter
+from pocketmq.filter.sql.grammar import LENGTH_MAX, NESTING_MAX
+from pocketmq.format.content import encode_properties
+from pocketmq.format.named_properties import led_by_separator
+from pocketmq.model.errors import IllegalFilter
 from tests.fakes.records import record
 
 

@@ -1,9 +1,9 @@
 """How many expressions are kept in their parsed form, however many filters wait."""
 
-from broker.filter.sql.building import TERM_WEIGHT
-from broker.filter.sql.filter import BASE_WEIGHT, Parsed, SqlFilter, parse
-from broker.format.content import encode_properties
-from broker.format.named_properties import led_by_separator
+from pocketmq.filter.sql.building import TERM_WEIGHT
+from pocketmq.filter.sql.filter import BASE_WEIGHT, Parsed, SqlFilter, parse
+from pocketmq.format.content import encode_properties
+from pocketmq.format.named_properties import led_by_separator
 
 ONE_OR_TWO = "a = 1 OR a = 2"
 TWO_WEIGHT = 2 * TERM_WEIGHT + BASE_WEIGHT

@@ -6,7 +6,7 @@ from time import process_time
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broker.filter.sql.like import matcher
+from pocketmq.filter.sql.like import matcher
 
 PATTERNS = st.text("ab%_!", max_size=9)
 

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from broker.filter.sql.grammar import tree_of
-from broker.filter.sql.java_values import Incomparable
-from broker.format.content import encode_properties
-from broker.format.named_properties import led_by_separator
-from broker.model.errors import IllegalFilter
+from pocketmq.filter.sql.grammar import tree_of
+from pocketmq.filter.sql.java_values import Incomparable
+from pocketmq.format.content import encode_properties
+from pocketmq.format.named_properties import led_by_separator
+from pocketmq.model.errors import IllegalFilter
 from tests.golden_stores import ARCHIVES
 
 ANSWERS: dict[bool | None, str] = {True: "T", False: "F", None: "N"}

@@ -8,12 +8,12 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broker.filter.parsing import parse_filter
-from broker.filter.sql.filter import SqlFilter
-from broker.filter.sql.grammar import tree_of
-from broker.filter.sql.java_values import Incomparable
-from broker.format.content import encode_properties
-from broker.format.named_properties import led_by_separator
+from pocketmq.filter.parsing import parse_filter
+from pocketmq.filter.sql.filter import SqlFilter
+from pocketmq.filter.sql.grammar import tree_of
+from pocketmq.filter.sql.java_values import Incomparable
+from pocketmq.format.content import encode_properties
+from pocketmq.format.named_properties import led_by_separator
 
 AND = {
     (True, True): True, (True, False): False, (True, None): None,

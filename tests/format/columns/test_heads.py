@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from broker.format.columns import heads as column_heads
-from broker.format.columns.heads import (
+from pocketmq.format.columns import heads as column_heads
+from pocketmq.format.columns.heads import (
     BEHIND,
     FRONT,
     Heads,
@@ -22,7 +22,7 @@ from broker.format.columns.heads import (
     unsound_by_crc,
     words_of,
 )
-from broker.format.record import (
+from pocketmq.format.record import (
     MAGIC_V1,
     MAGIC_V2,
     RECORD_HEAD,
@@ -30,8 +30,8 @@ from broker.format.record import (
     check_record,
     split_record,
 )
-from broker.format.record_scan import RecordScan
-from broker.model.batch import Destination
+from pocketmq.format.record_scan import RecordScan
+from pocketmq.model.batch import Destination
 from tests.fakes.log_bytes import IPV4, IPV6, TIME_MS, LogBytes, golden_files
 from tests.fakes.rows import Row, encoded
 from tests.golden_stores import GoldenStores

@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from broker.format.columns import queues as module
-from broker.format.columns.heads import BEHIND, FRONT, Heads, Words, read_heads, starts
-from broker.format.columns.queues import QueueTable
-from broker.format.index_layout import index_key
-from broker.format.java_hash import WRAP, java_hash
+from pocketmq.format.columns import queues as module
+from pocketmq.format.columns.heads import BEHIND, FRONT, Heads, Words, read_heads, starts
+from pocketmq.format.columns.queues import QueueTable
+from pocketmq.format.index_layout import index_key
+from pocketmq.format.java_hash import WRAP, java_hash
 from tests.fakes.log_bytes import LogBytes
 
 

@@ -8,16 +8,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from broker.format.columns import properties
-from broker.format.columns.heads import BEHIND, FRONT, read_heads, sound_count, starts
-from broker.format.columns.queues import QueueTable
-from broker.format.columns.records import decode, spooled, units_of
-from broker.format.consume_unit import UNIT
-from broker.format.index_layout import STYLES, entry_keys, index_key, is_indexed, key_hash
-from broker.format.java_hash import java_hash
-from broker.format.record_scan import RecordScan, written_at
-from broker.model.message import has_queue_offset
-from broker.model.store_shape import DelayLevels
+from pocketmq.format.columns import properties
+from pocketmq.format.columns.heads import BEHIND, FRONT, read_heads, sound_count, starts
+from pocketmq.format.columns.queues import QueueTable
+from pocketmq.format.columns.records import decode, spooled, units_of
+from pocketmq.format.consume_unit import UNIT
+from pocketmq.format.index_layout import STYLES, entry_keys, index_key, is_indexed, key_hash
+from pocketmq.format.java_hash import java_hash
+from pocketmq.format.record_scan import RecordScan, written_at
+from pocketmq.model.message import has_queue_offset
+from pocketmq.model.store_shape import DelayLevels
 from tests.fakes.log_bytes import IPV4, IPV6, LogBytes, golden_files
 from tests.fakes.odd_records import fields, records
 from tests.fakes.records import columns_of

@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from broker.format.columns.texts import LENGTH_MAX, hash_texts
-from broker.format.java_hash import WRAP, java_hash
+from pocketmq.format.columns.texts import LENGTH_MAX, hash_texts
+from pocketmq.format.java_hash import WRAP, java_hash
 
 texts = st.one_of(
     st.text(max_size=40),

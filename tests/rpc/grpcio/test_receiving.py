@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from broker.model.errors import TooManyRequests
-from broker.rpc.grpcio import receiving as module
-from broker.rpc.grpcio.receiving import (
+from pocketmq.model.errors import TooManyRequests
+from pocketmq.rpc.grpcio import receiving as module
+from pocketmq.rpc.grpcio.receiving import (
     QUICK_MAX,
     SLOTS,
     SLOTS_OF_A_PEER,
@@ -16,7 +16,7 @@ from broker.rpc.grpcio.receiving import (
     Arrival,
     Receiving,
 )
-from broker.rpc.grpcio.server import OPTIONS
+from pocketmq.rpc.grpcio.server import OPTIONS
 from tests.fakes.store_language import turns
 
 

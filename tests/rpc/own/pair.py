@@ -23,10 +23,10 @@ from h2.events import (
 )
 from h2.exceptions import StreamClosedError
 
-from broker.rpc.own.connection import Http2Connection
-from broker.rpc.own.edge import Edge
-from broker.rpc.service import Service
-from broker.rpc.serving import Serving
+from pocketmq.rpc.own.connection import Http2Connection
+from pocketmq.rpc.own.edge import Edge
+from pocketmq.rpc.service import Service
+from pocketmq.rpc.serving import Serving
 from tests.fakes.store_language import turns
 from tests.fakes.wire import Wire
 

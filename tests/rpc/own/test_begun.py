@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
-from broker.rpc.own.begun import Begun, begun
+from pocketmq.rpc.own.begun import Begun, begun
 
 if TYPE_CHECKING:
     from types import CoroutineType

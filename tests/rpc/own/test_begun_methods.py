@@ -6,13 +6,13 @@ from typing import Any, Final, NamedTuple
 import pytest
 from google.protobuf.descriptor import FieldDescriptor
 
-from broker.rpc.call import REQUEST_ID_KEY
-from broker.rpc.guard import Guard
-from broker.rpc.pb import admin_pb2
-from broker.rpc.service import Method, Service
-from broker.rpc.v1.needs import rules_of
-from broker.rpc.v2.faces import NAME
-from broker.rpc.v2.needs import RULES
+from pocketmq.rpc.call import REQUEST_ID_KEY
+from pocketmq.rpc.guard import Guard
+from pocketmq.rpc.pb import admin_pb2
+from pocketmq.rpc.service import Method, Service
+from pocketmq.rpc.v1.needs import rules_of
+from pocketmq.rpc.v2.faces import NAME
+from pocketmq.rpc.v2.needs import RULES
 from tests.fakes.store_broker import StoreBroker, store_broker
 from tests.fakes.users import access_of, grant_of, signed
 from tests.rpc.own.pair import Pair

@@ -9,19 +9,19 @@ from typing import Any
 
 import pytest
 
-from broker.model.errors import FsyncFailed
-from broker.rpc.admission import CallClass
-from broker.rpc.call import Call
-from broker.rpc.late_reply import Late, LateReply
-from broker.rpc.own import connection, lifetime, memory
-from broker.rpc.own.edge import Edge
-from broker.rpc.own.lifetime import Lifetime
-from broker.rpc.pb import broker_pb2 as pb
-from broker.rpc.service import Handler, Kind, Metadata, Method, Service, Shortcut
-from broker.rpc.serving import Serving
-from broker.rpc.v1.status import refuse
-from broker.store.writing.flush_group import FlushGroup
-from broker.wire.connection import Connection
+from pocketmq.model.errors import FsyncFailed
+from pocketmq.rpc.admission import CallClass
+from pocketmq.rpc.call import Call
+from pocketmq.rpc.late_reply import Late, LateReply
+from pocketmq.rpc.own import connection, lifetime, memory
+from pocketmq.rpc.own.edge import Edge
+from pocketmq.rpc.own.lifetime import Lifetime
+from pocketmq.rpc.pb import broker_pb2 as pb
+from pocketmq.rpc.service import Handler, Kind, Metadata, Method, Service, Shortcut
+from pocketmq.rpc.serving import Serving
+from pocketmq.rpc.v1.status import refuse
+from pocketmq.store.writing.flush_group import FlushGroup
+from pocketmq.wire.connection import Connection
 from tests.fakes.store_language import turns, until
 from tests.rpc.own.pair import Pair
 
@@ -784,7 +784,7 @@ async def test_many_large_answers_are_made_in_turns(pair: Pair, handlers: Handle
 async def test_steps_that_take_long_are_made_in_turns(
     pair: Pair, handlers: Handlers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("broker.rpc.own.call.UNTOLD_S", -1.0)
+    monkeypatch.setattr("pocketmq.rpc.own.call.UNTOLD_S", -1.0)
     pair.edge.turn_s = -1.0  # over when the first one is made
     streams = [pair.begin("Step") for _ in range(5)]
     for stream in streams:
@@ -803,7 +803,7 @@ async def test_steps_that_take_long_are_made_in_turns(
 async def test_calls_that_wait_are_not_overtaken(
     pair: Pair, handlers: Handlers, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
-    monkeypatch.setattr("broker.rpc.own.call.UNTOLD_S", -1.0)
+    monkeypatch.setattr("pocketmq.rpc.own.call.UNTOLD_S", -1.0)
     pair.edge.turn_s = -1.0  # over when the first step is made
     for number, one in enumerate(("Step", "Step", name, name)):
         pair.send(pair.begin(one), b"%d" % number)

@@ -2,7 +2,7 @@
 
 import asyncio
 
-from broker.rpc.own.handshakes import SPARED_S, Handshakes
+from pocketmq.rpc.own.handshakes import SPARED_S, Handshakes
 
 
 def begun(handshakes: Handshakes, address: str, *times_s: float) -> list[asyncio.Task[None]]:

@@ -4,16 +4,16 @@ import asyncio
 
 import pytest
 
-from broker.model.errors import FsyncFailed
-from broker.rpc.admission import CallClass
-from broker.rpc.call import Call
-from broker.rpc.late_reply import Late, LateReply
-from broker.rpc.own import memory
-from broker.rpc.own.edge import LARGE_REPLY
-from broker.rpc.pb import broker_pb2 as pb
-from broker.rpc.service import Metadata, Method, Service
-from broker.rpc.v1.status import refuse
-from broker.store.writing.flush_group import FlushGroup
+from pocketmq.model.errors import FsyncFailed
+from pocketmq.rpc.admission import CallClass
+from pocketmq.rpc.call import Call
+from pocketmq.rpc.late_reply import Late, LateReply
+from pocketmq.rpc.own import memory
+from pocketmq.rpc.own.edge import LARGE_REPLY
+from pocketmq.rpc.pb import broker_pb2 as pb
+from pocketmq.rpc.service import Metadata, Method, Service
+from pocketmq.rpc.v1.status import refuse
+from pocketmq.store.writing.flush_group import FlushGroup
 from tests.fakes.store_language import turns, until
 from tests.rpc.own.pair import Pair
 

@@ -5,12 +5,12 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from broker.model.errors import TopicNotFound
-from broker.rpc.admission import CallClass
-from broker.rpc.call import Call
-from broker.rpc.pb import broker_pb2 as pb
-from broker.rpc.service import Kind, Method, Service
-from broker.rpc.v1.status import refuse
+from pocketmq.model.errors import TopicNotFound
+from pocketmq.rpc.admission import CallClass
+from pocketmq.rpc.call import Call
+from pocketmq.rpc.pb import broker_pb2 as pb
+from pocketmq.rpc.service import Kind, Method, Service
+from pocketmq.rpc.v1.status import refuse
 from tests.fakes.store_language import turns
 from tests.rpc.own.pair import Pair
 

@@ -6,11 +6,11 @@ from typing import Final
 
 import pytest
 
-from broker.model.page import Answer as Page
-from broker.rpc.own.edge import Edge
-from broker.rpc.own.memory import Memory
-from broker.rpc.own.page_call import BUSY
-from broker.rpc.serving import Serving
+from pocketmq.model.page import Answer as Page
+from pocketmq.rpc.own.edge import Edge
+from pocketmq.rpc.own.memory import Memory
+from pocketmq.rpc.own.page_call import BUSY
+from pocketmq.rpc.serving import Serving
 from tests.rpc.own.pair import Answer, Pair
 
 LARGE: Final = bytes(range(256)) * 2_000

@@ -15,18 +15,18 @@ import pytest
 import uvloop
 from grpc_health.v1.health_pb2 import HealthCheckRequest, HealthCheckResponse
 
-from broker.model.errors import IllegalConfig, Recovering
-from broker.rpc.admission import CallClass
-from broker.rpc.call import Call
-from broker.rpc.own import handshakes, lifetime, listener
-from broker.rpc.own.listener import Transport
-from broker.rpc.own.server import OwnServer
-from broker.rpc.own.tls import Tls, tls_context
-from broker.rpc.pb import broker_pb2 as pb
-from broker.rpc.service import Service, method
-from broker.rpc.transports import new_server
-from broker.rpc.v1.faces import BROKER
-from broker.rpc.v1.status import refuse
+from pocketmq.model.errors import IllegalConfig, Recovering
+from pocketmq.rpc.admission import CallClass
+from pocketmq.rpc.call import Call
+from pocketmq.rpc.own import handshakes, lifetime, listener
+from pocketmq.rpc.own.listener import Transport
+from pocketmq.rpc.own.server import OwnServer
+from pocketmq.rpc.own.tls import Tls, tls_context
+from pocketmq.rpc.pb import broker_pb2 as pb
+from pocketmq.rpc.service import Service, method
+from pocketmq.rpc.transports import new_server
+from pocketmq.rpc.v1.faces import BROKER
+from pocketmq.rpc.v1.status import refuse
 from tests.fakes.store_broker import connected, running
 from tests.fakes.store_language import until
 

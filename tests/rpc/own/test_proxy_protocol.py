@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broker.rpc.own.proxy_protocol import (
+from pocketmq.rpc.own.proxy_protocol import (
     SIGNATURE,
     SIZE_MAX,
     TEXT_SIZE_MAX,

@@ -5,13 +5,13 @@ from typing import Any
 
 import pytest
 
-from broker.model.errors import TopicNotFound
-from broker.rpc.admission import CallClass
-from broker.rpc.call import Call
-from broker.rpc.own.edge import LARGE_REPLY
-from broker.rpc.pb import broker_pb2 as pb
-from broker.rpc.service import Metadata, Method, Service
-from broker.rpc.v1.status import refuse
+from pocketmq.model.errors import TopicNotFound
+from pocketmq.rpc.admission import CallClass
+from pocketmq.rpc.call import Call
+from pocketmq.rpc.own.edge import LARGE_REPLY
+from pocketmq.rpc.pb import broker_pb2 as pb
+from pocketmq.rpc.service import Metadata, Method, Service
+from pocketmq.rpc.v1.status import refuse
 from tests.fakes.store_language import turns
 from tests.rpc.own.pair import Pair
 

@@ -2,8 +2,8 @@
 
 import asyncio
 
-from broker.rpc.own.edge import Edge
-from broker.rpc.serving import Serving, Turns
+from pocketmq.rpc.own.edge import Edge
+from pocketmq.rpc.serving import Serving, Turns
 from tests.fakes.loop import SeededLoop, run_seeded
 
 HANDLED_MS = 10

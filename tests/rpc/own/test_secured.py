@@ -8,8 +8,8 @@ from typing import cast
 
 import pytest
 
-from broker.rpc.own.secured import PIECE, Secured
-from broker.rpc.own.tls import tls_context
+from pocketmq.rpc.own.secured import PIECE, Secured
+from pocketmq.rpc.own.tls import tls_context
 
 FILES = Path(__file__).parents[2] / "fakes" / "certificate"
 CERT, KEY = str(FILES / "cert.pem"), str(FILES / "key.pem")

@@ -5,13 +5,13 @@ import asyncio
 import grpc
 import pytest
 
-from broker.rpc.admission import CallClass
-from broker.rpc.call import Call
-from broker.rpc.own import server
-from broker.rpc.own.server import OwnServer
-from broker.rpc.pb import broker_pb2 as pb
-from broker.rpc.service import Method, Service
-from broker.rpc.v1.status import refuse
+from pocketmq.rpc.admission import CallClass
+from pocketmq.rpc.call import Call
+from pocketmq.rpc.own import server
+from pocketmq.rpc.own.server import OwnServer
+from pocketmq.rpc.pb import broker_pb2 as pb
+from pocketmq.rpc.service import Method, Service
+from pocketmq.rpc.v1.status import refuse
 from tests.fakes.store_broker import connected, running
 
 

@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 import zstandard
 
-from broker.format.content import SHOWN_SIZE_MAX
-from broker.model.administration import GroupSettings
-from broker.model.errors import (
+from pocketmq.format.content import SHOWN_SIZE_MAX
+from pocketmq.model.administration import GroupSettings
+from pocketmq.model.errors import (
     BrokerError,
     GroupDisabled,
     GroupNotFound,
@@ -18,9 +18,9 @@ from broker.model.errors import (
     SystemTopic,
     TopicNotFound,
 )
-from broker.model.topic import TYPE_ATTRIBUTE
-from broker.rpc.pb import broker_pb2 as pb
-from broker.rpc.service import MalformedRequest
+from pocketmq.model.topic import TYPE_ATTRIBUTE
+from pocketmq.rpc.pb import broker_pb2 as pb
+from pocketmq.rpc.service import MalformedRequest
 from tests.fakes.call import FakeCall
 from tests.fakes.store_broker import StoreBroker
 
@@ -260,7 +260,7 @@ async def test_a_call_that_ends_as_its_messages_come_gives_them_back(
 async def test_what_does_not_fit_an_answer_comes_back_soon(
     broker: StoreBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("broker.rpc.v1.consuming.REPLY_SIZE_MAX", 1_500)
+    monkeypatch.setattr("pocketmq.rpc.v1.consuming.REPLY_SIZE_MAX", 1_500)
     await broker.add("orders", *[b"x" * 1_000] * 3)
     answer = await receive(broker)
     assert (len(answer.messages), len(answer.receipt_handles), len(answer.attempts)) == (1, 1, 1)

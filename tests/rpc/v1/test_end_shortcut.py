@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from broker.model.topic import GIVEN_UP_TOPIC, OP_HALF_TOPIC
-from broker.rpc.pb import broker_pb2 as pb
+from pocketmq.model.topic import GIVEN_UP_TOPIC, OP_HALF_TOPIC
+from pocketmq.rpc.pb import broker_pb2 as pb
 from tests.fakes.clock import at
 from tests.fakes.mutated import mutated
 from tests.fakes.send_requests import RequestMaker, Twin, hold_alike, served_alike, twins

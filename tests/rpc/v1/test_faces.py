@@ -2,11 +2,11 @@
 
 import pytest
 
-from broker.model.errors import Recovering
-from broker.rpc.admission import CallClass
-from broker.rpc.own.server import OwnServer
-from broker.rpc.service import Service
-from broker.rpc.v1.faces import ACCESS, ADMIN, BROKER, CLASSES, SETTLING, closed_faces
+from pocketmq.model.errors import Recovering
+from pocketmq.rpc.admission import CallClass
+from pocketmq.rpc.own.server import OwnServer
+from pocketmq.rpc.service import Service
+from pocketmq.rpc.v1.faces import ACCESS, ADMIN, BROKER, CLASSES, SETTLING, closed_faces
 from tests.fakes.call import FakeCall
 from tests.fakes.store_broker import StoreBroker
 

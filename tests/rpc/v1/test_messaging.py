@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from broker.format.addresses import offset_message_id, text_from_host
-from broker.format.send_request import MESSAGES_MAX
-from broker.model.errors import (
+from pocketmq.format.addresses import offset_message_id, text_from_host
+from pocketmq.format.send_request import MESSAGES_MAX
+from pocketmq.model.errors import (
     BodyEmpty,
     BrokerError,
     IllegalGroup,
@@ -25,8 +25,8 @@ from broker.model.errors import (
     TopicNotFound,
     TopicNotReadable,
 )
-from broker.rpc.pb import broker_pb2 as pb
-from broker.rpc.v1.send_message import drafts_of
+from pocketmq.rpc.pb import broker_pb2 as pb
+from pocketmq.rpc.v1.send_message import drafts_of
 from tests.fakes.call import FakeCall
 from tests.fakes.store_broker import StoreBroker
 from tests.fakes.store_language import STORE_HOST

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 import zstandard
 
-from broker.format.content import SHOWN_SIZE_MAX
-from broker.format.record import decode_record
-from broker.format.stored_messages import MessageWriter
-from broker.model.errors import (
+from pocketmq.format.content import SHOWN_SIZE_MAX
+from pocketmq.format.record import decode_record
+from pocketmq.format.stored_messages import MessageWriter
+from pocketmq.model.errors import (
     BrokerError,
     IllegalFilter,
     IllegalGroup,
@@ -20,17 +20,17 @@ from broker.model.errors import (
     SystemTopic,
     TopicNotFound,
 )
-from broker.model.message import FLAG_COMPRESSED
-from broker.model.reading import PullResult, PullStatus
-from broker.rpc.pb import broker_pb2 as pb
-from broker.rpc.topic_access import check_client_reads, check_operator_reads
-from broker.rpc.v1.pull_message import (
+from pocketmq.model.message import FLAG_COMPRESSED
+from pocketmq.model.reading import PullResult, PullStatus
+from pocketmq.rpc.pb import broker_pb2 as pb
+from pocketmq.rpc.topic_access import check_client_reads, check_operator_reads
+from pocketmq.rpc.v1.pull_message import (
     MAX_BYTES_MAX,
     PullMessage,
     encode,
     request_from_message,
 )
-from broker.rpc.v1.stored_reply import proto_message
+from pocketmq.rpc.v1.stored_reply import proto_message
 from tests.fakes.call import FakeCall
 from tests.fakes.store_broker import StoreBroker
 from tests.fakes.store_language import turns

@@ -2,10 +2,10 @@
 
 import pytest
 
-from broker.model.errors import IllegalTag
-from broker.rpc.pb import broker_pb2 as pb
-from broker.rpc.topic_access import check_client_reads, check_operator_reads
-from broker.rpc.v1.query_messages import QueryMessages
+from pocketmq.model.errors import IllegalTag
+from pocketmq.rpc.pb import broker_pb2 as pb
+from pocketmq.rpc.topic_access import check_client_reads, check_operator_reads
+from pocketmq.rpc.v1.query_messages import QueryMessages
 from tests.fakes.call import FakeCall
 from tests.fakes.store_broker import StoreBroker
 

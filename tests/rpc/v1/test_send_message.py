@@ -8,9 +8,9 @@ from google.protobuf.message import DecodeError
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from broker.format.addresses import host_from_text
-from broker.format.send_request import FIELDS_MAX, MESSAGES_MAX
-from broker.model.errors import (
+from pocketmq.format.addresses import host_from_text
+from pocketmq.format.send_request import FIELDS_MAX, MESSAGES_MAX
+from pocketmq.model.errors import (
     BrokerError,
     IllegalMessageGroup,
     IllegalNumber,
@@ -20,15 +20,15 @@ from broker.model.errors import (
     TooManyMessages,
     TooManyProperties,
 )
-from broker.rpc.pb import broker_pb2 as pb
-from broker.rpc.service import SMALL_REQUEST_MAX, MalformedRequest
-from broker.rpc.v1.send_message import (
+from pocketmq.rpc.pb import broker_pb2 as pb
+from pocketmq.rpc.service import SMALL_REQUEST_MAX, MalformedRequest
+from pocketmq.rpc.v1.send_message import (
     KEY_COUNT_MAX,
     drafts_of,
     parse_send_request,
     walk_plain,
 )
-from broker.services.sending.drafts import ABSENT_QUEUE, AT_ONCE, PEER, Delivery, Drafts
+from pocketmq.services.sending.drafts import ABSENT_QUEUE, AT_ONCE, PEER, Delivery, Drafts
 
 TRIES = 5
 """What processor time it takes is the least that it ever took."""

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from broker.rpc.pb import broker_pb2 as pb
+from pocketmq.rpc.pb import broker_pb2 as pb
 from tests.fakes.send_requests import (
     RequestMaker,
     do_the_same,

@@ -7,12 +7,12 @@ from typing import Any, get_type_hints
 import pytest
 from google.rpc import code_pb2, error_details_pb2, status_pb2
 
-from broker.model import errors
-from broker.model.errors import BrokerError, RequestError
-from broker.rpc.service import Internal, WireStatus
-from broker.rpc.v1.status import STATUSES, wire_status
+from pocketmq.model import errors
+from pocketmq.model.errors import BrokerError, RequestError
+from pocketmq.rpc.service import Internal, WireStatus
+from pocketmq.rpc.v1.status import STATUSES, wire_status
 
-ELSEWHERE = ("broker.client", "broker.testing")
+ELSEWHERE = ("pocketmq.client", "pocketmq.testing")
 
 
 def tree(root: type[BrokerError]) -> Iterator[type[BrokerError]]:
@@ -44,7 +44,7 @@ def info(status: WireStatus) -> error_details_pb2.ErrorInfo:
 
 @pytest.mark.parametrize("kind", list(tree(BrokerError)), ids=lambda kind: kind.__name__)
 def test_every_error_has_a_row_and_details(kind: type[BrokerError]) -> None:
-    assert kind in STATUSES, "add it to broker/rpc/v1/status.py"
+    assert kind in STATUSES, "add it to broker/pocketmq/rpc/v1/status.py"
     status = wire_status(example(kind))
     assert (info(status).reason, info(status).domain) == (kind.__name__, "pocketmq")
     assert "/x" not in status.message or not issubclass(kind, errors.StorageError)

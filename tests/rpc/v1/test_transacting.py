@@ -5,18 +5,18 @@ from typing import Any
 
 import pytest
 
-from broker.model.errors import (
+from pocketmq.model.errors import (
     IllegalGroup,
     IllegalNumber,
     KindConflict,
     RequestError,
     TransactionUnknown,
 )
-from broker.model.step import Now
-from broker.rpc.pb import admin_pb2
-from broker.rpc.pb import broker_pb2 as pb
-from broker.rpc.service import MalformedRequest
-from broker.store.job import Job
+from pocketmq.model.step import Now
+from pocketmq.rpc.pb import admin_pb2
+from pocketmq.rpc.pb import broker_pb2 as pb
+from pocketmq.rpc.service import MalformedRequest
+from pocketmq.store.job import Job
 from tests.fakes.call import FakeCall
 from tests.fakes.store_broker import StoreBroker
 from tests.fakes.store_language import turns

@@ -6,14 +6,14 @@ from typing import Any, cast
 
 import pytest
 
-from broker.model.access import Need
-from broker.model.errors import IllegalNumber, TooManyRequests
-from broker.model.transaction import Check
-from broker.rpc.call import May, anything
-from broker.rpc.pb import messaging_pb2 as pb
-from broker.rpc.v2.client_stream import UNREAD_BYTES_MAX, UNREAD_MAX, ClientStream, Together
-from broker.services.sessions.questions import PrintStack, Verify
-from broker.services.transaction.transactions import Transactions
+from pocketmq.model.access import Need
+from pocketmq.model.errors import IllegalNumber, TooManyRequests
+from pocketmq.model.transaction import Check
+from pocketmq.rpc.call import May, anything
+from pocketmq.rpc.pb import messaging_pb2 as pb
+from pocketmq.rpc.v2.client_stream import UNREAD_BYTES_MAX, UNREAD_MAX, ClientStream, Together
+from pocketmq.services.sessions.questions import PrintStack, Verify
+from pocketmq.services.transaction.transactions import Transactions
 from tests.fakes.records import record
 
 BODY_BYTES = UNREAD_BYTES_MAX // UNREAD_MAX

@@ -11,9 +11,9 @@ import lz4.frame
 import pytest
 import zstandard
 
-from broker.format.content import SHOWN_SIZE_MAX
-from broker.rpc.pb import messaging_pb2 as pb
-from broker.rpc.v2 import receive_message
+from pocketmq.format.content import SHOWN_SIZE_MAX
+from pocketmq.rpc.pb import messaging_pb2 as pb
+from pocketmq.rpc.v2 import receive_message
 from tests.fakes.official import OfficialDesk, name, receive
 
 Fold = Callable[[bytes], bytes]

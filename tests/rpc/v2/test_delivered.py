@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from broker.format.content import encode_properties
-from broker.rpc.pb import messaging_pb2 as pb
-from broker.rpc.v2.delivered import message_of
+from pocketmq.format.content import encode_properties
+from pocketmq.rpc.pb import messaging_pb2 as pb
+from pocketmq.rpc.v2.delivered import message_of
 from tests.fakes.official import name
 from tests.fakes.records import record
 

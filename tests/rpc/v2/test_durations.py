@@ -4,7 +4,7 @@ import pytest
 from google.protobuf.duration_pb2 import Duration
 from google.protobuf.timestamp_pb2 import Timestamp
 
-from broker.rpc.v2.durations import duration_of, ms_of, timestamp_of
+from pocketmq.rpc.v2.durations import duration_of, ms_of, timestamp_of
 
 FURTHEST_MS = 2**63 - 1
 

@@ -7,16 +7,16 @@ from random import Random
 import pytest
 from google.protobuf.message import DecodeError
 
-from broker.format.content import encode_properties
-from broker.format.official_ack import read_ack
-from broker.format.official_messages import OfficialMessages
-from broker.format.record import encode_records, record_sizes
-from broker.model.batch import Batch, Destination
-from broker.model.consuming import Settled, SettleStatus
-from broker.model.message import FLAG_COMPRESSED
-from broker.rpc.pb import messaging_pb2 as pb
-from broker.rpc.v2.delivered import message_of
-from broker.rpc.v2.settling import acked, read_acks
+from pocketmq.format.content import encode_properties
+from pocketmq.format.official_ack import read_ack
+from pocketmq.format.official_messages import OfficialMessages
+from pocketmq.format.record import encode_records, record_sizes
+from pocketmq.model.batch import Batch, Destination
+from pocketmq.model.consuming import Settled, SettleStatus
+from pocketmq.model.message import FLAG_COMPRESSED
+from pocketmq.rpc.pb import messaging_pb2 as pb
+from pocketmq.rpc.v2.delivered import message_of
+from pocketmq.rpc.v2.settling import acked, read_acks
 from tests.fakes.mutated import mutated
 from tests.fakes.official import name
 

@@ -5,9 +5,9 @@ from collections.abc import Callable
 import pytest
 from google.protobuf.message import Message
 
-from broker.rpc.pb import messaging_pb2 as pb
-from broker.rpc.service import SEND_SIZE_MAX, SMALL_REQUEST_MAX, MalformedRequest
-from broker.rpc.v2.caller import caller_of
+from pocketmq.rpc.pb import messaging_pb2 as pb
+from pocketmq.rpc.service import SEND_SIZE_MAX, SMALL_REQUEST_MAX, MalformedRequest
+from pocketmq.rpc.v2.caller import caller_of
 from tests.fakes.call import FakeCall
 from tests.fakes.official import OfficialDesk, name, raw_of, receive
 

@@ -17,9 +17,9 @@ from google.protobuf.duration_pb2 import Duration
 from google.protobuf.message import Message
 from google.protobuf.timestamp_pb2 import Timestamp
 
-from broker.model.administration import GroupSettings
-from broker.rpc.pb import messaging_pb2 as pb
-from broker.rpc.v2.faces import MESSAGING, NAME
+from pocketmq.model.administration import GroupSettings
+from pocketmq.rpc.pb import messaging_pb2 as pb
+from pocketmq.rpc.v2.faces import MESSAGING, NAME
 from tests.running_broker import RunningBroker, broker_with
 
 CALL_S: Final = 3

@@ -13,8 +13,8 @@ import pytest
 from google.protobuf.descriptor import FieldDescriptor
 from google.protobuf.message import Message
 
-from broker.rpc.pb import messaging_pb2 as pb
-from broker.rpc.v2.faces import CLASSES
+from pocketmq.rpc.pb import messaging_pb2 as pb
+from pocketmq.rpc.v2.faces import CLASSES
 from tests.fakes.mutated import mutated
 from tests.fakes.official import OfficialDesk, sent
 

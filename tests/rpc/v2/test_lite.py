@@ -6,7 +6,7 @@ import pytest
 from google.protobuf.duration_pb2 import Duration
 from google.protobuf.message import Message
 
-from broker.rpc.pb import messaging_pb2 as pb
+from pocketmq.rpc.pb import messaging_pb2 as pb
 from tests.fakes.official import OfficialDesk, name, sent
 from tests.fakes.official_stream import OfficialStream, subscribing
 

@@ -10,9 +10,9 @@ import pytest
 from google.protobuf.duration_pb2 import Duration
 from google.protobuf.timestamp_pb2 import Timestamp
 
-from broker.format.addresses import text_from_host
-from broker.rpc.pb import messaging_pb2 as pb
-from broker.rpc.v2.receive_message import poll_ms
+from pocketmq.format.addresses import text_from_host
+from pocketmq.rpc.pb import messaging_pb2 as pb
+from pocketmq.rpc.v2.receive_message import poll_ms
 from tests.fakes.call import FakeCall
 from tests.fakes.clock import at
 from tests.fakes.official import MESSAGE_ID, OfficialDesk, message, name, receive, sent

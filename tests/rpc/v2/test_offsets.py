@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from google.protobuf.timestamp_pb2 import Timestamp
 
-from broker.rpc.pb import messaging_pb2 as pb
+from pocketmq.rpc.pb import messaging_pb2 as pb
 from tests.fakes.official import OfficialDesk, name
 
 

@@ -5,9 +5,9 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from broker.rpc.guard import Guard
-from broker.rpc.pb import messaging_pb2 as pb
-from broker.rpc.v2.needs import RULES
+from pocketmq.rpc.guard import Guard
+from pocketmq.rpc.pb import messaging_pb2 as pb
+from pocketmq.rpc.v2.needs import RULES
 from tests.fakes.official import OfficialDesk, name
 from tests.fakes.store_broker import StoreBroker
 from tests.fakes.users import access_of, grant_of, signed

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from broker.model.administration import GroupSettings
-from broker.model.errors import (
+from pocketmq.model.administration import GroupSettings
+from pocketmq.model.errors import (
     BrokerError,
     ClientNotFound,
     ClientSilent,
@@ -14,9 +14,9 @@ from broker.model.errors import (
     IllegalNumber,
     MessageNotFound,
 )
-from broker.rpc.pb import admin_pb2
-from broker.rpc.pb import messaging_pb2 as pb
-from broker.rpc.v2.client_stream import UNREAD_MAX
+from pocketmq.rpc.pb import admin_pb2
+from pocketmq.rpc.pb import messaging_pb2 as pb
+from pocketmq.rpc.v2.client_stream import UNREAD_MAX
 from tests.fakes.official import OfficialDesk
 from tests.fakes.official_stream import OfficialStream, subscribing
 

@@ -4,11 +4,11 @@ from typing import Any
 
 import pytest
 
-from broker.model.topic import TopicConfig
-from broker.rpc.pb import messaging_pb2 as pb
-from broker.rpc.v2.resources import resource_of, wrapped
-from broker.rpc.v2.routes import Routes, endpoints_of
-from broker.services.sessions.sessions import Sessions
+from pocketmq.model.topic import TopicConfig
+from pocketmq.rpc.pb import messaging_pb2 as pb
+from pocketmq.rpc.v2.resources import resource_of, wrapped
+from pocketmq.rpc.v2.routes import Routes, endpoints_of
+from pocketmq.services.sessions.sessions import Sessions
 from tests.fakes.official import DIALLED, OfficialDesk, name
 
 TYPES = {

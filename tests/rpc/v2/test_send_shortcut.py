@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from broker.rpc.pb import messaging_pb2 as pb
+from pocketmq.rpc.pb import messaging_pb2 as pb
 from tests.fakes.official import MESSAGE_ID, OfficialDesk, message, sent
 from tests.fakes.official_requests import NAMESPACE, OfficialMaker, official_twin
 from tests.fakes.send_requests import do_the_same, hold_alike, served_alike, told_too_late, twins

@@ -5,11 +5,11 @@ from typing import Any, cast
 
 import pytest
 
-from broker.model.administration import GroupSettings
-from broker.rpc.pb import messaging_pb2 as pb
-from broker.rpc.v2 import consumers
-from broker.rpc.v2.caller import caller_of
-from broker.rpc.v2.client_stream import UNREAD_MAX, ClientStream
+from pocketmq.model.administration import GroupSettings
+from pocketmq.rpc.pb import messaging_pb2 as pb
+from pocketmq.rpc.v2 import consumers
+from pocketmq.rpc.v2.caller import caller_of
+from pocketmq.rpc.v2.client_stream import UNREAD_MAX, ClientStream
 from tests.fakes.official import OfficialDesk
 from tests.fakes.official_stream import OfficialStream, publishing, subscribing
 

@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 from google.protobuf.duration_pb2 import Duration
 
-from broker.model.consuming import Settled, SettleStatus
-from broker.rpc.pb import messaging_pb2 as pb
-from broker.services.consume.consume import Consume
+from pocketmq.model.consuming import Settled, SettleStatus
+from pocketmq.rpc.pb import messaging_pb2 as pb
+from pocketmq.services.consume.consume import Consume
 from tests.fakes.official import OfficialDesk, name
 
 UNKNOWN = "0 1700000000000 60000 3 0 broker-a 1 17"

@@ -6,11 +6,11 @@ from collections.abc import AsyncIterator
 import pytest
 from google.protobuf.duration_pb2 import Duration
 
-from broker.model.administration import GroupSettings
-from broker.model.errors import TooManyElements
-from broker.rpc.admission import CallClass
-from broker.rpc.pb import messaging_pb2 as pb
-from broker.rpc.service import MalformedRequest
+from pocketmq.model.administration import GroupSettings
+from pocketmq.model.errors import TooManyElements
+from pocketmq.rpc.admission import CallClass
+from pocketmq.rpc.pb import messaging_pb2 as pb
+from pocketmq.rpc.service import MalformedRequest
 from tests.fakes.official import OfficialDesk, name, raw_of
 from tests.fakes.official_stream import OfficialStream, publishing, subscribing
 

@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 from google.protobuf.duration_pb2 import Duration
 
-from broker.model.step import Now
-from broker.model.topic import GIVEN_UP_TOPIC, OP_HALF_TOPIC
-from broker.rpc.pb import messaging_pb2 as pb
-from broker.rpc.v2 import client_stream
-from broker.store.job import Job
+from pocketmq.model.step import Now
+from pocketmq.model.topic import GIVEN_UP_TOPIC, OP_HALF_TOPIC
+from pocketmq.rpc.pb import messaging_pb2 as pb
+from pocketmq.rpc.v2 import client_stream
+from pocketmq.store.job import Job
 from tests.fakes.clock import at
 from tests.fakes.official import MESSAGE_ID, OfficialDesk, name, sent
 from tests.fakes.store_broker import store_broker

@@ -15,9 +15,9 @@ from typing import Any, Final
 import pytest
 from google.protobuf import text_format
 
-from broker.model.administration import GroupSettings
-from broker.rpc.pb import messaging_pb2 as pb
-from broker.rpc.v2.faces import MESSAGING
+from pocketmq.model.administration import GroupSettings
+from pocketmq.rpc.pb import messaging_pb2 as pb
+from pocketmq.rpc.v2.faces import MESSAGING
 from tests.fakes.clock import FakeClock
 from tests.fakes.official import OfficialDesk, receive, sent
 from tests.fakes.store_broker import store_broker

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from broker.format.signature import date_from_ms, page_token_of
-from broker.model.access import Action, Kind, Need, User
-from broker.model.errors import AccessDenied, AdminsOnly, Unauthenticated
-from broker.model.topic import RETRY_PREFIX
-from broker.services.access.access import Access
-from broker.store.tables.users import UserTable
+from pocketmq.format.signature import date_from_ms, page_token_of
+from pocketmq.model.access import Action, Kind, Need, User
+from pocketmq.model.errors import AccessDenied, AdminsOnly, Unauthenticated
+from pocketmq.model.topic import RETRY_PREFIX
+from pocketmq.services.access.access import Access
+from pocketmq.store.tables.users import UserTable
 from tests.fakes.clock import START_MS, FakeClock
 from tests.fakes.disk import SimDisk
 from tests.fakes.users import (

@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from broker.format.pop_records import Batched, Checkpoint, Entry, checkpoint_entry
-from broker.model.batch import Destination
-from broker.model.consuming import SettleStatus
-from broker.model.system_topics import REVIVE_GROUP, TIMER_TOPIC, revive_topic
-from broker.store.tables.timer_check import TimerProgress
+from pocketmq.format.pop_records import Batched, Checkpoint, Entry, checkpoint_entry
+from pocketmq.model.batch import Destination
+from pocketmq.model.consuming import SettleStatus
+from pocketmq.model.system_topics import REVIVE_GROUP, TIMER_TOPIC, revive_topic
+from pocketmq.store.tables.timer_check import TimerProgress
 from tests.fakes.consuming import GROUP, INVISIBLE_MS, TOPIC, ConsumeDesk, bodies, consuming
 from tests.fakes.rows import Row, batch
 from tests.fakes.store_language import BORN_HOST, BORN_MS, STORE_HOST

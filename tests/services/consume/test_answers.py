@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from broker.model.administration import GroupSettings
-from broker.store.settings import FLUSH_ASYNC, FLUSH_SYNC
+from pocketmq.model.administration import GroupSettings
+from pocketmq.store.settings import FLUSH_ASYNC, FLUSH_SYNC
 from tests.fakes.consuming import GROUP, TOPIC, ConsumeDesk, consuming
 from tests.fakes.store_language import turns
 

@@ -7,21 +7,21 @@ from typing import Any
 
 import pytest
 
-from broker.format.names import (
+from pocketmq.format.names import (
     CONFIG_DIRECTORY,
     CONSUMER_OFFSETS_FILE,
     DELAY_OFFSETS_FILE,
     ORDER_INFO_FILE,
 )
-from broker.format.pop_records import Batched, Checkpoint
-from broker.format.table_json import decode_table
-from broker.model.administration import GroupSettings
-from broker.model.consuming import SettleStatus
-from broker.model.system_topics import REVIVE_GROUP, REVIVE_TOPIC_PREFIX
-from broker.model.topic import HALF_TOPIC, SCHEDULE_TOPIC
-from broker.services.administration.lag import group_lag
-from broker.services.consume.journal import ConsumeSettings, Journal
-from broker.store.tables.timer_check import TimerProgress
+from pocketmq.format.pop_records import Batched, Checkpoint
+from pocketmq.format.table_json import decode_table
+from pocketmq.model.administration import GroupSettings
+from pocketmq.model.consuming import SettleStatus
+from pocketmq.model.system_topics import REVIVE_GROUP, REVIVE_TOPIC_PREFIX
+from pocketmq.model.topic import HALF_TOPIC, SCHEDULE_TOPIC
+from pocketmq.services.administration.lag import group_lag
+from pocketmq.services.consume.journal import ConsumeSettings, Journal
+from pocketmq.store.tables.timer_check import TimerProgress
 from tests.fakes.consuming import (
     GROUP,
     INVISIBLE_MS,

@@ -2,11 +2,11 @@
 
 import pytest
 
-from broker.filter.tag import EVERYTHING
-from broker.model.consuming import Received, ReceiveRequest
-from broker.model.errors import TooManyRequests
-from broker.services.consume.clients import ALIVE_MS, KEPT_MAX, Clients
-from broker.services.consume.reviving import RENEWED_MS
+from pocketmq.filter.tag import EVERYTHING
+from pocketmq.model.consuming import Received, ReceiveRequest
+from pocketmq.model.errors import TooManyRequests
+from pocketmq.services.consume.clients import ALIVE_MS, KEPT_MAX, Clients
+from pocketmq.services.consume.reviving import RENEWED_MS
 from tests.fakes.consuming import GROUP, ConsumeDesk, bodies
 
 

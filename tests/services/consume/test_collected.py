@@ -7,10 +7,10 @@ from contextvars import Context
 from inspect import isawaitable
 from types import MethodType
 
-from broker.format.pop_records import Batched, Checkpoint
-from broker.format.receipt_handle import NORMAL
-from broker.model.step import Now
-from broker.services.consume.leases import Lease, LeaseTable
+from pocketmq.format.pop_records import Batched, Checkpoint
+from pocketmq.format.receipt_handle import NORMAL
+from pocketmq.model.step import Now
+from pocketmq.services.consume.leases import Lease, LeaseTable
 from tests.fakes.consuming import ConsumeDesk
 from tests.fakes.store_language import turns
 

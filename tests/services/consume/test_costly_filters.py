@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from broker.filter.parsing import parse_filter
-from broker.filter.turns import TURN_NS, turn_count
-from broker.model.administration import GroupSettings
+from pocketmq.filter.parsing import parse_filter
+from pocketmq.filter.turns import TURN_NS, turn_count
+from pocketmq.model.administration import GroupSettings
 from tests.fakes.consuming import GROUP, ConsumeDesk, bodies
 
 COSTLY = parse_filter(" OR ".join(["TAGS LIKE '%_x_%_'"] * 90), is_sql=True)

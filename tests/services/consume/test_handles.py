@@ -3,9 +3,9 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broker.format.pop_records import Batched, Checkpoint
-from broker.services.consume.handles import find, take_out
-from broker.services.consume.leases import Lease, LeaseTable
+from pocketmq.format.pop_records import Batched, Checkpoint
+from pocketmq.services.consume.handles import find, take_out
+from pocketmq.services.consume.leases import Lease, LeaseTable
 
 GROUP, TOPIC = "g", "orders"
 

@@ -9,14 +9,14 @@ from typing import Any
 
 import pytest
 
-from broker.format.record import decode_record
-from broker.model.administration import GroupSettings, ResetTarget
-from broker.model.consuming import Received, SettleStatus
-from broker.model.errors import DiskFull
-from broker.model.reading import ReadRange
-from broker.services.administration.positions import reset_offsets
-from broker.services.consume.order_taking import SCAN_COUNT
-from broker.services.consume.taking import SCANS_MAX
+from pocketmq.format.record import decode_record
+from pocketmq.model.administration import GroupSettings, ResetTarget
+from pocketmq.model.consuming import Received, SettleStatus
+from pocketmq.model.errors import DiskFull
+from pocketmq.model.reading import ReadRange
+from pocketmq.services.administration.positions import reset_offsets
+from pocketmq.services.consume.order_taking import SCAN_COUNT
+from pocketmq.services.consume.taking import SCANS_MAX
 from tests.fakes.consuming import (
     GROUP,
     INVISIBLE_MS,

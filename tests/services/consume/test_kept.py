@@ -7,20 +7,20 @@ from typing import Any
 
 import pytest
 
-from broker.format.pop_records import Batched, Checkpoint
-from broker.format.record import decode_record
-from broker.model.administration import GroupSettings
-from broker.model.consuming import Received
-from broker.model.reading import ReadRange
-from broker.model.system_topics import REVIVE_QUEUE_COUNT, TIMER_TOPIC
-from broker.services.consume import attempts, leases
-from broker.services.consume.alarm import Alarm
-from broker.services.consume.attempts import Attempts
-from broker.services.consume.group_topic import GroupTopic
-from broker.services.consume.handles import take_out
-from broker.services.consume.journal import ConsumeSettings, Journal
-from broker.services.consume.leases import Lease, LeaseTable
-from broker.store.watermark import Watermark
+from pocketmq.format.pop_records import Batched, Checkpoint
+from pocketmq.format.record import decode_record
+from pocketmq.model.administration import GroupSettings
+from pocketmq.model.consuming import Received
+from pocketmq.model.reading import ReadRange
+from pocketmq.model.system_topics import REVIVE_QUEUE_COUNT, TIMER_TOPIC
+from pocketmq.services.consume import attempts, leases
+from pocketmq.services.consume.alarm import Alarm
+from pocketmq.services.consume.attempts import Attempts
+from pocketmq.services.consume.group_topic import GroupTopic
+from pocketmq.services.consume.handles import take_out
+from pocketmq.services.consume.journal import ConsumeSettings, Journal
+from pocketmq.services.consume.leases import Lease, LeaseTable
+from pocketmq.store.watermark import Watermark
 from tests.fakes.consuming import GROUP, INVISIBLE_MS, TOPIC, ConsumeDesk, bodies
 from tests.fakes.store_language import STORE_HOST, at_once, turns
 

@@ -1,8 +1,8 @@
 """How far a group is behind: administration and metrics say the same, leases included."""
 
-from broker.metrics.lag import Lag
-from broker.model.administration import GroupSettings
-from broker.services.administration.lag import group_lag
+from pocketmq.metrics.lag import Lag
+from pocketmq.model.administration import GroupSettings
+from pocketmq.services.administration.lag import group_lag
 from tests.fakes.consuming import GROUP, TOPIC, ConsumeDesk
 
 LABELS = (GROUP, TOPIC, "false", "false")

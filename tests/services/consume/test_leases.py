@@ -4,9 +4,9 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from broker.format.pop_records import Batched, Checkpoint
-from broker.services.consume import leases as leases_module
-from broker.services.consume.leases import GroupQueue, Lease, LeaseTable
+from pocketmq.format.pop_records import Batched, Checkpoint
+from pocketmq.services.consume import leases as leases_module
+from pocketmq.services.consume.leases import GroupQueue, Lease, LeaseTable
 from tests.fakes.consuming import GROUP, TOPIC
 
 

@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from broker.model.administration import GroupSettings, ResetTarget
-from broker.model.consuming import SettleStatus
-from broker.services.administration.positions import reset_offsets
-from broker.services.consume.reviving import RENEWED_MS
-from broker.store.settings import FLUSH_ASYNC, FLUSH_SYNC
+from pocketmq.model.administration import GroupSettings, ResetTarget
+from pocketmq.model.consuming import SettleStatus
+from pocketmq.services.administration.positions import reset_offsets
+from pocketmq.services.consume.reviving import RENEWED_MS
+from pocketmq.store.settings import FLUSH_ASYNC, FLUSH_SYNC
 from tests.fakes.consuming import (
     GROUP,
     INVISIBLE_MS,

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broker.services.consume.order_groups import PLACES_KEPT, IdleGroups, MessageGroup
+from pocketmq.services.consume.order_groups import PLACES_KEPT, IdleGroups, MessageGroup
 
 KEYS = "abcdefgh"
 

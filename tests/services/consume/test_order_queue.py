@@ -7,9 +7,14 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from broker.format.order_changes import ReplayedOrder
-from broker.format.order_row import Delivery, QueueOrder, decode_order, encode_order
-from broker.services.consume.order_queue import RENEWED_MAX_MS, RENEWED_MS, WINDOW_MAX, OrderedQueue
+from pocketmq.format.order_changes import ReplayedOrder
+from pocketmq.format.order_row import Delivery, QueueOrder, decode_order, encode_order
+from pocketmq.services.consume.order_queue import (
+    RENEWED_MAX_MS,
+    RENEWED_MS,
+    WINDOW_MAX,
+    OrderedQueue,
+)
 
 LEASE_MS = 30_000
 

@@ -11,11 +11,11 @@ from random import Random
 
 import pytest
 
-from broker.model.administration import GroupSettings
-from broker.model.consuming import Received
-from broker.model.topic import SCHEDULE_TOPIC
-from broker.services.administration.redrive import Redrive
-from broker.store.settings import FLUSH_ASYNC, FLUSH_SYNC
+from pocketmq.model.administration import GroupSettings
+from pocketmq.model.consuming import Received
+from pocketmq.model.topic import SCHEDULE_TOPIC
+from pocketmq.services.administration.redrive import Redrive
+from pocketmq.store.settings import FLUSH_ASYNC, FLUSH_SYNC
 from tests.fakes.consuming import GROUP, TOPIC, ConsumeDesk, bodies, consuming
 from tests.fakes.disk import SimDisk
 from tests.fakes.store_language import STORE_HOST

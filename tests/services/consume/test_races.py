@@ -7,16 +7,16 @@ from typing import Any
 
 import pytest
 
-from broker.filter.tag import parse
-from broker.format.java_hash import tags_code
-from broker.format.pop_records import Batched, Checkpoint
-from broker.format.record_heads import read_heads
-from broker.model.administration import GroupSettings
-from broker.model.consuming import Received, SettleStatus
-from broker.model.errors import StoreBusy
-from broker.services.consume.leases import Lease, LeaseTable
-from broker.services.consume.parking import handed_over
-from broker.store.reading.patience import value_of
+from pocketmq.filter.tag import parse
+from pocketmq.format.java_hash import tags_code
+from pocketmq.format.pop_records import Batched, Checkpoint
+from pocketmq.format.record_heads import read_heads
+from pocketmq.model.administration import GroupSettings
+from pocketmq.model.consuming import Received, SettleStatus
+from pocketmq.model.errors import StoreBusy
+from pocketmq.services.consume.leases import Lease, LeaseTable
+from pocketmq.services.consume.parking import handed_over
+from pocketmq.store.reading.patience import value_of
 from tests.fakes.consuming import (
     GROUP,
     INVISIBLE_MS,
@@ -30,7 +30,7 @@ from tests.fakes.store_language import turns, until
 
 OK, INVALID = SettleStatus.OK, SettleStatus.INVALID_RECEIPT_HANDLE
 TAKING, ORDERED_TAKING, REREADING = (
-    f"broker.services.consume.{name}" for name in ("taking", "order_taking", "rereading")
+    f"pocketmq.services.consume.{name}" for name in ("taking", "order_taking", "rereading")
 )
 
 

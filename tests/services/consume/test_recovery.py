@@ -6,14 +6,14 @@ from typing import Any
 
 import pytest
 
-from broker.format.content import encode_properties
-from broker.format.names import CONFIG_DIRECTORY, CONSUMER_OFFSETS_FILE
-from broker.format.receipt_handle import GROUP_RETRY, NORMAL, RETRY_V1, RETRY_V2
-from broker.model.administration import GroupSettings
-from broker.model.batch import Destination
-from broker.model.consuming import SettleStatus
-from broker.model.message import OFFSET_MAX
-from broker.model.system_topics import (
+from pocketmq.format.content import encode_properties
+from pocketmq.format.names import CONFIG_DIRECTORY, CONSUMER_OFFSETS_FILE
+from pocketmq.format.receipt_handle import GROUP_RETRY, NORMAL, RETRY_V1, RETRY_V2
+from pocketmq.model.administration import GroupSettings
+from pocketmq.model.batch import Destination
+from pocketmq.model.consuming import SettleStatus
+from pocketmq.model.message import OFFSET_MAX
+from pocketmq.model.system_topics import (
     TIMER_TOPIC,
     Place,
     lease_retry_topic,
@@ -21,10 +21,10 @@ from broker.model.system_topics import (
     revive_topic,
     timed,
 )
-from broker.model.topic import retry_topic
-from broker.services.administration.groups import delete_group
-from broker.services.consume.recovery import retry_kind
-from broker.services.consume.rereading import reread
+from pocketmq.model.topic import retry_topic
+from pocketmq.services.administration.groups import delete_group
+from pocketmq.services.consume.recovery import retry_kind
+from pocketmq.services.consume.rereading import reread
 from tests.fakes.consuming import (
     GROUP,
     INVISIBLE_MS,
@@ -230,7 +230,7 @@ async def test_what_is_being_settled_is_lost_by_no_kill(
         await gate.wait()
         return await reread(*asked)
 
-    monkeypatch.setattr("broker.services.consume.settling.reread", slow)
+    monkeypatch.setattr("pocketmq.services.consume.settling.reread", slow)
     async with consuming(tmp_path / "s", journal_max=journal_max) as desk:
         await desk.send("a", "b")
         held = await desk.receive()

@@ -4,13 +4,13 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from broker.format.record import decode_record
-from broker.format.table_json import decode_table
-from broker.model.administration import GroupConfig, GroupSettings
-from broker.model.batch import Run
-from broker.model.message import StoredMessage
-from broker.model.store_shape import DelayLevels
-from broker.services.consume.redelivery import Redelivery
+from pocketmq.format.record import decode_record
+from pocketmq.format.table_json import decode_table
+from pocketmq.model.administration import GroupConfig, GroupSettings
+from pocketmq.model.batch import Run
+from pocketmq.model.message import StoredMessage
+from pocketmq.model.store_shape import DelayLevels
+from pocketmq.services.consume.redelivery import Redelivery
 from tests.fakes.store_broker import StoreBroker, store_broker
 from tests.fakes.store_language import BORN_HOST, STORE_HOST
 

@@ -5,13 +5,13 @@ from typing import Any
 
 import pytest
 
-from broker.model.batch import Run
-from broker.model.errors import BrokerReadOnly, StoreBusy
-from broker.model.step import Now
-from broker.model.topic import retry_topic
-from broker.services.consume.redelivery import Redelivery
-from broker.services.consume.reviving import RETRY_PAUSE_MS, TURN_MAX, TURN_MS
-from broker.store.job import Job
+from pocketmq.model.batch import Run
+from pocketmq.model.errors import BrokerReadOnly, StoreBusy
+from pocketmq.model.step import Now
+from pocketmq.model.topic import retry_topic
+from pocketmq.services.consume.redelivery import Redelivery
+from pocketmq.services.consume.reviving import RETRY_PAUSE_MS, TURN_MAX, TURN_MS
+from pocketmq.store.job import Job
 from tests.fakes.consuming import GROUP, INVISIBLE_MS, TOPIC, ConsumeDesk, bodies
 
 LEASES = 3 * TURN_MAX

@@ -2,11 +2,11 @@
 
 import pytest
 
-from broker.model.administration import GroupSettings, ResetTarget
-from broker.model.errors import GroupNotFound, TopicNotFound
-from broker.services.administration.groups import delete_group
-from broker.services.administration.positions import reset_offsets, set_offsets
-from broker.services.administration.topics import delete_topic
+from pocketmq.model.administration import GroupSettings, ResetTarget
+from pocketmq.model.errors import GroupNotFound, TopicNotFound
+from pocketmq.services.administration.groups import delete_group
+from pocketmq.services.administration.positions import reset_offsets, set_offsets
+from pocketmq.services.administration.topics import delete_topic
 from tests.fakes.consuming import GROUP, INVISIBLE_MS, TOPIC, ConsumeDesk, bodies
 from tests.fakes.store_language import turns
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from broker.model.administration import GroupSettings
+from pocketmq.model.administration import GroupSettings
 from tests.fakes.clock import START_MS, FakeClock
 from tests.fakes.consuming import GROUP, INVISIBLE_MS, TOPIC, ConsumeDesk, bodies, consuming
 

@@ -2,11 +2,11 @@
 
 import pytest
 
-from broker.format.content import encode_properties
-from broker.model.administration import GroupSettings
-from broker.model.batch import Destination
-from broker.model.consuming import SettleStatus
-from broker.model.message import RETRY_TOPIC
+from pocketmq.format.content import encode_properties
+from pocketmq.model.administration import GroupSettings
+from pocketmq.model.batch import Destination
+from pocketmq.model.consuming import SettleStatus
+from pocketmq.model.message import RETRY_TOPIC
 from tests.fakes.consuming import INVISIBLE_MS, ConsumeDesk, bodies, statuses
 from tests.fakes.rows import Row, batch
 from tests.fakes.store_language import BORN_HOST, BORN_MS, STORE_HOST

@@ -2,10 +2,10 @@
 
 import pytest
 
-from broker.format.record import decode_record
-from broker.model.administration import GroupSettings
-from broker.model.consuming import Received, SettleStatus
-from broker.model.topic import dead_letter_topic
+from pocketmq.format.record import decode_record
+from pocketmq.model.administration import GroupSettings
+from pocketmq.model.consuming import Received, SettleStatus
+from pocketmq.model.topic import dead_letter_topic
 from tests.fakes.consuming import GROUP, INVISIBLE_MS, ConsumeDesk, bodies, statuses
 from tests.fakes.consuming import TOPIC as ORDERS
 

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from broker.model.administration import GroupSettings
-from broker.model.batch import Destination
-from broker.model.consuming import SettleStatus
-from broker.store.settings import FLUSH_ASYNC
+from pocketmq.model.administration import GroupSettings
+from pocketmq.model.batch import Destination
+from pocketmq.model.consuming import SettleStatus
+from pocketmq.store.settings import FLUSH_ASYNC
 from tests.fakes.consuming import GROUP, TOPIC, ConsumeDesk, bodies, consuming, statuses
 from tests.fakes.rows import batch
 from tests.fakes.store_language import STORE_HOST, put_row, turns

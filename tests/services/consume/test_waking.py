@@ -7,16 +7,16 @@ from typing import Any
 
 import pytest
 
-from broker.filter.tag import parse
-from broker.format.java_hash import tags_code
-from broker.model.administration import GroupSettings
-from broker.model.consuming import SettleStatus
-from broker.model.step import Next, Now
-from broker.services.consume import parking as parking_module
-from broker.services.consume.broadcasting import SWEEP_ABOVE
-from broker.services.consume.consume import STEP_INTERVAL_MS
-from broker.store.job import Job
-from broker.store.settings import FLUSH_SYNC
+from pocketmq.filter.tag import parse
+from pocketmq.format.java_hash import tags_code
+from pocketmq.model.administration import GroupSettings
+from pocketmq.model.consuming import SettleStatus
+from pocketmq.model.step import Next, Now
+from pocketmq.services.consume import parking as parking_module
+from pocketmq.services.consume.broadcasting import SWEEP_ABOVE
+from pocketmq.services.consume.consume import STEP_INTERVAL_MS
+from pocketmq.store.job import Job
+from pocketmq.store.settings import FLUSH_SYNC
 from tests.fakes.consuming import GROUP, INVISIBLE_MS, TOPIC, ConsumeDesk, bodies, consuming
 from tests.fakes.store_language import turns, until
 

@@ -1,7 +1,7 @@
 """Who is known of official clients, and for how long."""
 
-from broker.services.sessions.questions import Command, Reconnect
-from broker.services.sessions.sessions import (
+from pocketmq.services.sessions.questions import Command, Reconnect
+from pocketmq.services.sessions.sessions import (
     QUIET_MAX,
     ClientKind,
     Described,

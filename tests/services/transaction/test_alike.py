@@ -4,11 +4,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broker.format.record import decode_record
-from broker.model.message import FIRST_HALF_OFFSET, REAL_QUEUE, REAL_TOPIC, StoredMessage
-from broker.model.topic import HALF_TOPIC
-from broker.services.transaction.alike import Alike
-from broker.services.transaction.halves import HalfState
+from pocketmq.format.record import decode_record
+from pocketmq.model.message import FIRST_HALF_OFFSET, REAL_QUEUE, REAL_TOPIC, StoredMessage
+from pocketmq.model.topic import HALF_TOPIC
+from pocketmq.services.transaction.alike import Alike
+from pocketmq.services.transaction.halves import HalfState
 from tests.fakes.records import record
 
 

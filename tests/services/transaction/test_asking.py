@@ -7,21 +7,21 @@ from typing import Any
 
 import pytest
 
-from broker.format.half_message import Half, committed
-from broker.format.record import decode_record
-from broker.format.transaction_id import read_transaction_id
-from broker.model.errors import (
+from pocketmq.format.half_message import Half, committed
+from pocketmq.format.record import decode_record
+from pocketmq.format.transaction_id import read_transaction_id
+from pocketmq.model.errors import (
     DiskAboveLimit,
     PropertiesTooLarge,
     TransactionDecided,
 )
-from broker.model.step import Now
-from broker.model.transaction import Check
-from broker.services.transaction import checking as checking_module
-from broker.services.transaction.checking import TURN_MAX, TURN_MS
-from broker.services.transaction.ledger import Ledger
-from broker.services.transaction.reading import HalfReading
-from broker.store.settings import FLUSH_SYNC
+from pocketmq.model.step import Now
+from pocketmq.model.transaction import Check
+from pocketmq.services.transaction import checking as checking_module
+from pocketmq.services.transaction.checking import TURN_MAX, TURN_MS
+from pocketmq.services.transaction.ledger import Ledger
+from pocketmq.services.transaction.reading import HalfReading
+from pocketmq.store.settings import FLUSH_SYNC
 from tests.fakes.disk import SimDisk
 from tests.fakes.store_language import turns, until
 from tests.fakes.transacting import COMMIT, GROUP, ROLLBACK, RULES, TransactionDesk, transacting

@@ -8,21 +8,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broker.format.half_message import Half
-from broker.format.record import decode_record
-from broker.format.transaction_id import read_transaction_id
-from broker.model.errors import DiskAboveLimit, DiskSlow, FsyncFailed, TransactionDecided
-from broker.model.message import TRANSACTION_CHECK_TIMES, StoredMessage
-from broker.model.topic import HALF_TOPIC, OP_HALF_TOPIC
-from broker.model.transaction import Check
-from broker.services.administration.topics import remove_topics
-from broker.services.transaction.alike import Became
-from broker.services.transaction.finding import Finding
-from broker.services.transaction.ledger import TRANSACTION_GROUP
-from broker.services.transaction.producers import Offer
-from broker.services.transaction.reading import HalfReading
-from broker.services.transaction.timetable import Timetable
-from broker.store.message_store import MessageStore
+from pocketmq.format.half_message import Half
+from pocketmq.format.record import decode_record
+from pocketmq.format.transaction_id import read_transaction_id
+from pocketmq.model.errors import DiskAboveLimit, DiskSlow, FsyncFailed, TransactionDecided
+from pocketmq.model.message import TRANSACTION_CHECK_TIMES, StoredMessage
+from pocketmq.model.topic import HALF_TOPIC, OP_HALF_TOPIC
+from pocketmq.model.transaction import Check
+from pocketmq.services.administration.topics import remove_topics
+from pocketmq.services.transaction.alike import Became
+from pocketmq.services.transaction.finding import Finding
+from pocketmq.services.transaction.ledger import TRANSACTION_GROUP
+from pocketmq.services.transaction.producers import Offer
+from pocketmq.services.transaction.reading import HalfReading
+from pocketmq.services.transaction.timetable import Timetable
+from pocketmq.store.message_store import MessageStore
 from tests.fakes.disk import SimDisk
 from tests.fakes.store_language import until
 from tests.fakes.transacting import (

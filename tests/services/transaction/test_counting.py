@@ -4,10 +4,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from broker.format.half_message import Half
-from broker.services.transaction import counting
-from broker.services.transaction.counting import UNKNOWN_TOPIC, HalfCounts
-from broker.services.transaction.halves import HalfState
+from pocketmq.format.half_message import Half
+from pocketmq.services.transaction import counting
+from pocketmq.services.transaction.counting import UNKNOWN_TOPIC, HalfCounts
+from pocketmq.services.transaction.halves import HalfState
 from tests.fakes.clock import FakeClock
 from tests.fakes.transacting import TransactionDesk
 

@@ -15,15 +15,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from broker.format.half_message import checked, committed
-from broker.format.record import decode_record
-from broker.format.transaction_id import read_transaction_id, transaction_id
-from broker.model.errors import RequestError, TransactionDecided, TransactionUnknown
-from broker.model.reading import KeyRange, QueryResult
-from broker.model.stats import Gauge
-from broker.model.transaction import Resolution
-from broker.store.reading.reading import Reading
-from broker.store.settings import FLUSH_ASYNC, FLUSH_SYNC
+from pocketmq.format.half_message import checked, committed
+from pocketmq.format.record import decode_record
+from pocketmq.format.transaction_id import read_transaction_id, transaction_id
+from pocketmq.model.errors import RequestError, TransactionDecided, TransactionUnknown
+from pocketmq.model.reading import KeyRange, QueryResult
+from pocketmq.model.stats import Gauge
+from pocketmq.model.transaction import Resolution
+from pocketmq.store.reading.reading import Reading
+from pocketmq.store.settings import FLUSH_ASYNC, FLUSH_SYNC
 from tests.fakes.clock import FakeClock
 from tests.fakes.crash_points import CrashPoints
 from tests.fakes.disk import SimDisk

@@ -5,20 +5,20 @@ from pathlib import Path
 
 import pytest
 
-from broker.format.record import decode_record
-from broker.format.transaction_id import read_transaction_id, transaction_id
-from broker.model.errors import (
+from pocketmq.format.record import decode_record
+from pocketmq.format.transaction_id import read_transaction_id, transaction_id
+from pocketmq.model.errors import (
     BrokerReadOnly,
     DiskAboveLimit,
     TopicNotFound,
     TransactionDecided,
     TransactionUnknown,
 )
-from broker.model.message import TRANSACTION_COMMIT
-from broker.model.reading import ReadRange
-from broker.model.transaction import Resolution
-from broker.services.administration.topics import remove_topics
-from broker.services.transaction.halves import HalfState
+from pocketmq.model.message import TRANSACTION_COMMIT
+from pocketmq.model.reading import ReadRange
+from pocketmq.model.transaction import Resolution
+from pocketmq.services.administration.topics import remove_topics
+from pocketmq.services.transaction.halves import HalfState
 from tests.fakes.disk import SimDisk
 from tests.fakes.store_language import at_once
 from tests.fakes.transacting import (

@@ -4,11 +4,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broker.services.transaction import halves as halves_module
-from broker.services.transaction import ops as ops_module
-from broker.services.transaction.halves import HalfState, Halves
-from broker.services.transaction.ops import Ops
-from broker.services.transaction.timetable import ROUND_MS, Timetable
+from pocketmq.services.transaction import halves as halves_module
+from pocketmq.services.transaction import ops as ops_module
+from pocketmq.services.transaction.halves import HalfState, Halves
+from pocketmq.services.transaction.ops import Ops
+from pocketmq.services.transaction.timetable import ROUND_MS, Timetable
 
 DONE = [state for state in HalfState if state >= HalfState.COMMITTED]
 

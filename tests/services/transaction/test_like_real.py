@@ -4,15 +4,15 @@ from pathlib import Path
 
 import pytest
 
-from broker.files.disk import Disk
-from broker.format.half_message import Half, checked, committed, given_up, read_half
-from broker.format.op_message import op_run, read_op
-from broker.format.record import encode_records, record_sizes, split_record
-from broker.format.transaction_id import transaction_id
-from broker.model.batch import Run
-from broker.model.errors import TransactionDecided
-from broker.model.message import FIRST_HALF_OFFSET
-from broker.model.topic import GIVEN_UP_TOPIC, HALF_TOPIC, OP_HALF_TOPIC
+from pocketmq.files.disk import Disk
+from pocketmq.format.half_message import Half, checked, committed, given_up, read_half
+from pocketmq.format.op_message import op_run, read_op
+from pocketmq.format.record import encode_records, record_sizes, split_record
+from pocketmq.format.transaction_id import transaction_id
+from pocketmq.model.batch import Run
+from pocketmq.model.errors import TransactionDecided
+from pocketmq.model.message import FIRST_HALF_OFFSET
+from pocketmq.model.topic import GIVEN_UP_TOPIC, HALF_TOPIC, OP_HALF_TOPIC
 from tests.fakes.clock import FakeClock
 from tests.fakes.golden_log import open_log
 from tests.fakes.store_language import store_at

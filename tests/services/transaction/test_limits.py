@@ -5,22 +5,22 @@ from pathlib import Path
 
 import pytest
 
-from broker.format.record import decode_record
-from broker.model.batch import Destination
-from broker.model.errors import DiskSlow, TransactionDecided
-from broker.model.step import Next, Now
-from broker.model.topic import HALF_TOPIC, OP_HALF_TOPIC
-from broker.model.transaction import Decision
-from broker.services.transaction import finding as finding_module
-from broker.services.transaction import plain as plain_module
-from broker.services.transaction import reading as reading_module
-from broker.services.transaction import transactions as transactions_module
-from broker.services.transaction.finding import Finding
-from broker.services.transaction.halves import HalfState
-from broker.services.transaction.ledger import TRANSACTION_GROUP
-from broker.services.transaction.reading import HalfReading
-from broker.store.job import Job
-from broker.store.writing.writing import Writing
+from pocketmq.format.record import decode_record
+from pocketmq.model.batch import Destination
+from pocketmq.model.errors import DiskSlow, TransactionDecided
+from pocketmq.model.step import Next, Now
+from pocketmq.model.topic import HALF_TOPIC, OP_HALF_TOPIC
+from pocketmq.model.transaction import Decision
+from pocketmq.services.transaction import finding as finding_module
+from pocketmq.services.transaction import plain as plain_module
+from pocketmq.services.transaction import reading as reading_module
+from pocketmq.services.transaction import transactions as transactions_module
+from pocketmq.services.transaction.finding import Finding
+from pocketmq.services.transaction.halves import HalfState
+from pocketmq.services.transaction.ledger import TRANSACTION_GROUP
+from pocketmq.services.transaction.reading import HalfReading
+from pocketmq.store.job import Job
+from pocketmq.store.writing.writing import Writing
 from tests.fakes.disk import SimDisk
 from tests.fakes.rows import Row, batch
 from tests.fakes.store_language import STORE_HOST, turns

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from broker.model.topic import HALF_TOPIC, OP_HALF_TOPIC
-from broker.model.transaction import Decision, Resolution
-from broker.services.transaction.ledger import TRANSACTION_GROUP
+from pocketmq.model.topic import HALF_TOPIC, OP_HALF_TOPIC
+from pocketmq.model.transaction import Decision, Resolution
+from pocketmq.services.transaction.ledger import TRANSACTION_GROUP
 from tests.fakes.disk import SimDisk
 from tests.fakes.transacting import (
     COMMIT,

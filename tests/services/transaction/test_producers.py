@@ -6,9 +6,16 @@ from collections.abc import Callable
 
 import pytest
 
-from broker.model.transaction import Check
-from broker.services.transaction import producers as producers_module
-from broker.services.transaction.producers import Listener, Offer, Producer, Producers, Room, plenty
+from pocketmq.model.transaction import Check
+from pocketmq.services.transaction import producers as producers_module
+from pocketmq.services.transaction.producers import (
+    Listener,
+    Offer,
+    Producer,
+    Producers,
+    Room,
+    plenty,
+)
 
 GROUP = "producers"
 

@@ -2,12 +2,12 @@
 
 import pytest
 
-from broker.format.transaction_id import read_transaction_id
-from broker.model.reading import ReadRange
-from broker.model.topic import OP_HALF_TOPIC
-from broker.services.transaction import reading as reading_module
-from broker.services.transaction.reading import HalfReading
-from broker.store.reading.reading import Reading
+from pocketmq.format.transaction_id import read_transaction_id
+from pocketmq.model.reading import ReadRange
+from pocketmq.model.topic import OP_HALF_TOPIC
+from pocketmq.services.transaction import reading as reading_module
+from pocketmq.services.transaction.reading import HalfReading
+from pocketmq.store.reading.reading import Reading
 from tests.fakes.spoiled import spoil
 from tests.fakes.transacting import TransactionDesk
 

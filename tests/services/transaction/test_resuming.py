@@ -2,8 +2,8 @@
 
 import pytest
 
-from broker.format.transaction_id import read_transaction_id, transaction_id
-from broker.model.errors import TransactionDecided, TransactionUnknown
+from pocketmq.format.transaction_id import read_transaction_id, transaction_id
+from pocketmq.model.errors import TransactionDecided, TransactionUnknown
 from tests.fakes.transacting import COMMIT, RULES, TransactionDesk
 
 NOTICED_MS = 1_000

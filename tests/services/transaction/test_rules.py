@@ -5,17 +5,17 @@ from pathlib import Path
 
 import pytest
 
-from broker.format.record import decode_record
-from broker.model.errors import DiskAboveLimit, StoreDamaged
-from broker.model.message import OFFSET_MAX
-from broker.model.step import Now
-from broker.model.topic import GIVEN_UP_TOPIC, HALF_TOPIC, OP_HALF_TOPIC
-from broker.model.transaction import Check
-from broker.services.transaction.checking import CheckRules
-from broker.store.job import Job
-from broker.store.message_store import MessageStore
-from broker.store.reading.patience import Later
-from broker.store.reading.reading import Reading
+from pocketmq.format.record import decode_record
+from pocketmq.model.errors import DiskAboveLimit, StoreDamaged
+from pocketmq.model.message import OFFSET_MAX
+from pocketmq.model.step import Now
+from pocketmq.model.topic import GIVEN_UP_TOPIC, HALF_TOPIC, OP_HALF_TOPIC
+from pocketmq.model.transaction import Check
+from pocketmq.services.transaction.checking import CheckRules
+from pocketmq.store.job import Job
+from pocketmq.store.message_store import MessageStore
+from pocketmq.store.reading.patience import Later
+from pocketmq.store.reading.reading import Reading
 from tests.fakes.disk import SimDisk
 from tests.fakes.transacting import GROUP, RULES, TransactionDesk, transacting
 

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from broker.model.message import OFFSET_MAX
-from broker.model.topic import HALF_TOPIC
-from broker.store.reading.patience import Later
-from broker.store.reading.reading import Reading
+from pocketmq.model.message import OFFSET_MAX
+from pocketmq.model.topic import HALF_TOPIC
+from pocketmq.store.reading.patience import Later
+from pocketmq.store.reading.reading import Reading
 from tests.fakes.disk import SimDisk
 from tests.fakes.transacting import RULES, TransactionDesk, transacting
 

@@ -10,14 +10,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broker.format.consume_unit import PRE_BLANK, UNIT
-from broker.format.java_hash import tags_code
-from broker.format.record import decode_record
-from broker.log import commit_log
-from broker.model.errors import MessageDamaged, ReadFailed
-from broker.model.reading import PullResult, PullStatus, ReadRange
-from broker.store.reading.choosing import Row, Rows, choose, runs_of
-from broker.store.reading.record_check import GAP_MAX
+from pocketmq.format.consume_unit import PRE_BLANK, UNIT
+from pocketmq.format.java_hash import tags_code
+from pocketmq.format.record import decode_record
+from pocketmq.log import commit_log
+from pocketmq.model.errors import MessageDamaged, ReadFailed
+from pocketmq.model.reading import PullResult, PullStatus, ReadRange
+from pocketmq.store.reading.choosing import Row, Rows, choose, runs_of
+from pocketmq.store.reading.record_check import GAP_MAX
 from tests.fakes.quick_disk import QuickDisk
 from tests.fakes.store_language import TalkingStore, store_at, until
 
@@ -183,7 +183,7 @@ async def test_a_caller_who_gives_up_leaves_no_file_held(store: TalkingStore) ->
 async def test_units_that_are_not_in_memory_are_fetched_first(
     store: TalkingStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("broker.log.queue_units.HOT_SIZE", 0)
+    monkeypatch.setattr("pocketmq.log.queue_units.HOT_SIZE", 0)
     store.quick_disk.drop_resident()
     assert bodies(await cold(store, 10)) == BODIES[10:42]
 

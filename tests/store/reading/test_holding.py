@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from broker.store.reading.holding import DELAY, LEASE, RECORD, TRANSACTION, Holder, holder_at
+from pocketmq.store.reading.holding import DELAY, LEASE, RECORD, TRANSACTION, Holder, holder_at
 from tests.fakes.consuming import GROUP, INVISIBLE_MS, TOPIC, consuming
 from tests.fakes.timing import timing
 from tests.fakes.transacting import transacting

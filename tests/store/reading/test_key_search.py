@@ -7,17 +7,17 @@ from pathlib import Path
 
 import pytest
 
-from broker.format.index_layout import IndexGeometry
-from broker.format.names import zone_from_name
-from broker.log.commit_log import CommitLog
-from broker.log.hash_index import HashIndex
-from broker.model.errors import Corruption, IllegalPageToken
-from broker.model.message import StoredMessage
-from broker.model.reading import PAGE_BYTES_MAX, KeyRange, QueryResult
-from broker.store.reading import key_search
-from broker.store.reading.key_search import KeySearch
-from broker.store.reading.lookups import find_message
-from broker.store.starting.structures import Structures
+from pocketmq.format.index_layout import IndexGeometry
+from pocketmq.format.names import zone_from_name
+from pocketmq.log.commit_log import CommitLog
+from pocketmq.log.hash_index import HashIndex
+from pocketmq.model.errors import Corruption, IllegalPageToken
+from pocketmq.model.message import StoredMessage
+from pocketmq.model.reading import PAGE_BYTES_MAX, KeyRange, QueryResult
+from pocketmq.store.reading import key_search
+from pocketmq.store.reading.key_search import KeySearch
+from pocketmq.store.reading.lookups import find_message
+from pocketmq.store.starting.structures import Structures
 from tests.fakes.clock import START_MS
 from tests.fakes.golden_log import carries
 from tests.fakes.quick_disk import QuickDisk

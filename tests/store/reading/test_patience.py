@@ -6,9 +6,9 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from broker.files.mapped_file import ColdRead
-from broker.model.errors import DiskSlow
-from broker.store.reading.patience import TRIES_MAX, Later, Patience, value_of
+from pocketmq.files.mapped_file import ColdRead
+from pocketmq.model.errors import DiskSlow
+from pocketmq.store.reading.patience import TRIES_MAX, Later, Patience, value_of
 
 
 class Shelf:

@@ -6,27 +6,27 @@ from typing import Any, cast
 
 import pytest
 
-from broker.files.mapped_file import ColdRead, MappedFile
-from broker.format.consume_unit import EXTENSION_ADDRESS_MAX, PRE_BLANK_SIZE, UNIT
-from broker.format.java_hash import tags_code
-from broker.format.record import decode_record
-from broker.log import commit_log, queue_units
-from broker.log.commit_log import CommitLog
-from broker.log.consume_queue import ConsumeQueue
-from broker.model.errors import MessageDamaged
-from broker.model.message import StoredMessage
-from broker.model.reading import Bound, PullResult, PullStatus, ReadRange
-from broker.store.reading import choosing, lookups
-from broker.store.reading.patience import value_of
-from broker.store.reading.pulling import Pulling
-from broker.store.reading.record_check import (
+from pocketmq.files.mapped_file import ColdRead, MappedFile
+from pocketmq.format.consume_unit import EXTENSION_ADDRESS_MAX, PRE_BLANK_SIZE, UNIT
+from pocketmq.format.java_hash import tags_code
+from pocketmq.format.record import decode_record
+from pocketmq.log import commit_log, queue_units
+from pocketmq.log.commit_log import CommitLog
+from pocketmq.log.consume_queue import ConsumeQueue
+from pocketmq.model.errors import MessageDamaged
+from pocketmq.model.message import StoredMessage
+from pocketmq.model.reading import Bound, PullResult, PullStatus, ReadRange
+from pocketmq.store.reading import choosing, lookups
+from pocketmq.store.reading.patience import value_of
+from pocketmq.store.reading.pulling import Pulling
+from pocketmq.store.reading.record_check import (
     QUEUES_MAX,
     RANGES_MAX,
     asked_of,
     remember_sound,
     was_sound,
 )
-from broker.store.starting.structures import Structures
+from pocketmq.store.starting.structures import Structures
 from tests.fakes.clock import START_MS
 from tests.fakes.golden_log import shown, wanted
 from tests.fakes.quick_disk import QuickDisk

@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from broker.log import commit_log
-from broker.model.errors import OffsetOutOfRange
-from broker.model.reading import Bound, KeyRange
-from broker.store.reading.patience import Later
+from pocketmq.log import commit_log
+from pocketmq.model.errors import OffsetOutOfRange
+from pocketmq.model.reading import Bound, KeyRange
+from pocketmq.store.reading.patience import Later
 from tests.fakes.store_broker import store_broker
 from tests.fakes.store_language import TalkingStore
 

@@ -2,14 +2,14 @@
 
 import pytest
 
-from broker.format.addresses import host_from_text
-from broker.format.record import (
+from pocketmq.format.addresses import host_from_text
+from pocketmq.format.record import (
     RECORD_HEAD,
     record_head,
     topic_field,
 )
-from broker.model.batch import Destination
-from broker.store.reading.record_check import NO_CRC, Asked, _behind_body, is_sound, why_unsound
+from pocketmq.model.batch import Destination
+from pocketmq.store.reading.record_check import NO_CRC, Asked, _behind_body, is_sound, why_unsound
 from tests.fakes.rows import encoded
 from tests.fakes.store_language import put_row
 

@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from broker.format.consume_unit import UNIT
-from broker.format.record import decode_record
-from broker.log.consume_queue import ConsumeQueue
-from broker.model.errors import MessageDamaged
-from broker.model.reading import Bound, KeyRange, PullResult, PullStatus, ReadRange
-from broker.store.reading import unit_repair
-from broker.store.reading.patience import value_of
-from broker.store.reading.record_check import Damage
+from pocketmq.format.consume_unit import UNIT
+from pocketmq.format.record import decode_record
+from pocketmq.log.consume_queue import ConsumeQueue
+from pocketmq.model.errors import MessageDamaged
+from pocketmq.model.reading import Bound, KeyRange, PullResult, PullStatus, ReadRange
+from pocketmq.store.reading import unit_repair
+from pocketmq.store.reading.patience import value_of
+from pocketmq.store.reading.record_check import Damage
 from tests.fakes.quick_disk import QuickDisk
 from tests.fakes.store_golden import golden_sizes
 from tests.fakes.store_language import TalkingStore, store_at
@@ -173,7 +173,7 @@ async def test_units_that_are_not_in_memory_are_fetched(
     store: TalkingStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     relead(store, 3, 0, 0, 0)
-    monkeypatch.setattr("broker.log.queue_units.HOT_SIZE", 0)
+    monkeypatch.setattr("pocketmq.log.queue_units.HOT_SIZE", 0)
     assert isinstance(store.disk, QuickDisk)
     store.disk.drop_resident()
     assert (await pull(store, 3, 1)).record_count == 1

@@ -6,21 +6,21 @@ from typing import Any
 
 import pytest
 
-from broker.filter.parsing import parse_filter
-from broker.filter.tag import EVERYTHING
-from broker.model.errors import DiskSlow
-from broker.model.filter import Filter
-from broker.model.message import QueueKey
-from broker.model.reading import PullResult, PullStatus
-from broker.store.heavy_turns import HeavyTurns
-from broker.store.reading.waiting import (
+from pocketmq.filter.parsing import parse_filter
+from pocketmq.filter.tag import EVERYTHING
+from pocketmq.model.errors import DiskSlow
+from pocketmq.model.filter import Filter
+from pocketmq.model.message import QueueKey
+from pocketmq.model.reading import PullResult, PullStatus
+from pocketmq.store.heavy_turns import HeavyTurns
+from pocketmq.store.reading.waiting import (
     GIVEN_UP_MAX,
     SERVED_A_TURN,
     GroupKey,
     Waiter,
     Waiting,
 )
-from broker.store.watermark import Arrivals
+from pocketmq.store.watermark import Arrivals
 from tests.fakes.clock import FakeClock
 from tests.fakes.loop import SeededLoop, run_seeded
 from tests.fakes.store_language import turns

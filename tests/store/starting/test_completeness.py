@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from broker.format.index_layout import HEADER_SIZE
-from broker.log.store_directory import ClosedState
-from broker.store.starting.completeness import missing_from_list, missing_from_log
+from pocketmq.format.index_layout import HEADER_SIZE
+from pocketmq.log.store_directory import ClosedState
+from pocketmq.store.starting.completeness import missing_from_list, missing_from_log
 from tests.fakes.golden_log import files_below, index_contents
 from tests.fakes.store_golden import golden_copy, golden_parts, golden_sizes, recovered
 from tests.fakes.store_language import store_at, view_files

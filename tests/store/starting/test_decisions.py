@@ -4,10 +4,10 @@ from dataclasses import replace
 
 import pytest
 
-from broker.format.checkpoint_layout import CheckpointValues
-from broker.model.finding import ScanEnd
-from broker.model.message import OFFSET_MAX
-from broker.store.starting.decisions import (
+from pocketmq.format.checkpoint_layout import CheckpointValues
+from pocketmq.model.finding import ScanEnd
+from pocketmq.model.message import OFFSET_MAX
+from pocketmq.store.starting.decisions import (
     Compared,
     LogDecision,
     Observation,

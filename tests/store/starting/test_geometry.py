@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
-from broker.files.disk import Disk
-from broker.format.index_layout import STYLE_5_3, STYLE_5_5, IndexGeometry
-from broker.format.names import offset_file_name
-from broker.log.hash_index import HashIndex
-from broker.log.store_directory import StoreManifest
-from broker.model.errors import UnknownGeometry
-from broker.store.settings import StoreSettings
-from broker.store.starting.geometry import fit_to_disk
+from pocketmq.files.disk import Disk
+from pocketmq.format.index_layout import STYLE_5_3, STYLE_5_5, IndexGeometry
+from pocketmq.format.names import offset_file_name
+from pocketmq.log.hash_index import HashIndex
+from pocketmq.log.store_directory import StoreManifest
+from pocketmq.model.errors import UnknownGeometry
+from pocketmq.store.settings import StoreSettings
+from pocketmq.store.starting.geometry import fit_to_disk
 from tests.fakes.quick_disk import QuickDisk
 from tests.fakes.records import Records
 from tests.fakes.store_golden import READ_WHOLE, golden_parts, golden_sizes

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from broker.log.commit_log import CommitLog
-from broker.model.finding import ScanEnd
-from broker.store.starting.log_survey import Known, Survey, stretches, survey_log
-from broker.walk.log_walk import ORDERLY_END, Hole
+from pocketmq.log.commit_log import CommitLog
+from pocketmq.model.finding import ScanEnd
+from pocketmq.store.starting.log_survey import Known, Survey, stretches, survey_log
+from pocketmq.walk.log_walk import ORDERLY_END, Hole
 from tests.fakes.generators import result_of
 from tests.fakes.log_bytes import LogBytes
 from tests.fakes.quick_disk import QuickDisk

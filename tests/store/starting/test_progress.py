@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from broker.store.message_store import opened
-from broker.store.starting.progress import PHASES, Starting
+from pocketmq.store.message_store import opened
+from pocketmq.store.starting.progress import PHASES, Starting
 from tests.fakes.clock import START_MS, FakeClock
 from tests.fakes.quick_disk import QuickDisk
 from tests.fakes.store_language import small_settings, store_at

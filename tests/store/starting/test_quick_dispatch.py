@@ -9,14 +9,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as some
 
-from broker.format.index_layout import STYLE_5_3, STYLE_5_5
-from broker.format.names import COMMIT_LOG_DIRECTORY
-from broker.log.consume_queue_table import NONE_REMOVED
-from broker.model.message import TRANSACTION_ROLLBACK, QueueKey
-from broker.model.topic import QUARANTINE_TOPIC
-from broker.store.starting import quick_dispatch
-from broker.store.starting.quick_dispatch import QuickDispatch
-from broker.store.starting.structures import Structures
+from pocketmq.format.index_layout import STYLE_5_3, STYLE_5_5
+from pocketmq.format.names import COMMIT_LOG_DIRECTORY
+from pocketmq.log.consume_queue_table import NONE_REMOVED
+from pocketmq.model.message import TRANSACTION_ROLLBACK, QueueKey
+from pocketmq.model.topic import QUARANTINE_TOPIC
+from pocketmq.store.starting import quick_dispatch
+from pocketmq.store.starting.quick_dispatch import QuickDispatch
+from pocketmq.store.starting.structures import Structures
 from tests.fakes.log_bytes import SMALL, LogBytes, applied, rebuilt_files
 from tests.fakes.odd_records import records
 from tests.fakes.quick_disk import QuickDisk

@@ -7,18 +7,18 @@ from typing import NamedTuple
 
 import pytest
 
-from broker.format.checkpoint_layout import CheckpointValues, encode_checkpoint
-from broker.format.consume_unit import PRE_BLANK_SIZE, UNIT
-from broker.format.index_layout import ENTRY_SIZE, IndexGeometry
-from broker.format.record import SIZE_AND_MAGIC, decode_record
-from broker.log.checkpoint import Checkpoint, FlushedMark
-from broker.model.errors import LogMissing, StoreDamaged
-from broker.model.reading import PullResult, ReadRange
-from broker.store.message_store import MessageStore
-from broker.store.settings import StoreSettings
-from broker.store.starting import quick_dispatch
-from broker.store.starting.start import start_at_once
-from broker.store.starting.structures import Structures
+from pocketmq.format.checkpoint_layout import CheckpointValues, encode_checkpoint
+from pocketmq.format.consume_unit import PRE_BLANK_SIZE, UNIT
+from pocketmq.format.index_layout import ENTRY_SIZE, IndexGeometry
+from pocketmq.format.record import SIZE_AND_MAGIC, decode_record
+from pocketmq.log.checkpoint import Checkpoint, FlushedMark
+from pocketmq.model.errors import LogMissing, StoreDamaged
+from pocketmq.model.reading import PullResult, ReadRange
+from pocketmq.store.message_store import MessageStore
+from pocketmq.store.settings import StoreSettings
+from pocketmq.store.starting import quick_dispatch
+from pocketmq.store.starting.start import start_at_once
+from pocketmq.store.starting.structures import Structures
 from tests.fakes.clock import FakeClock
 from tests.fakes.golden_log import files_below, index_contents
 from tests.fakes.quick_disk import QuickDisk

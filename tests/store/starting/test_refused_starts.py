@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from broker.model.errors import StorageError, StoreFailed
+from pocketmq.model.errors import StorageError, StoreFailed
 from tests.fakes.golden_log import files_below
 from tests.fakes.store_golden import golden_copy, golden_sizes
 from tests.fakes.store_language import store_at

@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from broker.format.record import BLANK_SIZE, decode_record
-from broker.model.errors import FsyncFailed
-from broker.model.topic import QUARANTINE_TOPIC
-from broker.store.starting.stand_ins import fill_holes
-from broker.walk.log_walk import Hole
+from pocketmq.format.record import BLANK_SIZE, decode_record
+from pocketmq.model.errors import FsyncFailed
+from pocketmq.model.topic import QUARANTINE_TOPIC
+from pocketmq.store.starting.stand_ins import fill_holes
+from pocketmq.walk.log_walk import Hole
 from tests.fakes.log_bytes import LogBytes
 from tests.fakes.quick_disk import QuickDisk
 from tests.store.starting.test_log_survey import (

@@ -8,11 +8,11 @@ from unittest.mock import patch
 
 import pytest
 
-from broker.files.disk import Disk
-from broker.format.names import ABORT_FILE
-from broker.store.starting.start import Start
-from broker.tools.inspect import describe
-from broker.tools.verify.verification import verify
+from pocketmq.files.disk import Disk
+from pocketmq.format.names import ABORT_FILE
+from pocketmq.store.starting.start import Start
+from pocketmq.tools.inspect import describe
+from pocketmq.tools.verify.verification import verify
 from tests.fakes.crash_recovery import Started, Tally, recover
 from tests.fakes.crash_workload import STORE, Cut, Life
 from tests.fakes.disk_image import File, Folder, Image

@@ -12,11 +12,11 @@ from unittest.mock import patch
 
 import pytest
 
-from broker.format.checkpoint_layout import decode_checkpoint, encode_checkpoint
-from broker.format.names import zone_from_name
-from broker.log.consume_queue_table import FILES_APART_MAX
-from broker.log.store_directory import FORMAT_VERSION
-from broker.model.errors import (
+from pocketmq.format.checkpoint_layout import decode_checkpoint, encode_checkpoint
+from pocketmq.format.names import zone_from_name
+from pocketmq.log.consume_queue_table import FILES_APART_MAX
+from pocketmq.log.store_directory import FORMAT_VERSION
+from pocketmq.model.errors import (
     Corruption,
     IllegalConfig,
     NotAStore,
@@ -26,10 +26,10 @@ from broker.model.errors import (
     StoreTooNew,
     WrongFileSize,
 )
-from broker.store.starting.progress import Starting
-from broker.store.starting.recovery import Recovery
-from broker.store.starting.start import Start, start_at_once
-from broker.store.starting.structures import Structures
+from pocketmq.store.starting.progress import Starting
+from pocketmq.store.starting.recovery import Recovery
+from pocketmq.store.starting.start import Start, start_at_once
+from pocketmq.store.starting.structures import Structures
 from tests.fakes.clock import FakeClock
 from tests.fakes.golden_log import files_below
 from tests.fakes.quick_disk import QuickDisk, open_files

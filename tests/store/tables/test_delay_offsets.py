@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from broker.model.errors import TableUnreadable
-from broker.store.tables.delay_offsets import DelayOffsets
+from pocketmq.model.errors import TableUnreadable
+from pocketmq.store.tables.delay_offsets import DelayOffsets
 from tests.fakes.clock import START_MS, FakeClock
 from tests.fakes.quick_disk import QuickDisk
 

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from broker.files.table_file import TableFile
-from broker.model.errors import DiskFull
-from broker.store.tables.durable_table import DurableTable
+from pocketmq.files.table_file import TableFile
+from pocketmq.model.errors import DiskFull
+from pocketmq.store.tables.durable_table import DurableTable
 from tests.fakes.quick_disk import QuickDisk
 from tests.fakes.store_language import until
 

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from broker.model.administration import GroupSettings
-from broker.model.errors import GroupExists, GroupNotFound, IllegalGroup, LimitReached
-from broker.store.tables.groups import GroupTable
+from pocketmq.model.administration import GroupSettings
+from pocketmq.model.errors import GroupExists, GroupNotFound, IllegalGroup, LimitReached
+from pocketmq.store.tables.groups import GroupTable
 from tests.fakes.clock import FakeClock
 from tests.fakes.quick_disk import QuickDisk
 from tests.fakes.store_language import turns

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from broker.store.tables.lease_marks import LeaseMarks
+from pocketmq.store.tables.lease_marks import LeaseMarks
 
 ORDERS, AUDIT = ("orders@g", 0), ("audit@g", 3)
 MEMBER = {"adopted": True, "begin": 4, "known": 9, "set": {"orders@g": {"0": 12, "1": 7}}}

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from broker.model.errors import DiskFull
-from broker.store.tables.offsets import Clamped
+from pocketmq.model.errors import DiskFull
+from pocketmq.store.tables.offsets import Clamped
 from tests.fakes.clock import at
 from tests.fakes.offset_table import Offsets
 

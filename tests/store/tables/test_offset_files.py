@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from broker.files.disk import Disk
-from broker.tools.lag import committed_of
-from broker.tools.verify.verification import verify
+from pocketmq.files.disk import Disk
+from pocketmq.tools.lag import committed_of
+from pocketmq.tools.verify.verification import verify
 from tests.fakes.lite_store import lite_store
 from tests.fakes.store_language import small_settings, store_at
 from tests.fakes.tool_sizes import shape_of

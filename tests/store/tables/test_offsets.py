@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from broker.format.table_json import decode_table
-from broker.store.tables.offsets import CHECKPOINT_INTERVAL_MS, Clamped
+from pocketmq.format.table_json import decode_table
+from pocketmq.store.tables.offsets import CHECKPOINT_INTERVAL_MS, Clamped
 from tests.fakes.clock import START_MS, at
 from tests.fakes.offset_table import Offsets
 from tests.fakes.store_golden import config_of

@@ -8,18 +8,18 @@ from random import Random
 
 import pytest
 
-from broker.format.order_changes import (
+from pocketmq.format.order_changes import (
     OrderChange,
     decode_changes,
     encode_changes,
     lost_rows_at,
     whole_change,
 )
-from broker.format.order_row import Delivery, QueueOrder
-from broker.format.table_json import decode_table
-from broker.model.errors import DiskFull
-from broker.store.tables.order_files import OrderFiles
-from broker.store.tables.order_info import FOLD_INTERVAL_MS, OrderInfo
+from pocketmq.format.order_row import Delivery, QueueOrder
+from pocketmq.format.table_json import decode_table
+from pocketmq.model.errors import DiskFull
+from pocketmq.store.tables.order_files import OrderFiles
+from pocketmq.store.tables.order_info import FOLD_INTERVAL_MS, OrderInfo
 from tests.fakes.clock import FakeClock
 from tests.fakes.disk import SimDisk
 from tests.fakes.disk_image import Image

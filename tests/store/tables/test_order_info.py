@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broker.format.order_changes import OrderChange, whole_change
-from broker.format.order_row import Delivery, QueueOrder, encode_order
-from broker.format.table_json import decode_table, encode_compact
-from broker.store.tables.order_files import OrderFiles
-from broker.store.tables.order_info import OrderInfo
-from broker.store.tables.order_rows import Row, text_of
+from pocketmq.format.order_changes import OrderChange, whole_change
+from pocketmq.format.order_row import Delivery, QueueOrder, encode_order
+from pocketmq.format.table_json import decode_table, encode_compact
+from pocketmq.store.tables.order_files import OrderFiles
+from pocketmq.store.tables.order_info import OrderInfo
+from pocketmq.store.tables.order_rows import Row, text_of
 from tests.fakes.clock import FakeClock
 from tests.fakes.quick_disk import QuickDisk
 

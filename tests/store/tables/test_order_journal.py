@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from broker.format.order_changes import OrderChange, QueueChange, decode_changes, encode_changes
-from broker.format.order_row import Delivery, QueueOrder
-from broker.format.table_json import decode_table
-from broker.model.errors import DiskFull, FsyncFailed
-from broker.store.tables.order_files import OrderFiles
-from broker.store.tables.order_info import OrderInfo
+from pocketmq.format.order_changes import OrderChange, QueueChange, decode_changes, encode_changes
+from pocketmq.format.order_row import Delivery, QueueOrder
+from pocketmq.format.table_json import decode_table
+from pocketmq.model.errors import DiskFull, FsyncFailed
+from pocketmq.store.tables.order_files import OrderFiles
+from pocketmq.store.tables.order_info import OrderInfo
 from tests.fakes.clock import START_MS, FakeClock
 from tests.fakes.quick_disk import QuickDisk, full_disk, open_files
 

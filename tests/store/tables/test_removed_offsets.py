@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from broker.model.errors import DiskFull, TableUnreadable
-from broker.store.tables.removed_queues import RemovedQueues
+from pocketmq.model.errors import DiskFull, TableUnreadable
+from pocketmq.store.tables.removed_queues import RemovedQueues
 from tests.fakes.quick_disk import QuickDisk
 
 

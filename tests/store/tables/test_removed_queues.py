@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from broker.cli.store.access import sizes_of
-from broker.files.disk import Disk
-from broker.services.administration.topics import remove_topics
-from broker.store.views.expiry import Expiry
-from broker.tools.verify.verification import VerifyOptions, verify
+from pocketmq.cli.store.access import sizes_of
+from pocketmq.files.disk import Disk
+from pocketmq.services.administration.topics import remove_topics
+from pocketmq.store.views.expiry import Expiry
+from pocketmq.tools.verify.verification import VerifyOptions, verify
 from tests.fakes.store_language import TalkingStore, queue_bodies, store_at
 
 

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from broker.model.errors import DiskFull, TableUnreadable
-from broker.store.tables.durable_table import RowTable, Saving, Work
+from pocketmq.model.errors import DiskFull, TableUnreadable
+from pocketmq.store.tables.durable_table import RowTable, Saving, Work
 from tests.fakes.clock import START_MS, FakeClock
 from tests.fakes.quick_disk import QuickDisk
 from tests.fakes.store_language import turns, until

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from broker.format.order_row import Delivery, QueueOrder
-from broker.model.errors import IllegalGroup, TableUnreadable
-from broker.store.tables.tables import Tables
-from broker.store.tables.timer_check import TimerProgress
+from pocketmq.format.order_row import Delivery, QueueOrder
+from pocketmq.model.errors import IllegalGroup, TableUnreadable
+from pocketmq.store.tables.tables import Tables
+from pocketmq.store.tables.timer_check import TimerProgress
 from tests.fakes.clock import START_MS, FakeClock
 from tests.fakes.quick_disk import QuickDisk, open_files
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from broker.files.disk import Disk
-from broker.store.tables.timer_check import SHIFTS_MAX, ClockShift, TimerCheck, TimerProgress
+from pocketmq.files.disk import Disk
+from pocketmq.store.tables.timer_check import SHIFTS_MAX, ClockShift, TimerCheck, TimerProgress
 from tests.golden_stores import GoldenStores
 
 NAME = "config/timercheck"

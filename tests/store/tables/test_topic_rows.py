@@ -9,15 +9,15 @@ from typing import Any
 
 import pytest
 
-from broker.model.errors import (
+from pocketmq.model.errors import (
     IllegalNumber,
     IllegalTopic,
     LimitReached,
     TopicExists,
     TopicNotFound,
 )
-from broker.model.topic import TopicConfig
-from broker.store.tables.topics import TopicTable
+from pocketmq.model.topic import TopicConfig
+from pocketmq.store.tables.topics import TopicTable
 from tests.fakes.clock import FakeClock
 from tests.fakes.quick_disk import QuickDisk
 from tests.fakes.store_language import turns

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from broker.format.table_json import decode_table, encode_row
-from broker.model.administration import GroupSettings
-from broker.model.errors import (
+from pocketmq.format.table_json import decode_table, encode_row
+from pocketmq.model.administration import GroupSettings
+from pocketmq.model.errors import (
     DiskFull,
     GroupExists,
     GroupNotFound,
@@ -22,9 +22,9 @@ from broker.model.errors import (
     TopicExists,
     TopicNotFound,
 )
-from broker.store.tables import durable_table
-from broker.store.tables.groups import GroupTable
-from broker.store.tables.topics import TopicTable
+from pocketmq.store.tables import durable_table
+from pocketmq.store.tables.groups import GroupTable
+from pocketmq.store.tables.topics import TopicTable
 from tests.fakes.clock import START_MS, FakeClock
 from tests.fakes.quick_disk import QuickDisk
 from tests.fakes.store_golden import config_of

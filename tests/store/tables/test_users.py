@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from broker.files.disk import Disk
-from broker.model.access import User
-from broker.model.errors import TableUnreadable
-from broker.store.tables.users import UserTable
+from pocketmq.files.disk import Disk
+from pocketmq.model.access import User
+from pocketmq.model.errors import TableUnreadable
+from pocketmq.store.tables.users import UserTable
 from tests.fakes.disk import SimDisk
 from tests.fakes.users import grant_of
 

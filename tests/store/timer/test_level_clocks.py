@@ -3,11 +3,11 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broker.model.due_time import JUMP_MS
-from broker.model.message import QueueKey
-from broker.model.step import Now
-from broker.model.topic import SCHEDULE_TOPIC
-from broker.store.timer.level_clocks import LevelClocks
+from pocketmq.model.due_time import JUMP_MS
+from pocketmq.model.message import QueueKey
+from pocketmq.model.step import Now
+from pocketmq.model.topic import SCHEDULE_TOPIC
+from pocketmq.store.timer.level_clocks import LevelClocks
 
 HOUR_MS = 3_600_000
 DELAY_MS = 5_000

@@ -4,10 +4,10 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broker.model.due_time import JUMP_MS
-from broker.model.step import Now
-from broker.store.tables.timer_check import SHIFTS_MAX, ClockShift
-from broker.store.timer.wheel_clock import WheelClock
+from pocketmq.model.due_time import JUMP_MS
+from pocketmq.model.step import Now
+from pocketmq.store.tables.timer_check import SHIFTS_MAX, ClockShift
+from pocketmq.store.timer.wheel_clock import WheelClock
 
 HOUR_MS = 3_600_000
 WALL_MS = 1_795_000_000_000

@@ -9,31 +9,31 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from broker.format.index_layout import STYLE_5_5, IndexGeometry
-from broker.format.record_scan import written_at
-from broker.format.runs import queues_of
-from broker.log.consume_queue_table import ConsumeQueueTable
-from broker.log.hash_index import HashIndex
-from broker.log.view import View
-from broker.model.batch import Written
-from broker.model.errors import AllocationFailed, Corruption, DiskFull
-from broker.model.message import (
+from pocketmq.format.index_layout import STYLE_5_5, IndexGeometry
+from pocketmq.format.record_scan import written_at
+from pocketmq.format.runs import queues_of
+from pocketmq.log.consume_queue_table import ConsumeQueueTable
+from pocketmq.log.hash_index import HashIndex
+from pocketmq.log.view import View
+from pocketmq.model.batch import Written
+from pocketmq.model.errors import AllocationFailed, Corruption, DiskFull
+from pocketmq.model.message import (
     TRANSACTION_COMMIT,
     TRANSACTION_NONE,
     TRANSACTION_PREPARED,
     TRANSACTION_ROLLBACK,
     QueueKey,
 )
-from broker.model.store_shape import DelayLevels
-from broker.store.marks import Marks
-from broker.store.views.dispatcher import (
+from pocketmq.model.store_shape import DelayLevels
+from pocketmq.store.marks import Marks
+from pocketmq.store.views.dispatcher import (
     BATCH_MAX,
     INDEX_TRIES_MAX,
     QUEUE_TRIES_MAX,
     RETRY_INTERVAL_MS,
     Dispatcher,
 )
-from broker.store.views.remembered import REMEMBERED_MAX, Remembered
+from pocketmq.store.views.remembered import REMEMBERED_MAX, Remembered
 from tests.fakes.store_language import view_files
 from tests.fakes.store_writing import WritingLog
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from broker.model.reading import PullStatus
-from broker.store.views.expiry import UNKNOWN_TIME, LogFile
+from pocketmq.model.reading import PullStatus
+from pocketmq.store.views.expiry import UNKNOWN_TIME, LogFile
 from tests.fakes.clock import START_MS, FakeClock
 from tests.fakes.quick_disk import QuickDisk
 from tests.fakes.store_language import TalkingStore, rebuilt_views, store_at, view_files

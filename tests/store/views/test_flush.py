@@ -9,24 +9,24 @@ from unittest.mock import patch
 
 import pytest
 
-from broker.files.disk import Disk
-from broker.format.checkpoint_layout import CheckpointValues, decode_checkpoint, encode_checkpoint
-from broker.format.names import MARK_FILE
-from broker.log.checkpoint import (
+from pocketmq.files.disk import Disk
+from pocketmq.format.checkpoint_layout import CheckpointValues, decode_checkpoint, encode_checkpoint
+from pocketmq.format.names import MARK_FILE
+from pocketmq.log.checkpoint import (
     QUEUE_ENDS_FILE,
     FlushedMark,
     QueueEnds,
 )
-from broker.log.queue_end import QueueEnd
-from broker.model.errors import FsyncFailed
-from broker.model.message import QueueKey
-from broker.store.marks import Marks
-from broker.store.settings import PAGE_SIZE
-from broker.store.starting.start import start_at_once
-from broker.store.starting.structures import Structures
-from broker.store.views import flush as view_flush
-from broker.store.views.flush import ViewFlush
-from broker.store.writing.durability import Durability
+from pocketmq.log.queue_end import QueueEnd
+from pocketmq.model.errors import FsyncFailed
+from pocketmq.model.message import QueueKey
+from pocketmq.store.marks import Marks
+from pocketmq.store.settings import PAGE_SIZE
+from pocketmq.store.starting.start import start_at_once
+from pocketmq.store.starting.structures import Structures
+from pocketmq.store.views import flush as view_flush
+from pocketmq.store.views.flush import ViewFlush
+from pocketmq.store.writing.durability import Durability
 from tests.fakes.clock import FakeClock, at
 from tests.fakes.quick_disk import QuickDisk
 from tests.fakes.records import TIME_MS, Records, entry

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from broker.format.names import RESERVE_FILE
-from broker.log.commit_log import DRAFT_NAME, CommitLog
-from broker.model.errors import AllocationFailed, DiskFull, StoreFailed
-from broker.store.writing.allocation import RETRY_INTERVAL_MS, Allocation, Reserve
+from pocketmq.format.names import RESERVE_FILE
+from pocketmq.log.commit_log import DRAFT_NAME, CommitLog
+from pocketmq.model.errors import AllocationFailed, DiskFull, StoreFailed
+from pocketmq.store.writing.allocation import RETRY_INTERVAL_MS, Allocation, Reserve
 from tests.fakes.clock import FakeClock
 from tests.fakes.quick_disk import QuickDisk, full_disk
 from tests.fakes.records import record

@@ -7,15 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from broker.files.memory import TransientPool
-from broker.format.record import BLANK_SIZE
-from broker.format.record_scan import RecordScan
-from broker.log.commit_log import CommitLog
-from broker.model.errors import IllegalConfig, StoreFailed, TransientPoolEmpty
-from broker.model.reading import PullStatus
-from broker.store.marks import Marks
-from broker.store.starting.structures import Structures
-from broker.store.writing.commit import Commit
+from pocketmq.files.memory import TransientPool
+from pocketmq.format.record import BLANK_SIZE
+from pocketmq.format.record_scan import RecordScan
+from pocketmq.log.commit_log import CommitLog
+from pocketmq.model.errors import IllegalConfig, StoreFailed, TransientPoolEmpty
+from pocketmq.model.reading import PullStatus
+from pocketmq.store.marks import Marks
+from pocketmq.store.starting.structures import Structures
+from pocketmq.store.writing.commit import Commit
 from tests.fakes.clock import at
 from tests.fakes.quick_disk import QuickDisk
 from tests.fakes.records import record

@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
-from broker.log.checkpoint import FlushedMark
-from broker.log.commit_log import CommitLog
-from broker.model.errors import FsyncFailed, StoreFailed
-from broker.store.marks import Marks
-from broker.store.settings import PAGE_SIZE
-from broker.store.writing import durability
-from broker.store.writing.durability import SWEEP_INTERVAL_MS, Durability
-from broker.store.writing.flush_group import FlushGroup
+from pocketmq.log.checkpoint import FlushedMark
+from pocketmq.log.commit_log import CommitLog
+from pocketmq.model.errors import FsyncFailed, StoreFailed
+from pocketmq.store.marks import Marks
+from pocketmq.store.settings import PAGE_SIZE
+from pocketmq.store.writing import durability
+from pocketmq.store.writing.durability import SWEEP_INTERVAL_MS, Durability
+from pocketmq.store.writing.flush_group import FlushGroup
 from tests.fakes.clock import FakeClock, at
 from tests.fakes.quick_disk import QuickDisk
 from tests.fakes.records import TIME_MS, record

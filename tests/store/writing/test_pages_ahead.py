@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from broker.log.commit_log import CommitLog
-from broker.model.step import Next, Now
-from broker.store.marks import Marks
-from broker.store.writing.pages_ahead import HURRY_MS, PagesAhead
+from pocketmq.log.commit_log import CommitLog
+from pocketmq.model.step import Next, Now
+from pocketmq.store.marks import Marks
+from pocketmq.store.writing.pages_ahead import HURRY_MS, PagesAhead
 from tests.fakes.quick_disk import QuickDisk
 from tests.fakes.store_language import until
 

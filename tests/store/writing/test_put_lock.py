@@ -5,8 +5,8 @@ from threading import Event
 
 import pytest
 
-from broker.model.errors import StoreBusy
-from broker.store.writing.put_lock import PutLock
+from pocketmq.model.errors import StoreBusy
+from pocketmq.store.writing.put_lock import PutLock
 
 
 def test_writers_come_one_after_the_other() -> None:

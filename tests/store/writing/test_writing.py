@@ -7,21 +7,21 @@ from typing import Any
 
 import pytest
 
-from broker.format.content import decode_properties, encode_properties
-from broker.format.java_hash import tags_code
-from broker.format.record import (
+from pocketmq.format.content import decode_properties, encode_properties
+from pocketmq.format.java_hash import tags_code
+from pocketmq.format.record import (
     BLANK_SIZE,
     PROPERTY_CRC_SIZE,
     check_record,
     decode_record,
     split_record,
 )
-from broker.format.record_scan import written_at
-from broker.log.commit_log import CommitLog
-from broker.model.batch import Destination, PutStatus, Written
-from broker.model.due_time import LEAD_MAX_MS
-from broker.model.errors import StoreBusy
-from broker.model.message import (
+from pocketmq.format.record_scan import written_at
+from pocketmq.log.commit_log import CommitLog
+from pocketmq.model.batch import Destination, PutStatus, Written
+from pocketmq.model.due_time import LEAD_MAX_MS
+from pocketmq.model.errors import StoreBusy
+from pocketmq.model.message import (
     DELAY,
     KEYS,
     TAGS,
@@ -31,8 +31,8 @@ from broker.model.message import (
     UNIQUE_KEY,
     StoredMessage,
 )
-from broker.model.store_shape import DelayLevels
-from broker.model.topic import SCHEDULE_TOPIC
+from pocketmq.model.store_shape import DelayLevels
+from pocketmq.model.topic import SCHEDULE_TOPIC
 from tests.fakes.clock import START_MS, FakeClock
 from tests.fakes.golden_log import files_below, index_contents, open_log
 from tests.fakes.records import columns_of

@@ -10,14 +10,14 @@ from typing import Any
 
 import pyarrow.parquet as pq
 
-from broker.cli.documents import message_document
-from broker.files.disk import Disk
-from broker.format.message_columns import columns_of
-from broker.model.message import StoredMessage
-from broker.rebuild.log_files import LogFile
-from broker.tools.export.files import Exported, export_files
-from broker.tools.export.sinks import Shape
-from broker.tools.selection import LogSearch, Selection
+from pocketmq.cli.documents import message_document
+from pocketmq.files.disk import Disk
+from pocketmq.format.message_columns import columns_of
+from pocketmq.model.message import StoredMessage
+from pocketmq.rebuild.log_files import LogFile
+from pocketmq.tools.export.files import Exported, export_files
+from pocketmq.tools.export.sinks import Shape
+from pocketmq.tools.selection import LogSearch, Selection
 
 
 def line(message: StoredMessage) -> bytes:

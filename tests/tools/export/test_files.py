@@ -10,13 +10,13 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
-from broker.files.disk import Disk
-from broker.format.message_columns import MESSAGE_COLUMNS
-from broker.model.errors import DiskFull
-from broker.rebuild.log_files import LogFile
-from broker.tools.export import files
-from broker.tools.export.files import export_files, file_name_of
-from broker.tools.selection import LogSearch, Picked, Selection
+from pocketmq.files.disk import Disk
+from pocketmq.format.message_columns import MESSAGE_COLUMNS
+from pocketmq.model.errors import DiskFull
+from pocketmq.rebuild.log_files import LogFile
+from pocketmq.tools.export import files
+from pocketmq.tools.export.files import export_files, file_name_of
+from pocketmq.tools.selection import LogSearch, Picked, Selection
 from tests.fakes.column_values import one_by_one
 from tests.fakes.log_bytes import TIME_MS, LogBytes, golden_files
 from tests.golden_stores import GoldenStores

@@ -7,11 +7,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from broker.format.message_columns import MESSAGE_COLUMNS, columns_of
-from broker.rebuild.log_files import LogFile
-from broker.tools.export import sinks
-from broker.tools.export.files import export_stream
-from broker.tools.selection import LogSearch, Selection
+from pocketmq.format.message_columns import MESSAGE_COLUMNS, columns_of
+from pocketmq.rebuild.log_files import LogFile
+from pocketmq.tools.export import sinks
+from pocketmq.tools.export.files import export_stream
+from pocketmq.tools.selection import LogSearch, Selection
 from tests.fakes.column_values import one_by_one
 from tests.fakes.log_bytes import golden_files
 from tests.golden_stores import GoldenStores

@@ -4,9 +4,9 @@ import json
 
 import pytest
 
-from broker.format.stand_in import Style
-from broker.model.finding import Finding
-from broker.tools.repair.actions import (
+from pocketmq.format.stand_in import Style
+from pocketmq.model.finding import Finding
+from pocketmq.tools.repair.actions import (
     FileAct,
     FileAction,
     LogAct,

@@ -5,14 +5,14 @@ from pathlib import Path
 
 import pytest
 
-from broker.files.disk import Disk
-from broker.format.record import encode_blank, property_crc_field
-from broker.model.finding import Finding
-from broker.rebuild.log_files import find_log_files
-from broker.tools.repair.actions import LogAct, LogAction
-from broker.tools.repair.log_planning import LogPlanner, Suspect
-from broker.tools.repair.losses import QueueWitness
-from broker.walk.log_walk import ORDERLY_END, Hole
+from pocketmq.files.disk import Disk
+from pocketmq.format.record import encode_blank, property_crc_field
+from pocketmq.model.finding import Finding
+from pocketmq.rebuild.log_files import find_log_files
+from pocketmq.tools.repair.actions import LogAct, LogAction
+from pocketmq.tools.repair.log_planning import LogPlanner, Suspect
+from pocketmq.tools.repair.losses import QueueWitness
+from pocketmq.walk.log_walk import ORDERLY_END, Hole
 from tests.fakes.damaged_store import DamagedStore
 from tests.golden_stores import GoldenStores
 

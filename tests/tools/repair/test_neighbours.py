@@ -5,14 +5,14 @@ from pathlib import Path
 
 import pytest
 
-from broker.files.disk import Disk
-from broker.format.consume_unit import PRE_BLANK, UNIT
-from broker.tools.repair.actions import Loss
-from broker.tools.repair.losses import QueueWitness
-from broker.tools.repair.neighbours import Neighbour, Neighbours, store_time_position
-from broker.walk.log_walk import TOO_OLD, Hole, LogWalk
-from broker.walk.reader import Chunk
-from broker.walk.source import LogSource
+from pocketmq.files.disk import Disk
+from pocketmq.format.consume_unit import PRE_BLANK, UNIT
+from pocketmq.tools.repair.actions import Loss
+from pocketmq.tools.repair.losses import QueueWitness
+from pocketmq.tools.repair.neighbours import Neighbour, Neighbours, store_time_position
+from pocketmq.walk.log_walk import TOO_OLD, Hole, LogWalk
+from pocketmq.walk.reader import Chunk
+from pocketmq.walk.source import LogSource
 from tests.fakes.damaged_store import DamagedStore
 from tests.fakes.log_bytes import IPV4, IPV6, TIME_MS, LogBytes
 from tests.golden_stores import GoldenStores

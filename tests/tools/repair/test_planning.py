@@ -5,17 +5,17 @@ from typing import Any
 
 import pytest
 
-from broker.files.disk import Disk
-from broker.format.checkpoint_layout import (
+from pocketmq.files.disk import Disk
+from pocketmq.format.checkpoint_layout import (
     CHECKPOINT_FILE_SIZE,
     CheckpointValues,
     encode_checkpoint,
 )
-from broker.format.order_changes import encode_changes
-from broker.log.checkpoint import FlushedMark
-from broker.log.quarantine import UNFINISHED, new_quarantine
-from broker.tools.repair.actions import FileAct, LogAct, RepairPlan
-from broker.tools.repair.planning import plan_repair
+from pocketmq.format.order_changes import encode_changes
+from pocketmq.log.checkpoint import FlushedMark
+from pocketmq.log.quarantine import UNFINISHED, new_quarantine
+from pocketmq.tools.repair.actions import FileAct, LogAct, RepairPlan
+from pocketmq.tools.repair.planning import plan_repair
 from tests.fakes.damaged_store import NOW_MS, DamagedStore
 from tests.fakes.golden_log import files_below
 from tests.golden_stores import GoldenStores

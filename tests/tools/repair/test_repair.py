@@ -11,20 +11,20 @@ from typing import Any
 
 import pytest
 
-from broker.files.disk import Disk
-from broker.format.consume_unit import PRE_BLANK
-from broker.format.record import decode_record
-from broker.model.errors import DiskFull, StoreGap, StoreLocked, WrongFileSize
-from broker.model.reading import KeyRange, ReadRange
-from broker.model.topic import QUARANTINE_TOPIC
-from broker.rebuild.log_files import find_log_files
-from broker.store.message_store import open_store
-from broker.store.settings import StoreSettings
-from broker.tools.durable import flushed_upto
-from broker.tools.repair.actions import summary
-from broker.tools.repair.planning import plan_repair
-from broker.tools.repair.repair import NOTHING_TO_DO, repair_store
-from broker.tools.selection import LogSearch
+from pocketmq.files.disk import Disk
+from pocketmq.format.consume_unit import PRE_BLANK
+from pocketmq.format.record import decode_record
+from pocketmq.model.errors import DiskFull, StoreGap, StoreLocked, WrongFileSize
+from pocketmq.model.reading import KeyRange, ReadRange
+from pocketmq.model.topic import QUARANTINE_TOPIC
+from pocketmq.rebuild.log_files import find_log_files
+from pocketmq.store.message_store import open_store
+from pocketmq.store.settings import StoreSettings
+from pocketmq.tools.durable import flushed_upto
+from pocketmq.tools.repair.actions import summary
+from pocketmq.tools.repair.planning import plan_repair
+from pocketmq.tools.repair.repair import NOTHING_TO_DO, repair_store
+from pocketmq.tools.selection import LogSearch
 from tests.fakes.clock import FakeClock
 from tests.fakes.damaged_store import NOW_MS, DamagedStore
 from tests.fakes.golden_log import files_below
@@ -249,7 +249,7 @@ async def test_a_store_in_use_is_refused(tmp_path: Path) -> None:
 import sys
 from pathlib import Path
 from tests.fakes.store_language import at_once
-from broker.files.directory_lock import DirectoryLock
+from pocketmq.files.directory_lock import DirectoryLock
 DirectoryLock(Path({str(store.directory / "lock")!r})).acquire()
 print("held", flush=True)
 sys.stdin.read()

@@ -4,17 +4,17 @@ from pathlib import Path
 
 import pytest
 
-from broker.files.disk import Disk
-from broker.format.checkpoint_layout import (
+from pocketmq.files.disk import Disk
+from pocketmq.format.checkpoint_layout import (
     CHECKPOINT_FILE_SIZE,
     CheckpointValues,
     decode_checkpoint,
     encode_checkpoint,
 )
-from broker.log.checkpoint import FlushedMark
-from broker.log.store_directory import ClosedState, ManifestFile, StoreManifest
-from broker.tools.repair.actions import FileAct, FileAction
-from broker.tools.repair.small_files import lower_checkpoint
+from pocketmq.log.checkpoint import FlushedMark
+from pocketmq.log.store_directory import ClosedState, ManifestFile, StoreManifest
+from pocketmq.tools.repair.actions import FileAct, FileAction
+from pocketmq.tools.repair.small_files import lower_checkpoint
 
 BEYOND = CheckpointValues(1_001, 999, 5_000, -3, 4_100, 3_000)
 WITHIN = CheckpointValues(1_000, 999, 1_000, 0, 4_000, 3_000)

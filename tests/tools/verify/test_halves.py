@@ -5,13 +5,13 @@ from pathlib import Path
 
 import pytest
 
-from broker.files.disk import Disk
-from broker.format.op_message import is_op_body
-from broker.model.batch import Destination, Run
-from broker.model.message import TRANSACTION_COMMIT
-from broker.model.topic import HALF_TOPIC, OP_HALF_TOPIC
-from broker.tools.verify.verification import Verification, verify
-from broker.tools.waiting.halves import open_halves
+from pocketmq.files.disk import Disk
+from pocketmq.format.op_message import is_op_body
+from pocketmq.model.batch import Destination, Run
+from pocketmq.model.message import TRANSACTION_COMMIT
+from pocketmq.model.topic import HALF_TOPIC, OP_HALF_TOPIC
+from pocketmq.tools.verify.verification import Verification, verify
+from pocketmq.tools.waiting.halves import open_halves
 from tests.fakes.checked_store import CheckedStore
 from tests.fakes.rows import batch
 from tests.fakes.store_language import STORE_HOST, put_row, small_settings, store_at

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from broker.cli.store.access import sizes_of
-from broker.files.disk import Disk
-from broker.log.left_over import left_over_now
-from broker.model.message import OFFSET_MAX
-from broker.rebuild.sequential import rebuild
-from broker.tools.verify.verification import VerifyOptions, verify
+from pocketmq.cli.store.access import sizes_of
+from pocketmq.files.disk import Disk
+from pocketmq.log.left_over import left_over_now
+from pocketmq.model.message import OFFSET_MAX
+from pocketmq.rebuild.sequential import rebuild
+from pocketmq.tools.verify.verification import VerifyOptions, verify
 from tests.fakes.checked_store import CheckedStore
 from tests.fakes.log_bytes import SMALL, TIME_MS, LogBytes
 from tests.fakes.store_language import store_at

@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from broker.files.disk import Disk
-from broker.format.checkpoint_layout import CheckpointValues, encode_checkpoint
-from broker.format.order_changes import encode_changes
-from broker.log.checkpoint import FlushedMark
-from broker.tools.durable import flushed_upto
+from pocketmq.files.disk import Disk
+from pocketmq.format.checkpoint_layout import CheckpointValues, encode_checkpoint
+from pocketmq.format.order_changes import encode_changes
+from pocketmq.log.checkpoint import FlushedMark
+from pocketmq.tools.durable import flushed_upto
 from tests.fakes.checked_store import CheckedStore
 from tests.golden_stores import GoldenStores
 

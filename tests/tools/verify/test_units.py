@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from broker.format.consume_unit import PRE_BLANK, UNIT
+from pocketmq.format.consume_unit import PRE_BLANK, UNIT
 from tests.fakes.checked_store import CheckedStore
 from tests.golden_stores import GoldenStores
 

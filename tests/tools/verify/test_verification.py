@@ -5,13 +5,13 @@ from pathlib import Path
 
 import pytest
 
-from broker.cli.store.access import sizes_of
-from broker.files.disk import Disk
-from broker.log.commit_log import CommitLog
-from broker.log.index_file import IndexFile
-from broker.model.finding import Finding
-from broker.tools.verify.collector import Collector
-from broker.tools.verify.verification import VerifyOptions, verify
+from pocketmq.cli.store.access import sizes_of
+from pocketmq.files.disk import Disk
+from pocketmq.log.commit_log import CommitLog
+from pocketmq.log.index_file import IndexFile
+from pocketmq.model.finding import Finding
+from pocketmq.tools.verify.collector import Collector
+from pocketmq.tools.verify.verification import VerifyOptions, verify
 from tests.fakes.checked_store import CheckedStore
 from tests.fakes.tool_sizes import golden_tool_sizes
 from tests.golden_stores import NAMES, GoldenStores
@@ -198,7 +198,7 @@ def test_without_a_property_crc_bodies_and_what_views_repeat_are_seen(
 
 def field_of(path: Path, record: int, position: int) -> str:
     """The field of a record a byte belongs to (README: what verify sees without property CRC)."""
-    from broker.format.record import split_record
+    from pocketmq.format.record import split_record
 
     content = path.read_bytes()
     _, body, topic, topic_end, block, _ = split_record(content, record)

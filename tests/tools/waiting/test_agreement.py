@@ -3,16 +3,16 @@
 from pathlib import Path
 from typing import Any
 
-from broker.backfill.source import StoreSource
-from broker.files.disk import Disk
-from broker.model.message import TIMER_DELETE
-from broker.model.system_topics import TIMER_TOPIC
-from broker.model.topic import HALF_TOPIC, SCHEDULE_TOPIC
-from broker.rpc.pb import admin_pb2 as admin_pb
-from broker.rpc.pb import broker_pb2 as pb
-from broker.tools.verify.verification import VerifyOptions, verify
-from broker.tools.waiting.halves import open_halves
-from broker.tools.waiting.pending import pending_messages
+from pocketmq.backfill.source import StoreSource
+from pocketmq.files.disk import Disk
+from pocketmq.model.message import TIMER_DELETE
+from pocketmq.model.system_topics import TIMER_TOPIC
+from pocketmq.model.topic import HALF_TOPIC, SCHEDULE_TOPIC
+from pocketmq.rpc.pb import admin_pb2 as admin_pb
+from pocketmq.rpc.pb import broker_pb2 as pb
+from pocketmq.tools.verify.verification import VerifyOptions, verify
+from pocketmq.tools.waiting.halves import open_halves
+from pocketmq.tools.waiting.pending import pending_messages
 from tests.fakes.clock import START_MS
 from tests.fakes.store_broker import SIZES, StoreBroker
 from tests.fakes.store_language import store_at

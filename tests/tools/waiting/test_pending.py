@@ -3,9 +3,9 @@
 import json
 from collections import Counter
 
-from broker.files.disk import Disk
-from broker.model.system_topics import TIMER_TOPIC
-from broker.tools.waiting.pending import LEASE, LEVEL, TIMER, pending_messages
+from pocketmq.files.disk import Disk
+from pocketmq.model.system_topics import TIMER_TOPIC
+from pocketmq.tools.waiting.pending import LEASE, LEVEL, TIMER, pending_messages
 from tests.fakes.tool_sizes import golden_tool_sizes
 from tests.golden_stores import GoldenStores
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from broker.model.errors import (
+from pocketmq.model.errors import (
     BrokerError,
     GroupExists,
     GroupNotFound,
@@ -13,7 +13,7 @@ from broker.model.errors import (
     IllegalPageToken,
     SystemGroup,
 )
-from broker.rpc.pb import admin_pb2 as pb
+from pocketmq.rpc.pb import admin_pb2 as pb
 from tests.fakes.call import FakeCall
 from tests.fakes.store_broker import StoreBroker
 

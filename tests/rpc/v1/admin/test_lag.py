@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
-from broker.model.errors import GroupNotFound, IllegalGroup, IllegalPageToken, TopicNotFound
-from broker.rpc.pb import admin_pb2 as pb
-from broker.rpc.pb import broker_pb2 as rpc
-from broker.services.administration.lag import queue_lag
+from pocketmq.model.errors import GroupNotFound, IllegalGroup, IllegalPageToken, TopicNotFound
+from pocketmq.rpc.pb import admin_pb2 as pb
+from pocketmq.rpc.pb import broker_pb2 as rpc
+from pocketmq.services.administration.lag import queue_lag
 from tests.fakes.call import FakeCall
 from tests.fakes.store_broker import StoreBroker
 

@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from broker.model import errors
-from broker.rpc.pb import admin_pb2, broker_pb2
-from broker.services.administration import delayed
+from pocketmq.model import errors
+from pocketmq.rpc.pb import admin_pb2, broker_pb2
+from pocketmq.services.administration import delayed
 from tests.fakes.clock import START_MS
 from tests.fakes.store_broker import StoreBroker
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from broker.model.errors import (
+from pocketmq.model.errors import (
     BrokerError,
     GroupNotFound,
     IllegalGroup,
@@ -15,8 +15,8 @@ from broker.model.errors import (
     SystemGroup,
     TopicNotFound,
 )
-from broker.rpc.pb import admin_pb2 as pb
-from broker.rpc.service import MalformedRequest
+from pocketmq.rpc.pb import admin_pb2 as pb
+from pocketmq.rpc.service import MalformedRequest
 from tests.fakes.call import FakeCall
 from tests.fakes.store_broker import StoreBroker, store_broker
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from broker.model.errors import (
+from pocketmq.model.errors import (
     BrokerError,
     IllegalAttribute,
     IllegalNumber,
@@ -15,10 +15,10 @@ from broker.model.errors import (
     TopicExists,
     TopicNotFound,
 )
-from broker.model.topic import QUEUE_COUNT_MAX, TopicConfig
-from broker.rpc.pb import admin_pb2 as pb
-from broker.rpc.v1.admin import proto_topic
-from broker.services.administration.topics import changed_attributes
+from pocketmq.model.topic import QUEUE_COUNT_MAX, TopicConfig
+from pocketmq.rpc.pb import admin_pb2 as pb
+from pocketmq.rpc.v1.admin import proto_topic
+from pocketmq.services.administration.topics import changed_attributes
 from tests.fakes.call import FakeCall
 from tests.fakes.store_broker import StoreBroker
 from tests.fakes.store_language import until

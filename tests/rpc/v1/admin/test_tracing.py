@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from broker.rpc.pb import admin_pb2 as pb
+from pocketmq.rpc.pb import admin_pb2 as pb
 from tests.fakes.store_broker import store_broker
 from tests.fakes.store_golden import golden_copy
 from tests.golden_stores import GoldenStores

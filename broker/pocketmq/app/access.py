@@ -1,0 +1,156 @@
+"""Whether this broker asks who calls, of whom, and what stands before its faces then."""
+
+import logging
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Final
+
+from pocketmq.app.ports import Ports
+from pocketmq.config.live import LiveConfig
+from pocketmq.config.sections import Config
+from pocketmq.config.sections_access import AUTO, OFF, ON
+from pocketmq.files.disk import Disk
+from pocketmq.model.access import Kind, Need, User
+from pocketmq.model.errors import BrokerError, IllegalConfig
+from pocketmq.model.ownership import owner_groups
+from pocketmq.model.step import Clock
+from pocketmq.rpc.call import host_from_peer
+from pocketmq.rpc.creations import Creations
+from pocketmq.rpc.guard import Guard
+from pocketmq.rpc.needs import GET
+from pocketmq.rpc.service import Service
+from pocketmq.rpc.v1.needs import rules_of
+from pocketmq.rpc.v2.faces import NAME as OFFICIAL
+from pocketmq.rpc.v2.needs import RULES as OFFICIAL_RULES
+from pocketmq.services.access.access import Access
+from pocketmq.store.tables.tables import Tables
+from pocketmq.store.tables.users import UserTable
+
+FIRST_ADMIN: Final = "admin"
+OPEN_PAGES: Final = frozenset({"/livez", "/readyz", "/startupz"})
+"""Pages that probes read, which have no secrets."""
+
+logger = logging.getLogger(__name__)
+
+
+class Door:
+    """The users of a broker, and whether they are asked for."""
+
+    __slots__ = (
+        "_clock", "_cluster", "_has_new_admin", "_in_clear", "_live", "access", "is_checked"
+    )  # fmt: skip
+
+    def __init__(
+        self, access: Access, live: LiveConfig, clock: Clock, *, is_checked: bool, in_clear: str,
+        has_new_admin: bool,
+    ) -> None:  # fmt: skip
+        self.access = access
+        self._live = live
+        self._clock = clock
+        self.is_checked = is_checked
+        self._in_clear = in_clear
+        """Ports that serve without TLS."""
+        self._cluster = live.config.broker.cluster
+        self._has_new_admin = has_new_admin
+        if has_new_admin:
+            assert access.table.roster.users, "the new admin is a user"
+
+    async def begin(self) -> None:
+        """Write the first admin down, in the store that is open now, and log how it stands.
+
+        Errors   DiskFull
+        """
+        if self._has_new_admin:
+            await self.access.table.save()
+        count = len(self.access.table.roster.users)
+        if self.is_checked:
+            logger.info("access.checked", extra={"users": count})
+            if self._in_clear:
+                logger.warning("access.in_clear", extra={"ports": self._in_clear})
+        else:
+            logger.warning("access.open", extra={"users": count})
+
+    def guarded(self, services: Iterable[Service], tables: Tables) -> list[Service]:
+        """Return what is served: the faces as they are, or each behind the guard.
+
+        tables   of the store, which say whose retry topics are
+        """
+        if not self.is_checked:
+            return [*services]
+        is_group, is_topic = tables.groups.find, tables.topics.find
+        self.access.know_owners(lambda name: owner_groups(name, is_group, is_topic))
+        exists = {Kind.TOPIC: is_topic, Kind.GROUP: is_group}
+        creations = Creations(exists, self._clock.monotonic_ms, self._creations_per_hour)
+        guard = Guard(self.access, creations)
+        rules = {**rules_of(self._cluster), OFFICIAL: OFFICIAL_RULES}
+        return [guard.guarded(service, rules[service.name]) for service in services]
+
+    def _creations_per_hour(self) -> int:
+        return self._live.config.limits.user_creations_per_hour
+
+    def admits(self, path: str, authorization: str, peer: str, is_private: bool) -> bool:
+        """Return whether a page may be read, by HTTP Basic or a bearer token.
+
+        peer         the reader's address as gRPC writes it
+        is_private   nobody on the way reads what the reader sends
+        """
+        if not self.is_checked or path in OPEN_PAGES:
+            return True
+        host = host_from_peer(peer)
+        need = Need(GET, Kind.CLUSTER, self._cluster)
+        try:
+            rights = self.access.of_reader(authorization, is_private=is_private)
+            self.access.check(rights, (need,), host)
+        except BrokerError:
+            return False
+        return True
+
+
+def door_of(live: LiveConfig, disk: Disk, clock: Clock, ports: Ports) -> Door:
+    """Return the door of a broker whose store is yet to be opened.
+
+    ports    what it listens on already
+    Errors   TableUnreadable; IllegalConfig: nobody could come, or everybody from everywhere
+    """
+    config = live.config
+    table = UserTable(disk, config.store_settings().directory)
+    table.load()
+    has_new_admin = False
+    if not table.roster.users and config.access.admin_secret_path:
+        table.roster.add(User(FIRST_ADMIN, _secret(config), is_admin=True))
+        has_new_admin = True
+    access = Access(table, clock, config.access.date_window_ms)
+    live.follow(lambda config: access.take(config.access.date_window_ms))
+    is_checked = must_check(config, ports)
+    if is_checked and not any(user.is_enabled for user in table.roster.users.values()):
+        raise _nobody(config, ports)
+    return Door(
+        access, live, clock, is_checked=is_checked, in_clear=", ".join(ports.in_clear(config)),
+        has_new_admin=has_new_admin,
+    )  # fmt: skip
+
+
+def must_check(config: Config, ports: Ports) -> bool:
+    """Return whether calls have to be signed."""
+    check = config.access.check
+    return check == ON or (check == AUTO and bool(ports.opened(config)))
+
+
+def _nobody(config: Config, ports: Ports) -> IllegalConfig:
+    opened = ports.opened(config)
+    key, reach = opened[0] if opened else ("access.check", "calls have to be signed")
+    why = (
+        f"{reach}, and there is no user: make the first one, pocketmq user add {FIRST_ADMIN} "
+        f"--admin --store {config.store.directory}, or let everybody do everything, --insecure "
+        f"(access.check={OFF})"
+    )
+    return IllegalConfig(field=key, why=why)
+
+
+def _secret(config: Config) -> str:
+    path = config.access.admin_secret_path
+    try:
+        return Path(path).expanduser().read_text("utf-8").strip()
+    except (OSError, ValueError) as error:
+        why = f"{path} cannot be read: {error}"
+        raise IllegalConfig(field="access.admin_secret_path", why=why) from error

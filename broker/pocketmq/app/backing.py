@@ -1,0 +1,90 @@
+"""The services of an open store, as its settings say."""
+
+from random import Random
+from secrets import randbits
+
+from pocketmq.config.live import LiveConfig
+from pocketmq.config.sections import Config
+from pocketmq.format.addresses import UniqueKeyMaker
+from pocketmq.rpc.backing import Backing
+from pocketmq.services.administration.members import Members
+from pocketmq.services.consume.consume import Consume
+from pocketmq.services.consume.journal import ConsumeSettings
+from pocketmq.services.pull import Pull
+from pocketmq.services.query import Query
+from pocketmq.services.sending.rules import SendRules
+from pocketmq.services.sending.send import Send
+from pocketmq.services.sessions.sessions import Sessions
+from pocketmq.services.transaction.checking import CheckRules
+from pocketmq.services.transaction.transactions import Transactions
+from pocketmq.store.message_store import MessageStore
+from pocketmq.store.tables.tables import Tables
+
+
+def backing_of(
+    store: MessageStore, live: LiveConfig, store_host: bytes, keys: UniqueKeyMaker
+) -> Backing:
+    """Return the services of an open store; they follow its settings.
+
+    store_host   packed, as records carry it
+    keys         makes ids of messages that come without one
+    """
+    config, clock = live.config, store.clock
+    bound_tables(store.tables, config)
+    live.follow(lambda config: bound_tables(store.tables, config))
+    rules, random = send_rules(config, store_host), Random(randbits(64))
+    send = Send(store, rules, clock, key_maker=keys, random=random)
+    live.follow(lambda config: send.take(send_rules(config, store_host)))
+    consume = Consume(store, consume_settings(config, store_host))
+    transactions = Transactions(store, store_host, check_rules(config))
+    live.follow(lambda config: transactions.take(check_rules(config)))
+    clients = consume.clients
+    sessions = Sessions(
+        lambda client_id, group: clients.touch(client_id, group, clock.monotonic_ms()),
+        consume.leave,
+    )
+    members = Members(clock)
+    return Backing(store, send, Pull(store), Query(store), consume, members, sessions, transactions)
+
+
+def bound_tables(tables: Tables, config: Config) -> None:
+    """Have a store take so many topics, queues and groups as the settings say."""
+    limits = config.limits
+    tables.topics.count_max = limits.topics_max
+    tables.topics.queue_count_max = limits.queues_max
+    tables.groups.count_max = limits.groups_max
+
+
+def send_rules(config: Config, store_host: bytes) -> SendRules:
+    """Return what of the settings sending needs."""
+    return SendRules(
+        store_host=store_host,
+        cluster=config.broker.cluster,
+        permission=config.broker.permission,
+        accept_from_ms=config.broker.accept_from_ms,
+        auto_create_topics=config.broker.auto_create_topics,
+        default_queue_count=config.broker.default_queue_count,
+        max_message_size_bytes=config.limits.max_message_size_bytes,
+        delay_max_ms=config.limits.delay_max_ms,
+        refuses_transactions=config.transactions.refuse,
+        check_kinds=config.broker.check_message_types,
+        dedupe_window_ms=config.broker.dedupe_window_ms,
+    )
+
+
+def consume_settings(config: Config, store_host: bytes) -> ConsumeSettings:
+    """Return what of the settings consuming needs."""
+    return ConsumeSettings(
+        config.broker.cluster, config.broker.name, store_host, config.limits.in_flight_max
+    )
+
+
+def check_rules(config: Config) -> CheckRules:
+    """Return when producers are asked about their transactions."""
+    section = config.transactions
+    return CheckRules(
+        timeout_ms=section.timeout_ms,
+        interval_ms=section.check_interval_ms,
+        checks_max=section.checks_max,
+        keep_ms=config.retention.age_ms,
+    )

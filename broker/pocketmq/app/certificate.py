@@ -1,0 +1,262 @@
+"""The certificate clients are shown: the one that was given, else one the broker makes itself.
+
+    pocketmq/tls/certificate.pem   what clients see; who wants to check it trusts this file
+    pocketmq/tls/key.pem           its key, for the user who runs the broker alone
+
+One of its own is ECDSA on P-256, signed by itself, made by the openssl command when the store is
+open for the first time, and again where it is damaged, about to run out, or lacks an address that
+is told to clients. A backup leaves it out: copies of a store carry no key, and make their own.
+Source: TlsHelper, ProxyAndTlsProtocolNegotiator.
+"""
+
+import logging
+import re
+import socket
+import ssl
+import subprocess
+from collections.abc import Iterable
+from contextlib import suppress
+from ipaddress import ip_address
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from pocketmq.config.addresses import own_address
+from pocketmq.config.sections import Config
+from pocketmq.files.disk import Disk
+from pocketmq.files.enclosure import FILE_MODE, PRIVATE_MODE
+from pocketmq.files.table_file import DRAFT_SUFFIX
+from pocketmq.format.names import OWN_DIRECTORY
+from pocketmq.model.errors import IllegalConfig, StorageError
+from pocketmq.model.step import Clock
+from pocketmq.rpc.own.tls import Tls, tls_context
+
+DIRECTORY: Final = "tls"
+CERTIFICATE_FILE: Final = "certificate.pem"
+KEY_FILE: Final = "key.pem"
+KEY_MODE: Final = PRIVATE_MODE
+DAYS: Final = 3_650
+"""How long a certificate of our own holds: who trusts it has to be told of the next one."""
+LEFT_S: Final = 30 * 86_400
+"""One that holds for less is made anew at the next start, or SIGHUP."""
+OPENSSL_S: Final = 10.0
+LOCAL_NAMES: Final = ("localhost", "127.0.0.1", "::1")
+EVERY_HOST: Final = frozenset({"0.0.0.0", "::"})
+_NAME: Final = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9_.-]{0,252}")
+_PEM: Final = re.compile(rb"-----BEGIN ([A-Z ]+)-----.*?-----END \1-----\n", re.DOTALL)
+_REQUEST: Final = """\
+[req]
+distinguished_name = subject
+prompt = no
+x509_extensions = extensions
+[subject]
+CN = PocketMQ
+[extensions]
+basicConstraints = critical, CA:FALSE
+extendedKeyUsage = serverAuth
+subjectKeyIdentifier = hash
+authorityKeyIdentifier = keyid
+subjectAltName = @names
+[names]
+"""
+
+logger = logging.getLogger(__name__)
+
+
+class Shown(NamedTuple):
+    """What clients see of a certificate.
+
+    names     hosts and addresses it is for
+    until_s   since 1970
+    """
+
+    names: frozenset[str]
+    until_s: float
+
+
+NOTHING_SHOWN: Final = Shown(frozenset(), 0.0)
+
+
+class Certificate:
+    """Which certificate a broker shows, from its start on.
+
+    tls     is given it
+    store   the store's directory
+    hosts   what is listened on: addresses and names that clients reach
+    """
+
+    __slots__ = ("_cert", "_clock", "_disk", "_hosts", "_key", "_seen", "_tls")
+
+    def __init__(
+        self, tls: Tls, store: Path, disk: Disk, clock: Clock, hosts: Iterable[str]
+    ) -> None:
+        self._tls = tls
+        self._hosts = frozenset(hosts)
+        self._disk = disk
+        self._clock = clock
+        self._cert = store / OWN_DIRECTORY / DIRECTORY / CERTIFICATE_FILE
+        self._key = self._cert.with_name(KEY_FILE)
+        self._seen = (b"", NOTHING_SHOWN)
+        """What both files held last, and what it was."""
+        assert self._cert.parent == self._key.parent, "they are made together"
+
+    def show_what_is_there(self, config: Config) -> None:
+        """Show the certificate that was given, or was made before; the store may be another's.
+
+        Errors   IllegalConfig when one that was given is none
+        """
+        rpc = config.rpc
+        if not rpc.offers_tls:
+            return
+        if rpc.tls_cert:
+            self._tls.take(rpc.tls_cert, rpc.tls_key)
+        elif self._is_fit(config):
+            self._tls.take(str(self._cert), str(self._key))
+
+    def make_sure(self, config: Config) -> None:
+        """Make a certificate unless there is one; the store is ours. Blocks for some 20 ms.
+
+        Errors   IllegalConfig when there is none, and connections without TLS are not wanted
+        """
+        rpc = config.rpc
+        if not rpc.offers_tls or rpc.tls_cert or self._is_fit(config):
+            return
+        try:
+            self._make(config)
+            self._tls.take(str(self._cert), str(self._key))
+        except StorageError as error:
+            if rpc.tls_only:
+                raise
+            logger.warning("tls.unmade", extra={"reason": str(error)})
+
+    def read_again(self, config: Config) -> None:
+        """Have handshakes from now on show what the files hold now; nothing where that is wrong."""
+        try:
+            self.show_what_is_there(config)
+        except IllegalConfig as error:
+            logger.error("tls.refused", extra={"reason": str(error)})
+        else:
+            self.make_sure(config)
+
+    def _is_fit(self, config: Config) -> bool:
+        """Return whether there is one of our own, and it will do for a while."""
+        files = (self._cert, self._key)
+        if not all(self._disk.exists(path) for path in files):
+            return False
+        content = b"".join(self._disk.read_file(path) for path in files)
+        if content != self._seen[0]:
+            self._seen = content, shown(*files)
+        found = self._seen[1]
+        is_fresh = found.until_s - self._clock.wall_ms() / 1000 > LEFT_S
+        return is_fresh and found.names >= told_names(config, self._hosts)
+
+    def _make(self, config: Config) -> None:
+        """Replace both files: one that does not fit the other is found at the next start.
+
+        Errors   IllegalConfig, DiskFull, WriteFailed
+        """
+        names = {*told_names(config, self._hosts), *names_of_machine()}
+        certificate, key = made(sorted(names))
+        self._disk.make_directory(self._cert.parent)
+        for path, content, mode in (
+            (self._key, key, KEY_MODE),
+            (self._cert, certificate, FILE_MODE),
+        ):
+            draft = path.with_name(path.name + DRAFT_SUFFIX)
+            self._disk.unlink(draft)  # its mode may be another
+            self._disk.write_file(draft, content, mode)
+            self._disk.rename(draft, path)
+        self._disk.sync_directory(self._cert.parent)
+        logger.info("tls.made", extra={"path": str(self._cert), "names": ", ".join(sorted(names))})
+
+
+def told_names(config: Config, hosts: Iterable[str]) -> set[str]:
+    """Return the names that a certificate must have: those clients are told, and those of here.
+
+    hosts   what is listened on
+    """
+    return {*LOCAL_NAMES, *_usable([config.broker.advertised_host, *(set(hosts) - EVERY_HOST)])}
+
+
+def names_of_machine() -> set[str]:
+    """Return what this machine is called: good to have, and other the next time in a container."""
+    return set(_usable([socket.gethostname(), str(own_address())]))
+
+
+def _usable(names: Iterable[str]) -> Iterable[str]:
+    """Yield those that can stand in a certificate, addresses as they are written there."""
+    for name in names:
+        bare = name.partition("%")[0]
+        if _is_address(bare):
+            yield str(ip_address(bare))
+        elif _NAME.fullmatch(name):
+            yield name.lower()
+
+
+def _is_address(name: str) -> bool:
+    try:
+        ip_address(name)
+    except ValueError:
+        return False
+    return True
+
+
+def made(names: Iterable[str]) -> tuple[bytes, bytes]:
+    """Return a certificate and its key, PEM, for hosts and addresses; nothing is written.
+
+    Cost     10 ms: openssl is a process of its own
+    Errors   IllegalConfig when openssl is not there, or fails
+    """
+    lines = [
+        f"{'IP' if _is_address(name) else 'DNS'}.{number} = {name}"
+        for number, name in enumerate(names, start=1)
+    ]
+    request = _REQUEST + "\n".join(lines) + "\n"
+    command = (
+        *("openssl", "req", "-x509", "-batch", "-newkey", "ec", "-nodes", "-sha256"),
+        *("-pkeyopt", "ec_paramgen_curve:P-256", "-days", str(DAYS)),
+        *("-config", "/dev/stdin", "-keyout", "/dev/stdout", "-out", "/dev/stdout"),
+    )
+    try:
+        done = subprocess.run(
+            command, input=request.encode(), capture_output=True, check=True, timeout=OPENSSL_S
+        )
+    except subprocess.CalledProcessError as error:
+        raise _unmade(error.stderr.decode(errors="replace").strip()[-300:]) from error
+    except (OSError, subprocess.SubprocessError) as error:
+        raise _unmade(str(error)) from error
+    found = {match[1].rpartition(b" ")[2]: match[0] for match in _PEM.finditer(done.stdout)}
+    if found.keys() != {b"KEY", b"CERTIFICATE"}:
+        raise _unmade("openssl printed something else")
+    return found[b"CERTIFICATE"], found[b"KEY"]
+
+
+def _unmade(why: str) -> IllegalConfig:
+    return IllegalConfig(
+        field="rpc.tls",
+        why=f"a certificate cannot be made: {why}; install openssl, give one of your own "
+        "(--tls-cert, --tls-key), or do without TLS (--no-tls)",
+    )
+
+
+def shown(cert_file: Path, key_file: Path) -> Shown:
+    """Return what a certificate is that is signed by itself; nothing when it is not, or runs out.
+
+    Cost     2 ms: a handshake in memory, so that it is sure to serve clients that trust it
+    """
+    client = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    client.check_hostname = False
+    to_server, to_client = ssl.MemoryBIO(), ssl.MemoryBIO()
+    try:
+        server = tls_context(str(cert_file), str(key_file))
+        client.load_verify_locations(cert_file)
+        asks = client.wrap_bio(to_client, to_server)
+        says = server.wrap_bio(to_server, to_client, server_side=True)
+        for end in (asks, says, asks):  # as far as each goes by itself
+            with suppress(ssl.SSLWantReadError):
+                end.do_handshake()
+        found = asks.getpeercert() or {}
+    except (OSError, ValueError, IllegalConfig):  # ssl's errors are of the first two
+        return NOTHING_SHOWN
+    names = [str(name[1]) for name in found.get("subjectAltName", ())]
+    until_s = ssl.cert_time_to_seconds(str(found["notAfter"]))
+    return Shown(frozenset(_usable(names)), until_s)

@@ -1,0 +1,176 @@
+"""What runs on an open store, put together.
+
+store ─► services ─► faces
+           └─► steps, counts
+"""
+
+import os
+import secrets
+from collections.abc import Callable, Sequence
+from datetime import datetime
+from functools import partial
+from typing import NamedTuple
+
+from pocketmq.app.access import Door
+from pocketmq.app.backing import backing_of
+from pocketmq.config.addresses import advertised_address
+from pocketmq.config.live import LiveConfig
+from pocketmq.config.sections import KNOBS, Config
+from pocketmq.format.addresses import UniqueKeyMaker, pack_host
+from pocketmq.format.names import zone_from_name
+from pocketmq.model.stats import Gauge, Stat
+from pocketmq.model.step import Step
+from pocketmq.rpc.backing import Backing
+from pocketmq.rpc.service import Service
+from pocketmq.rpc.v1.access import AccessFace
+from pocketmq.rpc.v1.admin import Admin
+from pocketmq.rpc.v1.messaging import Messaging
+from pocketmq.rpc.v2.messaging import OfficialMessaging, OfficialRules
+from pocketmq.services.administration.status import Process
+from pocketmq.services.consume.consume import Consume
+from pocketmq.services.pull import Pull
+from pocketmq.services.retention import Retention, is_wanted
+from pocketmq.services.schedule.schedule import Schedule
+from pocketmq.services.timer.timer import Timer
+from pocketmq.store.message_store import MessageStore
+from pocketmq.store.reading.holding import holder_at
+
+
+class Parts(NamedTuple):
+    """What runs on an open store."""
+
+    backing: Backing
+    schedule: Schedule
+    timer: Timer
+    retention: Retention
+    door: Door
+    services: list[Service]
+
+    @property
+    def steps(self) -> list[Step]:
+        """What is to be called while the store is open."""
+        later = [self.schedule.step, self.timer.step] if self.schedule.is_on else []
+        backing = self.backing
+        return [self.retention.step, backing.consume.step, backing.transactions.step, *later]
+
+    async def recover(self) -> None:
+        """Find out what was under way when the store was closed, or killed.
+
+        Errors   Corruption, DiskSlow
+        """
+        await self.backing.consume.recover()
+        await self.backing.transactions.recover()
+
+    def drain(self) -> None:
+        """Send home who waits."""
+        backing = self.backing
+        backing.sessions.drain()
+        backing.pull.drain()
+        backing.consume.drain()
+        backing.transactions.drain()
+        backing.store.turns.drain()
+
+    async def close(self) -> None:
+        """Write down how far everything is; steps are not called any more."""
+        await self.backing.consume.close()
+        await self.schedule.close()
+        await self.backing.transactions.close()
+        await self.timer.close()
+
+    def stats(self) -> list[Stat]:
+        """What metrics show of them."""
+        _, send, pull, _, consume, members, sessions, transactions = self.backing
+        parts = (
+            send, pull, consume, members, sessions, self.schedule, self.timer, transactions,
+            self.retention, self.door.access,
+        )  # fmt: skip
+        found = [stat for part in parts for stat in part.stats]
+        return [*found, long_poll_waiters(pull, consume)]
+
+
+def long_poll_waiters(pull: Pull, consume: Consume) -> Gauge:
+    """Return the gauge of all who wait for messages."""
+    return Gauge(
+        "pocketmq_long_poll_waiters",
+        "Pulls and receives that wait for messages.",
+        lambda: pull.waiter_count + consume.waiter_count,
+    )
+
+
+def parts_of(
+    store: MessageStore, live: LiveConfig, bound: str, drain: Callable[[], None], door: Door
+) -> Parts:
+    """Return what runs on an open store.
+
+    bound   the address clients come to
+    drain   asks the broker to end
+    door    who may come
+    """
+    config = live.config
+    address, port = advertised_address(config.broker, bound)
+    store_host = pack_host(address, port)
+    keys = UniqueKeyMaker(
+        address=address.packed, process_id=os.getpid(), random_bytes=secrets.token_bytes(4)
+    )
+    backing = backing_of(store, live, store_host, keys)
+    consume, transactions = backing.consume, backing.transactions
+    timer = Timer(store, store_host, consume.is_lease_open)
+    retention = retention_of(store, config, [timer.floor, transactions.floor])
+    live.follow(
+        lambda config: retention.take(config.retention_settings(), is_on=_expires(store, config))
+    )
+    process = Process(
+        lambda: [
+            (key, knob.text_of(live.config.value(key)), live.config.origin(key))
+            for key, knob in KNOBS.items()
+        ],
+        drain,
+        lambda: retention.status,
+        store_host,
+        backing.members.of_group,
+        consume.leased,
+    )
+    official = OfficialRules(
+        config.broker.name,
+        f"{address}:{port}",
+        lambda: live.config.limits.max_message_size_bytes,
+        lambda: live.config.broker.auto_create_groups,
+    )
+    faces = (
+        Messaging(backing),
+        Admin(backing, process),
+        AccessFace(door.access, is_checked=door.is_checked),
+        OfficialMessaging(backing, official),
+    )
+    schedule = Schedule(store, store_host)
+    services = door.guarded((face.service() for face in faces), store.tables)
+    return Parts(backing, schedule, timer, retention, door, services)
+
+
+def retention_of(
+    store: MessageStore, config: Config, floors: Sequence[Callable[[], int]] = ()
+) -> Retention:
+    """Return what lets an open store's old messages go.
+
+    floors   physical offsets; nothing at or above the lowest of them goes
+    """
+    zone = zone_from_name(store.settings.time_zone)
+    return Retention(
+        store.views.expiry,
+        config.retention_settings(),
+        is_on=_expires(store, config),
+        floors=floors,
+        disk_space=store.disk_space,
+        refuse=store.writing.refuse,
+        hour_of=lambda now_ms: datetime.fromtimestamp(now_ms / 1000, zone).hour,
+        find_holder=partial(holder_at, store.reading),
+    )
+
+
+def _expires(store: MessageStore, config: Config) -> bool:
+    """Return whether messages of a store expire at all."""
+    return store.damage is None and is_wanted(
+        config.retention_settings(),
+        made_here=store.made_here,
+        is_configured=config.retention_is_set,
+    )

@@ -1,0 +1,358 @@
+"""The composition root: settings become objects, objects run, and stop in reverse.
+
+    ports ── HTTP served ── store recovered ── gRPC served ── ready line
+    drain: health says no, sends refused, parked polls answered ── calls end ── store ── HTTP
+
+Nothing is decided here about messages. The first SIGTERM or SIGINT drains and ends with 0, a second
+one ends the process at once, which the store survives as it survives a crash. SIGHUP has settings
+read again, or drains where they cannot be: a terminal that closes sends it more than once.
+Source: BrokerStartup, BrokerController.
+"""
+
+import asyncio
+import faulthandler
+import gc
+import logging
+import os
+import resource
+import signal
+import sys
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final
+
+from pocketmq import __version__
+from pocketmq.app.access import door_of
+from pocketmq.app.certificate import Certificate
+from pocketmq.app.inherited import inherited_socket
+from pocketmq.app.parts import Parts, parts_of
+from pocketmq.app.ports import bind
+from pocketmq.app.stage import Opened, Stage
+from pocketmq.config.live import LiveConfig
+from pocketmq.config.sections import Config
+from pocketmq.log.store_directory import FORMAT_VERSION
+from pocketmq.metrics.endpoint import Health, site_pages
+from pocketmq.metrics.exposition import Exposition, build_info, compiled_modules, proxy_up
+from pocketmq.metrics.http1 import HttpPort, Site
+from pocketmq.metrics.logs import start_logs
+from pocketmq.metrics.numbers import LoopLag, Numbers
+from pocketmq.metrics.text_format import Gone
+from pocketmq.model.errors import IllegalConfig, Recovering, StoreFailed
+from pocketmq.model.stats import Stat
+from pocketmq.model.step import SystemClock
+from pocketmq.model.topic import PERMISSION_WRITE
+from pocketmq.rpc.call import current_request_id
+from pocketmq.rpc.own.listener import Transport
+from pocketmq.rpc.own.server import OwnServer
+from pocketmq.rpc.own.tls import Tls
+from pocketmq.rpc.service import Service
+from pocketmq.rpc.transports import new_server
+from pocketmq.rpc.v1.faces import closed_faces
+from pocketmq.rpc.v2.faces import closed_face
+from pocketmq.store.message_store import MessageStore, open_store
+from pocketmq.store.runner import Runner
+from pocketmq.store.starting.progress import Starting
+
+if TYPE_CHECKING:
+    from pocketmq.rpc.grpcio.server import GrpcioServer
+
+EXIT_OK: Final = 0
+EXIT_STORE_FAILED: Final = 74
+"""EX_IOERR: the disk refused something; a supervisor should not restart blindly."""
+SWITCH_INTERVAL_S: Final = 0.001
+"""How long a thread that reads old messages may keep the interpreter from the event loop. Python's
+5 ms would be the p99 of every send meanwhile."""
+CONNECTION_FILES: Final = 3
+"""One in three files may be a connection: those of the store must never lack one."""
+STOP_SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
+HOLD_S: Final = 2.0
+"""What clients wait for the store to open before they are told that it recovers: official ones give
+an answer three seconds."""
+QUIET_S: Final = 1.0  # a client that reads what it is sent knows after once there and back
+FAILED_GRACE_S: Final = 1.0  # a failed store acknowledges nothing; callers only need to hear that
+
+Announce = Callable[[Mapping[str, object]], None]
+
+logger = logging.getLogger(__name__)
+
+
+def run_broker(
+    live: LiveConfig,
+    announce: Announce,
+    *,
+    accept_damage: bool = False,
+    stage: Stage | None = None,
+) -> int:
+    """Run a broker until it is told to stop, and return the exit code of the process.
+
+    live   its settings; where they can be read again, SIGHUP has them read
+    accept_damage   give up what is damaged below what was durable, and take messages
+    announce   is called once with the addresses bound, when clients may come
+    stage      what it runs on; None: the machine
+    Errors     StorageError kinds: the broker did not start
+    """
+    if sys.flags.optimize:
+        raise IllegalConfig(field="python -O", why="the broker needs its assertions; leave it out")
+    sys.setswitchinterval(SWITCH_INTERVAL_S)
+    faulthandler.enable()
+    faulthandler.register(signal.SIGUSR1)  # shows where every thread stands, without ending
+    _, files_max = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with suppress(ValueError):  # macOS calls "unlimited" a maximum and refuses it
+        resource.setrlimit(resource.RLIMIT_NOFILE, (files_max, files_max))
+    config, logs = live.config, live.config.logs
+    start_logs(sys.stderr, logs.level, logs.format, request_id=current_request_id)
+    for doubt in config.warnings:
+        logger.warning("config.doubted", extra={"doubt": doubt})
+    try:
+        with asyncio.Runner(loop_factory=_new_event_loop) as runner:
+            stage = replace(stage or Stage(), listening=inherited_socket(os.environ))
+            return runner.run(_serve_until_signalled(live, announce, accept_damage, stage))
+    except StoreFailed as error:  # while it opened or closed
+        logger.critical("store.failed", extra={"reason": str(error)})
+        return EXIT_STORE_FAILED
+
+
+def _new_event_loop() -> asyncio.AbstractEventLoop:
+    try:
+        import uvloop as loops
+    except ImportError:
+        return asyncio.new_event_loop()
+    return loops.new_event_loop()
+
+
+async def _serve_until_signalled(
+    live: LiveConfig, announce: Announce, accept_damage: bool, stage: Stage
+) -> int:
+    loop = asyncio.get_running_loop()
+    stop: asyncio.Future[str] = loop.create_future()
+    for number in STOP_SIGNALS:
+        loop.add_signal_handler(number, request_stop, stop, number)
+    loop.add_signal_handler(signal.SIGHUP, hang_up, live, stop)
+    live.follow(lambda config: logging.getLogger().setLevel(config.logs.level.upper()))
+    try:
+        return await serve(live, announce, stop, accept_damage=accept_damage, stage=stage)
+    finally:  # What is left to do is short, and the next SIGHUP must not cut it off.
+        loop.remove_signal_handler(signal.SIGHUP)
+        signal.signal(signal.SIGHUP, signal.SIG_IGN)
+
+
+def hang_up(live: LiveConfig, stop: asyncio.Future[str]) -> None:
+    """Read the settings again; ask for an end in order where they cannot be, however often."""
+    if live.is_live:
+        live.reload()
+    elif not stop.done():
+        stop.set_result(signal.SIGHUP.name)
+
+
+def request_stop(stop: asyncio.Future[str], number: signal.Signals) -> None:
+    """Ask for an end in order; asked again, end the process at once."""
+    if stop.done():
+        os._exit(128 + number)
+    stop.set_result(number.name)
+
+
+async def serve(
+    live: LiveConfig,
+    announce: Announce,
+    stop: asyncio.Future[str],
+    *,
+    accept_damage: bool = False,
+    stage: Stage | None = None,
+) -> int:
+    """Run a broker until `stop` is done (its result is the cause) or its store fails.
+
+    stage    what it runs on; None: the machine
+    Errors   StorageError kinds: the broker did not start
+    """
+    config = live.config
+    settings = replace(config.store_settings(), accept_damage=accept_damage)
+    stage = stage or Stage()
+    clock, disk = stage.clock, stage.disk
+    site, tls = Site(), Tls()
+    outside = _Outside(Starting(clock), new_server(*_carried(config, site, tls)))
+    async with AsyncExitStack() as up:
+        up.push_async_callback(outside.server.stop, 0)
+        ports = bind(config, outside.server, stage.listening, site)
+        up.push_async_callback(ports.close)
+        grpc, world = ports.grpc, SystemClock()  # certificates and signatures know no other clock
+        door = door_of(live, disk, world, ports)
+        site.admits = door.admits
+        certificate = Certificate(tls, settings.directory, disk, world, ports.hosts)
+        certificate.show_what_is_there(config)
+        await up.enter_async_context(_http_served(config, outside, site, ports.http))
+        await outside.server.start(Recovering(), HOLD_S)
+        store = await _open_unless_stopped(
+            open_store(settings, clock, disk, outside.starting), stop
+        )
+        if store is None:
+            return EXIT_OK
+        up.push_async_callback(store.close)
+        up.callback(door.access.table.close)
+        await door.begin()
+        await asyncio.to_thread(certificate.make_sure, config)
+        live.follow(certificate.read_again)
+        parts = parts_of(store, live, grpc, lambda: _ask_to_stop(stop), door)
+        runner = Runner(clock)
+        up.push_async_callback(parts.close)
+        up.callback(runner.close)
+        await parts.recover()
+        runner.run(*parts.steps)
+        await stage.prepare(Opened(store, runner, outside.server))
+        outside.show(store, parts, live, stage.around(parts.services))
+        where = str(store.settings.directory.resolve())
+        secure = grpc if tls.context is not None else None
+        ready = {"grpc": grpc, "grpc_tls": secure, "http": ports.pages, "store": where}
+        announce({**ready, "pid": os.getpid(), "version": __version__})
+        try:
+            await asyncio.wait((stop, store.failure), return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            await _drain(live.config, store, parts, outside.server)
+    if not store.failure.done():
+        logger.info("broker.stopped", extra={"signal": stop.result()})
+    return EXIT_STORE_FAILED if store.failure.done() else EXIT_OK
+
+
+async def _open_unless_stopped(
+    opening: Coroutine[Any, Any, MessageStore], stop: asyncio.Future[str]
+) -> MessageStore | None:
+    """Open the store; None when told to stop before it is open, for recovery can take minutes.
+
+    Effects  what is there by then is left out of all garbage collections: it is nearly all there
+             will be, and walking over ten thousand queues stops everybody for a while
+    """
+    gc.disable()
+    try:
+        task = asyncio.create_task(opening)
+        await asyncio.wait((task, stop), return_when=asyncio.FIRST_COMPLETED)
+        task.cancel()  # Does nothing to one that is done.
+        await asyncio.wait((task,))
+        gc.freeze()
+    finally:
+        gc.enable()
+    return None if task.cancelled() else task.result()
+
+
+class _Outside:
+    """What is seen of the broker, from before its store is open until after it is closed."""
+
+    __slots__ = ("_numbers", "_store", "held", "loop_lag", "server", "starting")
+
+    def __init__(self, starting: Starting, server: "GrpcioServer | OwnServer") -> None:
+        self.starting = starting
+        self.server = server
+        self.loop_lag = LoopLag()
+        self._store: MessageStore | None = None
+        self._numbers: Numbers | None = None
+        self.held: Callable[[], str] = str
+        """Returns what holds back files that should expire, "" for nothing."""
+
+    def show(
+        self, store: MessageStore, parts: Parts, live: LiveConfig, services: Sequence[Service]
+    ) -> None:
+        """Show and serve an open store from now on."""
+        assert self.starting.progress == 1.0, "the store has recovered"
+        self._store = store
+        self.held = lambda: parts.retention.held
+        self._numbers = Numbers(
+            store,
+            parts.stats,
+            read_positions=store.tables.offsets.positions,
+            read_leased=parts.backing.consume.leased,
+            read_receiving=parts.backing.members.receiving,
+            permission=lambda: live.config.broker.permission,
+            detail=live.config.metrics.detail,
+        )
+        self.server.serve(services, store.turns)
+        self.server.show_ready(
+            writable=lambda: (
+                bool(live.config.broker.permission & PERMISSION_WRITE) and store.writing.is_writable
+            )
+        )
+
+    @property
+    def state(self) -> str:
+        """The store's state; that of its start while there is none."""
+        return self.starting.state if self._store is None else self._store.state
+
+    def stats(self) -> list[Stat]:
+        """What metrics show now."""
+        found = self.starting.stats if self._numbers is None else self._numbers.stats()
+        return [self.loop_lag.seconds, *found, *self.server.stats]
+
+    def gone(self) -> Gone:
+        """The topics and groups that were removed, by the label that names them."""
+        return {} if self._numbers is None else self._numbers.gone()
+
+    async def refresh(self) -> None:
+        """Compute what takes a while."""
+        if self._numbers is not None:
+            await self._numbers.refresh()
+
+
+def _ask_to_stop(stop: asyncio.Future[str]) -> None:
+    if not stop.done():
+        stop.set_result("drain")
+
+
+def _carried(config: Config, site: Site, tls: Tls) -> tuple[str, list[Service], Transport]:
+    """Return which transport carries what, before there is a store."""
+    rpc = config.rpc
+    files_max, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    transport = Transport(
+        http1=site.connection,
+        pages=site.answer,
+        tls=tls,
+        tls_only=rpc.tls_only,
+        proxy_protocol=rpc.proxy_protocol,
+        connections_max=min(rpc.connections_max, files_max // CONNECTION_FILES),
+        idle_ms=rpc.connection_idle_ms,
+        age_ms=rpc.connection_age_ms,
+    )
+    return rpc.transport, [*closed_faces(), closed_face()], transport
+
+
+@asynccontextmanager
+async def _http_served(
+    config: Config, outside: _Outside, site: Site, port: HttpPort | None
+) -> AsyncIterator[None]:
+    """Serve metrics and health, from before recovery until the store is closed."""
+    build = build_info(__version__, FORMAT_VERSION)
+    exposition = Exposition(
+        lambda: [*outside.stats(), build, compiled_modules(), proxy_up()],
+        cluster=config.broker.cluster,
+        broker=config.broker.name,
+        profiles=config.metrics.profile.split(","),
+        max_series=config.metrics.max_series,
+        find_gone=outside.gone,
+    )
+    health = Health(
+        lambda: outside.state,
+        read_progress=lambda: outside.starting.progress,
+        read_held=lambda: outside.held(),
+    )
+    version = {"version": __version__, "store_version": FORMAT_VERSION}
+    site.pages.update(site_pages(exposition, health, version, outside.refresh))
+    outside.loop_lag.start()
+    if port is not None:
+        await port.start()
+    try:
+        yield
+    finally:
+        outside.loop_lag.end()
+        site.close()
+
+
+async def _drain(
+    config: Config, store: MessageStore, parts: Parts, server: "GrpcioServer | OwnServer"
+) -> None:
+    """Take nothing new, send home who waits, and let calls under way end."""
+    logger.info("broker.stopping")
+    server.turn_away()
+    parts.drain()
+    if not store.failure.done():
+        await server.quiet(QUIET_S)
+    server.drain()
+    store.drain()
+    grace_s = FAILED_GRACE_S if store.failure.done() else config.rpc.shutdown_grace_ms / 1000
+    await server.stop(grace_s)

@@ -1,0 +1,133 @@
+"""Questions about a store, answered by Spark.
+
+messages_per_hour   how much came in, by topic and hour
+largest_keys        which keys have the most messages, or the most bytes
+duplicate_keys      which keys, or ids, more than one message carries
+consumer_lag        how far each group is behind, by queue
+
+Each takes DataFrames of `readers.py` and returns one with the columns it states; nothing is read
+before Spark is asked for rows. Rows that tell of damage are left out.
+"""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from pyspark.sql import functions as F  # noqa: N812 - the name every Spark text uses
+from pyspark.sql.types import IntegerType, LongType, StringType, StructField, StructType
+
+from pocketmq.backfill.request import DAMAGE
+from pocketmq.format.names import BACKUP_SUFFIX, CONFIG_DIRECTORY, CONSUMER_OFFSETS_FILE
+from pocketmq.format.table_json import decode_table, offset_rows
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, GroupedData
+
+HOUR_MS: Final = 3_600_000
+BY: Final = ("messages", "bytes")
+DUPLICATES_OF: Final = ("keys", "message_id")
+OFFSET_SCHEMA: Final = StructType(
+    [
+        StructField("group", StringType(), nullable=False),
+        StructField("topic", StringType(), nullable=False),
+        StructField("queue_id", IntegerType(), nullable=False),
+        StructField("committed_offset", LongType(), nullable=False),
+    ]
+)
+"""What `committed_offsets` holds."""
+
+
+def messages_per_hour(messages: "DataFrame") -> "DataFrame":
+    """Return what was stored in each hour, by topic and hour.
+
+    Reads    topic, store_timestamp_ms, store_size
+    Returns  topic string, hour timestamp, messages bigint, bytes bigint; an hour without messages
+             of a topic has no row
+    """
+    millis = F.col("store_timestamp_ms")
+    hour = F.timestamp_millis(millis - F.pmod(millis, F.lit(HOUR_MS)))
+    hourly = _sound(messages).groupBy("topic", hour.alias("hour")).agg(*_amounts())
+    return hourly.orderBy("topic", "hour")
+
+
+def largest_keys(messages: "DataFrame", *, by: str = "messages", count: int = 20) -> "DataFrame":
+    """Return the keys with the most messages or the most bytes, largest first.
+
+    Reads    topic, keys, store_size; a message counts once for each of its keys
+    Returns  topic string, key string, messages bigint, bytes bigint
+    Errors   ValueError: `by` is none of BY
+    """
+    if by not in BY:
+        raise ValueError(f"by is {by!r}, not one of {', '.join(BY)}")
+    amounts = _by_key(messages, "keys").agg(*_amounts())
+    return amounts.orderBy(F.desc(by), "topic", "key").limit(count)
+
+
+def duplicate_keys(messages: "DataFrame", *, of: str = "keys") -> "DataFrame":
+    """Return the keys that more than one message of a topic carries, most frequent first.
+
+    of       keys, or message_id: the unique key that a producer gives every message
+    Reads    topic, physical_offset and that column
+    Returns  topic string, key string, messages bigint, first_physical_offset bigint,
+             last_physical_offset bigint
+    Errors   ValueError: `of` is none of DUPLICATES_OF
+    """
+    if of not in DUPLICATES_OF:
+        raise ValueError(f"of is {of!r}, not one of {', '.join(DUPLICATES_OF)}")
+    counted = _by_key(messages, of).agg(
+        F.count("*").alias("messages"),
+        F.min("physical_offset").alias("first_physical_offset"),
+        F.max("physical_offset").alias("last_physical_offset"),
+    )
+    return counted.filter(F.col("messages") > 1).orderBy(F.desc("messages"), "topic", "key")
+
+
+def consumer_lag(store: str | Path, units: "DataFrame") -> "DataFrame":
+    """Return how many messages each group has not taken yet, by queue.
+
+    units    of all queues: `read_consume_queue(session, store)`
+    Returns  group string, topic string, queue_id int, committed_offset bigint, max_offset bigint,
+             lag bigint; max_offset is null for a queue that holds no unit, and the lag then 0
+    Errors   ValueError: neither config/consumerOffset.json nor its .bak can be read
+    """
+    end = (F.max("queue_offset") + 1).alias("max_offset")
+    ends = _sound(units).groupBy("topic", "queue_id").agg(end)
+    offsets = units.sparkSession.createDataFrame(committed_offsets(store), OFFSET_SCHEMA)
+    behind = F.greatest(F.col("max_offset") - F.col("committed_offset"), F.lit(0))
+    return (
+        offsets.join(ends, ["topic", "queue_id"], "left")
+        .withColumn("lag", F.coalesce(behind, F.lit(0)))
+        .select("group", "topic", "queue_id", "committed_offset", "max_offset", "lag")
+        .orderBy("group", "topic", "queue_id")
+    )
+
+
+def committed_offsets(store: str | Path) -> list[tuple[str, str, int, int]]:
+    """Return (group, topic, queue id, committed offset) of every group that committed.
+
+    Errors   ValueError: neither the file nor its .bak can be read
+    """
+    path = Path(store) / CONFIG_DIRECTORY / CONSUMER_OFFSETS_FILE
+    files = (path, path.with_name(path.name + BACKUP_SUFFIX))
+    contents = [file.read_bytes() for file in files if file.is_file()]
+    for number, content in enumerate(contents, 1):
+        try:
+            return offset_rows(decode_table(content))
+        except ValueError as error:
+            if number == len(contents):
+                raise ValueError(f"{path} cannot be read: {error}") from error
+    return []
+
+
+def _sound(rows: "DataFrame") -> "DataFrame":
+    return rows.filter(F.col(DAMAGE).isNull()) if DAMAGE in rows.columns else rows
+
+
+def _amounts() -> list[Any]:
+    return [F.count("*").alias("messages"), F.sum("store_size").alias("bytes")]
+
+
+def _by_key(messages: "DataFrame", column: str) -> "GroupedData":
+    """Return messages grouped by topic and key; those without a key are left out."""
+    key = F.explode(F.array_distinct("keys")) if column == "keys" else F.col(column)
+    keyed = _sound(messages).withColumn("key", key).filter(F.col("key").isNotNull())
+    return keyed.groupBy("topic", "key")

@@ -1,0 +1,232 @@
+"""What a data source is asked for: its options, read and checked.
+
+    path             the store                      topic        names, separated by commas
+    table            messages, units or index       queue_id     of messages and units
+    columns          names, separated by commas     begin, upto  physical offsets, upto left out
+    queue_begin, queue_upto   queue offsets of messages and units, queue_upto left out
+    on_damage        fail or skip                   since, until store times, until left out
+    check_crc        compare bodies with their CRCs
+    workers          tasks that run at once; the log is cut for them (piece_size: at this size)
+    maxHashSlotNum, maxIndexNum   geometry of index files of no well-known length
+
+Names of options are told apart without regard to case, as Spark does.
+"""
+
+import json
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import pyarrow as pa
+
+from pocketmq.backfill.arrow_views import ENTRY_SCHEMA, UNIT_SCHEMA
+from pocketmq.backfill.wanted import Wanted, time_from_text
+from pocketmq.format.arrow_messages import schema_of
+from pocketmq.format.index_layout import IndexGeometry
+from pocketmq.format.message_columns import MESSAGE_COLUMNS
+from pocketmq.format.names import COMMIT_LOG_DIRECTORY, CONSUME_QUEUE_DIRECTORY, INDEX_DIRECTORY
+from pocketmq.model.errors import NotAStore
+
+MESSAGES: Final = "messages"
+UNITS: Final = "units"
+INDEX: Final = "index"
+FAIL: Final = "fail"
+"""Damage ends the reading with an error."""
+SKIP: Final = "skip"
+"""Damage is a row of its own: its text in the column `damage`, nothing in the others."""
+ON_DAMAGE: Final = (FAIL, SKIP)
+DAMAGE: Final = "damage"
+"""The column that tells of damage, where it is told by rows of their own."""
+MOMENT_TYPE: Final = pa.timestamp("us", tz="UTC")
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """One of the tables of a store.
+
+    directories   of the store, one of which must be there
+    schema        of the values as files hold them
+    moments       timestamp columns, and the column of milliseconds that each is made from
+    numbers       columns that rows are chosen by
+    time          the one of them that is the store time, "" without one
+    has_queues    rows belong to a topic and a queue
+    """
+
+    directories: tuple[str, ...]
+    schema: Any
+    moments: Mapping[str, str]
+    numbers: tuple[str, ...]
+    time: str
+    has_queues: bool
+
+    @property
+    def full_schema(self) -> Any:
+        """The schema of all columns."""
+        moments = [pa.field(name, MOMENT_TYPE) for name in self.moments]
+        return pa.schema([*self.schema, *moments])
+
+
+def _moments(schema: Any) -> dict[str, str]:
+    return {name.removesuffix("_ms"): name for name in schema.names if name.endswith("_ms")}
+
+
+_MESSAGE_SCHEMA: Final = schema_of(MESSAGE_COLUMNS)
+TABLES: Final[Mapping[str, Table]] = {
+    MESSAGES: Table(
+        (COMMIT_LOG_DIRECTORY,), _MESSAGE_SCHEMA, _moments(_MESSAGE_SCHEMA),
+        ("queue_id", "queue_offset", "physical_offset", "store_timestamp_ms"),
+        "store_timestamp_ms", True,
+    ),
+    UNITS: Table(
+        (CONSUME_QUEUE_DIRECTORY, COMMIT_LOG_DIRECTORY), UNIT_SCHEMA, {},
+        ("queue_id", "queue_offset", "physical_offset"), "", True,
+    ),
+    INDEX: Table(
+        (INDEX_DIRECTORY, COMMIT_LOG_DIRECTORY), ENTRY_SCHEMA, _moments(ENTRY_SCHEMA),
+        ("physical_offset", "store_time_ms"), "store_time_ms", False,
+    ),
+}  # fmt: skip
+OPTIONS: Final = (
+    "path", "table", "columns", "topic", "queue_id", "queue_begin", "queue_upto",
+    "begin", "upto", "since", "until",
+    "on_damage", "check_crc", "workers", "piece_size", "maxHashSlotNum", "maxIndexNum", "ranges",
+)  # fmt: skip
+"""`ranges` are those of the log, when a driver cut it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """Options as values; `names` are of the columns, in order."""
+
+    store: Path
+    table: Table
+    kind: str
+    names: tuple[str, ...]
+    wanted: Wanted
+    on_damage: str
+    check_crc: bool
+    workers: int
+    piece_size: int
+    geometry: IndexGeometry | None
+    ranges: Sequence[Any] | None
+
+    @property
+    def schema(self) -> Any:
+        """The `pyarrow.Schema` of the rows."""
+        full = self.table.full_schema
+        chosen = [full.field(name) for name in self.names]
+        return pa.schema(chosen + [pa.field(DAMAGE, pa.string())] * (self.on_damage == SKIP))
+
+
+def store_at(path: "str | Path", kind: str) -> Path:
+    """Return the directory of a store that may have a table.
+
+    Errors   NotAStore
+    """
+    store = Path(path).expanduser().resolve()
+    if not store.is_dir():
+        raise NotAStore(path=str(store), why="there is no such directory")
+    names = TABLES[kind].directories
+    if not any((store / name).is_dir() for name in names):
+        raise NotAStore(path=str(store), why=f"it has no {'/ and no '.join(names)}/")
+    return store
+
+
+def request_from(options: Mapping[str, str]) -> Request:
+    """Return what options ask for.
+
+    Errors   ValueError: an option that there is not, or a value that it cannot have; NotAStore
+    """
+    known = {name.lower(): name for name in OPTIONS}
+    unknown = [name for name in options if name.lower() not in known]
+    if unknown:
+        raise ValueError(f"there is no option {unknown[0]!r}; there are {', '.join(OPTIONS[:-1])}")
+    given = {known[name.lower()]: text for name, text in options.items()}
+    kind = _one_of("table", given.get("table", MESSAGES), tuple(TABLES))
+    if not given.get("path"):
+        raise ValueError("no store is named: .load('/path/of/the/store')")
+    table = TABLES[kind]
+    ranges = given.get("ranges")
+    return Request(
+        store=store_at(given["path"], kind),
+        table=table,
+        kind=kind,
+        names=_column_names(kind, given.get("columns", "")),
+        wanted=_wanted(kind, table, given),
+        on_damage=_one_of("on_damage", given.get("on_damage", FAIL), ON_DAMAGE),
+        check_crc=_one_of("check_crc", given.get("check_crc", "false"), _TRUTHS) == "true",
+        workers=max(_number(given, "workers", os.cpu_count() or 1), 1),
+        piece_size=_number(given, "piece_size", 0),
+        geometry=_geometry(given),
+        ranges=None if ranges is None else json.loads(ranges),
+    )
+
+
+_TRUTHS: Final = ("true", "false")
+_OFFSETS: Final = (
+    ("queue_offset", "queue_begin", "queue_upto"),
+    ("physical_offset", "begin", "upto"),
+)
+"""Columns that options tell the range of, the end left out."""
+
+
+def _column_names(kind: str, text: str) -> tuple[str, ...]:
+    there = TABLES[kind].full_schema.names
+    names = tuple(name.strip() for name in text.split(",") if name.strip())
+    for name in names:
+        if name not in there:
+            raise ValueError(f"{kind} have no column {name!r}; there are {', '.join(there)}")
+    return names or tuple(there)
+
+
+def _wanted(kind: str, table: Table, given: Mapping[str, str]) -> Wanted:
+    lacking = () if table.has_queues else ("topic", "queue_id", "queue_begin", "queue_upto")
+    for name in (*lacking, *(() if table.time else ("since", "until"))):
+        if name in given:
+            raise ValueError(f"{kind} cannot be chosen by {name}")
+    wanted = Wanted()
+    topics = [name.strip() for name in given.get("topic", "").split(",") if name.strip()]
+    if topics:
+        wanted = wanted.of_topics(topics)
+    if "queue_id" in given:
+        queue_id = _number(given, "queue_id", 0)
+        wanted = wanted.within("queue_id", queue_id, queue_id)
+    for name, begin, upto in _OFFSETS:
+        if begin in given:
+            wanted = wanted.within(name, _number(given, begin, 0))
+        if upto in given:
+            wanted = wanted.within(name, largest=_number(given, upto, 0) - 1)
+    if "since" in given:
+        wanted = wanted.within(table.time, _time(given, "since"))
+    if "until" in given:
+        wanted = wanted.within(table.time, largest=_time(given, "until") - 1)
+    return wanted
+
+
+def _geometry(given: Mapping[str, str]) -> IndexGeometry | None:
+    numbers = [_number(given, name, 0) for name in ("maxHashSlotNum", "maxIndexNum")]
+    if any(numbers) and not all(number > 0 for number in numbers):
+        raise ValueError("maxHashSlotNum and maxIndexNum are given both or not at all, above 0")
+    return IndexGeometry(*numbers) if all(numbers) else None
+
+
+def _one_of(name: str, text: str, values: Sequence[str]) -> str:
+    if text.lower() not in values:
+        raise ValueError(f"{name} is {text!r}, not one of {', '.join(values)}")
+    return text.lower()
+
+
+def _number(given: Mapping[str, str], name: str, otherwise: int) -> int:
+    try:
+        return int(given.get(name, otherwise))
+    except ValueError as error:
+        raise ValueError(f"{name} is {given[name]!r}, which is no whole number") from error
+
+
+def _time(given: Mapping[str, str], name: str) -> int:
+    try:
+        return time_from_text(given[name])
+    except ValueError as error:
+        raise ValueError(f"{name} is no time: {error}") from error

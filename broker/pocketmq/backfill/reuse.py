@@ -1,0 +1,121 @@
+"""What of an earlier run in the same directory a run can go on from.
+
+    the same is asked for, and it is finished           complete: nothing is to be done
+    same settings, no less of the log is asked for,
+    and no file it read was written to since            the ranges it finished
+    the last file it read was written to since          the others; that file may have grown
+    anything else                                       nothing; what it left is removed first
+
+Units are written where they belong and never taken back. So what an earlier run wrote of records
+that are gone, or no longer wanted, would stay in the queues.
+"""
+
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pocketmq.rebuild.parallel import Job, is_finished
+from pocketmq.rebuild.plan import Range
+from pocketmq.rebuild.staging import (
+    MANIFEST_FILE,
+    PLAN_FILE,
+    Staging,
+    can_go_on,
+    plan_document,
+)
+
+Document = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Reuse:
+    """What there is to go on from.
+
+    is_known      an earlier run wrote here
+    is_complete   it made what is asked for now
+    is_usable     what it wrote agrees with what is asked for now
+    ranges        that need not be read again
+    changed       what it held of ranges whose file was written to since
+    """
+
+    is_known: bool
+    is_complete: bool
+    is_usable: bool
+    ranges: list[Range]
+    changed: list[Document]
+
+
+def find_reuse(job: Job, ranges: list[Range]) -> Reuse:
+    """Return what there is to go on from for a job with these ranges; changes nothing."""
+    staging = Staging(job.out)
+    known = staging.read(staging.work / PLAN_FILE)
+    if known is None:
+        return Reuse(False, False, True, [], [])
+    wanted = plan_document(ranges, job.settings, job.upto, job.expired)
+    documents = [staging.read(path) for path in sorted((staging.work / "ranges").glob("*.json"))]
+    read = [document for document in documents if document and "error" not in document]
+    changed = [document for document in read if _is_changed(document["range"])]
+    if _is_complete(staging, job, known, wanted, read) and not changed:
+        return Reuse(True, True, True, ranges, [])
+    if not _is_usable(known, wanted, changed):
+        return Reuse(True, False, False, [], changed)
+    finished = [part for part in ranges if is_finished(staging, part)]
+    return Reuse(True, False, True, finished, changed)
+
+
+def prepare(staging: Staging, reuse: Reuse) -> None:
+    """Remove what must not be gone on from."""
+    if reuse.is_known and not reuse.is_usable:
+        staging.clear()
+    elif reuse.changed:
+        shutil.rmtree(staging.work / "pieces", ignore_errors=True)
+
+
+def has_shrunk(staging: Staging, reuse: Reuse) -> bool:
+    """Return whether, read again, a changed range holds less of a queue than it did."""
+    for before in reuse.changed:
+        after = staging.read(staging.range_file(f"{before['range'][1]:020d}"))
+        runs = {(topic, queue_id): run for topic, queue_id, *run in after["runs"]} if after else {}
+        for topic, queue_id, first, count, _ in before["runs"]:
+            now_first, now_count, _ = runs.get((topic, queue_id), (0, 0, False))
+            if now_first != first or now_count < count:
+                return True
+    return False
+
+
+def _is_usable(known: Document, wanted: Document, changed: list[Document]) -> bool:
+    last_path = max((begin, path) for path, begin, _ in known["ranges"])[1] if changed else ""
+    is_last = all(document["range"][0] == last_path for document in changed)
+    return is_last and can_go_on(known, wanted)
+
+
+def _is_complete(
+    staging: Staging, job: Job, known: Document, wanted: Document, read: list[Document]
+) -> bool:
+    """Return whether the files and the manifest are of what is asked for now.
+
+    A restart of the machine does not matter: files are durable before the manifest is there. How
+    the log was cut does not matter either.
+    """
+    built = staging.read(staging.work / MANIFEST_FILE)
+    if not built or (built["holes"] and not job.accept_holes):
+        return False
+    if any(
+        known.get(key) != wanted[key] for key in ("format_version", "settings", "upto", "expired")
+    ):
+        return False
+    marks = [document["range"][:3] for document in read]
+    return (
+        all(part in marks for part in known["ranges"])
+        and known["bytes"] == wanted["bytes"]
+        and {path for path, *_ in known["ranges"]} == {path for path, *_ in wanted["ranges"]}
+    )
+
+
+def _is_changed(mark: list[Any]) -> bool:
+    """Return whether the file of a finished range was written to or removed since."""
+    try:
+        return bool(Path(mark[0]).stat().st_mtime_ns != mark[3])
+    except FileNotFoundError:
+        return True

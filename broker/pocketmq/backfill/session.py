@@ -1,0 +1,228 @@
+"""A Spark session for rebuilding and reading stores, and its map over tasks.
+
+On a cluster every worker needs Python of the driver's version with numpy (for DataFrames also
+pyarrow), and must see the store and the output directory under the same paths. This package itself
+is sent along.
+"""
+
+import atexit
+import os
+import py_compile
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import zipfile
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from pocketmq.model.errors import SparkMissing
+from pocketmq.rebuild.manifest import mark_file
+from pocketmq.rebuild.plan import TRIES, Mapper, TaskFailed
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+JAVA_MIN: Final = 17
+SMALL_TASKS_PER_WORKER: Final = 8
+"""Partitions for each worker that many small tasks share: an empty task takes some 50 ms."""
+_SMALL_TASKS: Final[frozenset[Callable[[Any], Any]]] = frozenset({mark_file})
+"""Tasks that take milliseconds, and of which there may be tens of thousands."""
+_SUBMITTED: Final = "PYSPARK_GATEWAY_PORT"
+"""Set in a process that spark-submit started; its options and files of settings count then."""
+LOG_SETTINGS: Final = Path(__file__).resolve().with_name("log4j2.properties")
+_PYTHON: Final = "PYSPARK_PYTHON"
+_EQUIPPED: Final[set[str]] = set()
+"""Applications of Spark whose workers can run this package."""
+_SETTINGS: Final = {
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={LOG_SETTINGS.as_uri()}",
+    "spark.task.maxFailures": str(TRIES),
+    "spark.sql.session.timeZone": "UTC",
+}
+_LOCAL_SETTINGS: Final = {
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.bindAddress": "127.0.0.1",
+}
+
+
+def is_submitted() -> bool:
+    """Return whether spark-submit started this process."""
+    return _SUBMITTED in os.environ
+
+
+def open_session(
+    master: str = "", *, name: str = "pocketmq", settings: Mapping[str, str] | None = None
+) -> "SparkSession":
+    """Return a session; `master` is as of spark-submit, whose own choice counts when it is empty.
+
+    Errors   SparkMissing: no pyspark, no Java runtime of version 17 or newer, settings or a master
+             that Spark refuses
+    Cost     some seconds: a Java process starts
+    """
+    check_java()
+    try:
+        from pyspark.sql import SparkSession
+    except ImportError as error:
+        raise SparkMissing(
+            why="pyspark is not installed: pip install 'pyspark>=4.3' 'pyarrow>=26'"
+        ) from error
+    os.environ.setdefault(_PYTHON, sys.executable)
+    chosen = {} if is_submitted() else dict(_SETTINGS)
+    if not master and not is_submitted():
+        master = "local[*]"
+    builder = SparkSession.builder.appName(name)
+    if master:
+        builder = builder.master(_with_tries(master))
+    if master.startswith("local"):
+        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+        chosen |= _LOCAL_SETTINGS
+    for key, value in {**chosen, **(settings or {})}.items():
+        builder = builder.config(key, value)
+    session = _started(builder)
+    equip(session)
+    return session
+
+
+def equip(session: "SparkSession") -> None:
+    """Let a session's workers run this package: with this Python, where that is not settled.
+
+    Workers on this machine would take the first python3 on PATH, which need not be of the
+    environment that runs this. Where a fresh Python does not find the package, as on clusters, an
+    archive of it is sent.
+
+    Cost     a Python process; nothing for a session that was made fit before
+    """
+    context = session.sparkContext
+    if context.applicationId in _EQUIPPED:
+        return
+    is_local = (context.master or "").startswith("local")
+    is_settled = _PYTHON in os.environ or context.getConf().contains("spark.pyspark.python")
+    if is_local and not is_settled:
+        context.pythonExec = sys.executable
+    if not (is_local and _is_found_by(context.pythonExec)):
+        context.addPyFile(str(package_archive()))
+    _EQUIPPED.add(context.applicationId)
+
+
+def _is_found_by(python: str) -> bool:
+    """Return whether a fresh Python imports this very package, wherever it is started."""
+    place = str(Path(__file__).resolve().parents[1] / "__init__.py")
+    code = "import broker, os; print(os.path.realpath(broker.__file__))"
+    try:
+        told = subprocess.run([python, "-c", code], capture_output=True, text=True, cwd="/")
+    except OSError:
+        return False
+    return told.stdout.strip() == place
+
+
+def _started(builder: Any) -> "SparkSession":
+    from py4j.protocol import Py4JError  # type: ignore[import-untyped]
+    from pyspark.errors import PySparkException
+
+    try:
+        session: SparkSession = builder.getOrCreate()
+    except (PySparkException, Py4JError) as error:
+        raise SparkMissing(why=_reason(str(error))) from error
+    return session
+
+
+def _with_tries(master: str) -> str:
+    """Let local masters try a task again as clusters do."""
+    match = re.fullmatch(r"local(?:\[([0-9]+|\*)\])?", master)
+    return f"local[{match[1] or 1},{TRIES}]" if match else master
+
+
+def check_java() -> None:
+    """Raise SparkMissing unless a Java runtime is there that Spark can use."""
+    home = os.environ.get("JAVA_HOME")
+    java = str(Path(home) / "bin" / "java") if home else shutil.which("java")
+    if not java:
+        raise SparkMissing(
+            why=f"there is no Java runtime; install version {JAVA_MIN} or newer, on Debian and "
+            "Ubuntu: apt-get install openjdk-17-jre-headless"
+        )
+    try:
+        told = subprocess.run([java, "-version"], capture_output=True, text=True, check=True).stderr
+    except (OSError, subprocess.CalledProcessError) as error:
+        raise SparkMissing(why=f"{java} does not run: {error}") from error
+    version = re.search(r'version "(\d+)', told)
+    if version and int(version[1]) < JAVA_MIN:
+        raise SparkMissing(why=f"{java} is version {version[1]}, Spark needs {JAVA_MIN} or newer")
+
+
+def package_archive() -> Path:
+    """Return a zip file of this package, to be sent to workers; it goes when the process ends.
+
+    It holds compiled modules, which every worker would have to compile otherwise.
+    """
+    root = Path(__file__).resolve().parents[1]
+    scratch = Path(tempfile.mkdtemp(prefix="pocketmq-"))
+    atexit.register(shutil.rmtree, scratch, ignore_errors=True)
+    target = scratch / "pocketmq.zip"
+    with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as archive:
+        for path in sorted(root.rglob("*.py")):
+            name = path.relative_to(root.parent)
+            compiled = scratch / "module.pyc"
+            py_compile.compile(
+                str(path), str(compiled), str(name), doraise=True,
+                invalidation_mode=py_compile.PycInvalidationMode.UNCHECKED_HASH,
+            )  # fmt: skip
+            archive.write(path, name)
+            archive.write(compiled, name.with_suffix(".pyc"))
+    return target
+
+
+def spark_mapper(session: "SparkSession", partitions: int = 0) -> Mapper:
+    """Return a map that runs tasks on the session's workers.
+
+    partitions   Spark partitions the tasks are spread over, 0: one for each task, fewer for many
+                 small ones
+    Errors       TaskFailed, when the map is used
+    """
+    from py4j.protocol import Py4JError
+    from pyspark.errors import PySparkException
+
+    context = session.sparkContext
+
+    def run(function: Callable[[Any], Any], tasks: Sequence[Any]) -> Iterable[Any]:
+        if not tasks:
+            return []
+        count = partitions or len(tasks)
+        if function in _SMALL_TASKS:
+            count = min(count, SMALL_TASKS_PER_WORKER * worker_count(session))
+        spread = context.parallelize(tasks, min(count, len(tasks)))
+        try:
+            answers: list[Any] = spread.map(function).collect()
+        except (PySparkException, Py4JError) as error:
+            raise TaskFailed(_reason(str(error))) from error
+        return answers
+
+    return run
+
+
+def _reason(told: str) -> str:
+    """Return a failed job's reason out of its report: a traceback's last line, or Spark's."""
+    lines = told.strip().splitlines() or [""]
+    if "Traceback (most recent call last):" in told:
+        return lines[-1].strip()
+    spark = next((line for line in lines if line.startswith(": ")), lines[0])
+    spark = spark.rpartition("most recent failure: ")[2].removeprefix(": ")
+    return spark.partition(" Consider setting")[0].strip()
+
+
+def worker_count(session: "SparkSession") -> int:
+    """Return how many tasks run at once, as far as workers have come up yet."""
+    return int(session.sparkContext.defaultParallelism)
+
+
+def wait_for_workers(session: "SparkSession") -> int:
+    """Run an empty task, so that the first workers have come up; returns `worker_count`.
+
+    Cost     a second or two in a new session, which its first job would take otherwise
+    """
+    session.sparkContext.parallelize([0], 1).count()
+    return worker_count(session)

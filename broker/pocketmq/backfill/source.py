@@ -1,0 +1,191 @@
+"""Spark's side of reading a store: the data source `pocketmq`.
+
+    messages   ranges of the log          units   files of queues          index   index files
+
+A partition is a list of tasks. Planning them runs in a Python process of Spark's on the driver's
+machine, reading them in its workers.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
+from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
+from pyspark.sql.types import StructType
+
+from pocketmq.backfill.arrow_views import (
+    QueueFile,
+    entry_batches,
+    unit_batches,
+)
+from pocketmq.backfill.log_walk import Damage, Stretch, walk
+from pocketmq.backfill.planning import PLANNERS
+from pocketmq.backfill.request import DAMAGE, FAIL, INDEX, MESSAGES, UNITS, Request, request_from
+from pocketmq.backfill.wanted import Wanted
+from pocketmq.format.arrow_messages import record_batches
+from pocketmq.format.columns.queues import QueueTable
+from pocketmq.format.message_columns import columns_of
+
+_MOMENT_MIN_MS: Final = -62_135_596_800_000
+_MOMENT_MAX_MS: Final = 253_402_300_799_999
+"""The years 1 to 9999, which a timestamp of Spark can be in."""
+
+
+class StoreSource(DataSource):
+    """Messages, units or index entries of a store, as options say (`request.py`)."""
+
+    @classmethod
+    def name(cls) -> str:
+        """Return what Spark knows it by."""
+        return "pocketmq"
+
+    def schema(self) -> StructType:
+        """Return the schema of the rows.
+
+        Errors   ValueError, NotAStore
+        """
+        return from_arrow_schema(request_from(self.options).schema)
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        """Return what reads the partitions.
+
+        schema   that of the options, or columns of it that the user named
+        """
+        return StoreReader(request_from(self.options), schema)
+
+
+class StoreReader(DataSourceReader):
+    """Plans partitions and reads them.
+
+    What is wanted comes from options alone. Spark 4.3 keeps the plan made with the filters of one
+    query for the next one on the same DataFrame, which then lacks rows: `pushFilters` is left out.
+    """
+
+    def __init__(self, request: Request, schema: StructType) -> None:
+        there = from_arrow_schema(pa.schema([*request.table.full_schema, (DAMAGE, pa.string())]))
+        for field in schema:
+            if field.name not in there.names or there[field.name].dataType != field.dataType:
+                raise ValueError(
+                    f"{request.kind} have no column {field.name} {field.dataType.simpleString()}; "
+                    f"there are {there.simpleString()}"
+                )
+        self._request = request
+        self._schema = schema
+
+    def partitions(self) -> list[InputPartition]:
+        """Return the partitions of what is wanted.
+
+        Errors   WrongFileSize, StoreGap
+        """
+        lots = PLANNERS[self._request.kind](self._request, self._request.wanted)
+        return [InputPartition(tasks) for tasks in lots]
+
+    def read(self, partition: InputPartition) -> Iterator[Any]:
+        """Yield the rows of a partition as `pyarrow.RecordBatch`es.
+
+        Errors   Corruption, unless damage is told as rows
+        """
+        schema = to_arrow_schema(self._schema, timezone="UTC")
+        shaped = _Shape(self._request, schema)
+        read = READERS[self._request.kind]
+        for task in partition.value or ():
+            for found in read(task, self._request, self._request.wanted, shaped.stored):
+                if not isinstance(found, Damage):
+                    yield from shaped.rows(found, self._request.wanted)
+                elif self._request.on_damage == FAIL:
+                    raise found.error
+                else:
+                    yield shaped.damage(found)
+
+
+class _Shape:
+    """Makes the columns that are asked for out of those that files hold."""
+
+    __slots__ = ("_numbers", "_schema", "_sources", "stored")
+
+    def __init__(self, request: Request, schema: Any) -> None:
+        table = request.table
+        self._schema = schema
+        self._sources = [table.moments.get(name, name) for name in schema.names if name != DAMAGE]
+        self._numbers = () if request.kind == MESSAGES else table.numbers
+        self.stored = tuple(dict.fromkeys(self._sources)) or table.schema.names[:1]
+        assert set(self.stored) <= set(table.schema.names)
+
+    def rows(self, batch: Any, wanted: Wanted) -> Iterator[Any]:
+        """Yield what is wanted of a batch, if anything."""
+        kept = wanted.rows(self._numbers, lambda name: batch.column(name).to_numpy())
+        if kept is not None:
+            batch = batch.filter(pa.array(kept))
+        if not batch.num_rows:
+            return
+        arrays = [
+            _moments(batch.column(source)) if source != field.name else batch.column(source)
+            for field, source in zip(self._fields(), self._sources, strict=True)
+        ]
+        columns = iter(arrays)
+        whole = [
+            pa.nulls(batch.num_rows, field.type) if field.name == DAMAGE else next(columns)
+            for field in self._schema
+        ]
+        yield pa.RecordBatch.from_arrays(whole, schema=self._schema)
+
+    def _fields(self) -> list[Any]:
+        return [field for field in self._schema if field.name != DAMAGE]
+
+    def damage(self, damage: Damage) -> Any:
+        """Return the row that tells of damage."""
+        columns = [
+            pa.array([str(damage.error)]) if field.name == DAMAGE else pa.nulls(1, field.type)
+            for field in self._schema
+        ]
+        return pa.RecordBatch.from_arrays(columns, schema=self._schema)
+
+
+def _moments(ms: Any) -> Any:
+    """Return times in ms as timestamps; one that no timestamp can be is null."""
+    can_be = pc.and_(pc.greater_equal(ms, _MOMENT_MIN_MS), pc.less_equal(ms, _MOMENT_MAX_MS))
+    sound = pc.if_else(can_be, ms, pa.scalar(None, pa.int64()))
+    return sound.cast(pa.timestamp("ms", tz="UTC")).cast(pa.timestamp("us", tz="UTC"))
+
+
+# -- reading ---------------------------------------------------------------------------------------
+def _messages(
+    stretch: Stretch, request: Request, wanted: Wanted, names: Sequence[str]
+) -> Iterator[Any]:
+    columns, queues = columns_of(names), QueueTable()
+    for found in walk(stretch, check_crc=request.check_crc):
+        if isinstance(found, Damage):
+            yield found
+            continue
+        heads = found.heads
+        kept = wanted.rows(request.table.numbers, heads.__getattribute__)
+        if kept is not None:
+            heads = heads.take(kept)
+        numbers = queues.number(found.buffer, heads)
+        if wanted.topics is not None and len(heads):
+            is_wanted = np.array([wanted.has_topic(topic) for topic, _ in queues.keys])[numbers]
+            heads, numbers = heads.take(is_wanted), numbers[is_wanted]
+        if len(heads):
+            rows = record_batches(found.buffer, heads, numbers, queues, columns)
+            yield from (batch for _, batch in rows)
+
+
+def _units(file: QueueFile, request: Request, wanted: Wanted, names: Any) -> Iterator[Any]:
+    return unit_batches(file, request.table.schema)
+
+
+def _entries(path: str, request: Request, wanted: Wanted, names: Any) -> Iterator[Any]:
+    return entry_batches(path, request.geometry, request.table.schema, skipped=lambda header: not (
+        wanted.overlaps("physical_offset", header.begin_physical_offset, header.end_physical_offset)
+    ))  # fmt: skip
+
+
+READERS: Final[Mapping[str, Callable[[Any, Request, Wanted, Sequence[str]], Iterator[Any]]]] = {
+    MESSAGES: _messages,
+    UNITS: _units,
+    INDEX: _entries,
+}
+"""What yields the record batches of a task, and damage."""

@@ -1,0 +1,5 @@
+"""The command line: `pocketmq`."""
+
+from pocketmq.cli.program import main
+
+__all__ = ["main"]

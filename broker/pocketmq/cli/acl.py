@@ -1,0 +1,115 @@
+"""`pocketmq acl`: what users may do."""
+
+from pathlib import Path
+from typing import Final
+
+import click
+
+from pocketmq.cli.connection import Connection, Group
+from pocketmq.cli.options import examples
+from pocketmq.cli.output import Column, Output, columns
+from pocketmq.cli.rosters import roster_of, store_option
+
+COLUMNS: Final = columns(
+    "user",
+    "decision",
+    Column("actions", lambda row: ",".join(row["actions"])),
+    "resource",
+    Column("sources", lambda row: ",".join(row["sources"])),
+)
+
+resource_argument: Final = click.argument("resource")
+deny_option: Final = click.option(
+    "--deny", is_flag=True, help="About what is denied, which wins over what is allowed."
+)
+
+
+@click.group(
+    cls=Group,
+    epilog=examples(
+        "pocketmq acl grant orders-app pub 'topic:orders-*'",
+        "pocketmq acl grant billing sub topic:orders",
+        "pocketmq acl grant billing sub group:billing",
+        "pocketmq acl explain billing sub topic:orders",
+    ),
+)
+def acl() -> None:
+    """Grants: which actions a user may do to which topics, groups, or the cluster.
+
+    Actions, several with commas: pub, sub, create, update, delete, get, list, all. A RESOURCE is
+    topic:NAME, group:NAME or cluster:NAME; NAME* stands for all that begin so, and * for
+    everything. What no grant allows is denied.
+    """
+
+
+@acl.asks(
+    "Let a user do something, or deny it.",
+    "pocketmq acl grant orders-app pub 'topic:orders-*' --source 10.0.0.0/8",
+    "pocketmq acl grant orders-app all topic:orders-audit --deny",
+)
+@click.argument("user")
+@click.argument("actions")
+@resource_argument
+@deny_option
+@click.option(
+    "--source", "sources", multiple=True, metavar="NETWORK",
+    help="Only from this address or network; may be repeated.",
+)  # fmt: skip
+@store_option
+def grant(
+    broker: Connection, out: Output, user: str, actions: str, resource: str, deny: bool,
+    sources: tuple[str, ...], store: Path | None,
+) -> None:  # fmt: skip
+    """Let USER do ACTIONS to RESOURCE; with --deny, deny it whatever else is granted.
+
+    Actions are added to those of a grant about the same resource.
+    """
+    roster = roster_of(broker, store)
+    out.show(roster.grant(user, actions, resource, is_denied=deny, sources=sources))
+
+
+@acl.asks(
+    "Take actions out of a user's grants.",
+    "pocketmq acl revoke orders-app pub 'topic:orders-*'",
+    "pocketmq acl revoke orders-app all topic:orders-audit --deny",
+)
+@click.argument("user")
+@click.argument("actions")
+@resource_argument
+@deny_option
+@store_option
+def revoke(
+    broker: Connection, out: Output, user: str, actions: str, resource: str, deny: bool,
+    store: Path | None,
+) -> None:  # fmt: skip
+    """Take ACTIONS out of USER's grants about RESOURCE, as it stands there; all takes all.
+
+    What is left about the resource is shown.
+    """
+    left = roster_of(broker, store).revoke(user, actions, resource, is_denied=deny)
+    out.table(left, COLUMNS)
+
+
+@acl.asks("List grants.", "pocketmq acl ls orders-app")
+@click.argument("user", default="")
+@store_option
+def ls(broker: Connection, out: Output, user: str, store: Path | None) -> None:
+    """List the grants of USER, or of all."""
+    out.table(roster_of(broker, store).grants(user), COLUMNS)
+
+
+@acl.asks(
+    "Tell whether a user may do something, and why.",
+    "pocketmq acl explain orders-app pub topic:orders-eu",
+)
+@click.argument("user")
+@click.argument("action")
+@resource_argument
+@click.option("--source", default="", metavar="ADDRESS", help="From where; else 127.0.0.1.")
+@store_option
+def explain(
+    broker: Connection, out: Output, user: str, action: str, resource: str, source: str,
+    store: Path | None,
+) -> None:  # fmt: skip
+    """Tell whether USER may do ACTION to RESOURCE, and which grant decides."""
+    out.show(roster_of(broker, store).explain(user, action, resource, source))

@@ -1,0 +1,36 @@
+"""`pocketmq backfill`: a store's views built from its log by many workers."""
+
+from typing import Final
+
+import click
+
+from pocketmq.cli.groups import LazyGroup, Place
+from pocketmq.cli.options import examples
+
+PLACES: Final = {
+    "plan": Place("pocketmq.cli.backfill.run", "Show what a run would do."),
+    "run": Place("pocketmq.cli.backfill.run", "Build queues and index from the log."),
+    "verify": Place("pocketmq.cli.backfill.verify", "Check what a run built."),
+    "install": Place("pocketmq.cli.backfill.install", "Put what was built into the store."),
+    "status": Place("pocketmq.cli.backfill.status", "Show how far a run is."),
+}
+
+
+@click.group(
+    cls=LazyGroup,
+    places=PLACES,
+    epilog=examples(
+        "pocketmq backfill plan ./store --out ./views",
+        "pocketmq backfill run ./store --out ./views --master 'local[4]'",
+        "spark-submit --master spark://host:7077 broker/pocketmq/__main__.py "
+        "backfill run /mnt/s --out /mnt/v",
+        "pocketmq backfill verify ./views --store ./store",
+        "pocketmq backfill install ./views --store ./store --yes",
+    ),
+)
+def backfill() -> None:
+    """Build consume queues and index of a large store with Spark.
+
+    A run that ended early goes on where it was when it is called again. Store and output lie under
+    paths that every worker sees.
+    """

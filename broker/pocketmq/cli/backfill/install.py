@@ -1,0 +1,132 @@
+"""`pocketmq backfill install`."""
+
+import shutil
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from pocketmq.cli.backfill.verify import built_manifest, check_against_log
+from pocketmq.cli.options import DIRECTORY, PATH, examples, form_option, set_option, yes_option
+from pocketmq.cli.output import Document, Exit, Failure, Output, only_planned, progress, talk
+from pocketmq.cli.store.access import Given
+
+if TYPE_CHECKING:
+    from pocketmq.cli.store.access import Opened
+
+
+@click.command(
+    epilog=examples(
+        "pocketmq backfill install ./views --store ./store          what would be done",
+        "pocketmq backfill install ./views --store ./store --yes",
+    )
+)
+@click.argument("views", metavar="DIR2", type=PATH)
+@click.option(
+    "--store", metavar="DIR", required=True,
+    type=DIRECTORY, help="The store whose log the views were built from.",
+)  # fmt: skip
+@click.option(
+    "--accept-damage", is_flag=True, help="Install what was built over damage in the log."
+)
+@click.option("--keep-old", is_flag=True, help="Keep the old views under pocketmq/replaced/.")
+@yes_option
+@set_option
+@form_option
+def install(
+    out: Output,
+    views: Path,
+    store: Path,
+    accept_damage: bool,
+    keep_old: bool,
+    yes: bool,
+    assignments: tuple[str, ...],
+) -> None:
+    """Put the views that `backfill run` built into the store, in place of its own, in one step.
+
+    They are copied; DIR2 stays. They must be of this store's whole log as it is now; where files of
+    the log were written to since, they are checked against it first. The broker must be stopped.
+    """
+    built = built_manifest(views)
+    opened = Given(store, False, assignments).opened(with_index=True)
+    is_certain = _refuse_misfit(views, built, store, opened, accept_damage=accept_damage)
+    document = _plan(views, built, store) | {"log_unchanged": is_certain}
+    if not yes:
+        out.show(document)
+        raise only_planned("this replaces the store's views")
+    if not is_certain:
+        _check_log(views, store, opened)
+    keep_as = f"{datetime.now(UTC):%Y%m%dT%H%M%SZ}" if keep_old else ""
+    kept = _install(views, built, store, opened, keep_as=keep_as)
+    out.show({**document, "kept": str(kept or "")})
+
+
+def _refuse_misfit(
+    views: Path, built: Document, store: Path, opened: "Opened", *, accept_damage: bool
+) -> bool:
+    """Return whether the views are certainly of this log; end where they cannot be."""
+    from pocketmq.backfill.checks import allocated_bytes, compare_log
+    from pocketmq.rebuild.staging import build_settings
+
+    sizes = opened.sizes
+    again = f"pocketmq backfill run {store} --out {views}"
+    _, settings = build_settings(views)
+    known = (sizes.consume_queue_file_size_bytes, sizes.geometry)
+    if known != (settings.consume_queue_file_size_bytes, settings.geometry):
+        text = "the views were built for other file sizes than the store has"
+        raise Failure(text, Exit.REFUSED, again)
+    fit = compare_log(views, store, sizes.commit_log_file_size_bytes)
+    if fit.objection:
+        raise Failure(f"the views are not of this log: {fit.objection}", Exit.REFUSED, again)
+    if built["holes"] and not accept_damage:
+        text = f"the views were built over {len(built['holes'])} places of damage in the log"
+        raise Failure(text, Exit.DAMAGED, "add --accept-damage to install them all the same")
+    needed, free = allocated_bytes(views), opened.disk.space(store)[1]
+    if needed > free:
+        text = f"the copy takes {needed} bytes, {free} are free under {store}"
+        raise Failure(text, Exit.REFUSED, "free space there")
+    return fit.is_certain
+
+
+def _plan(views: Path, built: Document, store: Path) -> dict[str, Any]:
+    return {
+        "out": str(views),
+        "store": str(store),
+        "begin": built["begin"],
+        "end": built["end"],
+        "records": built["record_count"],
+        "queues": len(built["queues"]),
+        "entries": built["entry_count"],
+        "index_files": len(built["index_names"]),
+        "holes": len(built["holes"]),
+    }
+
+
+def _check_log(views: Path, store: Path, opened: "Opened") -> None:
+    talk("Files of the log were written to since they were read; checking the views against it")
+    found = check_against_log(views, store, opened)
+    if found.counts:
+        text = f"the views are not of this log: {len(found.findings)} places differ, or more"
+        step = f"pocketmq backfill verify {views} --store {store}"
+        raise Failure(text, Exit.DAMAGED, step)
+
+
+def _install(
+    views: Path, built: Document, store: Path, opened: "Opened", *, keep_as: str
+) -> Path | None:
+    """Copy the views into the store and let them change places with its own, under its lock."""
+    from pocketmq.backfill.checks import copy_views, queues_of
+    from pocketmq.tools.install import StagedViews, stage_and_install
+
+    def copied(staging: Path) -> StagedViews:
+        shutil.rmtree(staging, ignore_errors=True)
+        with progress("Copying", sum(mark["size"] for mark in built["files"])) as advance:
+            findings = copy_views(views, staging, advance)
+        if findings:
+            shutil.rmtree(staging, ignore_errors=True)
+            text = f"{len(findings)} files are not what the manifest says, first {findings[0].file}"
+            raise Failure(text, Exit.DAMAGED, f"pocketmq backfill verify {views}")
+        return StagedViews(staging, queues_of(built), built["index_names"], built["end"])
+
+    return stage_and_install(*opened, copied, keep_as=keep_as)

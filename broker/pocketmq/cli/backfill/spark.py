@@ -1,0 +1,77 @@
+"""Who runs the tasks of `pocketmq backfill`: Spark, or this process."""
+
+import logging
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, NamedTuple
+
+import click
+
+from pocketmq.cli.options import PAIR, takes
+from pocketmq.cli.output import talk
+
+if TYPE_CHECKING:
+    from pocketmq.rebuild.plan import Mapper
+
+
+class Spark(NamedTuple):
+    """Which Spark runs the tasks, and its settings."""
+
+    master: str
+    settings: tuple[tuple[str, str], ...]
+
+    @contextmanager
+    def mapper(self, partitions: int | None = None) -> Iterator[tuple["Mapper", int]]:
+        """Yield a map over its workers and how many tasks run at once.
+
+        Errors   SparkMissing
+        """
+        from pocketmq.backfill.session import open_session, spark_mapper, wait_for_workers
+
+        talk("Starting Spark")
+        session = open_session(self.master, settings=dict(self.settings))
+        with _interruptible():
+            yield spark_mapper(session, partitions or 0), partitions or wait_for_workers(session)
+        session.stop()
+
+    @contextmanager
+    def mapper_if_named(self) -> Iterator["Mapper"]:
+        """Yield its map where a master is named or spark-submit runs this, else this process'."""
+        from pocketmq.backfill.session import is_submitted
+        from pocketmq.rebuild.plan import map_here
+
+        if not self.master and not is_submitted():
+            yield map_here
+            return
+        with self.mapper() as (mapper, _):
+            yield mapper
+
+
+def takes_spark(default: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Return what gives a command --master and --conf; `default` says what happens without."""
+    return takes(
+        "spark",
+        Spark,
+        click.option("--master", default="", help=f"Spark master [default: {default}]."),
+        click.option("--conf", "settings", multiple=True, type=PAIR, help="A setting of Spark."),
+    )
+
+
+@contextmanager
+def _interruptible() -> Iterator[None]:
+    """Let Ctrl-C end the command at once.
+
+    Spark's own handler would call Java from inside a call of Java, and print the errors it gets
+    into. Java ends when this process does, with all that runs there.
+    """
+
+    def interrupt(signal_number: int, frame: object) -> None:
+        logging.disable()  # Calls that are cut off would be told with their traces.
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGINT, interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)

@@ -1,0 +1,87 @@
+"""`pocketmq client`: what official clients that are connected say of themselves."""
+
+from typing import Any, Final
+
+import click
+
+from pocketmq.cli.connection import Connection, Group
+from pocketmq.cli.options import examples
+from pocketmq.cli.output import Exit, Failure, Output, talk, write
+from pocketmq.model.administration import ClientAnswer
+
+OK: Final = "OK"
+NOT_CONSUMED: Final = "FAILED_TO_CONSUME_MESSAGE"
+
+wait_option: Final = click.option(
+    "--wait-ms", type=click.IntRange(1, 30_000), default=5_000, show_default=True,
+    help="How long to wait for the answer.",
+)  # fmt: skip
+
+
+@click.group(
+    cls=Group,
+    epilog=examples(
+        "pocketmq group members billing                     their ids",
+        "pocketmq client stack billing CLIENT_ID",
+        "pocketmq client verify billing CLIENT_ID orders MESSAGE_ID",
+    ),
+)
+def client() -> None:
+    """Ask consumers of official clients what they do."""
+
+
+@client.asks("Print what a client's threads do.", "pocketmq client stack billing CLIENT_ID")
+@click.argument("group")
+@click.argument("client_id")
+@wait_option
+def stack(broker: Connection, out: Output, group: str, client_id: str, wait_ms: int) -> None:
+    """Print what each thread of a consumer does now, as that client tells it.
+
+    The clients for Java and Go answer; that for Python does not, which ends in a time-out.
+    """
+    answer = broker.ask(broker.admin.print_client_stack(group, client_id, wait_ms=wait_ms))
+    if out.is_table and answer.status == OK:
+        write(answer.stack + "\n")
+        return
+    _show(answer, out, {"client_id": client_id, "stack": answer.stack})
+
+
+@client.asks(
+    "Have a client consume a message once more.",
+    "pocketmq client verify billing CLIENT_ID orders MESSAGE_ID",
+)
+@click.argument("group")
+@click.argument("client_id")
+@click.argument("topic")
+@click.argument("message_id")
+@wait_option
+def verify(
+    broker: Connection,
+    out: Output,
+    group: str,
+    client_id: str,
+    topic: str,
+    message_id: str,
+    wait_ms: int,
+) -> None:
+    """Have the listener of a push consumer take a message once more, and tell how that went.
+
+    What the listener does takes place: an order that is billed by it is billed again. The message
+    is under no lease, and where the group stands does not change. The client for Java does so;
+    others answer that they cannot, or nothing.
+    """
+    answer = broker.ask(
+        broker.admin.verify_message(group, client_id, topic, message_id, wait_ms=wait_ms)
+    )
+    _show(answer, out, {"client_id": client_id, "message_id": message_id})
+
+
+def _show(answer: ClientAnswer, out: Output, document: dict[str, Any]) -> None:
+    """Print an answer; raise Failure where it is not OK."""
+    if answer.status in (OK, NOT_CONSUMED):
+        out.show({**document, "status": answer.status})
+        if answer.text:
+            talk(f"the client says: {answer.text}")
+    if answer.status != OK:
+        code = Exit.FAILED if answer.status == NOT_CONSUMED else Exit.REFUSED
+        raise Failure(f"the client answers {answer.status} {answer.text}".rstrip(), code)

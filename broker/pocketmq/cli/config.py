@@ -1,0 +1,243 @@
+"""`pocketmq config`: writing, checking, showing and comparing settings, without a broker."""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from pocketmq.cli.groups import NamingGroup
+from pocketmq.cli.options import (
+    FILE,
+    PATH,
+    examples,
+    file_option,
+    force_option,
+    form_option,
+    preset_option,
+    set_option,
+)
+from pocketmq.cli.output import (
+    Column,
+    Document,
+    Exit,
+    Failure,
+    Output,
+    columns,
+    talk,
+    talk_notes,
+    write,
+)
+
+if TYPE_CHECKING:
+    from pocketmq.config.sections import Config
+
+DRAFT_SUFFIX: Final = ".draft"
+VALUE: Final = Column("value", lambda row: row["text"], also=("text",))
+
+
+@click.group(
+    cls=NamingGroup,
+    epilog=examples(
+        "pocketmq config init broker.toml",
+        "pocketmq config check broker.toml",
+        "pocketmq config show -c broker.toml --origin",
+        "pocketmq config import-broker-conf broker.conf > broker.toml",
+    ),
+)
+def config() -> None:
+    """Write, check, show and compare settings; no broker is asked.
+
+    Over the defaults and the preset go the file, conf.d/*.toml beside it, POCKETMQ__SECTION__KEY
+    and --set, in this order.
+    """
+
+
+@config.command(
+    epilog=examples(
+        "pocketmq config init broker.toml", "pocketmq config init --preset server > broker.toml"
+    )
+)
+@click.argument("file", type=FILE, required=False)
+@preset_option
+@click.option("--yes", is_flag=True, help="Replace a file that exists.")
+def init(file: Path | None, preset: str | None, *, yes: bool) -> None:
+    """Write a file to start from.
+
+    It has every setting with its reason and default, commented out. Without FILE it goes to
+    standard output.
+    """
+    from pocketmq.config.document import sample_file
+    from pocketmq.config.load import load
+    from pocketmq.config.sections import EDGE
+
+    text = sample_file(load(preset=preset or EDGE).preset)  # refuses one there is not
+    if file is None:
+        click.echo(text, nl=False)
+        return
+    if file.exists() and not yes:
+        raise Failure(f"{file} exists; nothing was written", Exit.REFUSED, "replace it with --yes")
+    _replace_file(file, text)
+    set_now = f"preset {preset} and nothing else" if preset else "nothing yet"
+    talk(f"{file} is written; it sets {set_now}: every setting stands in it, commented out")
+
+
+def _replace_file(path: Path, text: str) -> None:
+    draft = path.with_name(path.name + DRAFT_SUFFIX)
+    try:
+        with draft.open("w", encoding="utf-8") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        draft.replace(path)
+    except OSError as error:
+        draft.unlink(missing_ok=True)
+        raise Failure(f"{path} cannot be written: {error.strerror}", Exit.FAILED) from error
+
+
+@config.command(
+    epilog=examples(
+        "pocketmq config check broker.toml", "pocketmq config check broker.toml -o json"
+    )
+)
+@click.argument("file", type=FILE)
+@force_option
+@form_option
+def check(file: Path, out: Output, *, force: bool) -> None:
+    """Tell everything that is wrong with a file.
+
+    FILE is read with conf.d beside it; the environment is left aside. Exit code 1 if anything is
+    wrong.
+    """
+    from pocketmq.config.load import examine
+
+    loaded = examine(file=file, force=force)
+    problems = [str(problem) for problem in loaded.problems]
+    document = {
+        "file": str(file),
+        "valid": not problems,
+        "preset": loaded.config.preset,
+        "set_count": len(loaded.config.origins),
+        "problems": problems,
+        "warnings": [*loaded.config.warnings],
+    }
+    if not out.is_table:  # a table shows them
+        talk_notes(loaded.config.warnings)
+    out.show(document)
+    if problems:
+        raise Failure("\n       ".join(problems), Exit.FAILED, f"mend {file}, then check it again")
+
+
+@config.command(
+    epilog=examples(
+        "pocketmq config show",
+        "pocketmq config show -c broker.toml --set store.flush=async --origin",
+        "pocketmq config show --preset server -o json",
+    )
+)
+@click.option("--origin", is_flag=True, help="Say who set each value.")
+@file_option
+@preset_option
+@set_option
+@force_option
+@form_option
+def show(out: Output, assignments: tuple[str, ...], *, origin: bool, **sources: Any) -> None:
+    """Print every setting.
+
+    Values are those `serve` would have here, with this environment."""
+    from pocketmq.config.load import load
+
+    loaded = load(environment=os.environ, assignments=assignments, **sources)
+    talk_notes(loaded.warnings)
+    rows = _shown(loaded)
+    if origin:
+        out.table(rows, columns("key", VALUE, "origin"))
+    else:
+        hidden = ({k: v for k, v in row.items() if k != "origin"} for row in rows)
+        out.table(hidden, columns("key", VALUE))
+
+
+def _shown(loaded: "Config") -> Iterator[Document]:
+    from pocketmq.config.sections import KNOBS
+
+    preset = loaded.preset
+    yield {"key": "preset", "value": preset, "text": preset, "origin": loaded.preset_origin}
+    for key, knob in KNOBS.items():
+        value = loaded.value(key)
+        text = knob.text_of(value) if value != "" else '""'
+        yield {"key": key, "value": value, "text": text, "origin": loaded.origin(key)}
+
+
+@config.command(epilog=examples("pocketmq config diff old.toml new.toml"))
+@click.argument("file_a", type=FILE)
+@click.argument("file_b", type=FILE)
+@form_option
+def diff(file_a: Path, file_b: Path, out: Output) -> None:
+    """Print where two files differ.
+
+    Exit code 1 if they do. Each file counts with conf.d beside it and its preset; the environment
+    is left aside.
+    """
+    from pocketmq.config.load import load
+
+    pairs = zip(*(_shown(load(file=file, force=True)) for file in (file_a, file_b)), strict=True)
+    different = [
+        {
+            "key": left["key"],
+            "a": left["text"],
+            "b": right["text"],
+            "origin_a": left["origin"],
+            "origin_b": right["origin"],
+        }
+        for left, right in pairs
+        if left["value"] != right["value"]
+    ]
+    out.table(different, columns("key", "a", "b"))
+    if different:
+        raise click.exceptions.Exit(Exit.FAILED)
+
+
+@config.command(
+    "import-broker-conf",
+    epilog=examples(
+        "pocketmq config import-broker-conf /opt/rocketmq/conf/broker.conf > broker.toml",
+        "pocketmq config import-broker-conf broker.conf --strict",
+        "pocketmq config import-broker-conf plain_acl.yml --store ./store",
+    ),
+)
+@click.argument("file", type=FILE)
+@click.option("--strict", is_flag=True, help="A name nobody knows is an error.")
+@click.option(
+    "--store",
+    type=PATH,
+    metavar="DIR",
+    help="Of plain_acl.yml: write its users into this store, which no broker has open.",
+)
+def import_broker_conf(file: Path, *, strict: bool, store: Path | None) -> None:
+    """Print RocketMQ's broker.conf or rmq-proxy.json as our settings; import plain_acl.yml.
+
+    What has no meaning here is left out; comments at the end say what and why. A value that cannot
+    be read is an error, and nothing is printed.
+
+    Of plain_acl.yml users and grants are shown, without secrets; with --store they are written into
+    that store, all of them or none.
+    """
+    from pocketmq.cli.import_acl import import_acl
+    from pocketmq.config.broker_conf import import_file
+
+    if import_acl(file, store):
+        return
+    if store is not None:
+        raise click.UsageError("--store is for plain_acl.yml, which holds users")
+    imported = import_file(file, strict=strict)
+    talk_notes(imported.warnings)
+    for problem in imported.problems[:-1]:
+        talk(f"Error: {problem}")
+    if imported.problems:
+        raise imported.problems[-1]
+    write(imported.text)
+    if imported.left_out:
+        talk_notes([f"left out {', '.join(imported.left_out)}; the end of the output says why"])
+    if imported.unknown:
+        talk_notes([f"nothing is known of {', '.join(imported.unknown)}; --strict refuses it"])

@@ -1,0 +1,169 @@
+"""`pocketmq consume`: the messages of a topic's queues in order, or what a group receives of it."""
+
+from typing import Final, NamedTuple
+
+import click
+
+from pocketmq.cli.connection import Connection, asks_broker
+from pocketmq.cli.documents import MESSAGE_COLUMNS, ShownMessages
+from pocketmq.cli.options import DURATION, MOMENT, ReadBy, filtered, takes
+from pocketmq.cli.output import Exit, Failure, Output
+from pocketmq.cli.pulling import Damaged, QueueReader
+from pocketmq.cli.receiving import show_received
+from pocketmq.client import PullQuery, ReceiveQuery
+from pocketmq.model.administration import QueueState
+
+FROM_WORDS: Final = ("min", "max")
+
+
+class Begin(NamedTuple):
+    """Where to begin in a queue: at one of its ends, an offset, or a time."""
+
+    end: str = ""
+    offset: int | None = None
+    time_ms: int | None = None
+
+
+def _begin_from_text(text: str) -> Begin:
+    if text in FROM_WORDS:
+        return Begin(end=text)
+    if text.isascii() and text.isdecimal():
+        return Begin(offset=int(text))
+    try:
+        return Begin(time_ms=MOMENT.convert(text, None, None))
+    except click.BadParameter:
+        forms = "min, max, a queue offset, a time as -15m or 2026-11-21T02:30:00Z"
+        raise ValueError(f"{text!r} is none of these: {forms}") from None
+
+
+class Way(NamedTuple):
+    """How to read: the options that belong to one way only; None: not given."""
+
+    is_pull: bool
+    is_pop: bool
+    group: str
+    queue_id: int | None
+    begin: Begin | None
+    invisible_ms: int | None
+    acknowledges: bool | None
+
+    def check(self) -> None:
+        """Raise UsageError for what does not go together."""
+        if self.is_pull == self.is_pop:
+            raise click.UsageError("say how to read: either --pull, or -g GROUP --pop")
+        if self.is_pop and not self.group:
+            raise click.UsageError("--pop reads for a group: name it by -g GROUP")
+        if self.is_pop and (self.queue_id, self.begin) != (None, None):
+            raise click.UsageError("--queue and --from are for --pull: a group has its own place")
+        if self.is_pull and (self.group or self.invisible_ms or self.acknowledges is not None):
+            raise click.UsageError("-g, --ack and --invisible are for --pop: --pull has no group")
+
+
+@asks_broker(
+    "pocketmq consume orders --pull --queue 0 --from min --max 10",
+    "pocketmq consume orders --pull --from max --wait 5m -o jsonl",
+    "pocketmq consume orders --pull --from -15m",
+    "pocketmq consume orders -g billing --pop --wait 30s",
+    "pocketmq consume orders -g billing --pop --no-ack --invisible 1m --max 1",
+)
+@click.argument("topic")
+@takes(
+    "way",
+    Way,
+    click.option("--pull", "is_pull", is_flag=True, help="Read queues by offset; needs no group."),
+    click.option("--pop", "is_pop", is_flag=True, help="Receive for a group, under leases."),
+    click.option("-g", "--group", default="", help="The group to receive for."),
+    click.option(
+        "--queue", "queue_id", type=click.IntRange(0), help="Queue [default: all in turn]."
+    ),
+    click.option(
+        "--from",
+        "begin",
+        type=ReadBy("min|max|OFFSET|TIME", _begin_from_text),
+        help="Begin here, or with what was stored then or later [default: min].",
+    ),
+    click.option(
+        "--invisible",
+        "invisible_ms",
+        type=DURATION,
+        help="How long nobody else of the group gets what is printed [default: 30s].",
+    ),
+    click.option(
+        "--ack/--no-ack",
+        "acknowledges",
+        default=None,
+        help="Acknowledge what was printed [default: yes].",
+    ),
+)
+@click.option("--max", "count_max", type=click.IntRange(1), help="At most so many messages.")
+@click.option(
+    "--wait",
+    "wait_ms",
+    type=DURATION,
+    default=0,
+    help="When there are no more, wait so long for some.",
+)
+@filtered
+def consume(
+    broker: Connection,
+    out: Output,
+    topic: str,
+    way: Way,
+    count_max: int | None,
+    wait_ms: int,
+    expression: str,
+    sql: bool,
+) -> None:
+    """Print messages of TOPIC: of its queues from an offset to the end, or what a group receives.
+
+    --pull leaves no trace. System topics and the retry and dead-letter topics of groups can be read
+    too. A damaged message is told of and passed over; the exit code is then 10.
+
+    --pop takes messages as consumers of the group do, retries too. What was printed is acknowledged
+    unless --no-ack: then it comes again when its lease is over.
+    """  # fmt: skip
+    way.check()
+    if way.is_pop:
+        query = ReceiveQuery(
+            way.group, topic, invisible_ms=way.invisible_ms or 0, expression=expression, sql=sql
+        )
+        acknowledges = way.acknowledges is not False
+        show_received(
+            broker, out, query, count_max=count_max, wait_ms=wait_ms, acknowledges=acknowledges
+        )
+        return
+    damaged = Damaged()
+    begin = way.begin or Begin(end="min")
+    with out.rows(MESSAGE_COLUMNS) as rows:
+        shown = ShownMessages(rows, count_max)
+        ends = []
+        for queue in _queues(broker, topic, way.queue_id):
+            first = _first_offset(broker, topic, queue, begin)
+            reader = QueueReader(
+                PullQuery(topic, queue.queue_id, first, expression=expression, sql=sql)
+            )
+            for page in reader.pages(broker, shown.left, damaged):
+                shown.add(page.messages)
+            ends.append(reader.query)
+        if wait_ms and shown.left:
+            pull = damaged.passed_over_by(broker.reader(topic).pull)
+            broker.show(broker.client.following(pull, wait_ms=wait_ms).pages(ends), shown.add)
+    if damaged.count:
+        raise damaged.failure()
+
+
+def _first_offset(broker: Connection, topic: str, queue: QueueState, begin: Begin) -> int:
+    if begin.time_ms is not None:
+        return broker.ask(broker.client.query_by_time(topic, queue.queue_id, begin.time_ms))
+    if begin.offset is not None:
+        return begin.offset
+    return queue.min_offset if begin.end == "min" else queue.max_offset
+
+
+def _queues(broker: Connection, topic: str, queue_id: int | None) -> list[QueueState]:
+    queues = broker.ask(broker.admin.describe_topic(topic)).readable_queues
+    chosen = [queue for queue in queues if queue_id in (None, queue.queue_id)]
+    if not chosen and queue_id is not None:
+        text = f"topic {topic!r} has {len(queues)} queues, none with id {queue_id}"
+        raise Failure(text, Exit.NOT_FOUND, f"pocketmq topic info {topic}")
+    return chosen

@@ -1,0 +1,150 @@
+"""`pocketmq dlq`: dead letters, the messages that groups gave up."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from math import inf
+from typing import Final
+
+import click
+
+from pocketmq.cli.connection import Connection, Group
+from pocketmq.cli.documents import MESSAGE_COLUMNS, ShownMessages
+from pocketmq.cli.group import show_moved
+from pocketmq.cli.options import examples, yes_option
+from pocketmq.cli.output import Output, at, columns, only_planned, talk
+from pocketmq.cli.pulling import QueueReader
+from pocketmq.client import ClientError, PullQuery
+from pocketmq.model.administration import DeadLetters, ResetTarget
+
+COLUMNS: Final = columns("group", "waiting_count", at("first_store_timestamp_ms"))
+MORE_COLUMNS: Final = columns("topic", "stored_count")
+REDRIVEN_COLUMNS: Final = columns("message_id", "topic", "queue_id", "queue_offset")
+MORE_REDRIVEN_COLUMNS: Final = columns("dead_queue_id", "dead_queue_offset")
+REDRIVEN_MAX: Final = 1_024
+"""Sent again by one call."""
+
+
+@click.group(
+    cls=Group,
+    epilog=examples(
+        "pocketmq dlq ls",
+        "pocketmq dlq peek billing --max 10",
+        "pocketmq dlq redrive billing --yes",
+        "pocketmq dlq purge billing --yes",
+    ),
+)
+def dlq() -> None:
+    """Look at dead letters, which groups failed to consume; send them again or let them go."""
+
+
+@dlq.asks("List groups that gave messages up.", "pocketmq dlq ls", "pocketmq dlq ls billing")
+@click.argument("group", required=False)
+def ls(broker: Connection, out: Output, group: str | None) -> None:
+    """List how many dead letters wait, by group, and since when the first of them does.
+
+    Those that were redriven or purged do not wait any more.
+    """
+    if group is not None:
+        found: Iterator[DeadLetters] = iter(broker.ask(broker.admin.list_dead_letters(group)).items)
+    else:
+        found = broker.all(broker.admin.list_dead_letters)
+    out.table((row._asdict() for row in found), COLUMNS, MORE_COLUMNS)
+
+
+@dlq.asks(
+    "Print dead letters.",
+    "pocketmq dlq peek billing",
+    "pocketmq dlq peek billing --all -o jsonl",
+)
+@click.argument("group")
+@click.option("--max", "count_max", type=click.IntRange(1), help="At most so many.")
+@click.option("--all", "is_all", is_flag=True, help="Those that do not wait any more too.")
+def peek(broker: Connection, out: Output, group: str, count_max: int | None, is_all: bool) -> None:
+    """Print the dead letters of GROUP that wait, in order; they stay as they are."""
+    with out.rows(MESSAGE_COLUMNS) as rows:
+        shown = ShownMessages(rows, count_max)
+        for query in _waiting(broker, group, is_all=is_all):
+            for page in QueueReader(query).pages(broker, shown.left):
+                shown.add(page.messages)
+
+
+@dlq.asks(
+    "Send dead letters again.",
+    "pocketmq dlq redrive billing                      what would be sent where",
+    "pocketmq dlq redrive billing --max 100 --yes",
+    "pocketmq dlq redrive billing --to-topic orders-repaired --yes",
+)
+@click.argument("group")
+@click.option("--max", "count_max", type=click.IntRange(1), help="At most so many, oldest first.")
+@click.option("--to-topic", "topic", default="", help="There [default: where each came from].")
+@yes_option
+def redrive(
+    broker: Connection, out: Output, group: str, count_max: int | None, topic: str, yes: bool
+) -> None:
+    """Send the dead letters of GROUP that wait again, as their producers sent them.
+
+    Every group of their topic gets them, not GROUP alone. What was sent does not wait any more; a
+    crash in between may send some twice. The plan shows no more than 1,024.
+    """
+    left = count_max or inf
+    with out.rows(REDRIVEN_COLUMNS, MORE_REDRIVEN_COLUMNS) as rows:
+        while True:
+            asked = int(min(left, REDRIVEN_MAX))
+            done, waiting = broker.ask(
+                broker.admin.redrive_dead_letters(group, asked, topic=topic, dry_run=not yes)
+            )
+            for each in done:
+                rows.add({n: v for n, v in each._asdict().items() if v is not None})
+            rows.flush()
+            left -= len(done)
+            if not (yes and done and waiting and left > 0):
+                break
+    if not waiting and not done:
+        talk(f"no dead letter of {group} waits")
+    elif not yes:
+        count = min(waiting, count_max or waiting)
+        raise only_planned(f"{count} dead letters would be sent again")
+
+
+@dlq.asks(
+    "Let dead letters go.",
+    "pocketmq dlq purge billing            what would be let go",
+    "pocketmq dlq purge billing --yes      let it go",
+)
+@click.argument("group")
+@yes_option
+def purge(broker: Connection, out: Output, group: str, yes: bool) -> None:
+    """Let the dead letters of GROUP that wait count as dealt with.
+
+    They stay in the store until they expire: `pocketmq dlq peek GROUP --all` still prints them.
+    """
+    (letters,) = broker.ask(broker.admin.list_dead_letters(group)).items
+    if not letters.waiting_count:
+        talk(f"no dead letter of {group} waits: there is nothing to purge")
+        return
+    end = ResetTarget(latest=True)
+    moved = broker.ask(broker.admin.reset_offsets(group, letters.topic, end, dry_run=not yes))
+    show_moved(group, moved, out, is_done=yes)
+
+
+def _waiting(broker: Connection, group: str, *, is_all: bool) -> Iterator[PullQuery]:
+    """Yield where to begin to read each queue of a group's dead letters."""
+    (letters,) = broker.ask(broker.admin.list_dead_letters(group)).items
+    if not letters.stored_count:
+        return
+    topic = letters.topic
+    stands = {} if is_all else _stands(broker, group, topic)
+    for queue in broker.ask(broker.admin.describe_topic(topic)).queues:
+        query = PullQuery(topic, queue.queue_id, queue.min_offset)
+        yield replace(query, queue_offset=max(queue.min_offset, stands.get(queue.queue_id, 0)))
+
+
+def _stands(broker: Connection, group: str, topic: str) -> dict[int, int]:
+    """Return where a group stands in a topic, by queue; a group that was removed stands nowhere."""
+    try:
+        offsets = broker.ask(broker.admin.list_offsets(group, topic))
+    except ClientError as error:
+        if error.reason != "GroupNotFound":
+            raise
+        return {}
+    return {row.queue_id: row.queue_offset for row in offsets}

@@ -1,0 +1,84 @@
+"""`pocketmq delay`: messages that wait for a delay level or a time."""
+
+from itertools import islice
+from typing import Final
+
+import click
+
+from pocketmq.cli.connection import Connection, Group
+from pocketmq.cli.options import examples
+from pocketmq.cli.output import Exit, Failure, Output, at, columns
+from pocketmq.format.recall_handle import decode_recall_handle
+from pocketmq.model.administration import DelayedMessage
+
+COLUMNS: Final = columns("message_id", "topic", at("deliver_at_ms"))
+MORE_COLUMNS: Final = columns("queue_id", "delay_level", at("store_timestamp_ms"), "tag")
+
+
+@click.group(
+    cls=Group,
+    epilog=examples(
+        "pocketmq delay ls",
+        "pocketmq delay show 0102FC000000014F600B1281BC00000000",
+        "pocketmq delay recall 0102FC000000014F600B1281BC00000000",
+    ),
+)
+def delay() -> None:
+    """Look at messages that wait for their time, and take them back."""
+
+
+@delay.asks("List messages that wait.", "pocketmq delay ls", "pocketmq delay ls reminders -o jsonl")
+@click.argument("topic", required=False, default="")
+@click.option("--max", "count_max", type=click.IntRange(1), help="At most so many.")
+def ls(broker: Connection, out: Output, topic: str, count_max: int | None) -> None:
+    """List messages that wait for a delay level or a time, those of TOPIC or of all topics.
+
+    Those of levels come first, by level; then those of times, as they were sent.
+    """
+
+    found = broker.all(broker.admin.list_delayed, topic=topic)
+    rows = (_document(one) for one in islice(found, count_max))
+    out.table(rows, COLUMNS, MORE_COLUMNS)
+
+
+@delay.asks("Show a message that waits.", "pocketmq delay show ID")
+@click.argument("message_id", metavar="ID")
+def show(broker: Connection, out: Output, message_id: str) -> None:
+    """Show when the message with this unique key is delivered, and by what it is recalled."""
+    found = broker.ask(broker.admin.list_delayed(message_id=message_id)).items
+    out.table((_document(one) for one in found), COLUMNS, MORE_COLUMNS)
+
+
+@delay.asks(
+    "Take a message back.",
+    "pocketmq delay recall ID",
+    "pocketmq delay recall HANDLE      the recall_handle that produce printed",
+)
+@click.argument("which", metavar="ID|HANDLE")
+def recall(broker: Connection, out: Output, which: str) -> None:
+    """Take back a message that waits for its time, by its unique key or its recall handle.
+
+    Messages that wait for a delay level have no handle and cannot be taken back.
+    """
+    for topic, handle in _handles(broker, which):
+        message_id = broker.ask(broker.client.recall(topic, handle))
+        out.show({"message_id": message_id, "topic": topic})
+
+
+def _handles(broker: Connection, which: str) -> list[tuple[str, str]]:
+    """Return (topic, handle) of the messages that are meant."""
+    try:
+        return [(decode_recall_handle(which).topic, which)]
+    except ValueError:
+        found = broker.ask(broker.admin.list_delayed(message_id=which)).items
+    handles = [(one.topic, one.recall_handle) for one in found if one.recall_handle]
+    if not handles:
+        raise Failure(
+            f"message {which} waits for a delay level: it cannot be recalled", Exit.REFUSED,
+            "send what may have to be taken back with --delay or --at",
+        )  # fmt: skip
+    return handles
+
+
+def _document(one: DelayedMessage) -> dict[str, object]:
+    return {name: value for name, value in one._asdict().items() if value not in (None, "")}

@@ -1,0 +1,144 @@
+"""Messages, receipts, topics, groups and offsets as JSON documents.
+
+The proto3 mapping with the names of the proto: every field is there, except optional ones that are
+unset; enums go by name, bytes as base64; 64-bit integers are numbers. Properties stand in the order
+of their names, `body_text` beside `body` where that is UTF-8.
+"""
+
+from base64 import b64encode
+from collections.abc import Sequence
+from math import inf
+from typing import Any, Final
+
+from pocketmq.cli.output import Column, Rows, at, columns
+from pocketmq.client import GroupState, Leased, Receipt, TopicState
+from pocketmq.format.record import message_fields
+from pocketmq.model.administration import MovedOffset, TopicCounts, TopicLag
+from pocketmq.model.batch import PutStatus
+from pocketmq.model.message import StoredMessage
+from pocketmq.model.tracing import TracedRecord
+
+Document = dict[str, Any]
+
+PAGE_COUNT: Final = 256
+"""Messages asked for at a time."""
+MESSAGE_COLUMNS: Final = columns(
+    "queue_id", "queue_offset", at("store_timestamp_ms"), "message_id", "tag", "keys",
+    Column("body_text", lambda row: row.get("body_text", f"({row['body']})"), also=("body",)),
+)  # fmt: skip
+SEND_STATUS_NAMES: Final = {
+    PutStatus.OK: "SEND_OK",
+    PutStatus.FLUSH_DISK_TIMEOUT: "FLUSH_DISK_TIMEOUT",
+    PutStatus.FLUSH_REPLICA_TIMEOUT: "FLUSH_REPLICA_TIMEOUT",
+    PutStatus.REPLICA_NOT_AVAILABLE: "REPLICA_NOT_AVAILABLE",
+}
+
+
+def message_document(message: StoredMessage) -> Document:
+    """Return a stored message."""
+    document: Document = {}
+    for name, value in message_fields(message).items():
+        document[name] = value
+        if name == "body":
+            document |= {"body": b64encode(value).decode(), "body_text": _text(value)}
+    document["properties"] = dict(sorted(message.properties.items()))
+    return {name: value for name, value in document.items() if value is not None}
+
+
+def leased_document(leased: Leased) -> Document:
+    """Return a message that was received, with what its lease is settled by."""
+    lease = {
+        "attempt": leased.attempt,
+        "receipt_handle": leased.receipt_handle,
+        "invisible_until_ms": leased.invisible_until_ms,
+    }
+    return {**message_document(leased.message), **lease}
+
+
+def receipt_document(receipt: Receipt) -> Document:
+    """Return where a message that was sent lies, and by what it is recalled if it waits."""
+    document = {**receipt._asdict(), "status": SEND_STATUS_NAMES[receipt.status]}
+    for name in ("recall_handle", "transaction_id"):
+        if not document[name]:
+            del document[name]
+    return document
+
+
+def topic_document(topic: TopicState) -> Document:
+    """Return a topic, with its queues where they are known."""
+    document = topic._asdict()
+    queues = [queue._asdict() for queue in document.pop("queues")]
+    return {**document, "queues": queues} if queues else document
+
+
+def counts_document(counts: TopicCounts) -> Document:
+    """Return how many messages a topic holds, with its queues where they were asked for."""
+    document = counts._asdict()
+    queues = [
+        {**queue._asdict(), "message_count": queue.max_offset - queue.min_offset}
+        for queue in document.pop("queues")
+    ]
+    return {**document, "queues": queues} if queues else document
+
+
+def group_document(group: GroupState) -> Document:
+    """Return a group, its settings beside its name."""
+    document = group._asdict()
+    settings = document.pop("settings")._asdict()
+    topics = document.pop("topics")
+    return {"name": document.pop("name"), **settings, **document} | (
+        {"topics": topics} if topics else {}
+    )
+
+
+def lag_documents(lag: TopicLag) -> list[Document]:
+    """Return a group's lag in a topic, one document a queue; else one, without queue and age."""
+    place = {"group": lag.group, "topic": lag.topic}
+    if not lag.queues:
+        sums = {"committed_sum": lag.committed_sum, "lag_messages": lag.lag_messages}
+        return [{**place, **sums}]
+    rows = [{**place, **queue._asdict()} for queue in lag.queues]
+    return [{name: value for name, value in row.items() if value is not None} for row in rows]
+
+
+def moved_document(group: str, moved: MovedOffset) -> Document:
+    """Return where a group stood in a queue, absent for nowhere, and where it stands now."""
+    row = {"group": group, **moved._asdict()}
+    return {name: value for name, value in row.items() if value is not None}
+
+
+def traced_document(record: TracedRecord) -> Document:
+    """Return a record on a message's way; what does not apply to it is absent."""
+    row = {**record._asdict(), "step": record.step.name}
+    return {name: value for name, value in row.items() if value not in (None, "")}
+
+
+def _text(body: bytes) -> str | None:
+    try:
+        return body.decode()
+    except UnicodeDecodeError:
+        return None
+
+
+class ShownMessages:
+    """Stored messages as rows, as many as were asked for (None: all)."""
+
+    __slots__ = ("_rows", "left")
+
+    def __init__(self, rows: Rows, count_max: int | None) -> None:
+        self._rows = rows
+        self.left = count_max or inf
+
+    def add(self, messages: Sequence[StoredMessage]) -> bool:
+        """Print what of some messages is still wanted; returns whether more is."""
+        shown = messages[: int(min(self.left, len(messages)))]
+        return self.add_documents([message_document(message) for message in shown])
+
+    def add_documents(self, documents: Sequence[Document]) -> bool:
+        """Print some that were asked for; returns whether more are wanted."""
+        for document in documents:
+            self._rows.add(document)
+        self._rows.flush()
+        self.left -= len(documents)
+        assert self.left >= 0, "no more is shown than was asked for"
+        return self.left > 0

@@ -1,0 +1,83 @@
+"""What an error means for a command: its exit code, and what to do next."""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from pocketmq.cli.output import Exit, Failure
+from pocketmq.client import ClientError, DeadlineExceeded, Unreachable
+from pocketmq.model.errors import (
+    AddressUnavailable,
+    BrokerError,
+    ClientSilent,
+    Corruption,
+    GrantNotFound,
+    IllegalConfig,
+    LogMissing,
+    NotAStore,
+    RequestError,
+    StorageError,
+    StoreFailed,
+    StoreGap,
+    StoreLocked,
+    UserNotFound,
+    ViewFailed,
+)
+
+FAILED_CODES: Final = frozenset({"INTERNAL", "UNKNOWN", "DATA_LOSS", "CANCELLED"})
+"""gRPC statuses of an error that is neither the request's nor the moment's."""
+
+
+def failure_of_client(error: ClientError, command: str = "") -> Failure:
+    """Return what a broker's answer, or its silence, means for the command.
+
+    command   the first word of it
+    """
+    if isinstance(error, Unreachable):
+        next_step = "pocketmq serve --store ./store, or name the broker: --endpoint HOST:PORT"
+        return Failure(
+            error.message, Exit.UNREACHABLE, error.next_step if error.is_uncertain else next_step
+        )
+    if error.reason == ClientSilent.__name__:
+        next_step = "clients for Python and Rust never answer; ask others with --wait-ms 30000"
+        return Failure(error.message, Exit.TIMEOUT, next_step)
+    if isinstance(error, DeadlineExceeded) or error.status == "DEADLINE_EXCEEDED":
+        next_step = "look at the broker's log; whether the request took effect is unknown"
+        return Failure(error.message, Exit.TIMEOUT, next_step)
+    if error.status == "NOT_FOUND":
+        text, _, advice = error.message.partition(CREATE_IT)
+        # Who looks, changes or removes has named what is not there: creating it is of no help.
+        creates = command == "produce" or (command, error.reason) == ("consume", "GroupNotFound")
+        next_step = advice if advice and creates else error.next_step
+        return Failure(text, Exit.NOT_FOUND, next_step)
+    code = Exit.FAILED if error.status in FAILED_CODES else Exit.REFUSED
+    return Failure(error.message, code, error.next_step)
+
+
+def failure_of_broker(error: BrokerError) -> Failure:
+    """Return what an error met in this process means for the command."""
+    step = _LOCAL_STEPS.get(type(error), "")
+    if type(error) is IllegalConfig and not error.field.endswith(")"):
+        step = ""  # No value that somebody gave, named with where: the text says what to do.
+    return Failure(str(error), _exit_code(error), step)
+
+
+def _exit_code(error: BrokerError) -> int:
+    if isinstance(error, IllegalConfig):
+        return Exit.USAGE
+    if isinstance(error, Corruption | StoreGap | LogMissing):
+        return Exit.DAMAGED
+    if isinstance(error, StoreFailed | ViewFailed):
+        return Exit.FAILED
+    if isinstance(error, UserNotFound | GrantNotFound):
+        return Exit.NOT_FOUND
+    return Exit.REFUSED if isinstance(error, StorageError | RequestError) else Exit.FAILED
+
+
+CREATE_IT: Final = "; create it: "
+
+_LOCAL_STEPS: Final[Mapping[type[BrokerError], Any]] = {
+    StoreLocked: "stop the other process; the offline commands can look on with --read-only",
+    AddressUnavailable: "see whether a broker runs there already, or choose another; port 0: any",
+    IllegalConfig: "pocketmq config init prints all settings with their defaults",
+    NotAStore: "name the directory that holds commitlog/",
+}

@@ -1,0 +1,314 @@
+"""`pocketmq group`: consumer groups, and where they stand."""
+
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+import click
+
+from pocketmq.cli.connection import Connection, Group
+from pocketmq.cli.documents import group_document, lag_documents, moved_document
+from pocketmq.cli.options import MOMENT, ReadBy, examples, takes, watch_option, yes_option
+from pocketmq.cli.output import Column, Output, at, columns, only_planned, talk
+from pocketmq.cli.watching import repeat
+from pocketmq.model.administration import GroupSettings, MovedOffset, ResetTarget, TopicLag
+from pocketmq.model.topic import DLQ_PREFIX, RETRY_PREFIX
+
+ENDS: Final = {"earliest": False, "min": False, "latest": True, "max": True}
+
+COLUMNS: Final = columns(
+    "name", "enabled", "fifo", "max_attempts",
+    "retry_queue_count",
+)  # fmt: skip
+MORE_COLUMNS: Final = columns(
+    "broadcast_enabled", "begins_at_min",
+    "consume_timeout_minutes", "system", "attributes",
+)  # fmt: skip
+LAG_COLUMNS: Final = columns(
+    "topic", "queue_id", "committed_offset", "max_offset",
+    "lag_messages", Column("lag_ms", lambda row: age_text(row["lag_ms"])),
+)  # fmt: skip
+MORE_LAG_COLUMNS: Final = columns("group", "min_offset")
+SUM_COLUMNS: Final = columns("group", "topic", "lag_messages")
+MORE_SUM_COLUMNS: Final = columns("committed_sum")
+MEMBER_COLUMNS: Final = columns("client_id", "address", "mode", "topics", at("seen_ms"))
+MORE_MEMBER_COLUMNS: Final = columns(at("since_ms"), "group")
+MOVED_COLUMNS: Final = columns("topic", "queue_id", "old_offset", "new_offset")
+MORE_MOVED_COLUMNS: Final = columns("group")
+
+
+@click.group(
+    cls=Group,
+    epilog=examples(
+        "pocketmq group ls",
+        "pocketmq group lag billing --watch 2s",
+        "pocketmq group reset billing --topic orders --to -1h --yes",
+    ),
+)
+def group() -> None:
+    """Create, change, list, move and remove consumer groups."""
+
+
+takes_settings: Final = takes(
+    "settings",
+    GroupSettings,
+    click.option("--fifo", type=click.BOOL, help="Consume in order: true or false."),
+    click.option(
+        "--max-attempts", type=click.IntRange(1), help="Deliveries in all, the first included."
+    ),
+    click.option(
+        "--retry-queues", "retry_queue_count", type=click.IntRange(1),
+        help="Queues of its retry topic.",
+    ),
+    click.option("--enabled", type=click.BOOL, help="Whether it may consume: true or false."),
+)  # fmt: skip
+
+
+@group.asks(
+    "Create a group.",
+    "pocketmq group create billing",
+    "pocketmq group create billing --fifo true --max-attempts 5",
+)
+@click.argument("name")
+@takes_settings
+def create(broker: Connection, out: Output, name: str, settings: GroupSettings) -> None:
+    """Create a group; one that is there with the same settings stays as it is.
+
+    What is not given is RocketMQ's default: 17 attempts, not in order, 1 retry queue.
+    """
+    out.show(group_document(broker.ask(broker.admin.create_group(name, settings))))
+
+
+@group.asks("List groups by name.", "pocketmq group ls -o jsonl")
+@click.option("--system", is_flag=True, help="The broker's own groups too.")
+def ls(broker: Connection, out: Output, system: bool) -> None:
+    """List groups by name."""
+    found = broker.all(broker.admin.list_groups, include_system=system)
+    out.table(map(group_document, found), COLUMNS, MORE_COLUMNS)
+
+
+@group.asks("Describe a group.", "pocketmq group info billing")
+@click.argument("name")
+def info(broker: Connection, out: Output, name: str) -> None:
+    """Describe a group: its settings, and the topics it has an offset in."""
+    out.show(group_document(broker.ask(broker.admin.describe_group(name))))
+
+
+@group.asks(
+    "List who consumes for a group.",
+    "pocketmq group members billing",
+    "pocketmq group members billing --watch 2s",
+)
+@click.argument("name")
+@watch_option
+def members(broker: Connection, out: Output, name: str, watch_s: float | None) -> None:
+    """List the clients that received or pulled for a group within two minutes, the last one first.
+
+    A client without an id is told apart by its address.
+    """
+
+    def show() -> None:
+        found = broker.ask(broker.admin.list_members(name))
+        if not found:
+            talk(f"nobody has consumed for {name} within two minutes")
+        rows = (member._asdict() for member in found)
+        out.table(rows, MEMBER_COLUMNS, MORE_MEMBER_COLUMNS)
+
+    repeat(watch_s, show)
+
+
+@group.asks(
+    "Tell how far groups are behind.",
+    "pocketmq group lag",
+    "pocketmq group lag billing --topic orders --watch 2s",
+)
+@click.argument("name", required=False)
+@click.option("--topic", default="", help="Only this topic.")
+@watch_option
+def lag(
+    broker: Connection, out: Output, name: str | None, topic: str, watch_s: float | None
+) -> None:
+    """Tell how many messages a group has not consumed, and how old the first of them is.
+
+    Without NAME all groups are told, by topic. A queue the group never committed in counts as
+    consumed; so do messages that expired unread.
+    """
+
+    def show() -> None:
+        if name is None:
+            lags, shown, more = all_lags(broker, topic), SUM_COLUMNS, MORE_SUM_COLUMNS
+        else:
+            found = broker.ask(broker.admin.group_lag(name, topic))
+            if not found:
+                talk(f"{name} has no offset{f' in {topic}' if topic else ''} yet")
+            lags = iter(found)
+            shown, more = LAG_COLUMNS, MORE_LAG_COLUMNS
+        out.table((row for lag in lags for row in lag_documents(lag)), shown, more)
+
+    repeat(watch_s, show)
+
+
+def all_lags(broker: Connection, topic: str = "") -> Iterator[TopicLag]:
+    """Yield how far every group is behind, in one topic or in all."""
+    return broker.all(broker.admin.all_lags, topic=topic)
+
+
+def age_text(age_ms: int) -> str:
+    """Return an age for people: 250 ms, 41 s, 12 m, 7 h, 3 d; "" for 0."""
+    if not age_ms:
+        return ""
+    for unit, unit_ms in (("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1_000)):
+        if age_ms >= 2 * unit_ms:
+            return f"{age_ms // unit_ms} {unit}"
+    return f"{age_ms} ms"
+
+
+@group.asks(
+    "Change a group's settings.",
+    "pocketmq group edit billing --max-attempts 5",
+    "pocketmq group edit billing --enabled false",
+)
+@click.argument("name")
+@takes_settings
+def edit(broker: Connection, out: Output, name: str, settings: GroupSettings) -> None:
+    """Change what is given of a group; where it stands stays."""
+    if settings == GroupSettings():
+        raise click.UsageError("say what to change, as --max-attempts 5")
+    out.show(group_document(broker.ask(broker.admin.update_group(name, settings))))
+
+
+def _target(text: str) -> ResetTarget:
+    if text in ENDS:
+        return ResetTarget(latest=ENDS[text])
+    return ResetTarget(time_ms=MOMENT.convert(text, None, None))
+
+
+@group.asks(
+    "Move a group to a time or an offset.",
+    "pocketmq group reset billing --topic orders --to -1h              where it would stand",
+    "pocketmq group reset billing --topic orders --to -1h --yes        move it",
+    "pocketmq group reset billing --topic orders --to-offset 1200 --queue 0 --yes",
+)
+@click.argument("name")
+@click.option("--topic", default="", help="Only in this topic [default: all of the group's].")
+@click.option(
+    "--to", "where", type=ReadBy("earliest|latest|TIME", _target),
+    help="The first message stored then or later.",
+)  # fmt: skip
+@click.option("--to-offset", type=click.IntRange(0), metavar="N", help="This queue offset.")
+@click.option(
+    "--queue", "queue_ids", type=click.IntRange(0), multiple=True,
+    help="Only this queue; may be repeated [default: all].",
+)  # fmt: skip
+@yes_option
+def reset(
+    broker: Connection,
+    out: Output,
+    name: str,
+    topic: str,
+    where: ResetTarget | None,
+    to_offset: int | None,
+    queue_ids: tuple[int, ...],
+    yes: bool,
+) -> None:
+    """Let a group stand at a time, an end or an offset of its topics' queues.
+
+    Without --topic all its topics are meant, but for those of its retries and dead letters.
+    Consumers that are running keep what they hold already; stop them first to be sure.
+    """
+    if (where is None) == (to_offset is None):
+        raise click.UsageError("say where to: either --to earliest|latest|TIME or --to-offset N")
+    if not topic and (to_offset is not None or queue_ids):
+        raise click.UsageError("--to-offset and --queue are for one topic: name it by --topic")
+    target = where or ResetTarget(queue_offset=to_offset)
+    moved = [
+        row
+        for each in _topics(broker, name, topic)
+        if topic or not each.startswith(RETRY_PREFIX)  # What is sent again lies in its own topic.
+        for row in broker.ask(
+            broker.admin.reset_offsets(name, each, target, queue_ids=queue_ids, dry_run=not yes)
+        )
+    ]
+    show_moved(name, moved, out, is_done=yes)
+
+
+def _topics(broker: Connection, name: str, topic: str) -> list[str]:
+    """Return one topic, or all a group consumes, its retry topics too, not its dead letters."""
+    if topic:
+        return [topic]
+    found = broker.ask(broker.admin.describe_group(name)).topics
+    return [each for each in found if not each.startswith(DLQ_PREFIX)]
+
+
+@group.asks(
+    "Let a group pass over what waits for it.",
+    "pocketmq group skip billing                        what would be passed over",
+    "pocketmq group skip billing --topic orders --yes",
+)
+@click.argument("name")
+@click.option("--topic", default="", help="Only in this topic [default: all of the group's].")
+@yes_option
+def skip(broker: Connection, out: Output, name: str, topic: str, yes: bool) -> None:
+    """Let a group stand at the end of its topics' queues: what it has not consumed stays unread.
+
+    Its retry topics are meant too, its dead letters are not: see `pocketmq dlq purge`.
+    """
+    end = ResetTarget(latest=True)
+    moved = [
+        row
+        for each in _topics(broker, name, topic)
+        for row in broker.ask(broker.admin.reset_offsets(name, each, end, dry_run=not yes))
+    ]
+    show_moved(name, moved, out, is_done=yes)
+
+
+@group.asks(
+    "Let a group stand where another one does.",
+    "pocketmq group clone billing billing-2                      where it would stand",
+    "pocketmq group clone billing billing-2 --topic orders --yes",
+)
+@click.argument("source")
+@click.argument("target")
+@click.option("--topic", default="", help="Only in this topic [default: all of SOURCE's].")
+@yes_option
+def clone(broker: Connection, out: Output, source: str, target: str, topic: str, yes: bool) -> None:
+    """Let group TARGET stand where group SOURCE stands.
+
+    TARGET is made where there is none; what it had in these topics is replaced.
+    """
+    moved = broker.ask(broker.admin.clone_offsets(source, target, topic, dry_run=not yes))
+    if not moved:
+        talk(f"{source} has no offset{f' in {topic}' if topic else ''}: there is nothing to clone")
+    show_moved(target, moved, out, is_done=yes)
+
+
+def show_moved(group: str, moved: Sequence[MovedOffset], out: Output, *, is_done: bool) -> None:
+    """Print old and new offsets; raise Failure where they are a plan."""
+    rows = (moved_document(group, row) for row in moved)
+    out.table(rows, MOVED_COLUMNS, MORE_MOVED_COLUMNS)
+    if not is_done:
+        raise only_planned(f"{group} would be moved in {len(moved)} queues")
+
+
+@group.asks(
+    "Remove a group.",
+    "pocketmq group rm billing            what would be removed",
+    "pocketmq group rm billing --yes      remove it",
+)
+@click.argument("name")
+@click.option("--with-topics", is_flag=True, help="Its retry and dead-letter topics too.")
+@yes_option
+def rm(broker: Connection, out: Output, name: str, with_topics: bool, yes: bool) -> None:
+    """Remove a group and where it stands; its messages stay.
+
+    A consumer that comes back under this name makes the group anew, without offsets.
+    """
+    if not yes:
+        found = broker.ask(broker.admin.describe_group(name))
+        plan = {"group": name, "offsets_in": found.topics, "with_topics": with_topics}
+        if with_topics:
+            would = broker.admin.delete_group(name, with_topics=True, dry_run=True)
+            plan["removed_topics"] = broker.ask(would)
+        out.show(plan)
+        raise only_planned(f"offsets in {len(found.topics)} topics would be gone")
+    removed = broker.ask(broker.admin.delete_group(name, with_topics=with_topics))
+    out.show({"group": name, "removed_topics": removed})

@@ -1,0 +1,183 @@
+"""`pocketmq msg`: single messages, by id, by place or by key."""
+
+from math import inf
+from typing import Final
+
+import click
+
+from pocketmq.cli.connection import Connection, Group
+from pocketmq.cli.documents import (
+    MESSAGE_COLUMNS,
+    PAGE_COUNT,
+    message_document,
+    traced_document,
+)
+from pocketmq.cli.options import MOMENT, ReadBy, examples
+from pocketmq.cli.output import LOOK_AT_STORE, Column, Exit, Failure, Output, at, columns, talk
+from pocketmq.cli.pulling import QueueReader
+from pocketmq.client import ClientError, KeyQuery, PullQuery
+from pocketmq.model.message import StoredMessage
+
+MATCHES_DEFAULT: Final = 64
+NOT_FOUND: Final = "MessageNotFound"
+
+COLUMNS: Final = [*columns("topic"), *MESSAGE_COLUMNS]
+TRACE_COLUMNS: Final = columns(
+    at("store_timestamp_ms"), "step",
+    Column("topic", lambda row: row.get("origin_topic", row["topic"])), "group", "reconsume_times",
+    at("deliver_at_ms"), "passed_by", "awaited_by",
+)  # fmt: skip
+MORE_TRACE_COLUMNS: Final = columns(
+    Column("kept_in", lambda row: row["topic"]), "queue_id", "queue_offset", "physical_offset",
+    "target_topic", "delay_level",
+)  # fmt: skip
+
+
+@click.group(
+    cls=Group,
+    epilog=examples(
+        "pocketmq msg by-key orders order-42",
+        "pocketmq msg trace 7F00000100002A9F0000000000000000",
+    ),
+)
+def msg() -> None:
+    """Look single messages up, and where they went."""
+
+
+@msg.asks(
+    None,
+    "pocketmq msg by-key orders order-42",
+    "pocketmq msg by-key orders order-42 --since -2h --all -o jsonl",
+)
+@click.argument("topic")
+@click.argument("key")
+@click.option("--since", "begin_ms", type=MOMENT, default=0, help="Stored at this time or later.")
+@click.option("--until", "end_ms", type=MOMENT, default=0, help="Stored at this time or earlier.")
+@click.option("--all", "is_all", is_flag=True, help="Print every match, however many.")
+@click.option(
+    "--max", "count_max", type=click.IntRange(1), default=MATCHES_DEFAULT, show_default=True,
+    help="Print the newest so many.",
+)  # fmt: skip
+def by_key(
+    broker: Connection,
+    out: Output,
+    topic: str,
+    key: str,
+    begin_ms: int,
+    end_ms: int,
+    is_all: bool,
+    count_max: int,
+) -> None:
+    """Print the messages of TOPIC that carry KEY, newest first."""
+    ask = broker.reader(topic).query_by_key
+    left = inf if is_all else count_max
+    token = ""
+    with out.rows(COLUMNS) as rows:
+        while left > 0:
+            count = int(min(left, PAGE_COUNT))
+            page = broker.ask(ask(KeyQuery(topic, key, count, begin_ms, end_ms, token)))
+            for message in page.messages:
+                rows.add(message_document(message))
+            rows.flush()
+            if page.complete:
+                return
+            if not page.next_cursor:
+                text = "the index or the log is damaged: messages with this key may be missing"
+                raise Failure(text, Exit.DAMAGED, LOOK_AT_STORE)
+            left -= len(page.messages)
+            token = page.next_cursor
+    talk(f"there may be more than {count_max}; see them with --all")
+
+
+def _place_from_text(text: str) -> tuple[str, int, int]:
+    topic, queue_id, queue_offset = [*text.rsplit(":", 2), "", ""][:3]
+    if not (queue_id.isdecimal() and queue_offset.isdecimal()):
+        raise ValueError(f"{text!r} is not TOPIC:QUEUE:OFFSET")
+    return topic, int(queue_id), int(queue_offset)
+
+
+@msg.asks(
+    None,
+    "pocketmq msg get 7F00000100002A9F0000000000000000 --topic orders",
+    "pocketmq msg get --offset orders:0:42",
+)
+@click.argument("message_id", metavar="ID", required=False)
+@click.option("--topic", help="Topic of the message [default: every topic in turn].")
+@click.option(
+    "--offset", "place", type=ReadBy("TOPIC:QUEUE:OFFSET", _place_from_text),
+    help="Get it by its place in a queue.",
+)  # fmt: skip
+def get(
+    broker: Connection,
+    out: Output,
+    message_id: str | None,
+    topic: str | None,
+    place: tuple[str, int, int] | None,
+) -> None:
+    """Print the message with an ID, which is its message id or its offset message id."""
+    if (message_id is None) == (place is None):
+        raise click.UsageError("give an ID, or --offset TOPIC:QUEUE:OFFSET")
+    if place is not None:
+        message = _at(broker, place)
+    elif topic is not None:
+        message = _in_topic(broker, topic, str(message_id))
+    else:
+        message = _anywhere(broker, str(message_id))
+    out.show(message_document(message))
+
+
+def _at(broker: Connection, place: tuple[str, int, int]) -> StoredMessage:
+    topic, queue_id, queue_offset = place
+    text = f"queue {queue_id} of topic {topic!r} holds no message at offset {queue_offset}"
+    missing = Failure(text, Exit.NOT_FOUND, f"pocketmq topic info {topic}")
+    queues = broker.ask(broker.admin.describe_topic(topic)).queues
+    ends = {queue.queue_id: queue.max_offset for queue in queues}
+    if queue_offset >= ends.get(queue_id, 0):
+        raise missing
+    for page in QueueReader(PullQuery(topic, queue_id, queue_offset)).pages(broker, 1):
+        if page.messages[0].queue_offset == queue_offset:
+            return page.messages[0]
+    raise missing
+
+
+def _in_topic(broker: Connection, topic: str, message_id: str) -> StoredMessage:
+    return broker.ask(broker.reader(topic).query_by_id(topic, message_id))
+
+
+def _anywhere(broker: Connection, message_id: str) -> StoredMessage:
+    """Return the message with an id, whatever its topic; asks topic by topic."""
+    for topic in broker.all(broker.admin.list_topics):
+        try:
+            return _in_topic(broker, topic.name, message_id)
+        except ClientError as error:
+            if error.reason != NOT_FOUND:
+                raise
+    raise _nowhere(message_id)
+
+
+def _nowhere(message_id: str) -> Failure:
+    return Failure(f"no topic holds a message with id {message_id!r}", Exit.NOT_FOUND)
+
+
+@msg.asks(
+    None,
+    "pocketmq msg trace 7F00000100002A9F0000000000000000",
+    "pocketmq msg trace 7F00000100002A9F0000000000000000 --topic orders -o jsonl",
+)
+@click.argument("message_id", metavar="ID")
+@click.option("--topic", default="", help="Topic it was sent to [default: every topic in turn].")
+def trace(broker: Connection, out: Output, message_id: str, topic: str) -> None:
+    """Print where a message went: where it was sent to, delayed, retried and given up.
+
+    ID is its message id or an offset message id. GROUP is who it comes again for, or who gave it
+    up; where its records are kept, retry topics and the like, `-o wide` tells. PASSED_BY are groups
+    that stand behind a record: they consumed it, or passed it over; AWAITED_BY are groups that have
+    not come to it.
+    """
+    try:
+        _, records = broker.ask(broker.admin.trace_message(message_id, topic))
+    except ClientError as error:
+        if error.reason != NOT_FOUND or topic:
+            raise
+        raise _nowhere(message_id) from error
+    out.table(map(traced_document, records), TRACE_COLUMNS, MORE_TRACE_COLUMNS)

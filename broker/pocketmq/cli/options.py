@@ -1,0 +1,250 @@
+"""Options and arguments that several commands take, each declared once, and what texts mean.
+
+Moments are written as
+    2026-11-21T02:30:00Z · 2026-11-21T03:30:00.250+01:00     RFC 3339
+    2026-11-21T02:30:00 · 2026-11-21                          local time
+    1795228200000                                             ms since 1970, from 1973 on
+    -15m · 15m · -2h · now                                    before now
+    2026-11-21#02:30:00:250                                   local time, as mqadmin writes it
+"""
+
+import re
+import time
+from collections.abc import Callable
+from datetime import datetime
+from functools import wraps
+from pathlib import Path
+from typing import Any, Final, TypeVar, cast
+
+import click
+
+from pocketmq.cli.output import FORMATS, Output
+from pocketmq.config.units import DURATION_UNITS, is_bare, refuse_bare, size_from_text
+from pocketmq.model.endpoint import DEFAULT_HOST, DEFAULT_PORT, endpoint_from_text
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+Value = TypeVar("Value")
+
+_AGO = re.compile(r"-?(\d{1,12})(ms|s|m|h|d)", re.ASCII)
+_EPOCH = re.compile(r"\d{1,18}", re.ASCII)
+_MQADMIN = re.compile(r"(\d{4}-\d\d-\d\d)#(\d\d:\d\d:\d\d):(\d{3})", re.ASCII)
+
+
+class ReadBy(click.ParamType[Value]):
+    """A parameter that a function reads; its ValueError says why a text cannot be one."""
+
+    def __init__(self, name: str, read: Callable[[str], Value]) -> None:
+        self.name = name
+        self._read = read
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> Value:
+        """Return what a text says; a default that is no text stays as it is."""
+        if not isinstance(value, str):
+            read: Value = value
+            return read
+        try:
+            return self._read(value)
+        except ValueError as error:
+            self.fail(str(error), param, ctx)
+
+
+def wall_ms() -> int:
+    """Return the time now."""
+    return time.time_ns() // 1_000_000
+
+
+def moment_from_text(text: str, now_ms: int) -> int:
+    """Return milliseconds since 1970.
+
+    Errors   ValueError
+    """
+    text = text.strip()
+    if text == "now":
+        return now_ms
+    if _EPOCH.fullmatch(text):
+        if 0 < int(text) < EPOCH_MIN_MS:
+            refuse_bare(text)
+        return int(text)
+    ago = _AGO.fullmatch(text)
+    if ago:
+        return max(now_ms - int(ago[1]) * DURATION_UNITS[ago[2]], 0)
+    mqadmin = _MQADMIN.fullmatch(text)
+    if mqadmin:
+        text = f"{mqadmin[1]}T{mqadmin[2]}.{mqadmin[3]}"
+    moment = datetime.fromisoformat(text)
+    # Without an offset the machine's zone is meant.
+    return int(moment.astimezone().timestamp() * 1000)
+
+
+def duration_from_text(text: str) -> int:
+    """Return milliseconds of "30s", "500ms" or 0.
+
+    Errors   ValueError
+    """
+    refuse_bare(text)
+    if text == "0":
+        return 0
+    match = _AGO.fullmatch(text)
+    if match is None or text.startswith("-"):
+        raise ValueError(f"{text!r} is none of these: 500ms, 30s, 5m")
+    return int(match[1]) * DURATION_UNITS[match[2]]
+
+
+def _moment(text: str) -> int:
+    try:
+        return moment_from_text(text, wall_ms())
+    except (ValueError, OverflowError) as error:
+        if is_bare(text):
+            raise
+        forms = "2026-11-21T02:30:00Z, 1795228200000, -15m, 2026-11-21#02:30:00:000"
+        raise ValueError(f"{text!r} is none of these: {forms}") from error
+
+
+def _pause(text: str) -> float:
+    pause_ms = duration_from_text(text)
+    if pause_ms < PAUSE_MIN_MS:
+        raise ValueError(f"{text!r} is less than {PAUSE_MIN_MS}ms")
+    return pause_ms / 1000
+
+
+def _size(text: str) -> int:
+    size = size_from_text(text)
+    if size <= 0:
+        raise ValueError(f"{text!r} is no size above 0")
+    return size
+
+
+def _pair(text: str) -> tuple[str, str]:
+    name, separator, value = text.partition("=")
+    if not name or not separator:
+        raise ValueError(f"{text!r} is not NAME=VALUE")
+    return name, value
+
+
+def _queue(text: str) -> tuple[str, int]:
+    topic, _, queue_id = text.rpartition(":")
+    if not topic or not (queue_id.isascii() and queue_id.isdecimal()):
+        raise ValueError(f"{text!r} is not TOPIC:QUEUE")
+    return topic, int(queue_id)
+
+
+MOMENT: Final = ReadBy("TIME", _moment)
+DURATION: Final = ReadBy("DURATION", duration_from_text)
+SIZE: Final = ReadBy("SIZE", _size)
+"""Bytes, as 67108864 or 64MiB."""
+PAUSE: Final = ReadBy("DURATION", _pause)
+"""Seconds between two looks, as 500ms or 2s."""
+PAIR: Final = ReadBy("NAME=VALUE", _pair)
+QUEUE: Final = ReadBy("TOPIC:QUEUE", _queue)
+"""(topic, queue id)."""
+
+ENDPOINT: Final = ReadBy("HOST:PORT", endpoint_from_text)
+DEFAULT_ENDPOINT: Final = f"{DEFAULT_HOST}:{DEFAULT_PORT}"
+PAUSE_MIN_MS: Final = 100
+EPOCH_MIN_MS: Final = 100_000_000_000
+"""A smaller number is no time in ms: it lacks a unit, or counts seconds."""
+
+PATH: Final = click.Path(path_type=Path)
+FILE: Final = click.Path(path_type=Path, dir_okay=False)
+DIRECTORY: Final = click.Path(path_type=Path, exists=True, file_okay=False)
+
+form_option: Final = click.option(
+    "-o", "--output", "out", type=click.Choice(FORMATS),
+    callback=lambda ctx, param, form: Output(form),
+    help="Form of the output [default: table on a terminal, else json].",
+)  # fmt: skip
+"""Gives a command what prints, as `out`."""
+endpoint_option: Final = click.option(
+    "--endpoint", envvar="POCKETMQ_ENDPOINT", default=DEFAULT_ENDPOINT, show_default=True,
+    show_envvar=True, type=ENDPOINT, help="The broker to ask; without PORT at 8081.",
+)  # fmt: skip
+access_key_option: Final = click.option(
+    "--access-key", envvar="POCKETMQ_ACCESS_KEY", default="", show_envvar=True,
+    help="Who asks, where the broker asks for that.",
+)  # fmt: skip
+secret_key_option: Final = click.option(
+    "--secret-key", envvar="POCKETMQ_SECRET_KEY", default="", show_envvar=True,
+    help="Their secret; others on this machine may see it on a command line.",
+)  # fmt: skip
+secret_key_file_option: Final = click.option(
+    "--secret-key-file", envvar="POCKETMQ_SECRET_KEY_FILE", type=FILE, show_envvar=True,
+    help="File with their secret.",
+)  # fmt: skip
+watch_option: Final = click.option(
+    "--watch", "watch_s", type=PAUSE, help="Show it again every so long, as 2s, until Ctrl-C.",
+)  # fmt: skip
+yes_option: Final = click.option(
+    "--yes", is_flag=True, help="Do it; without this only the plan is shown."
+)
+
+set_option: Final = click.option(
+    "--set", "assignments", multiple=True, metavar="KEY=VALUE",
+    help="A setting by our name or RocketMQ's (flushDiskType=ASYNC_FLUSH); may be repeated.",
+)  # fmt: skip
+file_option: Final = click.option(
+    "-c", "--config", "file", type=FILE,
+    help="Settings, as `config init` writes them; those of conf.d/*.toml beside it go over them.",
+)  # fmt: skip
+force_option: Final = click.option(
+    "--force", is_flag=True, help="Allow retention.age_ms below 1h: for tests and development."
+)
+preset_option: Final = click.option(
+    "--preset", metavar="NAME", help="Defaults for a kind of machine: dev, edge or server."
+)
+
+directory_argument: Final = click.argument("directory", metavar="DIR", type=PATH)
+read_only_option: Final = click.option(
+    "--read-only", is_flag=True, help="Look on even while a broker uses the store."
+)
+
+
+def queue_option(about: str) -> Callable[[Command], Command]:
+    """Return what gives a command --queue TOPIC:QUEUE, read as (topic, queue id) or None."""
+    return click.option("--queue", metavar="TOPIC:QUEUE", type=QUEUE, help=about)
+
+
+def takes(
+    name: str, kind: Callable[..., Any], *options: Callable[..., Any]
+) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Return what gives a command these options and arguments, as one value of a kind.
+
+    name   the command's parameter; the kind's parameters are named as the options
+    """
+
+    def decorate(command: Callable[..., None]) -> Callable[..., None]:
+        @wraps(command)
+        def gathered(*args: Any, **given: Any) -> None:
+            value = kind(**{each: given.pop(each) for each in names})
+            command(*args, **{name: value}, **given)
+
+        before = [*getattr(command, "__click_params__", ())]
+        decorated: Any = gathered
+        for option in reversed(options):
+            decorated = option(decorated)
+        names = [param.name for param in decorated.__click_params__ if param not in before]
+        return gathered
+
+    return decorate
+
+
+def examples(*lines: str) -> str:
+    """Return the end of a command's help."""
+    title = "Example:" if len(lines) == 1 else "Examples:"
+    return "\n".join(["\b", title, *(f"  {line}" for line in lines)])
+
+
+def filtered(command: Command) -> Command:
+    """Give a command `expression` and `sql`: which messages are wanted, by tags or by SQL."""
+
+    @click.option("--tag-filter", metavar="A||B", help="Only these tags.")
+    @click.option("--filter", "sql_filter", metavar="SQL", help="Only what this SQL92 is true of.")
+    @wraps(command)
+    def wrapped(*args: Any, tag_filter: str | None, sql_filter: str | None, **given: Any) -> Any:
+        if tag_filter is not None and sql_filter is not None:
+            raise click.UsageError("--tag-filter and --filter exclude each other; TAGS is in SQL")
+        expression = sql_filter if tag_filter is None else tag_filter
+        return command(*args, expression=expression or "*", sql=sql_filter is not None, **given)
+
+    return cast("Command", wrapped)

@@ -1,0 +1,359 @@
+"""What commands print: data on standard output, talk, bars and errors on standard error.
+
+-o table   columns; the default on a terminal
+-o wide    more columns, and long cells in full
+-o json    one document, or one array of all rows; the default elsewhere
+-o yaml    the same as YAML
+-o jsonl   one document a line, each as soon as it is there
+-o csv     the columns of wide with values as in JSON, and a line of titles; what is nested is JSON
+
+A field has one name: in JSON and CSV as it is, in tables as a title, without _ms where a time is
+shown for people.
+
+Error: topic 'orders' does not exist
+Next:  pocketmq topic create orders
+"""
+
+import csv
+import json
+import os
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from datetime import datetime
+from enum import IntEnum
+from io import StringIO
+from time import monotonic
+from typing import Any, Final, NamedTuple, TextIO
+
+import click
+
+from pocketmq.cli.safe_text import STANDS_IN, escaped, safe
+from pocketmq.cli.yaml_text import yaml_document, yaml_item
+
+FORMATS: Final = ("table", "wide", "json", "jsonl", "yaml", "csv")
+TABLES: Final = frozenset({"table", "wide"})
+COLUMN_WIDTH_MAX: Final = 60
+GAP: Final = "  "
+WORDS: Final = {True: "yes", False: "no", None: ""}
+
+FLUSH_COUNT: Final = 512
+"""Rows between two flushes of standard output."""
+REDRAW_SECONDS: Final = 0.1
+BYTE_UNITS: Final = ("B", "kB", "MB", "GB", "TB")
+
+LOOK_AT_STORE: Final = "look at its store: pocketmq store verify ./store"
+"""What to do about a broker that met damage."""
+
+Document = Mapping[str, Any]
+Cell = Callable[[Document], Any]
+
+
+class Column(NamedTuple):
+    """A field in a table.
+
+    show   gets from a row what people see; None: the field as it is
+    also   fields that CSV has besides
+    """
+
+    name: str
+    show: Cell | None = None
+    also: tuple[str, ...] = ()
+
+    @property
+    def title(self) -> str:
+        """How a table names it."""
+        return (self.name if self.show is None else self.name.removesuffix("_ms")).upper()
+
+    def cell(self, row: Document) -> Any:
+        """Return what people see."""
+        return row.get(self.name, "") if self.show is None else self.show(row)
+
+
+Columns = Sequence[Column]
+"""What a table shows."""
+
+
+class Exit(IntEnum):
+    """How a command ends when it does not end well."""
+
+    FAILED = 1
+    USAGE = 2
+    NOT_FOUND = 3
+    REFUSED = 4
+    UNREACHABLE = 5
+    TIMEOUT = 6
+    DAMAGED = 10
+    INTERRUPTED = 130
+
+
+class Output:
+    """What prints for one command; `form` is what -o asks for, else what suits the output."""
+
+    __slots__ = ("form",)
+
+    def __init__(self, given: str | None) -> None:
+        self.form = given or ("table" if sys.stdout.isatty() else "json")
+
+    @property
+    def is_table(self) -> bool:
+        """Whether people read it."""
+        return self.form in TABLES
+
+    def show(self, document: Document) -> None:
+        """Print one document."""
+        if self.form == "csv":
+            _write_csv(document)
+            _write_csv(document.values())
+        elif self.is_table:
+            width = max(map(len, document), default=0)
+            for name, value in document.items():
+                write(f"{name:<{width}}{GAP}{_plain(value)}\n")
+        elif self.form == "yaml":
+            write(yaml_document(document))
+        else:
+            write(json_text(document, indent=2 if self.form == "json" else None) + "\n")
+        sys.stdout.flush()
+
+    def rows(self, columns: Columns, more: Columns | None = None) -> "Rows":
+        """Return what prints rows as they come, to be used in a `with`."""
+        return Rows(self.form, columns, more)
+
+    def table(
+        self, documents: Iterable[Document], columns: Columns, more: Columns | None = None
+    ) -> None:
+        """Print all rows, lined up with each other."""
+        with self.rows(columns, more) as rows:
+            for document in documents:
+                rows.add(document)
+
+    def stream(self, documents: Iterable[Document], columns: Columns) -> None:
+        """Print rows that may be many, some hundred at a time."""
+        with self.rows(columns) as rows:
+            for number, document in enumerate(documents, 1):
+                rows.add(document)
+                if number % FLUSH_COUNT == 0:
+                    rows.flush()
+
+
+def talk(text: str) -> None:
+    """Say something that is not data."""
+    click.echo(safe(text), err=True)
+
+
+def talk_notes(notes: Iterable[str]) -> None:
+    """Say what is worth knowing, a line each."""
+    for note in notes:
+        talk(f"Note: {note}")
+
+
+class Failure(click.ClickException):
+    """An error to show; `next_step` is what to do about it, "" when the text says it."""
+
+    def __init__(self, text: str, exit_code: int, next_step: str = "") -> None:
+        super().__init__(text)
+        self.exit_code = exit_code  # type: ignore[misc]
+        self.next_step = next_step
+
+    def show(self, file: TextIO | None = None) -> None:  # type: ignore[override]
+        """Write the error to standard error."""
+        click.echo(f"Error: {safe(self.message)}", file=file, err=True)
+        if self.next_step:
+            click.echo(f"Next:  {safe(self.next_step)}", file=file, err=True)
+
+
+def only_planned(text: str) -> Failure:
+    """Return what ends a command that showed what it would do, and was not told --yes."""
+    return Failure(f"nothing was done: {text}", Exit.REFUSED, "add --yes to do it")
+
+
+class Rows:
+    """Rows of one kind, printed as they come; used in a `with`.
+
+    columns   what a table shows
+    more      what it shows besides when it is wide
+    """
+
+    __slots__ = ("_columns", "_count", "_format", "_pending", "_widths")
+
+    def __init__(self, form: str, columns: Columns, more: Columns | None = None) -> None:
+        self._format = form
+        is_wide = self._format in ("wide", "csv")
+        self._columns = [*columns, *(more or ())] if is_wide else columns
+        self._pending: list[list[str]] = []
+        self._widths = [len(column.title) for column in self._columns]
+        self._count = 0
+
+    def __enter__(self) -> "Rows":
+        return self
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        if isinstance(error, OSError):
+            return  # Standard output itself is gone.
+        if self._format == "json" and (self._count or error is None):
+            write("\n]\n" if self._count else "[]\n")
+        if self._format == "csv" and not self._count and error is None:
+            _write_csv(self._fields())
+        if self._format == "yaml" and not self._count and error is None:
+            write(yaml_document([]))
+        self.flush()
+
+    def add(self, row: Document) -> None:
+        """Print a row; in a table with the next flush."""
+        self._count += 1
+        if self._format == "jsonl":
+            write(json_text(row) + "\n")
+        elif self._format == "json":
+            write(("[\n" if self._count == 1 else ",\n") + json_text(row))
+        elif self._format == "csv":
+            if self._count == 1:
+                _write_csv(self._fields())
+            _write_csv(row.get(name) for name in self._fields())
+        elif self._format == "yaml":
+            write(yaml_item(row))
+        else:
+            width_max = COLUMN_WIDTH_MAX if self._format == "table" else None
+            cells = (column.cell(row) for column in self._columns)
+            self._pending.append([_cell(cell, width_max) for cell in cells])
+
+    def flush(self) -> None:
+        """Let everything added so far be seen."""
+        if self._pending:
+            self._print_table()
+        sys.stdout.flush()
+
+    def _fields(self) -> list[str]:
+        return [name for column in self._columns for name in (column.name, *column.also)]
+
+    def _print_table(self) -> None:
+        is_first = self._count == len(self._pending)
+        assert self._count >= len(self._pending)
+        titles = [[column.title for column in self._columns]] if is_first else []
+        rows = [*titles, *self._pending]
+        self._pending = []
+        self._widths = [
+            max(width, *map(len, cells))
+            for width, cells in zip(self._widths, zip(*rows, strict=True), strict=True)
+        ]
+        for row in rows:
+            cells = [f"{cell:<{width}}" for cell, width in zip(row, self._widths, strict=True)]
+            write(GAP.join(cells).rstrip() + "\n")
+
+
+@contextmanager
+def progress(
+    label: str, total_bytes: int, *, clock: Callable[[], float] = monotonic
+) -> Iterator[Callable[[int], None]]:
+    """Draw a bar on a terminal, and yield a function that is told how many more bytes are done.
+
+    Reading  [######################--------------]   61%  00:00:02  1.6 GB  640 MB/s
+
+    Not drawn where a terminal cannot redraw a line (TERM=dumb) or asks for plain text (NO_COLOR);
+    a terminal that goes away ends the drawing, not the work.
+    Units    clock: seconds
+    Cost     0.1 µs a call, and a line on the terminal at most every REDRAW_SECONDS
+    """
+    if total_bytes <= 0 or not _can_redraw(sys.stderr):
+        yield lambda byte_count: None
+        return
+    begun = clock()
+    done, held, drawn = 0, 0, begun
+
+    def rate(_: int | None) -> str:
+        seconds = max(clock() - begun, 1e-3)
+        return f"{amount(done)}  {amount(int(done / seconds))}/s"
+
+    bar = click.progressbar(
+        length=total_bytes, label=label, file=sys.stderr, show_eta=True, item_show_func=rate
+    )
+
+    def advance(byte_count: int) -> None:
+        nonlocal done, held, drawn
+        done, held = done + byte_count, held + byte_count
+        if clock() - drawn >= REDRAW_SECONDS:
+            _draw(lambda: bar.update(held, done))
+            held, drawn = 0, clock()
+
+    try:
+        _draw(bar.render_progress)
+        yield advance
+        _draw(lambda: bar.update(held, done))
+    finally:
+        _draw(bar.render_finish)  # Shows the cursor again, and ends the line.
+
+
+def amount(byte_count: int) -> str:
+    """Return a number of bytes for people: 1.6 GB."""
+    size = float(byte_count)
+    for unit in BYTE_UNITS:
+        if size < 1000 or unit == BYTE_UNITS[-1]:
+            break
+        size /= 1000
+    return f"{size:.0f} {unit}" if unit == "B" or size >= 100 else f"{size:.1f} {unit}"
+
+
+def moment(time_ms: int) -> str:
+    """Return a time for people, in the machine's zone; "" for 0."""
+    if not time_ms:
+        return ""
+    local = datetime.fromtimestamp(time_ms / 1000).astimezone()
+    return local.isoformat(sep=" ", timespec="milliseconds")
+
+
+def at(name: str) -> Column:
+    """Return the column that shows a time in ms as a moment, where there is one."""
+    return Column(name, lambda row: moment(row[name]) if name in row else "")
+
+
+def columns(*given: str | Column) -> Columns:
+    """Return columns; a text is the name of a field shown as it is."""
+    return [Column(each) if isinstance(each, str) else each for each in given]
+
+
+def write(text: str) -> None:
+    """Print data, in which nothing is left that a terminal obeys."""
+    sys.stdout.write(safe(text))
+
+
+def json_text(document: Any, indent: int | None = None) -> str:
+    """Return a document as JSON, in which a terminal finds nothing to obey."""
+    separators = (",", ":") if indent is None else None
+    return escaped(json.dumps(document, ensure_ascii=False, indent=indent, separators=separators))
+
+
+def _write_csv(cells: Iterable[Any]) -> None:
+    nested = (Mapping, list, tuple, bool)
+    line = [json_text(cell) if isinstance(cell, nested) else cell for cell in cells]
+    written = StringIO()
+    csv.writer(written, lineterminator="\n").writerow(line)
+    write(written.getvalue())
+
+
+def _cell(value: Any, width_max: int | None) -> str:
+    text = _plain(value).replace("\n", "⏎")
+    end = None if width_max is None else width_max + 1
+    shown = "".join(c if c.isprintable() else STANDS_IN for c in text[:end])
+    if width_max is None or len(shown) <= width_max:
+        return shown
+    return shown[: width_max - 1] + "…"
+
+
+def _plain(value: Any) -> str:
+    """Return a value as a table shows it."""
+    if isinstance(value, Mapping):
+        return ", ".join(f"{name}={_plain(item)}" for name, item in value.items())
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        return ", ".join(map(_plain, value))
+    return WORDS[value] if value is None or isinstance(value, bool) else str(value)
+
+
+def _can_redraw(stream: TextIO | None) -> bool:
+    """Return whether a line can be drawn over; a process may have no standard error at all."""
+    if stream is None or stream.closed or not stream.isatty():
+        return False
+    return not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+
+
+def _draw(step: Callable[[], None]) -> None:
+    with suppress(OSError):
+        step()

@@ -1,0 +1,174 @@
+"""`pocketmq produce`: one message from the command line, or one a line from a file or a pipe."""
+
+import sys
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, BinaryIO, Final
+
+import click
+
+from pocketmq.cli.connection import Connection, asks_broker
+from pocketmq.cli.documents import receipt_document
+from pocketmq.cli.options import DURATION, MOMENT, PAIR
+from pocketmq.cli.output import Output, columns
+from pocketmq.client import ClientError, Message, Receipt, Wait
+from pocketmq.model.message import INT32_MAX
+
+BATCH_DEFAULT: Final = 256
+BATCH_MAX: Final = 1_024
+BATCH_BYTES: Final = 1024 * 1024
+"""A batch is sent when its bodies reach this; the broker takes 4 MiB unless told otherwise."""
+READ_SIZE: Final = 256 * 1024
+SPLITTABLE: Final = frozenset({"BodyTooLarge", "RecordTooLarge"})
+"""Refusals of a batch whose halves may pass; nothing of it was stored."""
+
+WISHES: Final = {
+    "message_group": "--group",
+    "delay_ms": "--delay",
+    "deliver_at_ms": "--at",
+    "delay_level": "--delay-level",
+    "priority": "--priority",
+    "transactional": "--transactional",
+}
+"""Of these a message has one at most."""
+
+COLUMNS: Final = columns("message_id", "queue_id", "queue_offset", "status")
+
+
+@asks_broker(
+    "pocketmq produce orders 'hello' -k order-42 -t created",
+    "pocketmq produce reminders 'call back' --delay 30s",
+    "pocketmq produce orders 'order 43' --transactional     then: pocketmq txn commit ID",
+    "seq 1000 | pocketmq produce orders --file - -o jsonl",
+)
+@click.argument("topic")
+@click.argument("body", required=False)
+@click.option("-k", "--key", "keys", multiple=True, help="Key to find it by; may be repeated.")
+@click.option("-t", "--tag", help="Tag that consumers can filter by.")
+@click.option(
+    "-p", "--property", "properties", multiple=True, type=PAIR,
+    help="Property of your own; may be repeated.",
+)  # fmt: skip
+@click.option("--queue", "queue_id", type=click.IntRange(0), help="Queue [default: any].")
+@click.option("--group", "message_group", help="Messages of one group keep their order.")
+@click.option(
+    "--delay", "delay_ms", type=DURATION, help="Deliver it so long from now, as 30s or 2h."
+)
+@click.option("--at", "deliver_at_ms", type=MOMENT, help="Deliver it at this time.")
+@click.option(
+    "--delay-level", type=click.IntRange(1), help="Deliver it when this delay level is over."
+)
+@click.option(
+    "--priority", type=click.IntRange(0, INT32_MAX), help="Deliver it before messages of less."
+)
+@click.option(
+    "--transactional", is_flag=True, default=None,
+    help="Keep it back until its transaction is committed.",
+)  # fmt: skip
+@click.option(
+    "--producer-group", default="", help="Who decides its transaction [default: the topic's name]."
+)
+@click.option(
+    "--file", "path", metavar="FILE|-", help="Send each line as a message; - is standard input."
+)
+@click.option(
+    "--batch", type=click.IntRange(1, BATCH_MAX), default=BATCH_DEFAULT, show_default=True,
+    help="With --file: most messages of one request.",
+)  # fmt: skip
+@click.option("--no-wait", is_flag=True, help="Do not wait for the disk.")
+def produce(
+    broker: Connection,
+    out: Output,
+    topic: str,
+    body: str | None,
+    properties: tuple[tuple[str, str], ...],
+    path: str | None,
+    batch: int,
+    no_wait: bool,
+    **fields: Any,
+) -> None:
+    """Send a message with BODY, or each line of --file as one, and print where they lie.
+
+    Empty lines are left out: a message has a body.
+    """
+    if (body is None) == (path is None):
+        raise click.UsageError("give a BODY, or --file FILE (- for standard input)")
+    _check_wishes(fields)
+    if fields["producer_group"] and not fields["transactional"]:
+        raise click.UsageError("--producer-group goes with --transactional")
+    fields["transactional"] = bool(fields["transactional"])
+    model = Message(topic, b"", properties=dict(properties), **fields)
+    wait = Wait.APPENDED if no_wait else Wait.DURABLE
+    if path is None:
+        assert body is not None
+        message = replace(model, body=body.encode("utf-8", "surrogateescape"))
+        receipt = broker.ask(broker.client.send(message, wait=wait))
+        out.show(receipt_document(receipt))
+        return
+    with ExitStack() as up:
+        rows = up.enter_context(out.rows(COLUMNS))
+        for bodies in batches(line_groups(_opened(path, up)), batch):
+            messages = [replace(model, body=line) for line in bodies]
+            for receipt in send_all(broker, messages, wait):
+                rows.add(receipt_document(receipt))
+            rows.flush()
+
+
+def _check_wishes(fields: dict[str, Any]) -> None:
+    """Raise click.UsageError where a message would be of two kinds."""
+    given = [option for name, option in WISHES.items() if fields[name] is not None]
+    if len(given) > 1:
+        raise click.UsageError(f"{' and '.join(given)} exclude each other")
+
+
+def _opened(path: str, up: ExitStack) -> BinaryIO:
+    if path == "-":
+        return sys.stdin.buffer
+    try:
+        return up.enter_context(Path(path).open("rb"))
+    except OSError as error:
+        raise click.FileError(path, error.strerror) from error
+
+
+def line_groups(stream: BinaryIO) -> Iterator[list[bytes]]:
+    """Yield lines of a stream, as many as there are at a time: a slow pipe is not waited for."""
+    rest = b""
+    # Whatever opens a file or standard input for bytes buffers it, and such a buffer has read1.
+    while piece := stream.read1(READ_SIZE):  # type: ignore[attr-defined]
+        *whole, rest = (rest + piece).split(b"\n")
+        yield whole
+    yield [rest]
+
+
+def batches(groups: Iterable[list[bytes]], count_max: int) -> Iterator[list[bytes]]:
+    """Yield bodies for one request each, empty ones left out; never across two groups."""
+    for group in groups:
+        batch: list[bytes] = []
+        size = 0
+        for body in filter(None, group):
+            if len(batch) == count_max or (batch and size + len(body) > BATCH_BYTES):
+                yield batch
+                batch, size = [], 0
+            batch.append(body)
+            size += len(body)
+        if batch:
+            yield batch
+
+
+def send_all(broker: Connection, messages: list[Message], wait: Wait) -> Iterator[Receipt]:
+    """Send a batch, in halves where the broker finds it too large; yields receipts in order.
+
+    Errors   ClientError
+    """
+    try:
+        receipts = broker.ask(broker.client.send_many(messages, wait=wait))
+    except ClientError as error:
+        if error.reason not in SPLITTABLE or len(messages) == 1:
+            raise
+        middle = len(messages) // 2
+        yield from send_all(broker, messages[:middle], wait)
+        yield from send_all(broker, messages[middle:], wait)
+    else:
+        yield from receipts

@@ -1,0 +1,99 @@
+"""The root of all commands: their names, and how the process ends."""
+
+import os
+import sys
+from typing import Any, Final
+
+import click
+
+from pocketmq import __version__
+from pocketmq.cli.groups import LazyGroup, Place
+from pocketmq.cli.options import examples
+from pocketmq.cli.output import Exit
+from pocketmq.config.units import is_utf8
+
+PLACES: Final = {
+    "dev": Place("pocketmq.cli.serve", "Run a broker that leaves nothing behind."),
+    "serve": Place("pocketmq.cli.serve", "Run a broker."),
+    "config": Place("pocketmq.cli.config", "Make, check and show settings."),
+    "status": Place("pocketmq.cli.status", "Show how a broker is doing."),
+    "top": Place("pocketmq.cli.status", "Watch the busiest topics of a broker."),
+    "topic": Place("pocketmq.cli.topic", "Create, change, list, count, remove topics."),
+    "group": Place("pocketmq.cli.group", "Consumer groups, and where they stand."),
+    "client": Place("pocketmq.cli.client", "Ask connected clients what they do."),
+    "produce": Place("pocketmq.cli.produce", "Send messages."),
+    "consume": Place("pocketmq.cli.consume", "Print messages of a topic, or receive them."),
+    "tail": Place("pocketmq.cli.tail", "Print messages of a topic as they come."),
+    "msg": Place("pocketmq.cli.message", "Look single messages up, and where they went."),
+    "delay": Place("pocketmq.cli.delay", "See what waits for its time; take it back."),
+    "txn": Place("pocketmq.cli.transactions", "See transactions nobody decided; decide them."),
+    "dlq": Place("pocketmq.cli.dead_letters", "See what groups gave up; send it again."),
+    "user": Place("pocketmq.cli.user", "Who may call: users and their secrets."),
+    "acl": Place("pocketmq.cli.acl", "What users may do: grants, and why not."),
+    "store": Place("pocketmq.cli.store", "Look at, check and mend a store directory."),
+    "backfill": Place("pocketmq.cli.backfill", "Build queues and index with Spark."),
+    "version": Place("pocketmq.cli.version", "Show what runs here, compiled or not."),
+    "completion": Place("pocketmq.cli.completion", "Print what completes commands."),
+}
+
+
+class Program(LazyGroup):
+    """The root group; turns errors of the broker and of its answers into exit codes."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Read the command line of the process, which is UTF-8."""
+        for number, text in enumerate(args, 1):
+            if not is_utf8(text):
+                shown = os.fsencode(text)
+                raise click.UsageError(f"argument {number} is not UTF-8: {shown!r}", ctx)
+        return super().parse_args(ctx, args)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run the command that was named."""
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt:
+            sys.exit(Exit.INTERRUPTED)
+        except (click.ClickException, click.exceptions.Exit, click.Abort):
+            raise
+        except Exception as error:
+            failure = _failure_of(error, str(ctx.invoked_subcommand))
+            if failure is None:
+                raise
+            raise failure from error
+
+
+def _failure_of(error: Exception, command: str) -> click.ClickException | None:
+    from pocketmq.cli.failures import failure_of_broker, failure_of_client
+    from pocketmq.client import ClientError
+    from pocketmq.model.errors import BrokerError
+
+    if isinstance(error, ClientError):
+        return failure_of_client(error, command)
+    if isinstance(error, BrokerError):
+        return failure_of_broker(error)
+    return None
+
+
+@click.group(
+    cls=Program,
+    places=PLACES,
+    epilog=examples(
+        "pocketmq serve --store ./store",
+        "pocketmq produce orders 'hello' -k order-42",
+        "pocketmq consume orders --pull --queue 0 --from min",
+    ),
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)
+@click.version_option(__version__, prog_name="pocketmq")
+def program() -> None:
+    """PocketMQ: Apache RocketMQ's storage and protocol in one Python process.
+
+    Data go to standard output, talk goes to standard error. Exit codes: 0 ok, 1 failed, 2 usage,
+    3 not found, 4 refused, 5 unreachable, 6 timeout, 10 damage found.
+    """
+
+
+def main() -> None:
+    """Run the command line of this process."""
+    program(prog_name="pocketmq")

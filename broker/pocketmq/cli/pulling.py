@@ -1,0 +1,109 @@
+"""A queue's messages, page by page, for commands that print them."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Final
+
+from pocketmq.cli.connection import Connection
+from pocketmq.cli.documents import PAGE_COUNT
+from pocketmq.cli.output import LOOK_AT_STORE, Exit, Failure, talk
+from pocketmq.client import ClientError, PullPage, PullQuery
+from pocketmq.client.following import Pull
+from pocketmq.model.reading import PullStatus
+
+OVER: Final = frozenset({PullStatus.NO_NEW_MESSAGE, PullStatus.OFFSET_OVERFLOW_ONE})
+
+
+class Damaged:
+    """The messages that could not be read."""
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    def pass_over(self, query: PullQuery, error: ClientError) -> int:
+        """Tell of the damaged message an offset led to; returns the offset to go on at.
+
+        Errors   ClientError: the error is another one, or names no such offset
+        """
+        following = error.fields.get("next_begin_offset", "")
+        is_further = following.isdecimal() and int(following) > query.queue_offset
+        if error.status != "DATA_LOSS" or not is_further:
+            raise error
+        self.count += 1
+        assert int(following) > query.queue_offset
+        number = error.fields.get("queue_offset", query.queue_offset)
+        place = error.fields.get("physical_offset", "unknown")
+        why = error.fields.get("why", error.message)
+        talk(
+            f"message {number} of queue {query.queue_id} is damaged (physical offset {place}): "
+            f"{why}; going on at {following}"
+        )
+        return int(following)
+
+    def passed_over_by(self, pull: Pull) -> Pull:
+        """Return a pull that leads on over damaged messages."""
+
+        async def pull_on(query: PullQuery) -> PullPage:
+            try:
+                return await pull(query)
+            except ClientError as error:
+                following = self.pass_over(query, error)
+            return PullPage(PullStatus.NO_MATCHED_MESSAGE, following, 0, 0, [], b"")
+
+        return pull_on
+
+    def failure(self) -> Failure:
+        """Return what ends a command that passed some over."""
+        noun = "message is" if self.count == 1 else "messages are"
+        text = f"{self.count} {noun} damaged and could not be read"
+        return Failure(text, Exit.DAMAGED, LOOK_AT_STORE)
+
+
+@dataclass
+class QueueReader:
+    """One queue, page by page; `query` says where to go on."""
+
+    query: PullQuery
+
+    def pages(
+        self, broker: Connection, count_max: float, damaged: Damaged | None = None
+    ) -> Iterator[PullPage]:
+        """Yield its messages up to its end or a count, which may be inf.
+
+        damaged   passes over what cannot be read; None: that is an error
+        Errors    Failure for an offset behind the queue's end; ClientError
+        """
+        pull = broker.reader(self.query.topic).pull
+        left = count_max
+        while left > 0:
+            query = self.query
+            try:
+                page = broker.ask(pull(replace(query, max_messages=int(min(left, PAGE_COUNT)))))
+            except ClientError as error:
+                if damaged is None:
+                    raise
+                self.query = replace(query, queue_offset=damaged.pass_over(query, error))
+                continue
+            if page.status in OVER:
+                return
+            _check(query, page)
+            self.query = replace(query, queue_offset=page.next_begin_offset)
+            if page.messages:
+                left -= len(page.messages)
+                assert left >= 0
+                yield page
+
+
+def _check(query: PullQuery, page: PullPage) -> None:
+    """Tell of what lies outside the queue."""
+    if page.status is PullStatus.NO_SUCH_QUEUE:
+        text = f"topic {query.topic!r} has no queue {query.queue_id}"
+        raise Failure(text, Exit.NOT_FOUND, f"pocketmq topic info {query.topic}")
+    if page.status is PullStatus.OFFSET_OVERFLOW_BADLY:
+        text = (
+            f"offset {query.queue_offset} is behind the end of queue {query.queue_id}, "
+            f"which reaches from {page.min_offset} to {page.max_offset}"
+        )
+        raise Failure(text, Exit.REFUSED, "begin with --from min or --from max")
+    if page.status in (PullStatus.OFFSET_TOO_SMALL, PullStatus.EXPIRED):
+        talk(f"offset {query.queue_offset} is gone; going on at {page.next_begin_offset}")

@@ -1,0 +1,264 @@
+"""`pocketmq serve`: a broker in the foreground, and `pocketmq dev`: one whose store goes again."""
+
+import gc
+import json
+import os
+import signal
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from shutil import rmtree
+from types import FrameType
+from typing import Any, Final
+
+import click
+
+from pocketmq.cli.options import (
+    ReadBy,
+    examples,
+    file_option,
+    force_option,
+    preset_option,
+    set_option,
+)
+from pocketmq.cli.output import talk
+from pocketmq.model.message_kind import KINDS_TAKEN
+
+Topics = Sequence[tuple[str, str]]
+"""(name, type) each."""
+
+PREFIX: Final = "pocketmq-dev-"
+PORT_MAX: Final = 65_535
+ANY_PORT: Final = "127.0.0.1:0"
+ENDING: Final = (signal.SIGHUP, signal.SIGTERM)
+"""What ends `dev` besides Ctrl-C."""
+HOW_TO_COME: Final = """\
+RocketMQ 5 clients come to {grpc}:
+  Python   ClientConfiguration("{grpc}", Credentials())
+  Java     ClientConfiguration.newBuilder().setEndpoints("{grpc}").enableSsl(false).build()
+  Node.js  new Producer({{ endpoints: "{grpc}", namespace: "", topics: ["orders"] }})
+  Go       golang.EnableSsl = false; &golang.Config{{Endpoint: "{grpc}"}}
+  here     export POCKETMQ_ENDPOINT={grpc}; pocketmq produce orders hello
+Topics and groups are made by whoever uses them first; Ctrl-C ends all of it."""
+"""What a person who starts `dev` is told."""
+
+
+def topics_from_text(text: str) -> list[tuple[str, str]]:
+    """Return (name, type) of "orders,payments:fifo"; type "": nothing is said of it.
+
+    Errors   ValueError
+    """
+    topics = []
+    for part in text.split(","):
+        name, separator, type_name = part.strip().partition(":")
+        if not name or (separator and type_name.upper() not in KINDS_TAKEN):
+            types = ", ".join(sorted(KINDS_TAKEN)).lower()
+            raise ValueError(f"{part!r} is not NAME or NAME:TYPE; types are {types}")
+        topics.append((name, type_name.upper()))
+    return topics
+
+
+TOPICS: Final = ReadBy("NAME[:TYPE],…", topics_from_text)
+
+
+insecure_option: Final = click.option(
+    "--insecure", is_flag=True,
+    help="Ask nobody who calls: whoever reaches a port may do everything (access.check=off).",
+)  # fmt: skip
+
+
+@click.command(
+    epilog=examples(
+        "pocketmq serve --store ./store",
+        "pocketmq serve -c broker.toml --preset server",
+        "pocketmq serve --store ./store --listen 0.0.0.0:8081 --http 0.0.0.0:5557 "
+        "--set store.flush=async",
+    )
+)
+@click.option("--store", "directory", metavar="DIR", help="Where the store lies.")
+@click.option("--listen", metavar="HOST:PORT", help="Where gRPC is served; port 0: any.")
+@click.option(
+    "--http",
+    metavar="HOST:PORT",
+    help="Where metrics and health are besides; port 0: any; empty: there alone.",
+)
+@click.option(
+    "--transport",
+    type=click.Choice(["own", "grpcio"]),
+    help="What carries gRPC; grpcio is there to compare with.",
+)
+@click.option("--tls-cert", metavar="FILE", help="The certificate of TLS (PEM), not one of ours.")
+@click.option("--tls-key", metavar="FILE", help="The certificate's key (PEM).")
+@click.option("--no-tls", is_flag=True, help="Answer no TLS, and make no certificate.")
+@insecure_option
+@click.option(
+    "--accept-damage",
+    is_flag=True,
+    help="Give up records that are damaged or gone although they were durable, and go on.",
+)
+@file_option
+@preset_option
+@set_option
+@force_option
+def serve(
+    directory: str | None,
+    listen: str | None,
+    http: str | None,
+    transport: str | None,
+    tls_cert: str | None,
+    tls_key: str | None,
+    no_tls: bool,
+    insecure: bool,
+    accept_damage: bool,
+    assignments: tuple[str, ...],
+    **sources: Any,
+) -> None:
+    """Run a broker until SIGTERM or Ctrl-C; a second one ends it at once.
+
+    SIGHUP has it read its settings again: those marked "Live." in conf/broker.toml are taken over,
+    others are named in the log. Where anything is wrong, nothing changes.
+
+    When it serves, standard output shows one line of JSON with the addresses bound; the log goes to
+    standard error.
+
+    A broker that other machines reach serves its users alone, so it needs one first: `pocketmq user
+    add admin --admin --store DIR`.
+
+    A store that is damaged below what was durable is served read-only: mend it with `pocketmq store
+    repair`, or start with --accept-damage, which sets the damaged bytes aside under
+    pocketmq/quarantine/ and goes on without them.
+    """
+    flags = {
+        "store.directory": directory,
+        "rpc.listen": listen,
+        "http.listen": http,
+        "rpc.transport": transport,
+        "rpc.tls_cert": tls_cert,
+        "rpc.tls_key": tls_key,
+        "rpc.tls": "false" if no_tls else None,
+        "access.check": "off" if insecure else None,
+    }
+    given = [f"{key}={value}" for key, value in flags.items() if value is not None]
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)  # what it asks for is about to be done
+    assignments = (*assignments, *given)
+    sys.exit(_run(assignments, accept_damage=accept_damage, is_live=True, **sources))
+
+
+@click.command(epilog=examples("pocketmq dev", "pocketmq dev --port 8081 --topics o,steps:fifo"))
+@click.option(
+    "--listen", default=ANY_PORT, show_default=True, metavar="HOST:PORT",
+    help="Where gRPC is served; port 0: any.",
+)  # fmt: skip
+@click.option("--port", type=click.IntRange(0, PORT_MAX), help="As --listen 127.0.0.1:PORT.")
+@click.option(
+    "--http", default=ANY_PORT, show_default=True, metavar="HOST:PORT",
+    help="Where metrics and health are; port 0: any.",
+)  # fmt: skip
+@click.option(
+    "--topics", type=TOPICS, default=(),
+    help="Make these topics; types as `topic create` has them.",
+)  # fmt: skip
+@click.option("--keep", is_flag=True, help="Leave the store where it is at the end.")
+@insecure_option
+@set_option
+def dev(
+    listen: str,
+    port: int | None,
+    http: str,
+    topics: Topics,
+    keep: bool,
+    insecure: bool,
+    assignments: tuple[str, ...],
+) -> None:
+    """Run a broker on an empty store in a temporary directory, until SIGTERM, SIGHUP or Ctrl-C.
+
+    Topics and groups are made by whoever uses them first; those of a type, for messages in order,
+    for later or in transactions, by --topics. When it serves, standard output shows one line of
+    JSON with the addresses bound, on a terminal what to write in a client besides; the log goes to
+    standard error.
+    """
+    with _exiting_on(*ENDING):  # until the broker waits for them
+        where = listen if port is None else f"127.0.0.1:{port}"
+        assignments = (*assignments, *(["access.check=off"] if insecure else []))
+        code = _run_and_remove(where, http, topics, keep, assignments)
+    sys.exit(code)
+
+
+@contextmanager
+def _exiting_on(*numbers: signal.Signals) -> Iterator[None]:
+    """Let signals end the process as an exception does, which leaves nothing behind."""
+    before = {number: signal.signal(number, _exit_by) for number in numbers}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _exit_by(number: int, frame: FrameType | None) -> None:
+    sys.exit(128 + number)
+
+
+def _run_and_remove(
+    listen: str, http: str, topics: Topics, keep: bool, assignments: tuple[str, ...]
+) -> int:
+    signal.pthread_sigmask(signal.SIG_BLOCK, ENDING)  # until there is somebody to remove it
+    directory = Path(tempfile.mkdtemp(prefix=PREFIX))
+    given = (
+        "broker.auto_create_topics=true",
+        *assignments,
+        f"store.directory={directory}",
+        f"rpc.listen={listen}",
+        f"http.listen={http}",
+    )
+    try:
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, ENDING)
+        return _run(given, topics=topics, announce=introduce, preset="dev", force=True)
+    finally:
+        signal.signal(signal.SIGHUP, signal.SIG_IGN)  # a closed terminal sends it more than once
+        if keep:
+            talk(f"The store is kept in {directory}")
+        else:
+            rmtree(directory, ignore_errors=True)
+
+
+def _run(
+    assignments: tuple[str, ...], *, accept_damage: bool = False, is_live: bool = False,
+    topics: Topics = (), announce: Callable[[Mapping[str, object]], None] | None = None,
+    **sources: Any,
+) -> int:  # fmt: skip
+    """Run a broker with these settings over those of the environment; returns its exit code.
+
+    is_live   SIGHUP has the settings read again; else it ends the broker
+    topics    are made before clients come
+    announce  is told where the broker is; None: prints it
+    """
+    os.environ.setdefault("GRPC_VERBOSITY", "NONE")  # what goes wrong is told by us, once
+    gc.disable()  # All there is until the store is open, when it goes on, is there to stay.
+    try:
+        from pocketmq.app.serve import run_broker
+        from pocketmq.app.stage import Stage, with_topics
+        from pocketmq.config.live import LiveConfig
+        from pocketmq.config.load import load
+
+        read = partial(load, environment=os.environ, assignments=assignments, **sources)
+        live = LiveConfig(read(), read if is_live else None)
+        stage = Stage(prepare=with_topics(topics))
+        return run_broker(live, announce or tell, accept_damage=accept_damage, stage=stage)
+    finally:
+        gc.enable()
+
+
+def tell(addresses: Mapping[str, object]) -> None:
+    """Print the line that says where the broker is."""
+    click.echo(json.dumps(addresses))
+
+
+def introduce(addresses: Mapping[str, object]) -> None:
+    """Print that line, and on a terminal what to write in a client."""
+    tell(addresses)
+    if sys.stdout.isatty():
+        talk(HOW_TO_COME.format(grpc=addresses["grpc"]))

@@ -1,0 +1,243 @@
+"""`pocketmq status`: what the store is doing, and `pocketmq top`: what goes in and out of topics.
+
+Rates come from counts that only grow: messages ever stored, and the sums of committed offsets. A
+topic that is made anew, or a group that is reset, counts from there.
+"""
+
+import sys
+from collections.abc import Iterator
+from time import monotonic, sleep
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+import click
+
+from pocketmq.cli.connection import Connection, asks_broker
+from pocketmq.cli.group import all_lags
+from pocketmq.cli.options import PAUSE, watch_option
+from pocketmq.cli.output import Document, Output, amount, columns, moment, talk
+from pocketmq.cli.watching import repeat
+from pocketmq.client import ClientError
+from pocketmq.client.following import Patience
+from pocketmq.model.administration import StoreStatus
+
+if TYPE_CHECKING:
+    from rich.console import JustifyMethod, RenderableType
+
+SETTING_COLUMNS: Final = columns("key", "value", "origin")
+COLUMNS: Final = columns(
+    "name", "in_per_s", "out_per_s", "lag_messages", "message_count", "group_count",
+)  # fmt: skip
+LINES_KEPT: Final = 8
+"""Lines of a terminal that are not for topics."""
+
+
+@asks_broker("pocketmq status", "pocketmq status --settings", "pocketmq status --watch 2s")
+@click.option("--settings", is_flag=True, help="The settings it runs with, and where they stood.")
+@watch_option
+def status(broker: Connection, out: Output, settings: bool, watch_s: float | None) -> None:
+    """Tell what a broker's store is doing and how far it has come.
+
+    Offsets are bytes from the start of the commit log.
+    """
+
+    def show() -> None:
+        if settings:
+            rows = broker.ask(broker.admin.effective_config())
+            out.table((row._asdict() for row in rows), SETTING_COLUMNS)
+            return
+        found = broker.ask(broker.admin.store_status())
+        out.show(readable_status(found) if out.form == "table" else found._asdict())
+
+    repeat(watch_s, show)
+
+
+def readable_status(status: StoreStatus) -> Document:
+    """Return a status as people read it."""
+    log_bytes = status.appended_offset - status.min_offset
+    return {
+        "broker": f"{status.broker} of {status.cluster}, version {status.version}",
+        "modules": status.modules,
+        "state": f"{status.state} since {moment(status.state_since_ms)}",
+        "store": status.directory,
+        "log": f"{amount(log_bytes)}, from {status.min_offset} to {status.appended_offset}",
+        "flush": f"{status.flush_mode}, {_behind(status, status.flushed_offset)}",
+        "dispatch": _behind(status, status.dispatched_offset),
+        "files": f"{status.queue_file_count} of queues, {status.index_file_count} of the index",
+        "topics": f"{status.topic_count} with {status.queue_count} queues",
+        "groups": status.group_count,
+        "retention": status.retention_state,
+        "disk": disk_text(status),
+    }
+
+
+def _behind(status: StoreStatus, reached: int) -> str:
+    behind = max(status.appended_offset - reached, 0)
+    return f"{amount(behind)} behind" if behind else "up to date"
+
+
+def disk_text(status: StoreStatus) -> str:
+    """Return what is free of the disk, as people read it."""
+    free, total = status.disk_free_bytes, status.disk_total_bytes
+    share = f" ({100 * free // total} %)" if total else ""
+    return f"{amount(free)} free of {amount(total)}{share}"
+
+
+class TopicMoment(NamedTuple):
+    """A topic's numbers; committed_count and lag_messages are those of all groups together."""
+
+    message_count: int
+    stored_count: int
+    committed_count: int
+    lag_messages: int
+    group_count: int
+
+
+class Snapshot(NamedTuple):
+    """All topics and the store; `taken_s` is monotonic time."""
+
+    taken_s: float
+    status: StoreStatus
+    topics: dict[str, TopicMoment]
+
+
+@asks_broker("pocketmq top", "pocketmq top --interval 5s -o json")
+@click.option(
+    "--interval", "interval_s", type=PAUSE, default="1s", show_default=True,
+    help="Rates are those of so long a time.",
+)  # fmt: skip
+@click.option(
+    "--count", "count_max", type=click.IntRange(1),
+    help="End after so many [default: 1, on a terminal with Ctrl-C].",
+)  # fmt: skip
+def top(broker: Connection, out: Output, interval_s: float, count_max: int | None) -> None:
+    """Show topics by messages in and out a second, with lag and the store's numbers.
+
+    IN_PER_S counts messages stored, OUT_PER_S offsets committed by groups. On a terminal the
+    picture is drawn again every interval; elsewhere it is printed once.
+    """
+    if out.form == "table" and sys.stdout.isatty():
+        _draw(broker, interval_s, count_max)
+        return
+    for document in _moments(broker, interval_s, count_max or 1, Patience(talk)):
+        if out.is_table or out.form == "csv":
+            out.table(document["topics"], COLUMNS)
+        else:
+            out.show(document)
+
+
+def _moments(
+    broker: Connection, interval_s: float, count_max: int | None, patience: Patience
+) -> Iterator[Document]:
+    """Yield what happened in each interval; none while the broker is away."""
+    before, count = take_snapshot(broker), 0
+    patience.answered()
+    while count_max is None or count < count_max:
+        sleep(interval_s)
+        try:
+            after = take_snapshot(broker)
+            patience.answered()
+        except ClientError as error:
+            patience.failed(error)
+            continue
+        yield difference(before, after)
+        before, count = after, count + 1
+
+
+def take_snapshot(broker: Connection) -> Snapshot:
+    """Ask a broker for all its topics, groups and its store.
+
+    Errors   ClientError
+    """
+    status = broker.ask(broker.admin.store_status())
+    lags: dict[str, list[tuple[int, int]]] = {}
+    for lag in all_lags(broker):
+        lags.setdefault(lag.topic, []).append((lag.committed_sum, lag.lag_messages))
+    topics = {}
+    for counts in broker.all(broker.admin.all_topic_counts):
+        found = lags.get(counts.name, [])
+        committed, left = (sum(column) for column in zip(*found, strict=True)) if found else (0, 0)
+        topics[counts.name] = TopicMoment(
+            counts.message_count, counts.stored_count, committed, left, len(found)
+        )
+    return Snapshot(monotonic(), status, topics)
+
+
+def difference(before: Snapshot, after: Snapshot) -> Document:
+    """Return what happened between two snapshots as one JSON document, the busiest topic first.
+
+    Units   rates are a second's
+    """
+    seconds = max(after.taken_s - before.taken_s, 1e-3)
+    written = max(after.status.appended_offset - before.status.appended_offset, 0)
+    topics: list[dict[str, Any]] = []
+    for name, now in after.topics.items():
+        then = before.topics.get(name, now)
+        topics.append(
+            {
+                "name": name,
+                "in_per_s": round(max(now.stored_count - then.stored_count, 0) / seconds, 1),
+                "out_per_s": round(max(now.committed_count - then.committed_count, 0) / seconds, 1),
+                "lag_messages": now.lag_messages,
+                "message_count": now.message_count,
+                "group_count": now.group_count,
+            }
+        )
+    return {
+        "interval_s": round(seconds, 3),
+        "in_per_s": round(sum(row["in_per_s"] for row in topics), 1),
+        "out_per_s": round(sum(row["out_per_s"] for row in topics), 1),
+        "log_bytes_per_s": round(written / seconds),
+        "lag_messages": sum(row["lag_messages"] for row in topics),
+        "store": after.status._asdict(),
+        "topics": sorted(topics, key=_rank),
+    }
+
+
+def _rank(row: Document) -> tuple[float, int, str]:
+    return -row["in_per_s"] - row["out_per_s"], -row["lag_messages"], row["name"]
+
+
+def _draw(broker: Connection, interval_s: float, count_max: int | None) -> None:
+    """Draw each moment over the one before, until Ctrl-C."""
+    from rich.console import Console
+    from rich.live import Live
+    from rich.text import Text
+
+    console = Console()
+    try:
+        with Live("Looking…", console=console, screen=True, auto_refresh=False) as live:
+            patience = Patience(lambda text: live.update(Text(text), refresh=True))
+            for document in _moments(broker, interval_s, count_max, patience):
+                picture = _picture(document, max(console.height - LINES_KEPT, 1))
+                live.update(picture, refresh=True)
+    except KeyboardInterrupt:
+        return
+
+
+def _picture(document: Document, line_count: int) -> "RenderableType":
+    from rich.console import Group
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    for column in COLUMNS:
+        side: JustifyMethod = "left" if column.name == "name" else "right"
+        table.add_column(column.title, justify=side, no_wrap=True)
+    for row in document["topics"][:line_count]:
+        table.add_row(*(Text(str(column.cell(row))) for column in COLUMNS))
+    return Group(*map(Text, head_lines(document)), table)
+
+
+def head_lines(document: Document) -> list[str]:
+    """Return what stands above the topics."""
+    status = StoreStatus(**document["store"])
+    log_bytes = amount(status.appended_offset - status.min_offset)
+    rates = f"in {document['in_per_s']}/s   out {document['out_per_s']}/s"
+    log = f"log {log_bytes}, {amount(document['log_bytes_per_s'])}/s"
+    modes = f"flush {status.flush_mode}   retention {status.retention_state}"
+    return [
+        f"{status.broker} of {status.cluster}   {status.state}   disk {disk_text(status)}",
+        f"{rates}   lag {document['lag_messages']}   {log}   {modes}",
+        f"{status.topic_count} topics, {status.queue_count} queues, {status.group_count} groups",
+        "",
+    ]

@@ -1,0 +1,65 @@
+"""`pocketmq store backup`: a copy of a store."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from pocketmq.cli.options import PATH, directory_argument, form_option, set_option, wall_ms
+from pocketmq.cli.output import Output, amount, progress, talk
+from pocketmq.cli.store.access import accessible, log_bytes, sizes_of
+from pocketmq.cli.store.copy import document_of, refuse_damage, shown_errors
+from pocketmq.model.errors import UnknownGeometry
+
+if TYPE_CHECKING:
+    from pocketmq.files.disk import Disk
+    from pocketmq.rebuild.log_files import KnownShape
+
+
+@click.command(
+    epilog="""\b
+Examples:
+  pocketmq store backup ./store /mnt/backup
+  restic backup /mnt/backup        generations, compression, other machines
+"""
+)
+@directory_argument
+@click.argument("copy", metavar="COPY", type=PATH)
+@click.option("--with-views", is_flag=True, help="Copy queues and index too (stopped stores only).")
+@set_option
+@form_option
+def backup(
+    directory: Path, copy: Path, with_views: bool, assignments: tuple[str, ...], out: Output
+) -> None:
+    """Copy a store, running or stopped, to COPY; once more: bring the copy up to date.
+
+    COPY is a plain store directory that opens as it is, with the sum of every file in backup.json.
+    Full files of the log are copied once. Of a running store the log is copied up to what is
+    flushed, and the tables under config/; queues and index are built again when the copy is opened.
+    For generations, compression and other machines give COPY to restic or borg.
+    """
+    from pocketmq.tools.backup import backup as backup_store
+
+    disk = accessible(directory, read_only=True)
+    sizes = _sizes(disk, directory, assignments)
+    with shown_errors(), progress("Copying", log_bytes(directory)) as advance:
+        made = backup_store(
+            disk, directory, copy, sizes, now_ms=wall_ms(), with_views=with_views, advance=advance
+        )
+    out.show(document_of(made))
+    talk(
+        f"The log from {made.begin} up to {made.upto}: copied {amount(made.bytes_copied)}, "
+        f"{made.files_known} files were known"
+    )
+    if made.left_out:
+        talk(f"Note: left out: {', '.join(made.left_out)}")
+    refuse_damage(made, "copied as it is")
+
+
+def _sizes(disk: "Disk", directory: Path, assignments: tuple[str, ...]) -> "KnownShape":
+    """Return the sizes a copy is to state; without those of an index that no file tells."""
+    try:
+        return sizes_of(disk, directory, assignments, with_index=True)
+    except UnknownGeometry as error:
+        talk(f"Note: {error}; the copy states the default")
+        return sizes_of(disk, directory, assignments, with_index=False)

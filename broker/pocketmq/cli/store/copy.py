@@ -1,0 +1,34 @@
+"""What `store backup` and `store restore` say of a copy."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+from pocketmq.cli.output import Exit, Failure, talk
+
+if TYPE_CHECKING:
+    from pocketmq.tools.copies import Backup
+
+
+def refuse_damage(found: "Backup", what: str) -> None:
+    """End with the exit code of damage when the store was damaged when it was copied."""
+    for file in found.damaged:
+        talk(f"Damage: {file.path} {file.damage}")
+    if found.damaged:
+        text = f"the store's log is damaged; it was {what}"
+        raise Failure(text, Exit.DAMAGED, "pocketmq store verify DIR")
+
+
+@contextmanager
+def shown_errors() -> Iterator[None]:
+    """Let files that cannot be read be told as an error."""
+    try:
+        yield
+    except OSError as error:
+        raise Failure(str(error), Exit.FAILED) from error
+
+
+def document_of(found: "Backup") -> dict[str, Any]:
+    """Return what is shown of a copy."""
+    return asdict(found) | {"files": len(found.files), "damaged_files": len(found.damaged)}

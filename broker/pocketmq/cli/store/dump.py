@@ -1,0 +1,59 @@
+"""`pocketmq store dump`: every message, unit or index entry of a store."""
+
+import click
+
+from pocketmq.cli.documents import message_document
+from pocketmq.cli.message import COLUMNS
+from pocketmq.cli.options import examples, form_option, queue_option
+from pocketmq.cli.output import Output
+from pocketmq.cli.store.access import Given, given_options, show_damage
+from pocketmq.cli.store.rows import print_halves, print_index, print_pending, print_units
+
+
+@click.command(
+    epilog=examples(
+        "pocketmq store dump ./store -o jsonl",
+        "pocketmq store dump ./store --queue orders:0",
+        "pocketmq store dump ./store --timers -o table",
+        "pocketmq store dump ./store --halves -o table",
+    )
+)
+@queue_option("The units of a queue instead.")
+@click.option("--index", "is_index", is_flag=True, help="The entries of the index instead.")
+@click.option("--timers", is_flag=True, help="What waits for its time instead.")
+@click.option("--halves", is_flag=True, help="The half messages that wait for a decision instead.")
+@given_options
+@form_option
+def dump(
+    given: Given,
+    queue: tuple[str, int] | None,
+    is_index: bool,
+    timers: bool,
+    halves: bool,
+    out: Output,
+) -> None:
+    """Print every message of a store in the order it was stored.
+
+    Damaged records, and log files that are missing or cut short, are passed over and told of on
+    standard error; the exit code is then 10.
+    """
+    if sum((queue is not None, is_index, timers, halves)) > 1:
+        raise click.UsageError("--queue, --index, --timers and --halves exclude each other")
+    from pocketmq.rebuild.log_files import find_readable_files
+    from pocketmq.tools.selection import LogSearch
+
+    store = given.opened(with_index=is_index)
+    if queue is not None:
+        print_units(store, queue, out)
+    elif is_index:
+        print_index(store, out)
+    elif timers:
+        print_pending(store, out)
+    elif halves:
+        print_halves(store, out)
+    else:
+        size = store.sizes.commit_log_file_size_bytes
+        files, gaps = find_readable_files(given.directory, size)
+        search = LogSearch(files, gaps=gaps)
+        out.stream(map(message_document, search.messages()), COLUMNS)
+        show_damage(search, "bring the damaged files back from a copy")

@@ -1,0 +1,63 @@
+"""`pocketmq store grep`: the messages of a store that match."""
+
+import re
+from itertools import chain, islice
+from typing import Final
+
+import click
+
+from pocketmq.cli.documents import message_document
+from pocketmq.cli.message import COLUMNS
+from pocketmq.cli.options import examples, form_option
+from pocketmq.cli.output import Exit, Failure, Output
+from pocketmq.cli.store.selection import Chosen, searched, selection_options
+
+PLACES: Final = ("body", "key", "tag", "property", "any")
+
+
+@click.command(
+    epilog=examples(
+        "pocketmq store grep 'order 4[0-9]+ refused' ./store --topic 'orders*'",
+        "pocketmq store grep --in tag --ignore-case '^vip' ./store --since -2h -o jsonl",
+        "pocketmq store grep timeout ./store --count",
+    )
+)
+@click.argument("pattern")
+@click.option("--ignore-case", "-i", is_flag=True, help="Upper and lower case are the same.")
+@click.option(
+    "--in", "place", type=click.Choice(PLACES), default="body", show_default=True,
+    help="Where to look; a property is looked at as NAME=VALUE, a key may be the message id.",
+)  # fmt: skip
+@click.option("--count", "is_count", is_flag=True, help="Print how many messages there are.")
+@click.option("-n", "--max", "count_max", type=click.IntRange(min=1), help="Stop after so many.")
+@selection_options
+@form_option
+def grep(
+    chosen: Chosen,
+    pattern: str,
+    ignore_case: bool,
+    place: str,
+    is_count: bool,
+    count_max: int | None,
+    out: Output,
+) -> None:
+    """Print the messages of a store that a regular expression is found in.
+
+    Bodies that are compressed are unfolded first; bodies are read as UTF-8. The exit code is 3 when
+    there are none. Damaged records are passed over and told of; the exit code is then 10.
+    """
+    try:
+        compiled = re.compile(pattern, re.IGNORECASE if ignore_case else 0)
+    except re.error as error:
+        raise click.BadParameter(f"{pattern!r} is no regular expression: {error}") from error
+    from pocketmq.tools.grep import matching
+
+    with searched(chosen, "Searching") as store:
+        hits = map(message_document, islice(matching(store.search, compiled, place), count_max))
+        first = list(islice(hits, 1))
+        if is_count:
+            out.show({"messages": len(first) + sum(1 for _ in hits)})
+        else:
+            out.stream(chain(first, hits), COLUMNS)
+    if not first:
+        raise Failure("no message was found", Exit.NOT_FOUND)

@@ -1,0 +1,43 @@
+"""`pocketmq store info`: what a store is."""
+
+import click
+
+from pocketmq.cli.documents import Document
+from pocketmq.cli.options import examples, form_option
+from pocketmq.cli.output import Output
+from pocketmq.cli.store.access import Given, given_options
+
+
+@click.command(epilog=examples("pocketmq store info ./store"))
+@given_options
+@form_option
+def info(given: Given, out: Output) -> None:
+    """Describe a store: files and sizes, how far it reaches, how it was left."""
+    from pocketmq.tools.inspect import describe
+
+    found = describe(*given.opened(with_index=True))
+    out.show(_summary(found) if out.form == "table" else found)
+
+
+def _summary(found: Document) -> Document:
+    """Return a description in a few lines."""
+    log, queues, index = found["commit_log"], found["consume_queues"], found["index"]
+    entries = sum(file["entries"] for file in index["files"])
+    mark = found["flushed_mark"]
+    return {
+        "directory": found["directory"],
+        "in use": found["in_use"],
+        "left in order": found["left_in_order"],
+        "commit log": (
+            f"{log['files']} files of {log['file_size_bytes']} bytes, "
+            f"{log['min_offset']} to {log['end_offset']}"
+        ),
+        "known durable": "unknown" if mark is None else f"to {mark}",
+        "queues": f"{len(queues['queues'])} with {queues['messages']} messages",
+        "damaged queues": queues["damaged"],
+        "index": (
+            f"{len(index['files'])} files with {entries} entries "
+            f"({index['slot_count']} slots, {index['entry_count_max']} entries each)"
+        ),
+        "topics": found["topics"],
+    }

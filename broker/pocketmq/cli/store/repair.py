@@ -1,0 +1,89 @@
+"""`pocketmq store repair`: mends what verify finds, setting aside what was damaged."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import click
+
+from pocketmq.cli.documents import Document
+from pocketmq.cli.options import examples, form_option, wall_ms, yes_option
+from pocketmq.cli.output import Exit, Failure, Output, progress, talk, write
+from pocketmq.cli.store.access import Given, Opened, given_options, log_bytes
+
+
+@click.command(
+    epilog=examples(
+        "pocketmq store repair ./store                               what would be done",
+        "pocketmq store repair ./store --yes --report repair.json    do it",
+    )
+)
+@click.option(
+    "--report",
+    metavar="FILE",
+    type=click.Path(path_type=Path, dir_okay=False, writable=True),
+    help="Write the plan or the report there too, as JSON.",
+)
+@yes_option
+@given_options
+@form_option
+def repair(given: Given, report: Path | None, yes: bool, out: Output) -> None:
+    """Set damage aside, close the log over it, and build queues and index anew.
+
+    Without --yes nothing is changed: the plan is shown. Every damaged byte is copied to
+    pocketmq/quarantine/ before anything takes its place; sound messages stay where they are. A
+    repair that was interrupted is gone on with by the next one. The exit code is 10 where something
+    is to be mended, or could not be.
+    """
+    if yes and given.read_only:
+        raise click.UsageError("--yes and --read-only exclude each other")
+    show = _repair if yes else _plan
+    show(given.opened(with_index=True), report, out)
+
+
+def _plan(store: Opened, report: Path | None, out: Output) -> None:
+    from pocketmq.tools.repair.planning import plan_repair
+
+    with progress("Looking", log_bytes(store.directory)) as advance:
+        plan = plan_repair(*store, now_ms=wall_ms(), advance=advance)
+    _show(plan.document, report, out)
+    if plan.blocked:
+        text = "nothing can be done: files of the log are missing, short or behind damage"
+        raise Failure(text, Exit.DAMAGED, "bring them back from a copy")
+    if not plan.is_empty:
+        text = "nothing was done; messages known to be lost"
+        raise Failure(f"{text}: {plan.lost_count}", Exit.DAMAGED, "add --yes to mend it")
+    _say_left(store.directory, len(plan.left), is_sound=not plan.left)
+
+
+def _repair(store: Opened, report: Path | None, out: Output) -> None:
+    from pocketmq.tools.repair.repair import NOTHING_TO_DO, repair_store
+
+    done = repair_store(*store, now_ms=wall_ms(), stage=progress)
+    _show(done, report, out)
+    if done["state"] != NOTHING_TO_DO:
+        talk(f"What was damaged lies in {done['quarantine']}")
+    _say_left(store.directory, len(done["left_as_it_is"]), is_sound=done["is_sound"])
+
+
+def _say_left(directory: Path, count: int, *, is_sound: bool) -> None:
+    if not is_sound:
+        text = f"findings that no repair mends: {count}"
+        raise Failure(text, Exit.DAMAGED, f"pocketmq store verify {directory}")
+    talk("Everything is as it must be")
+
+
+def _show(document: Document, report: Path | None, out: Output) -> None:
+    from pocketmq.tools.repair.actions import summary
+
+    lines = summary(document)
+    full: dict[str, Any] = {**document, "summary": lines}
+    if report is not None:
+        report.write_text(json.dumps(full, indent=2, ensure_ascii=False) + "\n")
+    if out.form == "table":
+        for line in lines:
+            write(line + "\n")
+    else:
+        out.show(full)
+        for line in lines:
+            talk(line)

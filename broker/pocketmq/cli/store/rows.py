@@ -1,0 +1,76 @@
+"""What `store dump` prints besides messages: units, entries of the index, what waits."""
+
+from typing import Final
+
+from pocketmq.cli.output import Output, at, columns
+from pocketmq.cli.store.access import Opened
+
+UNIT_COLUMNS: Final = columns(
+    "queue_offset", "physical_offset", "size",
+    "tags_code",
+)  # fmt: skip
+INDEX_COLUMNS: Final = columns(
+    "file", "number", "slot", "key_hash", "physical_offset",
+    "previous",
+)  # fmt: skip
+HALF_COLUMNS: Final = columns(
+    at("store_timestamp_ms"), "queue_id", "queue_offset", "producer_group", "topic", "message_id",
+    "check_times",
+)  # fmt: skip
+
+PENDING_COLUMNS: Final = columns(
+    at("due_timestamp_ms"), "kind", "topic", "queue_id", "message_id", "queue_offset",
+    "physical_offset",
+)  # fmt: skip
+
+DUE_COLUMNS: Final = columns(
+    at("first_due_timestamp_ms"), at("last_due_timestamp_ms"), "kind", "topic", "messages"
+)
+PRODUCER_COLUMNS: Final = columns(
+    "producer_group", "topic", "messages", at("first_store_timestamp_ms"),
+    at("last_store_timestamp_ms"),
+)  # fmt: skip
+
+
+def print_units(store: Opened, queue: tuple[str, int], out: Output) -> None:
+    """Print the units of a queue."""
+    from pocketmq.tools.dump import queue_units
+
+    out.stream((unit._asdict() for unit in queue_units(*store, *queue)), UNIT_COLUMNS)
+
+
+def print_index(store: Opened, out: Output) -> None:
+    """Print the entries of all index files."""
+    from pocketmq.tools.dump import index_rows
+
+    out.stream((row._asdict() for row in index_rows(*store)), INDEX_COLUMNS)
+
+
+def print_halves(store: Opened, out: Output) -> None:
+    """Print the half messages that wait for a decision."""
+    from pocketmq.tools.waiting.halves import open_halves
+
+    out.stream((half._asdict() for half in open_halves(*store)), HALF_COLUMNS)
+
+
+def print_pending(store: Opened, out: Output) -> None:
+    """Print what waits for its time."""
+    from pocketmq.tools.waiting.pending import pending_messages
+
+    out.stream((found._asdict() for found in pending_messages(*store)), PENDING_COLUMNS)
+
+
+def print_due(store: Opened, out: Output) -> None:
+    """Print how much is due in which hour."""
+    from pocketmq.tools.waiting.counts import due_counts
+    from pocketmq.tools.waiting.pending import pending_messages
+
+    out.stream(due_counts(pending_messages(*store)), DUE_COLUMNS)
+
+
+def print_producers(store: Opened, out: Output) -> None:
+    """Print how many transactions wait for whose decision."""
+    from pocketmq.tools.waiting.counts import half_counts
+    from pocketmq.tools.waiting.halves import open_halves
+
+    out.stream(half_counts(open_halves(*store)), PRODUCER_COLUMNS)

@@ -1,0 +1,117 @@
+"""Which messages of a store a command is about."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import click
+
+from pocketmq.cli.options import (
+    MOMENT,
+    ReadBy,
+    directory_argument,
+    read_only_option,
+    set_option,
+    takes,
+)
+from pocketmq.cli.output import progress
+from pocketmq.cli.store.access import Given, known_end, show_damage
+
+if TYPE_CHECKING:
+    from pocketmq.files.disk import Disk
+    from pocketmq.rebuild.log_files import KnownShape, LogFile
+    from pocketmq.tools.selection import LogSearch
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen(Given):
+    """What the options of `selection_options` say; `wanted` are fields of a Selection."""
+
+    no_crc: bool
+    wanted: dict[str, Any]
+
+
+def _chosen(
+    *, directory: Path, read_only: bool, assignments: tuple[str, ...], no_crc: bool, **wanted: Any
+) -> Chosen:
+    given = {name: value for name, value in wanted.items() if value is not None}
+    return Chosen(directory, read_only, assignments, no_crc, given)
+
+
+def _property_from_text(text: str) -> tuple[str, str]:
+    name, _, value = text.partition("=")
+    if not name or not value:
+        raise ValueError(f"{text!r} is not NAME=VALUE")
+    return name, value
+
+
+selection_options = takes(
+    "chosen",
+    _chosen,
+    directory_argument,
+    click.option(
+        "--topic", "topics", multiple=True, metavar="PATTERN",
+        help="A topic, or a pattern with * and ?; may be repeated.",
+    ),
+    click.option(
+        "--queue-id", "queue_ids", multiple=True, type=click.IntRange(min=0),
+        callback=lambda ctx, param, ids: frozenset(ids),
+        help="A queue of these topics; may be repeated.",
+    ),
+    click.option("--since", "begin_ms", type=MOMENT, help="Stored at this time or later."),
+    click.option("--until", "end_ms", type=MOMENT, help="Stored before this time."),
+    click.option(
+        "--from", "begin", type=click.IntRange(min=0), default=0,
+        help="At this physical offset or behind it.",
+    ),
+    click.option("--upto", type=click.IntRange(min=0), help="Below this physical offset."),
+    click.option("--key", help="With this key or message id."),
+    click.option("--tag", help="With this tag."),
+    click.option(
+        "--property", "properties", multiple=True, metavar="NAME=VALUE",
+        type=ReadBy("NAME=VALUE", _property_from_text),
+        help="With this property; may be repeated.",
+    ),
+    click.option(
+        "--no-crc", is_flag=True, help="Leave the CRCs of records alone: up to twice as fast."
+    ),
+    read_only_option,
+    set_option,
+)  # fmt: skip
+"""Gives a command DIR and the options that choose messages, as `chosen`."""
+
+
+class Searched(NamedTuple):
+    """A store's log, about to be searched."""
+
+    disk: "Disk"
+    sizes: "KnownShape"
+    files: "Sequence[LogFile]"
+    search: "LogSearch"
+
+
+@contextmanager
+def searched(chosen: Chosen, label: str, *, with_system: bool = True) -> Iterator[Searched]:
+    """Open a store's log for what was chosen; in the end damage is told, with exit code 10.
+
+    Of a store that is in use, records are looked at that are known to be flushed, or that are there
+    now.
+    """
+    from pocketmq.rebuild.log_files import find_readable_files, records_end
+    from pocketmq.tools.selection import LogSearch, Selection
+
+    disk, directory, sizes = chosen.opened(with_index=False)
+    files, gaps = find_readable_files(directory, sizes.commit_log_file_size_bytes)
+    wanted = chosen.wanted | {"with_system": with_system}
+    settled = known_end(disk, directory, "looked at", otherwise=lambda: records_end(files))
+    if settled is not None:
+        wanted["upto"] = min(settled, wanted.get("upto", settled))
+    selection = Selection(**wanted)
+    with progress(label, sum(file.size for file in files)) as advance:
+        search = LogSearch(
+            files, selection, check_crc=not chosen.no_crc, advance=advance, gaps=gaps
+        )
+        yield Searched(disk, sizes, files, search)
+    show_damage(search, f"pocketmq store verify {directory}")

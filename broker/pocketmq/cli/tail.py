@@ -1,0 +1,39 @@
+"""`pocketmq tail`: a topic's messages as they are stored, without a group and without a trace."""
+
+from typing import Any
+
+import click
+
+from pocketmq.cli.connection import Connection, asks_broker
+from pocketmq.cli.documents import MESSAGE_COLUMNS, ShownMessages
+from pocketmq.cli.options import MOMENT, filtered
+from pocketmq.cli.output import Output, talk
+from pocketmq.client import TailQuery
+from pocketmq.client.following import Patience
+
+
+@asks_broker(
+    "pocketmq tail orders",
+    "pocketmq tail orders --since 10m",
+    "pocketmq tail orders --filter \"price > 100 AND TAGS = 'paid'\"",
+    "pocketmq tail orders -n 20 --no-follow -o jsonl",
+)
+@click.argument("topic")
+@click.option("--since", "since_ms", type=MOMENT, help="Begin with messages stored then or later.")
+@click.option("-n", "last_count", type=click.IntRange(0), help="Begin with the last so many.")
+@click.option("--max", "count_max", type=click.IntRange(1), help="End after so many messages.")
+@click.option("--follow/--no-follow", default=True, help="Wait for more [default: yes].")
+@filtered
+def tail(broker: Connection, out: Output, topic: str, count_max: int | None, **given: Any) -> None:
+    """Print the messages of TOPIC in the order they were stored, and go on as more come.
+
+    Left to itself it begins now. It needs no group and commits nothing; Ctrl-C ends it. When the
+    broker goes away it is waited for, and nothing is left out or shown twice.
+    """
+    wanted = TailQuery(topic, **given)
+    if wanted.since_ms is not None and wanted.last_count is not None:
+        raise click.UsageError("--since and -n exclude each other")
+
+    with out.rows(MESSAGE_COLUMNS) as rows:
+        shown = ShownMessages(rows, count_max)
+        broker.show(broker.client.tail_pages(wanted, Patience(talk)), shown.add)

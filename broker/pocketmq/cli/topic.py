@@ -1,0 +1,258 @@
+"""`pocketmq topic`: creating, changing, listing, counting and removing topics."""
+
+from itertools import islice
+from typing import Final
+
+import click
+
+from pocketmq.cli.connection import Connection, Group
+from pocketmq.cli.documents import counts_document, topic_document
+from pocketmq.cli.options import PAIR, examples, watch_option, yes_option
+from pocketmq.cli.output import Column, Output, at, columns, only_planned, talk
+from pocketmq.cli.watching import repeat
+from pocketmq.client import TopicState
+from pocketmq.model.administration import TopicChange
+
+PAGE_COUNT: Final = 1_000
+WAITING_COUNT_MAX: Final = 10_000
+"""Up to here it is counted what would be discarded when its time comes."""
+TYPES: Final = ("normal", "fifo", "delay", "transaction", "priority", "mixed")
+TYPE_ATTRIBUTE: Final = "message.type"
+PERMISSIONS: Final = {"none": 0, "w": 2, "r": 4, "rw": 6}
+
+COLUMNS: Final = columns(
+    "name", "type", "read_queue_count", "write_queue_count",
+    Column("permission", lambda row: permission_text(row["permission"])),
+)  # fmt: skip
+MORE_COLUMNS: Final = columns("system", "order", "attributes")
+QUEUE_COLUMNS: Final = columns(
+    "queue_id", "min_offset", "max_offset",
+    at("min_store_timestamp_ms"), at("max_store_timestamp_ms"),
+)  # fmt: skip
+COUNT_COLUMNS: Final = columns(
+    "name", "queue_count", "message_count", "stored_count",
+    at("first_store_timestamp_ms"), at("last_store_timestamp_ms"),
+)  # fmt: skip
+
+TYPE: Final = click.Choice(TYPES, case_sensitive=False)
+
+
+def permission_text(permission: int) -> str:
+    """Return what clients may do as `edit` takes it; a sum of other bits as the number."""
+    names = {number: name for name, number in PERMISSIONS.items()}
+    return names.get(permission, str(permission))
+
+
+@click.group(
+    cls=Group, epilog=examples("pocketmq topic ls", "pocketmq topic create orders --queues 4")
+)
+def topic() -> None:
+    """Create, change, list, count and remove topics."""
+
+
+@topic.asks("Create a topic.", "pocketmq topic create orders --queues 4")
+@click.argument("name")
+@click.option(
+    "--type", "type_name", type=TYPE,
+    help="The only kind of messages it takes [default: takes all].",
+)  # fmt: skip
+@click.option("--queues", "queue_count", type=click.IntRange(1), default=8, show_default=True)
+def create(
+    broker: Connection, out: Output, name: str, type_name: str | None, queue_count: int
+) -> None:
+    """Create a topic; one that is there with the same settings stays as it is."""
+    made = broker.admin.create_topic(name, queue_count=queue_count, type_name=type_name or "")
+    out.show(topic_document(broker.ask(made)))
+
+
+@topic.asks("List topics by name.", "pocketmq topic ls -o jsonl")
+@click.option("--system", is_flag=True, help="The broker's own topics too.")
+def ls(broker: Connection, out: Output, system: bool) -> None:
+    """List topics by name."""
+    found = broker.all(broker.admin.list_topics, page_size=PAGE_COUNT, include_system=system)
+    out.table(map(topic_document, found), COLUMNS, MORE_COLUMNS)
+
+
+@topic.asks("Describe a topic and its queues.", "pocketmq topic info orders")
+@click.argument("name")
+def info(broker: Connection, out: Output, name: str) -> None:
+    """Describe a topic: its settings, and where each of its queues begins and ends."""
+    described = broker.ask(broker.admin.describe_topic(name))
+    document = topic_document(described)
+    queues = document.pop("queues", []) if out.is_table else []
+    if out.is_table:
+        document["permission"] = permission_text(described.permission)
+    out.show(document)
+    if out.is_table:
+        out.table(queues, QUEUE_COLUMNS)
+    _say_hidden(described, described.read_queue_count)
+
+
+@topic.asks(
+    "Count the messages of topics.",
+    "pocketmq topic stats",
+    "pocketmq topic stats orders --watch 2s",
+)
+@click.argument("name", required=False)
+@click.option("--system", is_flag=True, help="Without NAME: the broker's own topics too.")
+@watch_option
+def stats(
+    broker: Connection, out: Output, name: str | None, system: bool, watch_s: float | None
+) -> None:
+    """Count the messages of a topic, queue by queue, or of all topics.
+
+    MESSAGE_COUNT can be read now, STORED_COUNT includes what has expired.
+    """
+
+    def show() -> None:
+        if name is None:
+            ask = broker.admin.all_topic_counts
+            found = broker.all(ask, include_system=system, totals_only=False)
+            out.table(map(counts_document, found), COUNT_COLUMNS)
+            return
+        document = counts_document(broker.ask(broker.admin.topic_counts(name)))
+        if not out.is_table:
+            out.show(document)
+            return
+        queues = document.pop("queues", [])
+        out.table([document], COUNT_COLUMNS)
+        out.table(queues, QUEUE_COLUMNS)
+
+    repeat(watch_s, show)
+
+
+@topic.asks(
+    "Change a topic's settings.",
+    "pocketmq topic edit orders --queues 16",
+    "pocketmq topic edit orders --write-queues 4        drain queues before --read-queues 4",
+    "pocketmq topic edit orders --read-queues 4 --yes",
+    "pocketmq topic edit orders --permission r",
+)
+@click.argument("name")
+@click.option("--queues", type=click.IntRange(1), help="Queues to read from and to write to.")
+@click.option("--read-queues", type=click.IntRange(1), help="Queues consumers may read from.")
+@click.option("--write-queues", type=click.IntRange(1), help="Queues producers may send to.")
+@click.option(
+    "--permission", type=click.Choice(list(PERMISSIONS)), help="What clients may do: read, write."
+)
+@click.option("--order/--no-order", default=None, help="RocketMQ's mark of an ordered topic.")
+@click.option("--type", "type_name", type=TYPE)
+@click.option(
+    "--attribute", "attributes", type=PAIR, multiple=True, help="Set it; may be repeated."
+)
+@click.option(
+    "--remove-attribute", "removed", metavar="NAME", multiple=True, help="May be repeated."
+)
+@yes_option
+def edit(
+    broker: Connection,
+    out: Output,
+    name: str,
+    queues: int | None,
+    read_queues: int | None,
+    write_queues: int | None,
+    permission: str | None,
+    order: bool | None,
+    type_name: str | None,
+    attributes: tuple[tuple[str, str], ...],
+    removed: tuple[str, ...],
+    yes: bool,
+) -> None:
+    """Change what is given of a topic; messages stay where they are.
+
+    With fewer queues to read from, messages in the others cannot be read until there are more
+    again: first take them from the producers with --write-queues. Where some are hidden, or
+    would be, it needs --yes.
+    """
+    given = dict(attributes)
+    if type_name is not None:
+        given[TYPE_ATTRIBUTE] = type_name.upper()
+    change = TopicChange(
+        read_queue_count=queues if read_queues is None else read_queues,
+        write_queue_count=queues if write_queues is None else write_queues,
+        permission=None if permission is None else PERMISSIONS[permission],
+        order=order,
+        set_attributes=given,
+        remove_attributes=removed,
+    )
+    if change == TopicChange(set_attributes={}):
+        raise click.UsageError("say what to change, as --queues 16")
+    before = broker.ask(broker.admin.describe_topic(name))
+    wanted = before.read_queue_count if change.read_queue_count is None else change.read_queue_count
+    _, hidden_count = _hidden(before, wanted)
+    write_count = change.write_queue_count or before.write_queue_count
+    is_written = write_count > wanted
+    if wanted < before.read_queue_count and (hidden_count or is_written) and not yes:
+        plan = {
+            "topic": name,
+            "read_queue_count": wanted,
+            "read_queue_count_before": before.read_queue_count,
+            "hidden_message_count": hidden_count,
+        }
+        out.show(plan)
+        text = f"{hidden_count} messages in queues from {wanted} on could not be read any more"
+        more = "; producers would go on sending to these queues" if is_written else ""
+        raise only_planned(text + more)
+    changed = broker.ask(broker.admin.update_topic(name, change))
+    out.show(topic_document(changed))
+    _say_hidden(before, changed.read_queue_count)
+
+
+def _hidden(topic: TopicState, read_queue_count: int) -> tuple[int, int]:
+    """Return the last queue beyond a count that holds messages, and how many lie beyond it."""
+    beyond = [
+        (queue.queue_id, queue.max_offset - queue.min_offset)
+        for queue in topic.queues
+        if queue.queue_id >= read_queue_count and queue.max_offset > queue.min_offset
+    ]
+    return max(beyond, default=(0, 0))[0], sum(count for _, count in beyond)
+
+
+def _say_hidden(topic: TopicState, read_queue_count: int) -> None:
+    """Say how many messages lie in queues that cannot be read."""
+    last_id, count = _hidden(topic, read_queue_count)
+    if count:
+        talk(
+            f"Note: {count} messages lie in queues from {read_queue_count} on and cannot be read "
+            f"now; to reach them: pocketmq topic edit {topic.name} --read-queues "
+            f"{last_id + 1}"
+        )
+
+
+@topic.asks(
+    "Remove a topic and its queues.",
+    "pocketmq topic rm orders            what would be removed",
+    "pocketmq topic rm orders --yes      remove it",
+)
+@click.argument("name")
+@yes_option
+def rm(broker: Connection, out: Output, name: str, yes: bool) -> None:
+    """Remove a topic, its queues, and where groups stand in it.
+
+    The retry topics groups have for it go too. Its messages cannot be read any more; their bytes
+    stay in the commit log until that expires. Messages that wait for a time, or in transactions,
+    are discarded when that comes (the plan counts up to 10,000).
+    """
+    if not yes:
+        counts = broker.ask(broker.admin.topic_counts(name))
+        lags = broker.all(broker.admin.all_lags, topic=name)
+        delayed = broker.all(broker.admin.list_delayed, topic=name)
+        waiting = sum(1 for _ in islice(delayed, WAITING_COUNT_MAX))
+        ask = broker.admin.list_transactions(topic=name, count_max=WAITING_COUNT_MAX)
+        transactions = len(broker.ask(ask))
+        plan = {
+            "topic": name,
+            "queue_count": counts.queue_count,
+            "message_count": counts.message_count,
+            "groups": [lag.group for lag in lags],
+            "removed_topics": broker.ask(broker.admin.delete_topic(name, dry_run=True)),
+            "delayed_messages": waiting,
+            "open_transactions": transactions,
+        }
+        out.show(plan)
+        text = f"{counts.message_count} messages would be gone"
+        if waiting or transactions:
+            text += f", and {waiting + transactions} that wait would be discarded"
+        raise only_planned(text)
+    removed = broker.ask(broker.admin.delete_topic(name))
+    out.show({"topic": name, "removed_topics": removed})

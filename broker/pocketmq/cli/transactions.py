@@ -1,0 +1,103 @@
+"""`pocketmq txn`: messages of transactions, kept back until somebody says what becomes of them."""
+
+from typing import Final
+
+import click
+
+from pocketmq.cli.connection import Connection, Group
+from pocketmq.cli.options import examples
+from pocketmq.cli.output import Exit, Failure, Output, at, columns
+from pocketmq.client import Ended, EndStatus, OpenTransaction, Resolution
+
+COLUMNS: Final = columns("transaction_id", "group", "topic", at("store_timestamp_ms"), "checks")
+MORE_COLUMNS: Final = columns("message_id", "producer_count")
+RESULT_COLUMNS: Final = columns("transaction_id", "result")
+RESUMED_COLUMNS: Final = columns("transaction_id", "was")
+RESULTS: Final = {Resolution.COMMIT: "committed", Resolution.ROLLBACK: "rolled back"}
+
+
+@click.group(
+    cls=Group,
+    epilog=examples(
+        "pocketmq txn ls",
+        "pocketmq txn show 2A.1F4C0.0102FC000000014F600B1281BC00000000",
+        "pocketmq txn commit 2A.1F4C0.0102FC000000014F600B1281BC00000000",
+    ),
+)
+def txn() -> None:
+    """Look at transactions that nobody decided, and decide them."""
+
+
+@txn.asks("List open transactions.", "pocketmq txn ls", "pocketmq txn ls --group payers")
+@click.option("--group", default="", help="Those of this producer group.")
+@click.option("--topic", default="", help="Those with messages for this topic.")
+@click.option(
+    "--max", "count_max", type=click.IntRange(1), default=100, show_default=True,
+    help="At most so many.",
+)  # fmt: skip
+def ls(broker: Connection, out: Output, group: str, topic: str, count_max: int) -> None:
+    """List transactions that nobody decided, the oldest first.
+
+    CHECKS is how often a producer of the group was asked.
+    """
+    listed = broker.admin.list_transactions(group=group, topic=topic, count_max=count_max)
+    out.table((one._asdict() for one in broker.ask(listed)), COLUMNS, MORE_COLUMNS)
+
+
+@txn.asks("Show a transaction.", "pocketmq txn show ID")
+@click.argument("transaction_id", metavar="ID")
+def show(broker: Connection, out: Output, transaction_id: str) -> None:
+    """Show one transaction by its id: open, committed, rolled back or given up."""
+    out.show(_described(broker, transaction_id)._asdict())
+
+
+@txn.asks("Commit transactions.", "pocketmq txn commit ID", "pocketmq txn commit ID ID")
+@click.argument("transaction_ids", metavar="ID...", nargs=-1, required=True)
+def commit(broker: Connection, out: Output, transaction_ids: tuple[str, ...]) -> None:
+    """Deliver the messages of transactions, as their producers would."""
+    _end(broker, out, transaction_ids, Resolution.COMMIT)
+
+
+@txn.asks("Roll transactions back.", "pocketmq txn rollback ID", "pocketmq txn rollback ID ID")
+@click.argument("transaction_ids", metavar="ID...", nargs=-1, required=True)
+def rollback(broker: Connection, out: Output, transaction_ids: tuple[str, ...]) -> None:
+    """Drop the messages of transactions: they are never delivered."""
+    _end(broker, out, transaction_ids, Resolution.ROLLBACK)
+
+
+@txn.asks("Resume given-up transactions.", "pocketmq txn resume ID")
+@click.argument("transaction_ids", metavar="ID...", nargs=-1, required=True)
+def resume(broker: Connection, out: Output, transaction_ids: tuple[str, ...]) -> None:
+    """Let transactions that were given up wait for their decision again.
+
+    Each has a new id, by which it can be committed or rolled back. Its producers are asked again.
+    """
+    with out.rows(RESUMED_COLUMNS) as rows:
+        for text in transaction_ids:
+            again = broker.ask(broker.admin.resume_transaction(text))
+            rows.add({"transaction_id": again, "was": text})
+
+
+def _described(broker: Connection, transaction_id: str) -> OpenTransaction:
+    found, _ = broker.ask(broker.admin.describe_transaction(transaction_id))
+    return found
+
+
+def _end(
+    broker: Connection, out: Output, transaction_ids: tuple[str, ...], resolution: Resolution
+) -> None:
+    """End transactions, each by its own group; the first that is not ended is the error."""
+    failed: Ended | None = None
+    with out.rows(RESULT_COLUMNS) as rows:
+        for text in transaction_ids:
+            group = _described(broker, text).group
+            ending = broker.client.end_transactions(group, [(text, resolution)])
+            (ended,) = broker.ask(ending)
+            is_ended = ended.status is EndStatus.ENDED
+            if not is_ended and failed is None:
+                failed = ended
+            result = RESULTS[resolution] if is_ended else ended.why
+            rows.add({"transaction_id": text, "result": result})
+    if failed is not None:
+        is_unknown = failed.status is EndStatus.NO_TRANSACTION
+        raise Failure(failed.why, Exit.NOT_FOUND if is_unknown else Exit.REFUSED, "")

@@ -1,0 +1,28 @@
+"""`pocketmq version`: what is installed here, and which of its modules run compiled."""
+
+import platform
+
+import click
+
+from pocketmq import __version__, native
+from pocketmq.cli.options import examples, form_option
+from pocketmq.cli.output import Output
+
+
+@click.command(epilog=examples("pocketmq version", "pocketmq version -o json"))
+@form_option
+def version(out: Output) -> None:
+    """Show what runs here.
+
+    Modules run compiled all together or not at all. Their sources do the same at several times the
+    CPU; that of the broker asked, `pocketmq status` shows.
+    """
+    compiled = native.running()
+    out.show(
+        {
+            "version": __version__,
+            "python": platform.python_version(),
+            "modules": native.form(),
+            "compiled": ", ".join(compiled) if out.form == "table" else list(compiled),
+        }
+    )

@@ -1,0 +1,33 @@
+"""Looking on for long: a picture shown again and again, over restarts of the broker too."""
+
+from collections.abc import Callable
+from time import sleep
+
+import click
+
+from pocketmq.cli.output import talk
+from pocketmq.client import ClientError
+from pocketmq.client.following import Patience
+
+
+def repeat(watch_s: float | None, show: Callable[[], None]) -> None:
+    """Call a function once, or every so many seconds on an empty screen until Ctrl-C.
+
+    Errors   what the function raises; what passes, as a restart of the broker, only the first time
+    """
+    if watch_s is None:
+        show()
+        return
+    patience = Patience(talk)
+    try:
+        while True:
+            if not patience.is_gone:
+                click.clear()  # does nothing where standard output is no terminal
+            try:
+                show()
+                patience.answered()
+            except ClientError as error:
+                patience.failed(error)
+            sleep(watch_s)
+    except KeyboardInterrupt:
+        return

@@ -1,0 +1,103 @@
+"""What programs, and the command line, speak with a broker by.
+
+    from pocketmq.client import Client, Message, PullQuery
+
+    with Client("127.0.0.1:8081") as client:
+        receipt = client.send(Message("orders", b"order 42 paid", keys=["order-42"], tag="paid"))
+        page = client.pull(PullQuery("orders", receipt.queue_id, receipt.queue_offset))
+
+Client blocks and is for any number of threads, AsyncClient is for asyncio; both have the same
+methods. Errors: `ClientError`, which is also of the class of `errors` that the broker raised. Only
+grpcio and protobuf are needed, and loaded with the first client. docs/client.md has more.
+"""
+
+from typing import TYPE_CHECKING, Any
+
+from pocketmq.client.client_error import ClientError, DeadlineExceeded, NotOpen, Unreachable
+from pocketmq.client.values import (
+    Ended,
+    EndStatus,
+    GroupState,
+    KeyQuery,
+    Leased,
+    Message,
+    OpenTransaction,
+    PendingTransaction,
+    PullPage,
+    PullQuery,
+    Receipt,
+    ReceiveQuery,
+    Shape,
+    TailQuery,
+    TopicState,
+    Wait,
+)
+from pocketmq.model import errors
+from pocketmq.model.administration import GroupSettings, QueueState, ResetTarget, TopicChange
+from pocketmq.model.batch import PutStatus
+from pocketmq.model.consuming import Settled, SettleStatus
+from pocketmq.model.message import StoredMessage
+from pocketmq.model.reading import Bound, PullStatus, QueryResult
+from pocketmq.model.transaction import Resolution
+
+if TYPE_CHECKING:
+    from pocketmq.client.async_admin import AsyncAdmin
+    from pocketmq.client.async_client import AsyncClient
+    from pocketmq.client.client import Admin, Client
+
+__all__ = [
+    "Admin",
+    "AsyncAdmin",
+    "AsyncClient",
+    "Bound",
+    "Client",
+    "ClientError",
+    "DeadlineExceeded",
+    "EndStatus",
+    "Ended",
+    "GroupSettings",
+    "GroupState",
+    "KeyQuery",
+    "Leased",
+    "Message",
+    "NotOpen",
+    "OpenTransaction",
+    "PendingTransaction",
+    "PullPage",
+    "PullQuery",
+    "PullStatus",
+    "PutStatus",
+    "QueryResult",
+    "QueueState",
+    "Receipt",
+    "ReceiveQuery",
+    "ResetTarget",
+    "Resolution",
+    "SettleStatus",
+    "Settled",
+    "Shape",
+    "StoredMessage",
+    "TailQuery",
+    "TopicChange",
+    "TopicState",
+    "Unreachable",
+    "Wait",
+    "errors",
+]  # fmt: skip
+
+_LOADS_GRPC = {
+    "Admin": "client",
+    "AsyncAdmin": "async_admin",
+    "AsyncClient": "async_client",
+    "Client": "client",
+}
+"""Modules of what speaks gRPC: values alone are had without it."""
+
+
+def __getattr__(name: str) -> Any:
+    module = _LOADS_GRPC.get(name)
+    if module is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from importlib import import_module
+
+    return getattr(import_module(f"{__name__}.{module}"), name)

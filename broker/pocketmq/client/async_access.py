@@ -1,0 +1,107 @@
+"""The client's half for pocketmq.v1.Access: users and grants, for admins."""
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from pocketmq.client.channel import Channel, Stub, value_of
+from pocketmq.rpc.pb import access_pb2
+
+
+class UserState(NamedTuple):
+    """A user, without the secret."""
+
+    access_key: str
+    admin: bool
+    enabled: bool
+
+
+class GrantState(NamedTuple):
+    """What a user may do, or with `deny` may not; from some sources or, without any, from all."""
+
+    user: str
+    actions: list[str]
+    resource: str
+    deny: bool = False
+    sources: Sequence[str] = ()
+
+
+class Explained(NamedTuple):
+    """Whether a user may do something, why, and the grant that decides, if one does."""
+
+    allowed: bool
+    why: str
+    grant: GrantState | None
+
+
+class AsyncAccess:
+    """Who may do what: `AsyncClient.admin.access`.
+
+    Errors   of every method: ClientError and its kinds
+    """
+
+    __slots__ = ("_ask", "_read")
+
+    def __init__(self, channel: Channel) -> None:
+        stub = Stub(channel, access_pb2.DESCRIPTOR.services_by_name["Access"])
+        self._ask, self._read = stub.ask, stub.read
+
+    async def create_user(self, access_key: str, secret: str, *, admin: bool = False) -> UserState:
+        """Make a user."""
+        answer = await self._ask("CreateUser", access_key=access_key, secret=secret, admin=admin)
+        return value_of(UserState, answer.user)
+
+    async def update_user(
+        self,
+        access_key: str,
+        *,
+        secret: str | None = None,
+        admin: bool | None = None,
+        enabled: bool | None = None,
+    ) -> UserState:
+        """Change what is given of a user."""
+        answer = await self._ask(
+            "UpdateUser", is_repeatable=True,
+            access_key=access_key, secret=secret, admin=admin, enabled=enabled,
+        )  # fmt: skip
+        return value_of(UserState, answer.user)
+
+    async def delete_user(self, access_key: str) -> None:
+        """Forget a user and its grants."""
+        await self._ask("DeleteUser", access_key=access_key)
+
+    async def list_users(self) -> tuple[list[UserState], bool]:
+        """Return the users by their keys, and whether the broker asks who calls."""
+        answer = await self._read("ListUsers")
+        return [value_of(UserState, user) for user in answer.users], answer.checked
+
+    async def add_grant(self, grant: GrantState) -> GrantState:
+        """Add a grant, or actions to the one there is; returns that."""
+        answer = await self._ask("AddGrant", is_repeatable=True, grant=grant._asdict())
+        return _grant(answer.grant)
+
+    async def remove_grant(
+        self, user: str, actions: Sequence[str], resource: str, *, deny: bool = False
+    ) -> list[GrantState]:
+        """Take actions out of a user's grants; returns what is left about the resource."""
+        answer = await self._ask(
+            "RemoveGrant", user=user, actions=actions, resource=resource, deny=deny
+        )
+        return list(map(_grant, answer.grants))
+
+    async def list_grants(self, user: str = "") -> list[GrantState]:
+        """Return the grants of a user, or of all."""
+        return list(map(_grant, (await self._read("ListGrants", user=user)).grants))
+
+    async def explain(self, user: str, action: str, resource: str, source: str = "") -> Explained:
+        """Tell whether a user may do something, and which grant says so."""
+        answer = await self._read(
+            "Explain", user=user, action=action, resource=resource, source=source
+        )
+        grant = _grant(answer.grant) if answer.HasField("grant") else None
+        return Explained(answer.allowed, answer.why, grant)
+
+
+def _grant(message: Any) -> GrantState:
+    return value_of(
+        GrantState, message, actions=list(message.actions), sources=list(message.sources)
+    )

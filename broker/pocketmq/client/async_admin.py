@@ -1,0 +1,387 @@
+"""The client's half for pocketmq.v1.Admin: topics, groups, offsets, the store."""
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Final
+
+from pocketmq.client.async_access import AsyncAccess
+from pocketmq.client.channel import Channel, Stub, Value, value_of
+from pocketmq.client.messages import find_by_id, find_by_key, pull, stored_message
+from pocketmq.client.values import (
+    GroupState,
+    KeyQuery,
+    OpenTransaction,
+    PullPage,
+    PullQuery,
+    TopicState,
+)
+from pocketmq.model.administration import (
+    ClientAnswer,
+    DeadLetters,
+    DelayedMessage,
+    GroupOffset,
+    GroupSettings,
+    Member,
+    MovedOffset,
+    Page,
+    QueueLag,
+    QueueState,
+    Redriven,
+    ResetTarget,
+    SettingRow,
+    StoreStatus,
+    TopicChange,
+    TopicCounts,
+    TopicLag,
+)
+from pocketmq.model.message import StoredMessage
+from pocketmq.model.reading import QueryResult
+from pocketmq.model.tracing import TracedRecord, TraceStep
+from pocketmq.rpc.pb import admin_pb2
+
+PAGE_SIZE: Final = 1_000
+ANSWER_MS: Final = 5_000
+"""What an official client may take to answer."""
+DEFAULTS: Final = GroupSettings()
+
+
+class AsyncAdmin:
+    """What those who run a broker ask of it: `AsyncClient.admin`.
+
+    Errors   of every method: ClientError and its kinds
+    """
+
+    __slots__ = ("_ask", "_read", "_stub", "access")
+
+    def __init__(self, channel: Channel) -> None:
+        self._stub = Stub(channel, admin_pb2.DESCRIPTOR.services_by_name["Admin"])
+        self._ask, self._read = self._stub.ask, self._stub.read
+        self.access = AsyncAccess(channel)
+        """Users and what they may do."""
+
+    # --- topics -----------------------------------------------------------------------------------
+
+    async def create_topic(
+        self, name: str, *, queue_count: int = 0, type_name: str = ""
+    ) -> TopicState:
+        """Make a topic.
+
+        type_name   one of the proto's TopicType, in any case: it takes messages of that kind only;
+                    "": nothing is said, and it takes all
+        Errors      ValueError: there is no such type
+        """
+        kind = type_name.upper() or None
+        _, *kinds = admin_pb2.TopicType.keys()  # The first says nothing.
+        if kind is not None and kind not in kinds:
+            names = ", ".join(kinds).lower()
+            raise ValueError(f"there is no type {type_name!r} of topics; there are {names}")
+        answer = await self._ask(
+            "CreateTopic", is_repeatable=True, name=name, queue_count=queue_count, type=kind
+        )
+        return _topic_state(answer.topic)
+
+    async def list_topics(
+        self, *, page_size: int = 0, page_token: str = "", include_system: bool = False
+    ) -> Page[TopicState]:
+        """Return a page of the topics, by name, without their queues."""
+        answer = await self._read(
+            "ListTopics", page_size=page_size, page_token=page_token, include_system=include_system
+        )
+        return _page(answer, answer.topics, _topic_state)
+
+    async def describe_topic(self, name: str) -> TopicState:
+        """Return a topic with its queues."""
+        answer = await self._read("DescribeTopic", name=name)
+        return _topic_state(answer.topic)._replace(queues=_values(QueueState, answer.queues))
+
+    async def update_topic(self, name: str, change: TopicChange) -> TopicState:
+        """Change what is given of a topic."""
+        return _topic_state((await self._ask("UpdateTopic", name=name, **change._asdict())).topic)
+
+    async def delete_topic(self, name: str, *, dry_run: bool = False) -> list[str]:
+        """Remove a topic; returns it and the retry topics that went with it, or would."""
+        answer = await self._ask("DeleteTopic", name=name, dry_run=dry_run)
+        return list(answer.removed_topics)
+
+    async def topic_counts(self, name: str) -> TopicCounts:
+        """Return how many messages a topic holds, by queue."""
+        return _topic_counts((await self._read("TopicStats", name=name)).topics[0])
+
+    async def all_topic_counts(
+        self, *, page_token: str = "", include_system: bool = False, totals_only: bool = True
+    ) -> Page[TopicCounts]:
+        """Return how many messages topics hold, a large page of them."""
+        answer = await self._read(
+            "TopicStats",
+            page_size=PAGE_SIZE if totals_only else 0,
+            page_token=page_token,
+            include_system=include_system,
+            totals_only=totals_only,
+        )
+        return _page(answer, answer.topics, _topic_counts)
+
+    # --- groups -----------------------------------------------------------------------------------
+
+    async def create_group(self, name: str, settings: GroupSettings = DEFAULTS) -> GroupState:
+        """Make a group."""
+        answer = await self._ask(
+            "CreateGroup", is_repeatable=True, name=name, settings=settings._asdict()
+        )
+        return _group_state(answer.group)
+
+    async def update_group(self, name: str, settings: GroupSettings) -> GroupState:
+        """Change what is set of a group."""
+        answer = await self._ask("UpdateGroup", name=name, settings=settings._asdict())
+        return _group_state(answer.group)
+
+    async def delete_group(
+        self, name: str, *, with_topics: bool = False, dry_run: bool = False
+    ) -> list[str]:
+        """Remove a group and where it stands; returns its own topics that went too, or would."""
+        answer = await self._ask("DeleteGroup", name=name, with_topics=with_topics, dry_run=dry_run)
+        return list(answer.removed_topics)
+
+    async def list_groups(
+        self, *, page_token: str = "", include_system: bool = False
+    ) -> Page[GroupState]:
+        """Return a large page of the groups, by name."""
+        answer = await self._read(
+            "ListGroups", page_size=PAGE_SIZE, page_token=page_token, include_system=include_system
+        )
+        return _page(answer, answer.groups, _group_state)
+
+    async def describe_group(self, name: str) -> GroupState:
+        """Return a group with the topics it has an offset in."""
+        answer = await self._read("DescribeGroup", name=name)
+        return _group_state(answer.group)._replace(topics=list(answer.topics))
+
+    async def list_members(self, group: str) -> list[Member]:
+        """Return the clients that consumed for a group within two minutes, the last one first."""
+        answer = await self._read("ListMembers", group=group)
+        return [value_of(Member, row, topics=list(row.topics)) for row in answer.members]
+
+    async def print_client_stack(
+        self, group: str, client_id: str, *, wait_ms: int = ANSWER_MS
+    ) -> ClientAnswer:
+        """Return what each thread of an official consumer does, as it says."""
+        answer = await self._ask(
+            "PrintClientStack",
+            group=group,
+            client_id=client_id,
+            wait_ms=wait_ms,
+            wait_for_ms=wait_ms,
+        )
+        return value_of(ClientAnswer, answer)
+
+    async def verify_message(
+        self, group: str, client_id: str, topic: str, message_id: str, *, wait_ms: int = ANSWER_MS
+    ) -> ClientAnswer:
+        """Return what becomes of a message that an official push consumer takes once more."""
+        answer = await self._ask(
+            "VerifyMessage", group=group, client_id=client_id, topic=topic,
+            message_id=message_id, wait_ms=wait_ms, wait_for_ms=wait_ms,
+        )  # fmt: skip
+        return value_of(ClientAnswer, answer)
+
+    # --- where groups stand -----------------------------------------------------------------------
+
+    async def list_offsets(self, group: str, topic: str = "") -> list[GroupOffset]:
+        """Return where a group stands, in one topic or in all."""
+        answer = await self._read("ListOffsets", group=group, topic=topic)
+        return [value_of(GroupOffset, row, queue_offset=row.offset) for row in answer.offsets]
+
+    async def group_lag(self, group: str, topic: str = "") -> list[TopicLag]:
+        """Return how far a group is behind, by topic and queue."""
+        answer = await self._read("GroupLag", group=group, topic=topic)
+        return [_topic_lag(row) for row in answer.topics]
+
+    async def all_lags(self, *, topic: str = "", page_token: str = "") -> Page[TopicLag]:
+        """Return how far all groups are behind, in one topic or in all, a large page of it."""
+        answer = await self._read(
+            "GroupLag", topic=topic, page_size=PAGE_SIZE, page_token=page_token
+        )
+        return _page(answer, answer.topics, _topic_lag)
+
+    async def set_offsets(
+        self, group: str, topic: str, queue_offsets: Mapping[int, int], *, dry_run: bool = False
+    ) -> list[MovedOffset]:
+        """Set a group's offsets in queues of a topic."""
+        pairs = [{"queue_id": q, "offset": at} for q, at in queue_offsets.items()]
+        return await self._move(
+            "SetOffsets", group=group, topic=topic, offsets=pairs, dry_run=dry_run
+        )
+
+    async def reset_offsets(
+        self,
+        group: str,
+        topic: str,
+        target: ResetTarget,
+        *,
+        queue_ids: tuple[int, ...] = (),
+        dry_run: bool = False,
+    ) -> list[MovedOffset]:
+        """Let a group stand at a target in all queues of a topic, or in some."""
+        to: dict[str, Any] = {"place": "LATEST" if target.latest else "EARLIEST"}
+        if target.time_ms is not None:
+            to = {"time_ms": target.time_ms}
+        elif target.queue_offset is not None:
+            to = {"offset": target.queue_offset}
+        return await self._move(
+            "ResetOffsets", group=group, topic=topic, queue_ids=queue_ids, dry_run=dry_run, **to
+        )
+
+    async def clone_offsets(
+        self, source: str, target: str, topic: str = "", *, dry_run: bool = False
+    ) -> list[MovedOffset]:
+        """Let a group stand where another one stands, in one topic or in all."""
+        return await self._move(
+            "CloneOffsets", source_group=source, target_group=target, topic=topic, dry_run=dry_run
+        )
+
+    async def _move(self, method: str, **fields: Any) -> list[MovedOffset]:
+        return _values(MovedOffset, (await self._ask(method, **fields)).offsets)
+
+    # --- reading, where system topics may be read too ---------------------------------------------
+
+    async def pull(self, query: PullQuery) -> PullPage:
+        """Pull messages of one queue."""
+        return await pull(self._stub, query)
+
+    async def query_by_key(self, query: KeyQuery) -> QueryResult:
+        """Return a page of the messages that carry a key, newest first."""
+        return await find_by_key(self._stub, "QueryByKey", query)
+
+    async def query_by_tag(self, query: KeyQuery) -> QueryResult:
+        """Return a page of the messages whose tag is the query's key, newest first."""
+        return await find_by_key(self._stub, "QueryByTag", query)
+
+    async def query_by_id(self, topic: str, message_id: str) -> StoredMessage:
+        """Return the message with a unique key or offset id."""
+        return await find_by_id(self._stub, topic, message_id)
+
+    # --- what became of messages ------------------------------------------------------------------
+
+    async def trace_message(
+        self, message_id: str, topic: str = ""
+    ) -> tuple[str, list[TracedRecord]]:
+        """Return a message's unique key, and its records in the order of the log.
+
+        topic   one it was sent to; "": all are looked through
+        """
+        answer = await self._read("TraceMessage", id=message_id, topic=topic)
+        return answer.message_id, [_traced_record(row) for row in answer.records]
+
+    async def list_delayed(
+        self, topic: str = "", *, message_id: str = "", page_token: str = ""
+    ) -> Page[DelayedMessage]:
+        """Return messages that wait for a delay level or a time: a page, or all of an id."""
+        answer = await self._read(
+            "ListDelayed", topic=topic, message_id=message_id, page_size=PAGE_SIZE,
+            page_token=page_token,
+        )  # fmt: skip
+        rows = [value_of(DelayedMessage, row, keys=list(row.keys)) for row in answer.messages]
+        return Page(rows, answer.next_page_token)
+
+    async def list_dead_letters(
+        self, group: str = "", *, page_token: str = ""
+    ) -> Page[DeadLetters]:
+        """Return how many dead letters a group has, or a large page of all groups that have."""
+        answer = await self._read(
+            "ListDeadLetters", group=group, page_size=PAGE_SIZE, page_token=page_token
+        )
+        return Page(_values(DeadLetters, answer.groups), answer.next_page_token)
+
+    async def redrive_dead_letters(
+        self, group: str, count_max: int = 0, *, topic: str = "", dry_run: bool = False
+    ) -> tuple[list[Redriven], int]:
+        """Send dead letters of a group again, the oldest first; returns also how many wait now.
+
+        count_max   0: as many as the broker sends at once, 1,024
+        topic       where to; "": where each came from
+        """
+        answer = await self._ask(
+            "RedriveDeadLetters", group=group, max_messages=count_max, topic=topic, dry_run=dry_run
+        )
+        return _values(Redriven, answer.messages), answer.waiting_count
+
+    # --- the store and its process ----------------------------------------------------------------
+
+    # --- transactions -----------------------------------------------------------------------------
+
+    async def list_transactions(
+        self, *, group: str = "", topic: str = "", count_max: int = PAGE_SIZE
+    ) -> list[OpenTransaction]:
+        """Return transactions that nobody decided, the oldest first; "": of all."""
+        found: list[OpenTransaction] = []
+        at = 0
+        while len(found) < count_max:
+            left = min(count_max - len(found), PAGE_SIZE)
+            answer = await self._read(
+                "ListTransactions", group=group, topic=topic, max=left, offset=at
+            )
+            found += [value_of(OpenTransaction, row) for row in answer.transactions]
+            at = answer.next_offset
+            if not at:
+                break
+        return found
+
+    async def describe_transaction(
+        self, transaction_id: str
+    ) -> tuple[OpenTransaction, StoredMessage]:
+        """Return a transaction by its id, and its message as it will come, or came."""
+        answer = await self._read("DescribeTransaction", transaction_id=transaction_id)
+        return value_of(OpenTransaction, answer.transaction), stored_message(answer.message)
+
+    async def resume_transaction(self, transaction_id: str) -> str:
+        """Let a transaction that was given up wait for its decision again; returns its new id."""
+        answer = await self._ask(
+            "ResumeTransaction", transaction_id=transaction_id, is_repeatable=True
+        )
+        return str(answer.transaction_id)
+
+    async def store_status(self) -> StoreStatus:
+        """Return what the store is doing and how far it has come."""
+        return value_of(StoreStatus, await self._read("StoreStatus"))
+
+    async def flush(self) -> int:
+        """Make everything durable that was appended before; returns up to where it is."""
+        return int((await self._ask("Flush", is_repeatable=True)).flushed_offset)
+
+    async def effective_config(self) -> list[SettingRow]:
+        """Return every setting of the broker."""
+        return _values(SettingRow, (await self._read("EffectiveConfig")).rows)
+
+    async def drain(self) -> None:
+        """Ask the broker to end in order."""
+        await self._ask("Drain")
+
+
+def _page(answer: Any, rows: Iterable[Any], make: Callable[[Any], Value]) -> Page[Value]:
+    return Page([make(row) for row in rows], answer.next_page_token)
+
+
+def _values(kind: type[Value], rows: Iterable[Any]) -> list[Value]:
+    return [value_of(kind, row) for row in rows]
+
+
+def _topic_state(topic: admin_pb2.Topic) -> TopicState:
+    kind, attributes = admin_pb2.TopicType.Name(topic.type), dict(topic.attributes)
+    return value_of(TopicState, topic, type=kind, attributes=attributes, queues=[])
+
+
+def _topic_counts(counts: admin_pb2.TopicStats) -> TopicCounts:
+    return value_of(TopicCounts, counts, queues=_values(QueueState, counts.queues))
+
+
+def _group_state(group: admin_pb2.Group) -> GroupState:
+    settings = value_of(GroupSettings, group.settings)
+    attributes = dict(group.attributes)
+    return value_of(GroupState, group, settings=settings, attributes=attributes, topics=[])
+
+
+def _topic_lag(lag: admin_pb2.TopicLag) -> TopicLag:
+    return value_of(TopicLag, lag, queues=_values(QueueLag, lag.queues))
+
+
+def _traced_record(row: admin_pb2.TracedRecord) -> TracedRecord:
+    groups = {"passed_by": list(row.passed_by), "awaited_by": list(row.awaited_by)}
+    return value_of(TracedRecord, row, step=TraceStep(row.step), **groups)

@@ -1,0 +1,233 @@
+"""A client's connection to one endpoint: calls in, answers or errors out.
+
+What failed is asked again where that cannot do harm, with growing pauses, `retry_ms` in all:
+
+    refused for the moment       (the broker says so)      any call: nothing was done
+    not connected                nothing was sent          any call
+    the connection broke         it may have been done     calls that may be repeated, never a send
+    the time is up               it may have been done     none
+
+A call that waits at the broker has as much longer to answer.
+"""
+
+from collections.abc import Callable, Iterator
+from typing import Any, Final, TypeVar
+
+import grpc
+from google.protobuf.descriptor import ServiceDescriptor
+from google.protobuf.message import DecodeError, Message
+from google.protobuf.message_factory import GetMessageClass
+
+from pocketmq.client.client_error import (
+    ClientError,
+    DeadlineExceeded,
+    NotOpen,
+    Unreachable,
+    told_error,
+)
+from pocketmq.client.credentials import NOBODY, Credentials, now_ms
+from pocketmq.client.wire import LoopWire, Wire
+from pocketmq.model.endpoint import endpoint_from_text
+from pocketmq.rpc.pb import status_pb2
+
+TIMEOUT_MS: Final = 10_000
+RETRY_MS: Final = 3_000
+"""Long enough for a broker to be started again."""
+PAUSE_MS: Final = 100
+PAUSE_MAX_MS: Final = 1_000
+
+DETAILS_KEY: Final = "grpc-status-details-bin"
+ERROR_INFO_URL: Final = "type.googleapis.com/google.rpc.ErrorInfo"
+RETRY_INFO_URL: Final = "type.googleapis.com/google.rpc.RetryInfo"
+NEVER_SENT: Final = ("failed to connect to all addresses", "DNS resolution failed")
+"""How gRPC begins to tell that it had no connection to send a call on."""
+
+Value = TypeVar("Value", bound=tuple[Any, ...])
+_Answer = TypeVar("_Answer", bound=Message)
+
+
+class Channel:
+    """A connection to one endpoint, "host:port", from the first call to `close`.
+
+    wire          what makes the way there
+    credentials   who signs the calls
+    """
+
+    __slots__ = ("_credentials", "_is_closed", "_retry_ms", "_timeout_ms", "endpoint", "wire")
+
+    def __init__(
+        self,
+        endpoint: str,
+        *,
+        timeout_ms: int = TIMEOUT_MS,
+        retry_ms: int = RETRY_MS,
+        wire: Callable[[str], Wire] = LoopWire,
+        credentials: Credentials = NOBODY,
+    ) -> None:
+        assert timeout_ms > 0, "a call takes time"
+        assert retry_ms >= 0, "0 asks nothing again"
+        self.endpoint = endpoint_from_text(endpoint)
+        self._timeout_ms = timeout_ms
+        self._retry_ms = retry_ms
+        self.wire = wire(self.endpoint)
+        self._credentials = credentials
+        self._is_closed = False
+
+    async def close(self) -> None:
+        """End the connection and all calls on it."""
+        if not self._is_closed:
+            self._is_closed = True
+            await self.wire.close()
+
+    async def ask(
+        self,
+        path: str,
+        request: Message,
+        answer_type: type[_Answer],
+        *,
+        wait_ms: int = 0,
+        is_repeatable: bool = False,
+    ) -> _Answer:
+        """Call a method, "/package.Service/Method", and return its answer.
+
+        is_repeatable   done twice it is as if it had been done once
+        Errors          ClientError and its kinds
+        """
+        assert wait_ms >= 0, "an answer takes no negative time"
+        timeout_s = (self._timeout_ms + wait_ms) / 1000
+        pauses = pauses_ms(self._retry_ms)
+        while True:
+            if self._is_closed:
+                raise NotOpen("NotOpen", "the client is closed", endpoint=self.endpoint)
+            try:
+                signed = self._credentials.signed(now_ms())
+                read = answer_type.FromString
+                return await self.wire.call(path, request, read, timeout_s, signed)
+            except grpc.RpcError as error:
+                failure = await self._failure(error)
+                failure.is_uncertain &= not is_repeatable
+                pause_ms = next(pauses, None) if may_repeat(failure) else None
+                if pause_ms is None:
+                    raise failure from error
+            await self.wire.sleep(pause_ms / 1000)
+
+    async def _failure(self, error: Any) -> ClientError:
+        """Return what a status means for whoever asked."""
+        failure = client_error(error.code().name, error.details() or "", _details(error))
+        failure.endpoint = self.endpoint
+        if failure.reason != failure.status:
+            return failure
+        if failure.status == "DEADLINE_EXCEEDED":
+            text = f"{self.endpoint} did not answer within {self._timeout_ms / 1000:g} s"
+            if not await self.wire.is_connected():
+                text += "; no connection was made: is a broker there?"
+            return self._silence(DeadlineExceeded, text, failure, is_uncertain=True)
+        if failure.status == "UNAVAILABLE":
+            is_uncertain = not failure.message.startswith(NEVER_SENT)
+            # gRPC tells the way to the reason too: "failed to connect to …: Connection refused".
+            reason = failure.message.rpartition("remote host: ")[2]
+            text = f"nobody answers at {self.endpoint}: {reason}"
+            if is_uncertain:
+                text = f"the connection to {self.endpoint} broke: {reason}"
+            return self._silence(Unreachable, text, failure, is_uncertain=is_uncertain)
+        if failure.status == "CANCELLED" and self._is_closed:
+            return NotOpen("NotOpen", "the client was closed", endpoint=self.endpoint)
+        return failure
+
+    def _silence(
+        self, kind: type[ClientError], text: str, failure: ClientError, *, is_uncertain: bool
+    ) -> ClientError:
+        return kind(
+            kind.__name__,
+            text,
+            status=failure.status,
+            retryable=True,
+            is_uncertain=is_uncertain,
+            endpoint=self.endpoint,
+        )
+
+
+def may_repeat(failure: ClientError) -> bool:
+    """Tell whether a call may be made again without its caller knowing."""
+    is_late = failure.status == "DEADLINE_EXCEEDED"
+    return failure.retryable and not is_late and not failure.is_uncertain
+
+
+def pauses_ms(budget_ms: int) -> Iterator[int]:
+    """Yield how long to wait before each next try; together no more than the budget."""
+    pause_ms = PAUSE_MS
+    while pause_ms <= budget_ms:
+        yield pause_ms
+        budget_ms -= pause_ms
+        pause_ms = min(2 * pause_ms, PAUSE_MAX_MS)
+
+
+class Stub:
+    """The methods of one service, by their names."""
+
+    __slots__ = ("_channel", "_service")
+
+    def __init__(self, channel: Channel, service: ServiceDescriptor) -> None:
+        self._channel = channel
+        self._service = service
+
+    async def read(self, method: str, *, wait_for_ms: int = 0, **fields: Any) -> Any:
+        """Call a method that changes nothing, and may be repeated therefore."""
+        return await self.ask(method, wait_for_ms=wait_for_ms, is_repeatable=True, **fields)
+
+    async def ask(
+        self, method: str, *, wait_for_ms: int = 0, is_repeatable: bool = False, **fields: Any
+    ) -> Any:
+        """Call a method with the fields of its request, None for unset, and return its answer.
+
+        wait_for_ms   how much longer than others the answer may take
+        Errors        ClientError and its kinds; ValueError: the request has no such field
+        """
+        found = self._service.methods_by_name[method]
+        request = GetMessageClass(found.input_type)(**fields)
+        answer_type = GetMessageClass(found.output_type)
+        path = f"/{self._service.full_name}/{method}"
+        return await self._channel.ask(
+            path, request, answer_type, wait_ms=wait_for_ms, is_repeatable=is_repeatable
+        )
+
+
+def value_of(kind: type[Value], message: Message, **given: Any) -> Value:
+    """Return a named tuple of a message's fields of the same names; unset optional ones are None.
+
+    given   what differs from the message's, or is not in it
+    """
+    fields = message.DESCRIPTOR.fields_by_name
+    for name in kind._fields:  # type: ignore[attr-defined]
+        if name not in given:
+            is_unset = fields[name].has_presence and not message.HasField(name)
+            given[name] = None if is_unset else getattr(message, name)
+    return kind(**given)
+
+
+def _details(error: Any) -> bytes:
+    """Return the google.rpc.Status that came with a status, b"" when none did."""
+    for key, value in error.trailing_metadata() or ():
+        if key == DETAILS_KEY and isinstance(value, bytes):
+            return value
+    return b""
+
+
+def client_error(status: str, message: str, details: bytes) -> ClientError:
+    """Return the error of a gRPC status, named, with its google.rpc details, b"" for none."""
+    try:
+        parts = {
+            part.type_url: part.value for part in status_pb2.Status.FromString(details).details
+        }
+        info = status_pb2.ErrorInfo.FromString(parts.get(ERROR_INFO_URL, b""))
+    except DecodeError:
+        return ClientError(status, message, status=status)
+    if not info.reason:
+        return ClientError(status, message, status=status)
+    return told_error(
+        info.reason,
+        message,
+        status,
+        retryable=RETRY_INFO_URL in parts,
+        fields=dict(info.metadata),
+    )

@@ -1,0 +1,207 @@
+"""The client for programs without an event loop, for any number of threads.
+
+Every method is that of AsyncClient or AsyncAdmin, with the same arguments and answers; it blocks
+the thread that calls it.
+"""
+
+from collections.abc import Callable, Coroutine, Generator
+from functools import update_wrapper
+from types import TracebackType
+from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeVar
+
+from pocketmq.client.async_access import AsyncAccess
+from pocketmq.client.async_admin import AsyncAdmin
+from pocketmq.client.async_client import AsyncClient
+from pocketmq.client.channel import RETRY_MS, TIMEOUT_MS
+from pocketmq.client.values import Leased, ReceiveQuery, TailQuery
+from pocketmq.client.wire import BlockingWire, drive
+from pocketmq.model.message import StoredMessage
+
+Inner = TypeVar("Inner")
+Given = ParamSpec("Given")
+Answer = TypeVar("Answer")
+
+
+class Blocking(Generic[Inner]):
+    """What blocks where something else would be awaited."""
+
+    __slots__ = ("_inner",)
+
+    def __init__(self, inner: Inner) -> None:
+        self._inner = inner
+
+
+def blocking(
+    method: Callable[Concatenate[Inner, Given], Coroutine[Any, Any, Answer]],
+) -> Callable[Concatenate[Blocking[Inner], Given], Answer]:
+    """Return a method that blocks of one that is awaited."""
+
+    def call(self: Blocking[Inner], /, *args: Given.args, **options: Given.kwargs) -> Answer:
+        return drive(method(self._inner, *args, **options))
+
+    update_wrapper(call, method)
+    return call
+
+
+class AccessAdmin(Blocking[AsyncAccess]):
+    """Who may do what: `Client.admin.access`."""
+
+    __slots__ = ()
+
+    create_user = blocking(AsyncAccess.create_user)
+    update_user = blocking(AsyncAccess.update_user)
+    delete_user = blocking(AsyncAccess.delete_user)
+    list_users = blocking(AsyncAccess.list_users)
+    add_grant = blocking(AsyncAccess.add_grant)
+    remove_grant = blocking(AsyncAccess.remove_grant)
+    list_grants = blocking(AsyncAccess.list_grants)
+    explain = blocking(AsyncAccess.explain)
+
+
+class Admin(Blocking[AsyncAdmin]):
+    """What those who run a broker ask of it: `Client.admin`.
+
+    Errors   of every method: ClientError and its kinds
+    """
+
+    __slots__ = ("access",)
+
+    def __init__(self, inner: AsyncAdmin) -> None:
+        super().__init__(inner)
+        self.access = AccessAdmin(inner.access)
+        """Users and what they may do."""
+
+    create_topic = blocking(AsyncAdmin.create_topic)
+    list_topics = blocking(AsyncAdmin.list_topics)
+    describe_topic = blocking(AsyncAdmin.describe_topic)
+    update_topic = blocking(AsyncAdmin.update_topic)
+    delete_topic = blocking(AsyncAdmin.delete_topic)
+    topic_counts = blocking(AsyncAdmin.topic_counts)
+    all_topic_counts = blocking(AsyncAdmin.all_topic_counts)
+
+    create_group = blocking(AsyncAdmin.create_group)
+    update_group = blocking(AsyncAdmin.update_group)
+    delete_group = blocking(AsyncAdmin.delete_group)
+    list_groups = blocking(AsyncAdmin.list_groups)
+    describe_group = blocking(AsyncAdmin.describe_group)
+    list_members = blocking(AsyncAdmin.list_members)
+    print_client_stack = blocking(AsyncAdmin.print_client_stack)
+    verify_message = blocking(AsyncAdmin.verify_message)
+
+    list_offsets = blocking(AsyncAdmin.list_offsets)
+    group_lag = blocking(AsyncAdmin.group_lag)
+    all_lags = blocking(AsyncAdmin.all_lags)
+    set_offsets = blocking(AsyncAdmin.set_offsets)
+    reset_offsets = blocking(AsyncAdmin.reset_offsets)
+    clone_offsets = blocking(AsyncAdmin.clone_offsets)
+
+    pull = blocking(AsyncAdmin.pull)
+    query_by_key = blocking(AsyncAdmin.query_by_key)
+    query_by_tag = blocking(AsyncAdmin.query_by_tag)
+    query_by_id = blocking(AsyncAdmin.query_by_id)
+
+    trace_message = blocking(AsyncAdmin.trace_message)
+    list_delayed = blocking(AsyncAdmin.list_delayed)
+    list_dead_letters = blocking(AsyncAdmin.list_dead_letters)
+    list_transactions = blocking(AsyncAdmin.list_transactions)
+    describe_transaction = blocking(AsyncAdmin.describe_transaction)
+    resume_transaction = blocking(AsyncAdmin.resume_transaction)
+    redrive_dead_letters = blocking(AsyncAdmin.redrive_dead_letters)
+
+    store_status = blocking(AsyncAdmin.store_status)
+    flush = blocking(AsyncAdmin.flush)
+    effective_config = blocking(AsyncAdmin.effective_config)
+    drain = blocking(AsyncAdmin.drain)
+
+
+class Client(Blocking[AsyncClient]):
+    """A connection to one endpoint, "host:port", made by the first call.
+
+        with Client("127.0.0.1:8081") as client:
+            receipt = client.send(Message("orders", b"order 42 paid", keys=["order-42"]))
+
+    Times to wait and errors are those of AsyncClient, whose methods these are.
+    """
+
+    __slots__ = ("_make", "admin")
+
+    def __init__(
+        self, endpoint: str, *, timeout_ms: int = TIMEOUT_MS, retry_ms: int = RETRY_MS,
+        access_key: str = "", secret_key: str = "",
+    ) -> None:  # fmt: skip
+        def make() -> AsyncClient:
+            return AsyncClient(
+                endpoint, timeout_ms=timeout_ms, retry_ms=retry_ms, access_key=access_key,
+                secret_key=secret_key, wire=BlockingWire,
+            )  # fmt: skip
+
+        super().__init__(make())
+        self._make = make
+        self.admin = Admin(self._inner.admin)
+        """What those who run a broker ask of it."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    close = blocking(AsyncClient.close)
+    send = blocking(AsyncClient.send)
+    send_many = blocking(AsyncClient.send_many)
+    recall = blocking(AsyncClient.recall)
+    send_in_transaction = blocking(AsyncClient.send_in_transaction)
+    end_transaction = blocking(AsyncClient.end_transaction)
+    end_transactions = blocking(AsyncClient.end_transactions)
+    answer_checks = blocking(AsyncClient.answer_checks)
+    pull = blocking(AsyncClient.pull)
+    query_by_key = blocking(AsyncClient.query_by_key)
+    query_by_id = blocking(AsyncClient.query_by_id)
+    query_by_time = blocking(AsyncClient.query_by_time)
+    query_offsets = blocking(AsyncClient.query_offsets)
+    receive = blocking(AsyncClient.receive)
+    ack = blocking(AsyncClient.ack)
+    change_invisible = blocking(AsyncClient.change_invisible)
+    send_back = blocking(AsyncClient.send_back)
+    forward_to_dead_letters = blocking(AsyncClient.forward_to_dead_letters)
+    commit_offset = blocking(AsyncClient.commit_offset)
+    fetch_offset = blocking(AsyncClient.fetch_offset)
+
+    def tail(self, query: TailQuery) -> Generator[StoredMessage, None, None]:
+        """Yield the messages of all queues of a topic as they are stored: AsyncClient.tail.
+
+        It has a connection of its own, and a thread for each queue while it waits for more; both
+        end with the loop over it.
+        """
+        inner = self._make()  # closing it ends the calls that wait
+        pages = inner.tail_pages(query)
+
+        async def following() -> list[StoredMessage] | None:
+            return await anext(pages, None)
+
+        try:
+            while (page := drive(following())) is not None:
+                yield from page
+        finally:
+            drive(inner.close())
+            drive(pages.aclose())
+
+    def consume(
+        self, query: ReceiveQuery, *, count_max: int | None = None, is_lasting: bool = True
+    ) -> Generator[Leased, None, None]:
+        """Yield messages of a topic for a group: AsyncClient.consume."""
+        messages = self._inner.consume(query, count_max=count_max, is_lasting=is_lasting)
+
+        async def following() -> Leased | None:
+            return await anext(messages, None)
+
+        try:
+            while (one := drive(following())) is not None:
+                yield one
+        finally:
+            drive(messages.aclose())

@@ -1,0 +1,173 @@
+"""What the calls of a client raise, all of it ClientError.
+
+the broker said no     also of the class of model/errors that it raised, with its fields:
+                       `except errors.TopicNotFound as error: error.topic`; a class that this
+                       version does not know counts as RequestError or Unavailable
+Unreachable            the way to the broker is cut, or nobody is there
+DeadlineExceeded       somebody is there, but the answer did not come in time
+NotOpen                the client has been closed
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import fields as fields_of
+from typing import Any, Final
+
+from pocketmq.model import errors
+from pocketmq.model.errors import BrokerError
+
+REFUSALS: Final = frozenset(
+    {
+        "INVALID_ARGUMENT", "NOT_FOUND", "ALREADY_EXISTS", "PERMISSION_DENIED", "OUT_OF_RANGE",
+        "UNIMPLEMENTED",
+    }
+)  # fmt: skip
+"""gRPC statuses of requests that are at fault themselves."""
+
+
+class ClientError(Exception):
+    """A call that failed.
+
+    reason        stable name, that of the class of model/errors where the broker said no
+    message       what happened
+    status        name of the gRPC status
+    retryable     the same call may succeed later
+    is_uncertain  it may have taken effect: a client never repeats such a send by itself
+    fields        what the broker told of the error, as text
+    endpoint      whom the client asked
+    message_ids   of a send: the ids its messages were sent with, to look them up by
+    """
+
+    def __init__(
+        self,
+        reason: str,
+        message: str,
+        *,
+        status: str = "",
+        retryable: bool = False,
+        is_uncertain: bool = False,
+        fields: Mapping[str, str] | None = None,
+        endpoint: str = "",
+    ) -> None:
+        assert reason, "programs test for the reason"
+        self.args = (message,)  # of a mixed class, the next __init__ wants the error's fields
+        self._reason = reason
+        self.message = message
+        self.status = status
+        self.retryable = retryable
+        self.is_uncertain = is_uncertain
+        self.fields = dict(fields or {})
+        self.endpoint = endpoint
+        self.message_ids: tuple[str, ...] = ()
+
+    @property
+    def reason(self) -> str:
+        """The stable name that programs may test for."""
+        return self._reason
+
+    @property
+    def next_step(self) -> str:
+        """What to do now; "" where the message says it."""
+        if self.is_uncertain:
+            return _UNCERTAIN_SEND if self.message_ids else _UNCERTAIN
+        step = _NEXT_STEPS.get(self.reason)
+        return step(self.fields) if step else "try again" if self.retryable else ""
+
+    def __str__(self) -> str:
+        text = self.message if self.endpoint in self.message else f"{self.endpoint}: {self.message}"
+        return f"{text}; next: {self.next_step}" if self.next_step else text
+
+
+class Unreachable(ClientError):
+    """Nobody answered at the endpoint, or the connection broke."""
+
+    @property
+    def next_step(self) -> str:
+        """What to do now."""
+        return super().next_step if self.is_uncertain else _UNREACHABLE
+
+
+class DeadlineExceeded(ClientError):
+    """The answer did not come in time."""
+
+    @property
+    def next_step(self) -> str:
+        """What to do now."""
+        return super().next_step if self.is_uncertain else _LATE
+
+
+class NotOpen(ClientError):
+    """The client has been closed."""
+
+
+def told_error(
+    reason: str, message: str, status: str, *, retryable: bool, fields: Mapping[str, str]
+) -> ClientError:
+    """Return the error that a broker told of."""
+    kind = _known(reason) or (errors.Unavailable if retryable else None)
+    if kind is None and status in REFUSALS:
+        kind = errors.RequestError
+    if kind is None:
+        return ClientError(reason, message, status=status, retryable=retryable, fields=fields)
+    error = _class_of(kind)(reason, message, status=status, retryable=retryable, fields=fields)
+    vars(error).update(
+        {field.name: _typed(field.type, fields.get(field.name, "")) for field in fields_of(kind)}
+    )
+    return error
+
+
+def _known(reason: str) -> type[BrokerError] | None:
+    kind = getattr(errors, reason, None)
+    is_error = isinstance(kind, type) and issubclass(kind, BrokerError)
+    return kind if is_error else None
+
+
+_classes: dict[type[BrokerError], type[ClientError]] = {}
+
+
+def _class_of(kind: type[BrokerError]) -> type[ClientError]:
+    """Return the class of a client's errors that are errors of a kind, too."""
+    found = _classes.get(kind)
+    if found is None:
+        # Given here, these two are not made from the fields as a dataclass's are.
+        own = {"__init__": ClientError.__init__, "__repr__": ClientError.__repr__}
+        found = type(kind.__name__, (ClientError, kind), {**own, "__module__": __name__})
+        _classes[kind] = found
+    return found
+
+
+def _typed(kind: Any, text: str) -> str | int:
+    """Return a field as it was, 0 and "" for what the broker kept to itself."""
+    if kind is not int:
+        return text
+    return int(text) if text.lstrip("-").isdecimal() else 0
+
+
+_UNCERTAIN_SEND: Final = (
+    "whether it was stored is unknown; look each message up by its id (message_ids) before you "
+    "send it again"
+)
+_UNCERTAIN: Final = "whether it took effect is unknown; look at the broker before you ask again"
+_UNREACHABLE: Final = (
+    "start it with `pocketmq serve --store ./store`, or name another endpoint, HOST:PORT"
+)
+_LATE: Final = "look at the broker's log, or let the client wait longer (timeout_ms)"
+_NEXT_STEPS: Final[Mapping[str, Callable[[Mapping[str, str]], str]]] = {
+    "TopicNotFound": lambda fields: "pocketmq topic ls",
+    "GroupNotFound": lambda fields: "pocketmq group ls",
+    "TopicExists": lambda fields: (
+        "pocketmq topic info {0}; pocketmq topic edit {0} changes it".format(
+            fields.get("topic", "NAME")
+        )
+    ),
+    "GroupDisabled": lambda fields: (
+        f"pocketmq group edit {fields.get('group', 'NAME')} --enabled true"
+    ),
+    "GroupExists": lambda fields: f"pocketmq group info {fields.get('group', 'NAME')}",
+    "QueueOutOfRange": lambda fields: f"pocketmq topic info {fields.get('topic', 'NAME')}",
+    "MessageNotFound": lambda fields: "look it up by a key: pocketmq msg by-key TOPIC KEY",
+    "OriginUnknown": lambda fields: (
+        f"pocketmq dlq redrive {fields.get('group', 'GROUP')} --to-topic TOPIC"
+    ),
+    "NotOpen": lambda fields: "make another client",
+}
+"""What to do next, by the reason the broker gave and the fields that came with it."""

@@ -1,0 +1,187 @@
+"""Receiving under leases: the calls, and a loop that acknowledges what its body got through.
+
+receive ─► messages one by one ─► the body asks for the next: the one before is done
+   ▲                                    └─► acknowledged together, soon
+   └── none left: all are acknowledged
+the body ends, or raises: what it was at and what it never saw comes back to the group
+"""
+
+from collections import deque
+from collections.abc import AsyncGenerator
+from contextlib import suppress
+from dataclasses import replace
+from math import inf
+from secrets import token_hex
+from time import monotonic
+from typing import Any, Final
+
+from pocketmq.client.channel import Stub
+from pocketmq.client.client_error import ClientError
+from pocketmq.client.following import Patience
+from pocketmq.client.messages import stored_message
+from pocketmq.client.values import Leased, ReceiveQuery
+from pocketmq.client.wire import Wire
+from pocketmq.model.consuming import RECEIVE_MAX, Settled, SettleStatus
+from pocketmq.rpc.pb import broker_pb2
+
+WAIT_MS: Final = 15_000
+"""How long one receive of a loop waits."""
+INVISIBLE_MS: Final = 30_000
+"""How long the broker's leases last where nothing is said."""
+EMPTY_S: Final = 0.02
+"""Between an answer without messages and the next receive: a broker that stops answers at once."""
+RETRY_S: Final = 0.5
+"""Between two tries to reach a broker that went away."""
+ACK_WITHIN: Final = 4
+"""What is done is acknowledged before this part of its lease has passed."""
+
+
+async def receive(stub: Stub, query: ReceiveQuery) -> list[Leased]:
+    """Receive messages; asked again by itself, it is given what it was given before."""
+    kind = broker_pb2.Filter.SQL if query.sql else broker_pb2.Filter.TAG
+    answer = await stub.ask(
+        "Receive",
+        is_repeatable=bool(query.attempt_id),
+        wait_for_ms=max(query.wait_ms, 0),
+        group=query.group,
+        topic=query.topic,
+        filter=broker_pb2.Filter(kind=kind, expression=query.expression),
+        max_messages=query.max_messages,
+        invisible_ms=query.invisible_ms,
+        wait_ms=query.wait_ms,
+        client_id=query.client_id,
+        attempt_id=query.attempt_id,
+        auto_renew=query.auto_renew,
+        broadcast=query.broadcast,
+    )
+    handles = answer.receipt_handles or [""] * len(answer.messages)
+    rows = zip(answer.messages, handles, answer.attempts, strict=True)
+    until_ms = answer.invisible_until_ms
+    return [
+        Leased(stored_message(message), handle, attempt, until_ms)
+        for message, handle, attempt in rows
+    ]
+
+
+async def settle(stub: Stub, method: str, group: str, topic: str, **fields: Any) -> list[Settled]:
+    """Settle leases; one result for each handle, in their order."""
+    answer = await stub.ask(method, group=group, topic=topic, **fields)
+    return [Settled(_STATUSES[row.status], row.receipt_handle) for row in answer.results]
+
+
+_STATUSES: Final = {
+    broker_pb2.SETTLED: SettleStatus.OK,
+    broker_pb2.INVALID_RECEIPT_HANDLE: SettleStatus.INVALID_RECEIPT_HANDLE,
+    broker_pb2.ILLEGAL_INVISIBLE_TIME: SettleStatus.ILLEGAL_INVISIBLE_TIME,
+}
+
+
+class Consuming:
+    """A loop of receives.
+
+    stub       what it asks by
+    wire       what it waits by
+    query      what each receive asks for
+    count_max  the loop ends after so many
+    patience   waits for a broker that goes away; None: that is an error
+    """
+
+    __slots__ = ("_done", "_left", "_patience", "_query", "_rest", "_stub", "_wire")
+
+    def __init__(
+        self,
+        stub: Stub,
+        wire: Wire,
+        query: ReceiveQuery,
+        *,
+        count_max: float = inf,
+        patience: Patience | None = None,
+    ) -> None:
+        assert count_max > 0, "a loop without a message is none"
+        self._stub = stub
+        self._wire = wire
+        self._query = replace(query, wait_ms=query.wait_ms or WAIT_MS)
+        self._left = count_max
+        self._patience = patience
+        self._rest: deque[Leased] = deque()
+        """What was received and not got through; the first is what the body is at."""
+        self._done: list[str] = []
+        """Handles of what the body got through."""
+
+    async def messages(self) -> AsyncGenerator[Leased, None]:
+        """Yield messages until as many as wanted are done.
+
+        Errors   ClientError
+        """
+        try:
+            while self._left > 0:
+                await self._receive()
+                acked_s = monotonic()
+                while self._rest:
+                    first = self._rest[0]
+                    yield first
+                    self._rest.popleft()
+                    self._done.append(first.receipt_handle)
+                    self._left -= 1
+                    if (monotonic() - acked_s) * ACK_WITHIN * 1000 > self._lease_ms:
+                        await self._ack()
+                        acked_s = monotonic()
+                await self._ack()
+        finally:
+            await self._leave()
+
+    @property
+    def _lease_ms(self) -> int:
+        return self._query.invisible_ms or INVISIBLE_MS
+
+    async def _receive(self) -> None:
+        """Receive some messages, or none in a while."""
+        count = min(self._query.max_messages or RECEIVE_MAX, self._left)
+        query = replace(self._query, max_messages=int(count), attempt_id=token_hex(8))
+        while True:
+            try:
+                self._rest.extend(await receive(self._stub, query))
+            except ClientError as error:
+                await self._endure(error)
+                continue
+            self._answered()
+            if not self._rest:
+                await self._wire.sleep(EMPTY_S)
+            return
+
+    async def _ack(self) -> None:
+        """Acknowledge what is done; a lease that ran out meanwhile is delivered again."""
+        while self._done:
+            try:
+                await self._settle("Ack", receipt_handles=self._done)
+            except ClientError as error:
+                await self._endure(error)
+                continue
+            self._answered()
+            self._done = []
+
+    async def _leave(self) -> None:
+        """Acknowledge what is done, and give the rest back: what failed after a delay."""
+        with suppress(ClientError):
+            if self._done:
+                await self._settle("Ack", receipt_handles=self._done)
+            if self._rest:
+                failed = self._rest.popleft()
+                await self._settle("SendBack", entries=[{"receipt_handle": failed.receipt_handle}])
+            if self._rest:
+                unseen = [{"receipt_handle": one.receipt_handle} for one in self._rest]
+                await self._settle("ChangeInvisible", entries=unseen)
+
+    async def _settle(self, method: str, **fields: Any) -> None:
+        await settle(self._stub, method, self._query.group, self._query.topic, **fields)
+
+    def _answered(self) -> None:
+        if self._patience is not None:
+            self._patience.answered()
+
+    async def _endure(self, error: ClientError) -> None:
+        """Wait a while for a broker that went away; raise any other error."""
+        if self._patience is None:
+            raise error
+        self._patience.failed(error)
+        await self._wire.sleep(RETRY_S)

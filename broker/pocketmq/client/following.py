@@ -1,0 +1,169 @@
+"""Messages of several queues as they come: a long poll on every queue, first come first told.
+
+What arrives together is sorted by its place in the log; the order within a queue is kept.
+"""
+
+from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable
+from dataclasses import dataclass, replace
+from math import ceil, inf
+from time import monotonic
+from typing import Any, Final
+
+from pocketmq.client.client_error import ClientError
+from pocketmq.client.values import PullPage, PullQuery
+from pocketmq.client.wire import Pending, Wire
+from pocketmq.model.message import StoredMessage
+from pocketmq.model.reading import PullStatus
+
+PAGE_COUNT: Final = 256
+"""Messages asked for at a time."""
+WAIT_MS: Final = 15_000
+"""How long one poll waits."""
+GATHER_S: Final = 0.02
+"""So long what arrives is gathered before it is sorted and told."""
+RETRY_S: Final = 0.5
+"""Between two tries to reach a broker that went away."""
+
+Pull = Callable[[PullQuery], Coroutine[Any, Any, PullPage]]
+
+
+def keep_quiet(text: str) -> None:
+    """Tell nobody."""
+
+
+class Patience:
+    """Waits for a broker that goes away once it has answered; says so once, and when it is back.
+
+    say   tells people
+    """
+
+    __slots__ = ("_has_answered", "_say", "is_gone")
+
+    def __init__(self, say: Callable[[str], None] = keep_quiet) -> None:
+        self._say = say
+        self._has_answered = False
+        self.is_gone = False
+
+    def answered(self) -> None:
+        """Take note of an answer."""
+        if self.is_gone:
+            self._say("The broker answers again.")
+        self._has_answered = True
+        self.is_gone = False
+
+    def failed(self, error: ClientError) -> None:
+        """Take note of an error; what does not pass, or was there from the beginning, is raised."""
+        if not (self._has_answered and error.retryable):
+            raise error
+        if not self.is_gone:
+            self._say(f"{error.message}; trying again until Ctrl-C")
+        self.is_gone = True
+        assert self._has_answered
+
+
+@dataclass
+class Watch:
+    """One queue: what to pull next, and for how long to wait for it."""
+
+    query: PullQuery
+    left_ms: float
+
+
+class Following:
+    """Polls of several queues.
+
+    wire       what `pull` asks over
+    wait_ms    for all queues together
+    patience   waits for a broker that goes away; None: that is an error
+    """
+
+    __slots__ = ("_deadline_ms", "_patience", "_pull", "_wait_ms", "_wire")
+
+    def __init__(
+        self,
+        wire: Wire,
+        pull: Pull,
+        *,
+        wait_ms: float = inf,
+        patience: Patience | None = None,
+    ) -> None:
+        assert wait_ms > 0, "who does not wait has no use for this"
+        self._wire = wire
+        self._pull = pull
+        self._wait_ms = wait_ms
+        self._patience = patience
+        self._deadline_ms = inf
+
+    async def pages(
+        self, queries: Iterable[PullQuery]
+    ) -> AsyncGenerator[list[StoredMessage], None]:
+        """Yield messages as they come, until the time is over or no queue is left.
+
+        Errors   ClientError
+        """
+        wire = self._wire
+        self._deadline_ms = monotonic() * 1000 + self._wait_ms
+        watches = [Watch(query, self._wait_ms) for query in queries]
+        waiting: dict[Pending[list[StoredMessage]], Watch] = {
+            wire.begin(self._arrival(watch)): watch for watch in watches
+        }
+        try:
+            while waiting:
+                await wire.first_of(waiting)
+                await wire.sleep(GATHER_S)
+                messages: list[StoredMessage] = []
+                failure: ClientError | None = None
+                for pending in [pending for pending in waiting if pending.done()]:
+                    watch = waiting.pop(pending)
+                    try:
+                        arrived = pending.result()
+                    except ClientError as error:
+                        failure = error
+                        continue
+                    messages += arrived
+                    if arrived:
+                        waiting[wire.begin(self._arrival(watch))] = watch
+                if messages:
+                    yield sorted(messages, key=place_in_log)
+                if failure is not None:
+                    raise failure
+        finally:
+            for pending in waiting:
+                pending.cancel()
+
+    async def _arrival(self, watch: Watch) -> list[StoredMessage]:
+        """Return the next messages of a queue; none when the time is over, or the queue is gone."""
+        patience = self._patience
+        while watch.left_ms > 0:
+            # A broker that was away is asked for what there is, so that it is known to be back.
+            is_gone = patience is not None and patience.is_gone
+            wait_ms = 0 if is_gone else ceil(min(WAIT_MS, watch.left_ms))
+            query = replace(watch.query, max_messages=PAGE_COUNT, wait_ms=wait_ms)
+            asked_ms = monotonic() * 1000
+            try:
+                page = await self._pull(query)
+            except ClientError as error:
+                if patience is None:
+                    raise
+                patience.failed(error)
+                await self._wire.sleep(RETRY_S)
+                continue
+            if patience is not None:
+                patience.answered()
+            if page.status is PullStatus.NO_SUCH_QUEUE:
+                break
+            watch.query = replace(query, queue_offset=page.next_begin_offset)
+            if not page.messages and page.next_begin_offset == query.queue_offset:
+                if patience is None and monotonic() * 1000 - asked_ms < wait_ms / 2:
+                    break  # answered before its time: the broker stops, and nobody waits for it
+                watch.left_ms -= wait_ms
+                await self._wire.sleep(GATHER_S)  # a broker that stops answers at once
+            watch.left_ms = min(watch.left_ms, self._deadline_ms - monotonic() * 1000)
+            if page.messages:
+                return page.messages
+        return []
+
+
+def place_in_log(message: StoredMessage) -> int:
+    """Return what sorts messages into the order of the log."""
+    return message.physical_offset

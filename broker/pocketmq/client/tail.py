@@ -1,0 +1,141 @@
+"""A topic's messages as they are stored, without a group and without a trace.
+
+what is there   every queue page by page, merged in the order of the log
+what comes      following.py
+"""
+
+from collections import deque
+from collections.abc import AsyncGenerator, Callable, Coroutine
+from contextlib import aclosing
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from pocketmq.client.following import PAGE_COUNT, Following, Patience, Pull, place_in_log
+from pocketmq.client.values import PullQuery, TailQuery, TopicState
+from pocketmq.client.wire import Wire
+from pocketmq.model.message import StoredMessage
+from pocketmq.model.reading import Bound
+from pocketmq.model.topic import is_system_topic
+
+Describe = Callable[[str], Coroutine[Any, Any, TopicState]]
+Find = Callable[[str, int, int, Bound], Coroutine[Any, Any, int]]
+
+
+@dataclass
+class Reader:
+    """One queue: what to pull next, what was pulled and not told yet, whether that was all."""
+
+    query: PullQuery
+    pulled: deque[StoredMessage] = field(default_factory=deque)
+    is_at_end: bool = False
+
+
+class Tail:
+    """One pass over a topic that may go on for ever.
+
+    wire                   what the three ask over
+    pull, describe, find   pull, describe_topic and query_by_time of a client
+    patience               waits for a broker that goes away; None: that is an error
+    """
+
+    def __init__(
+        self,
+        wanted: TailQuery,
+        wire: Wire,
+        pull: Pull,
+        describe: Describe,
+        find: Find,
+        patience: Patience | None = None,
+    ) -> None:
+        assert None in (wanted.since_ms, wanted.last_count), "there is one way to begin"
+        self._wanted = wanted
+        self._wire = wire
+        self._pull, self._describe, self._find = pull, describe, find
+        self._patience = patience
+
+    async def pages(self) -> AsyncGenerator[list[StoredMessage], None]:
+        """Yield messages in the order of the log, together what came together.
+
+        Errors   ClientError
+        """
+        wanted = self._wanted
+        queues = (await self._describe(wanted.topic)).readable_queues
+        readers = [
+            Reader(
+                PullQuery(
+                    wanted.topic,
+                    queue.queue_id,
+                    place,
+                    expression=wanted.expression,
+                    sql=wanted.sql,
+                )
+            )
+            for queue in queues
+            for ends in [range(queue.min_offset, queue.max_offset)]
+            for place in [await self._begin(queue.queue_id, ends)]
+        ]
+        kept = deque[StoredMessage](maxlen=wanted.last_count)
+        async with aclosing(self._merged(readers)) as pages:
+            async for messages in pages:
+                if wanted.last_count is not None:
+                    kept.extend(messages)
+                    continue
+                late = [m for m in messages if m.store_timestamp_ms >= (wanted.since_ms or 0)]
+                if late:
+                    yield late
+        if kept:
+            yield list(kept)
+        if not wanted.follow:
+            return
+        if self._patience is not None:
+            self._patience.answered()
+        following = Following(self._wire, self._pull, patience=self._patience)
+        async with aclosing(following.pages([reader.query for reader in readers])) as pages:
+            async for messages in pages:
+                yield messages
+
+    async def _begin(self, queue_id: int, ends: range) -> int:
+        """Return where to begin in a queue."""
+        wanted = self._wanted
+        if wanted.last_count is not None:
+            return max(ends.stop - wanted.last_count, ends.start)
+        if wanted.since_ms is None:
+            return ends.stop
+        if is_system_topic(wanted.topic):
+            return ends.start  # brokers look times up in the topics of their clients only
+        return await self._find(wanted.topic, queue_id, wanted.since_ms, Bound.LOWER)
+
+    async def _merged(self, readers: list[Reader]) -> AsyncGenerator[list[StoredMessage], None]:
+        """Yield what the queues hold, in the order of the log, until all are at their end."""
+        while True:
+            empty = [reader for reader in readers if not (reader.pulled or reader.is_at_end)]
+            await self._wire.all_of(self._refill(reader) for reader in empty)
+            filled = [reader for reader in readers if reader.pulled]
+            if not filled:
+                if all(reader.is_at_end for reader in readers):
+                    return
+                continue
+            if any(not (reader.pulled or reader.is_at_end) for reader in readers):
+                continue
+            # Up to where every queue that goes on is known.
+            ends = [r.pulled[-1].physical_offset for r in filled if not r.is_at_end]
+            bound = min(ends) if ends else None
+            messages = [message for reader in filled for message in _taken(reader, bound)]
+            yield sorted(messages, key=place_in_log)
+
+    async def _refill(self, reader: Reader) -> None:
+        """Pull the next page of a queue."""
+        page = await self._pull(replace(reader.query, max_messages=PAGE_COUNT))
+        before = reader.query.queue_offset
+        reader.query = replace(reader.query, queue_offset=page.next_begin_offset)
+        reader.pulled.extend(page.messages)
+        is_stuck = not page.messages and page.next_begin_offset <= before
+        reader.is_at_end = is_stuck or page.next_begin_offset >= page.max_offset
+
+
+def _taken(reader: Reader, bound: int | None) -> list[StoredMessage]:
+    """Take the messages out of a reader that lie up to a place in the log, or all."""
+    taken = []
+    while reader.pulled and (bound is None or reader.pulled[0].physical_offset <= bound):
+        taken.append(reader.pulled.popleft())
+    return taken

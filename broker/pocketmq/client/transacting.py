@@ -1,0 +1,132 @@
+"""Transactions from a producer's side: messages that are delivered when it says so.
+
+    send ─► its own work ─► commit, or roll back where the work failed
+    no word came ─► a producer of the group is asked, and says what it knows of the work
+
+What a callable returns is awaited where it can be: with the blocking client it is a plain function.
+"""
+
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from inspect import isawaitable
+from typing import Final
+
+from pocketmq.client.channel import Stub
+from pocketmq.client.client_error import ClientError
+from pocketmq.client.following import RETRY_S, Patience
+from pocketmq.client.messages import stored_message
+from pocketmq.client.values import Ended, EndStatus, PendingTransaction
+from pocketmq.client.wire import Wire
+from pocketmq.model.transaction import Resolution
+
+Said = Resolution | Awaitable[Resolution]
+Checker = Callable[[PendingTransaction], Said]
+"""Tells what becomes of a transaction: UNKNOWN where that is not known yet."""
+WAIT_MS: Final = 15_000
+"""How long one call waits to be asked."""
+EMPTY_S: Final = 0.05
+"""Between an answer without questions and the next call."""
+
+
+async def end_transactions(
+    stub: Stub, group: str, decisions: Sequence[tuple[str, Resolution]]
+) -> list[Ended]:
+    """End transactions, (id, resolution) each; one result for each, in their order."""
+    answer = await stub.ask(
+        "EndTransaction",
+        is_repeatable=True,
+        group=group,
+        decisions=[
+            {"transaction_id": text, "resolution": resolution.name}
+            for text, resolution in decisions
+        ],
+    )
+    return [Ended(EndStatus(row.status), row.why) for row in answer.results]
+
+
+async def end_transaction(
+    stub: Stub, group: str, transaction_id: str, resolution: Resolution
+) -> None:
+    """End one transaction.
+
+    Errors   ClientError: it was not; its reason is the name of the status
+    """
+    (ended,) = await end_transactions(stub, group, [(transaction_id, resolution)])
+    if ended.status is not EndStatus.ENDED:
+        raise ClientError(ended.status.name, ended.why)
+
+
+async def said(by: Said) -> Resolution:
+    """Return what a callable said."""
+    return await by if isawaitable(by) else by
+
+
+class Checks:
+    """A loop that waits to be asked about transactions of a group."""
+
+    __slots__ = ("_client_id", "_group", "_patience", "_stub", "_wire")
+
+    def __init__(
+        self, stub: Stub, wire: Wire, group: str, client_id: str, patience: Patience | None
+    ) -> None:
+        assert group
+        self._stub = stub
+        self._wire = wire
+        self._group = group
+        self._client_id = client_id
+        self._patience = patience
+
+    async def pending(self) -> AsyncGenerator[PendingTransaction, None]:
+        """Yield transactions as somebody is asked about them.
+
+        Errors   ClientError
+        """
+        while True:
+            try:
+                checks = await self._asked()
+            except ClientError as error:
+                if self._patience is None:
+                    raise
+                self._patience.failed(error)
+                await self._wire.sleep(RETRY_S)
+                continue
+            if self._patience is not None:
+                self._patience.answered()
+            for check in checks:
+                yield check
+            if not checks:
+                await self._wire.sleep(EMPTY_S)
+
+    async def _asked(self) -> list[PendingTransaction]:
+        answer = await self._stub.ask(
+            "CheckTransactions",
+            is_repeatable=True,
+            wait_for_ms=WAIT_MS,
+            group=self._group,
+            client_id=self._client_id,
+            wait_ms=WAIT_MS,
+        )
+        return [
+            PendingTransaction(check.transaction_id, stored_message(check.message), check.checks)
+            for check in answer.checks
+        ]
+
+
+async def answer_checks(
+    stub: Stub, group: str, checks: Checks, checker: Checker, count_max: float
+) -> int:
+    """Ask a checker about transactions and end them by what it says; returns how many it ended."""
+    count = 0
+    pending = checks.pending()
+    try:
+        async for one in pending:
+            resolution = await said(checker(one))
+            if resolution is Resolution.UNKNOWN:
+                continue
+            # What another producer, or an operator, decided meanwhile is no error of this one.
+            await end_transactions(stub, group, [(one.transaction_id, resolution)])
+            count += 1
+            if count >= count_max:
+                break
+    finally:
+        await pending.aclose()
+    return count

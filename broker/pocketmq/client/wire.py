@@ -1,0 +1,243 @@
+"""How calls go out: on an event loop, or by blocking the thread that asks.
+
+Everything above is written once, as coroutines. On a BlockingWire nothing in them ever waits for a
+loop: whatever takes time is done inside, so that `drive` runs each to its end in one go, in
+whatever thread. grpc.aio is left alone then, which makes noise where two loops of a process use it.
+"""
+
+import asyncio
+import time
+from collections.abc import Callable, Collection, Coroutine, Iterable
+from concurrent import futures
+from threading import Thread
+from typing import Any, Final, Protocol, TypeVar
+
+import grpc
+from google.protobuf.message import Message
+
+from pocketmq.client.credentials import Pairs
+from pocketmq.model.endpoint import TLS
+
+MESSAGE_SIZE_MAX: Final = 17 * 1024 * 1024
+"""More than the broker ever sends."""
+OPTIONS: Final = (
+    ("grpc.max_receive_message_length", MESSAGE_SIZE_MAX),
+    ("grpc.max_send_message_length", MESSAGE_SIZE_MAX),
+    ("grpc.enable_http_proxy", 0),  # brokers are spoken to directly
+    ("grpc.use_local_subchannel_pool", 1),  # each client has a connection of its own
+    # A broker that was started again is found soon: by itself gRPC comes to wait two minutes.
+    ("grpc.initial_reconnect_backoff_ms", 250),
+    ("grpc.max_reconnect_backoff_ms", 2_000),
+    # A connection whose other end vanished without a word is given up while calls wait on it.
+    ("grpc.keepalive_time_ms", 30_000),
+    ("grpc.keepalive_timeout_ms", 10_000),
+)
+LOOK_S: Final = 0.05
+"""Long enough to be told that a connection is there."""
+
+Found = TypeVar("Found")
+Given_co = TypeVar("Given_co", covariant=True)
+Question = Coroutine[Any, Any, Found]
+
+
+class Pending(Protocol[Given_co]):
+    """A coroutine at work on its own; both kinds of futures are these."""
+
+    def done(self) -> bool:
+        """Tell whether it has ended."""
+
+    def result(self) -> Given_co:
+        """Return what it returned, or raise what it raised."""
+
+    def cancel(self) -> Any:
+        """Let it end, as soon as the wire can."""
+
+
+class Wire(Protocol):
+    """A connection to one endpoint, made by the first call."""
+
+    async def call(
+        self, path: str, request: Message, read: Callable[[bytes], Found], timeout_s: float,
+        metadata: Pairs = (),
+    ) -> Found:  # fmt: skip
+        """Call a method, "/package.Service/Method", and return its answer.
+
+        Errors   grpc.RpcError
+        """
+
+    async def is_connected(self) -> bool:
+        """Tell whether somebody there speaks gRPC."""
+
+    async def sleep(self, seconds: float) -> None:
+        """Return after a time."""
+
+    async def all_of(self, questions: Iterable[Question[Found]]) -> list[Found]:
+        """Return what coroutines return, side by side where the wire can."""
+
+    def begin(self, question: Question[Found]) -> Pending[Found]:
+        """Let a coroutine run on its own."""
+
+    async def first_of(self, pendings: Collection[Pending[Any]]) -> None:
+        """Return when one of them has ended."""
+
+    async def close(self) -> None:
+        """End the connection and all calls on it."""
+
+
+class LoopWire:
+    """Calls of tasks of one event loop."""
+
+    __slots__ = ("_channel", "_methods", "_target")
+
+    def __init__(self, target: str) -> None:
+        self._target = target
+        self._channel: grpc.aio.Channel | None = None
+        self._methods: dict[str, grpc.aio.UnaryUnaryMultiCallable[Any, Any]] = {}
+
+    async def call(
+        self, path: str, request: Message, read: Callable[[bytes], Found], timeout_s: float,
+        metadata: Pairs = (),
+    ) -> Found:  # fmt: skip
+        """Call a method and return its answer."""
+        method = self._methods.get(path)
+        if method is None:
+            method = self._methods[path] = self._opened().unary_unary(
+                path,
+                request_serializer=type(request).SerializeToString,
+                response_deserializer=read,
+            )
+        answer: Found = await method(request, timeout=timeout_s, metadata=metadata)
+        return answer
+
+    def _opened(self) -> grpc.aio.Channel:
+        if self._channel is None:
+            assert not self._methods, "methods belong to a channel"
+            self._channel = _aio_channel(self._target)
+        return self._channel
+
+    async def is_connected(self) -> bool:
+        """Tell whether somebody there speaks gRPC."""
+        return self._opened().get_state() is grpc.ChannelConnectivity.READY
+
+    async def sleep(self, seconds: float) -> None:
+        """Return after a time."""
+        await asyncio.sleep(seconds)
+
+    async def all_of(self, questions: Iterable[Question[Found]]) -> list[Found]:
+        """Return what coroutines return, side by side."""
+        return await asyncio.gather(*questions)
+
+    def begin(self, question: Question[Found]) -> Pending[Found]:
+        """Let a coroutine run on its own."""
+        task = asyncio.Task(question)
+        task.add_done_callback(_seen)  # who lets it go does not want to know how it ended
+        return task
+
+    async def first_of(self, pendings: Collection[Pending[Any]]) -> None:
+        """Return when one of them has ended."""
+        tasks = [pending for pending in pendings if isinstance(pending, asyncio.Task)]
+        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+
+    async def close(self) -> None:
+        """End the connection and all calls on it."""
+        if self._channel is not None:
+            await self._channel.close()
+
+
+class BlockingWire:
+    """Calls of any number of threads."""
+
+    __slots__ = ("_channel", "_methods", "_target")
+
+    def __init__(self, target: str) -> None:
+        self._target = target
+        # gRPC connects with the first call, so that nothing happens here that could fail.
+        self._channel = _channel(target)
+        self._methods: dict[str, Any] = {}
+
+    async def call(
+        self, path: str, request: Message, read: Callable[[bytes], Found], timeout_s: float,
+        metadata: Pairs = (),
+    ) -> Found:  # fmt: skip
+        """Call a method and return its answer."""
+        method = self._methods.get(path)
+        if method is None:  # two threads at once make it twice, which does no harm
+            method = self._methods[path] = self._channel.unary_unary(
+                path,
+                request_serializer=type(request).SerializeToString,
+                response_deserializer=read,
+            )
+        answer: Found = method(request, timeout=timeout_s, metadata=metadata)
+        return answer
+
+    async def is_connected(self) -> bool:
+        """Tell whether somebody there speaks gRPC."""
+        ready = grpc.channel_ready_future(self._channel)
+        try:
+            ready.result(timeout=LOOK_S)
+        except grpc.FutureTimeoutError:
+            ready.cancel()
+            return False
+        return True
+
+    async def sleep(self, seconds: float) -> None:
+        """Return after a time."""
+        time.sleep(seconds)  # noqa: ASYNC251 - there is no loop to hold up
+
+    async def all_of(self, questions: Iterable[Question[Found]]) -> list[Found]:
+        """Return what coroutines return, one after the other."""
+        return [await question for question in questions]
+
+    def begin(self, question: Question[Found]) -> Pending[Found]:
+        """Let a coroutine run in a thread of its own, which does not keep the process alive."""
+        pending: futures.Future[Found] = futures.Future()
+
+        def run() -> None:
+            try:
+                pending.set_result(drive(question))
+            except BaseException as error:  # noqa: BLE001 - raised again where it is asked for
+                pending.set_exception(error)
+
+        pending.set_running_or_notify_cancel()  # a call that blocks ends when the wire is closed
+        Thread(target=run, name="pocketmq-client", daemon=True).start()
+        return pending
+
+    async def first_of(self, pendings: Collection[Pending[Any]]) -> None:
+        """Return when one of them has ended."""
+        waited = [pending for pending in pendings if isinstance(pending, futures.Future)]
+        futures.wait(waited, return_when=futures.FIRST_COMPLETED)
+
+    async def close(self) -> None:
+        """End the connection and all calls on it."""
+        self._channel.close()
+
+
+def _channel(target: str) -> grpc.Channel:
+    """Return a channel to "host:port", or to "tls://host:port" by gRPC's root certificates."""
+    if target.startswith(TLS):
+        credentials = grpc.ssl_channel_credentials()
+        return grpc.secure_channel(target.removeprefix(TLS), credentials, options=OPTIONS)
+    return grpc.insecure_channel(target, options=OPTIONS)
+
+
+def _aio_channel(target: str) -> grpc.aio.Channel:
+    """Return the same for an event loop."""
+    if target.startswith(TLS):
+        credentials = grpc.ssl_channel_credentials()
+        return grpc.aio.secure_channel(target.removeprefix(TLS), credentials, options=OPTIONS)
+    return grpc.aio.insecure_channel(target, options=OPTIONS)
+
+
+def _seen(task: "asyncio.Task[Any]") -> None:
+    if not task.cancelled():
+        task.exception()
+
+
+def drive(question: Question[Found]) -> Found:
+    """Run a coroutine over a BlockingWire to its end, in this thread."""
+    try:
+        question.send(None)
+    except StopIteration as end:
+        found: Found = end.value
+        return found
+    raise AssertionError("over a blocking wire nothing waits for a loop")

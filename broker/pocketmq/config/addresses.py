@@ -1,0 +1,80 @@
+"""Where to listen and which address to tell: from settings to numbers of this machine."""
+
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
+from ipaddress import IPv4Address, IPv6Address
+from typing import Final
+
+from pocketmq.config.sections import BrokerSection
+from pocketmq.model.errors import AddressUnavailable, IllegalConfig
+from pocketmq.model.page import bare_address
+
+ELSEWHERE: Final = ("198.51.100.1", 9)
+"""An address of no host (RFC 5737): the way there starts at this machine's own address."""
+
+Address = IPv4Address | IPv6Address
+
+
+def split_address(address: str) -> tuple[str, int]:
+    """Return host and port of "HOST:PORT", an IPv6 host without its brackets."""
+    host, _, port = address.rpartition(":")
+    return host.removeprefix("[").removesuffix("]"), int(port)
+
+
+def is_loopback(bound: str) -> bool:
+    """Return whether only this machine reaches a bound address "HOST:PORT"; a name may be any."""
+    try:
+        return bare_address(split_address(bound)[0]).is_loopback
+    except ValueError:
+        return False
+
+
+@contextmanager
+def held_port(listen: str) -> Iterator[str]:
+    """Yield an address with a port no other process gets meanwhile: the one given, for 0 any.
+
+    Whoever listens on it may say so before the port is let go: sockets that are bound and reusable
+    may share a port until the second of them listens.
+    Errors   AddressUnavailable for a host that is none of this machine's
+    """
+    host, port = split_address(listen)
+    if port:
+        yield listen
+        return
+    try:
+        family, kind, _, _, place = socket.getaddrinfo(host, 0, type=socket.SOCK_STREAM)[0]
+        with socket.socket(family, kind) as holder:
+            holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            holder.bind(place)
+            yield f"{listen.rpartition(':')[0]}:{holder.getsockname()[1]}"
+    except OSError as error:
+        why = str(error.strerror)
+        raise AddressUnavailable(field="rpc.listen", address=listen, why=why) from error
+
+
+def advertised_address(broker: BrokerSection, bound: str) -> tuple[Address, int]:
+    """Return what messages and clients are told: what is configured, else the address bound.
+
+    Errors   IllegalConfig for a host without an address
+    """
+    host, port = split_address(bound)
+    try:
+        place = socket.getaddrinfo(broker.advertised_host or host, None)[0][4][0]
+    except OSError as error:
+        why = f"{host} has no address: {error.strerror}"
+        raise IllegalConfig(field="rpc.listen", why=why) from error
+    address = bare_address(str(place))
+    if address.is_unspecified:
+        address = own_address()
+    return address, broker.advertised_port or port
+
+
+def own_address() -> Address:
+    """Return the address this machine has in its network; 127.0.0.1 where it is in none."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        try:
+            probe.connect(ELSEWHERE)  # sends nothing
+        except OSError:
+            return IPv4Address("127.0.0.1")
+        return IPv4Address(probe.getsockname()[0])

@@ -1,0 +1,118 @@
+"""Settings of a running broker: read again while it runs, all or nothing.
+
+    the same sources ─► wanted ─┬─ wrong, or contradicts what stays ─► refused, nothing changes
+                                └─ live keys ─► taken over     others ─► wait for a restart
+
+Which keys are live is said beside each (`live=True`, config/sections.py).
+"""
+
+import logging
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Final, NamedTuple
+
+from pocketmq.config.relations import broken
+from pocketmq.config.sections import KNOBS, SECTIONS, Config
+from pocketmq.model.errors import IllegalConfig
+
+SECTION_OF_STARTS: Final = "store"
+"""The section whose settings a store is opened with: none of them is live."""
+
+logger = logging.getLogger(__name__)
+
+
+class Change(NamedTuple):
+    """What reading the sources again comes to.
+
+    config    what holds from now on: live keys as wanted, the others as they were
+    changed   "key = value" of live keys that are others now
+    waiting   the same of keys that need a restart
+    """
+
+    config: Config
+    changed: list[str]
+    waiting: list[str]
+
+
+def change(running: Config, wanted: Config) -> Change:
+    """Return what becomes of running settings when others are wanted; pure.
+
+    Errors   IllegalConfig: live keys as wanted contradict others that need a restart
+    """
+    different = [key for key in KNOBS if running.value(key) != wanted.value(key)]
+    live = {key for key, knob in KNOBS.items() if knob.live}
+    sections = {
+        name: replace(
+            getattr(running, name),
+            **{KNOBS[key].name: wanted.value(key) for key in live if KNOBS[key].section == name},
+        )
+        for name in SECTIONS
+    }
+    kept = {key: origin for key, origin in running.origins.items() if key not in live}
+    taken = {key: origin for key, origin in wanted.origins.items() if key in live}
+    config = replace(running, **sections, origins=kept | taken, warnings=wanted.warnings)
+    assert getattr(config, SECTION_OF_STARTS) == getattr(running, SECTION_OF_STARTS)
+    problems = broken(config)
+    if problems:
+        raise IllegalConfig(
+            field=problems[0].field, why=f"{problems[0].why}; restart to take both over"
+        )
+    return Change(
+        config,
+        [_stated(wanted, key) for key in different if key in live],
+        [_stated(wanted, key) for key in different if key not in live],
+    )
+
+
+def _stated(config: Config, key: str) -> str:
+    return f"{key} = {KNOBS[key].text_of(config.value(key))}"
+
+
+class LiveConfig:
+    """The settings a broker runs with, and how they become others.
+
+    read_again   reads the same sources once more; None: what was read stays
+    """
+
+    __slots__ = ("_followers", "_read_again", "config")
+
+    def __init__(self, config: Config, read_again: Callable[[], Config] | None = None) -> None:
+        self.config = config
+        self._read_again = read_again
+        self._followers: list[Callable[[Config], None]] = []
+
+    @property
+    def is_live(self) -> bool:
+        """Whether they can be read again."""
+        return self._read_again is not None
+
+    def follow(self, take: Callable[[Config], None]) -> None:
+        """Have settings given to a part, now and whenever they change; it must not fail."""
+        self._followers.append(take)
+        take(self.config)
+
+    def reload(self) -> None:
+        """Read the sources again and take over what is live; what is wrong changes nothing.
+
+        Cost   some milliseconds: files are read at once
+        """
+        assert self._read_again is not None
+        try:
+            found = change(self.config, self._read_again())
+        except IllegalConfig as error:
+            logger.error("config.refused", extra={"reason": str(error)})
+            return
+        for doubt in found.config.warnings:
+            if doubt not in self.config.warnings:
+                logger.warning("config.doubted", extra={"doubt": doubt})
+        fixed = [key for key, knob in KNOBS.items() if not knob.live]
+        assert all(found.config.value(key) == self.config.value(key) for key in fixed)
+        self.config = found.config
+        for take in self._followers:
+            take(found.config)
+        logger.info(
+            "config.reloaded",
+            extra={
+                "changed": ", ".join(found.changed), "needs_restart": ", ".join(found.waiting),
+            },
+        )  # fmt: skip

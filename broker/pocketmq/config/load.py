@@ -1,0 +1,336 @@
+"""From defaults, files, environment and command line to one frozen `Config`.
+
+    defaults  <  preset  <  -c FILE  <  conf.d/*.toml  <  POCKETMQ__SECTION__KEY  <  --set key=value
+
+Every source is read to its end, so that a check can show all problems at once: an unknown key, a
+bad value and two settings that do not go together are errors that name the key and where it stood:
+of a TOML file the line.
+POCKETMQ__SECTION__KEY_FILE names a file that holds the value, as secrets are mounted.
+"""
+
+import re
+import tomllib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+from pocketmq.config import rocketmq
+from pocketmq.config.knob import Knob, Value
+from pocketmq.config.relations import broken, doubts, too_low
+from pocketmq.config.sections import EDGE, KNOBS, PRESET, PRESETS, SECTIONS, Config
+from pocketmq.config.units import is_utf8
+from pocketmq.model.errors import IllegalConfig
+
+FROM_SET: Final = "--set"
+FROM_PRESET: Final = "--preset"
+EXPIRE: Final = "retention.disk_expire_percent"
+FORCE: Final = "retention.disk_force_percent"
+ENVIRONMENT_PREFIX: Final = "POCKETMQ__"
+PRESET_VARIABLE: Final = "POCKETMQ_PRESET"
+FILE_SUFFIX: Final = "_FILE"
+PARTS_DIRECTORY: Final = "conf.d"
+PARTS_PATTERN: Final = "*.toml"
+NEARNESS: Final = 0.5
+
+_TABLE = re.compile(r"\s*\[\s*([\w.-]+)\s*\]")
+_KEY = re.compile(r"\s*([\w.-]+)\s*=")
+
+
+class Layers:
+    """What the sources said so far.
+
+    translated   keys that were last given by a name of RocketMQ's
+    """
+
+    __slots__ = (
+        "origins", "preset", "preset_origin", "problems", "translated", "values", "warnings",
+    )  # fmt: skip
+
+    def __init__(self) -> None:
+        self.preset = EDGE
+        self.preset_origin = "default"
+        self.values: dict[str, Value] = {}
+        self.origins: dict[str, str] = {}
+        self.translated: set[str] = set()
+        self.warnings: list[str] = []
+        self.problems: list[IllegalConfig] = []
+
+    def put(self, key: str, given: object, origin: str) -> None:
+        """Take a value for one of our keys."""
+        if key == PRESET:
+            self._choose(given, origin)
+        elif key in KNOBS:
+            self._put(KNOBS[key], given, origin)
+            self.translated.discard(key)
+        else:
+            self.problems.append(unknown(key, [*KNOBS, PRESET], origin=origin))
+
+    def put_any(self, name: str, text: str, origin: str) -> None:
+        """Take a value for one of our keys or of RocketMQ's names."""
+        if name in KNOBS or name == PRESET:
+            self.put(name, text, origin)
+            return
+        why = rocketmq.why_meaningless(name)
+        if why:
+            self.warnings.append(f"{name} has no meaning here and is ignored: {why}")
+            return
+        knobs = rocketmq.knobs_of(name)
+        if not knobs:
+            known = [*KNOBS, PRESET, *rocketmq.names()]
+            self.problems.append(unknown(name, known, origin=origin))
+        for knob in knobs:
+            self._translate(knob, name, text, origin)
+
+    def _translate(self, knob: Knob, name: str, text: str, origin: str) -> None:
+        try:
+            value, note = rocketmq.translated(name, text)
+        except ValueError as error:
+            self.problems.append(IllegalConfig(field=f"{name} ({origin})", why=str(error)))
+            return
+        if note and note not in self.warnings:
+            self.warnings.append(note)
+        self._put(knob, value, origin, is_rocketmq=True)
+        self.translated.add(knob.key)
+
+    def _put(self, knob: Knob, given: object, origin: str, *, is_rocketmq: bool = False) -> None:
+        try:
+            self.values[knob.key] = knob.value_of(given, is_rocketmq=is_rocketmq)
+        except IllegalConfig as error:
+            field = f"{knob.key} ({origin})"
+            self.problems.append(IllegalConfig(field=field, why=error.why))
+        self.origins[knob.key] = origin
+
+    def _choose(self, given: object, origin: str) -> None:
+        if isinstance(given, str) and given in PRESETS:
+            self.preset = given
+            self.preset_origin = origin
+        else:
+            why = f"{given!r} is not one of {', '.join(PRESETS)}"
+            self.problems.append(IllegalConfig(field=f"{PRESET} ({origin})", why=why))
+
+    def config(self) -> Config:
+        """Return the settings these values make; what is wrong keeps its default."""
+        assert self.values.keys() | self.translated <= self.origins.keys()
+        values = {**PRESETS[self.preset], **self.values}
+        sections = {name: kind(**_section_values(values, name)) for name, kind in SECTIONS.items()}
+        return Config(
+            **sections,
+            preset=self.preset,
+            preset_origin=self.preset_origin,
+            origins=self.origins,
+        )
+
+
+def unknown(key: str, known: Iterable[str], *, origin: str) -> IllegalConfig:
+    """Return the error for a name there is none of; it names the nearest one there is."""
+    near = nearest(key, known)
+    hint = f"; did you mean {near}?" if near else ""
+    return IllegalConfig(field=f"{key} ({origin})", why=f"there is none of this name{hint}")
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """Return the name there is that looks most like this one; "" for none."""
+    by_lower_case = {other.lower(): other for other in known}
+    near = get_close_matches(name.lower(), by_lower_case, n=1, cutoff=NEARNESS)
+    return by_lower_case[near[0]] if near else ""
+
+
+def _section_values(values: dict[str, Value], section: str) -> dict[str, Value]:
+    prefix = f"{section}."
+    return {key.removeprefix(prefix): v for key, v in values.items() if key.startswith(prefix)}
+
+
+class Loaded(NamedTuple):
+    """What all sources make together, and everything that is wrong with them."""
+
+    config: Config
+    problems: list[IllegalConfig]
+
+
+def load(
+    *,
+    file: Path | None = None,
+    environment: Mapping[str, str] | None = None,
+    assignments: Sequence[str] = (),
+    preset: str | None = None,
+    force: bool = False,
+) -> Config:
+    """Return the configuration that all sources make together.
+
+    force    allow what is below a floor, for tests and development
+    Shape    assignments: "section.key=value" or "rocketmqName=value", later ones win
+    Errors   IllegalConfig: unknown key, bad value, unreadable file; the first there is
+    """
+    loaded = examine(
+        file=file, environment=environment, assignments=assignments, preset=preset, force=force
+    )
+    if loaded.problems:
+        raise loaded.problems[0]
+    return loaded.config
+
+
+def examine(
+    *,
+    file: Path | None = None,
+    environment: Mapping[str, str] | None = None,
+    assignments: Sequence[str] = (),
+    preset: str | None = None,
+    force: bool = False,
+) -> Loaded:
+    """Return what `load` does together with all problems; where there are any it is of no use."""
+    layers = Layers()
+    if file is not None:
+        read_files(layers, file)
+    read_environment(layers, environment or {})
+    if preset is not None:
+        layers.put(PRESET, preset, FROM_PRESET)
+    for assignment in assignments:
+        _assign(layers, assignment)
+    return checked(layers, force=force)
+
+
+def _assign(layers: Layers, assignment: str) -> None:
+    key, separator, text = assignment.partition("=")
+    key = key.strip()
+    if separator:
+        layers.put_any(key, text, FROM_SET)
+    else:
+        why = f"write {FROM_SET} {key}=VALUE"
+        layers.problems.append(IllegalConfig(field=key, why=why))
+
+
+def checked(layers: Layers, *, force: bool = False) -> Loaded:
+    """Return the settings of layers that are complete, their relations checked."""
+    _lower_expire_percent(layers)
+    config = layers.config()
+    problems = [*layers.problems, *broken(config), *([] if force else too_low(config))]
+    return Loaded(replace(config, warnings=(*layers.warnings, *doubts(config))), problems)
+
+
+def _lower_expire_percent(layers: Layers) -> None:
+    """Let messages expire where files go anyway, when RocketMQ's name says a higher share.
+
+    RocketMQ takes diskMaxUsedSpaceRatio = 88 beside its 85 for the other, and so do many of its
+    files; the higher one then changes nothing there.
+    """
+    config = layers.config()
+    expire, force = config.value(EXPIRE), config.value(FORCE)
+    assert isinstance(expire, int)
+    assert isinstance(force, int)
+    if EXPIRE in layers.translated and expire > force:
+        layers.values[EXPIRE] = force
+        note = f"{EXPIRE} is lowered from {expire} to {FORCE} = {force}: above it files go anyway"
+        layers.warnings.append(note)
+
+
+def read_files(layers: Layers, file: Path) -> None:
+    """Read a file and then the parts in conf.d beside it, each over the one before."""
+    read_file(layers, file)
+    for part in sorted((file.parent / PARTS_DIRECTORY).glob(PARTS_PATTERN)):
+        read_file(layers, part)
+
+
+def read_file(layers: Layers, path: Path) -> None:
+    """Read one TOML file."""
+    try:
+        text = path.read_text("utf-8")
+        document = tomllib.loads(text)
+    except OSError as error:
+        layers.problems.append(IllegalConfig(field=str(path), why=str(error.strerror)))
+        return
+    except (ValueError, RecursionError) as error:  # neither UTF-8 nor TOML, or too deep
+        why = rocketmq.import_hint(str(path), text_or_nothing(path)) or str(error)
+        layers.problems.append(IllegalConfig(field=str(path), why=why))
+        return
+    if why := rocketmq.import_hint(str(path), text):
+        layers.problems.append(IllegalConfig(field=str(path), why=why))
+        return
+    lines = lines_of_keys(text)
+    for key, given in _keys(document):
+        origin = f"{path}:{lines[key]}" if key in lines else str(path)
+        layers.put(key, given, origin)
+
+
+def text_or_nothing(path: Path) -> str:
+    """Return the text of a file, "" where it is none."""
+    try:
+        return path.read_text("utf-8")
+    except (OSError, ValueError):
+        return ""
+
+
+def _keys(document: Mapping[str, Any]) -> Iterator[tuple[str, object]]:
+    """Yield (key, value) of a document; a key that is no section's stands alone."""
+    for section, table in document.items():
+        if not isinstance(table, dict):
+            yield section, table
+            continue
+        for name, given in table.items():
+            yield f"{section}.{name}", given
+        if not table and section not in SECTIONS:
+            yield section, table
+
+
+def lines_of_keys(text: str) -> dict[str, int]:
+    """Return the line each key of a TOML text stands in, from 1.
+
+    A key inside of a text of several lines may be taken for one: the line is told to people only.
+    """
+    lines: dict[str, int] = {}
+    table = ""
+    for number, line in enumerate(text.splitlines(), 1):
+        if head := _TABLE.match(line):
+            table = f"{head[1]}."
+        elif key := _KEY.match(line):
+            lines[f"{table}{key[1]}"] = number
+    return lines
+
+
+def read_environment(layers: Layers, environment: Mapping[str, str]) -> None:
+    """Read the variables that begin with POCKETMQ__, and POCKETMQ_PRESET."""
+    if environment.get(PRESET_VARIABLE):
+        layers.put(PRESET, environment[PRESET_VARIABLE], PRESET_VARIABLE)
+    for variable in sorted(environment):
+        if variable.startswith(ENVIRONMENT_PREFIX):
+            _read_variable(layers, variable, environment)
+
+
+def _read_variable(layers: Layers, variable: str, environment: Mapping[str, str]) -> None:
+    if not is_utf8(environment[variable]):
+        why = "its value is not UTF-8"
+        layers.problems.append(IllegalConfig(field=variable, why=why))
+        return
+    key = _key_of(variable)
+    named = _key_of(variable.removesuffix(FILE_SUFFIX))
+    if key in KNOBS:
+        layers.put(key, _unquoted(environment[variable]), variable)
+    elif not variable.endswith(FILE_SUFFIX) or named not in KNOBS:
+        layers.problems.append(unknown(key, KNOBS, origin=variable))
+    elif (twin := variable.removesuffix(FILE_SUFFIX)) in environment:
+        why = f"{twin} is set as well; leave one of them out"
+        layers.problems.append(IllegalConfig(field=f"{named} ({variable})", why=why))
+    else:
+        _read_value_file(layers, named, variable, Path(_unquoted(environment[variable])))
+
+
+def _key_of(variable: str) -> str:
+    return variable.removeprefix(ENVIRONMENT_PREFIX).lower().replace("__", ".")
+
+
+def _read_value_file(layers: Layers, key: str, variable: str, path: Path) -> None:
+    try:
+        text = path.read_text("utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
+        why = f"{path} cannot be read: {reason}"
+        layers.problems.append(IllegalConfig(field=f"{key} ({variable})", why=why))
+        return
+    layers.put(key, text.removesuffix("\n").removesuffix("\r"), f"{variable} {path}")
+
+
+def _unquoted(text: str) -> str:
+    """Return text without the quotes that env files leave around it."""
+    is_quoted = len(text) >= 2 and text[0] == text[-1] == '"'
+    return text[1:-1] if is_quoted else text

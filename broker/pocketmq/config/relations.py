@@ -1,0 +1,158 @@
+"""Settings that do not go together: refused, or allowed and doubted.
+
+The text names every key that is part of it.
+"""
+
+from collections.abc import Iterator
+from typing import Final
+
+from pocketmq.config.knob import INT32_MAX, Value
+from pocketmq.config.sections import KNOBS, Config
+from pocketmq.config.sections_network import OWN, RpcSection
+from pocketmq.config.units import GIB, HOUR_MS, KIB, text_from_size
+from pocketmq.format.index_layout import IndexGeometry
+from pocketmq.model.errors import IllegalConfig
+from pocketmq.store.settings import FLUSH_ASYNC, FLUSH_SYNC
+
+RECORD_OVERHEAD_BYTES: Final = 64 * KIB
+"""What a record may hold besides its body (store-format.md 2.4)."""
+
+POOL_SIZE_USUAL: Final = 1 * GIB
+"""Locked memory that a machine for a broker is known to have."""
+EVERY_HOST: Final = frozenset({"0.0.0.0", "[::]"})
+
+_ASYNC: Final = ("store.flush", FLUSH_ASYNC)
+_POOL: Final = ("store.transient_pool", True)
+NEEDED: Final[dict[str, tuple[str, Value]]] = {
+    "store.flush_interval_ms": _ASYNC,
+    "store.flush_least_pages": _ASYNC,
+    "store.flush_thorough_interval_ms": _ASYNC,
+    "store.sync_flush_timeout_ms": ("store.flush", FLUSH_SYNC),
+    "store.transient_pool_file_count": _POOL,
+    "store.commit_interval_ms": _POOL,
+    "store.commit_least_pages": _POOL,
+    "store.commit_thorough_interval_ms": _POOL,
+}
+"""Settings that count only while another one has a value."""
+OWN_ALONE: Final[dict[str, Value]] = {
+    "rpc.tls_cert": "",
+    "rpc.proxy_protocol": False,
+    "rpc.connection_age_ms": 0,
+    "rpc.connection_idle_ms": 0,
+    "rpc.connections_max": RpcSection.connections_max,
+}
+"""Settings that only our own transport has, and what says that they are not wanted."""
+FLOORS: Final[dict[str, tuple[int, str]]] = {
+    "retention.age_ms": (HOUR_MS, "messages would be removed soon after they came"),
+}
+"""What a setting has at least unless it is 0, and what less would do."""
+
+
+def broken(config: Config) -> list[IllegalConfig]:
+    """Return what must not be together."""
+    return [
+        IllegalConfig(
+            field=key,
+            why=f"{_stated(config, key)} and {_stated(config, other)} do not go together: {why}",
+        )
+        for key, other, why in _conflicts(config)
+    ]
+
+
+def too_low(config: Config) -> list[IllegalConfig]:
+    """Return what is below the floor that only --force goes through."""
+    return [
+        IllegalConfig(
+            field=key,
+            why=f"{_stated(config, key)} is below the floor of {KNOBS[key].text_of(floor)}: "
+            f"{why}; raise it, or let it be with --force, which is for tests and development",
+        )
+        for key, (floor, why) in FLOORS.items()
+        if 0 < int(config.value(key)) < floor
+    ]
+
+
+def doubts(config: Config) -> list[str]:
+    """Return what is allowed but will probably not do what was meant."""
+    return [*_unused(config), *_sizes(config), *_switched_off(config)]
+
+
+def _conflicts(config: Config) -> Iterator[tuple[str, str, str]]:
+    """Yield two keys, and why their values do not go together."""
+    store, retention = config.store, config.retention
+    if store.transient_pool and store.flush != FLUSH_ASYNC:
+        why = "what lies in the pool is not on disk, so it needs store.flush = async"
+        yield "store.transient_pool", "store.flush", why
+    if retention.disk_expire_percent > retention.disk_force_percent:
+        why = "messages must expire by age before files go whatever their age"
+        yield "retention.disk_expire_percent", "retention.disk_force_percent", why
+    if retention.disk_force_percent > retention.disk_refuse_percent:
+        why = "files must go before sends are refused"
+        yield "retention.disk_force_percent", "retention.disk_refuse_percent", why
+    size = IndexGeometry(store.index_slot_count, store.index_entry_count_max).file_size
+    if size > INT32_MAX:
+        why = f"an index file of {size} bytes would be longer than RocketMQ can read, {INT32_MAX}"
+        yield "store.index_slot_count", "store.index_entry_count_max", why
+    yield from _network_conflicts(config)
+
+
+def _network_conflicts(config: Config) -> Iterator[tuple[str, str, str]]:
+    rpc, http = config.rpc, config.http
+    rpc_host, _, rpc_port = rpc.listen.rpartition(":")
+    http_host, _, http_port = http.listen.rpartition(":")
+    is_shared = rpc_host == http_host or not EVERY_HOST.isdisjoint({rpc_host, http_host})
+    if rpc_port == http_port != "0" and is_shared:
+        why = "each needs an address of its own; with http.listen empty, rpc.listen serves both"
+        yield "rpc.listen", "http.listen", why
+    if bool(rpc.tls_cert) != bool(rpc.tls_key):
+        yield "rpc.tls_cert", "rpc.tls_key", "TLS needs both files"
+    if rpc.tls_only and not rpc.tls:
+        yield "rpc.tls_only", "rpc.tls", "nobody could come"
+    if not http.listen and rpc.transport != OWN:
+        yield "http.listen", "rpc.transport", "grpcio's port serves no HTTP/1.1"
+    for key, value in OWN_ALONE.items():
+        if rpc.transport != OWN and config.value(key) != value:
+            yield key, "rpc.transport", "only our own transport can do it"
+
+
+def _stated(config: Config, key: str) -> str:
+    return f"{key} = {KNOBS[key].text_of(config.value(key))} ({config.origin(key)})"
+
+
+def _unused(config: Config) -> Iterator[str]:
+    for key, (other, value) in NEEDED.items():
+        is_changed = key in config.origins and config.value(key) != KNOBS[key].default
+        if is_changed and config.value(other) != value:
+            wanted = KNOBS[other].text_of(value)
+            yield f"{key} counts only with {other} = {wanted}, which is not so"
+
+
+def _sizes(config: Config) -> Iterator[str]:
+    store, retention = config.store, config.retention
+    body_size = config.limits.max_message_size_bytes
+    file_size = store.commit_log_file_size_bytes
+    file_text = f"store.commit_log_file_size_bytes = {text_from_size(file_size)}"
+    if body_size + RECORD_OVERHEAD_BYTES > file_size:
+        yield (
+            f"messages may have limits.max_message_size_bytes = {text_from_size(body_size)}, but "
+            f"one that does not fit {file_text} with its properties is refused"
+        )
+    pool_size = store.transient_pool_file_count * file_size
+    if store.transient_pool and pool_size > POOL_SIZE_USUAL:
+        yield (
+            f"the pool locks {text_from_size(pool_size)} of memory: "
+            f"store.transient_pool_file_count = {store.transient_pool_file_count} times {file_text}"
+        )
+    if 0 < retention.size_bytes < file_size:
+        yield (
+            f"retention.size_bytes = {text_from_size(retention.size_bytes)} cannot be kept: the "
+            f"file that is written to never goes, and it has {file_text}"
+        )
+
+
+def _switched_off(config: Config) -> Iterator[str]:
+    others = [k for k in config.origins if k.startswith("retention.") and k != "retention.mode"]
+    if config.retention.mode == "off" and others:
+        yield f"retention.mode = off: no message expires, whatever {', '.join(others)} say"
+    if config.rpc.tls_cert and not config.rpc.tls:
+        yield "rpc.tls = false: no client is shown the certificate that rpc.tls_cert names"

@@ -1,0 +1,177 @@
+"""RocketMQ's names for settings: those that mean something here, and those that do not.
+
+Which setting of ours a name stands for is said beside the setting (sections.py). The rest of the
+names in RocketMQ's MessageStoreConfig and BrokerConfig that operators are known to set are listed
+here, each with the reason, so that a broker.conf can be taken over: they draw a warning, an unknown
+name is an error.
+"""
+
+import re
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from pocketmq.config.knob import Knob
+from pocketmq.config.sections import KNOBS
+from pocketmq.config.units import HOUR_MS, SECOND_MS
+
+Translation = tuple[object, str]
+"""A value in our terms, and what to tell the operator: "" when it says the same."""
+
+_IGNORED: Final[Mapping[str, str]] = {
+    "this broker stands alone, without replicas": """brokerId brokerIP2 brokerRole haListenPort
+        haSendHeartbeatInterval haHousekeepingInterval haTransferBatchSize haMasterAddress
+        haSlaveFallbehindMax haMaxGapNotInSync inSyncReplicas minInSyncReplicas totalReplicas
+        allAckInSyncStateSet slaveTimeout slaveReadEnable offsetCheckInSlave duplicationEnable
+        enableDLegerCommitLog dLegerGroup dLegerPeers dLegerSelfId enableControllerMode
+        controllerAddr enableSlaveActingMaster enableRemoteEscape brokerElectionPriority""",
+    "clients come to this broker without a name server": """namesrvAddr rmqAddressServerDomain
+        fetchNamesrvAddrByAddressServer fetchNameSrvAddrByDnsLookup registerNameServerPeriod
+        registerBrokerTimeoutMills brokerHeartbeatInterval forceRegister compressedRegister
+        sendHeartbeatTimeoutMillis brokerNotActiveTimeoutMillis""",
+    "everything lies below store.directory, in RocketMQ's own places": """storePathCommitLog
+        storePathConsumeQueue storePathIndex storeCheckpoint abortFile
+        storePathDLedgerCommitLog""",
+    "one event loop serves all calls; there are no thread pools to size": """
+        sendMessageThreadPoolNums putMessageFutureThreadPoolNums pullMessageThreadPoolNums
+        litePullMessageThreadPoolNums ackMessageThreadPoolNums processReplyMessageThreadPoolNums
+        queryMessageThreadPoolNums adminBrokerThreadPoolNums clientManageThreadPoolNums
+        consumerManageThreadPoolNums heartbeatThreadPoolNums endTransactionThreadPoolNums
+        sendThreadPoolQueueCapacity pullThreadPoolQueueCapacity queryThreadPoolQueueCapacity
+        clientManagerThreadPoolQueueCapacity consumerManagerThreadPoolQueueCapacity
+        waitTimeMillsInSendQueue waitTimeMillsInPullQueue brokerFastFailureEnable
+        useReentrantLockWhenPutMessage topicQueueLockNum putMessageTimeout serverWorkerThreads
+        serverCallbackExecutorThreads serverSelectorThreads""",
+    "the store sees to it by itself": """flushCommitLogTimed checkCRCOnRecover messageIndexEnable
+        messageIndexSafe destroyMapedFileIntervalForcibly redeleteHangedFileInterval
+        deleteConsumeQueueFilesInterval cleanFileForciblyEnable maxRecoveryCommitlogFiles
+        commitLogRecoverMaxNum recheckReputOffsetFromCq putConsumeQueueDataByFileChannel
+        forceVerifyPropCRC autoMessageVersionOnTopicLen readUnCommitted
+        flushLeastPagesWhenWarmMapedFile fastFailIfNoBufferInStorePool putMsgIndexHightWater
+        debugLockEnable diskFallRecorded mapperFileSizeBatchConsumeQueue
+        transferMsgByHeap""",
+    "the limits of a pull are those of its request": """maxMsgsNumBatch defaultQueryMaxNum
+        maxTransferBytesOnMessageInMemory maxTransferCountOnMessageInMemory
+        maxTransferBytesOnMessageInDisk maxTransferCountOnMessageInDisk
+        accessMessageInMemoryMaxRatio travelCqFileNumWhenGetMessage longPollingEnable
+        shortPollingTimeMills""",
+    "offsets are durable when a commit is answered": """flushConsumerOffsetInterval
+        flushConsumerOffsetHistoryInterval flushDelayOffsetInterval""",
+    "what it is about is not part of this broker": """timerWheelEnable timerPrecisionMs
+        timerRollWindowSlot timerFlushIntervalMs
+        maxFilterMessageSize bitMapLengthConsumeQueueExt enableCalcFilterBitMap
+        enablePropertyFilter filterSupportRetry expectConsumerNumUseFilter
+        maxErrorRateOfBloomFilter filterDataCleanTimeSpan enableCompaction traceTopicEnable
+        msgTraceTopicName traceOn regionId aclEnable clusterTopicEnable brokerTopicEnable
+        rejectPullConsumerEnable disableConsumeIfConsumerReadSlowly consumerFallbehindThreshold
+        isolateLogEnable rocketmqHome brokerConfigPath messageStorePlugIn popPollingSize
+        reviveQueueNum reviveInterval enablePopBufferMerge""",
+    "metrics are shown on the HTTP port": """metricsExporterType metricsGrpcExporterTarget
+        metricsGrpcExporterHeader metricsPromExporterPort metricsPromExporterHost metricsLabel
+        metricsInDelta enableDetailStat""",
+}
+MEANINGLESS: Final[Mapping[str, str]] = {
+    name: why for why, words in _IGNORED.items() for name in words.split()
+}
+"""Why a name has no meaning here, by name."""
+
+_NAME: Final = re.compile(r"""^[ \t{]*["']?([A-Za-z][A-Za-z0-9.]*)["']?[ \t]*[=:]""", re.MULTILINE)
+_SECTION: Final = re.compile(r"^\s*\[\w+\]", re.MULTILINE)
+_OF_USERS: Final = frozenset({"accounts", "globalWhiteRemoteAddresses"})
+_OF_OTHER_FILES: Final = _OF_USERS | {"grpcServerPort", "rocketMQClusterName"}
+"""Names by which plain_acl.yml and rmq-proxy.json are known."""
+
+ALIASES: Final[Mapping[str, str]] = {
+    "mapedFileSizeCommitLog": "mappedFileSizeCommitLog",
+    "mapedFileSizeConsumeQueue": "mappedFileSizeConsumeQueue",
+    "warmMappedFileEnable": "warmMapedFileEnable",
+    "destroyMappedFileIntervalForcibly": "destroyMapedFileIntervalForcibly",
+}
+"""Spellings of other releases."""
+
+
+def knobs_of(name: str) -> list[Knob]:
+    """Return the settings a RocketMQ name stands for; none for a name of no meaning here."""
+    name = ALIASES.get(name, name)
+    return [knob for knob in KNOBS.values() if knob.rocketmq == name]
+
+
+def why_meaningless(name: str) -> str:
+    """Return why a RocketMQ name has no meaning here; "" when it has one or is none."""
+    return MEANINGLESS.get(ALIASES.get(name, name), "")
+
+
+def names() -> list[str]:
+    """Return every RocketMQ name that is known, with or without a meaning."""
+    ours = {knob.rocketmq for knob in KNOBS.values() if knob.rocketmq}
+    return sorted({*ours, *MEANINGLESS, *ALIASES})
+
+
+def import_hint(file: str, text: str) -> str:
+    """Return what is said of a file in RocketMQ's format that is given as one of ours, else ""."""
+    if _SECTION.search(text):
+        return ""
+    known = {*names(), *_OF_OTHER_FILES}
+    name = next((one[1] for one in _NAME.finditer(text) if one[1] in known), "")
+    if not name:
+        return ""
+    more = "--store DIR" if name in _OF_USERS else "> pocketmq.toml"
+    command = f"pocketmq config import-broker-conf {file} {more}"
+    return f"it is in RocketMQ's format, as {name} shows; import it: {command}"
+
+
+def translated(name: str, text: str) -> Translation:
+    """Return what a RocketMQ name's value is in our terms.
+
+    Errors   ValueError
+    """
+    translate = TRANSLATIONS.get(ALIASES.get(name, name))
+    return translate(text) if translate else (text, "")
+
+
+def _flush(text: str) -> Translation:
+    return {"SYNC_FLUSH": "sync", "ASYNC_FLUSH": "async"}.get(text, text), ""
+
+
+def _hours(text: str) -> Translation:
+    """Return ms of a number of hours; with a unit ("72h") it is one of ours already."""
+    bare = text.strip()
+    if not (bare.isascii() and bare.isdecimal()):
+        return text, ""
+    return int(bare) * HOUR_MS, ""
+
+
+def _seconds(text: str) -> Translation:
+    """Return ms of a number of seconds; with a unit ("3d") it is one of ours already."""
+    bare = text.strip()
+    if not (bare.isascii() and bare.isdecimal()):
+        return text, ""
+    return int(bare) * SECOND_MS, ""
+
+
+def _percent(name: str, lower: int, upper: int) -> Callable[[str], Translation]:
+    """Return the translation of a share, in percent or as a ratio (0.85), held in its bounds.
+
+    Source   MessageStoreConfig.getDiskMaxUsedSpaceRatio, DefaultMessageStore
+    """
+
+    def translate(text: str) -> Translation:
+        try:
+            share = round(float(text) * 100) if "." in text else int(text)
+        except (ValueError, OverflowError) as error:
+            raise ValueError(f"{text!r} is not a share, as 85 or 0.85") from error
+        held = min(max(share, lower), upper)
+        note = f"{name} = {text} is taken as {held}, as RocketMQ does" if held != share else ""
+        return held, note
+
+    return translate
+
+
+TRANSLATIONS: Final[Mapping[str, Callable[[str], Translation]]] = {
+    "flushDiskType": _flush,
+    "fileReservedTime": _hours,
+    "timerMaxDelaySec": _seconds,
+    "diskMaxUsedSpaceRatio": _percent("diskMaxUsedSpaceRatio", 10, 95),
+    "diskSpaceCleanForciblyRatio": _percent("diskSpaceCleanForciblyRatio", 30, 85),
+    "diskSpaceWarningLevelRatio": _percent("diskSpaceWarningLevelRatio", 35, 90),
+}
+"""How values are told otherwise there, by name."""

@@ -1,0 +1,411 @@
+"""The settings: one dataclass a section, one field a knob, each with its reason.
+
+`KNOBS` lists all of them by key ("store.flush"). RocketMQ's name for a setting stands beside it.
+
+Presets are sets of defaults for a kind of machine; what an operator sets goes over them.
+
+preset   commit-log files   index file                 flush
+dev      64 MiB             0.2 M slots, 1 M entries   async   losing the last messages is no loss
+edge     64 MiB             0.2 M slots, 1 M entries   sync    one small machine that may lose power
+server   1 GiB              5 M slots, 20 M entries    async   RocketMQ's own defaults
+
+Edge is what every setting's own default says. A store that exists keeps its sizes under any preset.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields, is_dataclass
+from pathlib import Path
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Final
+
+from pocketmq.config.knob import INT32_MAX, Knob, Value, knob, knobs_of_section, live_knob
+from pocketmq.config.sections_access import AccessSection
+from pocketmq.config.sections_network import HttpSection, RpcSection
+from pocketmq.config.sections_transactions import TransactionsSection
+from pocketmq.config.texts import (
+    PORT_MAX,
+    delay_levels_from_text,
+    hours_from_text,
+    int_from_text,
+    ip_from_text,
+    name_from_text,
+    profiles_from_text,
+    zone_from_text,
+)
+from pocketmq.config.units import GIB, HOUR_MS, KIB, MIB
+from pocketmq.format.index_layout import STYLES
+from pocketmq.model.store_shape import StoreShape
+from pocketmq.store.settings import FLUSH_ASYNC, FLUSH_SYNC, StoreSettings
+
+if TYPE_CHECKING:
+    from pocketmq.services.retention import RetentionSettings
+
+PRESET: Final = "preset"
+"""The one key outside of the sections."""
+DEV: Final = "dev"
+EDGE: Final = "edge"
+SERVER: Final = "server"
+
+PRESETS: Final[Mapping[str, Mapping[str, Value]]] = MappingProxyType(
+    {
+        DEV: {"store.flush": FLUSH_ASYNC},
+        EDGE: {},
+        SERVER: {
+            "store.flush": FLUSH_ASYNC,
+            "store.commit_log_file_size_bytes": GIB,
+            "store.index_slot_count": 5_000_000,
+            "store.index_entry_count_max": 20_000_000,
+        },
+    }
+)
+
+COMMIT_LOG_FILE_SIZE_MIN: Final = 4 * KIB
+"""Less holds no message worth the file; tests go that low."""
+INDEX_ENTRY_COUNT_MIN: Final = 2
+"""Entry number 0 is never used."""
+EXTENSION_FILE_SIZE_MIN: Final = 24
+"""One unit and the end of the file (format/consume_unit.py, which would load numpy)."""
+MODES: Final = ("auto", "on", "off")
+
+
+@dataclass(frozen=True, kw_only=True)
+class StoreSection:
+    """One directory with everything that outlives the process.
+
+    Sizes hold for a new store: one that exists keeps its own unless the operator sets them.
+    Fields are named as in StoreSettings.
+    """
+
+    directory: str = knob("./store", "Where the store lies.", "storePathRootDir")
+    commit_log_file_size_bytes: int = knob(
+        StoreShape.commit_log_file_size_bytes,
+        "Length of each commit-log file.", "mappedFileSizeCommitLog",
+        lower=COMMIT_LOG_FILE_SIZE_MIN, upper=INT32_MAX,
+    )  # fmt: skip
+    consume_queue_file_size_bytes: int = knob(
+        StoreShape.consume_queue_file_size_bytes,
+        "Length of each consume-queue file, 20 bytes a message.",
+        "mappedFileSizeConsumeQueue", lower=20, upper=INT32_MAX,
+    )  # fmt: skip
+    index_slot_count: int = knob(
+        StoreShape.index_slot_count,
+        "Hash slots of each index file.",
+        "maxHashSlotNum",
+        lower=1,
+        upper=INT32_MAX,
+    )  # fmt: skip
+    index_entry_count_max: int = knob(
+        StoreShape.index_entry_count_max,
+        "Entries at which an index file is full.", "maxIndexNum",
+        lower=INDEX_ENTRY_COUNT_MIN, upper=INT32_MAX,
+    )  # fmt: skip
+    index_style: str = knob(
+        StoreShape.index_style,
+        "Which RocketMQ the index is written as: from 5.5 on tags are indexed too.",
+        choices=STYLES,
+    )  # fmt: skip
+    time_zone: str = knob(
+        StoreShape.time_zone,
+        'Zone of index file names, such as "Europe/Berlin"; empty: the machine\'s.',
+        read=zone_from_text,
+    )  # fmt: skip
+    flush: str = knob(
+        FLUSH_SYNC, "sync answers when a message is on disk, async when it is in memory.",
+        "flushDiskType", choices=(FLUSH_SYNC, FLUSH_ASYNC),
+    )  # fmt: skip
+    flush_interval_ms: int = knob(
+        500, "async: how often the commit log is flushed.", "flushIntervalCommitLog", lower=1
+    )
+    flush_least_pages: int = knob(
+        4, "async: fewer dirty pages of 4 KiB wait for the thorough flush.",
+        "flushCommitLogLeastPages",
+    )  # fmt: skip
+    flush_thorough_interval_ms: int = knob(
+        10_000, "async: how often everything is flushed.", "flushCommitLogThoroughInterval", lower=1
+    )
+    sync_flush_timeout_ms: int = knob(
+        5_000, "sync: when a producer is told FLUSH_DISK_TIMEOUT.", "syncFlushTimeout", lower=1
+    )
+    view_flush_interval_ms: int = knob(
+        1_000, "How often consume queues are flushed.", "flushIntervalConsumeQueue", lower=1
+    )
+    view_flush_least_pages: int = knob(
+        2, "Fewer dirty pages of a queue wait for the thorough flush.",
+        "flushConsumeQueueLeastPages",
+    )  # fmt: skip
+    view_flush_thorough_interval_ms: int = knob(
+        10_000, "How often queues and index are flushed and the checkpoint is written.",
+        "flushConsumeQueueThoroughInterval", lower=1,
+    )  # fmt: skip
+    busy_timeout_ms: int = knob(
+        1_000, "How long one write may hold the store before others are refused.",
+        "osPageCacheBusyTimeOutMills", lower=1,
+    )  # fmt: skip
+    transient_pool: bool = knob(
+        False, "async: append to locked memory and write it to the file in larger pieces.",
+        "transientStorePoolEnable",
+    )  # fmt: skip
+    transient_pool_file_count: int = knob(
+        5, "How many files' worth of locked memory the pool has.", "transientStorePoolSize",
+        lower=1, upper=1024,
+    )  # fmt: skip
+    commit_interval_ms: int = knob(
+        200, "Pool: how often memory is written to the file.", "commitIntervalCommitLog", lower=1
+    )
+    commit_least_pages: int = knob(
+        4, "Pool: fewer pages of 4 KiB wait for the thorough write.", "commitCommitLogLeastPages"
+    )
+    commit_thorough_interval_ms: int = knob(
+        200, "Pool: how often everything is written to the file.",
+        "commitCommitLogThoroughInterval", lower=1,
+    )  # fmt: skip
+    warm_files: bool = knob(
+        False, "Touch and lock the pages of the next commit-log file before it is written to.",
+        "warmMapedFileEnable",
+    )  # fmt: skip
+    consume_queue_extension: bool = knob(
+        StoreShape.consume_queue_extension,
+        "Write consume-queue extension units; those there are, are read in any case.",
+        "enableConsumeQueueExt",
+    )  # fmt: skip
+    consume_queue_extension_file_size_bytes: int = knob(
+        StoreShape.consume_queue_extension_file_size_bytes,
+        "Length of each consume-queue extension file.", "mappedFileSizeConsumeQueueExt",
+        lower=EXTENSION_FILE_SIZE_MIN, upper=INT32_MAX,
+    )  # fmt: skip
+    open_queue_files_max: int = knob(
+        16_384, "Consume-queue files kept open, at most half of what the process may open; the "
+        "least used is closed for the next one.",
+        lower=1, upper=INT32_MAX,
+    )  # fmt: skip
+    reserve_size_bytes: int = knob(
+        16 * MIB, "Set aside for a full disk, at most one commit-log file: queues, offsets and an "
+        "orderly stop then still have room; 0: nothing.",
+        upper=INT32_MAX,
+    )  # fmt: skip
+    property_crc: bool = knob(
+        StoreShape.property_crc,
+        "End each record with a CRC over all of it; costs 20 bytes.",
+        "enabledAppendPropCRC",
+    )  # fmt: skip
+    timer_log_file_size_bytes: int = knob(
+        100 * MIB, "Length of each timer-log file, 52 bytes a message that waits for a time.",
+        "mappedFileSizeTimerLog", lower=128, upper=INT32_MAX,
+    )  # fmt: skip
+    delay_levels: str = knob(
+        StoreShape.delay_levels,
+        "Delays by level; empty: RocketMQ's 18, from 1s to 2h.", "messageDelayLevel",
+        read=delay_levels_from_text,
+    )  # fmt: skip
+
+
+@dataclass(frozen=True, kw_only=True)
+class RetentionSection:
+    """How long messages stay.
+
+    Fields are named as in RetentionSettings (services/retention.py).
+    """
+
+    mode: str = live_knob(
+        "auto", "auto: on in a store made by this broker, off in one that it found unless any key "
+        "of this section is set.", choices=MODES,
+    )  # fmt: skip
+    age_ms: int = live_knob(
+        72 * HOUR_MS, "How long a file stays after its last message, 1h or more; 0: no limit.",
+        "fileReservedTime",
+    )  # fmt: skip
+    hours: str = live_knob(
+        "04", 'Local hours in which messages expire by age, as "04;16"; empty: any.', "deleteWhen",
+        read=hours_from_text,
+    )  # fmt: skip
+    size_bytes: int = live_knob(0, "How long the commit log may get in all; 0: no limit.")
+    disk_expire_percent: int = live_knob(
+        75, "With more of the disk used, messages expire by age at any hour.",
+        "diskMaxUsedSpaceRatio", lower=10, upper=95,
+    )  # fmt: skip
+    disk_force_percent: int = live_knob(
+        85, "With more of the disk used, the oldest files go whatever their age.",
+        "diskSpaceCleanForciblyRatio", lower=30, upper=85,
+    )  # fmt: skip
+    disk_refuse_percent: int = live_knob(
+        90, "With more of the disk used, sends are refused.", "diskSpaceWarningLevelRatio",
+        lower=35, upper=90,
+    )  # fmt: skip
+    file_batch_max: int = live_knob(
+        10, "Files that go in one round.", "deleteFileBatchMax", lower=1, upper=INT32_MAX
+    )
+    interval_ms: int = live_knob(
+        10_000, "How often is looked for files to go.", "cleanResourceInterval", lower=1
+    )
+    pause_ms: int = live_knob(100, "Between two files of a round.", "deleteCommitLogFilesInterval")
+
+
+@dataclass(frozen=True, kw_only=True)
+class BrokerSection:
+    """What this broker is called and what it takes."""
+
+    name: str = knob("broker-a", "Name of this broker.", "brokerName", read=name_from_text)
+    cluster: str = knob(
+        "DefaultCluster", "Name of its cluster, kept with each message.", "brokerClusterName",
+        read=name_from_text,
+    )  # fmt: skip
+    advertised_host: str = knob(
+        "", "IP address kept with each message; empty: the one listened on, or the machine's.",
+        "brokerIP1", read=ip_from_text,
+    )  # fmt: skip
+    advertised_port: int = knob(
+        0, "Its port; 0: the one listened on.", "listenPort", upper=PORT_MAX
+    )
+    permission: int = live_knob(
+        6, "Sum of 4 (read) and 2 (write); 4 refuses all sends.", "brokerPermission", upper=7
+    )
+    auto_create_topics: bool = live_knob(
+        True, "Make a topic when the first message for it comes.", "autoCreateTopicEnable"
+    )
+    auto_create_groups: bool = live_knob(
+        True, "Make a consumer group when a client of RocketMQ's own asks for it.",
+        "autoCreateSubscriptionGroup",
+    )  # fmt: skip
+    default_queue_count: int = live_knob(
+        8, "Queues of a topic made that way.", "defaultTopicQueueNums", lower=1, upper=1024
+    )
+    accept_from_ms: int = live_knob(
+        0, "Refuse sends before this time, in ms since 1970.", "startAcceptSendRequestTimeStamp",
+        read=int_from_text,
+    )  # fmt: skip
+    check_message_types: bool = live_knob(
+        True, "A topic with a type takes messages of that kind only.", "enableTopicMessageTypeCheck"
+    )
+    dedupe_window_ms: int = live_knob(
+        0, "How long a send that is asked again, by the same message ids, is stored once; 0: never."
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class LimitsSection:
+    """How much is too much."""
+
+    max_message_size_bytes: int = live_knob(
+        4 * MIB, "Largest body of a message, and of all messages of one request.",
+        "maxMessageSize", lower=1, upper=INT32_MAX,
+    )  # fmt: skip
+    delay_max_ms: int = live_knob(
+        24 * HOUR_MS, "How far ahead a message may be delivered.", "timerMaxDelaySec", lower=1
+    )
+    in_flight_max: int = knob(
+        10_000, "Messages of a queue that one group may have received and not settled.",
+        "popInflightMessageThreshold", lower=1, upper=INT32_MAX,
+    )  # fmt: skip
+    topics_max: int = live_knob(
+        20_000, "Topics that clients and operators may make; those there are stay.",
+        lower=1, upper=INT32_MAX,
+    )  # fmt: skip
+    queues_max: int = live_knob(
+        200_000, "Queues of all these topics together.", lower=1, upper=INT32_MAX
+    )
+    groups_max: int = live_knob(
+        20_000, "Consumer groups that clients and operators may make; those there are stay.",
+        lower=1, upper=INT32_MAX,
+    )  # fmt: skip
+    user_creations_per_hour: int = live_knob(
+        1_000, "Topics and groups that one user may make in an hour, admins aside, where users are "
+        "asked.", upper=INT32_MAX,
+    )  # fmt: skip
+
+
+@dataclass(frozen=True, kw_only=True)
+class MetricsSection:
+    """What /metrics shows."""
+
+    profile: str = knob(
+        "native", "Names of RocketMQ's metrics: native (with units, from 5.1.4 on), native-legacy "
+        'or both, as "native,native-legacy".', read=profiles_from_text,
+    )  # fmt: skip
+    detail: str = knob(
+        "public", "full adds series of every queue.",
+        choices=("public", "full"),
+    )  # fmt: skip
+    max_series: int = knob(
+        50_000, "Time series shown at most; what is above is left out and counted.",
+        "metricsOtelCardinalityLimit", lower=1, upper=INT32_MAX,
+    )  # fmt: skip
+
+
+@dataclass(frozen=True, kw_only=True)
+class LogsSection:
+    """What the broker tells on standard error."""
+
+    level: str = live_knob(
+        "info", "The least that is told.", choices=("debug", "info", "warning", "error")
+    )
+    format: str = knob(
+        "auto", "auto: lines to read on a terminal, JSON elsewhere.",
+        choices=("auto", "json", "console"),
+    )  # fmt: skip
+
+
+@dataclass(frozen=True, kw_only=True)
+class Config:
+    """All sections, who set which key ("store.flush" -> "--set"), and what to tell the operator."""
+
+    store: StoreSection = StoreSection()
+    retention: RetentionSection = RetentionSection()
+    broker: BrokerSection = BrokerSection()
+    limits: LimitsSection = LimitsSection()
+    transactions: TransactionsSection = TransactionsSection()
+    rpc: RpcSection = RpcSection()
+    http: HttpSection = HttpSection()
+    access: AccessSection = AccessSection()
+    metrics: MetricsSection = MetricsSection()
+    logs: LogsSection = LogsSection()
+    preset: str = EDGE
+    preset_origin: str = "default"
+    origins: Mapping[str, str] = field(default_factory=dict)
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def retention_is_set(self) -> bool:
+        """Whether the operator set any key of the section."""
+        return any(key.startswith("retention.") for key in self.origins)
+
+    def value(self, key: str) -> Value:
+        """Return the value of a setting by its key, one of KNOBS."""
+        section, _, name = key.partition(".")
+        value: Value = getattr(getattr(self, section), name)
+        return value
+
+    def origin(self, key: str) -> str:
+        """Return who said so: a file and line, a variable, --set, the preset or the default."""
+        if key in self.origins:
+            return self.origins[key]
+        return f"preset {self.preset}" if key in PRESETS[self.preset] else "default"
+
+    def store_settings(self) -> StoreSettings:
+        """Return what the store is told; sizes the operator did not set give way to the store's."""
+        values = {item.name: getattr(self.store, item.name) for item in fields(self.store)}
+        values["directory"] = Path(self.store.directory).expanduser()
+        names = [key.partition(".") for key in self.origins]
+        return StoreSettings(
+            **values,
+            cluster=self.broker.cluster,
+            broker=self.broker.name,
+            explicit=frozenset(name for section, _, name in names if section == "store"),
+        )
+
+    def retention_settings(self) -> "RetentionSettings":
+        """Return what retention is told."""
+        from pocketmq.services.retention import RetentionSettings  # offline tools need none of it
+
+        section = self.retention
+        return RetentionSettings(
+            **{item.name: getattr(section, item.name) for item in fields(section)}
+        )
+
+
+SECTIONS: Final[Mapping[str, type[Any]]] = MappingProxyType(
+    {item.name: type(item.default) for item in fields(Config) if is_dataclass(item.default)}
+)
+KNOBS: Final[Mapping[str, Knob]] = MappingProxyType(
+    {knob.key: knob for name, kind in SECTIONS.items() for knob in knobs_of_section(name, kind)}
+)
+"""Every setting by its key."""

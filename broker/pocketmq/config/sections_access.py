@@ -1,0 +1,31 @@
+"""The settings of who may do what."""
+
+from dataclasses import dataclass
+from typing import Final
+
+from pocketmq.config.knob import knob, live_knob
+from pocketmq.config.units import HOUR_MS
+
+AUTO: Final = "auto"
+ON: Final = "on"
+OFF: Final = "off"
+
+
+@dataclass(frozen=True, kw_only=True)
+class AccessSection:
+    """Who may do what: users and grants stand in the store, see `pocketmq user`, `pocketmq acl`."""
+
+    check: str = knob(
+        AUTO, "Whether calls have to be signed by a user who may do that: on, off, or auto, which "
+        "is on where a port listens to other machines than this one.",
+        choices=(AUTO, ON, OFF),
+    )  # fmt: skip
+    date_window_ms: int = live_knob(
+        15 * HOUR_MS, "How far the date of a signature may be from the broker's clock; 0: any "
+        "date. Most clients write the time of their own zone, so that less than 14h shuts some "
+        "out; where all run in UTC, 5m will do.",
+    )  # fmt: skip
+    admin_secret_path: str = knob(
+        "", "File with a secret: a store without users begins with the user admin, who has it and "
+        "may do everything.",
+    )  # fmt: skip

@@ -1,0 +1,27 @@
+"""The settings of transactions: which are taken, and when producers are asked about them."""
+
+from dataclasses import dataclass
+
+from pocketmq.config.knob import INT32_MAX, live_knob
+from pocketmq.config.units import SECOND_MS
+
+
+@dataclass(frozen=True, kw_only=True)
+class TransactionsSection:
+    """Messages that are delivered when their producer says so."""
+
+    refuse: bool = live_knob(
+        False, "Take no messages of transactions; those that are there can be decided.",
+        "rejectTransactionMessage",
+    )  # fmt: skip
+    timeout_ms: int = live_knob(
+        6 * SECOND_MS, "How long producers are left alone before one is asked.",
+        "transactionTimeOut", lower=1, upper=INT32_MAX,
+    )  # fmt: skip
+    check_interval_ms: int = live_knob(
+        30 * SECOND_MS, "How long until one is asked again.",
+        "transactionCheckInterval", lower=1, upper=INT32_MAX,
+    )  # fmt: skip
+    checks_max: int = live_knob(
+        15, "How often; after that a transaction is given up.", "transactionCheckMax", upper=1_000
+    )

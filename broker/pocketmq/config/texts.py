@@ -1,0 +1,124 @@
+"""Texts of settings as values: addresses, hours, shares of a disk, lists of words.
+
+Sizes and durations have a module of their own (units.py). Every reader returns what the setting
+holds and raises ValueError with the reason.
+"""
+
+from collections.abc import Mapping
+from ipaddress import ip_address
+from typing import Final
+
+from pocketmq.format.names import zone_from_name
+from pocketmq.model.errors import IllegalConfig
+from pocketmq.model.store_shape import DelayLevels
+
+PORT_MAX: Final = 65_535
+HOUR_MAX: Final = 23
+TRUE_WORDS: Final = frozenset({"true", "yes", "on", "1"})
+FALSE_WORDS: Final = frozenset({"false", "no", "off", "0"})
+METRIC_PROFILES: Final = frozenset({"native", "native-legacy"})
+"""Under which names RocketMQ's metrics can be shown (metrics/exposition.py)."""
+
+KIND_NAMES: Final[Mapping[type, str]] = {int: "a number", str: "a text", bool: "true or false"}
+
+
+def address_from_text(text: str) -> str:
+    """Return "HOST:PORT" of an address to listen on; a port alone means 127.0.0.1.
+
+    Errors   ValueError
+    """
+    host, separator, port = text.rpartition(":")
+    if not separator:
+        host = "127.0.0.1"
+    if not host or not (port.isascii() and port.isdecimal()) or int(port) > PORT_MAX:
+        raise ValueError(f"{text!r} is not HOST:PORT")
+    return f"{host}:{int(port)}"
+
+
+def optional_address_from_text(text: str) -> str:
+    """Return "HOST:PORT" of an address to listen on, or "" as it is.
+
+    Errors   ValueError
+    """
+    return address_from_text(text) if text else ""
+
+
+def ip_from_text(text: str) -> str:
+    """Return an IP address, or "" as it is.
+
+    Errors   ValueError
+    """
+    return str(ip_address(text)) if text else ""
+
+
+def name_from_text(text: str) -> str:
+    """Return a name that messages can carry: not empty, without control characters."""
+    if not text or not text.isprintable():
+        raise ValueError(f"{text!r} is no name: it is empty or holds characters that do not show")
+    return text
+
+
+def zone_from_text(text: str) -> str:
+    """Return the name of a time zone, or "" as it is.
+
+    Errors   ValueError
+    """
+    try:
+        zone_from_name(text)
+    except IllegalConfig as error:
+        raise ValueError(error.why) from error
+    return text
+
+
+def delay_levels_from_text(text: str) -> str:
+    """Return a list of delays as "1s 5s 10s", or "" as it is.
+
+    Errors   ValueError
+    """
+    DelayLevels(text)
+    return text
+
+
+def hours_from_text(text: str) -> str:
+    """Return hours of the day as "04;16", each once and in order; "" as it is.
+
+    Errors   ValueError
+    """
+    hours: set[int] = set()
+    for part in filter(None, (part.strip() for part in text.split(";"))):
+        if not (part.isascii() and part.isdecimal()) or int(part) > HOUR_MAX:
+            raise ValueError(f"{text!r} is not a list of hours from 0 to 23, as 04;16")
+        hours.add(int(part))
+    return ";".join(f"{hour:02}" for hour in sorted(hours))
+
+
+def profiles_from_text(text: str) -> str:
+    """Return a list of metric profiles as "native,native-legacy"."""
+    words = [part.strip() for part in text.split(",") if part.strip()]
+    if not words or not set(words) <= METRIC_PROFILES:
+        raise ValueError(f"{text!r} is no list of {', '.join(sorted(METRIC_PROFILES))}")
+    return ",".join(words)
+
+
+def bool_from_text(text: str) -> bool:
+    """Return what a word such as "on" says.
+
+    Errors   ValueError
+    """
+    word = text.strip().lower()
+    if word not in TRUE_WORDS | FALSE_WORDS:
+        raise ValueError(f"{text!r} is not true or false")
+    return word in TRUE_WORDS
+
+
+def int_from_text(text: str) -> int:
+    """Return a whole number."""
+    try:
+        return int(text)
+    except ValueError as error:
+        raise ValueError(f"{text!r} is not a number") from error
+
+
+def percent_from_text(text: str) -> int:
+    """Return a whole number, with or without a percent sign behind it."""
+    return int_from_text(text.strip().removesuffix("%"))

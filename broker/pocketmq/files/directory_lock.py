@@ -1,0 +1,84 @@
+"""The store lock: one process at a time, the same lock a real RocketMQ broker takes.
+
+A POSIX record lock on byte 0 of `lock`. Closing any descriptor of that file would drop it, so the
+file is opened once per process and stays open.
+Source: DefaultMessageStore.start.
+"""
+
+import fcntl
+import os
+import struct
+from contextlib import suppress
+from pathlib import Path
+
+from pocketmq.files.disk_errors import FullDisk
+from pocketmq.files.enclosure import FILE_MODE, PLAIN_ONLY, check_kind, check_plain
+from pocketmq.model.errors import StoreLocked
+
+LOCK_CONTENT = b"lock"
+_FLOCK = struct.Struct("@hhqqi")
+"""Linux' struct flock: type, whence, start, length, process."""
+
+
+class DirectoryLock:
+    """Holds a directory for this process."""
+
+    __slots__ = ("_descriptor", "path")
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._descriptor = -1
+
+    def acquire(self) -> None:
+        """Take the lock at once.
+
+        Errors   StoreLocked when another process has it; DiskFull, AllocationFailed; NotAPlainFile
+        """
+        assert self._descriptor < 0, "it is held already"
+        with FullDisk(self.path):
+            descriptor = self._open()
+        try:
+            self._lock(descriptor)
+            with FullDisk(self.path):
+                if os.fstat(descriptor).st_size == 0:
+                    os.write(descriptor, LOCK_CONTENT)
+        except BaseException:
+            with suppress(OSError):
+                os.close(descriptor)
+            raise
+        self._descriptor = descriptor
+
+    def _open(self) -> int:
+        try:
+            descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT | PLAIN_ONLY, FILE_MODE)
+        except OSError as error:
+            check_kind(error, str(self.path), self.path)
+            raise
+        return check_plain(descriptor, self.path)
+
+    def _lock(self, descriptor: int) -> None:
+        try:
+            fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, 0)
+        except (BlockingIOError, PermissionError) as error:  # EAGAIN or EACCES
+            raise StoreLocked(path=str(self.path.parent)) from error
+
+    def release(self) -> None:
+        """Give the lock back; once more is fine."""
+        if self._descriptor >= 0:
+            descriptor, self._descriptor = self._descriptor, -1
+            with suppress(OSError):  # Nothing was written that could be lost.
+                os.close(descriptor)
+
+
+def is_locked(path: Path) -> bool:
+    """Return whether some other process holds the lock file; never call it while holding it."""
+    try:
+        descriptor = check_plain(os.open(path, os.O_RDWR | PLAIN_ONLY), path)
+    except OSError:
+        return False
+    asked = _FLOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, 0, 1, 0)
+    try:
+        answer = fcntl.fcntl(descriptor, fcntl.F_GETLK, asked)
+    finally:
+        os.close(descriptor)
+    return bool(_FLOCK.unpack(answer)[0] != fcntl.F_UNLCK)

@@ -1,0 +1,476 @@
+"""Every call that touches the disk, in one object that a test can replace.
+
+Rules learned the hard way, kept here:
+    1. Written pages reach the disk by `fdatasync` alone; flushing a map holds the interpreter.
+    2. Bytes are allocated before a map writes to them; else a full disk kills the process.
+    3. A failed sync is final: the kernel reports the loss once and then pretends. The disk itself
+       remembers it: nothing is written, synced, renamed or removed through it any more.
+    4. A new or renamed name is durable when its directory has been synced.
+    5. No link is followed below a store directory, and only plain files are opened (enclosure.py).
+
+call                            no space (ENOSPC, EDQUOT)     any other error
+sync, sync_directory, sync_all  FsyncFailed, final            FsyncFailed, final
+close                           FsyncFailed, final            FsyncFailed, final
+write_at, write_file            DiskFull                      WriteFailed, final
+make…, add…, allocate, rename   DiskFull, nothing stays       AllocationFailed, nothing stays
+unlink, remove_directory        WriteFailed                   WriteFailed: the name stays
+open, read…, names, exists      ReadFailed                    ReadFailed
+A link, FIFO, socket, device or directory in the place of a file is NotAPlainFile in every call.
+
+A map has no calls: a page that cannot be read is SIGBUS, the end of the process, as kill -9 is.
+Calls that may block long (`sync`, `make_allocated_file`, `read_at` of cold ranges) are functions of
+plain values, so that the store can run them off the event loop.
+"""
+
+import contextlib
+import errno
+import mmap
+import os
+import resource
+import stat
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Final
+
+from pocketmq.files.directory_lock import DirectoryLock
+from pocketmq.files.disk_errors import FULL_DISK_ERRORS, FullDisk, Reading, Trouble, forget, path_of
+from pocketmq.files.enclosure import (
+    DIRECTORY_MODE,
+    FILE_MODE,
+    PLAIN_ONLY,
+    Enclosure,
+    check_kind,
+    check_plain,
+)
+from pocketmq.files.memory import Memory
+from pocketmq.files.system_calls import exchange_names, sync_file_system
+from pocketmq.model.errors import (
+    AllocationFailed,
+    DiskFull,
+    FsyncFailed,
+    NotAPlainFile,
+    ReadFailed,
+    WriteFailed,
+)
+
+DRAFT_SUFFIX: Final = ".draft"
+"""Ends the name of a file in the making; a start removes those of earlier lives."""
+RWF_NOWAIT: Final = getattr(os, "RWF_NOWAIT", 0)
+"""Linux: give what is in memory, or nothing."""
+
+
+class Disk:
+    """The machine's file system."""
+
+    __slots__ = ("enclosure", "memory", "tells_resident", "trouble")
+
+    def __init__(self) -> None:
+        self.enclosure = Enclosure()
+        """The store directories below which no links are followed."""
+        self.trouble = Trouble()
+        self.memory = Memory()
+        self.tells_resident = bool(RWF_NOWAIT)
+        """Whether `read_resident` knows what is in memory, as far as it was asked."""
+
+    def own_process_id(self) -> int:
+        """Return the number this process runs under, for the abort mark."""
+        return os.getpid()
+
+    def space(self, path: Path) -> tuple[int, int]:
+        """Return (bytes used, bytes an ordinary user may still write) of a path's file system."""
+        with Reading(path):
+            stats = os.statvfs(path)
+        used = (stats.f_blocks - stats.f_bfree) * stats.f_frsize
+        return used, stats.f_bavail * stats.f_frsize
+
+    def open_files_max(self) -> int:
+        """Return how many files this process may have open."""
+        return resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+
+    def directory_lock(self, path: Path) -> DirectoryLock:
+        """Return the lock that a file of this name is; not taken yet."""
+        return DirectoryLock(path)
+
+    # -- whole small files ---------------------------------------------------------------------
+    def read_file(self, path: Path, position: int = 0, size_bytes: int | None = None) -> bytes:
+        """Return the content of a small file, or some bytes of a file."""
+        with self.opened(path) as descriptor:
+            if size_bytes is None:
+                with Reading(path):
+                    size_bytes = os.fstat(descriptor).st_size
+            return self.read_at(descriptor, position, size_bytes)
+
+    def write_file(self, path: Path, content: bytes, mode: int = FILE_MODE) -> None:
+        """Make a small file with `mode` and make its content (not yet its name) durable.
+
+        Effects  another file of this name loses the name, whatever it is: its bytes and mode stay
+        Errors   DiskFull: a part of it may stand there; AllocationFailed, WriteFailed, FsyncFailed
+        """
+        self.trouble.with_room(lambda: self._write_file(path, content, mode))
+
+    def _write_file(self, path: Path, content: bytes, mode: int) -> None:
+        try:
+            descriptor = self._make_file(path, os.O_EXCL, mode)
+        except FileExistsError:
+            self.unlink(path)
+            descriptor = self._make_file(path, os.O_EXCL, mode)
+        try:
+            self.write_at(descriptor, 0, content)
+            self.sync(descriptor)
+        finally:
+            self.close(descriptor)
+
+    def replace_file(self, path: Path, content: bytes, mode: int = FILE_MODE) -> None:
+        """Replace a small file as a whole, durably: the version before stays until then.
+
+        Errors   DiskFull, AllocationFailed, WriteFailed, FsyncFailed; the draft is removed
+        """
+        draft = path.with_name(path.name + DRAFT_SUFFIX)
+        try:
+            self.write_file(draft, content, mode)
+            self.rename(draft, path)
+        except DiskFull:
+            self.unlink(draft)
+            raise
+        self.sync_directory(path.parent)
+
+    def _make_file(self, path: Path, flag: int, mode: int = FILE_MODE) -> int:
+        """Make a file that is not there (O_EXCL)."""
+        with FullDisk(path), self.enclosure.place(path) as place:
+            return os.open(place, flag | os.O_RDWR | os.O_CREAT | PLAIN_ONLY, mode)
+
+    # -- names ---------------------------------------------------------------------------------
+    def names(self, directory: Path) -> list[str]:
+        """Return the sorted names in a directory, none when there is no such directory."""
+        with (
+            contextlib.suppress(FileNotFoundError, NotADirectoryError),
+            Reading(directory),
+            self.enclosure.place(f"{directory}/") as place,
+        ):
+            return sorted(os.listdir(place))
+        return []
+
+    def is_directory(self, path: Path) -> bool:
+        """Return whether the path is a directory."""
+        return stat.S_ISDIR(self._mode(path) or 0)
+
+    def exists(self, path: Path) -> bool:
+        """Return whether something has this name."""
+        return self._mode(path) is not None
+
+    def _mode(self, path: Path) -> int | None:
+        with (
+            contextlib.suppress(FileNotFoundError, NotADirectoryError),
+            Reading(path),
+        ):
+            return self._found(path).st_mode
+        return None
+
+    def _found(self, path: Path | str) -> os.stat_result:
+        inside = self.enclosure.place(path)
+        with inside as place:
+            found = os.stat(place, follow_symlinks=not inside.is_enclosed)
+            return os.stat(place) if inside.is_followed(found) else found
+
+    def file_size(self, path: Path | str) -> int:
+        """Return the length in bytes."""
+        with Reading(path):
+            found = self._found(path)
+            if stat.S_ISLNK(found.st_mode):
+                raise NotAPlainFile(path=str(path), why="it is a symbolic link")
+            return found.st_size
+
+    def make_directory(self, directory: Path) -> None:
+        """Make a directory and those above it, and make their names durable."""
+        if not self.is_directory(directory):
+            self.make_directory(directory.parent)
+            self.trouble.with_room(lambda: self._make(directory))
+            self.sync_directory(directory.parent)
+
+    def add_directory(self, directory: Path) -> list[Path]:
+        """Make a directory and those above it; returns where names are new, to be synced."""
+        if self.is_directory(directory):
+            return []
+        above = self.add_directory(directory.parent)
+        self.trouble.with_room(lambda: self._make(directory))
+        return [*above, directory.parent]
+
+    def _make(self, directory: Path) -> None:
+        inside = self.enclosure.place(directory)
+        with contextlib.suppress(FileExistsError), FullDisk(directory), inside as place:
+            os.mkdir(place, DIRECTORY_MODE)
+
+    def sync_directory(self, directory: Path) -> None:
+        """Make the names in a directory durable."""
+        self._sync_directory(directory, os.fsync)
+
+    def _sync_directory(self, directory: Path, call: Callable[[int], None]) -> None:
+        self.trouble.check()
+        try:
+            with self.enclosure.place(f"{directory}/") as place:
+                descriptor = os.open(place, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        except FileNotFoundError:
+            return  # It was removed meanwhile: its names are of no use.
+        except NotAPlainFile:
+            raise
+        except OSError as error:
+            raise AllocationFailed(why=f"{directory}: {error.strerror}") from error
+        try:
+            call(descriptor)
+        except OSError as error:
+            raise self.trouble.lose(FsyncFailed(why=f"{directory}: {error.strerror}")) from error
+        finally:
+            self.close(descriptor)
+
+    def sync_all(self, directory: Path) -> None:
+        """Make everything on the file system of a directory durable, names included; blocks.
+
+        One call for a thousand files costs a fraction of a thousand calls.
+        """
+        self._sync_directory(directory, sync_file_system)
+
+    def rename(self, source: Path, target: Path) -> None:
+        """Give a file another name, replacing what had it; durable after `sync_directory`.
+
+        Errors   DiskFull, AllocationFailed; no name has changed
+        """
+        self.trouble.with_room(lambda: self._replace(source, target))
+
+    def _replace(self, source: Path, target: Path) -> None:
+        places = self.enclosure.place
+        with FullDisk(target), places(source) as one, places(target) as other:
+            os.replace(one, other)
+
+    def exchange(self, one: Path, other: Path) -> None:
+        """Let two directories or files change names in one step; durable after `sync_directory`.
+
+        Where the system cannot, `other` has no name for a moment.
+        Errors   DiskFull, AllocationFailed
+        """
+        self.trouble.check()
+        places = self.enclosure.place
+        with FullDisk(other), places(one) as first, places(other) as second:
+            if exchange_names(first, second):
+                return
+        aside = other.with_name(f"{other.name}.aside")
+        self.rename(other, aside)
+        self.rename(one, other)
+        self.rename(aside, one)
+
+    def unlink(self, path: Path) -> None:
+        """Remove a name; none there is fine.
+
+        Errors   WriteFailed: it stays
+        """
+        self.trouble.check()
+        try:
+            with contextlib.suppress(FileNotFoundError), self.enclosure.place(path) as place:
+                os.unlink(place)
+        except NotAPlainFile:
+            raise
+        except OSError as error:
+            raise WriteFailed(why=f"{path}: {error.strerror}") from error
+
+    def remove_directory(self, directory: Path) -> None:
+        """Remove an empty directory.
+
+        Errors   WriteFailed: it stays, perhaps because it is not empty
+        """
+        self.trouble.check()
+        try:
+            with self.enclosure.place(directory) as place:
+                os.rmdir(place)
+        except NotAPlainFile:
+            raise
+        except OSError as error:
+            raise WriteFailed(why=f"{directory}: {error.strerror}") from error
+
+    def close(self, descriptor: int) -> None:
+        """Give a descriptor back.
+
+        Errors   FsyncFailed: some systems tell only now that written bytes are lost
+        """
+        try:
+            os.close(descriptor)
+        except OSError as error:
+            raise self.trouble.lose(FsyncFailed(why=f"close: {error.strerror}")) from error
+
+    # -- open files ----------------------------------------------------------------------------
+    def _write_error(self, descriptor: int, error: OSError) -> Exception:
+        if error.errno in FULL_DISK_ERRORS:
+            return DiskFull(path=self._path_of(descriptor))
+        return self.trouble.lose(WriteFailed(why=f"{self._path_of(descriptor)}: {error.strerror}"))
+
+    def _read_error(self, descriptor: int, error: OSError) -> ReadFailed:
+        return ReadFailed(path=self._path_of(descriptor), why=str(error.strerror))
+
+    def _path_of(self, descriptor: int) -> str:
+        return path_of(descriptor)
+
+    def _forget(self, descriptor: int, path: Path) -> None:
+        with contextlib.suppress(OSError), self.enclosure.place(path) as place:
+            forget(descriptor, place)
+
+    def open(self, path: Path | str, *, read_only: bool = False) -> int:
+        """Return a descriptor for reading and, unless `read_only`, for writing.
+
+        Errors   FileNotFoundError, ReadFailed, NotAPlainFile
+        """
+        with Reading(path), self.enclosure.place(path) as place:
+            return self._open_plain(path, place, os.O_RDONLY if read_only else os.O_RDWR)
+
+    def _open_plain(self, path: Path | str, place: str, flags: int) -> int:
+        try:
+            descriptor = os.open(place, flags | PLAIN_ONLY)
+        except OSError as error:
+            check_kind(error, place, path)
+            raise
+        return check_plain(descriptor, path)
+
+    @contextlib.contextmanager
+    def opened(self, path: Path) -> Iterator[int]:
+        """Open a file for reading while the block lasts; see `open`."""
+        descriptor = self.open(path, read_only=True)
+        try:
+            yield descriptor
+        finally:
+            self.close(descriptor)
+
+    def make_sparse_file(self, path: Path, size_bytes: int, *, is_named: bool = True) -> int:
+        """Make a file of this length without blocks behind it; returns its descriptor.
+
+        is_named   its name is durable, too; else once somebody synced the directory
+        Errors     DiskFull; what was half made is removed
+        """
+        return self.trouble.with_room(lambda: self._make_sparse_file(path, size_bytes, is_named))
+
+    def _make_sparse_file(self, path: Path, size_bytes: int, is_named: bool) -> int:
+        descriptor = self._make_file(path, os.O_EXCL)
+        try:
+            self._set_length(descriptor, size_bytes, path)
+            if is_named:
+                self.sync_directory(path.parent)
+        except BaseException:
+            self._forget(descriptor, path)
+            raise
+        return descriptor
+
+    def _set_length(self, descriptor: int, size_bytes: int, path: Path) -> None:
+        with FullDisk(path):
+            os.ftruncate(descriptor, size_bytes)
+
+    def make_allocated_file(self, draft: Path, path: Path, size_bytes: int) -> int:
+        """Make a file whose every byte has a block; it appears under `path` when complete.
+
+        Blocks   up to some 50 ms: run it off the event loop
+        Errors   DiskFull, AllocationFailed; what was half made is removed
+        """
+        self.unlink(draft)
+        descriptor = self.make_sparse_file(draft, 0, is_named=False)
+        try:
+            self.allocate(descriptor, 0, size_bytes, draft)
+            self.sync(descriptor)
+            self.rename(draft, path)
+            self.sync_directory(path.parent)
+        except BaseException:
+            self._forget(descriptor, draft)
+            raise
+        return descriptor
+
+    def allocate(self, descriptor: int, position: int, size_bytes: int, path: Path | str) -> None:
+        """Put blocks behind a range of a file, so that writing to it cannot find the disk full.
+
+        Errors   DiskFull, AllocationFailed; some blocks of the range may be there
+        """
+        self.trouble.with_room(lambda: self._allocate(descriptor, position, size_bytes, path))
+
+    def _allocate(self, descriptor: int, position: int, size_bytes: int, path: Path | str) -> None:
+        with FullDisk(path):
+            os.posix_fallocate(descriptor, position, size_bytes)
+
+    def data_end(self, descriptor: int) -> int:
+        """Return the byte behind the last one of a sparse file that has a block with data.
+
+        Cost   one call for each hole; the file's length where the system cannot tell
+        """
+        with Reading(self._path_of(descriptor)):
+            end = os.fstat(descriptor).st_size
+        position = 0
+        try:
+            while position < end:
+                position = os.lseek(descriptor, position, os.SEEK_DATA)
+                position = os.lseek(descriptor, position, os.SEEK_HOLE)
+        except OSError as error:
+            return position if error.errno == errno.ENXIO else end  # No data behind it, or no idea.
+        return position
+
+    def map(self, descriptor: int, size_bytes: int, *, read_only: bool = False) -> mmap.mmap:
+        """Return a shared map of the whole file; `read_only`: it cannot be written through."""
+        access = mmap.ACCESS_READ if read_only else mmap.ACCESS_WRITE
+        with Reading(self._path_of(descriptor)):
+            return mmap.mmap(descriptor, size_bytes, access=access)
+
+    # -- reading and writing -------------------------------------------------------------------
+    def read_at(self, descriptor: int, position: int, size_bytes: int) -> bytes:
+        """Return bytes of a file without going through a map."""
+        try:
+            return os.pread(descriptor, size_bytes, position)
+        except OSError as error:
+            raise self._read_error(descriptor, error) from error
+
+    def read_into(self, descriptor: int, position: int, buffer: memoryview) -> int:
+        """Fill a buffer with bytes of a file; returns how many there were."""
+        try:
+            return os.preadv(descriptor, [buffer], position)
+        except OSError as error:
+            raise self._read_error(descriptor, error) from error
+
+    def read_resident(self, descriptor: int, position: int, size_bytes: int) -> bytes | None:
+        """Return the same bytes when all of them are in memory, None when the disk were needed.
+
+        Where the system cannot tell (tmpfs, which has everything in memory; other systems than
+        Linux) the bytes are read at any price: waiting for them to be there would never end.
+        Errors   ReadFailed
+        Cost     about 1 µs and the copy
+        """
+        if not RWF_NOWAIT:
+            return self.read_at(descriptor, position, size_bytes)
+        content = bytearray(size_bytes)
+        try:
+            count = os.preadv(descriptor, [content], position, RWF_NOWAIT)
+        except BlockingIOError:
+            return None
+        except OSError as error:  # Or an error the plain call will tell.
+            self.tells_resident &= error.errno not in (errno.EOPNOTSUPP, errno.EINVAL)
+            return self.read_at(descriptor, position, size_bytes)
+        return bytes(content) if count == size_bytes else None
+
+    def write_at(self, descriptor: int, position: int, content: bytes | memoryview) -> None:
+        """Write bytes into allocated room; maps of the file see them at once.
+
+        Errors   DiskFull (a file system that copies on write, or a quota), WriteFailed
+        """
+        self.trouble.check()
+        try:
+            written = os.pwrite(descriptor, content, position)
+            while written < len(content):
+                written += os.pwrite(descriptor, content[written:], position + written)
+            assert written == len(content)
+        except OSError as error:
+            raise self._write_error(descriptor, error) from error
+
+    def sync(self, descriptor: int) -> None:
+        """Make written bytes durable, also those written through a map.
+
+        Blocks   as long as the disk takes: run it off the event loop
+        Errors   FsyncFailed: the process must end, see the rules above
+        """
+        self.trouble.check()
+        try:
+            self._sync(descriptor)
+        except OSError as error:
+            why = f"{self._path_of(descriptor)}: {error.strerror}"
+            raise self.trouble.lose(FsyncFailed(why=why)) from error
+
+    def _sync(self, descriptor: int) -> None:
+        os.fdatasync(descriptor)

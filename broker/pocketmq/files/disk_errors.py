@@ -1,0 +1,147 @@
+"""What an error of the operating system is to the store: full, broken, lost, or not to be read.
+
+    with FullDisk(path): …     no space → DiskFull, anything else → AllocationFailed; NotAPlainFile
+                               passes as it is
+    with Reading(path): …      → ReadFailed; that nothing is there passes as it is
+Which call of the disk raises what stands in files/disk.py. A failed sync is told once: the kernel
+then takes the lost pages for written. `Trouble` keeps the first loss, and whatever would write,
+sync, rename or remove raises it again instead.
+"""
+
+import contextlib
+import errno
+import os
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import Final, TypeVar
+
+from pocketmq.model.errors import AllocationFailed, DiskFull, ReadFailed, StoreFailed
+
+Result = TypeVar("Result")
+Lost = Callable[[StoreFailed], object]
+Full = Callable[[DiskFull], AbstractContextManager[bool]]
+
+FULL_DISK_ERRORS: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
+
+
+def path_of(descriptor: int) -> str:
+    """Return the name an open file had when it was opened, as far as the system tells."""
+    with contextlib.suppress(OSError):
+        return os.readlink(f"/proc/self/fd/{descriptor}")
+    return f"descriptor {descriptor}"
+
+
+def forget(descriptor: int, path: Path | str) -> None:
+    """Close and remove a file that is of no use; what led here is the error worth telling."""
+    with contextlib.suppress(OSError):
+        os.close(descriptor)
+    with contextlib.suppress(OSError):
+        os.unlink(path)
+
+
+class _AtPath:
+    """What is done in a `with`, at a path that its errors name."""
+
+    __slots__ = ("_path",)
+
+    def __init__(self, path: Path | str) -> None:
+        self._path = path
+
+    def __enter__(self) -> None:
+        return None
+
+
+class Reading(_AtPath):
+    """Turns a failure to look at a file into ReadFailed; that nothing is there passes as it is."""
+
+    __slots__ = ()
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        if not isinstance(error, OSError) or isinstance(error, ReadFailed):
+            return
+        if not isinstance(error, FileNotFoundError | NotADirectoryError):
+            raise ReadFailed(path=str(self._path), why=str(error.strerror)) from error
+
+
+class FullDisk(_AtPath):
+    """Turns "no space" into DiskFull and any other failure into AllocationFailed."""
+
+    __slots__ = ()
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        if not isinstance(error, OSError) or isinstance(error, FileExistsError | ReadFailed):
+            return
+        if error.errno in FULL_DISK_ERRORS:
+            raise DiskFull(path=str(self._path)) from error
+        raise AllocationFailed(why=f"{self._path}: {error.strerror}") from error
+
+
+class Trouble:
+    """What a disk remembers of bytes it lost, and whom it tells of losses and lack of room."""
+
+    __slots__ = ("_full", "_lost", "failure")
+
+    def __init__(self) -> None:
+        self.failure: StoreFailed | None = None
+        """The first loss of written bytes, None while there was none."""
+        self._lost: Lost = lambda error: None
+        self._full: Full = lambda full: contextlib.nullcontext(False)
+
+    @contextlib.contextmanager
+    def reporting(self, *, lost: Lost | None = None, full: Full | None = None) -> Iterator[None]:
+        """Report to somebody while the block lasts.
+
+        lost   hears of the first loss, once, in the thread that met it
+        full   is asked for room where there is none; its block says whether a second try is due,
+               which is made within it
+        """
+        before = self._lost, self._full
+        now = self._lost, self._full = lost or self._lost, full or self._full
+        try:
+            yield
+            assert (self._lost, self._full) == now, "blocks that report end in order"
+        finally:  # Of a store left lying, as a kill leaves it, blocks end in any order.
+            self._lost, self._full = before
+
+    def check(self) -> None:
+        """Raise the loss there was.
+
+        Errors   a copy: one error raised in many places would end up in its own context
+        """
+        if self.failure is not None:
+            raise type(self.failure)(why=self.failure.why)
+
+    def lose(self, error: StoreFailed) -> StoreFailed:
+        """Remember a loss, which is final; returns what to raise: the first one."""
+        if self.failure is None:
+            self.failure = error
+            self._lost(error)
+            return error
+        return type(self.failure)(why=self.failure.why)
+
+    def with_room(self, work: Callable[[], Result]) -> Result:
+        """Do what needs room, unless there was a loss; twice where room may have been made."""
+        self.check()
+        try:
+            return work()
+        except DiskFull as full:
+            with self._full(full) as is_due:
+                if not is_due:
+                    raise
+                return work()
+
+
+def close_all(closes: Iterable[Callable[[], object]]) -> None:
+    """Call every function, in this order; an error of one keeps no other from being called.
+
+    Errors   the first one
+    """
+    failure: Exception | None = None
+    for close in closes:
+        try:
+            close()
+        except Exception as error:  # noqa: BLE001 - told when all are closed
+            failure = failure or error
+    if failure is not None:
+        raise failure

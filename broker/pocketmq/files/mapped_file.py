@@ -1,0 +1,398 @@
+"""One file of fixed length in a row of such files.
+
+    0 ........ wrote ........ allocated ........ size
+    records    next byte      blocks behind it   end of the map
+
+Invariants
+    1. wrote <= size; bytes are stored only below `allocated` once the file is written to.
+    2. It is opened when first needed, and stays so until `close`, or until its row's OpenFiles
+       needs the place for another one. A file of a row with thousands of neighbours has no map: it
+       is read and written by calls, which need a descriptor only.
+    3. A file that is held keeps map and descriptor: `close` and `remove` then wait for `let_go`.
+Whoever hands bytes out copies them: a live view keeps the map from closing.
+Source: DefaultMappedFile, ReferenceResource.
+"""
+
+import mmap
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from pathlib import Path
+from typing import Final, Protocol
+
+from pocketmq.files.disk import Disk
+from pocketmq.model.errors import Corruption, ReadFailed, StoreFailed
+
+ALLOCATION_STEP: Final = 64 * 1024
+"""Sparse files get blocks this far ahead of what is written."""
+POPULATE_STEP: Final = 256 * 1024
+"""Pages faulted in ahead by one call: 0.4 µs a record instead of 1.9 (measured at 1.3 KiB)."""
+DIRECT_WRITE_MIN: Final = 32 * 1024
+"""From this size on a write call beats storing through the map."""
+FETCH_MIN: Final = 256 * 1024
+"""Read at least, where something is cold: what is asked for next often lies behind it."""
+_PAGE: Final = mmap.PAGESIZE
+_PIECE_SIZE: Final = 1024 * 1024
+_ZEROS: Final = bytes(_PIECE_SIZE)
+
+
+class ColdRead(Exception):
+    """A read that would have to wait for the disk; nothing was done.
+
+    fetch   brings the bytes into memory; blocks, so it is called in a thread
+    """
+
+    def __init__(self, fetch: Callable[[], None]) -> None:
+        super().__init__("a read would wait for the disk")
+        self.fetch = fetch
+
+
+class Keeper(Protocol):
+    """Who bounds how many files are open."""
+
+    def add(self, file: "MappedFile", /) -> None:
+        """Know a file that was opened."""
+
+    def discard(self, file: "MappedFile", /) -> None:
+        """Forget a file that was closed."""
+
+
+class MappedFile:
+    """A file of a row; `base` is the offset of its first byte in that row."""
+
+    __slots__ = (
+        "_disk", "_holders", "_is_leaving", "_is_mapped", "_keeper", "_map", "_place", "_populated",
+        "allocated", "base", "checked", "descriptor", "size", "staged", "staged_end",
+        "unsynced_names", "view", "was_used", "written_from", "wrote",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        disk: Disk,
+        path: Path | str,
+        base: int,
+        size: int,
+        keeper: Keeper | None = None,
+        *,
+        is_mapped: bool = True,
+    ) -> None:
+        self._disk = disk
+        self._keeper = keeper
+        self._is_mapped = is_mapped
+        self._map: mmap.mmap | None = None
+        self._populated = 0
+        self._holders = 0
+        self._is_leaving = False
+        self.was_used = True
+        """Set when the file is used, cleared by the keeper that looks for one to close."""
+        self._place = path
+        self.base = base
+        self.size = size
+        self.wrote = 0
+        self.written_from = size
+        """Byte from which on this process wrote what stands there, since it was opened."""
+        self.checked: dict[tuple[object, ...], list[tuple[int, int]]] = {}
+        """What readers found sound of it since then, in their own terms."""
+        self.allocated = 0
+        self.descriptor = -1
+        self.view: memoryview = memoryview(b"")
+        self.staged: memoryview | None = None
+        """Where writes go until they are committed, None: straight to the file."""
+        self.staged_end = 0
+        """Byte behind the last one that was written to `staged`."""
+        self.unsynced_names: list[Path] = []
+        """Directories that hold names made for this file; `sync` makes them durable too."""
+
+    @property
+    def path(self) -> Path:
+        """Where it lies. A path is dear to make: ten thousand files have theirs when asked."""
+        return Path(self._place)
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the file has a descriptor, and its map where it is to have one."""
+        return self.descriptor >= 0
+
+    @property
+    def is_full(self) -> bool:
+        """Whether nothing more fits."""
+        return self.wrote >= self.size
+
+    def open(self, *, read_only: bool = False) -> "MappedFile":
+        """Open the file, and map it, unless that was done."""
+        if self.descriptor >= 0:
+            return self
+        return self.adopt(self._disk.open(self._place, read_only=read_only), read_only=read_only)
+
+    def join(self, keeper: Keeper | None) -> None:
+        """Be counted by the keeper of a row this open file was added to."""
+        self._keeper = keeper
+        if keeper is not None:
+            keeper.add(self)
+
+    def adopt(self, descriptor: int, *, read_only: bool = False) -> "MappedFile":
+        """Map the file through a descriptor that was opened for it."""
+        if self._is_mapped:
+            try:
+                self._map = self._disk.map(descriptor, self.size, read_only=read_only)
+            except (ValueError, ReadFailed) as error:
+                self._disk.close(descriptor)
+                raise error if isinstance(error, ReadFailed) else self._too_short(0) from error
+            self.view = memoryview(self._map)
+        self.descriptor = descriptor
+        if self._keeper is not None:
+            self._keeper.add(self)
+        return self
+
+    def _too_short(self, position: int) -> Corruption:
+        return Corruption(
+            path=str(self.path),
+            file_position=position,
+            physical_offset=self.base + position,
+            why=f"it is shorter than {self.size} bytes",
+        )
+
+    # -- holding -------------------------------------------------------------------------------
+    @property
+    def is_held(self) -> bool:
+        """Whether somebody, a thread perhaps, relies on the descriptor."""
+        return self._holders > 0
+
+    def hold(self) -> "MappedFile":
+        """Open the file and keep it open until `let_go`; called on the loop, as that one."""
+        self.open()
+        self._holders += 1
+        return self
+
+    def let_go(self) -> None:
+        """End one `hold`; a close that waited for it happens now."""
+        assert self._holders > 0
+        self._holders -= 1
+        if self._is_leaving and not self._holders:
+            self.close()
+
+    def doubt(self) -> None:
+        """Know nothing any more of what stands in it: its bytes come from the disk from now on."""
+        self.checked.clear()
+        self.written_from = self.wrote
+        assert 0 <= self.written_from <= self.size
+
+    # -- writing -------------------------------------------------------------------------------
+
+    def allocate(self, upto: int, step: int = ALLOCATION_STEP) -> None:
+        """Put blocks behind every byte below `upto`, and a step ahead of it.
+
+        Errors   DiskFull: nothing was written
+        """
+        if upto <= self.allocated:
+            return
+        begin = max(self.allocated, self.wrote) // _PAGE * _PAGE
+        end = min(-(-upto // step) * step, self.size)
+        if begin < end:  # A file found full has all its blocks.
+            self._disk.allocate(self.descriptor, begin, end - begin, self._place)
+        self.allocated = end
+
+    def write(self, position: int, content: bytes) -> None:
+        """Store bytes at a position, by the quicker of the two ways.
+
+        Shape    position + len(content) <= size
+        Blocks   at most some page faults
+        """
+        end = position + len(content)
+        assert end <= self.size
+        if self.staged is not None:
+            self.staged[position:end] = content
+            self.staged_end = end
+            return
+        if self._map is None or len(content) >= DIRECT_WRITE_MIN:
+            self._disk.write_at(self.descriptor, position, content)
+            return
+        if end > self._populated:
+            self._populate(position, end)
+        self.view[position:end] = content
+
+    def commit(self, begin: int, end: int) -> None:
+        """Write staged bytes to the file, which is held; blocks.
+
+        Shape    what is committed is not written to any more
+        """
+        assert self.staged is not None
+        upper = min(end, self.staged_end)
+        if begin < upper:
+            self._disk.write_at(self.descriptor, begin, self.staged[begin:upper])
+
+    def warm(self) -> bool:
+        """Bring all pages into memory and keep them there until `cool`; blocks.
+
+        Returns  False where the system does not let them be kept
+        """
+        assert self._map is not None
+        self._disk.memory.touch(self._map)
+        self._populated = self.size
+        return self._disk.memory.lock(self._map)
+
+    def cool(self) -> None:
+        """Let the system drop pages again; the file is held; blocks shortly."""
+        if self._map is not None:
+            self._disk.memory.unlock(self._map)
+
+    def bring(self, position: int, end: int) -> None:
+        """Have pages in memory that are to be written soon; the file is held; blocks."""
+        with suppress(OSError):  # A write of theirs will tell.
+            self._disk.memory.bring(self.descriptor, position, min(end, self.size) - position)
+
+    def _populate(self, position: int, end: int) -> None:
+        assert self._map is not None
+        begin = max(self._populated, position) // _PAGE * _PAGE
+        upper = min(-(-end // POPULATE_STEP) * POPULATE_STEP, self.size)
+        self._disk.memory.populate(self._map, begin, upper - begin)
+        self._populated = upper
+
+    def read_resident(self, position: int, size_bytes: int) -> bytes:
+        """Return bytes when they are in memory, shorter where the file ends.
+
+        Errors   ColdRead: they are not, and others may have left it too; `doubt`
+        """
+        size_bytes = max(min(size_bytes, self.size - position), 0)
+        if not size_bytes:
+            return b""
+        found = self._disk.read_resident(self.open().descriptor, position, size_bytes)
+        if found is None:
+            self.doubt()
+            raise ColdRead(lambda: self.fetch(position, size_bytes))
+        return found
+
+    def fetch(self, position: int, size_bytes: int) -> None:
+        """Bring bytes, and some behind them, into memory by a descriptor of its own; blocks.
+
+        Effects  none when the file was removed: the next look finds out
+        """
+        with suppress(FileNotFoundError):
+            self._disk.read_file(self.path, position, max(size_bytes, FETCH_MIN))
+
+    def read(self, position: int, size_bytes: int) -> bytes:
+        """Return bytes without the map, shorter where the file's length ends; blocks.
+
+        Shape    the file is open
+        Errors   Corruption: the file on disk is shorter than it must be
+        """
+        size_bytes = max(min(size_bytes, self.size - position), 0)
+        content = self._disk.read_at(self.descriptor, position, size_bytes)
+        if len(content) < size_bytes:
+            raise self._too_short(position + len(content))
+        return content
+
+    def data_end(self) -> int:
+        """Return the byte behind the last one that was ever written, as far as blocks tell.
+
+        Shape    the file is open
+        """
+        return min(self._disk.data_end(self.descriptor), self.size)
+
+    def zero_from(self, position: int) -> bool:
+        """Overwrite everything behind a position with zeros; a MiB of them stays untouched.
+
+        What stood there must not come back: a record that parses is a record (CommitLog trap 12).
+        Returns  whether anything stood there
+        """
+        data_end = self.data_end()
+        has_more = False
+        while position < data_end:
+            end = min(position - position % _PIECE_SIZE + _PIECE_SIZE, data_end)
+            end = min(-(-end // _PAGE) * _PAGE, self.size)
+            found = self._disk.read_at(self.descriptor, position, end - position)
+            if found != _ZEROS[: len(found)]:
+                lower = len(found) - len(found.lstrip(b"\0"))
+                upper = len(found.rstrip(b"\0"))
+                lower = max((position + lower) // _PAGE * _PAGE, position)
+                upper = min(-(-(position + upper) // _PAGE) * _PAGE, end)
+                self._disk.write_at(self.descriptor, lower, bytes(upper - lower))
+                has_more = True
+            position = end
+        return has_more
+
+    def renew(self, begin: int, end: int) -> None:
+        """Write bytes that are there once more and sync them; the file is open; blocks."""
+        for position in range(begin, end, _PIECE_SIZE):
+            size = min(_PIECE_SIZE, end - position)
+            self._disk.write_at(self.descriptor, position, self.read(position, size))
+        self.sync()
+
+    def sync(self) -> None:
+        """Make written bytes durable (see `Disk.sync`); another thread calls it on a held file."""
+        if self.descriptor < 0:
+            self.sync_apart()
+            return
+        self._disk.sync(self.descriptor)
+        self._sync_names()
+
+    def _sync_names(self) -> None:
+        names, self.unsynced_names = self.unsynced_names, []
+        for directory in names:
+            self._disk.sync_directory(directory)
+
+    def sync_apart(self) -> None:
+        """Do the same through a descriptor of its own, whatever happens to the file meanwhile.
+
+        Effects  none when the file was removed: its bytes are of no use
+        """
+        try:
+            descriptor = self._disk.open(self.path)
+        except FileNotFoundError:
+            return
+        try:
+            self._disk.sync(descriptor)
+        finally:
+            self._disk.close(descriptor)
+        self._sync_names()
+
+    def close(self) -> None:
+        """Unmap and close, once the file is held no more; bytes stay in the kernel's hands."""
+        if self.descriptor < 0:
+            return
+        if self._holders:
+            self._is_leaving = True
+            return
+        if self._keeper is not None:
+            self._keeper.discard(self)
+        self._is_leaving = False
+        self._populated = 0
+        self.doubt()
+        if self._map is not None:
+            self.view.release()
+            self._map.close()
+            self._map = None
+            self.view = memoryview(b"")
+        descriptor, self.descriptor = self.descriptor, -1
+        self._disk.close(descriptor)
+
+    def remove(self) -> None:
+        """Take the name away, and close the file once it is held no more."""
+        try:
+            self.close()
+        finally:
+            self._disk.unlink(self.path)
+
+
+def hold_all(files: Iterable[MappedFile]) -> list[MappedFile]:
+    """Hold all files, or none.
+
+    Errors   ReadFailed
+    """
+    held: list[MappedFile] = []
+    try:
+        for file in files:
+            held.append(file.hold())  # noqa: PERF401 - what is held is let go on an error
+    except BaseException:
+        let_go(held)
+        raise
+    return held
+
+
+def let_go(files: Iterable[MappedFile]) -> None:
+    """End one `hold` of each file.
+
+    Effects  one that cannot be closed is a loss, which the disk reports (`Trouble.reporting`)
+    """
+    for file in files:
+        with suppress(StoreFailed):
+            file.let_go()

@@ -1,0 +1,201 @@
+"""Files of one length in a row, as one address space.
+
+    base of first                                        begin of last     + wrote
+    |------- file --------|------- file --------| … |------- file ----.....|
+    min_offset                                                   max_offset
+
+Every file is named by the offset of its first byte. A file of another length, or a missing one in
+the middle, is an error that names it; a last file of length zero was never used and is left out. A
+power cut may leave one in the middle of a view: it goes, and what follows, to be built again.
+A row of which there are thousands has no maps (`is_mapped`).
+Source: MappedFileQueue.
+"""
+
+from pathlib import Path
+
+from pocketmq.files.disk import Disk
+from pocketmq.files.disk_errors import close_all
+from pocketmq.files.mapped_file import Keeper, MappedFile
+from pocketmq.format.names import files_from, is_junk, offset_file_name, offset_from_file_name
+from pocketmq.model.errors import StoreGap, StrayFile, WrongFileSize
+
+
+class MappedFileQueue:
+    """The files of one directory, oldest first."""
+
+    __slots__ = (
+        "_disk", "_is_mapped", "_is_view", "_keeper", "_place", "file_size", "files", "key_names",
+        "read_only",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        disk: Disk,
+        directory: Path | str,
+        file_size: int,
+        key_names: str,
+        keeper: Keeper | None = None,
+        *,
+        is_mapped: bool = True,
+        is_view: bool = False,
+    ) -> None:
+        self._disk = disk
+        self._is_view = is_view
+        self._is_mapped = is_mapped
+        self._keeper = keeper
+        self._place = directory
+        self.file_size = file_size
+        self.key_names = key_names
+        """The settings that decide the file size, for error messages."""
+        self.read_only = False
+        self.files: list[MappedFile] = []
+
+    @property
+    def directory(self) -> Path:
+        """Where the files lie."""
+        return Path(self._place)
+
+    @property
+    def min_offset(self) -> int:
+        """Offset of the first byte, 0 without files."""
+        return self.files[0].base if self.files else 0
+
+    @property
+    def max_offset(self) -> int:
+        """Offset behind the last written byte, 0 without files."""
+        return self.files[-1].base + self.files[-1].wrote if self.files else 0
+
+    def load(self, *, read_only: bool = False) -> None:
+        """Find the files; none is mapped yet and all but the last count as full.
+
+        Effects  of a view files from one of length zero on are removed; else nothing is changed
+        Errors   StrayFile, WrongFileSize, StoreGap
+        """
+        self.read_only = read_only
+        directory = self.directory
+        names = [name for name in self._disk.names(directory) if not is_junk(name)]
+        for name in names:
+            path = directory / name
+            base = offset_from_file_name(name)
+            if base is None and self._disk.is_directory(path):
+                continue
+            if base is None:
+                raise StrayFile(path=str(path), why="a file of another name stands here")
+            size = self._disk.file_size(path)
+            if size == 0 and (self._is_view or name == names[-1]):
+                if self._is_view and not self.read_only:  # Nothing from here on was durable.
+                    self.unlink_from(base)
+                return
+            self._add_found(path, base, size)
+
+    def remove_empty(self) -> None:
+        """Remove files of length zero: none is in the row."""
+        for name in self._disk.names(self.directory):
+            path = self.directory / name
+            if offset_from_file_name(name) is not None and not self._disk.file_size(path):
+                self._disk.unlink(path)
+
+    def unlink_from(self, position: int) -> bool:
+        """Remove the directory's files that begin at a position or behind it.
+
+        Shape    none of them is in this row, or is any more
+        Returns  whether there were any
+        """
+        directory = self.directory
+        gone = files_from(self._disk.names(directory), position)
+        for name in gone:
+            self._disk.unlink(directory / name)
+        return bool(gone)
+
+    def _add_found(self, path: Path, base: int, size: int) -> None:
+        if size != self.file_size:
+            raise WrongFileSize(
+                path=str(path),
+                expected_bytes=self.file_size,
+                found_bytes=size,
+                key_names=self.key_names,
+            )
+        if self.files and base != self.files[-1].base + self.file_size:
+            expected = self.files[-1].base + self.file_size
+            raise StoreGap(path=str(path), expected=expected, found=base)
+        file = self._file(path, base)
+        file.wrote = size
+        self.files.append(file)
+
+    def adopt(self, begin: int, end: int) -> bool:
+        """Take the files that hold [begin, end), the last of them in part, without reading them.
+
+        Returns  False where there are others, or the last one has another length
+        """
+        bases = range(begin, end, self.file_size)
+        names = [offset_file_name(base) for base in bases]
+        if len(names) != 1 and self._disk.names(self.directory)[: len(names)] != names:
+            return False
+        places = [f"{self._place}/{name}" for name in names]
+        if not places or not self._has_length(places[-1]):
+            return False
+        files = [self._file(place, base) for place, base in zip(places, bases, strict=True)]
+        for file in files:
+            file.wrote = min(end - file.base, self.file_size)
+        self.files = files
+        return True
+
+    def _has_length(self, place: str) -> bool:
+        try:
+            return self._disk.file_size(place) == self.file_size
+        except (FileNotFoundError, NotADirectoryError):
+            return False
+
+    def file_at(self, position: int) -> MappedFile | None:
+        """Return the mapped file that holds a byte of the row, None outside of it."""
+        if not self.files:
+            return None
+        number = (position - self.files[0].base) // self.file_size
+        if not 0 <= number < len(self.files):
+            return None
+        file = self.files[number]
+        file.was_used = True
+        return file if file.is_open else file.open(read_only=self.read_only)
+
+    def make_file(self, base: int) -> MappedFile:
+        """Make the next file, sparse, and open it; its name is durable when the file was synced.
+
+        Errors   DiskFull, AllocationFailed
+        """
+        names = self._disk.add_directory(self.directory)
+        path = self.directory / offset_file_name(base)
+        descriptor = self._disk.make_sparse_file(path, self.file_size, is_named=False)
+        file = self._file(path, base).adopt(descriptor)
+        file.unsynced_names = [*names, self.directory]
+        self.files.append(file)
+        return file
+
+    def _file(self, path: Path | str, base: int) -> MappedFile:
+        return MappedFile(
+            self._disk, path, base, self.file_size, self._keeper, is_mapped=self._is_mapped
+        )
+
+    def append_file(self, file: MappedFile) -> None:
+        """Add a file that was made elsewhere; it must follow the last one."""
+        if self.files:
+            assert file.base == self.files[-1].base + self.file_size
+        file.join(self._keeper)
+        self.files.append(file)
+
+    def drop_first(self) -> MappedFile:
+        """Take the oldest file out of the row; the caller removes it. Never the last one."""
+        assert len(self.files) > 1
+        return self.files.pop(0)
+
+    def cut(self, position: int) -> None:
+        """Forget everything from a position on: later files are removed, bytes are not touched."""
+        while self.files and self.files[-1].base >= position and self.files[-1].base > 0:
+            self.files.pop().remove()
+            if not self._is_view:  # A power cut must not bring back a file behind a missing one.
+                self._disk.sync_directory(self.directory)
+        if self.files and position - self.files[-1].base < self.files[-1].wrote:
+            self.files[-1].wrote = max(position - self.files[-1].base, 0)
+
+    def close(self) -> None:
+        """Unmap all files."""
+        close_all(file.close for file in self.files)

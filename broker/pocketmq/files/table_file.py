@@ -1,0 +1,98 @@
+"""A small file that is replaced as a whole, with the previous version beside it as `.bak`.
+
+Order of a write: draft, sync, current to .bak, draft to current, sync the directory. A crash at any
+point leaves the new or the previous version complete under one of the two names. On a full disk
+`.bak` gives its room to the draft, as long as the current version is known to be sound.
+
+Of a table with secrets nothing stays of the version before, which what was taken away could come
+back from: the draft takes the current one's name.
+Source: ConfigManager.persist, load.
+"""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TypeVar
+
+from pocketmq.files.disk import DRAFT_SUFFIX as DRAFT_SUFFIX
+from pocketmq.files.disk import Disk
+from pocketmq.files.enclosure import FILE_MODE, PRIVATE_MODE
+from pocketmq.format.names import BACKUP_SUFFIX
+from pocketmq.model.errors import DiskFull, TableUnreadable
+
+Content = TypeVar("Content")
+
+
+class TableFile:
+    """One table of a store.
+
+    is_private   for the eyes of the broker's own user, and without a version before
+    """
+
+    __slots__ = ("_disk", "_is_private", "_is_sound", "path")
+
+    def __init__(self, disk: Disk, path: Path, *, is_private: bool = False) -> None:
+        self._disk = disk
+        self._is_private = is_private
+        self.path = path
+        self._is_sound = False
+        """Whether the current version was read or written by this one."""
+
+    def read(self, parse: Callable[[bytes], Content]) -> Content | None:
+        """Return the parsed current version, else the parsed previous one, None without both.
+
+        Errors   TableUnreadable: a version exists, and `parse` raises ValueError for all there are
+        """
+        failure: ValueError | None = None
+        for path in (self.path, self._previous):
+            if not self._disk.exists(path):
+                continue
+            try:
+                found = parse(self._disk.read_file(path))
+                self._is_sound = path == self.path
+                return found
+            except RecursionError:
+                failure = failure or ValueError("it is nested too deep")
+            except ValueError as error:
+                failure = failure or error
+            if self._is_private:
+                break
+        if failure is not None:
+            raise TableUnreadable(path=str(self.path), why=str(failure)) from failure
+        return None
+
+    @property
+    def _previous(self) -> Path:
+        return self.path.with_name(self.path.name + BACKUP_SUFFIX)
+
+    def write(self, content: bytes) -> None:
+        """Replace the table durably.
+
+        Blocks   two or three syncs: run it off the event loop
+        Errors   DiskFull, FsyncFailed; the table stays as it was
+        """
+        self._disk.make_directory(self.path.parent)
+        try:
+            self._replace(content)
+        except DiskFull:
+            is_needed = not (self._is_sound and self._disk.exists(self.path))
+            if is_needed or not self._disk.exists(self._previous):
+                raise
+            self._disk.unlink(self._previous)
+            self._replace(content)
+        assert self._disk.exists(self.path), f"{self.path} was written and is not there"
+        self._disk.sync_directory(self.path.parent)
+        if self._is_private and self._disk.exists(self._previous):  # An older broker kept it.
+            self._disk.unlink(self._previous)
+            self._disk.sync_directory(self.path.parent)
+        self._is_sound = True
+
+    def _replace(self, content: bytes) -> None:
+        draft = self.path.with_name(self.path.name + DRAFT_SUFFIX)
+        try:
+            self._disk.write_file(draft, content, PRIVATE_MODE if self._is_private else FILE_MODE)
+            if self._disk.exists(self.path) and not self._is_private:
+                self._disk.rename(self.path, self._previous)
+            self._disk.rename(draft, self.path)
+        except DiskFull:  # A part of a draft would take room that is short already.
+            self._disk.unlink(draft)
+            raise

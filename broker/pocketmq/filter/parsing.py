@@ -1,0 +1,30 @@
+"""From an expression to its filter, in whichever language it is."""
+
+from functools import lru_cache
+from typing import Final
+
+from pocketmq.filter import tag
+from pocketmq.format.java_hash import tags_code
+from pocketmq.model.filter import Filter
+
+LENGTH_KEPT_MAX: Final = 1_024
+"""Characters of an expression that is kept parsed, so that those who want the same share it."""
+
+
+def parse_filter(expression: str, *, is_sql: bool = False) -> Filter:
+    """Return the filter of an expression, of tags or of SQL; "" and "*" are everything in both.
+
+    Errors   IllegalFilter
+    Cost     the first SQL expression of a process loads the parser, about 0.1 s
+    """
+    if not is_sql or expression.strip() in ("", tag.ALL):
+        is_short = len(expression) <= LENGTH_KEPT_MAX
+        return _tags(expression) if is_short else tag.parse(expression, tags_code)
+    from pocketmq.filter.sql.filter import parse
+
+    return parse(expression)
+
+
+@lru_cache(maxsize=1_024)
+def _tags(expression: str) -> tag.TagFilter:
+    return tag.parse(expression, tags_code)

@@ -1,0 +1,301 @@
+"""From the grammar's rules to nodes, and what RocketMQ does not let stand together.
+
+Source: SelectorParser, ComparisonExpression.checkLessThanOperand, checkEqualOperand, createBetween.
+"""
+
+from collections.abc import Callable
+from enum import Enum
+from typing import Final, NamedTuple
+
+from lark import Token, Transformer, v_args
+
+from pocketmq.filter.sql import nodes
+from pocketmq.filter.sql.java_values import INT_MAX, LONG_MAX, Long, Value, order
+from pocketmq.filter.sql.like import matcher, weight_of
+from pocketmq.filter.sql.nodes import Evaluate, Truth
+
+DEPTH_MAX: Final = 64
+"""Nodes within each other: each is a call within a call."""
+TERMS_MAX: Final = 256
+"""Comparisons of an expression, each of which may look through all properties of a message."""
+TERM_WEIGHT: Final = 2
+"""Of a comparison: it looks through the properties, and at the value of one."""
+WEIGHT_MAX: Final = 2_000
+"""Of an expression: 65 ms for a message whose properties take the most they can, 32 KiB."""
+TEXT_TESTS: Final[dict[str, Callable[[str, str], bool]]] = {
+    "CONTAINS": str.__contains__, "STARTSWITH": str.startswith, "ENDSWITH": str.endswith,
+}  # fmt: skip
+
+
+class NotAllowed(Exception):
+    """What the grammar lets pass and the rules do not; `place` is the character, from 0."""
+
+    def __init__(self, place: int, why: str) -> None:
+        super().__init__(why)
+        self.place = place
+        self.why = why
+
+
+class Kind(Enum):
+    """What a node is, as far as the rules ask."""
+
+    PROPERTY = "a property"
+    LITERAL = "a literal"
+    CONDITION = "a condition"
+    NEGATED = "a negated value"
+
+
+class Node(NamedTuple):
+    """A part of an expression.
+
+    value     of a literal, and of a negated one
+    name      of a property
+    terms     comparisons in it
+    weight    nanoseconds that it takes for each byte of a message's properties, at most
+    """
+
+    kind: Kind
+    evaluate: Evaluate
+    place: int
+    value: Value = None
+    name: str = ""
+    depth: int = 1
+    terms: int = 0
+    weight: int = 0
+
+    @property
+    def is_number(self) -> bool:
+        """Whether it is a literal number."""
+        return type(self.value) in (int, Long, float)
+
+
+@v_args(inline=True)
+class Builder(Transformer[Token, Node]):
+    """Makes a node of each rule that the parser has read."""
+
+    def start(self, whole: Node) -> Node:
+        """The whole expression, which must be a condition."""
+        return whole._replace(evaluate=_truth(whole))
+
+    def any_of(self, *sides: Node) -> Node:
+        """One or more sides between ORs."""
+        if len(sides) == 1:
+            return sides[0]
+        return _condition(nodes.any_of([_truth(side) for side in sides]), *sides)
+
+    def all_of(self, *sides: Node) -> Node:
+        """One or more sides between ANDs."""
+        if len(sides) == 1:
+            return sides[0]
+        return _condition(nodes.all_of([_truth(side) for side in sides]), *sides)
+
+    def inverted(self, side: Node) -> Node:
+        """NOT."""
+        return _condition(nodes.inverted(_truth(side)), side)
+
+    def equal(self, left: Node, right: Node) -> Node:
+        """Two values, beside =."""
+        for side in (left, right):
+            if side.kind is Kind.LITERAL and side.value is None:
+                raise NotAllowed(side.place, "NULL is equal to nothing; write IS NULL")
+        if left.kind is right.kind is Kind.LITERAL:
+            if type(left.value) is bool and type(right.value) is not bool:
+                raise NotAllowed(right.place, "TRUE and FALSE are compared with each other only")
+        return _condition(_equal(left, right), left, right, terms=1)
+
+    def unequal(self, left: Node, right: Node) -> Node:
+        """Two values, beside <>."""
+        return self.inverted(self.equal(left, right))
+
+    def is_null(self, side: Node, null: Token) -> Node:
+        """IS NULL."""
+        truth = nodes.values_equal(side.evaluate, nodes.constant(None))
+        return _condition(truth, side, terms=1)
+
+    def is_not_null(self, side: Node, null: Token) -> Node:
+        """IS NOT NULL."""
+        return self.inverted(self.is_null(side, null))
+
+    def ordered(self, left: Node, symbol: Token, right: Node) -> Node:
+        """Two values, beside <, <=, > or >=."""
+        return _ordered(left, str(symbol), right)
+
+    def between(self, side: Node, low: Node, high: Node) -> Node:
+        """BETWEEN."""
+        if low.kind is high.kind is Kind.LITERAL and low.is_number and high.is_number:
+            if order(high.value, low.value) < 0:
+                raise NotAllowed(low.place, f"BETWEEN {low.value} AND {high.value} holds nothing")
+        return self.all_of(_ordered(side, ">=", low), _ordered(side, "<=", high))
+
+    def not_between(self, side: Node, low: Node, high: Node) -> Node:
+        """NOT BETWEEN."""
+        return self.any_of(_ordered(side, "<", low), _ordered(side, ">", high))
+
+    def text_test(self, side: Node, test: Token, part: Token, found: bool = True) -> Node:
+        """CONTAINS, STARTSWITH, ENDSWITH; false whatever the value where the text is empty."""
+        text, holds = _unquoted(part), TEXT_TESTS[test.upper()]
+        if not text:
+            return _condition(lambda block: False, side)
+        truth = nodes.text_tested(side.evaluate, lambda value: holds(value, text), found)
+        return _condition(truth, side, terms=1)
+
+    def not_text_test(self, side: Node, test: Token, part: Token) -> Node:
+        """The same behind NOT."""
+        return self.text_test(side, test, part, False)
+
+    def like(self, side: Node, pattern: Token, escape: Token | None = None) -> Node:
+        """LIKE."""
+        return _like(side, pattern, escape, True)
+
+    def not_like(self, side: Node, pattern: Token, escape: Token | None = None) -> Node:
+        """NOT LIKE."""
+        return _like(side, pattern, escape, False)
+
+    def is_in(self, side: Node, *texts: Token) -> Node:
+        """IN."""
+        return _in(side, texts, True)
+
+    def is_not_in(self, side: Node, *texts: Token) -> Node:
+        """NOT IN."""
+        return _in(side, texts, False)
+
+    def negated(self, side: Node) -> Node:
+        """Minus a value."""
+        if side.is_number:
+            value = -side.value  # type: ignore[operator]
+            value = Long(value) if type(side.value) is Long else value
+            return side._replace(
+                kind=Kind.NEGATED, evaluate=nodes.constant(value), value=value, depth=side.depth + 1
+            )
+        return Node(
+            Kind.NEGATED, nodes.nothing_after(side.evaluate), side.place,
+            depth=_deeper(side.place, side), terms=side.terms, weight=side.weight,
+        )  # fmt: skip
+
+    def text(self, token: Token) -> Node:
+        """A text in quotes."""
+        return _literal(token, _unquoted(token))
+
+    def whole(self, token: Token) -> Node:
+        """An Integer, or a Long where its size needs one."""
+        digits = token.rstrip("lL")
+        value = int(digits) if len(digits) <= 19 else LONG_MAX + 1
+        if value > LONG_MAX:
+            raise NotAllowed(_place(token), f"{digits} is above {LONG_MAX}")
+        return _literal(token, Long(value) if value > INT_MAX else value)
+
+    def double(self, token: Token) -> Node:
+        """A Double."""
+        value = float(token)
+        if value == float("inf"):
+            raise NotAllowed(_place(token), f"{token} is beyond what a double holds")
+        return _literal(token, value)
+
+    def true(self, token: Token) -> Node:
+        """TRUE."""
+        return _literal(token, True)
+
+    def false(self, token: Token) -> Node:
+        """FALSE."""
+        return _literal(token, False)
+
+    def null(self, token: Token) -> Node:
+        """NULL."""
+        return _literal(token, None)
+
+    def property(self, token: Token) -> Node:
+        """A property's name, in double quotes where it has other characters than an identifier."""
+        name = token[1:-1].replace('""', '"') if token.type == "QUOTED" else str(token)
+        return Node(Kind.PROPERTY, nodes.text_of(name), _place(token), name=name)
+
+
+def _place(token: Token) -> int:
+    return token.start_pos or 0
+
+
+def _unquoted(token: Token) -> str:
+    return token[1:-1].replace("''", "'")
+
+
+def _literal(token: Token, value: Value) -> Node:
+    return Node(Kind.LITERAL, nodes.constant(value), _place(token), value)
+
+
+def _deeper(place: int, *parts: Node) -> int:
+    depth = max(part.depth for part in parts) + 1
+    if depth > DEPTH_MAX:
+        raise NotAllowed(place, f"conditions lie in each other, more than {DEPTH_MAX} deep")
+    return depth
+
+
+def _condition(truth: Truth, *parts: Node, terms: int = 0, weight: int = TERM_WEIGHT) -> Node:
+    place = parts[0].place
+    weight = weight * terms + sum(part.weight for part in parts)
+    if weight > WEIGHT_MAX:
+        why = "its LIKEs with _ take too long for large messages; use fewer, or without _"
+        raise NotAllowed(place, why)
+    terms += sum(part.terms for part in parts)
+    if terms > TERMS_MAX:
+        raise NotAllowed(place, f"there are more than {TERMS_MAX} comparisons")
+    depth = _deeper(place, *parts)
+    return Node(Kind.CONDITION, truth, place, depth=depth, terms=terms, weight=weight)
+
+
+def _truth(node: Node) -> Truth:
+    """Return a node as a condition."""
+    if node.kind is Kind.CONDITION or (
+        node.kind is Kind.LITERAL and (node.value is None or type(node.value) is bool)
+    ):
+        return node.evaluate  # type: ignore[return-value]  # a condition, TRUE, FALSE or NULL
+    if node.kind is Kind.PROPERTY:
+        return nodes.truth_of(node.evaluate)
+    raise NotAllowed(node.place, f"{node.kind.value} is no condition")
+
+
+def _equal(left: Node, right: Node) -> Truth:
+    if left.kind is Kind.PROPERTY and right.kind is Kind.LITERAL:
+        read = nodes.text_of(left.name)
+        if isinstance(right.value, str):
+            return nodes.property_is(read, right.value)
+        if isinstance(right.value, int) and right.is_number:
+            return nodes.property_equals(read, right.value)
+    return nodes.values_equal(left.evaluate, right.evaluate)
+
+
+def _ordered(left: Node, symbol: str, right: Node) -> Node:
+    for side in (left, right):
+        is_number = side.kind is not Kind.LITERAL or side.is_number
+        if side.kind is Kind.CONDITION or not is_number:
+            raise NotAllowed(side.place, f"only numbers and properties stand beside {symbol}")
+    if left.kind is Kind.PROPERTY and right.is_number:
+        truth = _bounded(left, symbol, right)
+    elif right.kind is Kind.PROPERTY and left.is_number:
+        truth = _bounded(right, nodes.MIRRORED[symbol], left)
+    else:
+        truth = nodes.values_ordered(left.evaluate, symbol, right.evaluate)
+    return _condition(truth, left, right, terms=1)
+
+
+def _bounded(side: Node, symbol: str, limit: Node) -> Truth:
+    assert isinstance(limit.value, int | float)
+    return nodes.property_ordered(nodes.text_of(side.name), symbol, limit.value)
+
+
+def _like(side: Node, pattern: Token, escape: Token | None, found: bool) -> Node:
+    character = "" if escape is None else _unquoted(escape)
+    if escape is not None and len(character) != 1:
+        raise NotAllowed(_place(escape), "ESCAPE takes one character")
+    try:
+        test = matcher(_unquoted(pattern), character)
+        weight = weight_of(_unquoted(pattern), character)
+    except ValueError as error:
+        raise NotAllowed(_place(pattern), str(error)) from None
+    truth = nodes.fits(side.evaluate, test, found)
+    return _condition(truth, side, terms=1, weight=TERM_WEIGHT + weight)
+
+
+def _in(side: Node, texts: tuple[Token, ...], found: bool) -> Node:
+    if side.kind is not Kind.PROPERTY:
+        raise NotAllowed(side.place, "IN takes a property on its left side")
+    wanted = frozenset(_unquoted(text) for text in texts)
+    return _condition(nodes.property_in(nodes.text_of(side.name), wanted, found), side, terms=1)

@@ -1,0 +1,192 @@
+"""What an expression becomes: closures over a block of properties, true, false or null.
+
+    evaluate(block) -> value     block as format/named_properties.property_block returns it
+
+Logic is three-valued: null is "not known". AND is false as soon as one side is, OR true as soon as
+one side is, and either is null where a null could still have changed it; NOT null is null. Sides
+are evaluated from the left and only as far as needed, which is seen where one is incomparable.
+Source: LogicExpression, ComparisonExpression, UnaryExpression.
+"""
+
+import operator
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from pocketmq.filter.sql.java_values import READERS, Value, double_of, double_order, equal, order
+from pocketmq.format.named_properties import property_key, property_text
+
+Evaluate = Callable[[bytes], Value]
+Truth = Callable[[bytes], "bool | None"]
+ORDERS: Final[dict[str, Callable[[float, float], bool]]] = {
+    "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge,
+}  # fmt: skip
+MIRRORED: Final = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
+
+
+def constant(value: Value) -> Evaluate:
+    """Return what is always this value."""
+    return lambda block: value
+
+
+def text_of(name: str) -> Callable[[bytes], str | None]:
+    """Return what reads one property."""
+    key = property_key(name)
+
+    def read(block: bytes) -> str | None:
+        return property_text(block, key)
+
+    return read
+
+
+def property_ordered(read: Callable[[bytes], str | None], symbol: str, limit: float) -> Truth:
+    """Return property < number and its like, which read the property as the number's type."""
+    holds, number_of = ORDERS[symbol], READERS[type(limit)]
+    if type(limit) is float:
+
+        def ordered_double(block: bytes) -> bool | None:
+            text = read(block)
+            return None if text is None else holds(double_order(number_of(text), limit), 0)
+
+        return ordered_double
+
+    def ordered(block: bytes) -> bool | None:
+        text = read(block)
+        return None if text is None else holds(number_of(text), limit)
+
+    return ordered
+
+
+def values_ordered(left: Evaluate, symbol: str, right: Evaluate) -> Truth:
+    """Return value < value and its like; two texts are both read as doubles."""
+    holds = ORDERS[symbol]
+
+    def ordered(block: bytes) -> bool | None:
+        mine = left(block)
+        other = None if mine is None else right(block)
+        if mine is None or other is None:
+            return None
+        if isinstance(mine, str) and isinstance(other, str):
+            return holds(double_order(double_of(mine), double_of(other)), 0)
+        return holds(order(mine, other), 0)
+
+    return ordered
+
+
+def property_is(read: Callable[[bytes], str | None], wanted: str) -> Truth:
+    """Return property = 'text'."""
+
+    def is_wanted(block: bytes) -> bool | None:
+        text = read(block)
+        return None if text is None else text == wanted
+
+    return is_wanted
+
+
+def property_equals(read: Callable[[bytes], str | None], wanted: int) -> Truth:
+    """Return property = whole number."""
+    number_of = READERS[type(wanted)]
+
+    def is_equal(block: bytes) -> bool | None:
+        text = read(block)
+        return None if text is None else number_of(text) == wanted
+
+    return is_equal
+
+
+def values_equal(left: Evaluate, right: Evaluate) -> Truth:
+    """Return value = value."""
+    return lambda block: equal(left(block), right(block))
+
+
+def property_in(read: Callable[[bytes], str | None], texts: frozenset[str], found: bool) -> Truth:
+    """Return property IN (…), whose answer where it is in there is `found`."""
+
+    def is_in(block: bytes) -> bool | None:
+        text = read(block)
+        return None if text is None else (text in texts) is found
+
+    return is_in
+
+
+def text_tested(value: Evaluate, test: Callable[[str], bool], found: bool) -> Truth:
+    """Return CONTAINS and its like: false, negated too, of what is no text."""
+
+    def is_so(block: bytes) -> bool | None:
+        text = value(block)
+        return isinstance(text, str) and test(text) is found
+
+    return is_so
+
+
+def fits(value: Evaluate, test: Callable[[str], bool], found: bool) -> Truth:
+    """Return LIKE: null of null, false of what is no text."""
+
+    def is_fit(block: bytes) -> bool | None:
+        text = value(block)
+        if text is None:
+            return None
+        return isinstance(text, str) and test(text) is found
+
+    return is_fit
+
+
+def truth_of(value: Evaluate) -> Truth:
+    """Return a property as a condition: no text is true, and a missing one is null."""
+    return lambda block: None if value(block) is None else False
+
+
+def inverted(truth: Truth) -> Truth:
+    """Return NOT."""
+
+    def is_not(block: bytes) -> bool | None:
+        found = truth(block)
+        return None if found is None else not found
+
+    return is_not
+
+
+def nothing_after(truth: Evaluate) -> Evaluate:
+    """Return minus something that is no number: null, once that is evaluated."""
+
+    def nothing(block: bytes) -> None:
+        truth(block)
+
+    return nothing
+
+
+def all_of(truths: Sequence[Truth]) -> Truth:
+    """Return AND of two or more."""
+    return _joined(truths, False)
+
+
+def any_of(truths: Sequence[Truth]) -> Truth:
+    """Return OR of two or more."""
+    return _joined(truths, True)
+
+
+def _joined(truths: Sequence[Truth], deciding: bool) -> Truth:
+    if len(truths) == 2:
+        first, second = truths
+
+        def of_two(block: bytes) -> bool | None:
+            one = first(block)
+            if one is deciding:
+                return deciding
+            other = second(block)
+            if other is deciding:
+                return deciding
+            return None if one is None or other is None else not deciding
+
+        return of_two
+
+    def of_many(block: bytes) -> bool | None:
+        is_known = True
+        for truth in truths:
+            found = truth(block)
+            if found is deciding:
+                return deciding
+            if found is None:
+                is_known = False
+        return not deciding if is_known else None
+
+    return of_many

@@ -1,0 +1,100 @@
+"""Which consumers may want a message, as bits beside its consume unit.
+
+    config/consumerFilter.json     for each topic and group: an expression, and three bits of 112
+    bitmap of a message            the bits of all groups whose expression is true of it
+
+Several groups may share bits, so a bitmap can say yes where the message says no, never the other
+way round. Groups that are gone count on, as the file keeps them.
+Source: ConsumerFilterManager, CommitLogDispatcherCalcBitMap, BloomFilter, BitsArray.
+"""
+
+from typing import Any, Final, NamedTuple
+
+from pocketmq.filter.parsing import parse_filter
+from pocketmq.format.table_json import decode_table
+from pocketmq.model.errors import IllegalFilter
+from pocketmq.model.filter import Filter
+
+SQL: Final = "SQL92"
+BIT_COUNT_MAX: Final = 8 * 1024
+
+
+class Subscription(NamedTuple):
+    """What one group wants of a topic, and its bits as a number; None: it cannot be understood."""
+
+    wanted: Filter | None
+    bits: int
+
+
+class FilterBits:
+    """The subscriptions of all topics that have some. Immutable."""
+
+    __slots__ = ("_topics",)
+
+    def __init__(self, topics: dict[str, tuple[int, list[Subscription]]]) -> None:
+        self._topics = topics
+
+    def has(self, topic: str) -> bool:
+        """Return whether messages of a topic have a bitmap."""
+        return topic in self._topics
+
+    def bitmap(self, topic: str, record: bytes) -> bytes:
+        """Return the bitmap of a stored record, lowest bit of the first byte first; b"" for none.
+
+        An expression that cannot be understood may be true of every message.
+        """
+        if topic not in self._topics:
+            return b""
+        size, subscriptions = self._topics[topic]
+        bits = 0
+        for wanted, own in subscriptions:
+            if wanted is None or wanted.matches(record):
+                bits |= own
+        return bits.to_bytes(size, "little")
+
+
+NO_BITS: Final = FilterBits({})
+
+
+def read_subscriptions(content: bytes) -> FilterBits:
+    """Return what a config/consumerFilter.json says; what is no subscription is passed over.
+
+    Errors   ValueError: it is no JSON object
+    """
+    topics: dict[str, tuple[int, list[Subscription]]] = {}
+    for topic, row in _items(decode_table(content), "filterDataByTopic"):
+        count, subscriptions = 0, []
+        for _, entry in _items(row, "groupFilterData"):
+            bloom = entry.get("bloomFilterData")
+            if entry.get("expressionType") != SQL or not isinstance(bloom, dict):
+                continue
+            own_count, bits = _count_and_bits(bloom.get("bitNum"), bloom.get("bitPos"))
+            if not own_count or count not in (0, own_count):
+                continue
+            count = own_count
+            subscriptions.append(Subscription(_wanted(entry.get("expression")), bits))
+        if subscriptions:
+            topics[topic] = (count // 8, subscriptions)
+    return FilterBits(topics)
+
+
+def _items(table: dict[str, Any], name: str) -> list[tuple[str, dict[str, Any]]]:
+    found = table.get(name)
+    rows = found.items() if isinstance(found, dict) else ()
+    return [(str(key), row) for key, row in rows if isinstance(row, dict)]
+
+
+def _count_and_bits(count: Any, places: Any) -> tuple[int, int]:
+    """Return how many bits a bitmap has, 0 for what is none, and those set, as a number."""
+    if not isinstance(count, int) or not 0 < count <= BIT_COUNT_MAX or count % 8:
+        return 0, 0
+    if not isinstance(places, list) or not all(place in range(count) for place in places):
+        return 0, 0
+    return count, sum({1 << place for place in places})
+
+
+def _wanted(expression: Any) -> Filter | None:
+    try:
+        return parse_filter(expression, is_sql=True) if isinstance(expression, str) else None
+    except IllegalFilter:
+        return None

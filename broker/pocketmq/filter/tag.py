@@ -1,0 +1,81 @@
+"""Tag filters: "TagA || TagB" picks messages that carry one of these tags.
+
+A consume unit holds a hash of its message's tag, so a filter decides twice: by the hash, which
+needs no record and may be wrong about a match, and by the tag, which is exact.
+
+    "", "*"         everything, messages without a tag included
+    "a || b"        tag a or tag b; blanks around tags and empty pieces are dropped
+Source: FilterAPI.buildSubscriptionData, DefaultMessageFilter.
+"""
+
+import re
+from collections.abc import Callable
+from typing import Final
+
+from pocketmq.format.named_properties import property_block, property_key, property_text
+from pocketmq.model.errors import IllegalFilter
+from pocketmq.model.message import TAGS
+
+ALL: Final = "*"
+SEPARATOR: Final = "||"
+EXTENSION_ADDRESS_MAX: Final = -2_147_483_649
+"""A code at or below this is no hash but an address into the queue's extension (ConsumeQueueExt).
+What stands there is not read here, so such a message passes and its tag decides."""
+
+_TAGS_KEY: Final = property_key(TAGS)
+_LOW_32_BITS: Final = 0xFFFF_FFFF
+_UNUSABLE = re.compile(r"[|\x00-\x1f\x7f]")
+
+
+class TagFilter:
+    """A parsed expression; `tags` is empty where everything passes."""
+
+    __slots__ = ("_codes", "is_everything", "tags")
+
+    reads_records: Final = False
+
+    def __init__(self, tags: frozenset[str], codes: frozenset[int]) -> None:
+        self.tags = tags
+        self.is_everything = not tags
+        self._codes = codes
+
+    def matches_code(self, code: int) -> bool:
+        """Return whether a message with this tags code may match; only the low 32 bits count."""
+        if self.is_everything or code <= EXTENSION_ADDRESS_MAX:
+            return True
+        return code & _LOW_32_BITS in self._codes
+
+    def cost_ns(self, record: bytes) -> int:
+        """Return 0: a tag is found at once."""
+        return 0
+
+    def matches(self, record: bytes) -> bool:
+        """Return whether a stored record carries one of the tags."""
+        return self.is_everything or property_text(property_block(record), _TAGS_KEY) in self.tags
+
+    def matches_tag(self, tag: str | None) -> bool:
+        """Return whether a message with this tag matches; None stands for no tag."""
+        return self.is_everything or tag in self.tags
+
+
+EVERYTHING: Final = TagFilter(frozenset(), frozenset())
+
+
+def parse(expression: str, code_of: Callable[[str], int]) -> TagFilter:
+    """Return the filter of an expression; `code_of` is the hash that consume units hold.
+
+    Errors   IllegalFilter: no tag between the separators, "*" beside tags, or a piece that no
+             message can carry as its tag
+    """
+    text = expression.strip()
+    if text in ("", ALL):
+        return EVERYTHING
+    tags = frozenset(piece.strip() for piece in text.split(SEPARATOR)) - {""}
+    if not tags:
+        raise IllegalFilter(expression=expression, why="it names no tag")
+    if ALL in tags:
+        raise IllegalFilter(expression=expression, why="* stands for everything and stands alone")
+    if any(_UNUSABLE.search(tag) for tag in tags):
+        why = "tags are separated by ||, and hold neither | nor control characters"
+        raise IllegalFilter(expression=expression, why=why)
+    return TagFilter(tags, frozenset(code_of(tag) & _LOW_32_BITS for tag in tags))

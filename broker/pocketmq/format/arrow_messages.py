@@ -1,0 +1,106 @@
+"""Message columns as Arrow record batches. Loading this needs pyarrow.
+
+The joined bytes of `columns/messages.py` are Arrow's own layout, so that nothing is copied
+once more.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from pocketmq.format.columns.heads import Heads
+from pocketmq.format.columns.messages import (
+    Column,
+    Integers,
+    MessageColumns,
+    Picks,
+    TextLists,
+    Texts,
+    unfolded_bodies,
+)
+from pocketmq.format.columns.queues import QueueTable
+from pocketmq.format.message_columns import (
+    BINARY,
+    BODY,
+    INT32,
+    INT64,
+    STRING,
+    STRING_BY_STRING,
+    STRINGS,
+    MessageColumn,
+)
+
+ARROW_TYPES: Final[Mapping[str, Any]] = {
+    STRING: pa.string(),
+    BINARY: pa.binary(),
+    INT32: pa.int32(),
+    INT64: pa.int64(),
+    STRINGS: pa.list_(pa.field("element", pa.string())),
+    STRING_BY_STRING: pa.map_(pa.string(), pa.string()),
+}
+
+
+def schema_of(columns: Sequence[MessageColumn]) -> Any:
+    """Return the `pyarrow.Schema` of some columns."""
+    return pa.schema([(column.name, ARROW_TYPES[column.type]) for column in columns])
+
+
+def record_batches(
+    buffer: bytearray,
+    heads: Heads,
+    queue: NDArray[np.int64],
+    queues: QueueTable,
+    columns: Sequence[MessageColumn],
+    *,
+    unfold: bool = True,
+    schema: Any = None,
+) -> Iterator[tuple[slice, Any]]:
+    """Yield stretches of records, each with a `pyarrow.RecordBatch` that does not need the buffer.
+
+    queue    the records' numbers in `queues`
+    unfold   decompress bodies; where they are large the records come in several batches
+    schema   that of the columns if not given; what it has behind them is null
+    Cost     about 3 µs a record of 1 KiB with all columns
+    """
+    schema = schema or schema_of(columns)
+    has_bodies = unfold and any(column.name == BODY for column in columns)
+    stretches = unfolded_bodies(buffer, heads) if has_bodies else [(slice(None), None)]
+    for stretch, bodies in stretches:
+        part = heads.take(stretch)
+        messages = MessageColumns(buffer, part, queue[stretch], queues, bodies)
+        arrays = [_array(c.read(messages), ARROW_TYPES[c.type]) for c in columns]
+        yield stretch, batch_of(arrays, schema)
+
+
+def batch_of(arrays: list[Any], schema: Any) -> Any:
+    """Return a `pyarrow.RecordBatch` of some columns; what the schema has behind them is null."""
+    count = len(arrays[0])
+    assert all(len(array) == count for array in arrays)
+    missing = [pa.nulls(count, field.type) for field in list(schema)[len(arrays) :]]
+    return pa.RecordBatch.from_arrays([*arrays, *missing], schema=schema)
+
+
+def _array(column: Column, arrow_type: Any) -> Any:
+    if isinstance(column, Integers):
+        dtype = np.int32 if arrow_type == pa.int32() else np.int64
+        return pa.array(column.values.astype(dtype), arrow_type, mask=column.is_missing)
+    if isinstance(column, Picks):
+        return pa.array(column.values, arrow_type).take(pa.array(column.places))
+    if isinstance(column, Texts):
+        return _texts(column, arrow_type)
+    if isinstance(column, TextLists):
+        texts = _texts(column.texts, pa.string())
+        return pa.ListArray.from_arrays(pa.array(column.bounds), texts, type=arrow_type)
+    names, values = _texts(column.names, pa.string()), _texts(column.values, pa.string())
+    return pa.MapArray.from_arrays(pa.array(column.bounds), names, values, arrow_type)
+
+
+def _texts(texts: Texts, arrow_type: Any) -> Any:
+    validity = None
+    if texts.is_missing is not None:
+        validity = pa.py_buffer(np.packbits(~texts.is_missing, bitorder="little"))
+    parts = [validity, pa.py_buffer(texts.bounds), pa.py_buffer(texts.content)]
+    return pa.Array.from_buffers(arrow_type, len(texts.bounds) - 1, parts)

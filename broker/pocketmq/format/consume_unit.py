@@ -1,0 +1,94 @@
+"""The consume unit: 20 bytes that lead from a queue offset to a record.
+
+   0   8  physical_offset   where the record starts
+   8   4  size              bytes of the record
+  12   8  tags_code         hash of its tag, or delivery time in the schedule topic
+
+Unit n of a queue lies at byte 20 * n of the queue's files. Where a queue's first message has an
+offset above 0, the units before it are pre-blank: physical offset 0, size 2**31 - 1, tags code 0.
+
+A queue may have an extension, of units for what a consume unit has no room for:
+   0   2  size                20 and the bytes of the bitmap; -1: nothing more in this file
+   2   8  tags_code           what the consume unit itself would have held
+  10   8  store_timestamp     of the record
+  18   2  bitmap_size         bytes of the bitmap behind it: consumers that may want the message
+
+The consume unit then holds an address in place of its tags code: -2**63 and the byte of the
+extension, which no tags code is. A unit leaves EXTENSION_END_SIZE bytes in its file.
+Source: ConsumeQueue, ConsumeQueueExt.
+"""
+
+from struct import pack
+from typing import Final
+
+import numpy as np
+
+from pocketmq.format.layout import Buffer, Layout
+
+CONSUME_UNIT: Final = Layout(
+    ("physical_offset", "q", "where the record starts"),
+    ("size", "i", "bytes of the record"),
+    ("tags_code", "q", "hash of its tag, or delivery time in the schedule topic"),
+)
+UNIT: Final = CONSUME_UNIT.struct
+UNIT_SIZE: Final = CONSUME_UNIT.size
+UNIT_TYPE: Final = np.dtype([("physical_offset", ">i8"), ("size", ">i4"), ("tags_code", ">i8")])
+PRE_BLANK_SIZE: Final = 0x7FFFFFFF
+PRE_BLANK: Final = UNIT.pack(0, PRE_BLANK_SIZE, 0)
+EXTENSION_ADDRESS_MAX: Final = -2_147_483_649
+"""A tags code at or below this is an address into the queue's extension (ConsumeQueueExt)."""
+EXTENSION_UNIT: Final = Layout(
+    ("size", "h", "20 and the bytes of the bitmap; -1: nothing more in this file"),
+    ("tags_code", "q", "what the consume unit itself would have held"),
+    ("store_timestamp", "q", "of the record"),
+    ("bitmap_size", "h", "bytes of the bitmap behind it: consumers that may want the message"),
+)
+EXTENSION_HEAD: Final = EXTENSION_UNIT.struct
+EXTENSION_SIZE_MIN: Final = EXTENSION_UNIT.size
+EXTENSION_END_MARK: Final = pack(">h", -1)
+EXTENSION_END_SIZE: Final = 4
+"""Bytes that stay free behind the last unit of a file; the mark takes two of them."""
+_ADDRESS_ZERO: Final = -(2**63)
+
+
+def round_file_size(size_bytes: int) -> int:
+    """Return the size rounded up to whole units, as the file size of a queue must be."""
+    return -(-size_bytes // UNIT_SIZE) * UNIT_SIZE
+
+
+def first_file_position(queue_offset: int, file_size_bytes: int) -> int:
+    """Return the base of the file that holds a unit: a byte position in its queue."""
+    position = queue_offset * UNIT_SIZE
+    return position - position % file_size_bytes
+
+
+def valid_unit_count(units: Buffer) -> int:
+    """Return how many units from the start of a file hold something.
+
+    A unit does iff its physical offset is >= 0 and its size > 0; the first that does not ends them.
+    """
+    columns = np.frombuffer(units, dtype=UNIT_TYPE)
+    ends = (columns["size"] <= 0) | (columns["physical_offset"] < 0)
+    first = int(ends.argmax()) if len(ends) else 0
+    return first if len(ends) and ends[first] else len(ends)
+
+
+def is_extension_address(tags_code: int) -> bool:
+    """Return whether a unit's tags code leads into the extension."""
+    return tags_code <= EXTENSION_ADDRESS_MAX
+
+
+def extension_address(position: int) -> int:
+    """Return the address of a byte of the extension."""
+    return _ADDRESS_ZERO + position
+
+
+def extension_position(address: int) -> int:
+    """Return the byte an address leads to."""
+    return address - _ADDRESS_ZERO
+
+
+def encode_extension(tags_code: int, store_timestamp_ms: int, bitmap: bytes = b"") -> bytes:
+    """Return the bytes of a unit of the extension."""
+    size = EXTENSION_SIZE_MIN + len(bitmap)
+    return EXTENSION_HEAD.pack(size, tags_code, store_timestamp_ms, len(bitmap)) + bitmap

@@ -1,0 +1,186 @@
+"""What clients fill of a record: the property block, and the body, which may be compressed.
+
+Properties: name, 0x01, value, 0x02, one pair behind the other
+    K E Y S 01 k 1   k 2 02 T A G S 01 T a g A 02
+There is no escaping: a name or value with one of the separators cannot be stored. The last
+separator may be missing (4.9.1 to 5.1.4 wrote none). A pair with an empty name or an empty value
+is dropped by every reader; of duplicates the last one wins.
+
+Body: bit 0 of the system flag says compressed; bits 8-10 how: 1 LZ4, 2 ZSTD, 3 ZLIB, 0 ZLIB too.
+Source: MessageDecoder.messageProperties2String, string2messageProperties; CompressionType.
+"""
+
+import zlib
+from collections.abc import Callable
+from typing import Final, NamedTuple
+
+from pocketmq.format.layout import Buffer
+from pocketmq.model.message import FLAG_COMPRESSED
+
+NAME_SEPARATOR: Final = "\x01"
+PAIR_SEPARATOR: Final = "\x02"
+PROPERTIES_SIZE_MAX: Final = 32_767
+"""The length field is a signed i16."""
+PLAIN_SIZE_MAX: Final = 64 * 1024 * 1024
+"""A body that unfolds to more is left as it is: no producer within the size limits made it."""
+SHOWN_SIZE_MAX: Final = 15 * 1024 * 1024
+"""Decompressed bytes of one body, and of all bodies of one reply, which is 16 MiB at most."""
+COMPRESSION_SHIFT: Final = 8
+COMPRESSION_MASK: Final = 0x7
+LZ4: Final = 1
+ZSTD: Final = 2
+CODECS: Final = {LZ4: "lz4", ZSTD: "zstd"}
+"""Names of codecs; all others are zlib."""
+GZIP_MAGIC: Final = b"\x1f\x8b"
+ZSTD_STEP: Final = 1024
+"""Bytes unfolded in one go; at a block of 128 KiB for every four they become 32 MiB at most."""
+
+_ZLIB_OR_GZIP: Final = 32 + zlib.MAX_WBITS
+"""RocketMQ's clients of version 4 send the one, those of version 5 the other."""
+
+
+def encode_properties(properties: dict[str, str]) -> bytes:
+    """Return the block of the pairs in the order given, with a separator behind the last one."""
+    return "".join(
+        f"{name}{NAME_SEPARATOR}{value}{PAIR_SEPARATOR}" for name, value in properties.items()
+    ).encode()
+
+
+def decode_properties(block: Buffer) -> dict[str, str]:
+    """Return the pairs of a block; bytes that are not UTF-8 become replacement characters."""
+    properties: dict[str, str] = {}
+    for pair in bytes(block).decode("utf-8", "replace").split(PAIR_SEPARATOR):
+        name, _, value = pair.partition(NAME_SEPARATOR)
+        if name and value:
+            properties[name] = value
+    return properties
+
+
+def plain_body(body: bytes, system_flag: int) -> bytes:
+    """Return the decompressed body, or the body itself when it is not (or falsely) flagged.
+
+    A body that decompresses to more than `PLAIN_SIZE_MAX` stays as it is.
+    """
+    if not system_flag & FLAG_COMPRESSED or not body:
+        return body
+    try:
+        plain = _UNFOLDERS.get(codec_of(system_flag), _unfold_zlib)(body, PLAIN_SIZE_MAX)
+    except _TooLarge:
+        return body
+    return body if plain is None else plain
+
+
+def codec_of(system_flag: int) -> int:
+    """Return the number of a compressed body's codec; of 0 and unknown ones it is zlib or gzip."""
+    return system_flag >> COMPRESSION_SHIFT & COMPRESSION_MASK
+
+
+def is_gzip(body: bytes, system_flag: int) -> bool:
+    """Return whether a body is compressed in the one form that clients of version 5 decompress."""
+    if not system_flag & FLAG_COMPRESSED or codec_of(system_flag) in _UNFOLDERS:
+        return False
+    return body.startswith(GZIP_MAGIC)
+
+
+class PlainBody(NamedTuple):
+    """A body as a caller gets it.
+
+    codec   "" for a decompressed one; else how `content` is compressed, as it is too large
+    """
+
+    content: bytes
+    codec: str = ""
+
+
+class BodyBudget:
+    """Bounds the decompressed bytes of one call, those that are thrown away included.
+
+    The body with which the budget would be exceeded belongs to the next call. A body that is too
+    large for any call is given as it is stored, with its codec: it never blocks what follows.
+    """
+
+    __slots__ = ("_body_max", "left_bytes")
+
+    def __init__(self, bytes_max: int = SHOWN_SIZE_MAX, *, body_max: int = SHOWN_SIZE_MAX) -> None:
+        """Begin a call's budget; `body_max`: bytes of the largest body that is decompressed."""
+        assert bytes_max >= body_max, "a whole budget holds any body that is decompressed"
+        self.left_bytes = bytes_max
+        self._body_max = body_max
+
+    def plain(self, body: bytes, system_flag: int) -> PlainBody | None:
+        """Return a body for a caller, None where the budget is spent.
+
+        Cost     about 2 ns a decompressed byte
+        """
+        if not system_flag & FLAG_COMPRESSED or not body:
+            return PlainBody(body)
+        codec = codec_of(system_flag)
+        limit = min(self._body_max, self.left_bytes)
+        if not limit:
+            return None
+        try:
+            found = _UNFOLDERS.get(codec, _unfold_zlib)(body, limit)
+        except _TooLarge:
+            is_first = limit == self._body_max
+            self.left_bytes -= limit
+            return PlainBody(body, CODECS.get(codec, "zlib")) if is_first else None
+        if found is None:
+            return PlainBody(body)
+        self.left_bytes -= len(found)
+        assert self.left_bytes >= 0, "a body is decompressed up to the limit"
+        return PlainBody(found)
+
+    def plain_or_stored(self, body: bytes, system_flag: int) -> PlainBody:
+        """Return a body for a caller, as it is stored where the budget is spent."""
+        found = self.plain(body, system_flag)
+        return found or PlainBody(body, CODECS.get(codec_of(system_flag), "zlib"))
+
+
+class _TooLarge(Exception):
+    """A body decompresses to more than the limit."""
+
+
+def _unfold_zlib(body: bytes, size_max: int) -> bytes | None:
+    unfolder = zlib.decompressobj(_ZLIB_OR_GZIP)
+    try:
+        plain = unfolder.decompress(body, size_max + 1)
+    except zlib.error:
+        return None
+    if len(plain) > size_max:
+        raise _TooLarge
+    return plain if unfolder.eof else None
+
+
+def _unfold_lz4(body: bytes, size_max: int) -> bytes | None:
+    import lz4.frame
+
+    unfolder = lz4.frame.LZ4FrameDecompressor()
+    try:
+        plain: bytes = unfolder.decompress(body, size_max + 1)
+    except RuntimeError:
+        return None
+    if len(plain) > size_max:
+        raise _TooLarge
+    return plain if unfolder.eof else None
+
+
+def _unfold_zstd(body: bytes, size_max: int) -> bytes | None:
+    import zstandard
+
+    unfolder = zstandard.ZstdDecompressor().decompressobj()
+    plain = bytearray()
+    try:
+        for begin in range(0, len(body), ZSTD_STEP):
+            plain += unfolder.decompress(body[begin : begin + ZSTD_STEP])
+            if len(plain) > size_max:
+                raise _TooLarge
+            if unfolder.eof:
+                break
+    except zstandard.ZstdError:
+        return None
+    return bytes(plain) if unfolder.eof else None
+
+
+_UNFOLDERS: dict[int, Callable[[bytes, int], bytes | None]] = {
+    LZ4: _unfold_lz4, ZSTD: _unfold_zstd,
+}  # fmt: skip

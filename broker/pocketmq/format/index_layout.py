@@ -1,0 +1,143 @@
+"""The index file: a hash table on disk, from key to records.
+
+Header, 40 bytes
+   0   8  begin_timestamp         store time of the first entry
+   8   8  end_timestamp           store time of the last entry
+  16   8  begin_physical_offset   record of the first entry
+  24   8  end_physical_offset     record of the last entry
+  32   4  hash_slot_count         slots in use
+  36   4  index_count             number the next entry gets; 1 in an empty file
+
+Then one i32 for each slot (number of the newest entry of its chain, 0 for none), then the entries,
+numbered from 1, number 0 never used:
+   0   4  key_hash                |String.hashCode(topic#key)|, with -2**31 becoming 0
+   4   8  physical_offset         the record
+  12   4  second_difference       whole seconds from the header's begin to the record's store time
+  16   4  previous                number of the next older entry of the chain, 0 at its end
+
+A file is full when index_count reaches its maximum, so it holds one entry less than that.
+Source: IndexHeader, IndexFile, IndexService.
+"""
+
+from struct import Struct
+from typing import Final, NamedTuple
+
+from pocketmq.format.layout import Layout
+from pocketmq.model.message import KEY_SEPARATOR, TRANSACTION_ROLLBACK
+from pocketmq.model.store_shape import StoreShape
+
+INDEX_HEADER: Final = Layout(
+    ("begin_timestamp", "q", "store time of the first entry"),
+    ("end_timestamp", "q", "store time of the last entry"),
+    ("begin_physical_offset", "q", "record of the first entry"),
+    ("end_physical_offset", "q", "record of the last entry"),
+    ("hash_slot_count", "i", "slots in use"),
+    ("index_count", "i", "number the next entry gets; 1 in an empty file"),
+)
+INDEX_ENTRY: Final = Layout(
+    ("key_hash", "i", "|String.hashCode(topic#key)|, with -2**31 becoming 0"),
+    ("physical_offset", "q", "the record"),
+    ("second_difference", "i", "whole seconds from the header's begin to the record's store time"),
+    ("previous", "i", "number of the next older entry of the chain, 0 at its end"),
+)
+HEADER: Final = INDEX_HEADER.struct
+HEADER_SIZE: Final = INDEX_HEADER.size
+ENTRY: Final = INDEX_ENTRY.struct
+ENTRY_SIZE: Final = INDEX_ENTRY.size
+SLOT: Final = Struct(">i")
+SLOT_SIZE: Final = SLOT.size
+
+STYLE_5_5: Final = "5.5"
+"""Tags are indexed too, under topic#T#tag."""
+STYLE_5_3: Final = "5.3"
+"""Only unique key and keys are indexed."""
+STYLES: Final = (STYLE_5_5, STYLE_5_3)
+StyleSpans = tuple[tuple[int, str], ...]
+"""(Physical offset, style of the records that start below it), rising: what an index was written in
+before its present style."""
+
+SECOND_DIFFERENCE_MAX: Final = 2**31 - 1
+TAG_TYPE: Final = "T"
+
+
+class IndexGeometry(NamedTuple):
+    """How many slots an index file has, and the entry number at which it is full."""
+
+    slot_count: int
+    entry_count_max: int
+
+    @staticmethod
+    def of(shape: StoreShape) -> "IndexGeometry":
+        """Return that of a store's index files."""
+        return IndexGeometry(shape.index_slot_count, shape.index_entry_count_max)
+
+    @property
+    def entries_position(self) -> int:
+        """Where entry number 0 would lie."""
+        return HEADER_SIZE + SLOT_SIZE * self.slot_count
+
+    @property
+    def file_size(self) -> int:
+        """Bytes of the whole file."""
+        return self.entries_position + ENTRY_SIZE * self.entry_count_max
+
+
+ROCKETMQ_GEOMETRY: Final = IndexGeometry(5_000_000, 20_000_000)
+"""RocketMQ's default: files of 420 MB."""
+OWN_GEOMETRY: Final = IndexGeometry(200_000, 1_000_000)
+"""What our stores have unless told otherwise."""
+WELL_KNOWN: Final = (ROCKETMQ_GEOMETRY, OWN_GEOMETRY)
+
+
+class IndexHeaderValues(NamedTuple):
+    """The six fields of a header."""
+
+    begin_timestamp: int = 0
+    end_timestamp: int = 0
+    begin_physical_offset: int = 0
+    end_physical_offset: int = 0
+    hash_slot_count: int = 0
+    index_count: int = 1
+
+
+def key_hash(java_hash: int) -> int:
+    """Return the absolute value of a hash, signed or not; -2**31, which has none, becomes 0."""
+    if java_hash >= 2**31:
+        java_hash -= 2**32
+    return 0 if java_hash == -(2**31) else abs(java_hash)
+
+
+def index_key(topic: str, key: str, index_type: str = "") -> str:
+    """Return the text that is hashed for a key of a topic."""
+    return f"{topic}#{index_type}#{key}" if index_type else f"{topic}#{key}"
+
+
+def entry_keys(unique_key: str, keys: str, tag: str, style: str) -> list[str]:
+    """Return what a record is indexed under, in order, without the `topic#` in front.
+
+    Source   IndexService.buildIndex: unique key, pieces of KEYS, since 5.5 the tag
+    """
+    texts = [unique_key] if unique_key else []
+    if KEY_SEPARATOR in keys:
+        texts += [key for key in keys.split(KEY_SEPARATOR) if key]
+    elif keys:
+        texts.append(keys)
+    if tag and style == STYLE_5_5:
+        texts.append(f"{TAG_TYPE}#{tag}")
+    return texts
+
+
+def is_indexed(transaction: int) -> bool:
+    """Return whether records of this transaction type are indexed: rollback markers are not."""
+    return transaction != TRANSACTION_ROLLBACK
+
+
+def second_difference(store_timestamp_ms: int, begin_timestamp_ms: int) -> int:
+    """Return the seconds an entry keeps, counted from its file's begin.
+
+    Truncated toward zero, 0 before the begin and in a file without one, at most 2**31 - 1.
+    """
+    if begin_timestamp_ms <= 0:
+        return 0
+    difference = store_timestamp_ms - begin_timestamp_ms
+    return min(difference // 1000, SECOND_DIFFERENCE_MAX) if difference > 0 else 0

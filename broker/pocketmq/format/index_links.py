@@ -1,0 +1,120 @@
+"""Some index entries, chained by slot and laid out as they lie in their file.
+
+    entries ──slots_of──► slots ──(the file's table)──► heads ──chained──► rows, numbers
+
+Entries come as in `Written.entries`: key hash (i32), physical offset (i64), store time (i64). What
+goes into the file is 20 bytes too: key hash, physical offset, seconds, number of the entry before
+it in its chain. One row after the other, as they come: a slot that stands here twice leads from the
+second row to the first. Many entries are chained by column (`index_entries.link_entries`).
+Source: IndexFile.putKey.
+"""
+
+from typing import Final
+
+from pocketmq.native.machine import (
+    BytesWriter,
+    append,
+    i64,
+    read_i32_be,
+    read_i64_be,
+    vec,
+    write_i32_be,
+    write_i64_be,
+)
+
+ROW_BYTES: Final[i64] = 20
+_TIME_AT: Final[i64] = 12
+_NUMBER_BYTES: Final[i64] = 4
+_SECONDS_MAX: Final = 2**31 - 1
+_NUMBER_MASK: Final[i64] = 2**32 - 1
+
+
+def slots_of(entries: bytes, slot_count: int) -> bytes:
+    """Return the slot of each entry, 8 bytes each, big-endian.
+
+    Shape    slot_count > 0
+    """
+    slots = BytesWriter()
+    position: i64 = 0
+    end: i64 = len(entries)
+    count: i64 = slot_count
+    while position < end:
+        key_hash: int = read_i32_be(entries, position)
+        wide: i64 = key_hash
+        write_i64_be(slots, wide % count)
+        position += ROW_BYTES
+    return slots.getvalue()
+
+
+def chained(
+    entries: bytes, heads: bytes, slot_count: int, number: int, begin_ms: int
+) -> tuple[bytes, bytes, int]:
+    """Hot: return rows of the file, their numbers (4 bytes each) and how many slots were empty.
+
+    Shape    heads are what the slots hold, 4 bytes an entry, big-endian; what is no number up to
+             the entry's own counts as empty. The first entry gets `number`
+    begin_ms  store time that seconds count from; in a file without one they are 0. The first entry
+              of a file counts from what it inherited and then gives its own time
+    Cost     some 0.03 µs an entry compiled, 1.2 µs not
+    """
+    rows = BytesWriter()
+    numbers = BytesWriter()
+    count: i64 = slot_count
+    own: i64 = number
+    zero_ms: i64 = begin_ms
+    used: i64 = 0
+    position: i64 = 0
+    end: i64 = len(entries)
+    head: i64 = 0
+    newest = _no_slots(end // ROW_BYTES)
+    mask: i64 = len(newest) - 1
+    while position < end:
+        key_hash: int = read_i32_be(entries, position)
+        time_ms: i64 = read_i64_be(entries, position + _TIME_AT)
+        slot: i64 = key_hash
+        slot = slot % count + 1
+        place: i64 = slot & mask
+        found: i64 = newest[place]
+        while found != 0 and found >> 32 != slot:
+            place = (place + 1) & mask
+            found = newest[place]
+        previous: int = found & _NUMBER_MASK
+        if previous == 0:
+            previous = read_i32_be(heads, head)
+            if previous <= 0 or previous > own:
+                previous = 0
+                used += 1
+        seconds: int = 0
+        if 0 < zero_ms < time_ms:
+            seconds = (time_ms - zero_ms) // 1000
+            if seconds > _SECONDS_MAX:
+                seconds = _SECONDS_MAX
+        write_i32_be(rows, key_hash)
+        write_i64_be(rows, read_i64_be(entries, position + 4))
+        write_i32_be(rows, seconds)
+        write_i32_be(rows, previous)
+        short: int = own
+        write_i32_be(numbers, short)
+        newest[place] = slot << 32 | own
+        if own <= 1:
+            zero_ms = time_ms
+        own += 1
+        position += ROW_BYTES
+        head += _NUMBER_BYTES
+    return rows.getvalue(), numbers.getvalue(), used
+
+
+def _no_slots(count: i64) -> "vec[i64]":
+    """Return an empty table with room for twice so many slots, a power of two.
+
+    Slots are hashed into it: slot + 1 above 32 bits of the number of its newest entry.
+    """
+    size: i64 = 1
+    while size < 2 * count:
+        size *= 2
+    table = vec[i64](capacity=size)
+    filled: i64 = 0
+    while filled < size:
+        table = append(table, 0)
+        filled += 1
+    return table

@@ -1,0 +1,62 @@
+"""From entries of the journal of leases (pop_records.py) to bytes: records, units, index entries.
+
+All bytes are those that encode_records and index_entries make of the same messages.
+"""
+
+from typing import Final, final
+
+from pocketmq.format.index_layout import STYLE_5_5
+from pocketmq.format.own_records import OwnRecords
+from pocketmq.format.pop_records import Entry
+from pocketmq.format.send_records import TopicFrame, hash_on, write_entry
+from pocketmq.model.message import QueueKey
+from pocketmq.native.machine import i64
+
+_BLOCK_SIZE_MAX: Final = 0x7FFF
+
+
+@final
+class JournalRecords(OwnRecords):
+    """Makes the bytes of some entries."""
+
+    __slots__ = ("_taken",)
+
+    def __init__(self, topic: str, store_host: bytes, index_style: str) -> None:
+        is_tagged = index_style == STYLE_5_5
+        super().__init__(TopicFrame(topic, 1, store_host=store_host, tail=b"", is_tagged=is_tagged))
+        self._taken: list[Entry] = []
+
+    def take(self, entries: list[Entry]) -> bool:
+        """Take entries in place of those before; returns whether all are plain.
+
+        They are not where a key is not of ASCII, or a property block has no room.
+        """
+        assert len(entries)
+        self._taken = entries
+        self.written = []
+        size_sum: i64 = 0
+        for body, block, key, _ in entries:
+            if not key.isascii() or len(block) > _BLOCK_SIZE_MAX:
+                return False
+            size_sum += self._own_size(body, block)
+        self.size_sum = size_sum
+        return True
+
+    def _write_all(
+        self, next_offsets: dict[QueueKey, int], place: i64, now_ms: i64, time_ms: i64
+    ) -> None:
+        frame, index = self._frame, self._entries
+        first_offset: i64 = next_offsets.get(frame.queues[0], 0)
+        queue_offset = first_offset
+        self._begin_run()
+        for body, block, key, tag in self._taken:
+            size = self._write_own(body, block, queue_offset, place, now_ms, time_ms)
+            tag_bytes = tag.encode()
+            code: i64 = hash_on(0, tag_bytes)
+            self._join_run(place, size, code)
+            write_entry(index, hash_on(frame.key_prefix, key.encode()), place, time_ms)
+            if frame.is_tagged:
+                write_entry(index, hash_on(frame.tag_prefix, tag_bytes), place, time_ms)
+            place += size
+            queue_offset += 1
+        self._end_run(frame, 0, first_offset, time_ms)

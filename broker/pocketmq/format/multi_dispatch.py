@@ -1,0 +1,71 @@
+"""Queues that a record has units in besides its own: those its properties name.
+
+    record of topic Mq     INNER_MULTI_DISPATCH      = %LMQ%one,%LMQ%two
+                           INNER_MULTI_QUEUE_OFFSET  = 7,3
+    so its unit also is    unit 7 of %LMQ%one queue 0, and unit 3 of %LMQ%two queue 0
+
+A broker with enableMultiDispatch adds the offsets as it appends, so a record that has them has the
+units. Names that lead out of their directory are passed over.
+Source: MultiDispatchUtils, ConsumeQueue.multiDispatchLmqQueue.
+"""
+
+from typing import Final
+
+from pocketmq.format.content import decode_properties
+from pocketmq.format.record import BadRecord, split_record
+from pocketmq.model.errors import IllegalTopic
+from pocketmq.model.message import MULTI_DISPATCH, MULTI_QUEUE_OFFSET, OFFSET_MAX, QueueKey
+from pocketmq.model.names import check_queue_topic
+from pocketmq.model.topic import LMQ_PREFIX, RETRY_PREFIX, SCHEDULE_TOPIC
+
+_SEPARATOR: Final = ","
+_DIGITS_MAX: Final = len(str(OFFSET_MAX))
+
+
+def further_places(
+    topic: str, queue_id: int, properties: dict[str, str]
+) -> list[tuple[QueueKey, int]]:
+    """Return (queue, queue offset) of each further unit of a record."""
+    names = properties.get(MULTI_DISPATCH, "").split(_SEPARATOR)
+    numbers = properties.get(MULTI_QUEUE_OFFSET, "").split(_SEPARATOR)
+    if topic == SCHEDULE_TOPIC or topic.startswith((RETRY_PREFIX, "rmq_sys_")):
+        return []
+    if len(names) != len(numbers) or not all(map(_is_offset, numbers)):
+        return []
+    return [
+        ((name, 0 if name.startswith(LMQ_PREFIX) else queue_id), int(number))
+        for name, number in zip(names, numbers, strict=True)
+        if _is_name(name)
+    ]
+
+
+def offset_in_queue(record: bytes, place: int, key: QueueKey) -> int | None:
+    """Return the offset that a record has in a queue, its own or a further one.
+
+    place    physical offset that the record must carry
+    Returns  None where these bytes are no record of the queue
+    """
+    try:
+        head, _, topic_begin, topic_end, block_begin, block_end = split_record(record, 0)
+    except BadRecord:
+        return None
+    topic, queue_id = record[topic_begin:topic_end].decode("utf-8", "replace"), head[3]
+    if head[6] != place:
+        return None
+    if (topic, queue_id) == key:
+        return int(head[5])
+    properties = decode_properties(record[block_begin:block_end])
+    places = further_places(topic, queue_id, properties)
+    return next((number for queue, number in places if queue == key), None)
+
+
+def _is_offset(text: str) -> bool:
+    return text.isascii() and text.isdigit() and len(text) < _DIGITS_MAX
+
+
+def _is_name(name: str) -> bool:
+    try:
+        check_queue_topic(name)
+    except IllegalTopic:
+        return False
+    return True

@@ -1,0 +1,162 @@
+"""Every file and directory name of a store, made and parsed in one place.
+
+    commitlog/00000000000000000000          a file is named by the offset of its first byte
+    consumequeue/TOPIC/QUEUE/00000000000000000000
+    consumequeue_ext/TOPIC/QUEUE/…
+    index/20261121003515660                 local time, to the millisecond
+    config/topics.json (+ .bak) · subscriptionGroup.json · consumerOffset.json · delayOffset.json
+    checkpoint · abort · lock
+    pocketmq/store.json · watermark · …     what only this broker keeps
+
+Source: UtilAll.offset2FileName, StorePathConfigHelper, IndexService.
+"""
+
+import re
+from collections.abc import Iterable
+from datetime import UTC, datetime, timedelta, tzinfo
+from pathlib import Path
+from typing import Final
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+from pocketmq.model.errors import IllegalConfig
+from pocketmq.model.names import check_queue_topic
+
+COMMIT_LOG_DIRECTORY: Final = "commitlog"
+CONSUME_QUEUE_DIRECTORY: Final = "consumequeue"
+CONSUME_QUEUE_EXTENSION_DIRECTORY: Final = "consumequeue_ext"
+BATCH_QUEUE_DIRECTORY: Final = "batchconsumequeue"
+ROCKSDB_QUEUE_DIRECTORY: Final = "consumequeue_rocksdb"
+INDEX_DIRECTORY: Final = "index"
+VIEW_DIRECTORIES: Final = (
+    CONSUME_QUEUE_DIRECTORY, CONSUME_QUEUE_EXTENSION_DIRECTORY, INDEX_DIRECTORY,
+)  # fmt: skip
+"""What is derived from the log."""
+CONFIG_DIRECTORY: Final = "config"
+OWN_DIRECTORY: Final = "pocketmq"
+RESERVE_FILE: Final = "reserve"
+"""In it: bytes kept for a full disk."""
+REMOVED_QUEUES_FILE: Final = "removed.json"
+ACCESS_FILE: Final = "access.json"
+"""In it: users with their secrets, and what they may do."""
+LEFT_OVER_FILE: Final = "left_over.json"
+ORDER_JOURNAL_FILE: Final = "order.journal"
+CHECKPOINT_FILE: Final = "checkpoint"
+MARK_FILE: Final = "watermark"
+ABORT_FILE: Final = "abort"
+LOCK_FILE: Final = "lock"
+TOPICS_FILE: Final = "topics.json"
+SUBSCRIPTIONS_FILE: Final = "consumerFilter.json"
+GROUPS_FILE: Final = "subscriptionGroup.json"
+CONSUMER_OFFSETS_FILE: Final = "consumerOffset.json"
+LMQ_CONSUMER_OFFSETS_FILE: Final = "lmqConsumerOffset.json"
+ORDER_INFO_FILE: Final = "consumerOrderInfo.json"
+DELAY_OFFSETS_FILE: Final = "delayOffset.json"
+TIMER_CHECK_FILE: Final = "timercheck"
+TIMER_LOG_DIRECTORY: Final = "timerlog"
+TIMER_WHEEL_FILE: Final = "timerwheel"
+BACKUP_SUFFIX: Final = ".bak"
+
+STORE_NAMES: Final = (
+    *(ABORT_FILE, CHECKPOINT_FILE, LOCK_FILE, COMMIT_LOG_DIRECTORY, *VIEW_DIRECTORIES),
+    *(BATCH_QUEUE_DIRECTORY, CONFIG_DIRECTORY, OWN_DIRECTORY),
+    *(TIMER_LOG_DIRECTORY, TIMER_WHEEL_FILE),
+)
+"""What this broker opens in a store directory; other names there are not looked into."""
+
+OFFSET_DIGITS: Final = 20
+QUEUE_ID_MAX: Final = 2**31 - 1
+INDEX_NAME_FORMAT: Final = "%Y%m%d%H%M%S"
+NAMED_MS_MAX: Final = 253_370_764_800_000
+"""The year 9999 begins: the latest time an index file is named by, with names left behind it."""
+
+_QUEUE_NAME = re.compile(r"0|[1-9][0-9]{0,9}")
+_OFFSET_NAME = re.compile(r"[0-9]{20,}")
+_JUNK_NAME = re.compile(
+    r"\.nfs[0-9a-f]+|\.fuse_hidden[0-9a-f]+|\.DS_Store|\._.*|Thumbs\.db|desktop\.ini|lost\+found"
+    r"|\..*\.sw[a-z]|\.#.*|#.*#|.*~",
+    re.DOTALL,
+)
+"""NFS and FUSE name a removed file that is still open so; then macOS, Windows, ext4, vi, Emacs."""
+_INDEX_NAME = re.compile(r"[0-9]{17}")
+
+
+def offset_file_name(offset_bytes: int) -> str:
+    """Return the name of the file whose first byte has this offset: 20 digits or more."""
+    return f"{offset_bytes:0{OFFSET_DIGITS}d}"
+
+
+def offset_from_file_name(name: str) -> int | None:
+    """Return the offset a name stands for, None when it is no such name."""
+    return int(name) if _OFFSET_NAME.fullmatch(name) else None
+
+
+def is_junk(name: str) -> bool:
+    """Return whether a name is one that systems and editors leave in directories by themselves."""
+    return _JUNK_NAME.fullmatch(name) is not None
+
+
+def files_from(names: Iterable[str], offset_bytes: int) -> list[str]:
+    """Return which names are of files that begin at an offset or behind it."""
+    bases = [(name, offset_from_file_name(name)) for name in names]
+    return [name for name, base in bases if base is not None and base >= offset_bytes]
+
+
+def queue_directory(root: Path, topic: str, queue_id: int) -> Path:
+    """Return where a queue's files lie; refuses names that would lead elsewhere.
+
+    Errors   IllegalTopic
+    """
+    check_queue_topic(topic)
+    return root / topic / str(int(queue_id))
+
+
+def queue_id_from_name(name: str) -> int | None:
+    """Return the queue id a directory name stands for, None when no queue is named so."""
+    return int(name) if _QUEUE_NAME.fullmatch(name) and int(name) <= QUEUE_ID_MAX else None
+
+
+def zone_from_name(name: str) -> tzinfo:
+    """Return the zone index files are named in; "" is the machine's.
+
+    Errors   IllegalConfig
+    """
+    if not name:
+        return datetime.now(UTC).astimezone().tzinfo or UTC
+    try:
+        return ZoneInfo(name)
+    except (ZoneInfoNotFoundError, ValueError) as error:
+        raise IllegalConfig(field="store.time_zone", why=f"{name!r} is no time zone") from error
+
+
+def index_file_name(timestamp_ms: int, zone: tzinfo) -> str:
+    """Return the name of an index file made at this time: local time, 17 digits.
+
+    A damaged store time may lie outside of what a calendar holds; its nearest end stands for it.
+    """
+    timestamp_ms = min(max(timestamp_ms, 0), NAMED_MS_MAX)
+    moment = datetime.fromtimestamp(timestamp_ms // 1000, zone)
+    return f"{moment.strftime(INDEX_NAME_FORMAT)}{timestamp_ms % 1000:03d}"
+
+
+def is_index_file_name(name: str) -> bool:
+    """Return whether a name is one of an index file."""
+    if _INDEX_NAME.fullmatch(name) is None:
+        return False
+    try:
+        datetime.strptime(name[:14], INDEX_NAME_FORMAT).replace(tzinfo=UTC)
+    except ValueError:
+        return False
+    return True
+
+
+def next_index_file_name(timestamp_ms: int, zone: tzinfo, previous: str) -> str:
+    """Return a name that sorts behind the previous one, whatever the clock does.
+
+    Names are the later of the local time and the previous name plus one millisecond.
+    """
+    name = index_file_name(timestamp_ms, zone)
+    if not previous or name > previous:
+        return name
+    moment = datetime.strptime(previous[:14], INDEX_NAME_FORMAT).replace(tzinfo=zone)
+    moment += timedelta(milliseconds=int(previous[14:]) + 1)
+    return f"{moment.strftime(INDEX_NAME_FORMAT)}{moment.microsecond // 1000:03d}"

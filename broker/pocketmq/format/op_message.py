@@ -1,0 +1,91 @@
+"""Messages that tell which half messages are done: their queue offsets, each with a comma.
+
+    RMQ_SYS_TRANS_OP_HALF_TOPIC, queue as the half messages', TAGS d      b"12,13,"
+
+Those of brokers before 5.0 hold one offset without a comma. What a half message became, committed
+or rolled back, they do not tell.
+Source: TransactionalMessageBridge.putOpMessage, TransactionalOpBatchService.
+"""
+
+from collections.abc import Sequence
+from typing import Final
+
+from pocketmq.format.layout import Buffer
+from pocketmq.format.record import split_record
+from pocketmq.model.batch import Batch, Destination, Run
+from pocketmq.model.message import OFFSET_MAX, TAGS, WAIT
+from pocketmq.model.topic import OP_HALF_TOPIC
+
+OP_BODY_SIZE_MAX: Final = 4_096
+"""Bytes of one body (transactionOpMsgMaxSize)."""
+OP_TAG: Final = "d"
+OP_BLOCK: Final = f"{WAIT}\x01true\x02{TAGS}\x01{OP_TAG}\x02".encode()
+_DIGITS_MAX: Final = 19
+
+
+def op_run(queue_offsets: Sequence[int], *, store_host: bytes, now_ms: int) -> Run:
+    """Return what is put to tell that half messages are done; as few messages as hold them."""
+    bodies = op_bodies(queue_offsets)
+    count = len(bodies)
+    batch = Batch(
+        bodies=bodies,
+        property_blocks=[OP_BLOCK] * count,
+        unique_keys=[""] * count,
+        keys=[""] * count,
+        tags=[OP_TAG] * count,
+        born_ms=[now_ms] * count,
+        born_hosts=[store_host] * count,
+        flags=[0] * count,
+        reconsume_times=[0] * count,
+    )
+    return Destination(OP_HALF_TOPIC, 0, store_host), batch
+
+
+def op_bodies(queue_offsets: Sequence[int]) -> list[bytes]:
+    """Return the bodies that name these offsets, in their order."""
+    assert queue_offsets
+    bodies: list[bytes] = []
+    body = ""
+    for queue_offset in queue_offsets:
+        text = f"{queue_offset},"
+        if len(body) + len(text) > OP_BODY_SIZE_MAX:
+            bodies.append(body.encode())
+            body = ""
+        body += text
+    return [*bodies, body.encode()]
+
+
+def read_op(record: Buffer) -> list[int]:
+    """Return the queue offsets that a record names; what is no number in it is passed over.
+
+    Errors   BadRecord
+    """
+    head, body_begin, _, _, _, _ = split_record(record, 0)
+    return read_op_body(bytes(record[body_begin : body_begin + head[14]]))
+
+
+def read_op_body(body: bytes) -> list[int]:
+    """Return the queue offsets of a body, as a real broker reads it: each part by itself.
+
+    Source   TransactionalMessageServiceImpl.fillOpRemoveMap, getLong
+    """
+    found = map(_queue_offset, body.split(b","))
+    return [queue_offset for queue_offset in found if queue_offset is not None]
+
+
+def is_op_body(body: bytes) -> bool:
+    """Return whether all that a body holds is queue offsets, with a comma behind each or between.
+
+    A broker reads those of any other body all the same.
+    """
+    parts = body.removesuffix(b",").split(b",")
+    return all(_queue_offset(part) is not None for part in parts)
+
+
+def _queue_offset(text: bytes) -> int | None:
+    """Return the number that Java's Long.valueOf makes of a text, None for none and below 0."""
+    digits = text.removeprefix(b"+").lstrip(b"0") or text[-1:]
+    if not text.removeprefix(b"+").isdigit() or len(digits) > _DIGITS_MAX:
+        return None
+    number = int(digits)
+    return number if number <= OFFSET_MAX else None

@@ -1,0 +1,168 @@
+"""What changed of ordered queues, row behind row: `pocketmq/order.journal`.
+
+    size    u32   bytes of the text
+    crc     u32   CRC-32 of what follows
+    follows u64   which version of the table the row follows on
+    number  u32   the how manieth row of that version it is, 1 for the first
+    text          JSON: [name, queue id, whether it is all there is, next, settled, given out] each
+
+Spans of queue offsets are [begin, end) pairs. Rows end where one is not sound, of another version,
+or not the next one: what lies behind it is older, or was not written to its end.
+"""
+
+import json
+from collections.abc import Iterable, Iterator
+from struct import Struct
+from typing import Any, Final, NamedTuple
+from zlib import crc32
+
+from pocketmq.format.json_text import is_integer, read_json
+from pocketmq.format.order_row import Delivery, QueueOrder, order_from, read_spans, spans_of
+from pocketmq.model.message import INT32_MAX, OFFSET_MAX
+
+VERSION_MEMBER: Final = "pocketmqVersion"
+"""Of the table, beside its queues: what rows follow on. A real broker drops it, and so them."""
+_HEAD: Final = Struct(">IIQI")
+_CHECKED: Final = Struct(">QI")
+_CHECKED_FROM: Final = 8
+_TEXT: Final = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False, check_circular=False)
+
+
+class OrderChange(NamedTuple):
+    """What changed of one queue.
+
+    is_whole      it is all that is to be known: nothing from before holds
+    next_offset   everything below is settled
+    settled       queue offsets ahead of it that were settled, rising
+    delivered     (queue offset, delivery) of what was given out or changed, rising
+    """
+
+    is_whole: bool
+    next_offset: int
+    settled: list[int]
+    delivered: list[tuple[int, Delivery]]
+
+
+QueueChange = tuple[str, int, OrderChange]
+"""(topic@group, queue id, what changed)."""
+
+
+def whole_change(order: QueueOrder) -> OrderChange:
+    """Return an order as a change that makes it."""
+    return OrderChange(
+        True, order.next_offset, sorted(order.settled), sorted(order.delivered.items())
+    )
+
+
+def encode_changes(changes: Iterable[QueueChange], follows: int, number: int) -> bytes:
+    """Return a row of the journal."""
+    rows = [
+        [name, queue_id, int(c.is_whole), c.next_offset, spans_of(c.settled), _shared(c.delivered)]
+        for name, queue_id, c in changes
+    ]
+    text = _TEXT.encode(rows).encode()
+    crc = crc32(text, crc32(_CHECKED.pack(follows, number)))
+    return _HEAD.pack(len(text), crc, follows, number) + text
+
+
+def _shared(delivered: list[tuple[int, Delivery]]) -> list[list[Any]]:
+    """Return [number, popped at, visible at, claim, spans] of messages given out alike."""
+    alike: dict[Delivery, list[int]] = {}
+    for queue_offset, delivery in delivered:
+        alike.setdefault(delivery, []).append(queue_offset)
+    return [[*delivery, spans_of(offsets)] for delivery, offsets in alike.items()]
+
+
+def decode_changes(content: bytes, follows: int) -> Iterator[QueueChange]:
+    """Yield what the rows of a journal say that follow on a version of the table, oldest first."""
+    for _, text in _rows(content, follows):
+        try:
+            changes = [_change(row) for row in read_json(text)]
+        except (TypeError, ValueError, IndexError):  # Sound, and yet of some other make.
+            return
+        yield from changes
+
+
+def lost_rows_at(content: bytes, follows: int) -> int | None:
+    """Return where a row is not sound that sound ones of the same version lie behind, else None.
+
+    It was damaged, or a power cut took it and left one behind it that nobody was answered for.
+    """
+    if follows >> 64:  # No row can say so.
+        return None
+    ends = [0, *(end for end, _ in _rows(content, follows))]
+    at = ends[-1] + _CHECKED_FROM
+    while (at := content.find(follows.to_bytes(8, "big"), at)) >= 0:
+        row = _sound_row(content, at - _CHECKED_FROM)
+        if row is not None and row[0] > len(ends):
+            return ends[-1]
+        at += 1
+    return None
+
+
+def _rows(content: bytes, follows: int) -> Iterator[tuple[int, bytes]]:
+    """Yield where each row ends, and its text, up to the first that is not the next one."""
+    position, number = 0, 1
+    while (row := _sound_row(content, position)) is not None:
+        its_number, its_follows, text = row
+        if (its_follows, its_number) != (follows, number):
+            return
+        position += _HEAD.size + len(text)
+        number += 1
+        yield position, text
+
+
+def _sound_row(content: bytes, position: int) -> tuple[int, int, bytes] | None:
+    """Return the number, version and text of the row at a position, None where there is none."""
+    if position + _HEAD.size > len(content):
+        return None
+    size, crc, follows, number = _HEAD.unpack_from(content, position)
+    begin = position + _HEAD.size
+    text = content[begin : begin + size]
+    is_sound = len(text) == size and crc == crc32(text, crc32(_CHECKED.pack(follows, number)))
+    return (number, follows, text) if is_sound else None
+
+
+def _change(row: list[Any]) -> QueueChange:
+    name, queue_id, is_whole, next_offset, settled, shared = row
+    if not isinstance(name, str) or not is_integer(queue_id, 0, INT32_MAX):
+        raise ValueError("it names no queue")
+    numbers = [next_offset, *(number for alike in shared for number in alike[:3])]
+    if not all(is_integer(number, 0, OFFSET_MAX) for number in numbers):
+        raise ValueError("it is no order")
+    delivered = [
+        (queue_offset, Delivery(*alike[:-1]))
+        for alike in shared
+        for queue_offset in read_spans(alike[-1])
+    ]
+    return name, queue_id, OrderChange(is_whole == 1, next_offset, read_spans(settled), delivered)
+
+
+class ReplayedOrder:
+    """A queue's order, and what changed of it since, change by change.
+
+    order   where it begins
+    """
+
+    __slots__ = ("_delivered", "_next_offset", "_settled")
+
+    def __init__(self, order: QueueOrder) -> None:
+        self._next_offset = order.next_offset
+        self._settled = set(order.settled)
+        self._delivered = dict(order.delivered)
+
+    def change(self, change: OrderChange) -> None:
+        """Know a change."""
+        if change.is_whole:
+            self._next_offset = 0
+            self._settled.clear()
+            self._delivered.clear()
+        self._next_offset = max(self._next_offset, change.next_offset)
+        assert self._next_offset <= OFFSET_MAX
+        self._settled.update(change.settled)
+        self._delivered.update(change.delivered)
+
+    def order(self) -> QueueOrder:
+        """Return the order as it is now; what was taken back was not given out."""
+        given_out = {offset: d for offset, d in self._delivered.items() if d.number}
+        return order_from(QueueOrder(self._next_offset, frozenset(self._settled), given_out), 0)

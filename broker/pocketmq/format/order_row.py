@@ -1,0 +1,195 @@
+"""Where a group is in an ordered queue, as a row of RocketMQ's `config/consumerOrderInfo.json`.
+
+    o        queue offsets given out: the first one, then how far the others lie behind it
+    cm       bit n: the n-th of them is settled
+    oc       queue offset -> deliveries before the last one, where there were any
+    ot       queue offset -> wall ms from which it may be given out again
+    popTime · i · l     of the last receive: when, for how long, when it was written
+    a        the attempt id of the last receive
+    pocketmq            members of our own, which RocketMQ reads over and does not keep
+
+RocketMQ knows one receive of a queue, of 64 messages at most, and gives nothing out while one of
+them is hidden. Here each message group has a receive of its own: what RocketMQ's members cannot
+say stands in ours. A row without them was written by a real broker.
+Source: QueueLevelConsumerManager.OrderInfo.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final, NamedTuple
+
+from pocketmq.model.message import INT32_MAX, OFFSET_MAX
+
+OWN_MEMBER: Final = "pocketmq"
+BIT_COUNT: Final = 64
+"""Bits of `cm`, a Java long."""
+SPAN_MAX: Final = 1 << 20
+"""More settled offsets than a window ever holds."""
+DELIVERIES_MAX: Final = 1 << 30
+"""A file may say more; counting on from here stays within what clients are told, 32 bits."""
+
+
+class Delivery(NamedTuple):
+    """One message that was given out and is not settled.
+
+    number          the how manieth it is, 1 for the first
+    popped_at_ms    wall ms of the last one; it stands in the handle
+    visible_at_ms   wall ms from which it may be given out again
+    claim           names the receive that may ask for the same once more, "" for none
+    """
+
+    number: int
+    popped_at_ms: int
+    visible_at_ms: int
+    claim: str = ""
+
+
+class QueueOrder(NamedTuple):
+    """Where a group is in one ordered queue.
+
+    next_offset   everything below is settled
+    settled       queue offsets that were settled before lower ones
+    delivered     what is given out, by queue offset
+    """
+
+    next_offset: int = 0
+    settled: frozenset[int] = frozenset()
+    delivered: Mapping[int, Delivery] = {}
+
+
+def encode_order(order: QueueOrder, written_at_ms: int) -> dict[str, Any]:
+    """Return the row of a queue, readable for both."""
+    known = sorted({*order.settled, *order.delivered})
+    shown = [offset for offset in known[:BIT_COUNT] if offset - known[0] <= INT32_MAX]
+    last = max(order.delivered.values(), key=lambda d: d.popped_at_ms, default=Delivery(0, 0, 0))
+    delivered = {offset: order.delivered[offset] for offset in shown if offset in order.delivered}
+    bits = sum(1 << n for n, offset in enumerate(shown) if offset in order.settled)
+    row = {
+        "cm": bits - (1 << BIT_COUNT) if bits >> (BIT_COUNT - 1) else bits,
+        "i": max(last.visible_at_ms - last.popped_at_ms, 0),
+        "l": written_at_ms,
+        "o": shown[:1] + [offset - shown[0] for offset in shown[1:]],
+        "oc": {offset: d.number - 1 for offset, d in delivered.items() if d.number > 1},
+        "ot": {offset: d.visible_at_ms for offset, d in delivered.items()},
+        OWN_MEMBER: {
+            # Rows: RocketMQ stops at a name without quotes in a member it does not know.
+            "delivered": [[offset, *d] for offset, d in sorted(order.delivered.items())],
+            "next": order.next_offset,
+            "settled": spans_of(sorted(order.settled)),
+        },
+        "popTime": last.popped_at_ms,
+    }
+    attempt_id = last.claim.rpartition(" ")[2]
+    return {"a": attempt_id, **row} if attempt_id else row
+
+
+def decode_order(row: Mapping[str, Any], committed: int) -> QueueOrder:
+    """Return what a row says; what is none of its numbers is left out.
+
+    committed   the offset the group has committed in the queue
+    """
+    own = row.get(OWN_MEMBER)
+    found = _own(own) if isinstance(own, dict) else _real(row)
+    return order_from(found, committed)
+
+
+def order_from(order: QueueOrder, committed: int) -> QueueOrder:
+    """Return what is left of an order for a group that has committed an offset."""
+    begin = max(order.next_offset, committed)
+    settled = {offset for offset in order.settled if offset >= begin}
+    while begin in settled:
+        settled.remove(begin)
+        begin += 1
+    delivered = {o: d for o, d in order.delivered.items() if o >= begin and o not in settled}
+    return QueueOrder(begin, frozenset(settled), delivered)
+
+
+def is_earlier_form(row: Mapping[str, Any]) -> bool:
+    """Return whether a row of ours is one that RocketMQ stops at."""
+    own = row.get(OWN_MEMBER)
+    return isinstance(own, dict) and isinstance(own.get("delivered"), dict)
+
+
+def _own(own: Mapping[str, Any]) -> QueueOrder:
+    settled = read_spans(own.get("settled"))
+    rows = own.get("delivered")
+    if isinstance(rows, list):  # Else of an earlier form, a table.
+        rows = {row[0]: row[1:] for row in rows if _begins_with_number(row)}
+    found = _rows({"delivered": rows}, "delivered", _is_delivery)
+    delivered = {offset: Delivery(min(row[0], DELIVERIES_MAX), *row[1:]) for offset, row in found}
+    return QueueOrder(_number(own.get("next")), frozenset(settled), delivered)
+
+
+def read_spans(spans: Any) -> list[int]:
+    """Return the offsets of [begin, end) pairs; what is no pair is left out."""
+    offsets: list[int] = []
+    for span in spans if isinstance(spans, list) else ():
+        room = SPAN_MAX - len(offsets)
+        if isinstance(span, list) and len(span) == 2 and all(map(_is_number, span)):
+            offsets += range(span[0], min(span[1], span[0] + room))
+    return offsets
+
+
+def _begins_with_number(row: Any) -> bool:
+    return isinstance(row, list) and bool(row) and _is_number(row[0])
+
+
+def _real(row: Mapping[str, Any]) -> QueueOrder:
+    """Return what a real broker left: one receive, whose messages share time and attempt."""
+    distances = row.get("o")
+    if not isinstance(distances, list) or not all(map(_is_number, distances)):
+        return QueueOrder()
+    offsets = distances[:1] + [distances[0] + distance for distance in distances[1:]]
+    if not all(map(_is_number, offsets)):
+        return QueueOrder()
+    popped_at_ms, hidden_ms = (_number(row.get(name)) for name in ("popTime", "i"))
+    bits = row.get("cm")
+    bits = bits if isinstance(bits, int) else 0
+    settled = frozenset(offset for n, offset in enumerate(offsets) if bits >> min(n, 63) & 1)
+    counts, times = dict(_rows(row, "oc", _is_number)), dict(_rows(row, "ot", _is_number))
+    attempt_id = row.get("a")
+    claim = f" {attempt_id}" if isinstance(attempt_id, str) and attempt_id else ""
+    delivered = {
+        offset: Delivery(
+            min(counts.get(offset, 0) + 1, DELIVERIES_MAX),
+            popped_at_ms,
+            times.get(offset, min(popped_at_ms + hidden_ms, OFFSET_MAX)),
+            claim,
+        )
+        for offset in offsets
+        if offset not in settled
+    }
+    return QueueOrder(0, settled, delivered)
+
+
+def _rows(table: Mapping[str, Any], member: str, is_fit: Any) -> Iterator[tuple[int, Any]]:
+    """Yield (queue offset, value) of a member; keys may be quoted."""
+    rows = table.get(member)
+    for key, value in rows.items() if isinstance(rows, dict) else ():
+        text = str(key)
+        if text.isascii() and text.isdigit() and len(text) <= 19 and is_fit(value):
+            yield int(text), value
+
+
+def _is_delivery(row: Any) -> bool:
+    """Return whether a list holds the fields of a delivery."""
+    is_shaped = isinstance(row, list) and len(row) == len(Delivery._fields)
+    return is_shaped and all(map(_is_number, row[:3])) and row[0] > 0 and isinstance(row[3], str)
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= OFFSET_MAX
+
+
+def _number(value: Any) -> int:
+    return int(value) if _is_number(value) else 0
+
+
+def spans_of(offsets: Sequence[int]) -> list[list[int]]:
+    """Return rising offsets as [begin, end) pairs."""
+    spans: list[list[int]] = []
+    for offset in offsets:
+        if spans and spans[-1][1] == offset:
+            spans[-1][1] = offset + 1
+        else:
+            spans.append([offset, offset + 1])
+    return spans

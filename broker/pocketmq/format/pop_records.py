@@ -1,0 +1,215 @@
+"""Leases as RocketMQ writes them down: checkpoints of what was handed out, and their acks.
+
+    checkpoint  messages of one queue are hidden until a time       TAGS ck
+    ack         one of them is settled                              TAGS ack
+    batch ack   several of one checkpoint are                       TAGS bAck
+
+    {"bm":0,"bn":"b","c":"G","d":[0,1],"it":60000,"n":2,"pt":1700000000000,"q":1,
+     "reviveTime":1700000060000,"ro":0,"so":10,"sp":false,"t":"T"}
+    {"ao":11,"bn":"b","c":"G","pt":1700000000000,"q":1,"so":10,"t":"T"}   a batch has "aol" too
+
+A real broker sends them by its timer to the revive topic: they stand in the timer topic as that
+leaves them, REAL_TOPIC and REAL_QID saved, due a second before the lease ends, acks at its end.
+Source: PopMessageProcessor.buildCkMsg, AckMessageProcessor, PopCheckPoint, AckMsg, BatchAckMsg.
+"""
+
+import json
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import Any, Final, NamedTuple
+
+from pocketmq.format.content import decode_properties
+from pocketmq.format.layout import Buffer
+from pocketmq.format.record import BadRecord, split_record
+from pocketmq.model.message import INT32_MAX, OFFSET_MAX, REAL_QUEUE, REAL_TOPIC, TAGS
+from pocketmq.model.system_topics import REVIVE_TOPIC_PREFIX
+
+CHECKPOINT_TAG: Final = "ck"
+ACK_TAG: Final = "ack"
+BATCH_ACK_TAG: Final = "bAck"
+CHECKPOINT_LEAD_MS: Final = 1_000
+"""A checkpoint comes so long before its lease ends (PopAckConstants.ackTimeInterval)."""
+_FIRST: Final = "pocketmqFirst"
+"""Our own member of a lease that is no receive's own: the time in the handles of it."""
+PRECISION_MS: Final = 1_000
+CHECKPOINT_COUNT_MAX: Final = 32
+"""Messages of one checkpoint: a real broker has a bit for each in an int."""
+_COUNT_MAX: Final = 127
+"""Offsets that one stored entry may name: a real broker counts them in a byte."""
+
+
+class Batched(NamedTuple):
+    """What tells a checkpoint from all others: messages of a queue that one receive took."""
+
+    group: str
+    topic: str
+    queue_id: int
+    start_offset: int
+    popped_at_ms: int
+    broker: str
+
+
+class Checkpoint(NamedTuple):
+    """Messages that are leased: their queue offsets, and for how long.
+
+    first_popped_ms   when the receive was that the lease goes back to; 0: this is that receive's
+                      own, and what moves the group's offset
+    """
+
+    batched: Batched
+    queue_offsets: list[int]
+    invisible_ms: int
+    revive_queue: int
+    first_popped_ms: int = 0
+
+
+class Ack(NamedTuple):
+    """Queue offsets of a checkpoint that are settled."""
+
+    batched: Batched
+    queue_offsets: list[int]
+
+
+class Entry(NamedTuple):
+    """A message of the journal that is to be put."""
+
+    body: bytes
+    property_block: bytes
+    unique_key: str
+    tag: str
+
+
+def checkpoint_entry(checkpoint: Checkpoint, revive_topic: str) -> Entry:
+    """Return the message of a checkpoint.
+
+    Cost     about 4 µs for 32 messages
+    """
+    batched, offsets, invisible_ms, revive_queue, first_ms = checkpoint
+    group, topic, queue_id, start, popped_ms, broker = batched
+    # A real broker reads over what it does not know.
+    first = f'"{_FIRST}":{first_ms},' if 0 < first_ms <= popped_ms else ""
+    assert 0 < len(offsets) <= CHECKPOINT_COUNT_MAX
+    assert offsets[0] >= start
+    diffs = ",".join([str(at - start) for at in offsets])
+    due_ms = popped_ms + invisible_ms
+    body = (
+        f'{{"bm":0,"bn":{_quoted(broker)},"c":{_quoted(group)},"d":[{diffs}],"it":{invisible_ms},'
+        f'"n":{len(offsets)},{first}"pt":{popped_ms},"q":{queue_id},"reviveTime":{due_ms},"ro":0,'
+        f'"so":{start},"sp":false,"t":{_quoted(topic)}}}'
+    ).encode()
+    key = f"{topic}@{queue_id}@{start}@{group}@{popped_ms}@{broker}@{CHECKPOINT_TAG}"
+    due_ms -= CHECKPOINT_LEAD_MS
+    block = _block(revive_topic, revive_queue, max(due_ms, 1), key, CHECKPOINT_TAG)
+    return Entry(body, block, key, CHECKPOINT_TAG)
+
+
+def ack_entry(ack: Ack, due_ms: int, revive_queue: int, revive_topic: str) -> Entry:
+    """Return the message of an ack, whose checkpoint ends at a time; several acks are a batch."""
+    (group, topic, queue_id, start, popped_ms, broker), offsets = ack
+    assert offsets
+    rest = (
+        f'"bn":{_quoted(broker)},"c":{_quoted(group)},"pt":{popped_ms},"q":{queue_id},'
+        f'"so":{start},"t":{_quoted(topic)}}}'
+    )
+    if len(offsets) == 1:
+        tag = ACK_TAG
+        body = f'{{"ao":{offsets[0]},{rest}'
+        key = f"{topic}@{queue_id}@{offsets[0]}@{group}@{popped_ms}@{broker}@{tag}"
+    else:
+        tag = BATCH_ACK_TAG
+        listed = ",".join(map(str, offsets))
+        body = f'{{"ao":0,"aol":[{listed}],{rest}'
+        key = f"{topic}@{queue_id}@[{listed}]@{group}@{popped_ms}@{tag}"
+    block = _block(revive_topic, revive_queue, due_ms, key, tag)
+    return Entry(body.encode(), block, key, tag)
+
+
+def _block(topic: str, queue_id: int, deliver_ms: int, key: str, tag: str) -> bytes:
+    """Return the properties of what waits for its time, in the order a real broker writes them."""
+    out_ms = (deliver_ms - 1) // PRECISION_MS * PRECISION_MS
+    return (
+        f"REAL_TOPIC\x01{topic}\x02TIMER_DELIVER_MS\x01{deliver_ms}\x02UNIQ_KEY\x01{key}\x02"
+        f"TAGS\x01{tag}\x02TIMER_OUT_MS\x01{out_ms}\x02REAL_QID\x01{queue_id}\x02"
+    ).encode()
+
+
+@lru_cache(maxsize=4096)
+def _quoted(text: str) -> str:
+    return json.dumps(text, ensure_ascii=False)
+
+
+def read_entry(record: Buffer) -> tuple[Checkpoint | Ack, Mapping[str, str]] | None:
+    """Returns the entry that a stored record holds, and its properties.
+
+    None     the record is not one of the broker's own: a client's message may have the same tag
+    Shape    a sound record; a real broker's too
+    Cost     about 10 µs
+    Errors   BadRecord: it is the broker's own, and its body is no entry
+    """
+    head, body_begin, _, _, block_begin, block_end = split_record(record, 0)
+    properties = decode_properties(record[block_begin:block_end])
+    # No client can set REAL_TOPIC, and none can send to a topic of this prefix.
+    if not properties.get(REAL_TOPIC, "").startswith(REVIVE_TOPIC_PREFIX):
+        return None
+    tag = properties.get(TAGS, "")
+    if tag not in (CHECKPOINT_TAG, ACK_TAG, BATCH_ACK_TAG):
+        return None
+    try:
+        said = json.loads(bytes(record[body_begin : body_begin + head[14]]))
+        entry = _checkpoint(said, properties) if tag == CHECKPOINT_TAG else _ack(said, tag)
+    except (
+        ValueError,
+        TypeError,
+        KeyError,
+        AttributeError,
+        OverflowError,
+        RecursionError,
+    ) as error:
+        raise BadRecord(f"no entry of the journal of leases: {error!r:.100}") from error
+    return entry, properties
+
+
+def _checkpoint(said: dict[str, Any], properties: Mapping[str, str]) -> Checkpoint:
+    batched = _batched(said)
+    done = said.get("bm") or 0
+    if not isinstance(done, int):
+        raise ValueError("its bits are no number")
+    diffs = said.get("d") or range(_count(said["n"], _COUNT_MAX))
+    offsets = [_count(batched.start_offset + diff) for diff in _some(diffs)]
+    if offsets != sorted(set(offsets)):
+        raise ValueError("its offsets do not rise")
+    pending = [at for i, at in enumerate(offsets) if not done >> i & 1]
+    revive_queue = _count(int(properties.get(REAL_QUEUE) or 0), INT32_MAX)
+    return Checkpoint(
+        batched, pending, _count(said["it"]), revive_queue, _count(said.get(_FIRST, 0))
+    )
+
+
+def _ack(said: dict[str, Any], tag: str) -> Ack:
+    offsets = said["aol"] if tag == BATCH_ACK_TAG else [said["ao"]]
+    return Ack(_batched(said), [_count(at) for at in _some(offsets)])
+
+
+def _some(numbers: Any) -> Any:
+    """Returns numbers that one entry may name.
+
+    Errors   ValueError, TypeError
+    """
+    if len(numbers) > _COUNT_MAX:
+        raise ValueError(f"it names {len(numbers)} offsets, and may name {_COUNT_MAX}")
+    return numbers
+
+
+def _batched(said: dict[str, Any]) -> Batched:
+    names = said["c"], said["t"], said.get("bn") or ""
+    if not all(isinstance(name, str) for name in names):
+        raise ValueError("a name is no text")
+    group, topic, broker = names
+    queue_id, start = _count(said["q"], INT32_MAX), _count(said["so"])
+    return Batched(group, topic, queue_id, start, _count(said["pt"]), broker)
+
+
+def _count(value: Any, upper: int = OFFSET_MAX) -> int:
+    if not isinstance(value, int) or not 0 <= value <= upper:
+        raise ValueError(f"one of its numbers is none of 0 to {upper}")
+    return value

@@ -1,0 +1,100 @@
+"""What a receive wants to know of stored records: read from their heads, nothing decoded.
+
+    queue offset         the record's place in its queue
+    reconsume times      how often it was retried; attempts begin with one more. Those of a dead
+                         letter do not count: they are of the group that gave it up
+
+Records are sound (store/reading/record_check.py); several may lie one behind the other.
+"""
+
+from typing import Final
+
+from pocketmq.format.record import MAGIC_V2, RECORD_HEAD, RECORD_SIZE_MIN
+from pocketmq.model.message import FLAG_BORN_HOST_V6, FLAG_STORE_HOST_V6
+from pocketmq.model.topic import DLQ_PREFIX
+from pocketmq.native.machine import i64, read_i32_be, read_i64_be
+
+_QUEUE_OFFSET: Final[i64] = RECORD_HEAD.positions["queue_offset"]
+_SYSTEM_FLAG: Final[i64] = RECORD_HEAD.positions["system_flag"]
+_RECONSUME_TIMES: Final[i64] = RECORD_HEAD.positions["reconsume_times"]
+_SIZE_MIN: Final[i64] = RECORD_SIZE_MIN
+_BODY_BEHIND: Final[i64] = RECORD_HEAD.size - RECORD_HEAD.positions["reconsume_times"]
+"""From the reconsume times to the body, whose length is the last field of a head."""
+_MAGIC_V2: Final = MAGIC_V2 - (1 << 32)
+_DLQ: Final = DLQ_PREFIX.encode()
+_HOST_V6_MORE: Final[i64] = 12
+"""Bytes by which an IPv6 host moves what follows it."""
+
+
+def queue_offset_of(record: bytes) -> int:
+    """Return the queue offset in a stored record.
+
+    Shape    a whole head
+    """
+    return read_i64_be(record, _QUEUE_OFFSET)
+
+
+def attempt_of(record: bytes) -> int:
+    """Return the how manieth delivery of a stored record the first one is where it lies."""
+    return _attempt_at(record, 0)
+
+
+def _attempt_at(records: bytes, begin: i64) -> int:
+    flag: int = read_i32_be(records, begin + _SYSTEM_FLAG)
+    at: i64 = begin + _RECONSUME_TIMES
+    if flag & FLAG_BORN_HOST_V6:
+        at += _HOST_V6_MORE
+    if flag & FLAG_STORE_HOST_V6:
+        at += _HOST_V6_MORE
+    times: int = read_i32_be(records, at)
+    if times > 0 and _is_dead_letter(records, begin, at):
+        return 1
+    return times + 1
+
+
+def _is_dead_letter(records: bytes, begin: i64, at: i64) -> bool:
+    """Return whether a record lies in a dead-letter topic; `at`: of its reconsume times."""
+    topic: i64 = at + _BODY_BEHIND + i64(read_i32_be(records, at + _BODY_BEHIND - 4)) + 1
+    magic: int = read_i32_be(records, begin + 4)
+    if magic == _MAGIC_V2:
+        topic += 1
+    return records.startswith(_DLQ, topic)
+
+
+def read_heads(pieces: list[bytes]) -> tuple[list[int], list[int]]:
+    """Return (queue offsets, attempts) of records, in order.
+
+    pieces   of one record each, or of several next to each other
+    Shape    queue offsets rise; of a piece that does not end where a record does nothing is told
+             behind its last whole one
+    Cost     below 0.1 µs a record where it runs compiled, 1 µs not
+    """
+    queue_offsets: list[int] = []
+    attempts: list[int] = []
+    for piece in pieces:
+        position: i64 = 0
+        end: i64 = len(piece)
+        while end - position >= _SIZE_MIN:
+            size: i64 = i64(read_i32_be(piece, position))
+            if size < _SIZE_MIN or size > end - position:
+                break
+            queue_offsets.append(read_i64_be(piece, position + _QUEUE_OFFSET))
+            attempts.append(_attempt_at(piece, position))
+            position += size
+    assert len(queue_offsets) == len(attempts)
+    return queue_offsets, attempts
+
+
+def split_pieces(pieces: list[bytes]) -> list[bytes]:
+    """Return the records of pieces one by one, as far as `read_heads` tells of them."""
+    records: list[bytes] = []
+    for piece in pieces:
+        position: i64 = 0
+        end: i64 = len(piece)
+        while end - position >= _SIZE_MIN:
+            size: i64 = i64(read_i32_be(piece, position))
+            if size < _SIZE_MIN or size > end - position:
+                break
+            records.append(piece if size == end else piece[position : position + size])
+            position += size
+    return records

@@ -1,0 +1,195 @@
+"""The JSON dialect of RocketMQ's small tables: tabs, and integer keys without quotes.
+
+    {
+        "offsetTable":{
+                "T@G":{
+                        0:250,
+                        1:7
+                }
+        }
+    }
+
+Strict parsers refuse such keys; here they are `int` in the table and names are `str`.
+Source: fastjson, pretty format with WriteNonStringKeyAsString off.
+"""
+
+import json
+import re
+from collections.abc import Mapping
+from typing import Any, Final
+
+from pocketmq.format.json_text import COUNT_MAX, is_integer, read_json, table_of
+from pocketmq.format.names import queue_id_from_name
+from pocketmq.model.message import OFFSET_MAX
+
+INTEGER_MARK: Final = "\ue000"
+"""Stands before a key that is an integer while the table is text; no name holds it."""
+GROUP_DEFAULTS: Final[dict[str, Any]] = {
+    "attributes": {},
+    "brokerId": 0,
+    "consumeBroadcastEnable": True,
+    "consumeEnable": True,
+    "consumeFromMinEnable": True,
+    "consumeMessageOrderly": False,
+    "consumeTimeoutMinute": 15,
+    "groupName": "",
+    "groupRetryPolicy": {"type": "CUSTOMIZED"},
+    "groupSysFlag": 0,
+    "notifyConsumerIdsChangedEnable": True,
+    "retryMaxTimes": 16,
+    "retryQueueNums": 1,
+    "whichBrokerWhenConsumeSlowly": 1,
+}
+"""A row of subscriptionGroup.json as RocketMQ makes one (SubscriptionGroupConfig)."""
+_MARKED = re.compile(f"{INTEGER_MARK}-?[0-9]+")
+_MARKED_KEY = re.compile(f'"{INTEGER_MARK}(-?[0-9]+)":')
+_INTEGER_KEY = re.compile('(?<=[{,])"(0|-?[1-9][0-9]*)":')
+_STRING_OR_KEY = re.compile(r'("(?:[^"\\]|\\.)*")|([{,]\s*)(-?[0-9]+)(\s*:)')
+
+
+def encode_table(table: dict[str, Any]) -> bytes:
+    """Return the text a real broker would have written: keys that are `int` go without quotes."""
+    marked = _mark_keys(table)
+    text = json.dumps(marked, indent="\t", separators=(",", ":"), ensure_ascii=False)
+    return _MARKED_KEY.sub(r"\1:", text).encode()
+
+
+def encode_row(row: dict[str, Any]) -> str:
+    """Return a row of a table as it stands in the table's text, where its name ends."""
+    text = json.dumps(_mark_keys(row), indent="\t", separators=(",", ":"), ensure_ascii=False)
+    return _MARKED_KEY.sub(r"\1:", text.replace("\n", "\n\t\t"))
+
+
+def encode_rows(others: dict[str, Any], member: str, rows: Mapping[str, str]) -> bytes:
+    """Return the text of a table, as `encode_table` does, of rows that are encoded already.
+
+    others   the table's other members
+    member   under which the rows stand
+    rows     as `encode_row` returns them, by name
+    Cost     0.5 µs a row, of which `encode_table` takes 25
+    """
+    quoted = json.encoder.encode_basestring
+    inner = ",\n\t\t".join([f"{quoted(name)}:{row}" for name, row in rows.items()])
+    text = encode_table(dict(sorted({**others, member: {}}.items()))).decode()
+    if not rows:
+        return text.encode()
+    head, _, tail = text.partition(f"\n\t{quoted(member)}:{{}}")
+    return f"{head}\n\t{quoted(member)}:{{\n\t\t{inner}\n\t}}{tail}".encode()
+
+
+def encode_compact(table: dict[str, Any]) -> bytes:
+    """Return the same text on one line, in a sixth of the time: for what is written at every call.
+
+    Shape    names that are integers go without quotes, too: RocketMQ takes both for the same
+    """
+    text = json.dumps(table, separators=(",", ":"), ensure_ascii=False)
+    return _INTEGER_KEY.sub(r"\1:", text).encode()
+
+
+def decode_table(content: bytes) -> dict[str, Any]:
+    """Return the table of a text; keys without quotes come as `int`, all others as `str`.
+
+    Errors   ValueError when the text is no JSON object
+    """
+    text = _STRING_OR_KEY.sub(_mark_key, content.decode("utf-8"))
+    table = read_json(text, _unmark_keys)
+    if not isinstance(table, dict):
+        raise ValueError("the table is not a JSON object")
+    return table
+
+
+def decode_members(content: bytes) -> dict[str, Any]:
+    """Return the table of a text with all its members' names as text; see `decode_table`."""
+    return {str(name): value for name, value in decode_table(content).items()}
+
+
+def decode_rows(content: bytes, member: str) -> dict[str, Any]:
+    """Return the table of a text that has rows under a member, or no such member.
+
+    Errors   ValueError when the text is no JSON object, or the member no object of objects
+    """
+    table = decode_members(content)
+    rows = table.get(member, {})
+    if not isinstance(rows, dict) or not all(isinstance(row, dict) for row in rows.values()):
+        raise ValueError(f"{member} is no table of rows")
+    if member in table:
+        table[member] = {str(name): row for name, row in rows.items()}
+    version = table.get("dataVersion")
+    if not isinstance(version, dict) or not all(map(_is_count, version.values())):
+        table.pop("dataVersion", None)  # Counting begins anew.
+    return table
+
+
+def _is_count(value: Any) -> bool:
+    return is_integer(value, -COUNT_MAX, COUNT_MAX)
+
+
+def read_number(value: Any, upper: int) -> int:
+    """Return a number of a row, clamped to [0, upper]; 0 for what is none."""
+    is_number = isinstance(value, int) and not isinstance(value, bool)
+    return min(max(value, 0), upper) if is_number else 0
+
+
+def read_texts(value: Any) -> dict[str, str]:
+    """Return the pairs of texts of a member; whatever else stands there is left out."""
+    pairs = value.items() if isinstance(value, dict) else ()
+    return {k: v for k, v in pairs if isinstance(k, str) and isinstance(v, str)}
+
+
+def topic_row(
+    topic: str, queue_count: int, permission: int, attributes: dict[str, str]
+) -> dict[str, Any]:
+    """Return a topic as topics.json has it (TopicConfig)."""
+    return {
+        "attributes": attributes,
+        "order": False,
+        "perm": permission,
+        "readQueueNums": queue_count,
+        "topicFilterType": "SINGLE_TAG",
+        "topicName": topic,
+        "topicSysFlag": 0,
+        "writeQueueNums": queue_count,
+    }
+
+
+def _mark_keys(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_mark_keys(element) for element in value]
+    if not isinstance(value, dict):
+        return value
+    return {
+        f"{INTEGER_MARK}{key}" if isinstance(key, int) else key: _mark_keys(element)
+        for key, element in value.items()
+    }
+
+
+def _mark_key(match: re.Match[str]) -> str:
+    if match[1] is not None:
+        return match[1]
+    return f'{match[2]}"{INTEGER_MARK}{match[3]}"{match[4]}'
+
+
+def _unmark_keys(pairs: list[tuple[str, Any]]) -> dict[Any, Any]:
+    is_marked = _MARKED.fullmatch
+    return {int(key[1:]) if is_marked(key) else key: value for key, value in pairs}
+
+
+def offset_rows(table: dict[str, Any]) -> list[tuple[str, str, int, int]]:
+    """Return (group, topic, queue id, offset) of a consumerOffset.json, by name.
+
+    Queue ids may be quoted: RocketMQ reads both. What is no queue's id or no offset is left out.
+    """
+    rows = []
+    for name, queues in table_of(table.get("offsetTable")).items():
+        topic, _, group = str(name).partition("@")
+        rows += [(group, topic, *place) for place in queue_offsets(queues).items()]
+    return sorted(rows)
+
+
+def queue_offsets(queues: Any) -> dict[int, int]:
+    """Return the offsets of a row by queue; what is no queue's id or no offset is left out."""
+    return {
+        queue_id: at
+        for text, at in table_of(queues).items()
+        if (queue_id := queue_id_from_name(str(text))) is not None and is_integer(at, 0, OFFSET_MAX)
+    }

@@ -1,0 +1,52 @@
+"""The id of a transaction as its producer holds it: where its half message lies, and its key.
+
+    2A.1F4C0.FD0000000000000000000000000000024E854E0E2F2A672150F7005D
+    queue offset among half messages (hex) . physical offset (hex) . unique key
+
+A decision is taken only where all three are those of one half message. In the log a transaction's
+id is the unique key alone, as a real broker has it.
+Source: EndTransactionRequestHeader (tranStateTableOffset, commitLogOffset, transactionId).
+"""
+
+from typing import Final, NamedTuple
+
+from pocketmq.model.message import OFFSET_MAX
+
+_SEPARATOR: Final = "."
+_DIGITS_MAX: Final = 16
+_HEX: Final = frozenset("0123456789ABCDEF")
+
+
+class HalfPlace(NamedTuple):
+    """Which half message a transaction's id names."""
+
+    queue_offset: int
+    physical_offset: int
+    unique_key: str
+
+
+def transaction_id(place: HalfPlace) -> str:
+    """Return the id that a producer is given."""
+    return (
+        f"{place.queue_offset:X}{_SEPARATOR}{place.physical_offset:X}{_SEPARATOR}{place.unique_key}"
+    )
+
+
+def read_transaction_id(text: str) -> HalfPlace | None:
+    """Return what an id says, None for a text that is none."""
+    queue_offset, _, rest = text.partition(_SEPARATOR)
+    physical_offset, _, unique_key = rest.partition(_SEPARATOR)
+    numbers = _number(queue_offset), _number(physical_offset)
+    if not unique_key or min(numbers) < 0:
+        return None
+    return HalfPlace(*numbers, unique_key)
+
+
+def _number(text: str) -> int:
+    """Return a hexadecimal number as it is written here, -1 for what is none."""
+    if not 0 < len(text) <= _DIGITS_MAX or not _HEX.issuperset(text):
+        return -1
+    if text[0] == "0" and len(text) > 1:
+        return -1
+    value = int(text, 16)
+    return value if value <= OFFSET_MAX else -1

@@ -1,0 +1,87 @@
+"""What the record of a message that waits says: where it goes, when, and by what it is recalled.
+
+Source: TimerMessageStore, ScheduleMessageService, RecallMessageHandle.
+"""
+
+from typing import Final
+
+from pocketmq.format.recall_handle import RecallHandle, encode_recall_handle
+from pocketmq.model.administration import DelayedMessage
+from pocketmq.model.message import (
+    DELAY,
+    DELIVER_AT,
+    OFFSET_MAX,
+    REAL_TOPIC,
+    TIMER_DELAY_MS,
+    TIMER_DELAY_SECONDS,
+    TIMER_DELETE,
+    TIMER_OUT,
+    StoredMessage,
+)
+from pocketmq.model.store_shape import DelayLevels
+from pocketmq.model.system_topics import TIMER_TOPIC, revealed
+from pocketmq.model.topic import SCHEDULE_TOPIC, SYSTEM_PREFIXES
+
+WAITING_TOPICS: Final = (SCHEDULE_TOPIC, TIMER_TOPIC)
+"""Of delay levels, a queue for each; of times, one queue."""
+
+
+def delayed_message(
+    message: StoredMessage, levels: DelayLevels, broker: str
+) -> DelayedMessage | None:
+    """Return what waits, None for what is no client's message: leases, markers.
+
+    broker   this broker's name, which recall handles carry
+    """
+    properties = message.properties
+    sent = revealed(properties)
+    if sent is None or sent[0].topic.startswith(SYSTEM_PREFIXES) or TIMER_DELETE in properties:
+        return None
+    slot_ms, level = _number(properties.get(TIMER_OUT)), _number(properties.get(DELAY))
+    handle = ""
+    if message.topic == SCHEDULE_TOPIC:
+        due_ms = levels.due_ms(properties.get(DELAY, ""), message.store_timestamp_ms)
+    else:
+        due_ms, level = _asked_ms(message), 0
+        if slot_ms and message.unique_key and " " not in message.unique_key:
+            handle = encode_recall_handle(
+                RecallHandle(sent[0].topic, broker, slot_ms + 1, message.unique_key)
+            )
+    if not due_ms:
+        return None
+    return DelayedMessage(
+        message_id=message.unique_key,
+        topic=sent[0].topic,
+        queue_id=sent[0].queue_id,
+        deliver_at_ms=due_ms,
+        delay_level=level or None,
+        store_timestamp_ms=message.store_timestamp_ms,
+        physical_offset=message.physical_offset,
+        tag=message.tag,
+        keys=message.keys,
+        recall_handle=handle,
+    )
+
+
+def goes_to(message: StoredMessage, topic: str) -> bool:
+    """Return whether what waits is for a topic, or takes back what is."""
+    return message.properties.get(REAL_TOPIC) == topic
+
+
+def _asked_ms(message: StoredMessage) -> int:
+    """Return when a timed message was asked for, 0 where it does not say."""
+    properties = message.properties
+    length_ms = _number(properties.get(TIMER_DELAY_SECONDS)) * 1_000
+    length_ms = length_ms or _number(properties.get(TIMER_DELAY_MS))
+    slot_ms = _number(properties.get(TIMER_OUT))
+    if length_ms:
+        # Counted from when the broker took it, which is at most a second off the slot.
+        return max(min(message.store_timestamp_ms + length_ms, slot_ms + 1_000), slot_ms + 1)
+    return _number(properties.get(DELIVER_AT)) or slot_ms
+
+
+def _number(text: str | None) -> int:
+    """Return a property's number, 0 for none."""
+    if text is None or not (text.isascii() and text.isdecimal()):
+        return 0
+    return int(text) if len(text) < len(str(OFFSET_MAX)) else 0

@@ -1,0 +1,319 @@
+"""The small files that say how far a store was durable: checkpoint, flushed mark, queue ends.
+
+    checkpoint                  how far log, queues and index were durable when it was written
+    pocketmq/watermark          up to where the log was durable for certain
+    pocketmq/queue_ends.json    where every consume queue ended when the checkpoint was written
+
+The mark has two slots of 4096 bytes:
+   0   8  sequence        rises with every write; the valid slot with the higher one counts
+   8   8  flushed_upto    physical offset below which every byte was synced
+  16  48  checkpoint      the checkpoint's bytes at that time
+  64   4  crc             CRC-32 of the 64 bytes before
+
+If the checkpoint differs from both copies, another broker wrote here since: the mark is void.
+Recovery needs it to tell a torn tail (above) from damage (below).
+
+A slot that was synced stays as it is until the other one has been synced, so that a power cut
+always leaves a mark. A new checkpoint is announced before it is saved: one slot then has the copy
+of the old checkpoint, the other that of the new one, until `settle`.
+
+The table of ends:
+    {"checkpoint": "…", "crc": …}                           whose it is; CRC-32 of what follows
+    {"TOPIC": {"0": [begin, end, …], …}, …}                 one `QueueEnd` for each queue
+
+After a crash a start takes the ends from there and opens no queue for it. The table is written
+before its checkpoint, and the one before stays as `.bak`: whichever checkpoint a power cut leaves
+has its own. Where none fits (another broker wrote here, or a tool did) queues are read instead.
+Source: StoreCheckpoint; mark and table are ours (RocketMQ reads the last files of all queues).
+"""
+
+import json
+import zlib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+from pocketmq.files.disk import Disk
+from pocketmq.files.table_file import TableFile
+from pocketmq.format.checkpoint_layout import (
+    CHECKPOINT_FILE_SIZE,
+    CheckpointValues,
+    decode_checkpoint,
+    encode_checkpoint,
+)
+from pocketmq.format.layout import Layout
+from pocketmq.format.names import BACKUP_SUFFIX, MARK_FILE
+from pocketmq.log.queue_end import QueueEnd
+from pocketmq.model.errors import DiskFull, ReadFailed, TableUnreadable
+from pocketmq.model.message import QueueKey
+
+SLOT_SIZE: Final = 4096
+MARK: Final = Layout(
+    ("sequence", "q", "rises with every write; the valid slot with the higher one counts"),
+    ("flushed_upto", "q", "physical offset below which every byte was synced"),
+    ("checkpoint", "48s", "the checkpoint's bytes at that time"),
+    ("crc", "I", "CRC-32 of the 64 bytes before"),
+)
+_CRC_POSITION: Final = MARK.positions["crc"]
+QUEUE_ENDS_FILE: Final = "queue_ends.json"
+
+
+class _NumbersFile:
+    """A file of fixed length that stays open and is written in place."""
+
+    __slots__ = ("_descriptor", "_disk", "path", "size")
+
+    def __init__(self, disk: Disk, path: Path, size: int) -> None:
+        self._disk = disk
+        self._descriptor = -1
+        self.path = path
+        self.size = size
+
+    def _open(self) -> bool:
+        """Make or open the file, without blocks; returns whether it was there.
+
+        Errors   DiskFull
+        """
+        assert self._descriptor < 0
+        is_there = self._disk.exists(self.path)
+        if is_there:
+            self._descriptor = self._disk.open(self.path)
+        else:
+            self._descriptor = self._disk.make_sparse_file(self.path, self.size)
+        return is_there
+
+    def _allocate(self) -> None:
+        self._disk.allocate(self._descriptor, 0, self.size, self.path)
+
+    def close(self) -> None:
+        """Close the file."""
+        if self._descriptor >= 0:
+            descriptor, self._descriptor = self._descriptor, -1
+            self._disk.close(descriptor)
+
+
+class Checkpoint(_NumbersFile):
+    """The checkpoint and the values it holds."""
+
+    __slots__ = ("values",)
+
+    def __init__(self, disk: Disk, path: Path) -> None:
+        super().__init__(disk, path, CHECKPOINT_FILE_SIZE)
+        self.values = CheckpointValues()
+
+    @property
+    def content(self) -> bytes:
+        """The values as bytes: what mark and queue ends know a checkpoint by."""
+        return encode_checkpoint(self.values)
+
+    def load(self) -> None:
+        """Read the values; all are 0 when there is no file."""
+        if self._disk.exists(self.path):
+            self.values = decode_checkpoint(self._disk.read_file(self.path))
+
+    def save(self, values: CheckpointValues) -> None:
+        """Write the values durably; blocks.
+
+        They must describe what is durable already, never what is about to be.
+        Errors   DiskFull, AllocationFailed, FsyncFailed
+        """
+        if self._descriptor < 0:
+            self._open()
+            try:
+                self._allocate()
+            except BaseException:
+                self.close()
+                raise
+        assert self._descriptor >= 0
+        self._disk.write_at(self._descriptor, 0, encode_checkpoint(values))
+        self._disk.sync(self._descriptor)
+        self.values = values
+
+
+class FlushedMark(_NumbersFile):
+    """The mark of one store."""
+
+    __slots__ = (
+        "_found", "_is_allocated", "_is_announced", "_kept", "_sequence", "_written", "checkpoint",
+        "flushed_upto",
+    )  # fmt: skip
+
+    def __init__(self, disk: Disk, own_directory: Path) -> None:
+        super().__init__(disk, own_directory / MARK_FILE, 2 * SLOT_SIZE)
+        self._is_allocated = False
+        self._is_announced = False
+        self._sequence = 0
+        self._kept = 0
+        """The slot that is not to be written to: it is durable."""
+        self._written: int | None = None
+        """The slot that the next sync makes durable."""
+        self._found: list[tuple[int, int, int, bytes]] = []
+        self.checkpoint = b""
+        self.flushed_upto = 0
+
+    def open(self) -> None:
+        """Read the newer valid slot of the file, if there is one; the first `write` makes it."""
+        if not self._disk.exists(self.path):
+            return
+        self._open()
+        self._choose(
+            *(self._disk.read_at(self._descriptor, slot * SLOT_SIZE, MARK.size) for slot in (0, 1))
+        )
+
+    def look(self) -> None:
+        """Read what `open` does, of a file that may not be written to; there is nothing to close.
+
+        Errors   OSError: it cannot be read
+        """
+        if self._disk.exists(self.path):
+            content = self._disk.read_file(self.path)
+            self._choose(*(content[slot * SLOT_SIZE :][: MARK.size] for slot in (0, 1)))
+
+    def _choose(self, *slots: bytes) -> None:
+        for slot, content in enumerate(slots):
+            self._consider(slot, content)
+        self._found.sort(reverse=True)
+        if self._found:
+            self._adopt(*self._found[0])
+
+    def _consider(self, slot: int, content: bytes) -> None:
+        if len(content) < MARK.size:
+            return
+        sequence, flushed_upto, checkpoint, crc = MARK.struct.unpack(content)
+        if crc == zlib.crc32(content[:_CRC_POSITION]) and sequence > 0:
+            self._found.append((sequence, slot, flushed_upto, checkpoint))
+
+    def _adopt(self, sequence: int, slot: int, flushed_upto: int, checkpoint: bytes) -> None:
+        self._sequence = max(self._sequence, sequence)
+        self._kept = slot
+        self.flushed_upto = flushed_upto
+        self.checkpoint = checkpoint
+
+    def valid_upto(self, checkpoint: bytes) -> int | None:
+        """Return the mark, None when there is none or another broker wrote since.
+
+        Effects  the newest found slot with this checkpoint is the one that counts from here on
+        """
+        if self._sequence and self.checkpoint == checkpoint:
+            return self.flushed_upto
+        for found in self._found:
+            if found[3] == checkpoint:
+                self._adopt(*found)
+                return self.flushed_upto
+        return None
+
+    def write(self, flushed_upto: int, checkpoint: bytes | None = None) -> None:
+        """Set the mark; durable with the next `sync`. An older mark is safe, a younger never is.
+
+        checkpoint   the bytes beside it; None: those it has
+        Effects  none on disk while a checkpoint is announced
+        Errors   DiskFull, AllocationFailed, before the first mark only
+        """
+        self.flushed_upto = flushed_upto
+        if self._is_announced:
+            return
+        if not self._is_allocated:
+            if self._descriptor < 0:
+                self._open()
+            self._allocate()
+            self._is_allocated = True
+        self._sequence += 1
+        checkpoint = self.checkpoint if checkpoint is None else checkpoint
+        content = MARK.struct.pack(self._sequence, flushed_upto, checkpoint, 0)[:_CRC_POSITION]
+        content += zlib.crc32(content).to_bytes(4)
+        self._written = slot = 1 - self._kept
+        self._disk.write_at(self._descriptor, slot * SLOT_SIZE, content)
+        self._found = []
+        self.checkpoint = checkpoint
+
+    def announce(self, checkpoint: bytes) -> None:
+        """Set the mark beside a checkpoint that is about to be saved, after the next `sync`.
+
+        Effects  `write` remembers until `settle`: the mark beside the old checkpoint has to stay
+        Errors   those of `write`
+        """
+        self.write(self.flushed_upto, checkpoint)
+        self._is_announced = True
+
+    def settle(self) -> None:
+        """Know that the announced checkpoint was saved.
+
+        Errors   those of `write`
+        """
+        assert self._is_announced
+        self._is_announced = False
+        self.write(self.flushed_upto)
+
+    def sync(self) -> None:
+        """Make the mark durable; blocks. Another thread may `write` meanwhile."""
+        slot, self._written = self._written, None
+        self._disk.sync(self._descriptor)
+        if slot is not None:
+            self._kept = slot
+
+
+class QueueEnds:
+    """The table of one store."""
+
+    __slots__ = ("_disk", "_table", "rows")
+
+    def __init__(self, disk: Disk, own_directory: Path) -> None:
+        self._disk = disk
+        self._table = TableFile(disk, own_directory / QUEUE_ENDS_FILE)
+        self.rows: dict[QueueKey, QueueEnd] = {}
+        """What the next table says; those of queues that took records since are out of date."""
+
+    def load(self, checkpoint: bytes) -> dict[QueueKey, QueueEnd]:
+        """Return the table that was written for this checkpoint, nothing where there is none."""
+        try:
+            return self._table.read(lambda content: _decode(content, checkpoint)) or {}
+        except (ReadFailed, TableUnreadable):
+            return {}
+
+    def save(self, checkpoint: bytes, rows: Mapping[QueueKey, QueueEnd]) -> None:
+        """Write the table for a checkpoint that is about to be saved; blocks.
+
+        Effects  on a full disk there is none afterwards: the next start reads all queues
+        Errors   AllocationFailed, WriteFailed, FsyncFailed
+        Cost     about 1 µs a queue and two syncs
+        """
+        try:
+            self._table.write(_encode(checkpoint, rows))
+        except DiskFull:  # One that is left might be of these bytes, and of other queues.
+            self.remove()
+
+    def remove(self) -> None:
+        """Let no start believe what queues were: somebody writes to their files."""
+        path = self._table.path
+        for name in (path, path.with_name(path.name + BACKUP_SUFFIX)):
+            self._disk.unlink(name)
+        self._disk.sync_directory(path.parent)
+
+
+def _encode(checkpoint: bytes, rows: Mapping[QueueKey, QueueEnd]) -> bytes:
+    topics: dict[str, dict[int, QueueEnd]] = {}
+    for (topic, queue_id), end in rows.items():
+        topics.setdefault(topic, {})[queue_id] = end
+    # One by one: whoever calls this is a thread, and a call holds the interpreter to its end.
+    parts = (f"{json.dumps(topic)}: {json.dumps(queues)}" for topic, queues in topics.items())
+    body = ("{" + ", ".join(parts) + "}").encode()
+    head = {"checkpoint": checkpoint.hex(), "crc": zlib.crc32(body)}
+    return json.dumps(head).encode() + b"\n" + body
+
+
+def _decode(content: bytes, checkpoint: bytes) -> dict[QueueKey, QueueEnd]:
+    """Return the rows of a table.
+
+    Errors   ValueError where it is damaged, or not that of the checkpoint
+    """
+    head, _, body = content.partition(b"\n")
+    if json.loads(head) != {"checkpoint": checkpoint.hex(), "crc": zlib.crc32(body)}:
+        raise ValueError("it is damaged, or belongs to another checkpoint")
+    try:
+        return {
+            (topic, int(queue_id)): QueueEnd(*end)
+            for topic, queues in json.loads(body).items()
+            for queue_id, end in queues.items()
+        }
+    except (TypeError, AttributeError) as error:
+        raise ValueError("it holds other rows") from error

@@ -1,0 +1,389 @@
+"""The commit log: every message once, in the order it arrived.
+
+    min_offset                                                  appended
+    |--- file ---|--- file ---BLANK|--- file --------|=staged=|....... spare
+                                                     ^ committed (appended without a pool)
+
+Invariants
+    1. Records are contiguous; a file ends with a BLANK record or at its last byte.
+    2. `appended` only grows, except in `truncate`.
+    3. A record's own physical offset equals the place where it lies.
+    4. A record leaves 8 bytes in its file, so that a BLANK always fits; a batch moves whole.
+Not here: what is committed, durable and dispatched (store/marks.py), what records mean (services/),
+rebuilding (store/starting/recovery.py), the next file in time (store/writing/allocation.py).
+Source: CommitLog, MappedFileQueue.
+"""
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Final
+
+from pocketmq.files.disk import Disk
+from pocketmq.files.mapped_file import Keeper, MappedFile
+from pocketmq.files.mapped_file_queue import MappedFileQueue
+from pocketmq.files.memory import TransientPool
+from pocketmq.format.names import offset_file_name
+from pocketmq.format.record import (
+    BLANK_SIZE,
+    SIZE_AND_MAGIC,
+    STORE_TIMESTAMP_FIELD,
+    BadRecord,
+    check_record,
+    encode_blank,
+    split_record,
+)
+from pocketmq.format.record_scan import RecordScan
+from pocketmq.model.finding import ScanEnd
+
+DRAFT_NAME: Final = "commitlog.draft"
+HOT_SIZE: int = 64 * 1024 * 1024  # Read when it is used, compiled too: tests make nothing hot.
+"""What was written last is in memory: no system has reason to drop it before older pages."""
+_KEY_NAMES: Final = "mappedFileSizeCommitLog"
+
+
+class LogScan:
+    """A walk over the log from one record start; iterating yields (offset, file, position, size).
+
+    Afterwards `position` is the physical offset where sound records end, and `end`, `reason`,
+    `path` tell why the walk stopped there.
+    """
+
+    __slots__ = ("_queue", "_upper", "end", "path", "position", "reason")
+
+    def __init__(self, queue: MappedFileQueue, begin: int, upper: int) -> None:
+        self._queue = queue
+        self._upper = upper
+        self.position = begin
+        self.end = ScanEnd.END_OF_DATA
+        self.reason = ""
+        self.path = ""
+
+    def __iter__(self) -> Iterator[tuple[int, MappedFile, int, int]]:
+        while self.position < self._upper:
+            file = self._queue.file_at(self.position)
+            if file is None:
+                return
+            scan = RecordScan(file.view, file.base, self.position - file.base)
+            for position, size in scan:
+                physical_offset = file.base + position
+                if physical_offset >= self._upper:
+                    return
+                assert physical_offset == self.position
+                yield physical_offset, file, position, size
+                self.position = physical_offset + size
+            if not scan.blank and scan.position + BLANK_SIZE <= file.size:
+                self.end, self.reason, self.path = scan.end, scan.reason, str(file.path)
+                return
+            if self._queue.file_at(file.base + file.size) is None:
+                return
+            self.position = file.base + file.size
+
+
+class CommitLog:
+    """The log of one store. All methods are synchronous; writers hold the store's put-lock."""
+
+    __slots__ = (
+        "_disk", "_full", "_last", "_spare", "_staged", "_warm", "appended", "files",
+        "pool", "property_crc", "property_crc_from",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        disk: Disk,
+        directory: Path,
+        file_size_bytes: int,
+        *,
+        property_crc: bool = False,
+        keeper: Keeper | None = None,
+        pool: TransientPool | None = None,
+        warm: bool = False,
+    ) -> None:
+        self._disk = disk
+        self.pool = pool
+        """Buffers that are written to before the files are; None: straight to the files."""
+        self._warm = warm
+        self._full: list[MappedFile] = []
+        self._staged: list[MappedFile] = []
+        self.property_crc = property_crc
+        """Whether records end with a CRC over all of them."""
+        self.property_crc_from: int | None = None
+        """Physical offset from which on every record does, None where none need."""
+        self.files = MappedFileQueue(disk, directory, file_size_bytes, _KEY_NAMES, keeper)
+        self._spare: MappedFile | None = None
+        self._last: MappedFile | None = None
+        self.appended = 0
+
+    @property
+    def file_size_bytes(self) -> int:
+        """Length of each file."""
+        return self.files.file_size
+
+    @property
+    def min_offset(self) -> int:
+        """Physical offset of the oldest file."""
+        return self.files.min_offset
+
+    @property
+    def hot_begin(self) -> int:
+        """Physical offset from which on records are read through the map: fresh ones."""
+        return self.appended - HOT_SIZE
+
+    @property
+    def record_size_max(self) -> int:
+        """The largest record, or batch, that a file can hold."""
+        return self.files.file_size - BLANK_SIZE
+
+    # -- appending -----------------------------------------------------------------------------
+    def has_room(self, size_bytes: int) -> bool:
+        """Return whether `place` would succeed at once."""
+        if self._last is None:
+            return self._spare is not None
+        left = self._last.size - self._last.wrote
+        if size_bytes + BLANK_SIZE <= left:
+            return True
+        return self._spare is not None and not self.is_pool_empty
+
+    @property
+    def is_pool_empty(self) -> bool:
+        """Whether the next file would have to wait for a buffer."""
+        return self.pool is not None and not self.pool.free_count
+
+    def place(self, size_bytes: int) -> int:
+        """Return the physical offset where so many bytes go; closes the file when they do not fit.
+
+        Shape    size_bytes <= record_size_max, and `has_room` holds
+        Effects  may write one BLANK and go to the next file; `write` must follow
+        Source   DefaultAppendMessageCallback.doAppend (END_OF_FILE)
+        """
+        assert size_bytes <= self.record_size_max
+        last = self._last
+        if last is None:
+            return self._advance().base
+        left = last.size - last.wrote
+        if size_bytes + BLANK_SIZE > left:
+            if left >= BLANK_SIZE:
+                last.write(last.wrote, encode_blank(left))
+            last.wrote = last.size
+            last = self._advance()
+        return last.base + last.wrote
+
+    def write(self, physical_offset: int, content: bytes) -> None:
+        """Store records at the offset `place` gave for them.
+
+        Effects  `appended` becomes the end of the records
+        Blocks   at most some page faults; no sync
+        """
+        last = self._last
+        assert last is not None
+        assert physical_offset == last.base + last.wrote
+        last.write(last.wrote, content)
+        last.wrote += len(content)
+        self.appended = physical_offset + len(content)
+
+    def _advance(self) -> MappedFile:
+        spare = self._spare
+        assert spare is not None
+        self._spare = None
+        self.files.append_file(spare)
+        self._write_to(spare)
+        return spare
+
+    def _write_to(self, file: MappedFile | None) -> None:
+        """Go on in another file, which is held: it must not be closed for others to open."""
+        before, self._last = self._last, file.hold() if file is not None else None
+        if file is not None:
+            file.doubt()
+        if before is not None:
+            before.let_go()
+            if self._warm:
+                self._full.append(before.hold())
+        if self.pool is not None and file is not None and file.staged is None:
+            file.staged, file.staged_end = self.pool.borrow(), file.wrote
+            self._staged.append(file)
+
+    def take_full(self) -> list[MappedFile]:
+        """Return the files that need not be kept in memory any more, held; let go when cooled."""
+        full, self._full = self._full, []
+        return full
+
+    # -- committing what is staged -------------------------------------------------------------
+    def staged_ranges(self, begin: int, upto: int) -> list[tuple[MappedFile, int, int]]:
+        """Return what of [begin, upto) is to be committed: (file, begin, end) in bytes of the file.
+
+        Effects  the files are held; `unstage` lets them go
+        """
+        return [
+            (file.hold(), max(begin - file.base, 0), min(upto - file.base, file.size))
+            for file in self._staged
+            if file.base < upto
+        ]
+
+    def unstage(self, upto: int, files: Sequence[MappedFile]) -> None:
+        """Let held files go: everything below an offset lies in them; full ones need no buffer."""
+        for file in files:
+            file.let_go()
+        for file in [f for f in self._staged if f is not self._last and f.base + f.size <= upto]:
+            self._return_buffer(file)
+
+    def _return_buffer(self, file: MappedFile) -> None:
+        assert self.pool is not None
+        assert file.staged is not None
+        self._staged.remove(file)
+        self.pool.give_back(file.staged)
+        file.staged = None
+
+    # -- the next file -------------------------------------------------------------------------
+    @property
+    def spare_base(self) -> int | None:
+        """Base of the file that should be made now, None when it is there."""
+        if self._spare is not None:
+            return None
+        if self._last is None:
+            return self.appended - self.appended % self.files.file_size
+        return self._last.base + self._last.size
+
+    def make_spare(self, own_directory: Path, base: int) -> MappedFile:
+        """Make a file, every byte allocated; touches nothing of this object.
+
+        Blocks   up to some 50 ms: run it off the event loop
+        Errors   DiskFull, AllocationFailed
+        """
+        directory, size = self.files.directory, self.files.file_size
+        self._disk.make_directory(directory)
+        path = directory / offset_file_name(base)
+        descriptor = self._disk.make_allocated_file(own_directory / DRAFT_NAME, path, size)
+        file = MappedFile(self._disk, path, base, size).adopt(descriptor)
+        if self._warm:
+            file.warm()
+        return file
+
+    def offer_spare(self, file: MappedFile) -> None:
+        """Take the file as the next one; one made for another place is removed."""
+        if file.base == self.spare_base:
+            self._spare = file
+        else:
+            file.remove()
+
+    # -- reading -------------------------------------------------------------------------------
+    def read(self, physical_offset: int, size_bytes: int) -> bytes:
+        """Return a copy of the bytes at an offset, shorter where the file ends."""
+        file = self.files.file_at(physical_offset)
+        if file is None:
+            return b""
+        position = physical_offset - file.base
+        return bytes(file.view[position : position + size_bytes])
+
+    @property
+    def tells_resident(self) -> bool:
+        """Whether `read_resident` never waits: not every file system tells what is in memory."""
+        return self._disk.tells_resident
+
+    def read_resident(self, physical_offset: int, size_bytes: int) -> bytes:
+        """Return the same without ever waiting for the disk.
+
+        Errors   ColdRead: the bytes are not in memory
+        """
+        if physical_offset >= self.hot_begin:
+            return self.read(physical_offset, size_bytes)
+        file = self.files.file_at(physical_offset)
+        if file is None:
+            return b""
+        return file.read_resident(physical_offset - file.base, size_bytes)
+
+    def record_size_at(self, physical_offset: int) -> int | None:
+        """Return the size of the record that starts at an offset, None when none starts there."""
+        file = self.files.file_at(physical_offset)
+        if file is None or physical_offset >= self.appended:
+            return None
+        position = physical_offset - file.base
+        if position + SIZE_AND_MAGIC.size > file.size:
+            return None
+        try:
+            return check_record(file.view, position, physical_offset, crc=False) or None
+        except BadRecord:
+            return None
+
+    def store_time_at(self, physical_offset: int) -> int:
+        """Return the store time of the record that starts at an offset, 0 when none does."""
+        file = self.files.file_at(physical_offset)
+        if file is None or self.record_size_at(physical_offset) is None:
+            return 0
+        return int(split_record(file.view, physical_offset - file.base)[0][STORE_TIMESTAMP_FIELD])
+
+    def scan(self, begin: int, upper: int = 2**63) -> LogScan:
+        """Return a walk over the records from a record start up to an offset; bodies unread."""
+        return LogScan(self.files, max(begin, self.min_offset), upper)
+
+    # -- opening, syncing, cutting -------------------------------------------------------------
+    def load(self, *, read_only: bool = False) -> None:
+        """Find the files; `adopt_end` must follow once recovery knows where data end.
+
+        Errors   those of `MappedFileQueue.load`; nothing is changed, with or without one
+        """
+        self.files.load(read_only=read_only)
+        self.appended = self.files.max_offset
+
+    def adopt_end(self, end: int) -> None:
+        """Start appending at an offset that recovery found, everything before it being durable."""
+        self.files.cut(end + 1)
+        self.files.remove_empty()
+        # An empty file that follows on a BLANK stays: without it the log would end before that.
+        last = self.files.file_at(end) or self.files.file_at(end - 1)
+        if last is None and self.files.files:
+            last = self.files.files[0]
+        self._write_to(last)
+        if last is not None:
+            last.wrote = end - last.base
+            last.doubt()
+            last.allocate(last.size, last.size)
+        self.appended = end
+
+    def place_of(self, physical_offset: int) -> tuple[str, int]:
+        """Return (path, position in it) of a byte for an error; the directory where none has it."""
+        file = self.files.file_at(physical_offset) if physical_offset >= 0 else None
+        if file is None:
+            return str(self.files.directory), 0
+        return str(file.path), physical_offset - file.base
+
+    def serve_upto(self, end: int) -> None:
+        """Let records below an offset be read, and nothing be appended: files stay as they are."""
+        self.appended = end
+
+    def truncate(self, physical_offset: int) -> None:
+        """Drop everything from an offset on and zero what stood there; before appending begins."""
+        file = self.files.file_at(physical_offset)
+        if file is not None:
+            file.wrote = min(file.wrote, physical_offset - file.base)
+            file.zero_from(physical_offset - file.base)
+            file.sync()
+        self.adopt_end(physical_offset)
+
+    def renew(self, begin: int) -> None:
+        """Write what lies behind an offset once more and make it durable; blocks.
+
+        An earlier life may have ended before it was synced, or because it could not be: bytes that
+        a failed sync lost are still to be seen, count as written, and no later sync brings them to
+        the disk.
+        """
+        for file in self.files.files:
+            if file.base + file.size > begin and file.wrote:
+                file.open().renew(max(begin - file.base, 0), file.wrote)
+
+    def files_between(self, begin: int, upto: int) -> list[MappedFile]:
+        """Return the files with bytes in [begin, upto), oldest first."""
+        size = self.files.file_size
+        return [f for f in self.files.files if f.base < upto and f.base + size > begin]
+
+    def close(self) -> None:
+        """Unmap all files and remove a spare one that was never used."""
+        spare, self._spare = self._spare, None
+        self._write_to(None)
+        for file in self.take_full():
+            file.let_go()
+        for file in [*self._staged]:
+            self._return_buffer(file)
+        try:
+            self.files.close()
+        finally:
+            if spare is not None:
+                spare.remove()

@@ -1,0 +1,399 @@
+"""One consume queue: for each message of a (topic, queue id), where its record lies.
+
+    byte 20 * n  →  unit n  →  record in the log
+
+Invariants
+    1. Unit n lies at byte 20 * n; those before the first message, and those of messages that a
+       repair took out of the log, are pre-blank. Physical offsets rise with n.
+    2. No file exists without a unit in it: an empty one would read as a unit (0, 0, 0).
+
+    |- pre-blank, or the log lost it -|- messages -|- doubtful: perhaps older units -| file's end
+                                      ^ min_offset ^ max_offset
+
+A start finds the ends in the last files (log/queue_end.py), or takes them from a table that was
+written with the checkpoint: what lies behind the last unit is then unknown, and what a crash left
+there is zeroed by `settle`, before a checkpoint makes anything believe it.
+Source: ConsumeQueue.
+"""
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Final
+
+from pocketmq.files.disk import Disk
+from pocketmq.files.disk_errors import close_all
+from pocketmq.files.mapped_file import Keeper, MappedFile
+from pocketmq.format.consume_unit import (
+    PRE_BLANK,
+    PRE_BLANK_SIZE,
+    UNIT,
+    UNIT_SIZE,
+    is_extension_address,
+)
+from pocketmq.format.record import RECORD_SIZE_MIN
+from pocketmq.format.runs import following_units
+from pocketmq.log.queue_end import QueueEnd, find_end, leave_out_last
+from pocketmq.log.queue_extension import QueueExtension, last_address
+from pocketmq.log.queue_units import FILL_UNITS, QueueUnits
+from pocketmq.log.unit_buffer import UnitBuffer, UnitBuffers
+from pocketmq.model.batch import Written
+from pocketmq.model.errors import Corruption, DiskFull
+
+Gaps = Iterable[tuple[int, int]]
+"""Where records were taken out of the log, as [begin, end); iterated more than once."""
+_NOT_ASKED: Final = -1
+
+
+class ConsumeQueue:
+    """One queue: its units, and from where to where they are messages."""
+
+    __slots__ = (
+        "_min_asked", "_min_place", "buffer", "extension", "extension_failures", "files", "flushed",
+        "is_doubtful", "min_offset", "queue_id", "topic", "units",
+        "writes_extension",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        disk: Disk,
+        directory: Path | str,
+        file_size_bytes: int,
+        *,
+        topic: str,
+        queue_id: int,
+        keeper: Keeper | None = None,
+        extension: QueueExtension | None = None,
+        buffers: UnitBuffers | None = None,
+    ) -> None:
+        self.buffer = UnitBuffer(buffers or UnitBuffers())
+        self.units = QueueUnits(disk, directory, file_size_bytes, keeper, self.buffer)
+        self.files = self.units.files
+        self.extension = extension
+        """What the units' addresses lead to, None where this queue has none."""
+        self.writes_extension = False
+        """Whether new messages get a unit there."""
+        self.extension_failures = 0
+        """Messages of late that have their plain tags code, their extension being unwritable."""
+        self.topic = topic
+        self.queue_id = queue_id
+        self.min_offset = 0
+        self._min_place = 0
+        """Where the record of `min_offset` lies, as far as known."""
+        self._min_asked = _NOT_ASKED
+        """The log's minimum that `min_offset` was looked for with."""
+        self.flushed = 0
+        """Byte of the queue up to which units are durable."""
+        self.is_doubtful = False
+        """Whether nothing has looked behind the last unit since the start."""
+
+    @property
+    def max_offset(self) -> int:
+        """Queue offset the next message gets."""
+        return self.units.max_offset
+
+    @property
+    def max_physical_offset(self) -> int:
+        """End of the last record that has a unit here."""
+        return self.buffer.record_end
+
+    @max_physical_offset.setter
+    def max_physical_offset(self, end: int) -> None:
+        self.buffer.record_end = end
+
+    # -- writing -------------------------------------------------------------------------------
+    def put_all(self, runs: Sequence[Written], gaps: Gaps = ()) -> None:
+        """Take records of this queue in log order; for `gaps` see `put`.
+
+        Effects  records whose end is not beyond `max_physical_offset` change nothing
+        Errors   DiskFull, AllocationFailed; putting the same records again goes on
+        Cost     about 0.2 µs a record when they follow on each other
+        """
+        assert runs
+        if self.max_offset and not self.writes_extension:
+            units = following_units(runs, self.max_offset, self.max_physical_offset)
+            if units is not None:
+                self._append(units)
+                self.max_physical_offset = runs[-1].end
+                if not self.is_doubtful:  # What a crash left is looked for behind the file's end.
+                    self.units.accept()
+                return
+        for run in runs:
+            columns = zip(run.physical_offsets, run.sizes, run.tags_codes, strict=True)
+            for queue_offset, unit in enumerate(columns, run.queue_offset):
+                self.put(*unit, queue_offset, gaps, store_timestamp_ms=run.store_time_ms)
+
+    def put_row(self, queue_offset: int, units: bytes) -> bool:
+        """Take units of messages that follow on each other and on the last one.
+
+        Returns  False where they do not, nothing was done: they are to be `put` one by one
+        Errors   DiskFull, AllocationFailed
+        """
+        follows = 0 < self.max_offset == queue_offset
+        if not follows or UNIT.unpack_from(units)[0] < self.max_physical_offset:
+            return False
+        self._append(units)
+        place, size, _ = UNIT.unpack_from(units, len(units) - UNIT_SIZE)
+        self.max_physical_offset = place + size
+        return True
+
+    def put(
+        self,
+        physical_offset: int,
+        size: int,
+        tags_code: int,
+        queue_offset: int,
+        gaps: Gaps = (),
+        *,
+        store_timestamp_ms: int = 0,
+    ) -> None:
+        """Take one record; the rules are RocketMQ's, also where a queue's offsets do not follow.
+
+        gaps     where the missing messages may have lain: pre-blank units then stand for them
+        Source   ConsumeQueue.putMessagePositionInfo
+        """
+        if physical_offset + size <= self.max_physical_offset:
+            return
+        if not self.files.files:
+            self.flushed = self.units.start(queue_offset)
+            self.min_offset = queue_offset
+            self._min_asked, self._min_place = 0, physical_offset
+        if queue_offset and queue_offset < self.max_offset:
+            return
+        missing = queue_offset - self.max_offset
+        if 0 < missing <= self._room_in(gaps, physical_offset) // RECORD_SIZE_MIN:
+            for begin in range(0, missing, FILL_UNITS):
+                self._append(PRE_BLANK * min(missing - begin, FILL_UNITS))
+        if self.writes_extension:
+            tags_code = self._extended(physical_offset, size, tags_code, store_timestamp_ms)
+        # A unit that would leave a gap is appended all the same (store-format.md 4.1, step 4).
+        self._append(UNIT.pack(physical_offset, size, tags_code))
+        self.max_physical_offset = physical_offset + size
+
+    def _room_in(self, gaps: Gaps, physical_offset: int) -> int:
+        """Return the bytes taken out of the log between the last record here and a place."""
+        last = self.max_physical_offset
+        return sum(end - begin for begin, end in gaps if last <= begin < physical_offset)
+
+    def _append(self, units: bytes) -> None:
+        try:
+            self.units.append(units, is_doubtful=self.is_doubtful)
+        except BaseException:  # A part of them may be in the files: that is the end now.
+            self.max_physical_offset = self.units.last_end()
+            raise
+
+    def _extended(self, place: int, size: int, tags_code: int, store_timestamp_ms: int) -> int:
+        """Return the address of a new extension unit; the code itself where none can be made.
+
+        Source   ConsumeQueue.putMessagePositionInfoWrapper
+        """
+        assert self.extension is not None
+        try:
+            return self.extension.put(place, size, tags_code, store_timestamp_ms)
+        except DiskFull:
+            self.extension_failures += 1
+            return tags_code
+
+    # -- reading -------------------------------------------------------------------------------
+    def plain_code(self, tags_code: int) -> int:
+        """Return the tags code an address leads to; the same where it is none or leads nowhere."""
+        if self.extension is None or not is_extension_address(tags_code):
+            return tags_code
+        found = self.extension.tags_code(tags_code)
+        return tags_code if found is None else found
+
+    # -- making durable, ending ---------------------------------------------------------------
+    def dirty_files(self) -> list[MappedFile]:
+        """Return the files with units that are not durable yet, oldest first; none waits."""
+        self.units.write_out()
+        own = [f for f in self.files.files if f.base + f.wrote > self.flushed]
+        return own if self.extension is None else [*own, *self.extension.dirty_files()]
+
+    def count_as_flushed(self) -> None:
+        """Take everything written so far for durable: whoever has its dirty files sees to it."""
+        assert not self.buffer.size_bytes
+        self.flushed = self.files.max_offset
+        if self.extension is not None:
+            self.extension.flushed = self.extension.files.max_offset
+
+    def close(self) -> None:
+        """Write out what waits and close all files."""
+        try:
+            close_all((self.units.write_out, self.files.close))
+        finally:
+            if self.extension is not None:
+                self.extension.files.close()
+
+    def remove(self) -> list[MappedFile]:
+        """Take all files out of the queue; returns them, to be removed."""
+        self.buffer.clear()
+        gone, self.files.files = self.files.files, []
+        if self.extension is not None:
+            gone += self.extension.files.files
+            self.extension.files.files = []
+        return gone
+
+    # -- where it begins and ends ---------------------------------------------------------------
+    def load(self, *, read_only: bool = False, believed_upto: int = 0) -> None:
+        """Find the files and where their units end.
+
+        believed_upto   physical offset below which every record's unit is durable, 0: not known
+        Effects  files behind the first unit that holds nothing are left out; so are those of a
+                 queue without a message, whose first one was lost behind the units before it
+        Source   ConsumeQueue.recover
+        """
+        assert not self.buffer.size_bytes
+        self.files.load(read_only=read_only)
+        self.units.front = 0
+        self.units.forget_found()
+        self._note_ends(find_end(self.files, believed_upto, read_only=read_only))
+        while not self.max_physical_offset and self.files.files and not read_only:
+            leave_out_last(self.files, read_only=read_only)
+        self.flushed = self.files.max_offset
+        if self.extension is not None:
+            self.extension.load(read_only=read_only)
+            if not read_only:
+                self._cut_extension()
+
+    def end(self) -> QueueEnd:
+        """Return where the queue ends now, for a start to `adopt`.
+
+        Cost     about 1 µs: it is asked of all queues at once
+        """
+        self.units.write_out()
+        files = self.files.files
+        begin = files[0].base if files else 0
+        end = files[-1].base + files[-1].wrote if files else 0
+        place = self._min_place if self._min_asked != _NOT_ASKED else 0
+        return QueueEnd(begin, end, self.max_physical_offset, self.min_offset, place)
+
+    def adopt(self, known: QueueEnd) -> bool:
+        """Take the ends as they were written down with the checkpoint, reading nothing.
+
+        Returns  False where the files are others: the queue is to be loaded
+        Effects  what lies behind the end is doubtful until `settle`
+        Cost     one look at the last file, and at the directory where there are several files
+        """
+        if not known.max_physical_offset or not self.files.adopt(known.begin, known.end):
+            return False
+        self.units.front = 0
+        self.units.forget_found()
+        self.max_physical_offset = known.max_physical_offset
+        self.min_offset, self._min_place = known.min_offset, known.min_place
+        self._min_asked = 0 if known.min_place else _NOT_ASKED
+        self.flushed = self.units.cold_below = known.end
+        self.is_doubtful = True
+        return True
+
+    def settle(self) -> bool:
+        """Zero what lies behind the last unit, remove files behind the last one: a crash left them.
+
+        Returns  whether there was anything; durable with the next sync of the whole file system
+        Errors   Corruption: the end is not where it was said to be; ReadFailed, WriteFailed
+        """
+        last = self.files.files[-1].open()
+        if self.units.last_end() != self.max_physical_offset:
+            raise Corruption(
+                path=str(last.path),
+                file_position=last.wrote - UNIT_SIZE,
+                physical_offset=self.max_physical_offset,
+                why="its last unit leads elsewhere than when the checkpoint was written",
+            )
+        self.is_doubtful = False
+        has_files = self.files.unlink_from(last.base + 1)
+        return last.zero_from(last.wrote) or has_files
+
+    def _cut_extension(self) -> None:
+        """Let the extension end with the last unit that leads there.
+
+        Effects  where none does it stays as it is: it may have been switched off since
+        """
+        assert self.extension is not None
+        address = last_address(self.units)
+        if address is not None or not self.max_offset:
+            self.extension.cut(address)
+
+    def _note_ends(self, units: bytes) -> None:
+        """Know where the last record ends, and where the first lies if its unit was read too."""
+        self._min_asked = _NOT_ASKED
+        last = UNIT.unpack_from(units, len(units) - UNIT_SIZE) if units else None
+        if last is None or last[1] == PRE_BLANK_SIZE:
+            self.max_physical_offset = self.units.last_end()
+            return
+        self.max_physical_offset = last[0] + last[1]
+        first = UNIT.unpack_from(units)
+        is_all = len(units) == self.files.max_offset - self.files.min_offset
+        if is_all and first[1] != PRE_BLANK_SIZE:
+            self.min_offset = self.files.min_offset // UNIT_SIZE
+            self._min_asked, self._min_place = 0, first[0]
+
+    def end_below(self, physical_offset: int) -> int:
+        """Return the end of the last record that starts below an offset and has a unit, else 0."""
+        if self.max_physical_offset <= physical_offset:
+            return self.max_physical_offset
+        return self.units.end_before(self.units.first_at_or_behind(physical_offset))
+
+    def truncate(self, physical_offset: int) -> MappedFile | None:
+        """Drop the units of records at or behind a physical offset, and zero them.
+
+        Returns  the file that was zeroed: whoever calls syncs it before a checkpoint is written
+        """
+        if self.max_physical_offset <= physical_offset:
+            return None
+        self.units.write_out()
+        self.buffer.clear()  # Of room, which is there no more.
+        keep = self.units.first_at_or_behind(physical_offset)
+        if keep * UNIT_SIZE >= self.files.max_offset:
+            return None
+        if self.is_doubtful:
+            self.settle()
+        last = None
+        self.files.cut(keep * UNIT_SIZE)
+        if self.files.files and not self.files.files[-1].wrote:
+            self.files.files.pop().remove()
+        if self.files.files and self.units.message_before(self.max_offset)[0] < 0:
+            while self.files.files:
+                self.files.files.pop().remove()
+        if self.files.files:
+            last = self.files.files[-1].open()
+            last.zero_from(last.wrote)
+        self.units.front = min(self.units.front, self.max_offset)
+        self.units.forget_found()
+        self._min_asked = _NOT_ASKED
+        self.flushed = min(self.flushed, self.files.max_offset)
+        self.max_physical_offset = self.units.last_end()
+        if self.extension is not None:
+            self._cut_extension()
+        return last
+
+    def correct_min(self, min_physical_offset: int) -> None:
+        """Set `min_offset` to the first unit whose record the log still holds.
+
+        Cost     one look into the queue while its first unit is the one, none when asked again
+        Source   ConsumeQueue.correctMinOffset, which counts pre-blank units; here they are skipped
+        """
+        if _NOT_ASKED < self._min_asked <= min_physical_offset <= self._min_place:
+            return
+        self.min_offset, first = self.units.first_from_front(min_physical_offset)
+        self._min_asked = min_physical_offset
+        self._min_place = first[0] if first is not None and first[1] != PRE_BLANK_SIZE else 0
+
+    def trim(self, min_physical_offset: int) -> list[MappedFile]:
+        """Follow a log that lost its head; returns the files to be removed, never the last one.
+
+        Source   ConsumeQueue.deleteExpiredFile, MappedFileQueue.deleteExpiredFileByOffset
+        Cost     20 looks into the queue, one comparison where nothing of it went
+        """
+        if self._min_place >= min_physical_offset:
+            return []
+        gone: list[MappedFile] = []
+        files = self.files.files
+        while len(files) > 1:
+            last = self.units.at((files[0].base + files[0].size) // UNIT_SIZE - 1)
+            if last is None or (last[1] != PRE_BLANK_SIZE and last[0] >= min_physical_offset):
+                break
+            gone.append(self.files.drop_first())
+        self.correct_min(min_physical_offset)
+        first = self.units.at(self.min_offset)
+        if self.extension is not None and first is not None and is_extension_address(first[2]):
+            gone += self.extension.trim(first[2])
+        return gone

@@ -1,0 +1,85 @@
+"""How long the files of a store's log and queues are, as names and lengths show it.
+
+Files in a row are of one length, and each is named by the offset of its first byte: two names that
+follow on each other tell the length too. A file that was cut short is outvoted; where it is alone
+nothing but a record that leaves it tells, as a broker closes a file before it comes to its end.
+"""
+
+from collections import Counter
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, Final
+
+from pocketmq.files.disk import Disk
+from pocketmq.format.names import (
+    COMMIT_LOG_DIRECTORY,
+    CONSUME_QUEUE_DIRECTORY,
+    CONSUME_QUEUE_EXTENSION_DIRECTORY,
+    offset_from_file_name,
+)
+from pocketmq.format.record import MAGIC_V1, MAGIC_V2, SIZE_AND_MAGIC
+from pocketmq.format.record_scan import RecordScan
+
+_TAIL: Final = 8
+"""Bytes that are zeros at the end of a file that is not full, or was closed by a BLANK."""
+
+
+def shown_sizes(disk: Disk, store: Path) -> dict[str, Any]:
+    """Return the sizes that a store's log, queues and extension tell, by the setting's name.
+
+    Cost     reads names up to the first queue that has a file, and a lone log file that is full
+    """
+    extension_size = _queue_file_size(disk, store / CONSUME_QUEUE_EXTENSION_DIRECTORY)
+    found = {
+        "commit_log_file_size_bytes": _log_file_size(disk, store / COMMIT_LOG_DIRECTORY),
+        "consume_queue_file_size_bytes": _queue_file_size(disk, store / CONSUME_QUEUE_DIRECTORY),
+        "consume_queue_extension": extension_size > 0,
+        "consume_queue_extension_file_size_bytes": extension_size,
+    }
+    return {name: value for name, value in found.items() if value}
+
+
+def _queue_file_size(disk: Disk, root: Path) -> int:
+    """Return the bytes of each file of the first queue that has one, 0 when none has."""
+    queues = (
+        root / topic / name for topic in disk.names(root) for name in disk.names(root / topic)
+    )
+    return next((size for queue in queues if (size := _row_file_size(disk, queue))), 0)
+
+
+def _log_file_size(disk: Disk, directory: Path) -> int:
+    """Return the bytes of each file of the log, 0 when it has none or a lone one was cut."""
+    size = _row_file_size(disk, directory)
+    lone = [name for name in disk.names(directory) if offset_from_file_name(name) is not None]
+    return 0 if len(lone) == 1 and size and _is_cut(disk, directory / lone[0], size) else size
+
+
+def _row_file_size(disk: Disk, directory: Path) -> int:
+    """Return the bytes of each file of a row, 0 when it has none."""
+    bases = {name: offset_from_file_name(name) for name in disk.names(directory)}
+    places = sorted(base for base in bases.values() if base is not None)
+    lengths = [disk.file_size(directory / name) for name, base in bases.items() if base is not None]
+    counts = Counter(length for length in lengths if length)
+    if not counts:
+        return 0
+    step = min((after - before for before, after in pairwise(places)), default=0)
+    return step if step in counts else counts.most_common(1)[0][0]
+
+
+def _is_cut(disk: Disk, path: Path, size: int) -> bool:
+    """Return whether a log file's last record leaves it."""
+    if disk.is_directory(path) or not any(disk.read_file(path, max(size - _TAIL, 0), _TAIL)):
+        return False
+    with (
+        disk.opened(path) as descriptor,
+        disk.map(descriptor, size, read_only=True) as mapped,
+        memoryview(mapped) as content,
+    ):
+        scan = RecordScan(content, int(path.name))
+        for _ in scan:
+            pass
+        left = size - scan.position
+        if scan.blank or left < SIZE_AND_MAGIC.size:
+            return not scan.blank and left > 0
+        record_size, magic = SIZE_AND_MAGIC.unpack_from(content, scan.position)
+        return magic in (MAGIC_V1, MAGIC_V2) and bool(record_size > left)

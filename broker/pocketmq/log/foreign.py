@@ -1,0 +1,154 @@
+"""What of a store this broker does not understand: told by names, before anything is opened.
+
+found                                    is RocketMQ's                      what happens
+dledger-NAME/                            enableDLegerCommitLog=true         the store is refused
+consumequeue_rocksdb/, RocksDB's files   storeType=defaultRocksDB           the store is refused
+under consumequeue/ or config/
+no file under commitlog/, files of views storePathCommitLog elsewhere       the store is refused
+batchconsumequeue/TOPIC                  queue.type=BatchCQ of that topic   no queue is made of it
+
+Reading is harmless: a refusal is for whoever would write.
+Source: DLedgerConfig, RocksDBConsumeQueueStore, ConsumeQueueStore, MultiPathMappedFileQueue.
+"""
+
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, Final
+
+from pocketmq.files.disk import Disk
+from pocketmq.files.table_file import TableFile
+from pocketmq.format.names import (
+    BATCH_QUEUE_DIRECTORY,
+    COMMIT_LOG_DIRECTORY,
+    CONFIG_DIRECTORY,
+    CONSUME_QUEUE_DIRECTORY,
+    INDEX_DIRECTORY,
+    ROCKSDB_QUEUE_DIRECTORY,
+    TOPICS_FILE,
+    is_junk,
+    offset_from_file_name,
+    queue_directory,
+)
+from pocketmq.format.table_json import decode_rows, read_texts
+from pocketmq.model.errors import (
+    LogMissing,
+    NotAStore,
+    ReadFailed,
+    StorageError,
+    TableUnreadable,
+    UnsupportedStore,
+)
+from pocketmq.model.topic import BATCH_QUEUES
+
+TOPICS_MEMBER: Final = "topicConfigTable"
+_DLEDGER_PREFIX: Final = "dledger-"
+_ROCKSDB_FILE: Final = "CURRENT"
+"""Every RocksDB has a file of this name."""
+_ALONE: Final = "commitlog/ and config/*.json alone to a new directory: queues are built there anew"
+
+
+def check_understood(disk: Disk, store: Path, *, may_lack_log: bool = False) -> None:
+    """Raise unless this broker may write to a store.
+
+    may_lack_log   leave it to the caller what views without a log are
+    Errors   UnsupportedStore, LogMissing
+    Cost     a look at some ten names; where there is no log, at those of the queues
+    """
+    for error in refusals(disk, store):
+        if not (may_lack_log and isinstance(error, LogMissing)):
+            raise error
+
+
+def check_place(disk: Disk, store: Path, topic: str, queue_id: int) -> None:
+    """Raise where a queue that has no files can have none.
+
+    Errors   NotAStore: a file stands in the place of its directory, or of that of its topic
+    """
+    place = queue_directory(store / CONSUME_QUEUE_DIRECTORY, topic, queue_id)
+    for path in (place.parent, place):
+        if disk.exists(path) and not disk.is_directory(path):
+            why = "a file stands in the place of a directory of queues, move it away"
+            raise NotAStore(path=str(path), why=why)
+
+
+def refusals(disk: Disk, store: Path) -> Iterator[StorageError]:
+    """Yield why nobody but a RocketMQ broker may write to a store."""
+    for name in disk.names(store):
+        if name.startswith(_DLEDGER_PREFIX) and disk.names(store / name):
+            yield UnsupportedStore(
+                path=str(store / name),
+                why="it is a log of DLedger (enableDLegerCommitLog=true), of another format",
+                way_out="send its messages on by a consumer",
+            )
+    for place, what in _rocksdb_places(disk, store):
+        yield UnsupportedStore(
+            path=str(place),
+            why=f"{what} are kept in RocksDB (storeType=defaultRocksDB, or configs in RocksDB)",
+            way_out=f"copy {_ALONE}",
+        )
+    if not _log_files(disk, store / COMMIT_LOG_DIRECTORY):
+        views = _views_with_files(disk, store)
+        if views:
+            yield LogMissing(path=str(store / COMMIT_LOG_DIRECTORY), views=" and ".join(views))
+
+
+def batch_topics(disk: Disk, store: Path) -> frozenset[str]:
+    """Return the topics whose queues are batch queues, which hold units of another length.
+
+    Their directories tell, and what the table of topics says of them, where it can be read.
+    """
+    directory = store / BATCH_QUEUE_DIRECTORY
+    names = {name for name in disk.names(directory) if disk.is_directory(directory / name)}
+    table = TableFile(disk, store / CONFIG_DIRECTORY / TOPICS_FILE)
+    with suppress(TableUnreadable, ReadFailed):
+        rows = (table.read(lambda text: decode_rows(text, TOPICS_MEMBER)) or {}).get(TOPICS_MEMBER)
+        names |= {str(name) for name, row in (rows or {}).items() if _is_batch(row)}
+    return frozenset(names)
+
+
+def _is_batch(row: dict[Any, Any]) -> bool:
+    attributes = read_texts(row.get("attributes"))
+    return any(
+        attributes.get(name, "").upper() == value.upper() for name, value in BATCH_QUEUES.items()
+    )
+
+
+def _rocksdb_places(disk: Disk, store: Path) -> Iterator[tuple[Path, str]]:
+    queues, config = store / CONSUME_QUEUE_DIRECTORY, store / CONFIG_DIRECTORY
+    for place in (store / ROCKSDB_QUEUE_DIRECTORY, queues):
+        if disk.exists(place / _ROCKSDB_FILE):
+            yield place, "its consume queues"
+    for name in disk.names(config):
+        if disk.exists(config / name / _ROCKSDB_FILE):
+            yield config / name, "its topics, groups and offsets"
+
+
+def _log_files(disk: Disk, directory: Path) -> list[str]:
+    """Return the names of files that were begun: a last one without bytes never was."""
+    return [
+        name
+        for name in disk.names(directory)
+        if offset_from_file_name(name) is not None and disk.file_size(directory / name)
+    ]
+
+
+def _views_with_files(disk: Disk, store: Path) -> list[str]:
+    """Return the views of which there are files with bytes."""
+    queues = store / CONSUME_QUEUE_DIRECTORY
+    of_queues = (
+        queues / topic / queue_id
+        for topic in disk.names(queues)
+        for queue_id in disk.names(queues / topic)
+    )
+    views = {CONSUME_QUEUE_DIRECTORY: of_queues, INDEX_DIRECTORY: iter([store / INDEX_DIRECTORY])}
+    return [
+        f"{name}/"
+        for name, directories in views.items()
+        if any(_has_bytes(disk, directory) for directory in directories)
+    ]
+
+
+def _has_bytes(disk: Disk, directory: Path) -> bool:
+    names = (name for name in disk.names(directory) if not is_junk(name))
+    return any(disk.file_size(directory / name) for name in names)

@@ -1,0 +1,290 @@
+"""The hash index: which records carry a key. A view of the log.
+
+    index/20261121003515660 (full) · index/20261121003518147 (full) · index/… (being filled)
+
+A record is indexed under its unique key, each of its keys and, in the 5.5 style, its tag. A full
+file is followed by a new one; one record's entries may lie in two files.
+Source: IndexService, CommitLogDispatcherBuildIndex.
+"""
+
+from bisect import bisect_left
+from collections.abc import Callable, Iterator, Sequence
+from datetime import tzinfo
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from pocketmq.files.disk import Disk
+from pocketmq.files.disk_errors import close_all
+from pocketmq.format.index_entries import PACKED, index_entries, searched_hash
+from pocketmq.format.index_layout import IndexGeometry, is_indexed
+from pocketmq.format.names import is_index_file_name, next_index_file_name
+from pocketmq.format.runs import entries_of
+from pocketmq.log.index_file import IndexFile
+from pocketmq.model.batch import Written
+from pocketmq.model.stats import Counter, Gauge
+
+TIME_MARGIN_MS: Final = 1_000
+"""Entries keep whole seconds, so a search by time looks one second further each way."""
+KNOWN: Final = "known"
+"""It lies before the last record that is indexed."""
+ROLLED_BACK: Final = "rolled_back"
+
+
+class Candidate(NamedTuple):
+    """A place where a key may be: the hash agrees, the key has not been looked at.
+
+    file_name and number tell where to go on; is_match is False for a step over another key. A
+    physical offset of BROKEN (log/index_file.py) ends the chain of one file, which is damaged.
+    """
+
+    file_name: str
+    number: int
+    physical_offset: int
+    is_match: bool
+
+
+class HashIndex:
+    """All index files of a store, oldest first."""
+
+    __slots__ = (
+        "_disk", "_held", "directory", "entries_put", "files", "geometry", "is_damaged", "name",
+        "sealed_time", "skipped", "stats", "style", "zone",
+    )  # fmt: skip
+
+    def __init__(
+        self, disk: Disk, directory: Path, geometry: IndexGeometry, *, style: str, zone: tzinfo
+    ) -> None:
+        self._disk = disk
+        self.directory = directory
+        self.geometry = geometry
+        self.style = style
+        self.zone = zone
+        self.name = "index"
+        self.files: list[IndexFile] = []
+        self._held: list[bytes] = []
+        self.is_damaged = False
+        """Whether `load` removed a file that was cut short: the index lacks entries."""
+        self.sealed_time = 0
+        """End time of the last file that was flushed when full, ms; 0 before the first."""
+        self.entries_put = Counter("pocketmq_index_entries_total", "Entries put into the index.")
+        self.skipped = Counter(
+            "pocketmq_index_skipped_total", "Records that were not indexed.", ("reason",)
+        )
+        for reason in (KNOWN, ROLLED_BACK):
+            self.skipped.add((reason,), 0)
+        self.stats: list[Counter | Gauge] = [
+            self.entries_put,
+            self.skipped,
+            Gauge("pocketmq_index_files", "Index files.", lambda: float(len(self.files))),
+            Gauge(
+                "pocketmq_index_fill_ratio", "How full the newest index file is.", self._fill_ratio
+            ),
+        ]
+
+    def _fill_ratio(self) -> float:
+        return (
+            self.files[-1].entry_count / (self.geometry.entry_count_max - 1) if self.files else 0.0
+        )
+
+    @property
+    def durable_offset(self) -> int:
+        """One more than the start of the last record that is indexed, 0 without entries."""
+        for file in reversed(self.files):
+            if file.entry_count:
+                return file.header.end_physical_offset + 1
+        return 0
+
+    def load(self, *, read_only: bool = False, knows_size: bool = False) -> None:
+        """Find all files; names that are no index file's are passed over, empty files removed.
+
+        knows_size   a file of another length is damaged, not of another geometry: it goes
+        Errors   WrongFileSize unless the size is known
+        """
+        for name in self._disk.names(self.directory):
+            path = self.directory / name
+            if not is_index_file_name(name):
+                continue
+            size = self._disk.file_size(path)
+            if not size:  # A crash came between its name and its length.
+                if not read_only:
+                    self._disk.unlink(path)
+                continue
+            file = IndexFile(self._disk, path, self.geometry)
+            if size != self.geometry.file_size:
+                if read_only or not knows_size:
+                    raise file.wrong_size(size)
+                self._disk.unlink(path)
+                self.is_damaged = True
+                continue
+            file.load(read_only=read_only)
+            self.files.append(file)
+
+    # -- writing -------------------------------------------------------------------------------
+    def apply(self, written: Sequence[Written]) -> None:
+        """Add the keys of records; those before the last indexed one are skipped.
+
+        Source   IndexService.buildIndex
+        """
+        guard = self.files[-1].header.end_physical_offset if self.files else 0
+        if written and written[0].begin >= guard:
+            entries = entries_of(written)
+            if entries is not None:
+                self.put(entries)
+                return
+        wanted = []
+        for run in written:
+            if not is_indexed(run.destination.transaction):
+                self.skipped.add((ROLLED_BACK,), len(run))
+            elif run.begin >= guard:
+                wanted.append(run)
+            else:
+                known = bisect_left(run.physical_offsets, guard)
+                self.skipped.add((KNOWN,), known)
+                wanted += [run.behind(known)] if known < len(run) else []
+        self.put(index_entries(wanted, self.style))
+
+    def put(self, entries: bytes) -> None:
+        """Add entries in log order, of which none lies before the last one indexed.
+
+        Shape    as in `Written.entries`
+        Errors   DiskFull, AllocationFailed: what is left is held for the next call
+        """
+        if entries:
+            self._held.append(entries)
+        while self._held:
+            entries = self._held[0]
+            file = self.files[-1] if self.files else None
+            if file is None or file.is_full:
+                file = self._roll(PACKED.unpack_from(entries)[2])
+            count = file.put_all(entries)
+            assert count > 0, "a file that is not full takes an entry"
+            self.entries_put.value += count
+            if count * PACKED.size == len(entries):
+                self._held.pop(0)
+            else:
+                self._held[0] = entries[count * PACKED.size :]
+
+    def _roll(self, time_ms: int) -> IndexFile:
+        full = self.files[-1] if self.files else None
+        previous_name = full.path.name if full else ""
+        name = next_index_file_name(time_ms, self.zone, previous_name)
+        self._disk.make_directory(self.directory)
+        file = IndexFile(self._disk, self.directory / name, self.geometry)
+        file.make(self._disk, full.header if full else None)
+        self.files.append(file)
+        return file
+
+    def truncate(self, physical_offset: int, time_of: Callable[[int], int]) -> None:
+        """Forget records at or behind a physical offset; `time_of` is as in `View.truncate`."""
+        self._held.clear()
+        while self.files and self.files[-1].header.begin_physical_offset >= physical_offset:
+            self.files.pop().remove()
+        if self.files:
+            self.files[-1].truncate(physical_offset, time_of)
+
+    def mend(self, physical_offset: int, time_of: Callable[[int], int]) -> None:
+        """After a crash: keep the entries of records below an offset, which were durable.
+
+        What a power cut left of the others is taken out; they are dispatched again.
+        """
+        while self.files and not self.files[-1].begins_below(physical_offset):
+            self.files.pop().remove()
+        if self.files:
+            self.files[-1].mend(physical_offset, time_of)
+
+    def durable_below(self, physical_offset: int, sealed_time: int | None) -> int:
+        """Return `durable_offset` as `drop_doubtful`, then `truncate` would leave it."""
+        sound = self._sound_count(sealed_time)
+        if 0 < sound < len(self.files):
+            physical_offset = min(physical_offset, self.files[sound - 1].header.end_physical_offset)
+        for file in reversed(self.files[:sound]):
+            place = file.last_place_below(physical_offset)
+            if place >= 0:
+                return place + 1
+        return 0
+
+    def _sound_count(self, sealed_time: int | None) -> int:
+        for count, file in enumerate(self.files):
+            is_late = sealed_time is not None and file.header.end_timestamp > sealed_time
+            if is_late or not file.entry_count or not file.is_sound():
+                return count
+        return len(self.files)
+
+    def drop_doubtful(self, time_of: Callable[[int], int], sealed_time: int | None) -> None:
+        """Remove damaged and empty files and all behind them; what they held is dispatched again.
+
+        A power cut leaves a file that was never synced empty, with a file before it that is not
+        full.
+
+        With `sealed_time` (after an unclean end of another broker, which syncs index files only
+        when they are full) files that end later are removed too.
+        """
+        sound = self._sound_count(sealed_time)
+        if sound == len(self.files):
+            return
+        for file in self.files[sound:]:
+            file.remove()
+        del self.files[sound:]
+        if self.files:  # The last record's other keys may have stood in the removed file.
+            self.truncate(self.files[-1].header.end_physical_offset, time_of)
+
+    def remove_all(self) -> None:
+        """Remove every file: the index is to be built again."""
+        self._held.clear()
+        while self.files:
+            self.files.pop().remove()
+
+    def trim(self, min_physical_offset: int) -> list[IndexFile]:
+        """Follow a log that lost its head; returns the files to be removed, never the last one.
+
+        Source   IndexService.deleteExpiredFile
+        """
+        gone: list[IndexFile] = []
+        while len(self.files) > 1:
+            if self.files[0].header.end_physical_offset >= min_physical_offset:
+                break
+            gone.append(self.files.pop(0))
+        return gone
+
+    def flush(self, files: Sequence[IndexFile] | None = None) -> None:
+        """Make all entries durable, or those of some files that are held; blocks."""
+        for file in self.files if files is None else files:
+            if file.is_dirty:
+                file.sync()
+            if file.is_full:
+                self.sealed_time = file.header.end_timestamp
+
+    # -- reading -------------------------------------------------------------------------------
+    def candidates(
+        self, topic: str, key: str, *, begin_ms: int, end_ms: int, index_type: str = "",
+        after: tuple[str, int] | None = None, lowest: int = 0,
+    ) -> Iterator[Candidate]:  # fmt: skip
+        """Yield every chain step for a key, newest first; `after` goes on behind such a step.
+
+        lowest   physical offset below which nothing matches: files that end before it are not read
+        Source   IndexService.queryOffset, IndexFile.selectPhyOffset
+        """
+        wanted = searched_hash(topic, key, index_type)
+        lower, upper = begin_ms - TIME_MARGIN_MS, end_ms + TIME_MARGIN_MS
+        for file in reversed(self.files):
+            name = file.path.name
+            if after is not None and name > after[0]:
+                continue
+            below = after[1] if after is not None and name == after[0] else 0
+            header = file.header
+            if header.end_physical_offset < lowest:
+                continue
+            first_ms, last_ms = header.begin_timestamp, header.end_timestamp
+            # Store times go back where a clock that was ahead was set right: what is older than
+            # the first entry of a file counts zero seconds from it.
+            went_back = last_ms < first_ms
+            if max(first_ms, last_ms) < lower or (first_ms > upper and not went_back):
+                continue
+            latest_ms = max(upper, first_ms) if went_back else upper
+            for number, physical_offset, time_ms, is_equal in file.walk(wanted, below):
+                is_match = is_equal and physical_offset >= lowest and lower <= time_ms <= latest_ms
+                yield Candidate(name, number, physical_offset, is_match)
+
+    def close(self) -> None:
+        """Unmap all files."""
+        close_all(file.close for file in self.files)

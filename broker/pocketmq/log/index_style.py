@@ -1,0 +1,285 @@
+"""In which styles the index of an existing store is written: since 5.5 a record's tag is indexed.
+
+A directory that an older broker wrote and a newer one went on with has both, the older one up to
+some record. Every file is asked what it begins with, and the newest what it ends with, so that two
+changes within one file do not show.
+
+The entries of a record lie side by side: unique key, keys, then the tag. The first record with a
+tag decides whose entries are sound, that is, those of one style or the other. Where the tag's is
+missing the entries behind must be sound too, else it may have been damaged. Entries whose record is
+no longer in the log tell nothing.
+
+Of a record that has a tag and no key the 5.3 style knows nothing: one that lies in the log between
+two whose entries are sound, and has none itself, tells the style as well.
+
+Source: IndexService.buildIndex.
+"""
+
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from itertools import islice, pairwise
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pocketmq.files.disk import Disk
+from pocketmq.format.index_entries import ENTRY_TYPE, index_entries, unpacked
+from pocketmq.format.index_layout import (
+    ENTRY,
+    ENTRY_SIZE,
+    HEADER,
+    HEADER_SIZE,
+    STYLE_5_3,
+    STYLE_5_5,
+    IndexGeometry,
+    IndexHeaderValues,
+    StyleSpans,
+    is_indexed,
+)
+from pocketmq.format.names import (
+    COMMIT_LOG_DIRECTORY,
+    INDEX_DIRECTORY,
+    is_index_file_name,
+)
+from pocketmq.log.placed_records import PlacedRecords
+from pocketmq.model.batch import Written
+
+FILES_MAX: Final = 8
+"""Index files that are looked into; where these show no tag, hardly any record has one."""
+ALL_FILES_MAX: Final = 100
+"""So many are all asked, though the first and the last one show the same."""
+FIRST_ENTRIES: Final = 4096
+SAMPLE_COUNT: Final = 15
+SAMPLE_ENTRIES: Final = 256
+"""Behind the first entries, so many places of a file are looked at, and so much at each."""
+BETWEEN_MAX: Final = 64
+"""Records without entries that are looked at between two that have some."""
+
+
+def written_styles(
+    disk: Disk, store: Path, *, log_file_bytes: int, geometry: IndexGeometry
+) -> tuple[StyleSpans, str | None]:
+    """Return the older styles of a store's index and the present one, None where nothing shows it.
+
+    Errors   none of damaged files: they tell nothing
+    Cost     some milliseconds where messages have tags, at most two seconds where they have none
+    """
+    directory = store / INDEX_DIRECTORY
+    names = [name for name in disk.names(directory) if is_index_file_name(name)]
+    paths = [path for path in map(directory.joinpath, names) if not disk.is_directory(path)]
+    log = PlacedRecords(disk, store / COMMIT_LOG_DIRECTORY, log_file_bytes)
+    try:
+        files = [path for path in paths if disk.file_size(path) == geometry.file_size]
+        return _styles_of([_File(disk, path, geometry, log) for path in files])
+    finally:
+        log.close()
+
+
+def _styles_of(files: Sequence["_File"]) -> tuple[StyleSpans, str | None]:
+    """Return the same; of many files that begin and end in one style all are taken to be of it."""
+    first = next(filter(None, (file.first_style() for file in files[:FILES_MAX])), "")
+    last = next(filter(None, (file.last_style() for file in files[: -FILES_MAX - 1 : -1])), "")
+    if not first or (first == last and len(files) > ALL_FILES_MAX):
+        return (), last or first or None
+    spans: list[tuple[int, str]] = []
+    style = first
+    for file, following in pairwise([*files, None]):
+        assert file is not None
+        after = file.last_style() if following is None else following.first_style()
+        if after and after != style:
+            place = file.change(style, after)
+            if place is None and following is not None:
+                place = following.first_place
+            spans.append((place or 0, style))
+            style = after
+    return tuple(spans), style
+
+
+class _File:
+    """One index file and the log that its entries are of."""
+
+    __slots__ = ("_disk", "_geometry", "_log", "_path")
+
+    def __init__(self, disk: Disk, path: Path, geometry: IndexGeometry, log: PlacedRecords) -> None:
+        self._disk = disk
+        self._path = path
+        self._geometry = geometry
+        self._log = log
+
+    @property
+    def first_place(self) -> int:
+        """Physical offset of the record that its first entry is of."""
+        with self._opened() as entries:
+            return entries.place(1)
+
+    def first_style(self) -> str:
+        """Return the style that the first telling record shows, "" when none tells."""
+        with self._opened() as entries:
+            samples = _samples(entries.first_from(self._log.min_offset), entries.upper)
+            return self._shown(entries, samples)
+
+    def last_style(self) -> str:
+        """Return the style that the last telling records show, "" when none tells.
+
+        Where the very last one speaks against the one before, damage may have taken its tag.
+        """
+        with self._opened() as entries:
+            first = entries.first_from(self._log.min_offset)
+            tail = max(entries.upper - SAMPLE_ENTRIES, first)
+            told = list(_told(self._log, entries.part(tail, SAMPLE_ENTRIES)))
+            is_cut = entries.is_cut(tail, SAMPLE_ENTRIES)
+            styles = [style for _, style in (told[:-1] if is_cut else told) if style][-2:]
+            if styles:
+                return STYLE_5_5 if STYLE_5_5 in styles else STYLE_5_3
+            return self._shown(entries, reversed(list(_samples(first, entries.upper))))
+
+    def change(self, before: str, after: str) -> int | None:
+        """Return the record from which on entries are of another style, None when none is."""
+        with self._opened() as entries:
+            lower, upper = entries.first_from(self._log.min_offset), entries.upper
+            while upper - lower > FIRST_ENTRIES:
+                middle = (lower + upper) // 2
+                if self._shown(entries, [(middle, SAMPLE_ENTRIES)]) == before:
+                    lower = middle
+                else:
+                    upper = middle + SAMPLE_ENTRIES
+            told = _told(self._log, entries.part(lower, upper - lower))
+            return _split([(place, style) for place, style in told if style], before, after)
+
+    def _shown(self, entries: "_Entries", samples: Iterable[tuple[int, int]]) -> str:
+        shown = (
+            _style_shown(self._log, entries.part(number, count), entries.is_cut(number, count))
+            for number, count in samples
+        )
+        return next(filter(None, shown), "")
+
+    @contextmanager
+    def _opened(self) -> Iterator["_Entries"]:
+        with self._disk.opened(self._path) as descriptor:
+            yield _Entries(self._disk, descriptor, self._geometry)
+
+
+def _told(log: PlacedRecords, entries: NDArray[Any]) -> Iterator[tuple[int, str | None]]:
+    """Yield each record's place and the style that its entries show."""
+    for place, hashes in _groups(entries):
+        record = log.record_at(place)
+        yield place, None if record is None else _style_told(record, hashes)
+
+
+def _split(told: Sequence[tuple[int, str]], before: str, after: str) -> int | None:
+    """Return where one style goes over into another, so that the fewest records speak against it.
+
+    A record that damage took an entry of speaks for the wrong one.
+    """
+    misfits = sum(style == before for _, style in told)
+    least, found = misfits, 0
+    for number, (_, style) in enumerate(told, 1):
+        misfits += 1 if style == after else -1
+        if misfits <= least:
+            least, found = misfits, number
+    assert 0 <= least <= len(told)
+    return told[found][0] if found < len(told) else None
+
+
+class _Entries:
+    """The entries of one index file, numbered 1 up to `upper`, exclusive."""
+
+    __slots__ = ("_descriptor", "_disk", "_geometry", "upper")
+
+    def __init__(self, disk: Disk, descriptor: int, geometry: IndexGeometry) -> None:
+        self._disk = disk
+        self._descriptor = descriptor
+        self._geometry = geometry
+        header = IndexHeaderValues(*HEADER.unpack(disk.read_at(descriptor, 0, HEADER_SIZE)))
+        is_possible = 1 <= header.index_count <= geometry.entry_count_max
+        self.upper = header.index_count if is_possible else geometry.entry_count_max
+
+    def part(self, number: int, count: int) -> NDArray[Any]:
+        """Return so many entries from one on, fewer at the end."""
+        content = self._read(number, min(count, self.upper - number))
+        return np.frombuffer(content, dtype=ENTRY_TYPE, count=len(content) // ENTRY_SIZE)
+
+    def is_cut(self, number: int, count: int) -> bool:
+        """Return whether a part's last record may have entries behind it, or in a later file."""
+        return number + count < self.upper or self.upper == self._geometry.entry_count_max
+
+    def first_from(self, physical_offset: int) -> int:
+        """Return the number of the first entry of a record at or behind a physical offset."""
+        if physical_offset == 0:
+            return 1
+        numbers = range(1, self.upper)
+        return 1 + bisect_left(numbers, physical_offset, key=self.place)
+
+    def place(self, number: int) -> int:
+        """Return the physical offset of an entry's record."""
+        return int(ENTRY.unpack(self._read(number, 1))[1])
+
+    def _read(self, number: int, count: int) -> bytes:
+        position = self._geometry.entries_position + ENTRY_SIZE * number
+        return self._disk.read_at(self._descriptor, position, ENTRY_SIZE * count)
+
+
+def _samples(first: int, upper: int) -> Iterator[tuple[int, int]]:
+    """Yield (entry number, entries) of what is looked at of a file, in order."""
+    if first < upper:
+        yield first, FIRST_ENTRIES
+    behind = first + FIRST_ENTRIES
+    step = max((upper - behind) // SAMPLE_COUNT, SAMPLE_ENTRIES)
+    for number in range(behind, upper, step):
+        yield number, SAMPLE_ENTRIES
+
+
+def _groups(entries: NDArray[Any]) -> Iterator[tuple[int, list[int]]]:
+    """Yield (physical offset, key hashes) of entries side by side that are of one record."""
+    places = entries["physical"].astype(np.int64)
+    hashes = entries["hash"].tolist()
+    ends = [*(np.flatnonzero(places[1:] != places[:-1]) + 1).tolist(), len(hashes)]
+    begin = 0
+    for end in ends if hashes else ():
+        yield int(places[begin]), hashes[begin:end]
+        begin = end
+
+
+def _style_shown(log: PlacedRecords, entries: NDArray[Any], is_cut: bool) -> str:
+    """Return the style that the first telling record shows, "" when none tells."""
+    groups = list(_groups(entries))
+    sound_end, likely = -1, ""
+    for place, hashes in groups[:-1] if is_cut else groups:
+        record = log.record_at(place)
+        style = None if record is None else _style_told(record, hashes)
+        if record is None or style is None:
+            sound_end, likely = -1, ""
+            continue
+        if sound_end >= 0 and _is_tag_left_out(log.records_between(sound_end, place)):
+            likely = STYLE_5_3
+        if likely or style == STYLE_5_5:
+            return likely or style
+        sound_end, likely = record.end, style
+    return "" if is_cut else likely
+
+
+def _style_told(record: Written, hashes: list[int]) -> str | None:
+    """Return the style of a record's entries, "" when they are the same in both, None of others."""
+    with_tag, without = (_key_hashes(record, style) for style in (STYLE_5_5, STYLE_5_3))
+    if hashes == with_tag:
+        return STYLE_5_5 if with_tag != without else ""
+    return STYLE_5_3 if hashes == without else None
+
+
+def _key_hashes(record: Written, style: str) -> list[int]:
+    return [*map(int, unpacked(index_entries([record], style))[0])]
+
+
+def _is_tag_left_out(records: Iterator[Written]) -> bool:
+    """Return whether records without entries have none because of the style, and not by damage."""
+    keyless = [
+        record
+        for record in islice(records, BETWEEN_MAX)
+        if is_indexed(record.destination.transaction)
+    ]
+    if any(_key_hashes(record, STYLE_5_3) for record in keyless):
+        return False
+    return any(_key_hashes(record, STYLE_5_5) for record in keyless)

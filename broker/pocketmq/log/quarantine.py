@@ -1,0 +1,126 @@
+"""Where damaged bytes are kept: nothing is changed in a store before its copy lies here, durable.
+
+    pocketmq/quarantine/20261121T061800Z/
+        00000000000000393216@424023          bytes of a log file from a physical offset on
+        00000000000000393216@424023.json     where they stood, what is wrong, what takes their place
+        topics.json@0 …                      a small file as it was
+        repair.json                          the report; until the end it says "unfinished"
+
+A copy counts once its .json is there. What was changed since it was copied, by a repair that was
+killed half-way, is copied once more under another name.
+"""
+
+import hashlib
+import json
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Final
+
+from pocketmq.files.disk import Disk
+from pocketmq.format.json_text import read_object
+from pocketmq.format.layout import is_zero
+from pocketmq.format.names import OWN_DIRECTORY
+
+QUARANTINE_DIRECTORY: Final = "quarantine"
+REPORT_FILE: Final = "repair.json"
+UNFINISHED: Final = "unfinished"
+FINISHED: Final = "finished"
+_NOTE_SUFFIX: Final = ".json"
+_PIECE: Final = 1024 * 1024
+
+
+class Quarantine:
+    """The directory of one repair."""
+
+    __slots__ = ("_disk", "directory")
+
+    def __init__(self, disk: Disk, directory: Path) -> None:
+        self._disk = disk
+        self.directory = directory
+
+    def keep(self, path: Path, begin: int, end: int, *, base: int, note: dict[str, Any]) -> str:
+        """Copy bytes [begin, end) of a file, counted from its `base`; returns the copy's name.
+
+        Blocks   reads them once or twice, and syncs
+        Errors   DiskFull, AllocationFailed, FsyncFailed
+        """
+        name = f"{path.name}@{begin}"
+        digest = self._digest(path, begin - base, end - base)
+        for number in range(1, 1_000):
+            copy = name if number == 1 else f"{name}-{number}"
+            kept = self._note(copy)
+            if kept is None:
+                self._copy(path, begin - base, end - base, self.directory / copy)
+                self._write(copy + _NOTE_SUFFIX, {**note, "bytes": end - begin, "sha256": digest})
+                return copy
+            if (kept.get("bytes"), kept.get("sha256")) == (end - begin, digest):
+                return copy
+        raise AssertionError(f"{self.directory} holds a thousand copies of {name}")
+
+    def _note(self, copy: str) -> dict[str, Any] | None:
+        path = self.directory / (copy + _NOTE_SUFFIX)
+        if not self._disk.exists(path):
+            return None
+        return read_object(self._disk.read_file(path))
+
+    def _digest(self, path: Path, begin: int, end: int) -> str:
+        digest = hashlib.sha256()
+        for _, piece in self._pieces(path, begin, end):
+            digest.update(piece)
+        return digest.hexdigest()
+
+    def _pieces(self, path: Path, begin: int, end: int) -> Iterator[tuple[int, bytes]]:
+        with self._disk.opened(path) as descriptor:
+            for position in range(begin, end, _PIECE):
+                size = min(_PIECE, end - position)
+                yield position, self._disk.read_at(descriptor, position, size)
+
+    def _copy(self, path: Path, begin: int, end: int, target: Path) -> None:
+        """Copy bytes; zeros take no room."""
+        self._disk.unlink(target)
+        descriptor = self._disk.make_sparse_file(target, end - begin)
+        try:
+            for position, piece in self._pieces(path, begin, end):
+                if not is_zero(piece, 0, len(piece)):
+                    self._disk.allocate(descriptor, position - begin, len(piece), target)
+                    self._disk.write_at(descriptor, position - begin, piece)
+            self._disk.sync(descriptor)
+        finally:
+            self._disk.close(descriptor)
+
+    def write_report(self, report: dict[str, Any]) -> None:
+        """Replace the report durably."""
+        self._write(REPORT_FILE, report)
+
+    def _write(self, name: str, document: dict[str, Any]) -> None:
+        content = json.dumps(document, indent=2, ensure_ascii=False).encode()
+        self._disk.replace_file(self.directory / name, content)
+
+
+def new_quarantine(disk: Disk, store: Path, now_ms: int) -> Quarantine:
+    """Make the directory of a repair that begins now."""
+    moment = datetime.fromtimestamp(now_ms / 1000, UTC)
+    name = first = f"{moment:%Y%m%dT%H%M%SZ}"
+    number = 1
+    while disk.exists(_root(store) / name):
+        number += 1
+        name = f"{first}-{number}"
+    disk.make_directory(_root(store) / name)
+    return Quarantine(disk, _root(store) / name)
+
+
+def unfinished_repair(disk: Disk, store: Path) -> tuple[Quarantine, dict[str, Any]] | None:
+    """Return the newest repair when it did not end, with its report so far."""
+    for name in reversed(disk.names(_root(store))):
+        path = _root(store) / name / REPORT_FILE
+        if disk.exists(path):
+            report = read_object(disk.read_file(path))
+            if report.get("state") != UNFINISHED:
+                return None
+            return Quarantine(disk, _root(store) / name), report
+    return None
+
+
+def _root(store: Path) -> Path:
+    return store / OWN_DIRECTORY / QUARANTINE_DIRECTORY

@@ -1,0 +1,308 @@
+"""The units of one consume queue as a row of files: reading, writing, finding places in the log.
+
+    byte 20 * n  →  unit n  →  record in the log
+
+Units before the first message are pre-blank, and so are those of messages that a repair took out of
+the log; searches pass over them. The last units may still wait in memory, and are read from there:
+
+    |- in files -|- waiting in a buffer -|
+                 ^ files.max_offset      ^ end
+
+Where units end, a start finds out (log/queue_end.py).
+Source: ConsumeQueue.
+"""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pocketmq.files.disk import Disk
+from pocketmq.files.mapped_file import Keeper, MappedFile
+from pocketmq.files.mapped_file_queue import MappedFileQueue
+from pocketmq.format.consume_unit import (
+    PRE_BLANK,
+    PRE_BLANK_SIZE,
+    UNIT,
+    UNIT_SIZE,
+    UNIT_TYPE,
+    first_file_position,
+)
+from pocketmq.log.unit_buffer import UnitBuffer
+
+Units = NDArray[Any]
+"""Elements are as on disk (UNIT_TYPE)."""
+HOT_SIZE: Final = 64 * 1024
+"""Bytes at the end of a queue that are in memory: they were written last."""
+TAILS: Final = (64, 3_200)
+"""Units at the end that a search looks at first: what is looked for is mostly new."""
+FILL_UNITS: Final = 4096
+"""Pre-blank units written, or looked at, in one piece."""
+_KEY_NAMES: Final = "mappedFileSizeConsumeQueue"
+_NOTHING: Final = (-1, 0, 0, 0)
+
+
+class QueueUnits:
+    """The units of a row of files."""
+
+    __slots__ = ("_found", "buffer", "cold_below", "files", "front")
+
+    def __init__(
+        self,
+        disk: Disk,
+        directory: Path | str,
+        file_size_bytes: int,
+        keeper: Keeper | None,
+        buffer: UnitBuffer,
+    ) -> None:
+        self.buffer = buffer
+        self.files = MappedFileQueue(
+            disk, directory, file_size_bytes, _KEY_NAMES, keeper, is_mapped=False, is_view=True
+        )
+        self.cold_below = 0
+        """Byte below which nobody has read or written since the start."""
+        self.front = 0
+        """Units below this one are pre-blank, as far as known; where searches begin."""
+        self._found = _NOTHING
+        """What was searched last, first and last byte of the queue then, and what was found."""
+
+    @property
+    def max_offset(self) -> int:
+        """Queue offset the next message gets."""
+        return self.end // UNIT_SIZE
+
+    @property
+    def end(self) -> int:
+        """Byte of the queue behind the last unit, whether that is in a file yet or not."""
+        return self.files.max_offset + self.buffer.size_bytes
+
+    def read(self, queue_offset: int, count: int) -> bytes:
+        """Return up to `count` units from a queue offset on, joined; fewer at the end."""
+        return self._joined(queue_offset, count, MappedFile.read)
+
+    def read_resident(self, queue_offset: int, count: int) -> bytes:
+        """Return the same without ever waiting for the disk.
+
+        Errors   ColdRead: the units are not in memory
+        """
+        hot_from = max(self.end - HOT_SIZE, self.cold_below)
+        is_hot = queue_offset * UNIT_SIZE >= hot_from
+        read = MappedFile.read if is_hot else MappedFile.read_resident
+        return self._joined(queue_offset, count, read)
+
+    def _joined(
+        self, queue_offset: int, count: int, read: Callable[[MappedFile, int, int], bytes]
+    ) -> bytes:
+        position = queue_offset * UNIT_SIZE
+        written = self.files.max_offset
+        end = position + count * UNIT_SIZE
+        waiting = self.buffer.units.getvalue() if end > written else b""
+        parts = []
+        while position < min(end, written):
+            file = self.files.file_at(position)
+            if file is None:
+                break
+            upper = min(end, written, file.base + file.size)
+            parts.append(read(file, position - file.base, upper - position))
+            position = upper
+        if waiting and position >= written:
+            parts.append(waiting[position - written : max(end, position) - written])
+        return b"".join(parts)
+
+    def resident_at(self, queue_offset: int) -> tuple[int, int, int] | None:
+        """Return (physical offset, size, tags code), None when there is none.
+
+        Errors   ColdRead
+        """
+        found = self.read_resident(queue_offset, 1) if queue_offset >= 0 else b""
+        return UNIT.unpack(found) if found else None
+
+    def at(self, queue_offset: int) -> tuple[int, int, int] | None:
+        """Return (physical offset, size, tags code) of one message, None when there is none."""
+        found = self.read(queue_offset, 1) if queue_offset >= 0 else b""
+        return UNIT.unpack(found) if found else None
+
+    # -- searching -----------------------------------------------------------------------------
+    def first_at_or_behind(self, physical_offset: int) -> int:
+        """Return the queue offset of the first unit whose record is not before an offset.
+
+        Pre-blank units count as before everything. Returns max_offset when there is none.
+        Cost     a look or two where it is among the last units, else some 20; none when the same is
+                 asked again; once after a start all
+                 pre-blank units at the front are read
+        """
+        asked = (physical_offset, self.files.min_offset, self.end)
+        if self._found[:3] != asked:
+            self._found = (*asked, self._first_at_or_behind(physical_offset))
+        return self._found[3]
+
+    def forget_found(self) -> None:
+        """Units have changed: what was searched last is to be searched again."""
+        self._found = _NOTHING
+
+    def _first_at_or_behind(self, physical_offset: int) -> int:
+        for count in TAILS:
+            found = self._in_tail(physical_offset, count)
+            if found is not None:
+                return found
+            if self.max_offset - count <= self._lowest:
+                break
+        found = self._search(physical_offset, self.max_offset)
+        while True:
+            # Pre-blank units between messages may have led the search to their right.
+            before, unit = self.message_before(found)
+            if unit is None:
+                self.front = max(self.front, min(found, self.max_offset))
+                return found
+            if unit[0] < physical_offset:
+                return found
+            found = self._search(physical_offset, before)
+
+    def first_from_front(self, physical_offset: int) -> tuple[int, tuple[int, int, int] | None]:
+        """Return the same and that unit; one look where it is the first one."""
+        found = self._lowest
+        unit = self.at(found)
+        if unit is not None and unit[1] != PRE_BLANK_SIZE and unit[0] >= physical_offset:
+            return found, unit
+        found = self.first_at_or_behind(physical_offset)
+        return found, self.at(found)
+
+    def _in_tail(self, physical_offset: int, count: int) -> int | None:
+        """Return the same where some of the last units lead below the offset, else None."""
+        begin = max(self.max_offset - count, self._lowest)
+        units = np.frombuffer(self.read(begin, count), dtype=UNIT_TYPE)
+        is_message = units["size"] != PRE_BLANK_SIZE
+        is_behind = is_message & (units["physical_offset"] >= physical_offset)
+        if not (is_message & ~is_behind).any():
+            return None
+        return begin + (int(is_behind.argmax()) if is_behind.any() else len(units))
+
+    def _search(self, physical_offset: int, upper: int) -> int:
+        """Return where units before an offset go over into others, looking below `upper`."""
+        lower = self._lowest
+        while lower < upper:
+            middle = (lower + upper) // 2
+            found = self.at(middle)
+            if found is None or (found[1] != PRE_BLANK_SIZE and found[0] >= physical_offset):
+                upper = middle
+            else:
+                lower = middle + 1
+        return lower
+
+    @property
+    def _lowest(self) -> int:
+        """The first unit that may tell of a message."""
+        return max(self.files.min_offset // UNIT_SIZE, self.front)
+
+    def message_before(self, queue_offset: int) -> tuple[int, tuple[int, int, int] | None]:
+        """Return (queue offset, unit) of the last message before, (-1, None) without one."""
+        end, count = queue_offset, 1
+        while end > self._lowest:
+            begin = max(self._lowest, end - count)
+            units = self.read(begin, end - begin)
+            if units != PRE_BLANK * (end - begin):
+                number = end - begin - 1
+                while units[number * UNIT_SIZE : (number + 1) * UNIT_SIZE] == PRE_BLANK:
+                    number -= 1
+                return begin + number, UNIT.unpack_from(units, number * UNIT_SIZE)
+            end, count = begin, FILL_UNITS
+        return -1, None
+
+    def end_before(self, queue_offset: int) -> int:
+        """Return the end of the last record whose unit lies before a queue offset, else 0."""
+        last = self.message_before(queue_offset)[1]
+        return 0 if last is None else last[0] + last[1]
+
+    def last_end(self) -> int:
+        """Return the end of the last record that has a unit, else 0."""
+        return self.end_before(self.max_offset)
+
+    def start(self, queue_offset: int) -> int:
+        """Make the first file and fill it with pre-blank units up to the first message.
+
+        Returns  the first byte of the file
+        Errors   DiskFull, AllocationFailed: there is none
+        """
+        assert not self.files.files
+        size = self.files.file_size
+        base = first_file_position(queue_offset, size)
+        file = self.files.make_file(base)
+        position = queue_offset * UNIT_SIZE - base
+        try:
+            file.allocate(position + UNIT_SIZE)
+        except BaseException:
+            self.files.files.pop().remove()
+            raise
+        for begin in range(0, position, FILL_UNITS * UNIT_SIZE):
+            end = min(begin + FILL_UNITS * UNIT_SIZE, position)
+            file.write(begin, PRE_BLANK * ((end - begin) // UNIT_SIZE))
+        file.wrote = position
+        self.front = queue_offset
+        return base
+
+    # -- writing -------------------------------------------------------------------------------
+    def append(self, units: bytes, *, is_doubtful: bool) -> None:
+        """Write units behind the last one; `is_doubtful` where files may lie behind the last one.
+
+        Errors   DiskFull, AllocationFailed: a part of them may have been written
+        """
+        assert len(units) % UNIT_SIZE == 0
+        self.write_out()
+        self.buffer.room = 0
+        file = self.files.files[-1]
+        end = file.wrote + len(units)
+        if end <= file.allocated and file.is_open:  # As nearly always.
+            file.was_used = True
+            file.write(file.wrote, units)
+            file.wrote = end
+            return
+        begin = 0
+        while begin < len(units):
+            file = self.files.files[-1]
+            if file.is_full:
+                file = self._roll(file, is_doubtful)
+            elif not file.is_open:
+                file.open()
+            end = min(begin + file.size - file.wrote, len(units))
+            file.allocate(file.wrote + end - begin)
+            file.write(file.wrote, units[begin:end])
+            file.wrote += end - begin
+            begin = end
+
+    def accept(self) -> None:
+        """Let units that follow wait, from here on, as far as the last file has blocks."""
+        file = self.files.files[-1]
+        self.buffer.open(self.max_offset, max(file.allocated - file.wrote, 0))
+
+    def write_out(self) -> None:
+        """Write the units that wait to the last file, which has blocks for them.
+
+        Errors   DiskFull where a file system has no room for blocks it gave: they wait on
+        Cost     about 8 µs, opening a file that was closed apart; none where nothing waits
+        """
+        buffer = self.buffer
+        if not buffer.size_bytes:
+            return
+        units = buffer.units.getvalue()
+        file = self.files.files[-1]
+        assert file.wrote + len(units) <= file.allocated
+        if not file.is_open:
+            file.open()
+        file.was_used = True
+        file.write(file.wrote, units)
+        file.wrote += len(units)
+        buffer.clear()
+        self.accept()
+
+    def _roll(self, full: MappedFile, is_doubtful: bool) -> MappedFile:
+        if is_doubtful:  # A crash may have left a file of the same name.
+            self.files.unlink_from(full.base + 1)
+        file = self.files.make_file(full.base + full.size)
+        try:
+            file.allocate(UNIT_SIZE)
+        except BaseException:
+            self.files.files.pop().remove()
+            raise
+        return file

@@ -1,0 +1,232 @@
+"""The timer wheel: for each second of two weeks, the chain of what waits for it.
+
+    time ──► slot (time / precision) mod slot count ──► first, last: places in the timer log
+
+A slot stands for one second at a time: one with another time in it counts as empty, and is taken
+over. What was delivered stays where it is until then. The log is the truth, the wheel its index.
+Source: TimerWheel.
+"""
+
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pocketmq.files.disk import Disk
+from pocketmq.files.mapped_file import MappedFile
+from pocketmq.format.timer_layout import NO_UNIT, SLOT_COUNT, SLOT_SIZE, SLOT_TYPE
+
+DRAFT_NAME: Final = "timerwheel.draft"
+KEY_NAMES: Final = "it has 32 bytes for each second of two weeks"
+TIME_MAX_MS: Final = 2**62
+SEARCH_STEP: Final = 8_192
+"""Slots that one look for the next used one covers."""
+Numbers = NDArray[np.int64]
+
+
+class Slot(NamedTuple):
+    """What waits for one second: its time in ms, its chain in the timer log, and how many."""
+
+    time_ms: int
+    first: int
+    last: int
+    message_count: int
+
+
+class TimerWheel:
+    """The wheel of one store. Times are ms above 0, and multiples of the precision."""
+
+    __slots__ = ("_disk", "_file", "_precision_ms", "_slots", "path", "slot_count")
+
+    def __init__(
+        self, disk: Disk, path: Path, *, precision_ms: int, slot_count: int = SLOT_COUNT
+    ) -> None:
+        assert precision_ms > 0
+        self._disk = disk
+        self.path = path
+        self.slot_count = slot_count
+        self._precision_ms = precision_ms
+        self._file: MappedFile | None = None
+        self._slots: NDArray[Any] = np.empty(0, SLOT_TYPE)
+
+    @property
+    def size_bytes(self) -> int:
+        """Length of its file."""
+        return self.slot_count * SLOT_SIZE
+
+    @property
+    def span_ms(self) -> int:
+        """How far two times must not be apart."""
+        return self.slot_count * self._precision_ms
+
+    # -- its file ------------------------------------------------------------------------------
+    def make(self, own_directory: Path) -> None:
+        """Make an empty wheel in the place of any other; blocks some 50 ms.
+
+        Errors   DiskFull, AllocationFailed: what was there is gone
+        """
+        self._disk.unlink(self.path)
+        draft = own_directory / DRAFT_NAME
+        self._disk.close(self._disk.make_allocated_file(draft, self.path, self.size_bytes))
+
+    def found_size(self) -> int | None:
+        """Return how long the file is, None where there is none."""
+        return self._disk.file_size(self.path) if self._disk.exists(self.path) else None
+
+    def open(self) -> None:
+        """Map the file, which has the right length.
+
+        Errors   ReadFailed, Corruption; DiskFull: not every byte of it has room on the disk
+        """
+        assert self._file is None
+        file = MappedFile(self._disk, self.path, 0, self.size_bytes).open()
+        try:
+            file.allocate(file.size, file.size)
+        except BaseException:
+            file.close()
+            raise
+        self._file = file
+        self._slots = np.frombuffer(file.view, SLOT_TYPE)
+
+    @property
+    def file(self) -> MappedFile:
+        """The mapped file."""
+        assert self._file is not None
+        return self._file
+
+    def close(self) -> None:
+        """Unmap it."""
+        self._slots = np.empty(0, SLOT_TYPE)
+        file, self._file = self._file, None
+        if file is not None:
+            file.close()
+
+    # -- slots ---------------------------------------------------------------------------------
+    def slot(self, time_ms: int) -> Slot | None:
+        """Return what waits for a time, None where nothing does."""
+        number = time_ms // self._precision_ms
+        found, first, last, count, _ = self._slots[number % self.slot_count].item()
+        return Slot(time_ms, first, last, count) if found == number and last >= 0 else None
+
+    def next_used(self, begin_ms: int, end_ms: int) -> int:
+        """Return the first time of [begin, end) that something waits for, else `end`.
+
+        Cost     some 10 ns a slot; bounded by `SEARCH_STEP` slots where none is used: then the
+                 time behind these
+        """
+        begin, end = begin_ms // self._precision_ms, end_ms // self._precision_ms
+        upper = min(end, begin + SEARCH_STEP)
+        numbers = np.arange(begin, upper)
+        slots = self._slots[numbers % self.slot_count]
+        used = (slots["time"] == numbers) & (slots["last"] >= 0)
+        if used.any():
+            upper = begin + int(used.argmax())
+        return upper * self._precision_ms if upper < end else end_ms
+
+    def used_from(self, begin_ms: int) -> Numbers:
+        """Return all times from one on that something waits for, rising."""
+        slots = self._slots
+        begin = max(begin_ms // self._precision_ms, 1)
+        numbers = np.flatnonzero((slots["time"] >= begin) & (slots["last"] >= 0))
+        numbers = numbers[slots["time"][numbers] % self.slot_count == numbers]
+        times: Numbers = np.sort(slots["time"][numbers].astype(np.int64)) * self._precision_ms
+        return times
+
+    def waiting_count(self, begin_ms: int, end_ms: int = TIME_MAX_MS) -> int:
+        """Return how many messages wait for the times of [begin, end), as slots count."""
+        slots = self._slots
+        begin, end = max(begin_ms // self._precision_ms, 1), end_ms // self._precision_ms
+        used = (slots["time"] >= begin) & (slots["time"] < end) & (slots["last"] >= 0)
+        return int(slots["count"][used].sum(dtype=np.int64))
+
+    def counts_until(self, begin_ms: int, ends_ms: list[int]) -> list[int]:
+        """Return how many messages wait for the times of [begin, end), for each of rising ends.
+
+        Cost     some 20 ns a slot up to the last end, of which there are some
+        """
+        begin, last = begin_ms // self._precision_ms, ends_ms[-1] // self._precision_ms
+        numbers = np.arange(begin, max(min(last, begin + self.slot_count), begin))
+        slots = self._slots[numbers % self.slot_count]
+        is_used = (slots["time"] == numbers) & (slots["last"] >= 0)
+        upto = np.zeros(len(numbers) + 1, np.int64)
+        np.cumsum(np.where(is_used, slots["count"], 0), dtype=np.int64, out=upto[1:])
+        ends = np.array(ends_ms, np.int64) // self._precision_ms - begin
+        found: list[int] = upto[np.clip(ends, 0, len(numbers))].tolist()
+        return found
+
+    def highest_last(self, begin_ms: int) -> int:
+        """Return the highest place a slot of a time or later ones leads to, NO_UNIT: to none."""
+        is_later = self._slots["time"] >= max(begin_ms // self._precision_ms, 1)
+        return int(self._slots["last"][is_later].max(initial=NO_UNIT))
+
+    def before(self, times_ms: Numbers, places: Numbers) -> Numbers:
+        """Return for units to be added what their `previous` is; nothing is changed.
+
+        Shape    places rise
+        """
+        numbers = times_ms // self._precision_ms
+        order = np.argsort(numbers, kind="stable")
+        ordered = numbers[order]
+        begins = _begins(ordered)
+        previous = np.empty(len(places), np.int64)
+        linked = np.empty(len(places), np.int64)
+        linked[1:] = places[order][:-1]
+        slots = self._slots[ordered[begins] % self.slot_count]
+        linked[begins] = np.where(slots["time"] == ordered[begins], slots["last"], NO_UNIT)
+        previous[order] = linked
+        return previous
+
+    def add(self, times_ms: Numbers, places: Numbers, counts: Numbers) -> None:
+        """Let slots lead to units that were added behind all others; `counts`: 1, or -1 each."""
+        self._join(times_ms, places, counts, NO_UNIT)
+
+    def revise(self, times_ms: Numbers, places: Numbers, counts: Numbers, begin: int) -> None:
+        """Let slots lead to units that a start found in the log, from a place `begin` on.
+
+        A slot may know some of them: it leads to the newest then, and counts the others.
+        """
+        self._join(times_ms, places, counts, begin)
+
+    def _join(self, times_ms: Numbers, places: Numbers, counts: Numbers, begin: int) -> None:
+        if not len(times_ms):
+            return
+        numbers = times_ms // self._precision_ms
+        order = np.argsort(numbers, kind="stable")
+        ordered, ordered_places = numbers[order], places[order]
+        begins = _begins(ordered)
+        ends = np.append(begins[1:], len(ordered)) - 1
+        at = ordered[begins] % self.slot_count
+        slots = self._slots[at]
+        firsts, lasts = ordered_places[begins], ordered_places[ends]
+        is_same = (slots["time"] == ordered[begins]) & (slots["last"] >= 0)
+        is_same &= (slots["first"] < begin) | (begin == NO_UNIT)
+        known = np.where(is_same, slots["last"], NO_UNIT).astype(np.int64)
+        is_new = ordered_places > np.repeat(known, ends - begins + 1)
+        added = np.add.reduceat(np.where(is_new, counts[order], 0), begins)
+        slots["count"] = np.where(is_same, slots["count"], 0) + added
+        slots["first"] = np.where(is_same, slots["first"], firsts)
+        slots["last"] = np.maximum(lasts, known)
+        slots["time"] = ordered[begins]
+        slots["magic"] = 0
+        self._slots[at] = slots
+
+    def replace(self, slot: Slot) -> None:
+        """Sets what waits for a time, whatever its slot held; `last` NO_UNIT: nothing does."""
+        number = slot.time_ms // self._precision_ms
+        at = number % self.slot_count
+        if slot.last < 0:
+            self._slots[at] = np.zeros(1, SLOT_TYPE)[0]
+        else:
+            self._slots[at] = (number, slot.first, slot.last, slot.message_count, 0)
+
+    def clear(self) -> None:
+        """Let nothing wait any more."""
+        self._slots[:] = np.zeros(self.slot_count, SLOT_TYPE)
+
+
+def _begins(ordered: Numbers) -> Numbers:
+    """Return where each run of equal numbers begins."""
+    changes = np.flatnonzero(ordered[1:] != ordered[:-1]) + 1
+    begins: Numbers = np.concatenate((np.zeros(1, np.int64), changes))
+    return begins

@@ -1,0 +1,36 @@
+"""What every view of the log can do: consume queues, the hash index, later ones.
+
+The commit log is the only truth; a view is built from it and can be built again. Dispatch is a loop
+over views, recovery is a loop over views, a rebuild is recovery from the log's minimum.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+from pocketmq.model.batch import Written
+
+
+class View(Protocol):
+    """A structure derived from the log."""
+
+    name: str
+    """What messages and logs call it."""
+
+    @property
+    def durable_offset(self) -> int:
+        """Every record that starts before this physical offset has been applied."""
+
+    def apply(self, written: Sequence[Written]) -> None:
+        """Take records in log order; records it holds already change nothing.
+
+        Errors   DiskFull, AllocationFailed: apply, first with nothing, goes on where it stopped
+        """
+
+    def flush(self) -> None:
+        """Make what was applied durable; blocks."""
+
+    def truncate(self, physical_offset: int, time_of: Callable[[int], int]) -> None:
+        """Forget every record at or behind a physical offset; `time_of` one: its store time."""
+
+    def close(self) -> None:
+        """Unmap all files."""

@@ -1,0 +1,114 @@
+"""What is read over HTTP: /metrics, /livez, /readyz, /startupz, /version.
+
+On the port of all clients, or on one of its own (http1.py). What probes are told:
+
+state        livez   startupz   readyz
+starting     200     200        503
+recovering   200     200        503      it advances, so it must not be killed
+running      200     200        200
+disk_full    200     200        200      reading is served; sends resume by themselves
+read_only    200     200        200      reading is served; store.write says the rest
+damaged      200     200        200      the same; an operator has to look
+draining     200     200        503
+failed       503     503        503      the process ends by itself
+"""
+
+import json
+import platform
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, Final
+
+from pocketmq import native
+from pocketmq.metrics.exposition import Exposition
+from pocketmq.model.page import Answer
+
+JSON: Final = "application/json"
+READY_STATES: Final = frozenset({"running", "disk_full", "read_only", "damaged"})
+RECOVERING: Final = "recovering"
+FAILED: Final = "failed"
+
+
+class Health:
+    """What the probes are told.
+
+    read_state      returns the store's state
+    read_progress   returns the share of recovery that is done, 0 to 1
+    read_held       returns what holds back files that should expire, "" for nothing
+    """
+
+    __slots__ = ("_read_held", "_read_progress", "_read_state")
+
+    def __init__(
+        self,
+        read_state: Callable[[], str],
+        *,
+        read_progress: Callable[[], float] | None = None,
+        read_held: Callable[[], str] = str,
+    ) -> None:
+        self._read_state = read_state
+        self._read_held = read_held
+        self._read_progress = read_progress
+
+    @property
+    def state(self) -> str:
+        """The store's state."""
+        return self._read_state()
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether the process should go on living."""
+        return self.state != FAILED
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether clients should come."""
+        return self.state in READY_STATES
+
+    def report(self) -> dict[str, str | float]:
+        """Return what a probe's answer says: the state, and how far recovery has come."""
+        state = self.state
+        if state == RECOVERING and self._read_progress is not None:
+            return {"state": state, "progress": round(self._read_progress(), 3)}
+        held = self._read_held()
+        return {"state": state, "retention": held} if held else {"state": state}
+
+
+Page = Callable[[str], Awaitable[Answer]]
+"""Returns a page; given is what the client accepts, "" for anything."""
+
+
+def site_pages(
+    exposition: Exposition,
+    health: Health,
+    version: Mapping[str, object],
+    refresh: Callable[[], Awaitable[None]] | None = None,
+) -> dict[str, Page]:
+    """Return the five pages by their paths; `refresh` is awaited before a scrape."""
+
+    async def metrics(accept: str) -> Answer:
+        if refresh is not None:
+            await refresh()
+        page, content_type = await exposition.page_in_turns(accept)
+        return Answer(200, content_type, page)
+
+    async def live(accept: str) -> Answer:
+        return _json(health.report(), 200 if health.is_alive else 503)
+
+    async def ready(accept: str) -> Answer:
+        return _json(health.report(), 200 if health.is_ready else 503)
+
+    async def show_version(accept: str) -> Answer:
+        told = {"python": platform.python_version(), "modules": native.form()}
+        return _json({**version, **told})
+
+    return {
+        "/metrics": metrics,
+        "/livez": live,
+        "/startupz": live,
+        "/readyz": ready,
+        "/version": show_version,
+    }
+
+
+def _json(content: Mapping[str, Any], status: int = 200) -> Answer:
+    return Answer(status, JSON, json.dumps(content, separators=(",", ":")).encode())

@@ -1,0 +1,342 @@
+"""HTTP/1.1 for pages that are read: GET and HEAD, one request after the other, parsed by h11.
+
+    site = Site()                  and its pages
+    site.connection(peer)          a protocol for one connection, wherever it was accepted
+    HttpPort(site, address)        a port that speaks nothing else
+
+Made for scrapers and probes. What others cost is bounded: CONNECTIONS_MAX connections of IDLE_S
+each, 16 KiB of headers, no bodies, one answer that is not read, UNREAD_MAX bytes of all. Who comes
+when all are taken has the place of the one that was silent longest.
+"""
+
+import asyncio
+import logging
+import socket
+from collections.abc import Callable, Mapping
+from http import HTTPStatus
+from typing import Final, cast
+
+import h11
+
+from pocketmq.metrics.endpoint import Page
+from pocketmq.model.errors import AddressUnavailable
+from pocketmq.model.page import Answer, is_loopback_peer
+from pocketmq.model.strangers import START_SIZE, Sparingly, protocol_of
+
+CONNECTIONS_MAX: Final = 256
+IDLE_S: Final = 60.0
+"""What a client may take for a request, from the last answer on."""
+HEAD_SIZE_MAX: Final = 16_384
+SMALL_SIZE: Final = 65_536
+UNREAD_MAX: Final = 64 * 1024 * 1024
+"""Bytes of larger answers that may wait for all clients together; a page of 50,000 series has 8
+MiB."""
+TEXT: Final = "text/plain; charset=utf-8"
+TOKEN_ALONE: Final = 'Bearer realm="pocketmq"'
+"""Asks for a token (`pocketmq user token`), as anybody on the way could read a secret."""
+SECRET_OR_TOKEN: Final = 'Basic realm="pocketmq", Bearer realm="pocketmq"'
+"""Asks for access key and secret, or a token."""
+
+logger = logging.getLogger(__name__)
+
+Admits = Callable[[str, str, str, bool], bool]
+"""Returns whether a page may be read: given its path, the client's authorization, its address as
+gRPC writes it, and whether nobody on the way reads what it sends."""
+
+
+class Site:
+    """The pages, and the connections that read them; `admits` says who may read which."""
+
+    __slots__ = ("_strangers", "admits", "connections", "pages")
+
+    def __init__(self, admits: Admits = lambda path, authorization, peer, is_private: True) -> None:
+        self.admits = admits
+        self._strangers = Sparingly()
+        self.pages: dict[str, Page] = {}
+        """By their paths."""
+        self.connections: dict[HttpConnection, None] = {}
+        """Those that were silent longest first."""
+
+    def connection(self, peer: str) -> "HttpConnection":
+        """Return what speaks with a client."""
+        return HttpConnection(self, peer)
+
+    def tell_stranger(self, protocol: str, peer: str) -> None:
+        """Log a client that is closed for the protocol it speaks, or speaks wrongly."""
+        if self._strangers.may_tell(asyncio.get_running_loop().time()):
+            left_out = self._strangers.told()
+            logger.warning(
+                "http.stranger", extra={"protocol": protocol, "peer": peer, "left_out": left_out}
+            )
+
+    async def answer(
+        self, target: str, fields: Mapping[bytes, bytes], peer: str, is_private: bool
+    ) -> Answer:
+        """Return the answer to a GET.
+
+        target       path and query
+        fields       what the client sent, names in lower case
+        is_private   the connection has TLS
+        """
+        path = target.partition("?")[0]
+        is_private = is_private or is_loopback_peer(peer)
+        authorization = fields.get(b"authorization", b"").decode("latin-1")
+        page = self.pages.get(path)
+        try:
+            if page is None:
+                return plain(HTTPStatus.NOT_FOUND)
+            if not self.admits(path, authorization, peer, is_private):
+                challenge = SECRET_OR_TOKEN if is_private else TOKEN_ALONE
+                return plain(HTTPStatus.UNAUTHORIZED)._replace(challenge=challenge)
+            return await page(fields.get(b"accept", b"").decode("latin-1"))
+        except Exception as error:
+            logger.error("http.failed", exc_info=error, extra={"path": target})
+            return plain(HTTPStatus.INTERNAL_SERVER_ERROR)
+
+    def has_room_for(self, size: int) -> bool:
+        """Return whether an answer may wait until its client reads it; small ones always may.
+
+        Cost     20 µs where all connections are taken
+        """
+        if size <= SMALL_SIZE:
+            return True
+        unread = sum(one.unread for one in self.connections)
+        return not unread or size + unread <= UNREAD_MAX
+
+    def close(self) -> None:
+        """Close all connections; what is being answered is not."""
+        for connection in [*self.connections]:
+            connection.close()
+
+
+class HttpConnection(asyncio.Protocol):
+    """One client of the site."""
+
+    __slots__ = (
+        "_is_paused", "_is_private", "_machine", "_peer", "_site", "_start", "_task", "_timer",
+        "_transport",
+    )  # fmt: skip
+
+    def __init__(self, site: Site, peer: str) -> None:
+        self._site = site
+        self._peer = peer
+        self._is_private = False
+        """Whether it has TLS."""
+        self._start = b""
+        """Its first bytes."""
+        self._machine = h11.Connection(h11.SERVER, max_incomplete_event_size=HEAD_SIZE_MAX)
+        self._transport: asyncio.Transport | None = None
+        self._task: asyncio.Task[None] | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self._is_paused = False
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Begin."""
+        transport = cast(asyncio.Transport, transport)  # uvloop's has no such base
+        self._peer = self._peer or _peer_of(transport)
+        self._is_private = transport.get_extra_info("sslcontext") is not None
+        self._transport = transport
+        if len(self._site.connections) >= CONNECTIONS_MAX:
+            next(iter(self._site.connections)).cut_off()
+        self._wait()
+        assert len(self._site.connections) <= CONNECTIONS_MAX, "those beyond are closed"
+
+    def data_received(self, data: bytes) -> None:
+        """Take what the client sent."""
+        if len(self._start) < START_SIZE:
+            self._start += data[: START_SIZE - len(self._start)]
+        self._machine.receive_data(data)
+        self._advance()
+
+    def eof_received(self) -> bool:
+        """Take it that the client sends no more; answers still go."""
+        self._machine.receive_data(b"")
+        self._advance()
+        return self._task is not None or self._is_paused
+
+    def pause_writing(self) -> None:
+        """Answer no more until the client has read."""
+        self._is_paused = True
+
+    def resume_writing(self) -> None:
+        """Go on."""
+        self._is_paused = False
+        if self._transport is not None and self._task is None:
+            self._transport.resume_reading()
+        self._advance()
+
+    def connection_lost(self, error: Exception | None) -> None:
+        """Stop answering."""
+        self._site.connections.pop(self, None)
+        self._transport = None
+        if self._timer is not None:
+            self._timer.cancel()
+        if self._task is not None:
+            self._task.cancel()
+
+    def close(self) -> None:
+        """Close the connection."""
+        if self._transport is not None:
+            self._transport.close()
+
+    @property
+    def unread(self) -> int:
+        """Bytes of answers that the client has not read."""
+        return 0 if self._transport is None else self._transport.get_write_buffer_size()
+
+    def cut_off(self) -> None:
+        """Close the connection now, whether the client has read its answer or not."""
+        transport = self._transport
+        self.connection_lost(None)
+        if transport is not None:
+            transport.abort()
+
+    def _wait(self) -> None:
+        """Give the client its time for the next request, and for reading the last answer."""
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = asyncio.get_running_loop().call_later(IDLE_S, self.cut_off)
+        self._site.connections.pop(self, None)
+        self._site.connections[self] = None
+
+    def _advance(self) -> None:
+        """Answer the next request if it is here, and the last answer was read."""
+        if self._task is not None or self._is_paused:
+            return
+        request: h11.Request | None = None
+        while True:
+            try:
+                event = self._machine.next_event()
+            except h11.RemoteProtocolError as error:
+                self._site.tell_stranger(protocol_of(self._start), self._peer)
+                self._refuse(error.error_status_hint)
+                return
+            if isinstance(event, h11.Request):
+                request = event
+                if event.method not in (b"GET", b"HEAD"):
+                    self._refuse(HTTPStatus.METHOD_NOT_ALLOWED)
+                    return
+            elif isinstance(event, h11.Data):
+                self._refuse(HTTPStatus.REQUEST_ENTITY_TOO_LARGE)
+                return
+            elif isinstance(event, h11.EndOfMessage):
+                assert request is not None, "a message begins with a request"
+                if self._transport is not None:
+                    self._transport.pause_reading()
+                self._task = asyncio.Task(self._answer(request))
+                return
+            elif event is h11.NEED_DATA:
+                return
+            else:  # The client has closed its side, or was told that this one is closed.
+                self.close()
+                return
+
+    async def _answer(self, request: h11.Request) -> None:
+        answer = await self._site.answer(
+            request.target.decode("latin-1"), dict(request.headers), self._peer, self._is_private
+        )
+        self._task = None
+        if not self._site.has_room_for(len(answer.body)):
+            answer = plain(HTTPStatus.SERVICE_UNAVAILABLE)
+        self._send(answer, is_head=request.method == b"HEAD")
+        if self._transport is None:
+            return
+        if self._machine.our_state is h11.MUST_CLOSE or self._machine.our_state is h11.ERROR:
+            self.close()
+            return
+        self._machine.start_next_cycle()
+        self._wait()
+        if not self._is_paused:
+            self._transport.resume_reading()
+        self._advance()
+
+    def _refuse(self, status: int) -> None:
+        """Answer what is no request of ours, and close."""
+        if self._machine.our_state in (h11.IDLE, h11.SEND_RESPONSE):
+            self._send(plain(HTTPStatus(status)), is_last=True)
+        self.close()
+
+    def _send(self, answer: Answer, *, is_head: bool = False, is_last: bool = False) -> None:
+        if self._transport is None:
+            return
+        headers = [
+            *answer.fields(),
+            *([("connection", "close")] if is_last else []),
+        ]
+        machine = self._machine
+        reason = HTTPStatus(answer.status).phrase
+        response = h11.Response(status_code=answer.status, headers=headers, reason=reason)
+        head = machine.send(response) or b""
+        body = b"" if is_head else machine.send(h11.Data(data=answer.body)) or b""
+        end = machine.send(h11.EndOfMessage()) or b""
+        self._transport.write(head + body + end)
+
+
+class HttpPort:
+    """Serves a site on "HOST:PORT"; port 0 takes any that is free.
+
+    Life     made (listening), `start`, `close`
+    Errors   AddressUnavailable
+    """
+
+    __slots__ = ("_listener", "_server", "_site", "address")
+
+    def __init__(self, site: Site, address: str) -> None:
+        self._site = site
+        self._listener = _listen(address)
+        self._server: asyncio.Server | None = None
+        self.address = _address_of(self._listener)
+        """The address bound."""
+
+    async def start(self) -> None:
+        """Answer from now on."""
+        assert self._listener.fileno() >= 0, "a port that is closed is not started"
+        loop = asyncio.get_running_loop()
+        self._server = await loop.create_server(
+            lambda: self._site.connection(""), sock=self._listener
+        )
+
+    async def close(self) -> None:
+        """Listen no more, and close all connections."""
+        if self._server is not None:
+            # Connections that were accepted meanwhile begin in the loop's next turns; asyncio would
+            # leave them open for ever once its server is closed.
+            asyncio.get_running_loop().remove_reader(self._listener)
+            await asyncio.sleep(0)
+            await asyncio.sleep(0)
+        self._site.close()
+        if self._server is None:
+            self._listener.close()
+        else:
+            self._server.close()
+            await asyncio.sleep(0)  # Sockets are closed in the loop's next turn.
+
+
+def plain(status: HTTPStatus) -> Answer:
+    """Return an answer that is only its status."""
+    return Answer(status, TEXT, f"{status.phrase}\n".encode())
+
+
+def _listen(address: str) -> socket.socket:
+    host, _, port = address.rpartition(":")
+    host = host.removeprefix("[").removesuffix("]")
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        return socket.create_server((host, int(port)), family=family)
+    except OSError as error:
+        why = str(error.strerror).partition(" (")[0]  # Python adds the address, which is told
+        raise AddressUnavailable(field="http.listen", address=address, why=why) from error
+
+
+def _peer_of(transport: asyncio.Transport) -> str:
+    """Return the client's address as gRPC writes it, "" when it has none."""
+    place = transport.get_extra_info("peername")
+    if not isinstance(place, tuple):
+        return ""
+    host, port = place[:2]
+    return f"ipv6:[{host.partition('%')[0]}]:{port}" if ":" in host else f"ipv4:{host}:{port}"
+
+
+def _address_of(listener: socket.socket) -> str:
+    host, port = listener.getsockname()[:2]
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"

@@ -1,0 +1,183 @@
+"""Who may do what: users, rules, and what a call needs.
+
+    rule   user · actions · resource · allow or deny · from where
+           app    pub,sub   topic:orders-*   allow      10.0.0.0/8
+
+A resource is topic:NAME, group:NAME or cluster:NAME; a NAME that ends in * stands for all that
+begin so, and * alone, without a kind, for everything. The actions are RocketMQ's.
+Source: User, Acl, Resource, ResourcePattern, Action, Decision of org.apache.rocketmq.auth.
+"""
+
+import re
+from enum import Enum
+from ipaddress import ip_network
+from typing import Final, NamedTuple
+
+from pocketmq.model.errors import IllegalGrant, IllegalUser
+
+KEY_LENGTH_MAX: Final = 64
+SECRET_LENGTH_MAX: Final = 256
+PATTERN_LENGTH_MAX: Final = 255
+EVERY: Final = "*"
+_KEY: Final = re.compile(r"[A-Za-z0-9._@-]+", re.ASCII)
+
+
+class Action(Enum):
+    """What is done to a resource; ALL stands for every one in rules."""
+
+    ALL = "all"
+    PUB = "pub"
+    SUB = "sub"
+    CREATE = "create"
+    UPDATE = "update"
+    DELETE = "delete"
+    GET = "get"
+    LIST = "list"
+
+    __hash__ = object.__hash__  # Enum's own takes longer than all the rest of a check
+
+
+class Kind(Enum):
+    """What a resource is; EVERYTHING in rules alone."""
+
+    EVERYTHING = "*"
+    CLUSTER = "cluster"
+    TOPIC = "topic"
+    GROUP = "group"
+
+    __hash__ = object.__hash__
+
+
+class Resource(NamedTuple):
+    """A topic, a group or a cluster by its name, or many by a pattern."""
+
+    kind: Kind
+    pattern: str
+
+    def __str__(self) -> str:
+        if self.kind is Kind.EVERYTHING:
+            return EVERY
+        return f"{self.kind.value}:{self.pattern}"
+
+    def covers(self, kind: Kind, name: str) -> bool:
+        """Return whether it stands for a thing; the name * is that of all, which only * covers."""
+        if self.kind is Kind.EVERYTHING:
+            return True
+        if self.kind is not kind:
+            return False
+        if self.pattern.endswith(EVERY):
+            is_all = name == EVERY and self.pattern != EVERY
+            return not is_all and name.startswith(self.pattern[:-1])
+        return name == self.pattern
+
+
+class User(NamedTuple):
+    """Somebody who signs calls; an admin may do everything."""
+
+    access_key: str
+    secret: str
+    is_admin: bool = False
+    is_enabled: bool = True
+
+
+class Grant(NamedTuple):
+    """A rule: a user's, about some actions on some resources, from anywhere or some networks."""
+
+    user: str
+    actions: frozenset[Action]
+    resource: Resource
+    is_allowed: bool = True
+    sources: tuple[str, ...] = ()
+
+    @property
+    def decision(self) -> str:
+        """What it says."""
+        return "allow" if self.is_allowed else "deny"
+
+
+class Need(NamedTuple):
+    """What a call asks to do: one of the actions, on a thing by its name, * for all of a kind."""
+
+    actions: tuple[Action, ...]
+    kind: Kind
+    name: str
+
+    @property
+    def resource(self) -> Resource:
+        """The thing."""
+        return Resource(self.kind, self.name)
+
+
+def action_from_text(text: str) -> Action:
+    """Return an action of its name, in any case.
+
+    Errors   IllegalGrant
+    """
+    try:
+        return Action(text.strip().lower())
+    except ValueError:
+        why = f"it is none of {', '.join(action.value for action in Action)}"
+        raise IllegalGrant(text=text, what="action", why=why) from None
+
+
+def actions_from_text(text: str) -> frozenset[Action]:
+    """Return the actions of "pub,sub".
+
+    Errors   IllegalGrant
+    """
+    return frozenset(action_from_text(part) for part in text.split(","))
+
+
+def text_from_actions(actions: frozenset[Action]) -> str:
+    """Return actions as people write them."""
+    return ",".join(action.value for action in Action if action in actions)
+
+
+def resource_from_text(text: str) -> Resource:
+    """Return the resource of "topic:orders-*", or "*".
+
+    Errors   IllegalGrant
+    """
+    if text == EVERY:
+        return Resource(Kind.EVERYTHING, EVERY)
+    kind, _, pattern = text.partition(":")
+    try:
+        found = Kind(kind.lower())
+    except ValueError:
+        found = Kind.EVERYTHING
+    if found is Kind.EVERYTHING or not pattern:
+        why = "write topic:NAME, group:NAME, cluster:NAME, with a * at the end for many, or *"
+        raise IllegalGrant(text=text, what="resource", why=why)
+    if len(pattern) > PATTERN_LENGTH_MAX or not pattern.isprintable():
+        why = f"a name is at most {PATTERN_LENGTH_MAX} printable characters"
+        raise IllegalGrant(text=text, what="resource", why=why)
+    if EVERY in pattern[:-1]:
+        why = "a * stands at the end alone"
+        raise IllegalGrant(text=text, what="resource", why=why)
+    return Resource(found, pattern)
+
+
+def source_from_text(text: str) -> str:
+    """Return a network, "10.0.0.0/8", of an address or a network.
+
+    Errors   IllegalGrant
+    """
+    try:
+        return str(ip_network(text.strip(), strict=False))
+    except ValueError as error:
+        raise IllegalGrant(text=text, what="address or network", why=str(error)) from None
+
+
+def check_user(user: User) -> None:
+    """Raise unless clients can send what a user is known by.
+
+    Errors   IllegalUser
+    """
+    key, secret = user.access_key, user.secret
+    if not _KEY.fullmatch(key) or len(key) > KEY_LENGTH_MAX:
+        why = f"an access key is 1 to {KEY_LENGTH_MAX} letters, digits and . _ @ -"
+        raise IllegalUser(user=key, why=why)
+    is_plain = secret.isascii() and secret.isprintable() and " " not in secret
+    if not is_plain or not 0 < len(secret) <= SECRET_LENGTH_MAX:
+        why = f"a secret is 1 to {SECRET_LENGTH_MAX} printable ASCII characters without spaces"
+        raise IllegalUser(user=key, why=why)

@@ -1,0 +1,260 @@
+"""Messages by column: on their way in, and as the views of the log are told of them.
+
+    request ─► Batch ─► bytes in the log          where to: a Destination, what: its columns
+                 └────► Written ─► views          where they lie, and what they are found by
+
+A run is (Destination, Batch): messages of one queue, next to each other. A single message is a
+column of one.
+"""
+
+from collections.abc import Iterator, Sequence
+from enum import Enum
+from typing import Final, NamedTuple
+
+from pocketmq.model.message import FLAG_TRANSACTION_MASK, QueueKey, has_queue_offset
+
+UNIT_BYTES: Final = 20
+"""Of one message in `Written.units`."""
+ENTRY_BYTES: Final = 20
+"""Of one entry in `Written.entries`."""
+NO_TEXTS: Final[list[str]] = []
+"""A column of texts where `Written.entries` are given, as nothing looks at it; never changed."""
+
+
+class Destination(NamedTuple):
+    """Where the messages of a run go, and what all of them share.
+
+    store_host       packed address and port of this broker: 8 bytes (IPv4) or 20 (IPv6)
+    system_flag      bits of model/message.py, without those that tell the widths of hosts
+    prepared_offset  physical offset of the half message that a commit or rollback ends, else 0
+    """
+
+    topic: str
+    queue_id: int
+    store_host: bytes = b""
+    system_flag: int = 0
+    prepared_offset: int = 0
+
+    @property
+    def queue(self) -> QueueKey:
+        """The queue's name in tables."""
+        return self.topic, self.queue_id
+
+    @property
+    def transaction(self) -> int:
+        """The bits of the system flag that tell normal, prepared, commit and rollback apart."""
+        return self.system_flag & FLAG_TRANSACTION_MASK
+
+
+class Batch:
+    """Messages to put, as lists of one length: element i of each is of message i.
+
+    bodies           as they are stored, compressed or not
+    property_blocks  see format/content.py, without a property CRC
+    unique_keys      …, `keys` joined by spaces, `tags`: what the property block says as well, so
+                     that it need not be parsed; "" stands for absent
+    born_ms          the producer's clock
+    born_hosts       packed, as in `Destination`
+    flags            the user's own numbers
+    reconsume_times  how often each was retried
+    """
+
+    __slots__ = (
+        "bodies", "born_hosts", "born_ms", "flags", "keys", "property_blocks", "reconsume_times",
+        "tags", "unique_keys",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        *,
+        bodies: list[bytes],
+        property_blocks: list[bytes],
+        unique_keys: list[str],
+        keys: list[str],
+        tags: list[str],
+        born_ms: list[int],
+        born_hosts: list[bytes],
+        flags: list[int],
+        reconsume_times: list[int],
+    ) -> None:
+        assert bodies
+        assert len(bodies) == len(property_blocks)
+        assert len(bodies) == len(unique_keys) == len(keys) == len(tags)
+        assert len(bodies) == len(born_ms) == len(born_hosts)
+        assert len(bodies) == len(flags) == len(reconsume_times)
+        self.bodies = bodies
+        self.property_blocks = property_blocks
+        self.unique_keys = unique_keys
+        self.keys = keys
+        self.tags = tags
+        self.born_ms = born_ms
+        self.born_hosts = born_hosts
+        self.flags = flags
+        self.reconsume_times = reconsume_times
+
+    def __len__(self) -> int:
+        return len(self.bodies)
+
+    def part(self, numbers: Sequence[int]) -> "Batch":
+        """Return some of the messages, by their numbers; at least one."""
+        return Batch(
+            bodies=[self.bodies[number] for number in numbers],
+            property_blocks=[self.property_blocks[number] for number in numbers],
+            unique_keys=[self.unique_keys[number] for number in numbers],
+            keys=[self.keys[number] for number in numbers],
+            tags=[self.tags[number] for number in numbers],
+            born_ms=[self.born_ms[number] for number in numbers],
+            born_hosts=[self.born_hosts[number] for number in numbers],
+            flags=[self.flags[number] for number in numbers],
+            reconsume_times=[self.reconsume_times[number] for number in numbers],
+        )
+
+
+Run = tuple[Destination, Batch]
+"""Messages of one queue, and where they go."""
+
+
+def batch_of(
+    body: bytes, *, property_block: bytes = b"", born_ms: int = 0, born_host: bytes = bytes(8)
+) -> Batch:
+    """Return a batch of one message that is found by nothing but its place."""
+    return Batch(
+        bodies=[body],
+        property_blocks=[property_block],
+        unique_keys=[""],
+        keys=[""],
+        tags=[""],
+        born_ms=[born_ms],
+        born_hosts=[born_host],
+        flags=[0],
+        reconsume_times=[0],
+    )
+
+
+class Written:
+    """Records of one run in the log, next to each other in their queue: what views need of them.
+
+    queue_offset      of the first; each following one has the next. 0 for those that take none:
+                      prepared and rollback
+    physical_offsets  where each record lies, rising
+    sizes             bytes of each in the log
+    tags_codes        what its consume unit holds
+    store_time_ms     when all of them were stored
+    unique_keys       …, `keys` joined by spaces, `tags`: what they are indexed by; "" for absent
+    units             the consume units, UNIT_BYTES each, exactly as the queue's file gets them;
+                      empty: views make them
+    entries           the index entries of all records in log order, ENTRY_BYTES each: key hash
+                      (i32), physical offset (i64), store time in ms (i64), big-endian, in the style
+                      of the store's index; the three columns of texts may then be empty. None:
+                      views make them of the texts
+    """
+
+    __slots__ = (
+        "destination", "entries", "keys", "physical_offsets", "queue_offset", "sizes",
+        "store_time_ms", "tags", "tags_codes", "unique_keys", "units",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        destination: Destination,
+        queue_offset: int,
+        *,
+        physical_offsets: list[int],
+        sizes: list[int],
+        tags_codes: list[int],
+        store_time_ms: int,
+        unique_keys: list[str],
+        keys: list[str],
+        tags: list[str],
+        units: bytes = b"",
+        entries: bytes | None = None,
+    ) -> None:
+        assert physical_offsets
+        assert len(physical_offsets) == len(sizes)
+        assert len(sizes) == len(tags_codes)
+        assert len(units) in (0, len(sizes) * UNIT_BYTES)
+        if entries is None:
+            assert len(sizes) == len(unique_keys) == len(keys) == len(tags)
+        else:
+            assert not len(entries) % ENTRY_BYTES
+        self.destination = destination
+        self.queue_offset = queue_offset
+        self.physical_offsets = physical_offsets
+        self.sizes = sizes
+        self.tags_codes = tags_codes
+        self.store_time_ms = store_time_ms
+        self.unique_keys = unique_keys
+        self.keys = keys
+        self.tags = tags
+        self.units = units
+        self.entries = entries
+
+    def __len__(self) -> int:
+        return len(self.physical_offsets)
+
+    @property
+    def begin(self) -> int:
+        """Where the first record starts in the log."""
+        return self.physical_offsets[0]
+
+    @property
+    def end(self) -> int:
+        """Physical offset behind the last record."""
+        return self.physical_offsets[-1] + self.sizes[-1]
+
+    def places(self) -> Iterator[tuple[int, int]]:
+        """Return (physical offset, size) of each record."""
+        return zip(self.physical_offsets, self.sizes, strict=True)
+
+    def behind(self, count: int) -> "Written":
+        """Return the same without its first `count` records, of which there are more."""
+        assert 0 <= count < len(self)
+        if not count:
+            return self
+        return Written(
+            self.destination,
+            self.queue_offset + count if has_queue_offset(self.destination.system_flag) else 0,
+            physical_offsets=self.physical_offsets[count:],
+            sizes=self.sizes[count:],
+            tags_codes=self.tags_codes[count:],
+            store_time_ms=self.store_time_ms,
+            unique_keys=self.unique_keys[count:],
+            keys=self.keys[count:],
+            tags=self.tags[count:],
+            units=self.units[count * UNIT_BYTES :],
+            entries=self._entries_from(self.physical_offsets[count]),
+        )
+
+    def _entries_from(self, physical_offset: int) -> bytes | None:
+        """Return the index entries of the records from one on."""
+        entries = self.entries
+        if entries is None:
+            return None
+        begin = 0
+        while begin < len(entries):
+            if int.from_bytes(entries[begin + 4 : begin + 12]) >= physical_offset:
+                break
+            begin += ENTRY_BYTES
+        return entries[begin:]
+
+
+class PutStatus(Enum):
+    """How a put ended; every member means that the record lies in the log (PutMessageStatus)."""
+
+    OK = 1
+    FLUSH_DISK_TIMEOUT = 2
+    FLUSH_REPLICA_TIMEOUT = 3
+    REPLICA_NOT_AVAILABLE = 4
+
+
+class PutResult(NamedTuple):
+    """Where the rows of one put lie.
+
+    physical_offsets[i] and queue_offset + i belong to row i; end is the byte behind the last one.
+    """
+
+    status: PutStatus
+    physical_offsets: list[int]
+    queue_offset: int
+    store_timestamp_ms: int
+    end: int

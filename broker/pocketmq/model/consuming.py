@@ -1,0 +1,137 @@
+"""Receiving messages under leases, and settling them: what is asked, and what comes of it.
+
+A received message stays invisible to others of its group until its lease ends: acknowledged, sent
+back, forwarded to the group's dead letters, or run out of time.
+"""
+
+from collections.abc import Callable, Mapping
+from enum import Enum
+from typing import Final, NamedTuple
+
+from pocketmq.model.filter import Filter
+from pocketmq.model.message import first_unread
+
+RECEIVE_MAX: Final = 32
+"""Messages of one receive (popShareQueueNum, MAX_POP_NUM)."""
+INVISIBLE_MIN_MS: Final = 1_000
+"""Shortest time that a receive may hide messages for."""
+INVISIBLE_MAX_MS: Final = 12 * 3_600_000
+"""Longest time for which a message is hidden by one lease."""
+
+
+class Held(NamedTuple):
+    """What a group has under leases in one queue.
+
+    behind   messages that its offset lies behind
+    ahead    those that it does not: leased in order, or the offset was set back
+    first    about the first queue offset of all
+    """
+
+    behind: int = 0
+    ahead: int = 0
+    first: int = 0
+
+    @property
+    def total(self) -> int:
+        """All of them."""
+        return self.behind + self.ahead
+
+
+NOTHING_HELD: Final = Held()
+
+Leased = Mapping[tuple[str, str], Mapping[int, Held]]
+"""What groups have under leases: (group, topic) -> queue id -> that."""
+
+
+class Unconsumed(NamedTuple):
+    """What a group has not consumed of one queue; where there is nothing, both begin at its end.
+
+    left          messages, those under leases included
+    ready         of these what it may have at once
+    begin         about the first queue offset of all; ready_begin: of those
+    """
+
+    left: int
+    ready: int
+    begin: int
+    ready_begin: int
+
+
+def unconsumed(
+    committed: int | None, lower: int, upper: int, held: Held = NOTHING_HELD
+) -> Unconsumed:
+    """Return what a group has not consumed of a queue of [lower, upper).
+
+    committed   its offset; None: it has none, and the queue counts as consumed
+    What it has under leases is not consumed, though its offset may lie behind it; messages that
+    expired unread do not wait any more.
+    Source   ConsumerLagCalculator
+    """
+    assert 0 <= lower <= upper, "a queue ends where it begins or behind"
+    unread = upper if committed is None else first_unread(committed, lower, upper)
+    begin = min(unread, first_unread(held.first, lower, upper)) if held.behind else unread
+    ready = max(upper - unread - held.ahead, 0)
+    return Unconsumed(upper - unread + held.behind, ready, begin, unread if ready else upper)
+
+
+class ReceiveRequest(NamedTuple):
+    """What one receive asks for.
+
+    max_messages   1 to RECEIVE_MAX
+    invisible_ms   how long the messages are leased
+    wait_ms        what is left of the caller's deadline, 0 for no wait
+    client_id      who asks; "" is nobody in particular
+    attempt_id     repeated by a client that lost the answer, which is then given again; "" for none
+    auto_renew     leases last as long as the client is alive
+    broadcast      every client gets every message: its own position, no leases
+    joined         records that lie next to each other in the log may come as one element
+    room           asked how many bytes may be read, of so many that are wanted, and told how many
+                   were; `int` gives what is wanted
+    user           whose turn it takes to look at messages, where that is heavy work
+    """
+
+    group: str
+    topic: str
+    wanted: Filter
+    max_messages: int
+    invisible_ms: int
+    wait_ms: int
+    client_id: str = ""
+    attempt_id: str = ""
+    auto_renew: bool = False
+    broadcast: bool = False
+    room: Callable[[int], int] = int
+    user: str = ""
+    joined: bool = False
+
+
+class Received(NamedTuple):
+    """Messages under leases: lists of one length; empty where nothing came within the time.
+
+    records              as stored; fewer where the request takes them joined
+    handles              what each lease is settled by
+    attempts             the how manieth delivery it is, 1 for the first
+    invisible_until_ms   when the leases run out, wall time
+    popped_at_ms         when they began
+    """
+
+    records: list[bytes]
+    handles: list[str]
+    attempts: list[int]
+    invisible_until_ms: int
+    popped_at_ms: int
+
+
+class SettleStatus(Enum):
+    """What became of one handle."""
+
+    OK = 1
+    INVALID_RECEIPT_HANDLE = 2
+    ILLEGAL_INVISIBLE_TIME = 3
+
+
+class Settled(NamedTuple):
+    """The answer for one handle; `handle` is a new one after a change of time, else the old one."""
+
+    status: SettleStatus
+    handle: str

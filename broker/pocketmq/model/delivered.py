@@ -1,0 +1,55 @@
+"""What was handed to consumers, counted by topic and group: pulled, or received under a lease.
+
+A group that receives has an `is_retry` on its series, as RocketMQ's pops have; one that pulls has
+none, and an empty label is no label.
+"""
+
+from typing import Final
+
+from pocketmq.model.stats import Counter
+from pocketmq.model.topic import is_system_group, is_system_topic
+
+SERIES_MAX: Final = 1_000
+"""Pairs of topic and group that are counted one by one: group names come from clients, and each
+pair is a series to whoever scrapes. Later pairs share the group name `__other__`."""
+OTHER_GROUP: Final = "__other__"
+LABELS: Final = ("topic", "consumer_group", "is_system", "is_retry")
+
+
+class Delivered:
+    """Messages and bytes handed out by a broker."""
+
+    __slots__ = ("_labels", "bytes_out", "messages_out")
+
+    def __init__(self) -> None:
+        self._labels: dict[tuple[str, str, str], tuple[str, str, str, str]] = {}
+        self.messages_out = Counter(
+            "rocketmq_messages_out_total", "Messages handed to consumers.", LABELS
+        )
+        self.bytes_out = Counter(
+            "rocketmq_throughput_out_total", "Stored bytes handed to consumers.", LABELS
+        )
+
+    @property
+    def stats(self) -> list[Counter]:
+        """What metrics show of it."""
+        return [self.messages_out, self.bytes_out]
+
+    def count(
+        self, topic: str, group: str, message_count: int, byte_count: int, is_retry: str = ""
+    ) -> None:
+        """Count messages; `is_retry` is "true" or "false" for received ones, "" for pulled."""
+        labels = self._labels.get((topic, group, is_retry))
+        if labels is None:
+            labels = self._new_labels(topic, group, is_retry)
+        self.messages_out.add(labels, message_count)
+        self.bytes_out.add(labels, byte_count)
+
+    def _new_labels(self, topic: str, group: str, is_retry: str) -> tuple[str, str, str, str]:
+        is_system = is_system_topic(topic) or is_system_group(group)
+        shown = group if len(self._labels) < SERIES_MAX else OTHER_GROUP
+        labels = (topic, shown, "true" if is_system else "false", is_retry)
+        if shown == group:
+            self._labels[topic, group, is_retry] = labels
+            assert len(self._labels) <= SERIES_MAX
+        return labels

@@ -1,0 +1,80 @@
+"""Calls of nobody, and calls of somebody who may not do that."""
+
+from pocketmq.model.errors.code import Code, RequestError
+
+
+class Unauthenticated(RequestError, code=Code.UNAUTHORIZED):
+    """A call that no user of this broker has signed; a wrong key and a wrong secret look alike."""
+
+    message = (
+        "{why}; this broker serves its users: give the client an access key and its secret "
+        "(pocketmq user add makes them)"
+    )
+    why: str
+
+
+class AccessDenied(RequestError, code=Code.FORBIDDEN):
+    """A call of a user who may not do what it asks for."""
+
+    message = (
+        "user {user} may not {action} {resource}: {why}; an admin changes that: "
+        "pocketmq acl {remedy} {user} {action} {resource}"
+    )
+    plain = RequestError.plain | {"user", "action", "remedy"}
+    user: str
+    action: str
+    resource: str
+    why: str
+    remedy: str
+
+
+class AdminsOnly(RequestError, code=Code.FORBIDDEN):
+    """A call that asks for what no grant gives."""
+
+    message = "user {user} may not {what}, which is for admins: pocketmq user edit {user} --admin"
+    plain = RequestError.plain | {"user", "what"}
+    user: str
+    what: str
+
+
+class IllegalUser(RequestError):
+    """An access key or a secret that clients could not send."""
+
+    message = "user {user} is not allowed: {why}"
+    user: str
+    why: str
+
+
+class UserNotFound(RequestError, code=Code.BAD_REQUEST):
+    """An access key that no user has."""
+
+    message = "there is no user {user}; see pocketmq user ls"
+    user: str
+
+
+class UserExists(RequestError, code=Code.PRECONDITION_FAILED):
+    """Creation of a user whose access key another one has."""
+
+    message = "user {user} exists already; change it: pocketmq user edit {user}"
+    user: str
+
+
+class IllegalGrant(RequestError):
+    """A rule that cannot be one."""
+
+    message = "{text} is no {what}: {why}"
+    plain = RequestError.plain | {"what"}
+    text: str
+    what: str
+    why: str
+
+
+class GrantNotFound(RequestError, code=Code.BAD_REQUEST):
+    """A rule to be taken away that is not there."""
+
+    message = "user {user} has no rule that {decision} {actions} on {resource}; see pocketmq acl ls"
+    plain = RequestError.plain | {"decision", "actions", "resource"}
+    user: str
+    decision: str
+    actions: str
+    resource: str

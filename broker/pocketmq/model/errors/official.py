@@ -1,0 +1,66 @@
+"""Requests of RocketMQ's own clients that are at fault in ways of their protocol."""
+
+from pocketmq.model.errors.code import Code, RequestError
+
+
+class ClientIdRequired(RequestError, code=Code.CLIENT_ID_REQUIRED):
+    """A call that does not say which client it is of."""
+
+    message = "the call names no client; send its id as header x-mq-client-id"
+
+
+class InvalidReceiptHandle(RequestError, code=Code.INVALID_RECEIPT_HANDLE):
+    """A handle that settles nothing: its message is settled, given out again, or never was."""
+
+    message = "receipt handle {handle} is of no message under a lease; receive it again"
+    handle: str
+
+
+class IllegalInvisibleTime(RequestError, code=Code.ILLEGAL_INVISIBLE_TIME):
+    """A lease that would be too short or too long."""
+
+    message = "invisible time {value_ms} ms is not allowed: it may be {lower_ms} to {upper_ms} ms"
+    value_ms: int
+    lower_ms: int
+    upper_ms: int
+
+
+class BodyCorrupted(RequestError, code=Code.MESSAGE_CORRUPTED):
+    """A body that is not what its producer computed a digest of."""
+
+    message = "the {algorithm} digest of message {message_id} is not that of its body; send it anew"
+    plain = RequestError.plain | {"algorithm"}
+    message_id: str
+    algorithm: str
+
+
+class IllegalSettings(RequestError):
+    """Settings that tell neither what a client publishes nor what it subscribes to."""
+
+    message = "settings of client {client_id} hold neither publishing nor subscription"
+    client_id: str
+
+
+class ClientNotFound(RequestError):
+    """A client that consumes for a group and holds no stream, or is none."""
+
+    message = "no client {client_id} of group {group} holds a stream; see pocketmq group members"
+    client_id: str
+    group: str
+
+
+class ClientSilent(RequestError):
+    """A client that was asked and does not answer: many cannot."""
+
+    message = "client {client_id} gives no answer: {why}"
+    client_id: str
+    why: str
+
+
+class OffsetNotFound(RequestError, code=Code.OFFSET_NOT_FOUND):
+    """A group that has read nothing of a queue."""
+
+    message = "group {group} stands nowhere in queue {queue_id} of topic {topic}; update it first"
+    group: str
+    topic: str
+    queue_id: int

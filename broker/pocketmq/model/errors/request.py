@@ -1,0 +1,392 @@
+"""Requests that are at fault: sent again as they are, they fail again."""
+
+from pocketmq.model.errors.code import Code, RequestError
+
+
+class IllegalTopic(RequestError, code=Code.ILLEGAL_TOPIC):
+    """A name that cannot be a topic."""
+
+    message = "topic {topic} is not allowed: {why}; choose another name"
+    topic: str
+    why: str
+
+
+class SystemTopic(RequestError, code=Code.ILLEGAL_TOPIC):
+    """A topic that belongs to the broker."""
+
+    message = "topic {topic} belongs to the broker; clients may not {why} it"
+    topic: str
+    why: str
+
+
+class TopicNotFound(RequestError, code=Code.TOPIC_NOT_FOUND):
+    """A topic nobody created, while automatic creation is off or would not help."""
+
+    message = "topic {topic} does not exist; create it: pocketmq topic create {topic}"
+    topic: str
+
+
+class TopicExists(RequestError, code=Code.PRECONDITION_FAILED):
+    """Creation of a topic that exists with other settings."""
+
+    message = "topic {topic} exists already, of type {type_name} with {queue_count} queues"
+    topic: str
+    queue_count: int
+    type_name: str
+
+
+class IllegalGroup(RequestError, code=Code.ILLEGAL_CONSUMER_GROUP):
+    """A name that cannot be a consumer group."""
+
+    message = "consumer group {group} is not allowed: {why}"
+    group: str
+    why: str
+
+
+class SystemGroup(RequestError, code=Code.ILLEGAL_CONSUMER_GROUP):
+    """A consumer group that belongs to the broker."""
+
+    message = "consumer group {group} belongs to the broker; nobody may {why} it"
+    group: str
+    why: str
+
+
+class GroupNotFound(RequestError, code=Code.CONSUMER_GROUP_NOT_FOUND):
+    """A consumer group nobody made."""
+
+    message = "consumer group {group} does not exist; create it: pocketmq group create {group}"
+    group: str
+
+
+class GroupDisabled(RequestError, code=Code.FORBIDDEN):
+    """A consumer group that was turned off."""
+
+    message = "consumer group {group} is turned off; turn it on: pocketmq group edit {group}"
+    group: str
+
+
+class GroupExists(RequestError, code=Code.PRECONDITION_FAILED):
+    """Creation of a consumer group that exists with other settings."""
+
+    message = "consumer group {group} exists already with other settings"
+    group: str
+
+
+class IllegalTag(RequestError, code=Code.ILLEGAL_MESSAGE_TAG):
+    """A tag that filters could not match."""
+
+    message = "tag {tag} is not allowed: {why}"
+    tag: str
+    why: str
+
+
+class IllegalKey(RequestError, code=Code.ILLEGAL_MESSAGE_KEY):
+    """A key that could not be queried."""
+
+    message = "key {key} is not allowed: {why}"
+    key: str
+    why: str
+
+
+class IllegalProperty(RequestError, code=Code.ILLEGAL_MESSAGE_PROPERTY_KEY):
+    """A property that the format cannot hold or the broker owns."""
+
+    message = "property {name} is not allowed: {why}"
+    name: str
+    why: str
+
+
+class IllegalAttribute(RequestError):
+    """An attribute that a topic cannot have, or a value that it cannot take."""
+
+    message = "attribute {name} is not allowed: {why}"
+    name: str
+    why: str
+
+
+class IllegalMessageGroup(RequestError, code=Code.ILLEGAL_MESSAGE_GROUP):
+    """A message group that cannot be stored."""
+
+    message = "message group {group} is not allowed: {why}"
+    group: str
+    why: str
+
+
+class IllegalMessageId(RequestError, code=Code.ILLEGAL_MESSAGE_ID):
+    """An id that is no id."""
+
+    message = "message id {message_id} is malformed: {why}"
+    message_id: str
+    why: str
+
+
+class MessageNotFound(RequestError, code=Code.MESSAGE_NOT_FOUND):
+    """No record of the topic carries the id."""
+
+    message = "topic {topic} holds no message with id {message_id}"
+    topic: str
+    message_id: str
+
+
+class BodyEmpty(RequestError, code=Code.MESSAGE_BODY_EMPTY):
+    """A message without a body."""
+
+    message = "the body of message {position} is empty; send at least one byte"
+    position: int
+
+
+class BodyTooLarge(RequestError, code=Code.MESSAGE_BODY_TOO_LARGE):
+    """A body, or the sum of a batch's bodies, over the limit."""
+
+    message = (
+        "bodies of {size_bytes} bytes exceed the limit of {limit_bytes}; "
+        "send less at once or raise maxMessageSize"
+    )
+    size_bytes: int
+    limit_bytes: int
+
+
+class PropertiesTooLarge(RequestError, code=Code.MESSAGE_PROPERTIES_TOO_LARGE):
+    """A property block that does not fit the record."""
+
+    message = (
+        "properties of {size_bytes} bytes exceed the limit of {limit_bytes}, "
+        "those the broker adds included"
+    )
+    size_bytes: int
+    limit_bytes: int
+
+
+class TooManyProperties(RequestError, code=Code.MESSAGE_PROPERTIES_TOO_LARGE):
+    """More user properties than a message may have."""
+
+    message = "{count} properties exceed the limit of {limit}"
+    count: int
+    limit: int
+
+
+class RecordTooLarge(RequestError, code=Code.PAYLOAD_TOO_LARGE):
+    """A record, or a batch, that no commit-log file can hold."""
+
+    message = (
+        "{size_bytes} bytes of records do not fit one commit-log file "
+        "(limit {limit_bytes}); send a smaller batch or raise mappedFileSizeCommitLog"
+    )
+    size_bytes: int
+    limit_bytes: int
+
+
+class NoMessages(RequestError, code=Code.MESSAGE_CORRUPTED):
+    """A send without messages."""
+
+    message = "the request holds no message; send at least one"
+
+
+class TooManyMessages(RequestError, code=Code.PAYLOAD_TOO_LARGE):
+    """A batch with more messages than one request may carry."""
+
+    message = "{count} messages in one request exceed the limit of {limit}"
+    count: int
+    limit: int
+
+
+class TooManyElements(RequestError):
+    """A request with more elements of one field than a method takes."""
+
+    message = "field {field} has more than {limit} elements; send them in several requests"
+    field: str
+    limit: int
+
+
+class MixedTopics(RequestError, code=Code.MESSAGE_CORRUPTED):
+    """A batch that names two topics."""
+
+    message = (
+        "a batch goes to one topic, this one names {topic} and {other}; send a request for each"
+    )
+    topic: str
+    other: str
+
+
+class MixedQueues(RequestError, code=Code.MESSAGE_CORRUPTED):
+    """A batch that names two queues or two message groups."""
+
+    message = "a batch goes to one queue, this one names two {why}; send a request for each"
+    why: str
+
+
+class KindConflict(RequestError, code=Code.MESSAGE_PROPERTY_CONFLICT_WITH_TYPE):
+    """A message of a kind that its topic does not take."""
+
+    message = (
+        "topic {topic} takes {type} messages, this is a {kind} message; send it to a topic of "
+        "that type, or of type MIXED"
+    )
+    topic: str
+    type: str
+    kind: str
+
+
+class AmbiguousKind(RequestError, code=Code.MESSAGE_PROPERTY_CONFLICT_WITH_TYPE):
+    """A message that asks for two things of which it can have one."""
+
+    message = (
+        "a message has either a message group, a delay level, a delivery time, a delay, "
+        "a transaction or a priority; message {position} has {why}"
+    )
+    position: int
+    why: str
+
+
+class MixedKinds(RequestError, code=Code.MESSAGE_CORRUPTED):
+    """A batch with messages of two kinds."""
+
+    message = (
+        "the messages of a request are of one kind, these are {kind} and {other}; send a request "
+        "for each"
+    )
+    kind: str
+    other: str
+
+
+class IllegalDeliveryTime(RequestError, code=Code.ILLEGAL_DELIVERY_TIME):
+    """A delivery time further ahead than messages may wait."""
+
+    message = (
+        "a delivery {ahead_ms} ms ahead exceeds the limit of {limit_ms} ms; deliver earlier, or "
+        "raise limits.delay_max_ms"
+    )
+    ahead_ms: int
+    limit_ms: int
+
+
+class IllegalRecallHandle(RequestError):
+    """A recall handle that this broker cannot have given for the topic."""
+
+    message = "the recall handle is not valid: {why}; give the one that the send answered"
+    why: str
+
+
+class NotWaiting(RequestError, code=Code.MESSAGE_NOT_FOUND):
+    """A recall that comes too late."""
+
+    message = "message {message_id} of topic {topic} does not wait any more: its time is over"
+    topic: str
+    message_id: str
+
+
+class QueueOutOfRange(RequestError, code=Code.BAD_REQUEST):
+    """A queue id the topic does not have."""
+
+    message = "queue {queue_id} of topic {topic} does not exist: it has {count}"
+    topic: str
+    queue_id: int
+    count: int
+
+
+class TopicNotWritable(RequestError, code=Code.FORBIDDEN):
+    """A topic whose permission forbids writing."""
+
+    message = "topic {topic} may not be written (permission {permission})"
+    topic: str
+    permission: int
+
+
+class TopicNotReadable(RequestError, code=Code.FORBIDDEN):
+    """A topic whose permission forbids reading."""
+
+    message = "topic {topic} may not be read (permission {permission})"
+    topic: str
+    permission: int
+
+
+class UnsupportedTopic(RequestError, code=Code.UNSUPPORTED):
+    """A topic that RocketMQ stores in another way than this broker can."""
+
+    message = (
+        "topic {topic} has {attribute}, which this broker does not serve: its messages stay as "
+        "they are, for a RocketMQ broker; use another topic"
+    )
+    topic: str
+    attribute: str
+
+
+class IllegalNumber(RequestError):
+    """A number outside its range."""
+
+    message = "{field} is {value}, allowed is {lower} to {upper}"
+    field: str
+    value: int
+    lower: int
+    upper: int
+
+
+class OffsetOutOfRange(RequestError, code=Code.ILLEGAL_OFFSET):
+    """A queue offset that the queue does not have."""
+
+    message = (
+        "offset {queue_offset} is outside the queue: it reaches from {min_offset} to {max_offset}"
+    )
+    queue_offset: int
+    min_offset: int
+    max_offset: int
+
+
+class IllegalFilter(RequestError, code=Code.ILLEGAL_FILTER_EXPRESSION):
+    """A filter expression that cannot be understood."""
+
+    message = "filter {expression} is not allowed: {why}"
+    expression: str
+    why: str
+
+
+class IllegalPageToken(RequestError):
+    """A page token this broker did not make."""
+
+    message = "page token {token} is not one of this query; start without a token"
+    token: str
+
+
+class OriginUnknown(RequestError, code=Code.PRECONDITION_FAILED):
+    """A dead letter that does not say which topic it came from."""
+
+    message = "dead letter {queue_offset} of group {group} does not say its topic; name one"
+    group: str
+    queue_offset: int
+
+
+class TransactionsRefused(RequestError, code=Code.FORBIDDEN):
+    """A message of a transaction, where the broker takes none."""
+
+    message = (
+        "this broker takes no messages of transactions (transactions.refuse); "
+        "send the message without one"
+    )
+
+
+class TransactionUnknown(RequestError, code=Code.INVALID_TRANSACTION_ID):
+    """An id that names no half message of the producer's group."""
+
+    message = "transaction {transaction_id} is none of producer group {group}: {why}"
+    transaction_id: str
+    group: str
+    why: str
+
+
+class TransactionDecided(RequestError, code=Code.INVALID_TRANSACTION_ID):
+    """A decision against the one that was taken first."""
+
+    message = (
+        "transaction {transaction_id} was {first} before; what was decided first holds, "
+        "send the message again where that is wrong"
+    )
+    plain = RequestError.plain | {"first"}
+    transaction_id: str
+    first: str
+
+
+class UnsupportedFeature(RequestError, code=Code.UNSUPPORTED):
+    """A part of the API that this version does not serve."""
+
+    message = "this version does not serve {feature}"
+    feature: str

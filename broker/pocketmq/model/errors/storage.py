@@ -1,0 +1,352 @@
+"""Moments and disks that are at fault: what a retry or an operator mends."""
+
+from pocketmq.model.errors.code import BrokerError, Code
+
+
+class Unavailable(BrokerError):
+    """The request is fine, the moment is not."""
+
+    retryable = True
+
+
+class NotAccepting(Unavailable):
+    """A send before the configured time of the first one."""
+
+    message = "sends are accepted from {accept_from_ms} (epoch ms) on"
+    accept_from_ms: int
+
+
+class BrokerReadOnly(Unavailable, code=Code.FORBIDDEN):
+    """The broker's own permission forbids writing."""
+
+    retryable = False
+    message = "the broker takes no messages: {why}"
+    why: str
+
+
+class StoreBusy(Unavailable, code=Code.TOO_MANY_REQUESTS):
+    """The put-lock has been held too long."""
+
+    message = "a write has held the store for {held_ms} ms (limit {limit_ms}); try again"
+    held_ms: int
+    limit_ms: int
+
+
+class TransientPoolEmpty(Unavailable, code=Code.TOO_MANY_REQUESTS):
+    """Messages come in faster than they can be written to their files."""
+
+    message = (
+        "all {count} buffers of the transient pool wait to be written; try again, or raise "
+        "store.transient_pool_file_count"
+    )
+    count: int
+
+
+class TooManyRequests(Unavailable, code=Code.TOO_MANY_REQUESTS):
+    """More requests of one class at once than are admitted."""
+
+    message = "{limit} requests of class {field} are in progress; try again"
+    field: str
+    limit: int
+
+
+class ShareTaken(Unavailable, code=Code.TOO_MANY_REQUESTS):
+    """One user, connection or address has its share of what a broker can do at once.
+
+    holder   whose share: "user alice", "address 10.0.0.7"
+    field    of what
+    """
+
+    message = (
+        "{holder} has {count} of the {limit} places of class {field} and gets no more while "
+        "so few are free; wait for some of its own to end, or try again"
+    )
+    holder: str
+    count: int
+    field: str
+    limit: int
+
+
+class LimitReached(Unavailable, code=Code.TOO_MANY_REQUESTS):
+    """As many topics, queues or groups as the broker takes.
+
+    setting   says how many
+    """
+
+    message = "there are {count} of {limit} {field}; remove some, or raise {setting}"
+    count: int
+    limit: int
+    field: str
+    setting: str
+
+
+class CreationsUsedUp(Unavailable, code=Code.TOO_MANY_REQUESTS):
+    """A user who made as many topics and groups as one may in an hour."""
+
+    message = (
+        "user {user} has made {limit} topics and groups within an hour; go on later, have an admin "
+        "make them, or raise limits.user_creations_per_hour"
+    )
+    user: str
+    limit: int
+
+
+class Recovering(Unavailable):
+    """The broker has begun, its store is not open yet."""
+
+    message = "the broker is recovering its store; try again soon"
+
+
+class Draining(Unavailable):
+    """The broker is about to stop."""
+
+    message = "the broker is stopping; try again elsewhere or later"
+
+
+class DiskFull(Unavailable, code=Code.TOO_MANY_REQUESTS):
+    """No room for the next file; reading goes on, writing resumes by itself."""
+
+    message = "the disk under {path} is full; free space, sends resume by themselves"
+    path: str
+
+
+class DiskAboveLimit(DiskFull):
+    """More of the disk is used than the operator allows; reading goes on."""
+
+    message = (
+        "the disk under {path} is {used_percent} % used, sends end above {limit_percent} % "
+        "(retention.disk_refuse_percent); free space, they resume by themselves"
+    )
+    used_percent: int
+    limit_percent: int
+
+
+class DiskSlow(Unavailable, code=Code.TOO_MANY_REQUESTS):
+    """Old bytes were dropped from memory as fast as the disk brought them."""
+
+    message = (
+        "{tries} reads from disk did not bring what the call looks at; ask for less, or again later"
+    )
+    tries: int
+
+
+class StorageError(BrokerError):
+    """Something on disk is not as it must be; an operator looks at it."""
+
+
+class Corruption(StorageError):
+    """Bytes that cannot be what was written."""
+
+    message = "{path} is damaged at byte {file_position} (physical offset {physical_offset}): {why}"
+    path: str
+    file_position: int
+    physical_offset: int
+    why: str
+
+
+class MessageDamaged(Corruption):
+    """The record of a message that a queue was asked for; a reader can go on behind it."""
+
+    plain = Corruption.plain | {"queue_offset", "next_begin_offset"}
+    message = (
+        "{path} is damaged at byte {file_position} (physical offset {physical_offset}): {why}; "
+        "message {queue_offset} of the queue cannot be read, go on at {next_begin_offset}"
+    )
+    queue_offset: int
+    next_begin_offset: int
+
+
+class ReadFailed(StorageError, OSError):
+    """A file that is there and cannot be opened or read; it is damaged or not ours."""
+
+    message = "{path} cannot be read ({why}); look at its owner and mode, then at the disk"
+    path: str
+    why: str
+
+    def __post_init__(self) -> None:
+        assert self.why
+        self.strerror = self.why
+
+
+class NotAPlainFile(ReadFailed):
+    """A link, FIFO, socket, device or directory in the place of a store's file or directory."""
+
+    message = (
+        "{path} is not opened: {why}; below a store directory no links are followed and only plain "
+        "files are opened, move it away"
+    )
+
+
+class TableUnreadable(StorageError, ValueError):
+    """A small table that cannot be read, nor its version before where it keeps one."""
+
+    message = (
+        "{path} cannot be read ({why}), and there is no sound .bak of it; mend it with `pocketmq "
+        "store repair`, or bring it back from a copy"
+    )
+    path: str
+    why: str
+
+
+class StoreDamaged(BrokerReadOnly):
+    """Bytes that were durable are damaged or gone: what is sound is served, nothing is taken."""
+
+    message = (
+        "the store takes no messages: {path} is damaged from byte {file_position} on (physical "
+        "offsets {begin} to {end}): {why}; stop the broker and mend it with `pocketmq store "
+        "repair`, or start it with --accept-damage"
+    )
+    path: str
+    file_position: int
+    begin: int
+    end: int
+
+
+class StoreLocked(StorageError):
+    """Another process has the store open."""
+
+    message = "{path} is in use by another process; stop it or use another directory"
+    path: str
+
+
+class NotAStore(StorageError):
+    """A directory that holds other things."""
+
+    message = "{path} is not a store: {why}; name an empty or a store directory"
+    path: str
+    why: str
+
+
+class StrayFile(NotAStore):
+    """A file among those of the log, of queues or the timer, of a name none of these has."""
+
+    message = "{path} is no file of the store: {why}; move it out of the directory"
+
+
+class UnsupportedStore(StorageError):
+    """A store of a kind that only a RocketMQ broker can go on with."""
+
+    plain = StorageError.plain | {"way_out"}
+    message = (
+        "{path}: {why}; this broker leaves such a store as it is: go on with RocketMQ, or {way_out}"
+    )
+    path: str
+    why: str
+    way_out: str
+
+
+class LogMissing(StorageError):
+    """Views of a log that is not there."""
+
+    plain = StorageError.plain | {"views"}
+    message = (
+        "{path} has no file, but {views} hold what was built from some: bring them there (RocketMQ "
+        "may keep them elsewhere: storePathCommitLog) or back from a copy, or remove {views} to "
+        "begin anew"
+    )
+    path: str
+    views: str
+
+
+class StoreTooNew(StorageError):
+    """A store written by a later version of this broker."""
+
+    message = "{path} has format version {found}, this broker knows up to {known}; use a later one"
+    path: str
+    found: int
+    known: int
+
+
+class StoreGap(StorageError):
+    """Files in a row with one missing between them."""
+
+    message = (
+        "{path} starts at {found}, expected {expected}: a file is missing before it; "
+        "bring it back from a copy"
+    )
+    path: str
+    expected: int
+    found: int
+
+
+class WrongFileSize(StorageError):
+    """A file of another length than its row has."""
+
+    message = (
+        "{path} has {found_bytes} bytes, expected {expected_bytes}; "
+        "truncate -s {expected_bytes} fills up a cut one; else set {key_names}"
+    )
+    path: str
+    expected_bytes: int
+    found_bytes: int
+    key_names: str
+
+
+class UnknownGeometry(StorageError):
+    """File sizes that can be read in more than one way."""
+
+    message = "{path}: {why}; set {key_names}"
+    path: str
+    why: str
+    key_names: str
+
+
+class IllegalConfig(StorageError):
+    """A setting that cannot be used."""
+
+    message = "setting {field}: {why}"
+    field: str
+    why: str
+
+
+class AddressUnavailable(IllegalConfig):
+    """An address that cannot be listened on: it is taken, or none of this machine's."""
+
+    message = "setting {field}: {address} cannot be listened on: {why}"
+    address: str
+
+
+class SparkMissing(StorageError):
+    """Spark, or the Java runtime it needs, is not on this machine."""
+
+    message = "Spark cannot be started: {why}"
+    why: str
+
+
+class ViewFailed(StorageError):
+    """A consume queue or index file could not be written after all tries."""
+
+    message = "{path} could not be written after {tries} tries: {why}"
+    path: str
+    tries: int
+    why: str
+
+
+class StoreFailed(StorageError):
+    """The store stopped working; nothing is acknowledged any more and the process ends."""
+
+    message = "the store has stopped: {why}"
+    why: str
+
+    @staticmethod
+    def by(error: BaseException) -> "StoreFailed":
+        """Return what an error that ends the store is to it: itself, or its reason."""
+        return error if isinstance(error, StoreFailed) else StoreFailed(why=str(error))
+
+
+class FsyncFailed(StoreFailed):
+    """The disk refused to keep what was written; trying again would hide the loss."""
+
+    message = "the disk refused to keep written bytes ({why}); the broker ends"
+
+
+class WriteFailed(StoreFailed):
+    """The disk took no bytes, or let no name go, for another reason than being full."""
+
+    message = "the disk could not be written to ({why})"
+
+
+class AllocationFailed(StoreFailed):
+    """A file could not be made for another reason than a full disk."""
+
+    message = "a file could not be made ({why}); the broker ends; is the directory its own?"

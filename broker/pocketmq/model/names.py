@@ -1,0 +1,155 @@
+"""What a topic, a consumer group, a tag, a key, a property and a number may look like.
+
+Each rule is a pure check that raises the typed error of `model/errors`. Names become directory
+names, therefore the allow-list is closed: no dot, no slash, no control character.
+Source: TopicValidator, Validators; proxy GrpcValidator.
+"""
+
+import re
+from typing import Final
+
+from pocketmq.model.errors import (
+    IllegalGroup,
+    IllegalKey,
+    IllegalMessageGroup,
+    IllegalMessageId,
+    IllegalNumber,
+    IllegalProperty,
+    IllegalTag,
+    IllegalTopic,
+)
+from pocketmq.model.message import OFFSET_MAX, RESERVED_PROPERTIES
+from pocketmq.model.topic import LMQ_PREFIX, RETRY_PREFIX
+
+TOPIC_LENGTH_MAX: Final = 127
+RETRY_TOPIC_LENGTH_MAX: Final = 255
+"""A retry topic is a group name with a prefix; its length needs the V2 record above 127."""
+GROUP_LENGTH_MAX: Final = 120
+MESSAGE_ID_LENGTH_MAX: Final = 255
+MESSAGE_GROUP_LENGTH_MAX: Final = 63
+PROPERTY_COUNT_MAX: Final = 128
+
+_ALLOWED = re.compile(r"[%|a-zA-Z0-9_-]+")
+_LMQ_ALLOWED = re.compile(r"[^/\\\x00-\x1f\x7f-\x9f]+")
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
+
+
+def check_topic(topic: str) -> None:
+    """Raise IllegalTopic unless the name may be a topic (system topics included).
+
+    Limits   1..127 characters of % | a-z A-Z 0-9 _ -, up to 255 for %RETRY% topics
+    """
+    if not topic:
+        raise IllegalTopic(topic=topic, why="it is empty")
+    limit = RETRY_TOPIC_LENGTH_MAX if topic.startswith(RETRY_PREFIX) else TOPIC_LENGTH_MAX
+    if len(topic) > limit:
+        raise IllegalTopic(topic=topic, why=f"it has {len(topic)} characters, limit {limit}")
+    if _ALLOWED.fullmatch(topic) is None:
+        raise IllegalTopic(topic=topic, why="only letters, digits and % | _ - are allowed")
+
+
+def is_queue_topic(name: str) -> bool:
+    """Return whether a directory of queues may have the name."""
+    try:
+        check_queue_topic(name)
+    except IllegalTopic:
+        return False
+    return True
+
+
+def check_queue_topic(topic: str) -> None:
+    """Raise IllegalTopic unless a directory of queues may have the name.
+
+    Names of light message queues are made of other systems' names: all but what leads out of the
+    directory is allowed behind their prefix, up to 255 bytes.
+    """
+    if not topic.startswith(LMQ_PREFIX):
+        check_topic(topic)
+        return
+    size = len(topic.encode("utf-8", "replace"))
+    if size > RETRY_TOPIC_LENGTH_MAX:
+        why = f"it has {size} bytes, limit {RETRY_TOPIC_LENGTH_MAX}"
+        raise IllegalTopic(topic=topic, why=why)
+    if _LMQ_ALLOWED.fullmatch(topic) is None:
+        raise IllegalTopic(topic=topic, why="it holds a slash or a control character")
+
+
+def check_group(group: str) -> None:
+    """Raise IllegalGroup unless the name may be a consumer group."""
+    if not group:
+        raise IllegalGroup(group=group, why="it is empty")
+    if len(group) > GROUP_LENGTH_MAX:
+        why = f"it has {len(group)} characters, limit {GROUP_LENGTH_MAX}"
+        raise IllegalGroup(group=group, why=why)
+    if _ALLOWED.fullmatch(group) is None:
+        raise IllegalGroup(group=group, why="only letters, digits and % | _ - are allowed")
+
+
+def check_producers(name: str) -> None:
+    """Raise IllegalGroup unless the name may be a producer group, or a topic that stands for it."""
+    if not (name.isascii() and len(name) <= TOPIC_LENGTH_MAX and _ALLOWED.fullmatch(name)):
+        check_group(name)
+
+
+def is_group(name: str) -> bool:
+    """Return whether a group may have the name."""
+    return bool(name) and len(name) <= GROUP_LENGTH_MAX and _ALLOWED.fullmatch(name) is not None
+
+
+def check_tag(tag: str) -> None:
+    """Raise IllegalTag for a blank tag, one with "|", or one with control characters."""
+    if not tag.strip():
+        raise IllegalTag(tag=tag, why="it is blank")
+    if "|" in tag or _CONTROL.search(tag):
+        raise IllegalTag(tag=tag, why="it holds | or a control character")
+
+
+def check_key(key: str) -> None:
+    """Raise IllegalKey for a blank key or one that could not be split off again."""
+    if not key.strip():
+        raise IllegalKey(key=key, why="it is blank")
+    if " " in key or _CONTROL.search(key):
+        raise IllegalKey(key=key, why="it holds a space or a control character")
+
+
+def check_message_group(group: str) -> None:
+    """Raise IllegalMessageGroup unless 1..63 bytes without control characters."""
+    if not group.strip() or _CONTROL.search(group):
+        raise IllegalMessageGroup(group=group, why="it is blank or holds a control character")
+    if len(group.encode()) > MESSAGE_GROUP_LENGTH_MAX:
+        why = f"it is longer than {MESSAGE_GROUP_LENGTH_MAX} bytes"
+        raise IllegalMessageGroup(group=group, why=why)
+
+
+def check_message_id(message_id: str) -> None:
+    """Raise IllegalMessageId for a blank id, a long one, or one with control characters."""
+    if not message_id.strip():
+        raise IllegalMessageId(message_id=message_id, why="it is blank")
+    if len(message_id.encode()) > MESSAGE_ID_LENGTH_MAX:
+        why = f"it is longer than {MESSAGE_ID_LENGTH_MAX} bytes"
+        raise IllegalMessageId(message_id=message_id, why=why)
+    if _CONTROL.search(message_id):
+        raise IllegalMessageId(message_id=message_id, why="it holds a control character")
+
+
+def check_number(field: str, value: int, *, lower: int = 0, upper: int = OFFSET_MAX) -> None:
+    """Raise IllegalNumber for a field of a request outside [lower, upper]."""
+    if not lower <= value <= upper:
+        raise IllegalNumber(field=field, value=value, lower=lower, upper=upper)
+
+
+def check_property(name: str, value: str) -> None:
+    """Raise IllegalProperty for a reserved or unstorable name, or an unstorable value.
+
+    An empty value is refused because every reader of the format drops it.
+    """
+    if not name.strip():
+        raise IllegalProperty(name=name, why="its name is blank")
+    if name in RESERVED_PROPERTIES or name.startswith("TIMER_"):
+        raise IllegalProperty(name=name, why="the name belongs to the broker")
+    if not value:
+        raise IllegalProperty(name=name, why="its value is empty")
+    if _CONTROL.search(name):
+        raise IllegalProperty(name=name, why="its name holds a control character")
+    if "\x00" in value or "\x01" in value or "\x02" in value:
+        raise IllegalProperty(name=name, why="its value holds U+0000, U+0001 or U+0002")

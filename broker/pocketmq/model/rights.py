@@ -1,0 +1,137 @@
+"""What a user may do, and which rule says so.
+
+    an admin                                        everything
+    what belongs to the broker                      admins alone
+    a rule that denies it, whatever others say      no; of several actions each by itself
+    a rule that allows it                           yes
+    neither                                         no
+
+Source: DefaultAuthorizationHandler, AclAuthorizationHandler; there the closest rule decides, here
+one that denies always does.
+"""
+
+from collections.abc import Iterable
+from ipaddress import IPv6Address, ip_address, ip_network
+from typing import Final, NamedTuple
+
+from pocketmq.model.access import (
+    Action,
+    Grant,
+    Kind,
+    Need,
+    User,
+    action_from_text,
+    resource_from_text,
+)
+from pocketmq.model.errors import IllegalGrant
+from pocketmq.model.roster import Roster
+from pocketmq.model.topic import is_system_group, is_system_topic
+
+LOOPBACK: Final = "127.0.0.1"
+KNOWN_MAX: Final = 10_000
+"""Answers that are kept of a user; names come from clients, so there may be any number."""
+
+
+class Verdict(NamedTuple):
+    """Whether something may be done, why, and the rule that decides where one does."""
+
+    is_allowed: bool
+    why: str
+    grant: Grant | None = None
+
+
+class Rights:
+    """The rights of one user as they are now.
+
+    generation   which user of this access key it is: another one after a new secret, after it was
+                 turned off, and for one that has the key of one removed
+    """
+
+    __slots__ = ("_grants", "_is_local", "_known", "generation", "published", "user")
+
+    def __init__(self, user: User, grants: Iterable[Grant], generation: int = 0) -> None:
+        self.user = user
+        self.generation = generation
+        self._grants = [*grants]
+        assert all(grant.user == user.access_key for grant in self._grants), "rights are one's own"
+        self._is_local = any(grant.sources for grant in self._grants)
+        self._known: dict[Need, bool] = {}
+        self.published: set[tuple[Kind, str]] = set()
+        """Topics, and groups of producers, that the user was found to be allowed to publish to,
+        from wherever."""
+
+    def may(self, need: Need, address: bytes) -> bool:
+        """Return whether a need is met; 0.2 µs where it was asked for before.
+
+        address   the client's, packed, 4 or 16 bytes
+        """
+        if self.user.is_admin:
+            return True
+        if self._is_local:
+            return self.verdict(need, address).is_allowed
+        known = self._known.get(need)
+        if known is None:
+            if len(self._known) >= KNOWN_MAX:
+                self._known.clear()
+            known = self._known[need] = self.verdict(need, address).is_allowed
+        return known
+
+    def allow(self, kind: Kind, name: str) -> None:
+        """Remember that the user may publish, where that is the same from everywhere."""
+        if not self._is_local and len(self.published) < KNOWN_MAX:
+            self.published.add((kind, name))
+
+    def verdict(self, need: Need, address: bytes) -> Verdict:
+        """Return whether a need is met, and why."""
+        if not self.user.is_enabled:
+            return Verdict(False, "the user is turned off")
+        if self.user.is_admin:
+            return Verdict(True, "an admin may do everything")
+        if belongs_to_broker(need):
+            return Verdict(False, "it belongs to the broker, and is for admins alone")
+        about = [grant for grant in self._grants if _is_about(grant, need, address)]
+        refused = Verdict(False, "no rule allows it")
+        for action in need.actions:  # One of them is enough.
+            found = [grant for grant in about if grant.actions & {action, Action.ALL}]
+            denial = next((grant for grant in found if not grant.is_allowed), None)
+            if found and denial is None:
+                return Verdict(True, "a rule allows it", found[0])
+            if denial is not None and refused.grant is None:
+                refused = Verdict(False, "a rule denies it", denial)
+        return refused
+
+
+def explain(roster: Roster, user: str, action: str, resource: str, source: str = "") -> Verdict:
+    """Return whether a user may do something, as people write it, and why.
+
+    source   the client's address, "" for this machine's own
+    Errors   UserNotFound, IllegalGrant
+    """
+    rights = Rights(roster.existing(user), roster.grants_of(user))
+    thing = resource_from_text(resource)
+    need = Need((action_from_text(action),), thing.kind, thing.pattern)
+    try:
+        address = ip_address(source or LOOPBACK).packed
+    except ValueError as error:
+        raise IllegalGrant(text=source, what="address", why=str(error)) from None
+    return rights.verdict(need, address)
+
+
+def belongs_to_broker(need: Need) -> bool:
+    """Return whether a need is about a topic or group of the broker's own."""
+    if need.kind is Kind.TOPIC:
+        return is_system_topic(need.name)
+    return need.kind is Kind.GROUP and is_system_group(need.name)
+
+
+def _is_about(grant: Grant, need: Need, address: bytes) -> bool:
+    if not grant.resource.covers(need.kind, need.name):
+        return False
+    return not grant.sources or _is_from(grant.sources, address)
+
+
+def _is_from(sources: tuple[str, ...], address: bytes) -> bool:
+    came_from = ip_address(address)
+    if isinstance(came_from, IPv6Address):
+        came_from = came_from.ipv4_mapped or came_from
+    return any(came_from in ip_network(source) for source in sources)

@@ -1,0 +1,132 @@
+"""The users of a broker and their rules, as they are changed."""
+
+from collections.abc import Iterable
+
+from pocketmq.model.access import Action, Grant, Resource, User, check_user, text_from_actions
+from pocketmq.model.errors import GrantNotFound, UserExists, UserNotFound
+
+
+class Roster:
+    """Users by their access keys, and rules in the order they were made."""
+
+    __slots__ = ("grants", "users")
+
+    def __init__(self, users: Iterable[User] = (), grants: Iterable[Grant] = ()) -> None:
+        self.users = {user.access_key: user for user in users}
+        self.grants = list(grants)
+        assert all(grant.user in self.users for grant in self.grants), "a rule is a user's"
+
+    def existing(self, access_key: str) -> User:
+        """Return a user.
+
+        Errors   UserNotFound
+        """
+        user = self.users.get(access_key)
+        if user is None:
+            raise UserNotFound(user=access_key)
+        return user
+
+    def add(self, user: User) -> None:
+        """Take a new user.
+
+        Errors   IllegalUser, UserExists
+        """
+        check_user(user)
+        if user.access_key in self.users:
+            raise UserExists(user=user.access_key)
+        self.users[user.access_key] = user
+
+    def change(
+        self,
+        access_key: str,
+        *,
+        secret: str | None = None,
+        is_admin: bool | None = None,
+        is_enabled: bool | None = None,
+    ) -> User:
+        """Change what is given of a user; returns how it is now.
+
+        Errors   IllegalUser, UserNotFound
+        """
+        known = self.existing(access_key)
+        user = User(
+            access_key,
+            known.secret if secret is None else secret,
+            is_admin=known.is_admin if is_admin is None else is_admin,
+            is_enabled=known.is_enabled if is_enabled is None else is_enabled,
+        )
+        check_user(user)
+        self.users[access_key] = user
+        return user
+
+    def remove(self, access_key: str) -> None:
+        """Forget a user and its rules.
+
+        Errors   UserNotFound
+        """
+        self.existing(access_key)
+        del self.users[access_key]
+        self.grants = [grant for grant in self.grants if grant.user != access_key]
+
+    def grants_of(self, access_key: str) -> list[Grant]:
+        """Return the rules of a user, or of all where none is named.
+
+        Errors   UserNotFound
+        """
+        if not access_key:
+            return [*self.grants]
+        self.existing(access_key)
+        return [grant for grant in self.grants if grant.user == access_key]
+
+    def grant(self, grant: Grant) -> Grant:
+        """Add a rule, to one about the same resource where there is one; returns that.
+
+        Errors   UserNotFound
+        """
+        self.existing(grant.user)
+        assert grant.actions, "a rule is about something"
+        for place, known in enumerate(self.grants):
+            if known._replace(actions=grant.actions) == grant:
+                merged = known._replace(actions=_merged(known.actions | grant.actions))
+                self.grants[place] = merged
+                return merged
+        merged = grant._replace(actions=_merged(grant.actions))
+        self.grants.append(merged)
+        return merged
+
+    def revoke(
+        self, user: str, actions: frozenset[Action], resource: Resource, *, is_allowed: bool = True
+    ) -> list[Grant]:
+        """Take actions out of a user's rules about a resource, from wherever they hold.
+
+        Returns  what is left of those rules
+        Errors   UserNotFound; GrantNotFound: no such rule has one of them
+        """
+        self.existing(user)
+        left, is_changed = [], False
+        for grant in self.grants:
+            if (grant.user, grant.resource, grant.is_allowed) == (user, resource, is_allowed):
+                kept = _without(grant.actions, actions)
+                is_changed |= kept != grant.actions
+                grant = grant._replace(actions=kept)
+            left.append(grant)
+        if not is_changed:
+            decision = "allows" if is_allowed else "denies"
+            raise GrantNotFound(
+                user=user, decision=decision, actions=text_from_actions(actions),
+                resource=str(resource),
+            )  # fmt: skip
+        self.grants = [grant for grant in left if grant.actions]
+        return [grant for grant in self.grants_of(user) if grant.resource == resource]
+
+
+def _merged(actions: frozenset[Action]) -> frozenset[Action]:
+    return frozenset({Action.ALL}) if Action.ALL in actions else actions
+
+
+def _without(known: frozenset[Action], actions: frozenset[Action]) -> frozenset[Action]:
+    if Action.ALL in actions:
+        return frozenset()
+    if Action.ALL in known:
+        known = frozenset(Action) - {Action.ALL}
+    return known - actions

@@ -1,0 +1,97 @@
+"""The shape of a store: every length and format that its files are made with.
+
+A new store gets its shape from the settings. An existing one keeps its own: most of it stands in
+`pocketmq/store.json`, and a store that another broker made shows it by its files
+(store/starting/geometry.py). Whoever opens files of a store needs nothing else of its settings.
+
+Delay levels: "1s 5s 10s ..." and the delay each stands for, counted from 1. The schedule topic
+keeps level n in queue n - 1, and the consume unit of a scheduled record holds its delivery time in
+place of a tag hash. Source: MessageStoreConfig, ScheduleMessageService.parseDelayLevel.
+"""
+
+import re
+from dataclasses import dataclass, fields
+from typing import Final
+
+from pocketmq.model.topic import SCHEDULE_TOPIC
+
+
+@dataclass(frozen=True, kw_only=True)
+class StoreShape:
+    """Lengths in bytes or counts; the defaults are those of a new store.
+
+    consume_queue_extension   units are written for new messages; those there are, are always read
+    index_style    "5.5" or "5.3": whether tags are indexed too (format/index_layout.py)
+    time_zone      the one index files are named in, for `zone_from_name`; "": the machine's
+    delay_levels   delays by level as an operator writes them; "": RocketMQ's 18
+    property_crc   records end with a CRC over all of them
+    """
+
+    commit_log_file_size_bytes: int = 64 * 1024 * 1024
+    consume_queue_file_size_bytes: int = 6_000_000
+    consume_queue_extension: bool = False
+    consume_queue_extension_file_size_bytes: int = 48 * 1024 * 1024
+    index_slot_count: int = 200_000
+    index_entry_count_max: int = 1_000_000
+    index_style: str = "5.5"
+    time_zone: str = ""
+    delay_levels: str = ""
+    property_crc: bool = False
+
+    @property
+    def levels(self) -> "DelayLevels":
+        """The delay levels, parsed."""
+        return DelayLevels(self.delay_levels or DEFAULT_DELAY_LEVELS)
+
+    @classmethod
+    def of(cls, wider: "StoreShape") -> "StoreShape":
+        """Return the shape alone of what has one, and more."""
+        return StoreShape(**{item.name: getattr(wider, item.name) for item in fields(StoreShape)})
+
+
+RECORDED: Final = (
+    "commit_log_file_size_bytes",
+    "consume_queue_file_size_bytes",
+    "index_slot_count",
+    "index_entry_count_max",
+    "index_style",
+    "time_zone",
+    "consume_queue_extension",
+    "consume_queue_extension_file_size_bytes",
+)
+"""Fields that travel with a store in its manifest; the others are the operator's to say."""
+
+DEFAULT_DELAY_LEVELS: Final = "1s 5s 10s 30s 1m 2m 3m 4m 5m 6m 7m 8m 9m 10m 20m 30m 1h 2h"
+UNIT_MS: Final = {"s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
+_LEVEL: Final = re.compile(r"[+-]?[0-9]{1,10}")
+
+
+class DelayLevels:
+    """A parsed level table."""
+
+    __slots__ = ("delays_ms",)
+
+    def __init__(self, text: str = DEFAULT_DELAY_LEVELS) -> None:
+        self.delays_ms = tuple(_delay_ms(word) for word in text.split())
+
+    def apply_to(self, topic: str) -> bool:
+        """Return whether records of a topic wait there until they are due."""
+        return topic == SCHEDULE_TOPIC
+
+    def due_ms(self, level_text: str, store_timestamp_ms: int) -> int | None:
+        """Return when a record with this level is due; a level above the highest is lowered to it.
+
+        None     what is no number, or not above 0
+        Source   CommitLog.checkMessageAndReturnSize
+        """
+        if _LEVEL.fullmatch(level_text) is None:
+            return None
+        level = min(int(level_text), len(self.delays_ms))
+        return store_timestamp_ms + self.delays_ms[level - 1] if level > 0 else None
+
+
+def _delay_ms(word: str) -> int:
+    unit_ms = UNIT_MS.get(word[-1:])
+    if unit_ms is None or not word[:-1].isdigit():
+        raise ValueError(f"delay level {word!r} is not a number followed by one of s, m, h, d")
+    return int(word[:-1]) * unit_ms

@@ -1,0 +1,100 @@
+"""Where a message went: the records of it, and why each of them is where it is."""
+
+from collections.abc import Iterable, Mapping
+from enum import Enum
+from typing import Final, NamedTuple
+
+from pocketmq.model.message import DLQ_ORIGIN_TOPIC, ORIGIN_GROUP, RETRY_TOPIC
+from pocketmq.model.system_topics import TIMER_TOPIC, leased_topic
+from pocketmq.model.topic import (
+    DLQ_PREFIX,
+    HALF_TOPIC,
+    RETRY_PREFIX,
+    SCHEDULE_TOPIC,
+    is_system_topic,
+)
+
+
+class TraceStep(Enum):
+    """Why a record of a message is where it is; names and numbers are the proto's."""
+
+    SENT = 1
+    SCHEDULED = 2
+    TIMED = 3
+    PREPARED = 4
+    RETRIED = 5
+    DEAD_LETTER = 6
+    INTERNAL = 7
+
+
+class TracedRecord(NamedTuple):
+    """One record on a message's way.
+
+    group           whose retry or dead letter it is, or will be, "" for others
+    target_topic    where what waits goes to, "" for what does not wait
+    origin_topic    what consumers subscribe to, to get it: not the topic it is kept in
+    passed_by       groups that stand behind it; awaited_by: groups that have not come to it
+    """
+
+    step: TraceStep
+    topic: str
+    queue_id: int
+    queue_offset: int
+    physical_offset: int
+    store_timestamp_ms: int
+    reconsume_times: int
+    group: str
+    target_topic: str
+    deliver_at_ms: int | None
+    delay_level: int | None
+    passed_by: list[str]
+    awaited_by: list[str]
+    origin_topic: str
+
+
+STEPS: Final = {
+    SCHEDULE_TOPIC: TraceStep.SCHEDULED,
+    TIMER_TOPIC: TraceStep.TIMED,
+    HALF_TOPIC: TraceStep.PREPARED,
+}
+"""Topics in which messages wait for something, and what it is."""
+
+
+def step_of(topic: str) -> TraceStep:
+    """Return why a record lies in a topic."""
+    if topic.startswith(RETRY_PREFIX):
+        return TraceStep.RETRIED
+    if topic.startswith(DLQ_PREFIX):
+        return TraceStep.DEAD_LETTER
+    return STEPS.get(topic, TraceStep.INTERNAL if is_system_topic(topic) else TraceStep.SENT)
+
+
+def origin_topic_of(topic: str, properties: Mapping[str, str], group: str) -> str:
+    """Return the topic whose message a retry or dead letter is; others are their own topic's.
+
+    topic, group   where it is kept, or waits to get, and `owner_of` that
+    """
+    if step_of(topic) not in (TraceStep.RETRIED, TraceStep.DEAD_LETTER):
+        return topic
+    origin = properties.get(DLQ_ORIGIN_TOPIC) or properties.get(RETRY_TOPIC) or topic
+    return leased_topic(origin, group)
+
+
+def owner_of(topic: str, properties: Mapping[str, str], groups: Iterable[str]) -> str:
+    """Return whose retry or dead letter a message is, "" for others.
+
+    groups   those there are: a retry topic may have the name of a topic behind that of its group,
+             and what stands between, "_", may stand in both
+    """
+    if topic.startswith(DLQ_PREFIX):
+        return topic.removeprefix(DLQ_PREFIX)
+    if not topic.startswith(RETRY_PREFIX):
+        return ""
+    given = properties.get(ORIGIN_GROUP, "")
+    if given:
+        return given
+    rest = topic.removeprefix(RETRY_PREFIX)
+    if RETRY_TOPIC in properties:  # It was sent back.
+        return rest
+    known = [group for group in groups if f"{rest}_".startswith((f"{group}_", f"{group}+"))]
+    return max(known, key=len, default=rest)

@@ -1,0 +1,198 @@
+"""Which modules run compiled, and that they do so only where their sources are what was compiled.
+
+The modules of COMPILED are typed Python that mypyc turns into one shared library (scripts/compile).
+The same files run as they are wherever there is no library, or none that fits:
+
+    built/modules__mypyc.TAG.so         the library, of all modules together
+    built/broker.format.x.TAG.so        one entry a module, some lines of C that lead into it
+    built/sources.TAG                   what it was made of: SHA-256 and path, a line each
+
+TAG is of the interpreter, so libraries for several lie side by side. All modules run compiled or
+none does: calls between them are bound when they are compiled. Values that a compiled module has
+from others (constants above all) are part of it too, so `sources` names the modules it imports.
+"""
+
+import os
+import sys
+from collections.abc import Sequence
+from functools import cache
+from hashlib import sha256
+from importlib.machinery import EXTENSION_SUFFIXES, ExtensionFileLoader, ModuleSpec
+from importlib.util import module_from_spec, spec_from_file_location
+from pathlib import Path
+from types import ModuleType
+from typing import Final
+
+PROBE: Final = "pocketmq.native.probe"
+COMPILED: Final = (
+    PROBE,
+    "pocketmq.files.mapped_file",
+    "pocketmq.format.addresses",
+    "pocketmq.format.end_records",
+    "pocketmq.format.end_request",
+    "pocketmq.format.half_record",
+    "pocketmq.format.index_links",
+    "pocketmq.format.journal_records",
+    "pocketmq.format.official_ack",
+    "pocketmq.format.official_messages",
+    "pocketmq.format.official_reply",
+    "pocketmq.format.official_request",
+    "pocketmq.format.order_changes",
+    "pocketmq.format.order_row",
+    "pocketmq.format.own_records",
+    "pocketmq.format.plain_fields",
+    "pocketmq.format.pop_records",
+    "pocketmq.format.receipt_handle",
+    "pocketmq.format.record_heads",
+    "pocketmq.format.runs",
+    "pocketmq.format.send_records",
+    "pocketmq.format.send_reply",
+    "pocketmq.format.send_request",
+    "pocketmq.format.stored_messages",
+    "pocketmq.log.commit_log",
+    "pocketmq.log.unit_buffer",
+    "pocketmq.model.batch",
+    "pocketmq.model.stats",
+    "pocketmq.rpc.late_reply",
+    "pocketmq.rpc.own.late_calls",
+    "pocketmq.rpc.own.quick_calls",
+    "pocketmq.rpc.v1.end_shortcut",
+    "pocketmq.rpc.v1.send_shortcut",
+    "pocketmq.rpc.v2.send_shortcut",
+    "pocketmq.services.consume.handles",
+    "pocketmq.services.consume.leases",
+    "pocketmq.services.consume.order_groups",
+    "pocketmq.services.consume.order_queue",
+    "pocketmq.services.sending.plain",
+    "pocketmq.services.sending.rules",
+    "pocketmq.services.transaction.plain",
+    "pocketmq.store.marks",
+    "pocketmq.store.views.remembered",
+    "pocketmq.store.watermark",
+    "pocketmq.store.writing.flush_group",
+    "pocketmq.store.writing.gate",
+    "pocketmq.store.writing.put_lock",
+    "pocketmq.store.writing.put_path",
+    "pocketmq.store.writing.writer",
+    "pocketmq.wire.blocks",
+    "pocketmq.wire.connection",
+    "pocketmq.wire.fields",
+    "pocketmq.wire.flow",
+    "pocketmq.wire.frames",
+    "pocketmq.wire.headers",
+    "pocketmq.wire.hpack",
+    "pocketmq.wire.huffman",
+    "pocketmq.wire.messages",
+    "pocketmq.wire.metadata",
+    "pocketmq.wire.outbound",
+    "pocketmq.wire.peer",
+    "pocketmq.wire.requests",
+    "pocketmq.wire.stream",
+    "pocketmq.wire.streams",
+)
+"""What is compiled, all together; the sources are the same program, several times slower."""
+PURE_VARIABLE: Final = "POCKETMQ_PURE"
+"""Set to anything but 0 or nothing, the sources run: to debug, and to compare."""
+ROOT: Final = Path(__file__).parents[2]
+BUILT: Final = Path(__file__).parent / "built"
+SUFFIX: Final = EXTENSION_SUFFIXES[0]
+SOURCES: Final = BUILT / f"sources{Path(SUFFIX).stem}"
+_NUMBER: Final = -(2**40)
+
+
+class CompiledModules:
+    """Finds the compiled form of a module where there is one that fits; the sources come after."""
+
+    def find_spec(
+        self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        """Return where a module of COMPILED is loaded from; None: as any other module."""
+        return _built(name) if name in COMPILED and not why_not_compiled() else None
+
+
+def install() -> None:
+    """Have compiled modules found from here on; done once, before any of them is imported."""
+    if not any(isinstance(finder, CompiledModules) for finder in sys.meta_path):
+        sys.meta_path.insert(0, CompiledModules())
+
+
+def running() -> tuple[str, ...]:
+    """Return the names of the modules that run compiled: all of COMPILED, or none."""
+    return () if why_not_compiled() else COMPILED
+
+
+def form() -> str:
+    """Return in which form the modules run, for people: `compiled`, or `sources` and why."""
+    why = why_not_compiled()
+    return f"sources ({why})" if why else "compiled"
+
+
+@cache
+def why_not_compiled() -> str:
+    """Return why the sources run, for people; empty: the compiled modules do.
+
+    Cost     a millisecond or so, once a process: each source is read and its digest taken
+    """
+    if os.environ.get(PURE_VARIABLE, "0") not in ("", "0"):
+        return f"{PURE_VARIABLE} is set"
+    try:
+        changed = stale()
+    except (FileNotFoundError, NotADirectoryError):  # The latter: all of us lie in an archive.
+        return "not compiled"
+    why = f"{changed} is not what was compiled" if changed else _fault()
+    if why:
+        sys.stderr.write(f"pocketmq: {why}: the sources run until scripts/compile has run\n")
+    return why
+
+
+def is_compiled() -> bool:
+    """Return whether the modules of COMPILED run compiled."""
+    return not why_not_compiled()
+
+
+def stale() -> str:
+    """Return the path of the first source that is not as it was compiled; empty: none.
+
+    Errors   FileNotFoundError: nothing was compiled
+    """
+    rows = [line.split("  ", 1) for line in SOURCES.read_text().splitlines()]
+    known = {path: digest for digest, path in rows}
+    built = {path.name.removesuffix(SUFFIX) for path in BUILT.glob(f"broker.*{SUFFIX}")}
+    for name in (*COMPILED, *sorted(built.difference(COMPILED))):  # Each is bound to all others.
+        if name not in COMPILED or name not in built or source_of(name) not in known:
+            return source_of(name)
+    return next((path for path, digest in known.items() if digest_of(path) != digest), "")
+
+
+def source_of(name: str) -> str:
+    """Return the path of a module's source from the root of the checkout or the installation."""
+    return f"{name.replace('.', '/')}.py"
+
+
+def digest_of(path: str) -> str:
+    """Return the SHA-256 of a source, in hexadecimal; empty where there is none."""
+    try:
+        return sha256((ROOT / path).read_bytes()).hexdigest()
+    except OSError:
+        return ""
+
+
+def _built(name: str) -> ModuleSpec | None:
+    place = str(BUILT / f"{name}{SUFFIX}")
+    return spec_from_file_location(name, place, loader=ExtensionFileLoader(name, place))
+
+
+def _fault() -> str:
+    """Load the probe out of the library and use it; return what is wrong with it, if anything.
+
+    It may be that the library, or the librt that is installed, does not fit.
+    """
+    spec = _built(PROBE)
+    assert spec is not None, PROBE
+    assert spec.loader is not None, PROBE
+    try:
+        probe = module_from_spec(spec)
+        spec.loader.exec_module(probe)
+    except (ImportError, ValueError) as error:
+        return f"the library does not load ({error})"
+    return "" if probe.echo(_NUMBER) == _NUMBER else "the library does not count"

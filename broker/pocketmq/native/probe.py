@@ -1,0 +1,16 @@
+"""What is loaded of the library before anything else: the others load where this does.
+
+It uses what the others use of librt. A librt that does not fit the library is so found out here,
+where the sources can still be chosen, and not in the middle of a start.
+"""
+
+from pocketmq.native.machine import BytesWriter, append, i64, read_i64_be, vec, write_i64_be
+
+
+def echo(number: i64) -> i64:
+    """Return the number, after a way through bytes and a vector."""
+    writer = BytesWriter()
+    write_i64_be(writer, number)
+    numbers = vec[i64]()
+    numbers = append(numbers, read_i64_be(writer.getvalue(), 0))
+    return numbers[0]

@@ -1,0 +1,95 @@
+"""How much room the views of a log take, from samples of it."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from math import ceil
+from typing import Final
+
+from pocketmq.format.columns.queues import QueueTable
+from pocketmq.format.columns.records import ENTRY_TYPE, decode
+from pocketmq.format.consume_unit import UNIT_SIZE
+from pocketmq.format.index_layout import ENTRY_SIZE, HEADER_SIZE, SLOT_SIZE
+from pocketmq.rebuild.index_builder import entries_per_file
+from pocketmq.rebuild.index_pieces import pieces_of
+from pocketmq.rebuild.log_files import KnownShape
+from pocketmq.rebuild.parallel import Job
+from pocketmq.rebuild.plan import Range
+from pocketmq.walk.reader import LogReader
+
+SAMPLES: Final = 8
+"""Ranges looked into, from the oldest to the newest."""
+BLOCK_BYTES: Final = 4096
+"""What a file system gives out at least; every queue has a block that is not full."""
+MARGIN: Final = 1.1
+"""Samples may be of larger messages than the rest."""
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """What a rebuild will write; all numbers follow from the samples' averages. Files are sparse.
+
+    queue_bytes     consume units
+    index_bytes     entries and slots
+    scratch_bytes   what lies there only while many workers build
+    """
+
+    records: int = 0
+    entries: int = 0
+    queues: int = 0
+    index_files: int = 0
+    queue_bytes: int = 0
+    index_bytes: int = 0
+    scratch_bytes: int = 0
+
+    @property
+    def total_bytes(self) -> int:
+        """The most that lies on the disk at one time."""
+        return self.queue_bytes + self.index_bytes + self.scratch_bytes
+
+    @property
+    def view_bytes(self) -> int:
+        """What must be free on the disk for the views, with a margin."""
+        open_blocks = BLOCK_BYTES * (self.queues + self.index_files)
+        return ceil((self.queue_bytes + self.index_bytes + open_blocks) * MARGIN)
+
+
+def estimate(ranges: Sequence[Range], settings: KnownShape) -> Estimate:
+    """Return what the views of these ranges will take, from the first chunk of some of them.
+
+    Cost     8 MiB read for each sample
+    """
+    queues, levels, reader = QueueTable(), settings.levels, LogReader()
+    records = entries = sampled_bytes = 0
+    for part in ranges[:: max(len(ranges) // SAMPLES, 1)]:
+        with part.file.opened() as source:
+            for chunk in reader.chunks(source, part.begin, part.end):
+                found = decode(
+                    chunk.buffer, chunk.heads, queues, style=settings.index_style, levels=levels
+                )
+                records += len(chunk.heads)
+                entries += len(found.entries.record)
+                sampled_bytes += int(chunk.heads.size.sum())
+                break
+    if not records:
+        return Estimate()
+    share = sum(part.end - part.begin for part in ranges) / sampled_bytes
+    records, entries = ceil(records * share), ceil(entries * share)
+    files = ceil(entries / entries_per_file(settings.geometry))
+    return Estimate(
+        records=records,
+        entries=entries,
+        queues=len(queues.keys),
+        index_files=files,
+        queue_bytes=UNIT_SIZE * records + BLOCK_BYTES * len(queues.keys),
+        index_bytes=ENTRY_SIZE * entries
+        + files * (HEADER_SIZE + SLOT_SIZE * settings.geometry.slot_count),
+    )
+
+
+def estimate_job(job: Job, ranges: Sequence[Range]) -> Estimate:
+    """Return the same for a job, with what its workers spool and the slot tables of pieces."""
+    found, geometry = estimate(ranges, job.settings), job.settings.geometry
+    full = min(entries_per_file(geometry), found.entries)
+    pieces = pieces_of(full, found.entries, job.workers, job.piece_entries) if full else 1
+    tables = found.index_files * max(pieces - 1, 0) * SLOT_SIZE * geometry.slot_count
+    return replace(found, scratch_bytes=ENTRY_TYPE.itemsize * found.entries + tables)

@@ -1,0 +1,236 @@
+"""The files of a commit log, as names and numbers that can be sent to a worker."""
+
+import json
+import mmap
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from pocketmq.format.index_layout import IndexGeometry, StyleSpans
+from pocketmq.format.names import (
+    COMMIT_LOG_DIRECTORY,
+    is_junk,
+    offset_file_name,
+    offset_from_file_name,
+)
+from pocketmq.model.errors import StoreGap, StrayFile, WrongFileSize
+from pocketmq.model.message import OFFSET_MAX
+from pocketmq.model.store_shape import StoreShape
+from pocketmq.walk.log_walk import Hole, LogWalk
+from pocketmq.walk.reader import Chunk, LogReader
+from pocketmq.walk.search import first_times
+from pocketmq.walk.source import LogSource
+
+CLOCK_STEP_MS: Final = 3_600_000
+"""How far a broker's clock may have been set back without messages being missed."""
+_KEY_NAMES = "mappedFileSizeCommitLog"
+
+
+@dataclass(frozen=True, slots=True)
+class LogFile:
+    """One file: `base` is the physical offset of its first byte."""
+
+    path: str
+    base: int
+    size: int
+
+    @property
+    def end(self) -> int:
+        """Physical offset behind its last byte."""
+        return self.base + self.size
+
+    @contextmanager
+    def opened(self) -> Iterator[LogSource]:
+        """Open and map the file for a walk.
+
+        Errors   OSError; ValueError: it is shorter than it was
+        """
+        descriptor = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            with (
+                mmap.mmap(descriptor, self.size, access=mmap.ACCESS_READ) as mapped,
+                memoryview(mapped) as view,
+            ):
+
+                def read_into(position: int, room: memoryview) -> int:
+                    return os.preadv(descriptor, [room], position)
+
+                yield LogSource(self.path, self.base, self.size, view, read_into, self.size)
+        finally:
+            os.close(descriptor)
+
+
+@dataclass(frozen=True, kw_only=True)
+class KnownShape(StoreShape):
+    """The shape of an existing store, and what else must be known before its files are opened.
+
+    older_styles        JSON, [[physical offset, index style], …], rising: records that start below
+                        it are indexed in another style than `index_style`
+    removed             where queues of removed topics go on, "" without any (`QueueTable`)
+    left_over           records that belong to no queue any more, as text ("" without any)
+    property_crc_from   physical offset from which on records end with a CRC over all of them,
+                        OFFSET_MAX: nowhere yet; None where the store does not say: the first
+                        records tell
+    check_crc           compare every body with its CRC, and a property CRC where there is one
+    crc_share           of the chunks whose CRCs are compared: 1 is all, 0.1 every tenth by its
+                        place
+    filters             the text of config/consumerFilter.json, "" without one: what units of the
+                        extension have bits for, where there is one (filter/subscriptions.py)
+    """
+
+    older_styles: str = ""
+    removed: str = ""
+    left_over: str = ""
+    property_crc_from: int | None = None
+    check_crc: bool = False
+    crc_share: float = 1.0
+    filters: str = ""
+
+    @property
+    def geometry(self) -> IndexGeometry:
+        """That of its index files."""
+        return IndexGeometry.of(self)
+
+    @property
+    def style_spans(self) -> StyleSpans:
+        """The older styles, parsed."""
+        return tuple((end, style) for end, style in json.loads(self.older_styles or "[]"))
+
+    def with_styles(self, spans: StyleSpans, style: str | None) -> "KnownShape":
+        """Return the shape with what an index shows of its styles."""
+        older = json.dumps(spans) if spans else ""
+        return replace(self, older_styles=older, index_style=style or self.index_style)
+
+
+def find_log_files(store: Path, file_size_bytes: int | None = None) -> list[LogFile]:
+    """Return the files of a store's log in order; none when it has no log.
+
+    file_size_bytes   of each; None: that of the first
+    Errors   StrayFile, WrongFileSize, StoreGap
+    Source   MappedFileQueue.doLoad
+    """
+    directory = store / COMMIT_LOG_DIRECTORY
+    names = sorted(os.listdir(directory)) if directory.is_dir() else []
+    names = [name for name in names if not is_junk(name) and not (directory / name).is_dir()]
+    files: list[LogFile] = []
+    for name in names:
+        path = directory / name
+        base = offset_from_file_name(name)
+        if base is None:
+            raise StrayFile(path=str(path), why="a file of another name stands here")
+        size = path.stat().st_size
+        if size == 0 and name == names[-1]:
+            continue
+        file_size_bytes = file_size_bytes or size
+        if size != file_size_bytes:
+            raise WrongFileSize(
+                path=str(path), expected_bytes=file_size_bytes, found_bytes=size,
+                key_names=_KEY_NAMES,
+            )  # fmt: skip
+        if files and base != files[-1].end:
+            raise StoreGap(path=str(path), expected=files[-1].end, found=base)
+        files.append(LogFile(str(path), base, size))
+    return files
+
+
+class ReadableLog(NamedTuple):
+    """What can be read of a log, and what cannot: files that are missing or too short."""
+
+    files: list[LogFile]
+    gaps: list[Hole]
+
+
+def find_readable_files(store: Path, file_size_bytes: int) -> ReadableLog:
+    """Return the files of a store's log for a look at what is there.
+
+    A file that is too short is read as far as it goes.
+
+    Errors   StrayFile; WrongFileSize: no file is of that size, or one is larger
+    """
+    directory = store / COMMIT_LOG_DIRECTORY
+    files: list[LogFile] = []
+    gaps: list[Hole] = []
+    paths = sorted(directory.iterdir()) if directory.is_dir() else []
+    paths = [path for path in paths if not is_junk(path.name) and not path.is_dir()]
+    if paths and not paths[-1].stat().st_size:
+        paths.pop()  # Made ahead, and nothing was written to it yet.
+    sizes = {path.stat().st_size for path in paths}
+    for path in paths:
+        base = offset_from_file_name(path.name)
+        if base is None:
+            raise StrayFile(path=str(path), why="a file of another name stands here")
+        found = path.stat().st_size
+        if found > file_size_bytes or file_size_bytes not in sizes:
+            raise WrongFileSize(
+                path=str(path), expected_bytes=file_size_bytes, found_bytes=found,
+                key_names=_KEY_NAMES,
+            )  # fmt: skip
+        gaps += _gap_before(directory, files, base, file_size_bytes)
+        if found:
+            files.append(LogFile(str(path), base, found))
+        if found < file_size_bytes:
+            why = f"the file has {found} bytes, {file_size_bytes} expected"
+            gaps.append(Hole(str(path), base + found, base + file_size_bytes, why, False))
+    return ReadableLog(files, gaps)
+
+
+def _gap_before(directory: Path, files: list[LogFile], base: int, size: int) -> Iterator[Hole]:
+    """Yield what is missing between the files so far and one that begins at `base`."""
+    begin = files[-1].base + size if files else base
+    if begin < base:
+        missing = str(directory / offset_file_name(begin))
+        yield Hole(missing, begin, base, "the file is missing", False)
+
+
+def may_hold(files: Sequence[LogFile], begin_ms: int, end_ms: int) -> list[bool]:
+    """Return of each file whether it may hold records of store times [begin_ms, end_ms).
+
+    A file begins with its oldest record, give or take `CLOCK_STEP_MS`.
+
+    Cost     two records read of each file
+    """
+    times: list[tuple[int, ...]] = []
+    for file in files:
+        with file.opened() as source:
+            times.append(first_times(source))
+    following = [*times[1:], ()][: len(times)]
+    return [
+        not (own and min(own) >= end_ms + CLOCK_STEP_MS)
+        and not (behind and max(behind) < begin_ms - CLOCK_STEP_MS)
+        for own, behind in zip(times, following, strict=True)
+    ]
+
+
+def walk_over(
+    files: Sequence[LogFile], walk: LogWalk, upto: int = OFFSET_MAX
+) -> Iterator[Chunk | Hole]:
+    """Yield what a walk finds in files, opened one at a time, of records below `upto`."""
+    for file in files:
+        if file.base < upto:
+            with file.opened() as source:
+                yield from walk.over(source, file.base, upto)
+
+
+def records_end(files: Sequence[LogFile], upto: int = OFFSET_MAX) -> int:
+    """Return where the records of the newest file that holds any end; older ones are not read.
+
+    What a broker writes meanwhile lies behind it, so that a live log can be read below it.
+    """
+    for file in reversed(files):
+        walk = LogWalk(LogReader(check_crc=True))
+        for _ in walk_over([file], walk, upto):
+            pass
+        if walk.end:
+            return walk.end
+    return files[0].base if files else 0
+
+
+def bytes_at(files: Sequence[LogFile], physical_offset: int, size: int) -> bytes:
+    """Return bytes of the log."""
+    file = next(file for file in files if file.base <= physical_offset < file.end)
+    with open(file.path, "rb") as opened:
+        opened.seek(physical_offset - file.base)
+        return opened.read(size)

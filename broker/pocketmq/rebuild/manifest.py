@@ -1,0 +1,174 @@
+"""`manifest.json`: every file a rebuild made, with what proves it and where it comes from."""
+
+import errno
+import hashlib
+import os
+from bisect import bisect_left
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from pocketmq.format.consume_unit import PRE_BLANK_SIZE, UNIT, UNIT_SIZE
+from pocketmq.format.index_layout import HEADER, HEADER_SIZE, IndexHeaderValues
+from pocketmq.format.names import (
+    CONSUME_QUEUE_EXTENSION_DIRECTORY,
+    INDEX_DIRECTORY,
+    VIEW_DIRECTORIES,
+)
+from pocketmq.rebuild.plan import Mapper
+from pocketmq.rebuild.sequential import Rebuilt
+from pocketmq.rebuild.staging import MANIFEST_FILE, Staging
+
+_PIECE: Final = 4 * 1024 * 1024
+_BLOCK: Final = 64 * 1024
+_ZEROS: Final = bytes(_PIECE)
+
+
+class ContentDigest:
+    """sha256 of bytes without the zeros that they end in, and their number, zeros included.
+
+    Views are mostly zeros: a file of a queue has its full length from its first unit on.
+    """
+
+    __slots__ = ("_digest", "_zero_count", "size")
+
+    def __init__(self) -> None:
+        self._digest = hashlib.sha256()
+        self._zero_count = 0
+        self.size = 0
+
+    def add(self, piece: bytes) -> None:
+        """Take the next bytes."""
+        for begin in range(0, len(piece), _BLOCK):
+            block = piece[begin : begin + _BLOCK]
+            if block == _ZEROS[: len(block)]:
+                self.add_zeros(len(block))
+                continue
+            self._flush()
+            told = block.rstrip(b"\0")
+            self._digest.update(told)
+            self._zero_count = len(block) - len(told)
+            self.size += len(block)
+
+    def add_zeros(self, count: int) -> None:
+        """Take so many zeros."""
+        self._zero_count += count
+        self.size += count
+
+    def _flush(self) -> None:
+        assert self._zero_count <= self.size
+        while self._zero_count:
+            count = min(self._zero_count, len(_ZEROS))
+            self._digest.update(_ZEROS[:count])
+            self._zero_count -= count
+
+    def hexdigest(self) -> str:
+        """Return the digest of what was taken so far."""
+        return self._digest.hexdigest()
+
+
+def digest_of(descriptor: int) -> ContentDigest:
+    """Return the digest of an open file; its holes are not read.
+
+    Cost     about 1 ms a MiB that is there
+    """
+    digest, size = ContentDigest(), os.fstat(descriptor).st_size
+    while digest.size < size:
+        begin = _data_from(descriptor, digest.size, size)
+        digest.add_zeros(begin - digest.size)
+        end = os.lseek(descriptor, begin, os.SEEK_HOLE) if begin < size else size
+        while digest.size < end:
+            piece = os.pread(descriptor, min(_PIECE, end - digest.size), digest.size)
+            if not piece:
+                return digest  # It was cut meanwhile.
+            digest.add(piece)
+    return digest
+
+
+def _data_from(descriptor: int, position: int, size: int) -> int:
+    try:
+        return os.lseek(descriptor, position, os.SEEK_DATA)
+    except OSError as error:
+        if error.errno != errno.ENXIO:
+            raise
+        return size
+
+
+@dataclass(frozen=True, slots=True)
+class FileMark:
+    """One file: its path below the directory, length, digest and the records it is about.
+
+    sha256   of its bytes without the zeros that it ends in
+    source   physical offsets [first record, last record], empty when it tells of none
+    """
+
+    path: str
+    size: int
+    sha256: str
+    source: list[int]
+
+
+def write_manifest(staging: Staging, rebuilt: Rebuilt, mapper: Mapper) -> None:
+    """Make all files durable and write down what they are."""
+    tasks = [(str(staging.out), path) for path in view_files(staging.out)]
+    marks = list(mapper(mark_file, tasks))
+    document = asdict(rebuilt)
+    document["queues"] = [[*key, *ends] for key, ends in sorted(rebuilt.queues.items())]
+    document["files"] = [
+        {"path": m.path, "size": m.size, "sha256": m.sha256, "source": m.source} for m in marks
+    ]
+    staging.write(staging.work / MANIFEST_FILE, document)
+
+
+def view_files(out: Path) -> list[str]:
+    """Return the paths of all files of the views below a directory, sorted.
+
+    Cost     some 10 µs a queue
+    """
+    return sorted(_files_below(out, *VIEW_DIRECTORIES))
+
+
+def _files_below(out: Path, *names: str) -> Iterator[str]:
+    for name in names:
+        for directory, _, files in os.walk(out / name):
+            below = os.path.relpath(directory, out)
+            yield from (f"{below}/{file}" for file in files)
+
+
+def mark_file(task: tuple[str, str]) -> FileMark:
+    """Make a file durable and return its mark.
+
+    Cost     about 1 ms a MiB that is there
+    """
+    out, path = task
+    with (Path(out) / path).open("rb") as file:
+        os.fsync(file.fileno())
+        digest = digest_of(file.fileno())
+        size = digest.size
+        source: list[int] = []
+        if path.startswith(INDEX_DIRECTORY):
+            source = _index_source(file.fileno())
+        elif not path.startswith(CONSUME_QUEUE_EXTENSION_DIRECTORY):
+            source = _unit_source(file.fileno(), size)
+    return FileMark(path, size, digest.hexdigest(), source)
+
+
+def _index_source(descriptor: int) -> list[int]:
+    header = IndexHeaderValues(*HEADER.unpack(os.pread(descriptor, HEADER_SIZE, 0)))
+    return [header.begin_physical_offset, header.end_physical_offset]
+
+
+def _unit_source(descriptor: int, size: int) -> list[int]:
+    """Return the records of the first and the last unit that tells of one."""
+    count = size // UNIT_SIZE
+    units = range(count)
+    lower = bisect_left(units, True, key=lambda n: _unit(descriptor, n)[1] != PRE_BLANK_SIZE)
+    upper = bisect_left(units, True, lower, key=lambda n: _unit(descriptor, n)[1] == 0)
+    if lower >= upper:
+        return []
+    return [_unit(descriptor, lower)[0], _unit(descriptor, upper - 1)[0]]
+
+
+def _unit(descriptor: int, number: int) -> Any:
+    return UNIT.unpack(os.pread(descriptor, UNIT_SIZE, number * UNIT_SIZE))

@@ -1,0 +1,130 @@
+"""Reads one stretch of the log: its units to their files, its entries to whoever takes them."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pocketmq.format.columns.heads import Numbers
+from pocketmq.format.columns.records import Decoded, decode, spooled, unit_rows
+from pocketmq.model.message import QueueKey
+from pocketmq.model.topic import QUARANTINE_TOPIC
+from pocketmq.rebuild.log_files import KnownShape, LogFile
+from pocketmq.rebuild.unit_files import UnitWriter
+from pocketmq.walk.log_walk import NO_RECORD, Hole, LogWalk, Times
+from pocketmq.walk.reader import Chunk, LogReader, Stop
+
+Advance = Callable[[int], None]
+"""Is told how many more bytes of the log were read."""
+
+
+def no_advance(byte_count: int) -> None:
+    """Take progress and do nothing with it."""
+
+
+@dataclass(slots=True)
+class RangeResult:
+    """What a stretch of the log holds.
+
+    end      physical offset behind its last sound record
+    holes    bytes that are no record; the last one may be where the log ends
+    last_times   as `LogWalk` has them behind it
+    gaps     places where records were taken out by a repair, as [begin, end)
+    left_over   queues of which there were records that are left over, here or before
+    """
+
+    begin: int
+    end: int
+    stop: Stop
+    record_count: int = 0
+    entry_count: int = 0
+    last_times: Times = NO_RECORD
+    holes: list[Hole] = field(default_factory=list)
+    gaps: list[tuple[int, int]] = field(default_factory=list)
+    left_over: list[QueueKey] = field(default_factory=list)
+
+
+class RangePass:
+    """Takes ranges one after the other, with one walk and one table of queues."""
+
+    __slots__ = (
+        "_advance", "_levels", "_look", "_older_styles", "_settings", "_take_entries", "_units",
+        "walk",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        settings: KnownShape,
+        units: UnitWriter,
+        take_entries: Callable[[NDArray[np.void]], None],
+        advance: Advance = no_advance,
+        look: Callable[[Chunk, Decoded], None] | None = None,
+    ) -> None:
+        self._look = look
+        self._settings = settings
+        self._levels = settings.levels
+        self._older_styles = settings.style_spans
+        self._units = units
+        self._take_entries = take_entries
+        self._advance = advance
+        reader = LogReader(
+            check_crc=settings.check_crc,
+            property_crc=settings.property_crc,
+            crc_share=settings.crc_share,
+        )
+        self.walk = LogWalk(reader)
+
+    def run(self, file: LogFile, begin: int, upto: int) -> RangeResult:
+        """Read the records of a file that start in [begin, upto), over holes as well.
+
+        Errors   IllegalTopic: a record's topic can be no directory
+        """
+        result = RangeResult(begin, begin, self.walk.stop)
+        with file.opened() as source:
+            for found in self.walk.over(source, begin, upto):
+                if isinstance(found, Hole):
+                    result.holes.append(found)
+                else:
+                    self._take(found, result)
+        result.stop = self.walk.stop
+        result.last_times = self.walk.last_times
+        queues = self._units.queues
+        result.left_over = [queues.keys[number] for number in sorted(queues.met)]
+        return result
+
+    def _take(self, chunk: Chunk, result: RangeResult) -> None:
+        heads = chunk.heads
+        decoded = decode(
+            chunk.buffer,
+            heads,
+            self._units.queues,
+            style=self._settings.index_style,
+            levels=self._levels,
+            older_styles=self._older_styles,
+        )  # fmt: skip
+        if self._look is not None:
+            self._look(chunk, decoded)
+        self._put_units(decoded)
+        if len(decoded.entries.record):
+            self._take_entries(spooled(decoded))
+        self._collect_gaps(decoded, result)
+        result.record_count += len(heads)
+        result.entry_count += len(decoded.entries.record)
+        result.end = chunk.end
+        self._advance(chunk.end - int(heads.physical_offset[0]))
+
+    def _put_units(self, decoded: Decoded) -> None:
+        _, queue, queue_offset, units = unit_rows(decoded)
+        self._units.add(queue, queue_offset, units)
+
+    def _collect_gaps(self, decoded: Decoded, result: RangeResult) -> None:
+        numbers = [n for n, key in enumerate(self._units.queues.keys) if key[0] == QUARANTINE_TOPIC]
+        if numbers:
+            found = np.flatnonzero(np.isin(decoded.queue, numbers))
+            result.gaps += spans(decoded.heads.physical_offset[found], decoded.heads.size[found])
+
+
+def spans(begins: Numbers, sizes: Numbers) -> list[tuple[int, int]]:
+    """Return [begin, end) of each."""
+    return list(zip(begins.tolist(), (begins + sizes).tolist(), strict=True))

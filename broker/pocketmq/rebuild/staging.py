@@ -1,0 +1,186 @@
+"""The directory that a parallel rebuild writes to, and what is written down there.
+
+    OUT/consumequeue/ · OUT/index/            what is built
+    OUT/rebuild/plan.json                     what was asked for, and the ranges
+    OUT/rebuild/ranges/BEGIN.json             a range that is finished, and what it held
+    OUT/rebuild/spool/BEGIN                   its index entries
+    OUT/rebuild/pieces/NAME-NUMBER.json       a finished piece of an index file
+    OUT/rebuild/manifest.json                 every file with size, sha256 and where it is from
+
+A run that was killed goes on from what is finished. Files of the page cache die with the machine,
+so nothing that was written before a restart of it is trusted.
+"""
+
+import json
+import os
+import shutil
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, Final
+
+from pocketmq.format.left_over import left_over_of
+from pocketmq.format.names import VIEW_DIRECTORIES
+from pocketmq.model.finding import ScanEnd
+from pocketmq.rebuild.log_files import KnownShape
+from pocketmq.rebuild.plan import Range
+from pocketmq.rebuild.range_pass import RangeResult
+from pocketmq.walk.log_walk import Hole
+from pocketmq.walk.reader import Stop
+
+WORK_DIRECTORY: Final = "rebuild"
+PLAN_FILE: Final = "plan.json"
+MANIFEST_FILE: Final = "manifest.json"
+FORMAT_VERSION: Final = 3
+_BOOT_ID: Final = Path("/proc/sys/kernel/random/boot_id")
+
+Runs = list[tuple[str, int, int, int, bool]]
+"""Rows of (topic, queue id, first queue offset, count, whether they follow on each other)."""
+
+
+class Staging:
+    """Paths and small files of one rebuild; can be sent to a worker."""
+
+    __slots__ = ("out",)
+
+    def __init__(self, out: Path) -> None:
+        self.out = out
+
+    @property
+    def work(self) -> Path:
+        """Where what is no result lies."""
+        return self.out / WORK_DIRECTORY
+
+    def spool(self, name: str) -> Path:
+        """Return the file of a range's index entries."""
+        return self.work / "spool" / name
+
+    def table(self, name: str, number: int) -> Path:
+        """Return the file of the slot table a piece of an index file leaves."""
+        return self.work / "tables" / f"{name}-{number}.npy"
+
+    def range_file(self, name: str) -> Path:
+        """Return the file that says that a range is finished."""
+        return self.work / "ranges" / f"{name}.json"
+
+    def piece_file(self, name: str, number: int) -> Path:
+        """Return the file that says that a piece of an index file is finished."""
+        return self.work / "pieces" / f"{name}-{number}.json"
+
+    def clear(self) -> None:
+        """Remove everything a rebuild writes."""
+        for directory in (WORK_DIRECTORY, *VIEW_DIRECTORIES):
+            shutil.rmtree(self.out / directory, ignore_errors=True)
+
+    def forget_pieces(self) -> None:
+        """Take no piece of an index file for finished any more."""
+        shutil.rmtree(self.work / "pieces", ignore_errors=True)
+
+    def drop_scratch(self, *, with_spool: bool) -> None:
+        """Remove what only the building needed; the spool is what a later run could go on from."""
+        for directory in ("tables", "pieces", *(["spool"] if with_spool else [])):
+            shutil.rmtree(self.work / directory, ignore_errors=True)
+
+    def read(self, path: Path) -> Any:
+        """Return a small file's document, None when there is none that can be read."""
+        try:
+            return json.loads(path.read_bytes())
+        except (FileNotFoundError, ValueError):
+            return None
+
+    def write(self, path: Path, document: Any) -> None:
+        """Replace a small file; a reader finds the old or the new document, never a part."""
+        path.parent.mkdir(parents=True, exist_ok=True)
+        draft = path.with_name(f"{path.name}.{os.getpid()}.draft")
+        draft.write_text(json.dumps(document))
+        draft.replace(path)
+
+    def prepare(self, wanted: dict[str, Any]) -> bool:
+        """Make the directory ready for what is wanted; returns whether finished ranges stay.
+
+        They stay when they were made with the same settings of the same log, on this machine since
+        it was started.
+        """
+        known = self.read(self.work / PLAN_FILE)
+        is_same = known is not None and can_go_on(known, wanted)
+        if not is_same:
+            self.clear()
+        self.write(self.work / PLAN_FILE, wanted)
+        (self.work / MANIFEST_FILE).unlink(missing_ok=True)
+        return is_same
+
+
+def can_go_on(known: dict[str, Any], wanted: dict[str, Any]) -> bool:
+    """Return whether what one plan finished is of use to another.
+
+    Units behind a lower limit would stay: nothing is taken back from finished files. New queues
+    and topics change nothing of what was there.
+    """
+    settings = known.get("settings", {})
+    same_but = settings | {"left_over": wanted["settings"]["left_over"]}
+    is_same = same_but == wanted["settings"] and known["upto"] <= wanted["upto"]
+    agreeing = ("format_version", "boot", "expired")
+    is_same = is_same and all(known.get(key) == wanted[key] for key in agreeing)
+    if not is_same or "left_over" not in settings:
+        return False
+    now, before = (left_over_of(plan["settings"]["left_over"]) for plan in (wanted, known))
+    return now.goes_on_from(before)
+
+
+def boot_id() -> str:
+    """Return what tells this start of the machine from others, "" where nothing does."""
+    return _BOOT_ID.read_text().strip() if _BOOT_ID.exists() else ""
+
+
+def plan_document(
+    ranges: list[Range], settings: KnownShape, upto: int, expired: Sequence[Path] = ()
+) -> dict[str, Any]:
+    """Return what `plan.json` says."""
+    return {
+        "format_version": FORMAT_VERSION,
+        "settings": asdict(settings),
+        "boot": boot_id(),
+        "upto": upto,
+        "bytes": sum(part.end - part.begin for part in ranges),
+        "ranges": [[part.file.path, part.begin, part.end] for part in ranges],
+        "expired": sorted(map(str, expired)),
+    }
+
+
+def build_settings(out: Path) -> tuple[int, KnownShape]:
+    """Return up to where a planned rebuild reads the log, and what it builds views with."""
+    staging = Staging(out)
+    plan = staging.read(staging.work / PLAN_FILE)
+    return plan["upto"], KnownShape(**plan["settings"])
+
+
+def range_mark(part: Range) -> list[Any]:
+    """Return what tells whether a range is the same as one that is finished.
+
+    A file that was written to since is read again: a repair may have changed it.
+    """
+    changed_ns = Path(part.file.path).stat().st_mtime_ns
+    return [part.file.path, part.begin, part.end, changed_ns]
+
+
+def range_document(part: Range, result: RangeResult, runs: Runs) -> dict[str, Any]:
+    """Return what a finished range's file says."""
+    return {"range": range_mark(part), "result": result_document(result), "runs": runs}
+
+
+def result_document(result: RangeResult) -> dict[str, Any]:
+    """Return a result as JSON can hold it."""
+    stop = result.stop._asdict() | {"kind": result.stop.kind.name}
+    return asdict(result) | {"stop": stop}
+
+
+def result_of(document: dict[str, Any]) -> RangeResult:
+    """Return the result that a document of `result_document` tells."""
+    fields = dict(document)
+    stop = fields.pop("stop")
+    fields["stop"] = Stop(ScanEnd[stop["kind"]], stop["physical_offset"], stop["reason"])
+    fields["holes"] = [Hole(**hole) for hole in fields["holes"]]
+    fields["last_times"] = tuple(fields["last_times"])
+    fields["gaps"] = [(begin, end) for begin, end in fields["gaps"]]
+    fields["left_over"] = [(topic, queue_id) for topic, queue_id in fields["left_over"]]
+    return RangeResult(**fields)

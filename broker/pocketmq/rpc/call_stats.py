@@ -1,0 +1,201 @@
+"""What each call adds to the metrics of its method: how long it took, and how it ended.
+
+    rocketmq_rpc_latency_milliseconds{request_code="pull_message", response_code="success", …}
+
+Request codes are RocketMQ's words for what a method does; response codes are those of the v2
+protocol (model/errors Code), and "success". A call of the poll class that had to wait counts as a
+long poll. Series of calls that succeed are there from the start; others come with the first call
+that ends so.
+Cost: a call that is answered at once adds one to a number; calls of one read go into the histograms
+together, each as long as all of them took: none is sent before the others.
+Source: RemotingMetricsManager, RequestCode.
+"""
+
+from collections.abc import Mapping
+from typing import Final
+
+from pocketmq.model.errors import BrokerError, Corruption
+from pocketmq.model.stats import Counter, Gauge, Histogram, Histograms, Stat
+from pocketmq.rpc.admission import Admission, CallClass
+from pocketmq.rpc.service import Method
+
+LATENCY_BUCKETS: Final = (1.0, 3.0, 5.0, 7.0, 10.0, 100.0, 1000.0, 2000.0, 3000.0)
+CREATE_BUCKETS: Final = (10.0, 100.0, 1000.0, 3000.0, 5000.0)
+LATENCY_LABELS: Final = (
+    "protocol_type",
+    "request_code",
+    "response_code",
+    "is_long_polling",
+    "result",
+)
+GRPC: Final = "grpc"
+SUCCESS: Final = "success"
+FAILED: Final = "process_request_failed"
+CANCELLED: Final = "cancelled"
+NO_CODE: Final = "none"
+
+CREATIONS: Final[Mapping[str, str]] = {
+    "pocketmq.v1.Admin/CreateTopic": "rocketmq_topic_create_execution_time_milliseconds",
+    "pocketmq.v1.Admin/CreateGroup": "rocketmq_consumer_group_create_execution_time_milliseconds",
+}
+"""Methods that make something, by their full name, and how long that takes."""
+PROCESSORS: Final[Mapping[str, CallClass]] = {
+    "send": CallClass.SEND,
+    "pull": CallClass.POLL,
+    "ack": CallClass.SETTLE,
+    "query_message": CallClass.QUERY,
+    "admin": CallClass.ADMIN,
+    "client_manager": CallClass.SESSION,
+}
+"""RocketMQ's thread pools, and the class of calls that does their work here."""
+DAMAGED_FILES: Final = ("commitlog", "consumequeue", "index")
+DAMAGES_KEPT_MAX: Final = 10_000
+"""Places of damage that are remembered, so that each is counted and logged once."""
+
+
+def request_code(method: Method) -> str:
+    """Return RocketMQ's word for a method, or the method's name in such a form."""
+    letters = (f"_{letter.lower()}" if letter.isupper() else letter for letter in method.name)
+    return method.request_code or "".join(letters).lstrip("_")
+
+
+class MethodStats:
+    """How the calls of one method ended; seconds are from the request's bytes to the answer's."""
+
+    __slots__ = (
+        "_code", "_create", "_latency", "_poll", "_rejected", "answered", "success", "under_way",
+        "waited",
+    )  # fmt: skip
+
+    def __init__(
+        self, method: Method, latency: Histograms, create: Histograms | None, rejected: Counter
+    ) -> None:
+        self._code = request_code(method)
+        self._latency = latency
+        self._create = create
+        self._rejected = rejected
+        self.under_way = 0
+        self.answered = 0
+        """Calls that were answered at once and are not in the histograms yet."""
+        self._poll = "true" if method.call_class is CallClass.POLL else "false"
+        self.success = self._series(SUCCESS, "false", SUCCESS)
+        """Milliseconds of calls that were answered at once."""
+        self.waited = self._series(SUCCESS, self._poll, SUCCESS)
+        """Milliseconds of calls whose answer had to be waited for."""
+
+    def _series(self, response_code: str, is_long_polling: str, result: str) -> Histogram:
+        return self._latency.at((GRPC, self._code, response_code, is_long_polling, result))
+
+    def begin(self, count: int = 1) -> None:
+        """Count calls that begin."""
+        self.under_way += count
+
+    def end(self, count: int = 1) -> None:
+        """Count calls that have ended."""
+        self.under_way -= count
+        assert self.under_way >= 0, "more calls ended than began"
+
+    def fold(self, seconds: float) -> None:
+        """Count the calls answered at once since this was last done; each took so long."""
+        count, self.answered = self.answered, 0
+        assert count > 0, "somebody was answered"
+        self.success.observe_many(seconds * 1000, count)
+        self.count_created(seconds, count)
+
+    def count_waited(self, seconds: float, count: int = 1) -> None:
+        """Count calls whose answers had to be waited for; each took so long."""
+        self.waited.observe_many(seconds * 1000, count)
+        self.count_created(seconds, count)
+
+    def count_created(self, seconds: float, count: int = 1) -> None:
+        """Count topics or groups that were made, where the method makes some."""
+        if self._create is not None:
+            self._create.at((SUCCESS, "false")).observe_many(seconds * 1000, count)
+
+    def count_failed(self, error: BrokerError, seconds: float) -> None:
+        """Count a call that was answered with an error."""
+        self._rejected.add((error.reason,))
+        self._series(error.code.name.lower(), "false", FAILED).observe(seconds * 1000)
+        if self._create is not None:
+            self._create.at(("failure", "false")).observe(seconds * 1000)
+
+    def count_cancelled(self, seconds: float) -> None:
+        """Count a call whose client went away."""
+        self._series(NO_CODE, self._poll, CANCELLED).observe(seconds * 1000)
+
+
+class CallStats:
+    """The metrics of all methods of a server."""
+
+    __slots__ = ("_creations", "_damages", "_latency", "_methods", "_rejected", "damage", "stats")
+
+    def __init__(self, admission: Admission) -> None:
+        self._latency = Histograms(
+            "rocketmq_rpc_latency_milliseconds",
+            "Time calls took.",
+            LATENCY_BUCKETS,
+            LATENCY_LABELS,
+        )
+        labels = ("invocation_status", "is_system")
+        self._creations = {
+            method: Histograms(name, "Time creating one took.", CREATE_BUCKETS, labels)
+            for method, name in CREATIONS.items()
+        }
+        self.damage = Counter(
+            "pocketmq_crc_errors_total", "Damaged records that calls met.", ("file",)
+        )
+        self._damages: set[tuple[str, int]] = set()
+        self._methods: dict[str, MethodStats] = {}
+        self._rejected = Counter(
+            "pocketmq_rejected_total", "Calls answered with an error of ours.", ("reason",)
+        )
+        for file in DAMAGED_FILES:
+            self.damage.add((file,), 0)
+        watermark = Gauge(
+            "rocketmq_processor_watermark",
+            "Calls under way, by what serves them.",
+            lambda: {
+                (processor,): float(admission.gate(call_class).count)
+                for processor, call_class in PROCESSORS.items()
+            },
+            ("processor",),
+        )
+        inflight = Gauge(
+            "pocketmq_inflight_requests",
+            "Calls under way.",
+            lambda: {(path,): float(method.under_way) for path, method in self._methods.items()},
+            ("method",),
+        )
+        self.stats: list[Stat] = [
+            self._latency,
+            *self._creations.values(),
+            self.damage,
+            watermark,
+            inflight,
+            self._rejected,
+        ]
+
+    def method(self, path: str, method: Method) -> MethodStats:
+        """Return the counts of a method, "pocketmq.v1.Broker/SendMessage"."""
+        before = self._methods.get(path)
+        under_way = 0 if before is None else before.under_way
+        assert not under_way, "a method is counted in one place"
+        creations = self._creations.get(path)
+        made = self._methods[path] = MethodStats(method, self._latency, creations, self._rejected)
+        return made
+
+    def count_damage(self, error: Corruption) -> bool:
+        """Count a record that is not what was stored, by the kind of its file.
+
+        Returns  whether this damage is met for the first time, as far as remembered
+        """
+        place = (error.path, error.file_position)
+        if place in self._damages:
+            return False
+        if len(self._damages) >= DAMAGES_KEPT_MAX:
+            self._damages.clear()
+        self._damages.add(place)
+        assert len(self._damages) <= DAMAGES_KEPT_MAX, "memory of damage is bounded"
+        found = (file for file in DAMAGED_FILES if f"/{file}/" in error.path)
+        self.damage.add((next(found, "other"),))
+        return True

@@ -1,0 +1,93 @@
+"""What users make by naming it, and how much of that.
+
+A topic is made by the first message for it or the first question for its route, a group by its
+first consumer. A call makes it where its user may `pub` to the topic or `sub` for the group, or may
+`create` it; for any other user a name that is missing is not found. Admins make as many as the
+store takes, each other user so many an hour.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from pocketmq.model.access import Action, Kind, Need
+from pocketmq.model.errors import CreationsUsedUp, GroupNotFound, TopicNotFound
+from pocketmq.rpc.call import Call
+from pocketmq.rpc.needs import Asked
+
+HOUR_MS: Final = 3_600_000
+USERS_MAX: Final = 4_096
+"""Users whose creations are counted; of more, those that began to be longest ago are forgotten."""
+MAKERS: Final = {
+    Kind.TOPIC: (Action.PUB, Action.CREATE),
+    Kind.GROUP: (Action.SUB, Action.CREATE),
+}
+"""What lets a call make a thing of a kind that is missing."""
+CREATING: Final = frozenset({
+    "CreateTopic", "CreateGroup", "SendMessage", "Receive", "PullMessage", "CommitOffset",
+    "SetOffsets", "ResetOffsets", "CloneOffsets", "QueryRoute", "QueryAssignment",
+    "ReceiveMessage", "Heartbeat", "Telemetry", "UpdateOffset",
+})  # fmt: skip
+"""Methods that make what is missing, of all faces."""
+
+Exists = Callable[[str], object]
+"""Returns what has a name, None where nothing has."""
+
+
+class Creations:
+    """What each user has made within an hour.
+
+    exists       by kind, whether there is a topic or a group of a name
+    now_ms       the time, which only grows
+    per_hour     returns how many things a user may make in an hour
+    """
+
+    __slots__ = ("_exists", "_made", "_now_ms", "_per_hour")
+
+    def __init__(
+        self, exists: Mapping[Kind, Exists], now_ms: Callable[[], int], per_hour: Callable[[], int]
+    ) -> None:
+        self._exists = exists
+        self._now_ms = now_ms
+        self._per_hour = per_hour
+        self._made: dict[str, tuple[int, set[tuple[Kind, str]]]] = {}
+        """By user: when its hour began, and what it has made since."""
+        assert exists.keys() <= MAKERS.keys(), "a kind says what makes a thing of it"
+
+    def asked(self, need: Asked) -> Asked:
+        """Return the same needs, which are those of calls that make what they name.
+
+        Errors   of what is returned: TopicNotFound, GroupNotFound, CreationsUsedUp, beside its own
+        """
+
+        def asked(request: object, call: Call) -> list[Need]:
+            needs = [*need(request, call)]
+            for one in needs:
+                exists = self._exists.get(one.kind)
+                # Who may not even look is told so, not what there is.
+                if exists is not None and exists(one.name) is None and call.may(one):
+                    self._make(one, call)
+            return needs
+
+        return asked
+
+    def _make(self, need: Need, call: Call) -> None:
+        if not call.may(Need(MAKERS[need.kind], need.kind, need.name)):
+            if need.kind is Kind.TOPIC:
+                raise TopicNotFound(topic=need.name)
+            raise GroupNotFound(group=need.name)
+        self._count(call.user, (need.kind, need.name))
+
+    def _count(self, user: str, what: tuple[Kind, str]) -> None:
+        """Count what a user makes; what it names again within the hour counts once."""
+        limit, now_ms = self._per_hour(), self._now_ms()
+        begun_ms, made = self._made.get(user, (0, None))
+        if made is None or now_ms - begun_ms >= HOUR_MS:
+            made = set()
+            self._made.pop(user, None)
+            self._made[user] = (now_ms, made)
+            if len(self._made) > USERS_MAX:
+                del self._made[next(iter(self._made))]
+        if what not in made:
+            if len(made) >= limit:
+                raise CreationsUsedUp(user=user, limit=limit)
+            made.add(what)

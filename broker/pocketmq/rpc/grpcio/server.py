@@ -1,0 +1,139 @@
+"""A gRPC server on grpc.aio: what is served (serving.py), carried by methods.py."""
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final
+
+import grpc
+
+from pocketmq.model.errors import AddressUnavailable, BrokerError
+from pocketmq.rpc.admission import DEFAULT_LIMITS, CallClass
+from pocketmq.rpc.grpcio.methods import Edge, GrpcioMethod
+from pocketmq.rpc.service import Service
+from pocketmq.rpc.serving import Serving
+
+MESSAGE_SIZE_MAX: Final = 16 * 1024 * 1024
+OTHER_CALLS_MAX: Final = 256
+"""Calls beyond all classes: those about to be refused."""
+IDLE_S: Final = 1.0
+"""How long a stop waits for the replies on their way when no handler is at work."""
+LOOK_S: Final = 0.1
+OPTIONS: Final = (
+    ("grpc.so_reuseport", 0),  # else a second broker binds the same port without an error
+    ("grpc.max_receive_message_length", MESSAGE_SIZE_MAX),
+    ("grpc.max_send_message_length", MESSAGE_SIZE_MAX),
+    ("grpc.max_concurrent_streams", 1_024),
+    # What a peer may send of a message nobody asked for yet; it would grow to 4 MiB by itself.
+    ("grpc.http2.lookahead_bytes", 65_536),
+    ("grpc.http2.bdp_probe", 0),
+    # Calls the core keeps until Python asks for them; beyond 1,000 it cancels some, of anybody.
+    ("grpc.server.max_pending_requests", 20_000),
+    ("grpc.server.max_pending_requests_hard_limit", 30_000),
+    # C++ and Go clients ping idle connections; strikes would end those with too_many_pings.
+    ("grpc.http2.min_recv_ping_interval_without_data_ms", 5_000),
+    ("grpc.http2.max_ping_strikes", 0),
+    ("grpc.keepalive_permit_without_calls", 1),
+    ("grpc.keepalive_time_ms", 60_000),
+    ("grpc.keepalive_timeout_ms", 20_000),
+    ("grpc.server_handshake_timeout_ms", 5_000),  # silent connections cost 10 KiB each
+    ("grpc.max_metadata_size", 8 * 1024),
+    ("grpc.absolute_max_metadata_size", 16 * 1024),
+)
+
+
+class GrpcioServer:
+    """One gRPC server: services, health, reflection. Made and used on the event loop.
+
+    Life     add_port, start, show_ready, drain, stop; each at most once, add_port any number
+    """
+
+    __slots__ = ("_edge", "_methods", "_server", "_serving", "stats")
+
+    def __init__(
+        self,
+        services: Sequence[Service],
+        *,
+        limits: Mapping[CallClass, int] = DEFAULT_LIMITS,
+    ) -> None:
+        self._serving = Serving(services, limits)
+        self.stats = self._serving.stats
+        self._edge = Edge()
+        self._server = grpc.aio.server(
+            options=OPTIONS, maximum_concurrent_rpcs=sum(limits.values()) + OTHER_CALLS_MAX
+        )
+        self._methods: dict[str, GrpcioMethod] = {}
+        self._server.add_generic_rpc_handlers([_Handlers(self._methods)])
+        self._take_methods()
+
+    def serve(self, services: Sequence[Service], turns: object = None) -> None:
+        """Serve these methods from now on, in place of those of the same names.
+
+        turns   not used: gRPC's library reads the requests of streams
+        """
+        self._serving.serve(services)
+        self._take_methods()
+
+    def _take_methods(self) -> None:
+        for path, served in self._serving.methods.items():
+            self._methods[path] = GrpcioMethod(served, self._edge)
+
+    def add_port(self, address: str) -> int:
+        """Listen on "host:port" and return the port; port 0 takes any that is free.
+
+        Errors   AddressUnavailable: the address is in use or none of this machine
+        """
+        try:
+            return self._server.add_insecure_port(address)
+        except RuntimeError as error:
+            why = "it is in use, or not this machine's"
+            raise AddressUnavailable(field="rpc.listen", address=address, why=why) from error
+
+    async def start(self, refusal: BrokerError | None = None, hold_s: float = 0.0) -> None:
+        """Take calls; health says NOT_SERVING until `show_ready`.
+
+        refusal   answers every call until then
+        hold_s    nobody is made to wait for it here
+        """
+        self._serving.refusal = refusal
+        await self._server.start()
+
+    def show_ready(self, *, writable: bool | Callable[[], bool]) -> None:
+        """Serve, and let health say so; `writable` is asked again and again if it can be."""
+        self._serving.show_ready(writable)
+
+    def turn_away(self) -> None:
+        """Nothing: gRPC's library tells clients when it stops, and not before."""
+
+    async def quiet(self, limit_s: float) -> None:
+        """Nothing, as nobody was turned away."""
+
+    def drain(self) -> None:
+        """Show NOT_SERVING, refuse sends, end streams of requests; serve the rest until `stop`."""
+        self._serving.drain()
+        self._edge.drain()
+
+    async def stop(self, grace_s: float) -> None:
+        """Take no more calls and return when those under way have ended, or the grace has.
+
+        A call that is in no handler any more, or not yet, is waited for IDLE_S at most: once in
+        some hundred stops under load gRPC keeps one that it gives to nobody.
+        """
+        async with asyncio.TaskGroup() as group:
+            stopping = group.create_task(self._server.stop(grace_s))
+            idle_s = 0.0
+            while not stopping.done() and idle_s < IDLE_S:
+                await asyncio.wait((stopping,), timeout=LOOK_S)
+                idle_s = 0.0 if self._serving.admission.inflight_count() else idle_s + LOOK_S
+            if not stopping.done():
+                await self._server.stop(None)
+
+
+class _Handlers(grpc.GenericRpcHandler):
+    """Finds the handler of a call when its headers are here; its message is not yet asked for."""
+
+    def __init__(self, methods: Mapping[str, GrpcioMethod]) -> None:
+        self._methods = methods
+
+    def service(self, details: grpc.HandlerCallDetails) -> grpc.RpcMethodHandler | None:
+        method = self._methods.get(details.method)
+        return None if method is None else method.handler()

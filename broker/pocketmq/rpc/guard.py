@@ -1,0 +1,225 @@
+"""The one place where calls are let through or not, for all faces and transports.
+
+    a face ─► the same face, each handler behind: who calls? ─► may they? ─► the handler
+                             each shortcut behind the same, by the bytes of its request
+
+Where access is not checked there is no guard, and nothing of this runs.
+"""
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
+from contextlib import aclosing
+from dataclasses import replace
+from functools import partial
+from typing import Any, Final, cast
+
+from pocketmq.format.signature import AUTHORIZATION_KEY, DATE_KEY
+from pocketmq.model.access import Kind
+from pocketmq.model.rights import Rights
+from pocketmq.rpc.admission import CallClass
+from pocketmq.rpc.call import Call
+from pocketmq.rpc.creations import CREATING, Creations
+from pocketmq.rpc.late_reply import LateReply
+from pocketmq.rpc.needs import PUB, AdminOnly, Asked, FaceRules, Named, group_need, topic_need
+from pocketmq.rpc.service import Handler, Metadata, Method, Service, Shortcut
+from pocketmq.services.access.access import Access
+
+_NO_MORE: Final = object()
+_NEEDS: Final = {Kind.TOPIC: topic_need, Kind.GROUP: group_need}
+
+
+class Guard:
+    """Stands before faces."""
+
+    __slots__ = ("_access", "_creations")
+
+    def __init__(self, access: Access, creations: Creations | None = None) -> None:
+        """Stand before faces of a broker whose users are known.
+
+        creations   what users may make by naming it; None: whatever their calls need
+        """
+        self._access = access
+        self._creations = creations
+
+    def guarded(self, service: Service, rules: FaceRules) -> Service:
+        """Return a face that serves who may; a shortcut without a rule is not taken."""
+        needs, quick = rules
+        names = {method.name for method in service.methods}
+        assert names == needs.keys(), f"each method of {service.name} says what it needs"
+        rows = [
+            self._guarded(method, needs[method.name], quick.get(method.name))
+            for method in service.methods
+        ]
+        return replace(service, methods=tuple(rows))
+
+    def _guarded(self, method: Method, need: Asked | AdminOnly, named: Named | None) -> Method:
+        creations = self._creations
+        if creations is not None and method.name in CREATING:
+            assert not isinstance(need, AdminOnly), "users make what they name"
+            need = creations.asked(need)
+        if method.kind.has_requests:
+            handler = self._stream_guarded(method.handler, need)
+        elif method.kind.has_answers or method.call_class is CallClass.POLL:
+            handler = self._poll_guarded(method.handler, need)
+        else:
+            handler = self._request_guarded(method.handler, need)
+        shortcut = method.shortcut
+        if shortcut is not None:
+            shortcut = None if named is None else self._quick(shortcut, named)
+        return replace(method, handler=handler, shortcut=shortcut, identifies=True)
+
+    def _request_guarded(self, handler: Handler, need: Asked | AdminOnly) -> Handler:
+        def serve(request: Any, call: Call) -> Any:
+            self._check(self._caller(call), need, request, call)
+            return handler(request, call)
+
+        return serve
+
+    def _poll_guarded(self, handler: Handler, need: Asked | AdminOnly) -> Handler:
+        """Return a handler that may take long: who may no more by then gets nothing."""
+
+        def serve(request: Any, call: Call) -> Any:
+            caller = self._caller(call)
+            self._check(caller, need, request, call)
+            answer = handler(request, call)
+            if isinstance(answer, bytes):
+                return answer
+
+            def check() -> None:
+                self._check(self._access.current(caller), need, request, call)
+
+            if isinstance(answer, AsyncIterator):
+                return _each(answer, check)
+            return _late(answer, check) if isinstance(answer, Awaitable) else answer
+
+        return serve
+
+    def _stream_guarded(self, handler: Handler, need: Asked | AdminOnly) -> Handler:
+        """Return a handler of many requests: who calls is asked once, what they may of each.
+
+        Before each answer the same is asked about the last request that needed something. For a
+        user who is gone the requests end, whatever the client sends.
+        """
+
+        async def checked(
+            requests: AsyncIterator[Any], caller: Rights, call: Call, asked: list[Any]
+        ) -> AsyncIterator[Any]:
+            async for request in _until_gone(requests, partial(self._access.when_gone, caller)):
+                if self._check(self._access.current(caller), need, request, call):
+                    asked[:] = [request]
+                yield request
+
+        def serve(requests: AsyncIterator[Any], call: Call) -> Any:
+            caller, asked = self._caller(call), list[Any]()
+
+            def check() -> None:
+                current = self._access.current(caller)
+                for request in asked:
+                    self._check(current, need, request, call)
+
+            answer = handler(checked(requests, caller, call, asked), call)
+            return _each(answer, check) if isinstance(answer, AsyncIterator) else answer
+
+        return serve
+
+    def _quick(self, shortcut: Shortcut, named: Named) -> Shortcut:
+        """Return a shortcut that who may not publish is refused by."""
+        access, (kind, name_of) = self._access, named
+        need_of = _NEEDS[kind]
+
+        def serve(raw: bytes, host: bytes, metadata: Metadata) -> bytes | Awaitable[bytes] | None:
+            caller = access.caller(metadata(AUTHORIZATION_KEY), metadata(DATE_KEY))
+            if not caller.user.is_admin:
+                name = name_of(raw, metadata)
+                if name is None:
+                    return None
+                if (kind, name) not in caller.published:
+                    access.check(caller, (need_of(name, PUB),), host)
+                    caller.allow(kind, name)
+            reply = shortcut(raw, host, metadata)
+            if isinstance(reply, LateReply):
+                reply.user = caller.user.access_key
+            return reply
+
+        return serve
+
+    def _caller(self, call: Call) -> Rights:
+        metadata = call.metadata
+        caller = self._access.caller(metadata(AUTHORIZATION_KEY), metadata(DATE_KEY))
+        call.identify(caller.user.access_key, is_admin=caller.user.is_admin)
+        call.may = partial(self._access.may, caller, call.peer_host)
+        return caller
+
+    def _check(self, caller: Rights, need: Asked | AdminOnly, request: Any, call: Call) -> bool:
+        """Raise unless a caller may; return whether that can be otherwise another time."""
+        if isinstance(need, AdminOnly):
+            self._access.check_admin(caller, need.what)
+            return True
+        if caller.user.is_admin:
+            return True
+        needs = [*need(request, call)]
+        self._access.check(caller, needs, call.peer_host)
+        return bool(needs)
+
+
+async def _late(answer: Awaitable[Any], check: Callable[[], None]) -> Any:
+    found = await answer
+    check()
+    return found
+
+
+async def _each(answers: AsyncIterator[Any], check: Callable[[], None]) -> AsyncIterator[Any]:
+    async with aclosing(cast(AsyncGenerator[Any], answers)) as found:
+        async for answer in found:
+            check()
+            yield answer
+        check()
+
+
+class _Gone:
+    """Whether the user of a stream is gone, and who waits for its next request."""
+
+    __slots__ = ("_is_gone", "waiting")
+
+    def __init__(self) -> None:
+        self._is_gone = False
+        self.waiting: asyncio.Task[Any] | None = None
+
+    def is_gone(self) -> bool:
+        """Return whether there is nobody to serve any more."""
+        return self._is_gone
+
+    def end(self) -> None:
+        """Have nobody wait any more."""
+        assert not self._is_gone, "a user goes once"
+        self._is_gone = True
+        waiting = self.waiting
+        if waiting is not None and waiting is not asyncio.current_task():
+            waiting.cancel()
+
+
+async def _until_gone(
+    requests: AsyncIterator[Any], when_gone: Callable[[Callable[[], None]], Callable[[], None]]
+) -> AsyncIterator[Any]:
+    """Yield requests until there are no more, or their user is gone.
+
+    when_gone   calls what it is given when the user is gone, and returns what forgets that
+    """
+    user = _Gone()
+    forget = when_gone(user.end)
+    try:
+        while not user.is_gone():
+            user.waiting = asyncio.current_task()
+            try:
+                request = await anext(requests, _NO_MORE)
+            except asyncio.CancelledError:
+                if not user.is_gone() or user.waiting is None or user.waiting.uncancel():
+                    raise
+                return
+            finally:
+                user.waiting = None  # A task that ends keeps this frame: it must not keep the task.
+            if request is _NO_MORE:
+                return
+            yield request
+    finally:
+        forget()

@@ -1,0 +1,114 @@
+"""grpc.health.v1: who asks, and who watches, learns what is served.
+
+    ""                      the whole server
+    "pocketmq.v1.Broker"    a service
+    "store.write"           whether sends are taken: NOT_SERVING while the broker is read-only
+
+Whether the store can be written is asked of it: at every check, and every second for those who
+watch, since a full disk announces itself to nobody.
+
+A watch ends when the server drains: one that stays open makes a stopping server wait out its whole
+grace.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Iterable
+from typing import Final
+
+from grpc_health.v1 import health_pb2
+from grpc_health.v1.health_pb2 import HealthCheckRequest, HealthCheckResponse
+
+from pocketmq.rpc.admission import CallClass
+from pocketmq.rpc.call import Call
+from pocketmq.rpc.service import Service, UnknownService, method, refuse_plainly
+
+ServingStatus = HealthCheckResponse.ServingStatus
+
+_HEALTH: Final = health_pb2.DESCRIPTOR.services_by_name["Health"]
+NAME: Final = "grpc.health.v1.Health"
+WHOLE_SERVER: Final = ""
+STORE_WRITE: Final = "store.write"
+
+SERVING: Final = HealthCheckResponse.SERVING
+NOT_SERVING: Final = HealthCheckResponse.NOT_SERVING
+LOOK_SECONDS: Final = 1.0
+
+
+class Health:
+    """What every name is, and who watches; nothing is served at first."""
+
+    __slots__ = ("_changed", "_is_over", "_is_serving", "_is_writable", "_names")
+
+    def __init__(self, names: Iterable[str]) -> None:
+        self._names = frozenset([WHOLE_SERVER, STORE_WRITE, *names])
+        self._is_serving = False
+        self._is_writable: Callable[[], bool] = _never
+        self._changed: asyncio.Future[None] | None = None
+        self._is_over = False
+
+    def show(self, *, serving: bool, writable: bool | Callable[[], bool]) -> None:
+        """Set all names: `writable` decides about store.write, `serving` about everything."""
+        assert not (serving and self._is_over), "what has ended is not served again"
+        self._is_serving = serving
+        self._is_writable = writable if callable(writable) else lambda: bool(writable)
+        self._wake()
+
+    def _status(self, name: str) -> ServingStatus | None:
+        """Return what a name is now, None for an unknown one."""
+        if name not in self._names:
+            return None
+        is_good = self._is_serving and (name != STORE_WRITE or self._is_writable())
+        return SERVING if is_good else NOT_SERVING
+
+    def end(self) -> None:
+        """Show NOT_SERVING to everyone who watches, and end the watches."""
+        self._is_over = True
+        self.show(serving=False, writable=False)
+
+    def service(self) -> Service:
+        """Return the service, for any transport."""
+        made = (
+            method(_HEALTH, "Check", self.check, CallClass.PROBE),
+            method(_HEALTH, "Watch", self.watch, CallClass.PROBE),
+        )
+        return Service(_HEALTH.full_name, made, refuse_plainly)
+
+    def check(self, request: HealthCheckRequest, call: Call) -> HealthCheckResponse:
+        """Return the status of a name.
+
+        Errors   UnknownService
+        """
+        status = self._status(request.service)
+        if status is None:
+            raise UnknownService(service=request.service)
+        return HealthCheckResponse(status=status)
+
+    async def watch(
+        self, request: HealthCheckRequest, call: Call
+    ) -> AsyncIterator[HealthCheckResponse]:
+        """Yield the status of a name, and again when it has changed."""
+        shown: ServingStatus | None = None
+        while True:
+            status = self._status(request.service)
+            status = HealthCheckResponse.SERVICE_UNKNOWN if status is None else status
+            if status != shown:
+                shown = status
+                yield HealthCheckResponse(status=status)
+            elif self._is_over:
+                return
+            else:
+                await asyncio.wait([self._change()], timeout=LOOK_SECONDS)
+
+    def _change(self) -> asyncio.Future[None]:
+        if self._changed is None:
+            self._changed = asyncio.get_running_loop().create_future()
+        return self._changed
+
+    def _wake(self) -> None:
+        if self._changed is not None:
+            self._changed.set_result(None)
+            self._changed = None
+
+
+def _never() -> bool:
+    return False

@@ -1,0 +1,96 @@
+"""What calls need, as every face says it: one row for each of its methods.
+
+    NEEDS = {"SendMessage": (request, call) -> the needs of this request, …}
+             "ListUsers": AdminOnly("see users")
+
+A group's retry and dead-letter topics are the group's: what is done to them is done to it, and to
+each group that may have messages there (model/ownership.py).
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Final, NamedTuple
+
+from pocketmq.model.access import EVERY, Action, Kind, Need
+from pocketmq.model.topic import DLQ_PREFIX, RETRY_PREFIX, is_readable_by
+from pocketmq.rpc.call import Call
+from pocketmq.rpc.service import Metadata
+
+
+class AdminOnly(NamedTuple):
+    """A method that no grant opens, and what it does."""
+
+    what: str
+
+
+Asked = Callable[[Any, Call], Iterable[Need]]
+"""Returns what a request, read, of a call needs; none: any user may."""
+NeedTable = Mapping[str, Asked | AdminOnly]
+"""What each method of a face needs, by its name."""
+
+
+class Named(NamedTuple):
+    """The one topic, or group of producers, that a shortcut's request publishes to.
+
+    name   returns it by the request's bytes and metadata, None where that takes a closer look
+    """
+
+    kind: Kind
+    name: Callable[[bytes, Metadata], str | None]
+
+
+class FaceRules(NamedTuple):
+    """What calls of a face need.
+
+    needs   of all its methods
+    quick   of those with shortcuts; without it a shortcut is not taken
+    """
+
+    needs: NeedTable
+    quick: Mapping[str, Named] = {}
+
+
+PUB: Final = (Action.PUB,)
+SUB: Final = (Action.SUB,)
+CREATE: Final = (Action.CREATE,)
+UPDATE: Final = (Action.UPDATE,)
+DELETE: Final = (Action.DELETE,)
+GET: Final = (Action.GET,)
+LIST: Final = (Action.LIST,)
+LOOK: Final = (Action.GET, Action.SUB)
+"""Who consumes may look at what there is, and so may who only looks."""
+SEE: Final = (Action.GET, Action.SUB, Action.LIST)
+"""Rows about a thing are for those who may look at it or list it; messages are not told so."""
+FIND: Final = (Action.PUB, Action.SUB, Action.GET)
+"""Who sends or consumes has to know where."""
+
+
+def topic_need(name: str, actions: tuple[Action, ...]) -> Need:
+    """Return what doing one of these to a topic needs; whose a retry topic is, `Access` knows."""
+    if name.startswith(DLQ_PREFIX):
+        return Need(actions, Kind.GROUP, name.removeprefix(DLQ_PREFIX))
+    return Need(actions, Kind.GROUP if name.startswith(RETRY_PREFIX) else Kind.TOPIC, name)
+
+
+def consumed_needs(group: str, topic: str) -> list[Need]:
+    """Return what a group's reading or settling of a topic needs: both, of its own topics itself.
+
+    Of a retry topic that others may have too it gets its own messages (filter/owned.py).
+    """
+    if group and topic.startswith(RETRY_PREFIX) and is_readable_by(topic, group):
+        return [group_need(group, SUB)]
+    return [group_need(group, SUB), topic_need(topic, SUB)]
+
+
+def group_need(name: str, actions: tuple[Action, ...]) -> Need:
+    """Return the same of a group."""
+    return Need(actions, Kind.GROUP, name)
+
+
+def listed(kind: Kind) -> list[Need]:
+    """Return what it needs to see all topics, or all groups."""
+    return [Need(LIST, kind, EVERY)]
+
+
+def nothing(request: Any, call: Call) -> list[Need]:
+    """Return that any user may."""
+    return []

@@ -1,0 +1,423 @@
+"""One call on our own transport: from its request to its answer, its end or its cancellation.
+
+A unary call whose handler answers at once is over when `serve` returns: no task, no timer, one
+object. Any other is a task, or the future that the handler gave, until that has ended: cancelled
+when its client goes, resets it, or has no time left.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+from contextlib import aclosing
+from functools import partial
+from time import perf_counter
+from types import CoroutineType
+from typing import Any, cast
+
+from pocketmq.model.errors import TooManyRequests
+from pocketmq.rpc.admission import Holder
+from pocketmq.rpc.call import May, anything, begin_request, end_request, turn_user
+from pocketmq.rpc.late_reply import LateReply
+from pocketmq.rpc.own.begun import begun
+from pocketmq.rpc.own.edge import LARGE_REPLY, UNTOLD_S, Client
+from pocketmq.rpc.own.ending import ABANDONED, EXPIRED, OLD, end, tell
+from pocketmq.rpc.own.late_calls import LateCalls
+from pocketmq.rpc.own.page_call import PageCall
+from pocketmq.rpc.own.requests import Requests
+from pocketmq.rpc.own.waiting import Unsent
+from pocketmq.rpc.service import WireStatus
+from pocketmq.rpc.serving import OK, ServedMethod, let_frames_go
+from pocketmq.wire.stream import Stream
+
+
+class OwnCall(Unsent):
+    """A call under way; what it is asked for is looked up then, not before."""
+
+    # Of the class, since most calls are over before any of these would change.
+    user = ""
+    may: May = staticmethod(anything)
+    requests: Requests | None = None
+    _future: asyncio.Future[bytes | None] | None = None
+    _deadline = -1
+    _reserved = 0
+    _holder: Holder | None = None
+    _is_begun = False
+    _is_over = False
+    _why: WireStatus = ABANDONED
+    _undo: Callable[[], None] | None = None
+
+    def __init__(self, connection: Client, stream: Stream, served: ServedMethod) -> None:
+        self._connection = connection
+        self.stream = stream
+        self.served = served
+        self.begun = connection.now_s
+
+    # -- what a handler may ask --------------------------------------------------------------------
+
+    def metadata(self, name: str, /) -> str | None:
+        """Return a metadata value, None when the client sent none; of several the first."""
+        return self.stream.headers.text(name)
+
+    def identify(self, user: str, /, *, is_admin: bool) -> None:
+        """Note who calls.
+
+        Errors   ShareTaken, TooManyRequests
+        """
+        self.user = user
+        holder = self._connection.identify(user, is_admin=is_admin)
+        gate, counted = self.served.gate, self._holder
+        if counted is not None:  # A stream's call is counted before its handler is asked.
+            gate.leave(counted.weights)
+        refusal = None if gate.count < gate.tight else gate.refusal(holder)
+        if counted is not None:
+            self._holder = holder
+            gate.enter(holder.weights)
+        if refusal is not None:
+            raise refusal
+
+    def time_left_ms(self) -> int | None:
+        """Return what is left of the client's deadline, None when it has none."""
+        timeout_ms: int = self.stream.headers.timeout_ms
+        if timeout_ms < 0:
+            return None
+        return max(0, timeout_ms - int((perf_counter() - self.begun) * 1000))
+
+    def room(self, wanted: int, /) -> int:
+        """Return how many bytes an answer may have now, and set so much aside."""
+        if not self._is_over:  # Nothing is set aside that would never be given back.
+            wanted = self._reserved = self._connection.edge.memory.reserve(wanted, self._reserved)
+        return wanted
+
+    def if_lost(self, undo: Callable[[], None], /) -> None:
+        """Have a function called, once, when the answer is known not to have left."""
+        self._undo = undo
+
+    @property
+    def peer(self) -> str:
+        """The client's address as gRPC writes it."""
+        return self._connection.peer
+
+    @property
+    def peer_host(self) -> bytes:
+        """The client's address, packed as records keep it."""
+        return self._connection.host
+
+    # -- its life ----------------------------------------------------------------------------------
+
+    def serve(self, raw: bytes, *, is_asked: bool = False) -> None:
+        """Serve a unary call whose request is here.
+
+        is_asked   the shortcut was asked, and does not take it
+        Cost       about 2 µs beside the handler where that answers at once
+        """
+        served = self.served
+        if served.shortcut is None:
+            begin_request(self.metadata)
+            self._is_begun = True
+        try:
+            reply = served.answer_usually(raw, self) if is_asked else served.answer(raw, self)
+        except Exception as error:
+            self.refuse(error)
+        else:
+            self.give(reply)
+
+    def give(self, reply: bytes | Awaitable[bytes]) -> None:
+        """Send a reply, or wait for it."""
+        served = self.served
+        if isinstance(reply, bytes):
+            try:
+                if len(reply) > LARGE_REPLY:
+                    self._check_room(reply)
+            except TooManyRequests as error:
+                self.refuse(error)
+                return
+            connection, stats = self._connection, served.stats
+            connection.wire.respond(self.stream, reply)
+            if self._undo is not None:
+                self._watch()
+            stats.answered += 1
+            if stats.answered == 1:
+                connection.edge.answered.append(stats)
+            if self._reserved:
+                self.room(0)
+            if len(reply) > LARGE_REPLY:
+                connection.count_kept()
+            if self._is_begun:
+                end_request()
+        elif isinstance(reply, LateReply) and len(reply.in_time) <= LARGE_REPLY:
+            late = LateCalls(self._connection, served, reply)
+            late.add(self.stream, reply.in_time)
+            late.begin()
+            if self._is_begun:
+                end_request()
+        elif served.begins_at_once and isinstance(reply, CoroutineType):
+            self._begin(reply)
+        else:
+            self._wait_for(reply)
+
+    def _begin(self, reply: "CoroutineType[Any, None, bytes]") -> None:
+        """Make the first step of what gives a reply; mostly it is the last one.
+
+        Effects  where steps of one read take long, its further calls wait for their turn
+        """
+        if not self._is_begun:
+            begin_request(self.metadata)
+            self._is_begun = True
+        try:
+            given = begun(reply)
+        except asyncio.CancelledError:
+            self._wait_for(_given_up(self._connection.edge.loop))
+            return
+        except Exception as error:
+            self.refuse(error)
+            return
+        finally:
+            if perf_counter() - self.begun > UNTOLD_S:
+                self._connection.edge.look_at_clock()
+        if isinstance(given, bytes):
+            self.give(given)
+        else:
+            self._wait_for(given)
+
+    def _check_room(self, reply: bytes) -> None:
+        """Check that an answer may be kept until its client reads it.
+
+        Errors   TooManyRequests
+        """
+        edge = self._connection.edge
+        if len(reply) > LARGE_REPLY:
+            edge.look_at_clock()
+        memory = edge.memory
+        if not memory.has_room_for(len(reply), self._connection.wire.pending):
+            raise TooManyRequests(field="unread", limit=memory.unread_max)
+
+    def stream_from(self, raw: bytes | None) -> None:
+        """Serve a call with many answers, or with many requests where `raw` is None."""
+        if raw is None:
+            user = partial(turn_user, self)
+            self.requests = Requests(self._connection, self.stream, self.served, user)
+        self._wait_for(self._streamed(raw))
+
+    async def _streamed(self, raw: bytes | None) -> bytes | None:
+        """Return the one answer, or send all of them and return None."""
+        served = self.served
+        request: Any = self.requests if raw is None else served.read(raw)
+        answer = served.method.handler(request, self)
+        if not served.method.kind.has_answers:
+            return served.write(await answer)
+        async with aclosing(answer) as answers:
+            await self._send_all(answers)
+        return None
+
+    async def _send_all(self, answers: AsyncIterator[Any]) -> None:
+        connection, stream = self._connection, self.stream
+        if self.requests is not None and not self._is_gone():
+            connection.wire.send_headers(stream, [])  # Some clients wait for these.
+            connection.write_soon()
+        await connection.room(stream)
+        async for one in answers:
+            if self._is_gone():
+                return
+            if not stream.is_head_sent:
+                connection.wire.send_headers(stream, [])
+            for reply in self.served.method.encoded(one):
+                connection.wire.send_message(stream, reply)
+            connection.write_soon()
+            await connection.room(stream)
+
+    def _wait_for(self, reply: Awaitable[bytes | None]) -> None:
+        """Answer when the reply is there."""
+        assert self._future is None, "a call is waited for once"
+        if not self._is_begun:
+            begin_request(self.metadata)
+            self._is_begun = True
+        if isinstance(reply, asyncio.Future):
+            future: asyncio.Future[bytes | None] = reply
+        else:
+            coroutine = reply if isinstance(reply, Coroutine) else _result(reply)
+            future = asyncio.Task(coroutine, loop=self._connection.edge.loop)
+        self._future = future
+        self._begin_waiting()
+        future.add_done_callback(self._finish)
+        end_request()
+
+    def _begin_waiting(self) -> None:
+        connection = self._connection
+        self.stream.call = self
+        self._holder = connection.holder
+        self.served.gate.enter(self._holder.weights)
+        self.served.stats.begin()
+        connection.calls.add(self)
+        timeout_ms = self.stream.headers.timeout_ms
+        if timeout_ms >= 0:
+            edge = connection.edge
+            at_s = edge.loop.time() + timeout_ms / 1000
+            self._deadline = edge.deadlines.add(at_s, self._expire)
+
+    def _end_waiting(self) -> float:
+        """Be no call that is waited for; returns for how many seconds it was."""
+        connection = self._connection
+        connection.calls.remove(self)
+        if self.requests is not None:
+            self.requests.hear()
+        if self._deadline >= 0:
+            connection.edge.deadlines.remove(self._deadline, self._expire)
+        assert self._holder is not None, "a call that is waited for is counted"
+        self.served.gate.leave(self._holder.weights)
+        self._holder = None
+        self.served.stats.end()
+        if self._reserved:
+            self.room(0)
+        self._is_over = True
+        self._future = None  # Its reply would stay: a stream and its call keep each other.
+        connection.write_soon()
+        return perf_counter() - self.begun
+
+    def _finish(self, future: "asyncio.Future[bytes | None]") -> None:
+        """Send the end of a call that was waited for; runs in the context of the call."""
+        seconds = self._end_waiting()
+        if future.cancelled():
+            _let_frames_go(future)
+            self.lose()
+            self.served.stats.count_cancelled(seconds)
+            if not self._is_gone():
+                end(self._connection.wire, self.stream, self._why)
+        elif (error := future.exception()) is not None:
+            assert isinstance(error, Exception), "what ends the process ends no call"
+            self.refuse(error)
+        else:
+            self._reply(future.result(), seconds)
+
+    def _reply(self, reply: bytes | None, seconds: float) -> None:
+        connection, stream = self._connection, self.stream
+        if reply is not None:
+            try:
+                self._check_room(reply)
+            except TooManyRequests as error:
+                self.refuse(error)
+                return
+        self.served.stats.count_waited(seconds)
+        if self._is_gone():
+            self.lose()
+            return
+        if reply is None:
+            connection.wire.finish(stream, OK, "", [])
+        else:
+            connection.wire.respond(stream, reply)
+        if self._undo is not None:
+            self._watch()
+        if reply is not None and len(reply) > LARGE_REPLY:
+            connection.write()
+
+    def refuse(self, error: Exception) -> None:
+        """End the call as its face shows an error."""
+        self.lose()
+        if not self._is_begun:
+            begin_request(self.metadata)
+        if self._reserved:
+            self.room(0)
+        refused = self.served.refused(error, perf_counter() - self.begun)
+        end_request()
+        if not self._is_gone():
+            tell(self._connection.wire, self.stream, refused)
+
+    def _is_gone(self) -> bool:
+        return self.stream.closed or not self._connection.is_open
+
+    # -- what happens to it ------------------------------------------------------------------------
+
+    def take_news(self, stream: Stream) -> None:
+        """Look at what came for a call that is under way."""
+        assert stream.call is self, "a stream has one call"
+        if stream.reset_code >= 0:
+            self.cancel()
+            self.lose()
+        elif self.requests is not None:
+            self.requests.wake()
+
+    def _watch(self) -> None:
+        """See to it that the answer leaves."""
+        self.stream.call = self
+        self._connection.unsent.add(self)
+
+    def lose(self) -> None:
+        """Undo what the answer told of: it does not leave."""
+        undo, self._undo = self._undo, None
+        if undo is not None:
+            self._connection.unsent.discard(self)
+            undo()
+
+    def cancel(self) -> None:
+        """Let the handler know that nobody waits for it any more."""
+        if self._future is not None:
+            self._future.cancel()
+
+    def give_up(self) -> None:
+        """End the call: it is the last of a connection that is too old."""
+        self._why = OLD
+        self.cancel()
+
+    def end_requests(self) -> None:
+        """Let no request of a stream of them come any more."""
+        if self.requests is not None:
+            self.requests.end()
+
+    def _expire(self) -> None:
+        self._why = EXPIRED
+        self.cancel()
+
+
+def _given_up(loop: asyncio.AbstractEventLoop) -> "asyncio.Future[bytes | None]":
+    future: asyncio.Future[bytes | None] = loop.create_future()
+    future.cancel()
+    return future
+
+
+def _let_frames_go(future: "asyncio.Future[bytes | None]") -> None:
+    try:
+        future.exception()
+    except asyncio.CancelledError as error:
+        let_frames_go(error)
+
+
+async def _result(reply: Awaitable[bytes | None]) -> bytes | None:
+    return await reply
+
+
+def take_news(
+    client: Client, news: list[Stream], begin: Callable[[Stream], None], *, is_paused: bool
+) -> None:
+    """Look at what came: calls that are over at once are served together, `begin` has others."""
+    at, count = 0, len(news)
+    while at < count:
+        begun = at
+        if client.is_open and not (is_paused or client.edge.is_late):
+            at = _serve_at_once(client, news, at)
+        if at == begun:
+            call = news[at].call
+            if call is None:
+                begin(news[at])
+            else:
+                assert isinstance(call, OwnCall | LateCalls | PageCall), "a stream's call is ours"
+                call.take_news(news[at])
+            at += 1
+
+
+def _serve_at_once(client: Client, news: list[Stream], at: int) -> int:
+    """Serve calls from a place on that are over at once; return where others begin."""
+    quick = client.edge.quick
+    try:
+        at = quick.serve(client, news, at)
+    except Exception as error:
+        assert quick.asked is not None, "a shortcut raised it"
+        OwnCall(client, news[quick.place], quick.asked).refuse(error)
+        return quick.place + 1
+    if quick.asked is None:
+        return at
+    stream, reply = news[at], quick.reply
+    call = OwnCall(client, stream, quick.asked)
+    raw = stream.messages.pop()
+    if reply is None:
+        call.serve(raw, is_asked=True)
+    else:
+        call.give(cast(Awaitable[bytes], reply))
+    return at + 1

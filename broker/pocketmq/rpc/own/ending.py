@@ -1,0 +1,58 @@
+"""How calls end that are not answered: by a status, or as their face shows an error."""
+
+from collections.abc import Sequence
+from typing import Final
+
+from pocketmq.rpc.call import begin_request, end_request
+from pocketmq.rpc.service import WireStatus
+from pocketmq.rpc.serving import (
+    CANCELLED,
+    DEADLINE_EXCEEDED,
+    OK,
+    UNAVAILABLE,
+    Refused,
+    ServedMethod,
+)
+from pocketmq.wire.connection import Connection
+from pocketmq.wire.stream import Stream
+
+EXPIRED: Final = WireStatus(DEADLINE_EXCEEDED, "the call's time is over", b"")
+OLD: Final = WireStatus(UNAVAILABLE, "the connection is old: call again on a new one", b"")
+ABANDONED: Final = WireStatus(CANCELLED, "the call was cancelled", b"")
+
+
+def end(
+    wire: Connection,
+    stream: Stream,
+    status: WireStatus | None,
+    replies: Sequence[bytes] = (),
+    trailers: Sequence[tuple[bytes, bytes]] = (),
+) -> None:
+    """End a call by a status; None: by answers, and OK. Closed: nothing."""
+    if status is not None:
+        wire.finish(stream, status.code, status.message, [*trailers])
+        return
+    if not stream.is_head_sent:
+        wire.send_headers(stream, [])
+    for reply in replies:
+        wire.send_message(stream, reply)
+    wire.finish(stream, OK, "", [*trailers])
+
+
+def tell(wire: Connection, stream: Stream, refused: Refused) -> None:
+    """End a call as its face shows an error."""
+    trailers = [
+        (name.encode(), value.encode() if isinstance(value, str) else value)
+        for name, value in refused.trailers()
+    ]
+    end(wire, stream, refused.status, refused.replies, trailers)
+
+
+def refuse(
+    wire: Connection, stream: Stream, served: ServedMethod, error: Exception, seconds: float
+) -> None:
+    """End a call that nobody else counts, and that failed after so long."""
+    begin_request(stream.headers.text)
+    refused = served.refused(error, seconds)
+    end_request()
+    tell(wire, stream, refused)

@@ -1,0 +1,442 @@
+"""One port for everything: a connection's first bytes say what it is.
+
+    0x16        TLS, where there is a certificate; its ALPN says h2 or http/1.1
+    "PRI "      HTTP/2 by prior knowledge
+    "GET ", …   HTTP/1.1: metrics and health
+    PROXY …     before any of these, where a load balancer stands in front (a setting)
+
+The bytes are only looked at (MSG_PEEK), so that whoever takes the connection over reads it from its
+begin. Until then a connection is a socket and a deadline, about 2 KiB.
+"""
+
+import asyncio
+import logging
+import socket
+from collections import Counter
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Final, NamedTuple
+
+from pocketmq.model.errors import AddressUnavailable
+from pocketmq.model.page import ReadPage
+from pocketmq.model.strangers import START_SIZE as STRANGER_SIZE
+from pocketmq.model.strangers import Sparingly, protocol_of
+from pocketmq.rpc.own.handshakes import Handshakes, address_of
+from pocketmq.rpc.own.proxy_protocol import SIZE_MAX, ProxyError, read_proxy_header
+from pocketmq.rpc.own.secured import H2, Secured
+from pocketmq.rpc.own.tls import Tls
+from pocketmq.store.deadlines import Deadlines
+
+BACKLOG: Final = 1_024
+ACCEPTED_AT_ONCE: Final = 16
+HANDSHAKE_S: Final = 5.0
+"""What a client may take for its first bytes, and again for its TLS handshake."""
+HANDSHAKES_MAX: Final = 256
+"""TLS handshakes at once; each holds some 100 KiB. Those beyond wait for their turn."""
+HANDSHAKE_TIGHT_S: Final = 1.0
+"""What a TLS handshake may take while half of all places are taken."""
+OUT_OF_FILES_S: Final = 0.5
+READ_SIZE: Final = 65_536
+_TLS: Final = b"\x16"
+_HTTP2: Final = b"PRI "
+_HTTP1: Final = (b"GET ", b"HEAD ", b"POST ", b"PUT ", b"DELETE ", b"OPTIONS ", b"PATCH ")
+
+Factory = Callable[[str], asyncio.Protocol]
+"""Makes what speaks with a client, by its name."""
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Transport:
+    """How connections are carried.
+
+    http1            makes what answers HTTP/1.1, by the client's name; None: it is not served
+    pages            answers GET and HEAD over HTTP/2; None: they are refused
+    tls              without a certificate TLS connections are closed
+    tls_only         whether connections without TLS are closed
+    proxy_protocol   whether each connection begins with a PROXY header
+    connections_max  connections at once; those beyond are closed as they come
+    idle_ms, age_ms  how long a connection may be without calls, and how old it may get; 0: any
+    """
+
+    http1: Factory | None = None
+    pages: ReadPage | None = None
+    tls: Tls = field(default_factory=Tls)
+    tls_only: bool = False
+    proxy_protocol: bool = False
+    connections_max: int = 16_384
+    idle_ms: int = 0
+    age_ms: int = 0
+
+
+class Speakers(NamedTuple):
+    """Who takes a connection over, by what it is; None: such connections are closed."""
+
+    http2: Factory
+    tls: Tls
+    http1: Factory | None = None
+    tls_only: bool = False
+    """Whether other connections are closed."""
+    proxy_protocol: bool = False
+    """Whether each connection begins with a PROXY header."""
+
+
+def listen_on(address: str) -> list[socket.socket]:
+    """Return sockets that listen on "host:port", one for each address of the host.
+
+    Errors   AddressUnavailable: one is in use or none of this machine
+    """
+    host, _, port = address.rpartition(":")
+    host = host.removeprefix("[").removesuffix("]")
+    found: list[socket.socket] = []
+    try:
+        places = socket.getaddrinfo(host, int(port), type=socket.SOCK_STREAM)
+        for family, kind, number, _, place in places[:1]:
+            listener = socket.socket(family, kind, number)
+            found.append(listener)
+            listener.setblocking(False)
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            if family == socket.AF_INET6 and place[0] == "::":
+                listener.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
+            listener.bind(place)
+            listener.listen(BACKLOG)
+    except OSError as error:
+        for listener in found:
+            listener.close()
+        why = str(error.strerror)
+        raise AddressUnavailable(field="rpc.listen", address=address, why=why) from error
+    return found
+
+
+class Listener:
+    """A listening socket, and the connections nobody has taken over yet.
+
+    is_full   returns whether there are connections enough, of an address or in all; "": in all
+    """
+
+    __slots__ = (
+        "_addresses", "_deadlines", "_handshakes", "_is_full", "_is_paused", "_line", "_loop",
+        "_socket", "_starting",
+        "_strangers", "_tasks", "_unbegun", "is_held", "speakers",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        listener: socket.socket,
+        speakers: Speakers,
+        deadlines: Deadlines,
+        is_full: Callable[[str], bool],
+    ) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._socket = listener
+        self._deadlines = deadlines
+        self._is_full = is_full
+        self.speakers = speakers
+        self._starting: set[Start] = set()
+        self._addresses: Counter[str] = Counter()
+        """Those that start, by address."""
+        self._handshakes = Handshakes()
+        self._strangers = Sparingly()
+        self._line: dict[Start, None] = {}
+        """Those that wait for a TLS handshake, in their order."""
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._unbegun: dict[socket.socket, None] = {}
+        """Sockets of tasks that have not begun."""
+        self._is_paused = self.is_held = False
+        """Whether who speaks HTTP/2, or TLS, waits in the line."""
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether somebody is about to be taken over."""
+        return bool(self._tasks)
+
+    @property
+    def count(self) -> int:
+        """How many connections have not been taken over yet."""
+        return len(self._starting) + len(self._tasks)
+
+    def start(self, hold_s: float = 0.0) -> None:
+        """Accept connections; those of gRPC wait until `release`, or so long at most."""
+        if hold_s > 0:
+            self.is_held = True
+            self._loop.call_later(hold_s, self.release)
+        self._loop.add_reader(self._socket, self._accept)
+
+    def release(self) -> None:
+        """Have those taken over who wait."""
+        self.is_held = False
+        line, self._line = self._line, {}
+        for start in line:
+            start.look()
+
+    def pause(self) -> None:
+        """Accept no more; who comes waits in the socket, for whoever listens to it next."""
+        self._is_paused = True
+        if self._socket.fileno() >= 0:
+            self._loop.remove_reader(self._socket)
+
+    def close(self) -> None:
+        """Listen no more, and close what nobody has taken over."""
+        if self._socket.fileno() < 0:
+            return
+        self._loop.remove_reader(self._socket)
+        self._socket.close()
+        for start in [*self._starting]:
+            start.close()
+        for task in self._tasks:
+            task.cancel()
+
+    def _accept(self) -> None:
+        for _ in range(ACCEPTED_AT_ONCE):
+            try:
+                accepted, place = self._socket.accept()
+            except (BlockingIOError, InterruptedError, ConnectionAbortedError):
+                return
+            except OSError as error:
+                logger.warning("rpc.accept_failed", extra={"error": str(error)})
+                self._loop.remove_reader(self._socket)
+                self._loop.call_later(OUT_OF_FILES_S, self._resume)
+                return
+            peer = peer_text(accepted.family, place)
+            address = address_of(peer)
+            if self.is_full(address):
+                accepted.close()
+                continue
+            accepted.setblocking(False)
+            start = Start(self, accepted, peer, address)
+            self._starting.add(start)
+            self._addresses[address] += 1
+            start.look()
+
+    def _resume(self) -> None:
+        if self._socket.fileno() >= 0 and not self._is_paused:
+            self._loop.add_reader(self._socket, self._accept)
+
+    # -- for those who start -----------------------------------------------------------------------
+
+    @property
+    def is_shaking_enough_hands(self) -> bool:
+        """Whether the next TLS handshake has to wait; one that takes long gives up its place."""
+        handshakes = self._handshakes
+        if handshakes.count < HANDSHAKES_MAX:
+            return False
+        return not handshakes.give_up_one(self._loop.time())
+
+    def is_full(self, address: str) -> bool:
+        """Return whether one more connection of an address is too much.
+
+        Behind a proxy all come from its address: there the number of all counts.
+        """
+        return self._is_full("" if self.speakers.proxy_protocol else address)
+
+    def count_of(self, address: str) -> int:
+        """Return how many connections of an address have not been taken over yet."""
+        return self._addresses.get(address, 0)
+
+    def expire_at(self, call_back: Callable[[], None]) -> int:
+        """Call back when a start takes too long."""
+        return self._deadlines.add(self._loop.time() + HANDSHAKE_S, call_back)
+
+    def forget(self, start: "Start", tick: int) -> None:
+        """Let go of a start that is closed or taken over."""
+        assert start in self._starting, "a start ends once"
+        self._starting.remove(start)
+        self._addresses[start.address] -= 1
+        if not self._addresses[start.address]:
+            del self._addresses[start.address]
+        self._line.pop(start, None)
+        self._deadlines.remove(tick, start.close)
+
+    def line_up(self, start: "Start") -> None:
+        """Have a start look again when there is a place for its handshake, or at `release`."""
+        self._line[start] = None
+
+    def tell_stranger(self, protocol: str, peer: str) -> None:
+        """Log a client that is closed for the protocol it speaks."""
+        if self._strangers.may_tell(self._loop.time()):
+            left_out = self._strangers.told()
+            logger.warning(
+                "rpc.stranger", extra={"protocol": protocol, "peer": peer, "left_out": left_out}
+            )
+
+    def take_over(self, connection: socket.socket, factory: Factory | None, peer: str) -> None:
+        """Give a connection to whoever speaks its protocol; None: after a TLS handshake."""
+        task = asyncio.Task(self._connect(connection, factory, peer), loop=self._loop)
+        self._tasks.add(task)
+        self._unbegun[connection] = None
+        address = ""
+        if factory is None:
+            address = address_of(peer)
+            self._handshakes.begin(address, task, self._loop.time())
+        task.add_done_callback(partial(self._end, connection, address))
+
+    def _end(self, connection: socket.socket, address: str, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        if connection in self._unbegun:  # Given up before anybody had it.
+            del self._unbegun[connection]
+            connection.close()
+        self._handshakes.end(address, task)
+        if self._line and not self.is_shaking_enough_hands and self._socket.fileno() >= 0:
+            first = next(iter(self._line))
+            del self._line[first]
+            first.look()
+
+    async def _connect(self, connection: socket.socket, factory: Factory | None, peer: str) -> None:
+        del self._unbegun[connection]
+        is_tight = self._handshakes.count > HANDSHAKES_MAX >> 1
+        try:
+            if factory is not None:
+                await self._loop.connect_accepted_socket(partial(factory, peer), connection)
+                return
+            await self._shake_hands(
+                connection, peer, HANDSHAKE_TIGHT_S if is_tight else HANDSHAKE_S
+            )
+        except OSError as error:  # ssl's errors and timeouts are of these
+            logger.debug("rpc.handshake_failed", extra={"peer": peer, "error": str(error)})
+            connection.close()
+
+    async def _shake_hands(self, connection: socket.socket, peer: str, limit_s: float) -> None:
+        """Return when a TLS handshake is over, and it is known who speaks with the client.
+
+        Errors   ssl.SSLError, ConnectionResetError, TimeoutError
+        """
+        context = self.speakers.tls.context
+        assert context is not None, "there was one as the client came"
+        secured = Secured(context, partial(self._speaker, peer))
+        try:
+            async with asyncio.timeout(limit_s):
+                await self._loop.connect_accepted_socket(lambda: secured, connection)
+                await secured.shaken
+        finally:
+            if not secured.is_spoken_with:
+                secured.end()
+
+    def _speaker(self, peer: str, alpn: str | None, first: bytes) -> asyncio.Protocol | None:
+        """Return who speaks with a client over TLS."""
+        is_http2 = alpn == H2 or (alpn is None and first.startswith(_HTTP2))
+        factory = self.speakers.http2 if is_http2 else self.speakers.http1
+        return None if factory is None else factory(peer)
+
+
+class Start:
+    """A connection of which nothing is known yet."""
+
+    __slots__ = ("_listener", "_peer", "_seen", "_socket", "_tick", "_wants_header", "address")
+
+    def __init__(
+        self, listener: Listener, connection: socket.socket, peer: str, address: str
+    ) -> None:
+        self.address = address
+        self._listener = listener
+        self._socket = connection
+        self._peer = peer
+        self._wants_header = listener.speakers.proxy_protocol
+        self._seen = 0  # bytes that were here and did not tell
+        self._tick = listener.expire_at(self.close)
+        assert connection.gettimeout() == 0, "the loop waits, not the socket"
+
+    def look(self) -> None:
+        """Look at what there is; come back when there is more."""
+        loop = asyncio.get_running_loop()
+        if self._socket.fileno() < 0:
+            return
+        loop.remove_reader(self._socket)
+        try:
+            data = self._socket.recv(SIZE_MAX, socket.MSG_PEEK)
+            is_done = len(data) > self._seen and self._pass_header(data) and self._choose()
+            if not is_done and len(data) > self._seen:
+                self._wait_for_more()
+                return
+        except (BlockingIOError, InterruptedError):
+            loop.add_reader(self._socket, self.look)
+            return
+        except ProxyError as error:
+            self._listener.tell_stranger(f"{protocol_of(data)}: {error}", self._peer)
+            self.close()
+            return
+        except OSError:
+            self.close()
+            return
+        if not is_done:  # The client has closed its side and not said what it is.
+            self.close()
+
+    def _wait_for_more(self) -> None:
+        """Look again when there is more than now, not before."""
+        self._expect(len(self._socket.recv(SIZE_MAX, socket.MSG_PEEK)))
+        asyncio.get_running_loop().add_reader(self._socket, self.look)
+
+    def _expect(self, seen: int) -> None:
+        self._seen = seen
+        self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, seen + 1)
+
+    def _pass_header(self, data: bytes) -> bool:
+        """Take the PROXY header off the connection; return whether it is gone."""
+        if not self._wants_header:
+            return True
+        header = read_proxy_header(data)
+        if header is None:
+            return False
+        self._socket.recv(header.size)
+        self._expect(0)
+        self._peer = header.peer or self._peer
+        self._wants_header = False
+        return True
+
+    def _choose(self) -> bool:
+        """Give the connection to whoever speaks its protocol; return whether that is known."""
+        data = self._socket.recv(STRANGER_SIZE, socket.MSG_PEEK)
+        speakers = self._listener.speakers
+        if not data:
+            self.close()
+        elif self._listener.is_held and data.startswith((_TLS, _HTTP2)):
+            self._listener.line_up(self)
+        elif data.startswith(_TLS) and speakers.tls.context is not None:
+            if self._listener.is_shaking_enough_hands:
+                self._listener.line_up(self)
+            else:
+                self._take_over(None)
+        elif speakers.tls_only:
+            self._refuse(f"{protocol_of(data)}, which came without TLS (rpc.tls_only is on)")
+        elif data.startswith(_HTTP2):
+            self._take_over(speakers.http2)
+        elif speakers.http1 is not None and data.startswith(_HTTP1):
+            self._take_over(speakers.http1)
+        elif any(start.startswith(data) for start in (_HTTP2, *_HTTP1)):
+            return False
+        else:
+            self._refuse(protocol_of(data))
+        return True
+
+    def _refuse(self, protocol: str) -> None:
+        """Close the connection of who speaks another protocol, and tell it now and then."""
+        self._listener.tell_stranger(protocol, self._peer)
+        self.close()
+
+    def _take_over(self, factory: Factory | None) -> None:
+        self._listener.forget(self, self._tick)
+        if self._seen:
+            self._expect(0)
+        self._listener.take_over(self._socket, factory, self._peer)
+
+    def close(self) -> None:
+        """Close the connection."""
+        if self._socket.fileno() >= 0:
+            asyncio.get_running_loop().remove_reader(self._socket)
+            self._listener.forget(self, self._tick)
+            with suppress(OSError):
+                self._socket.recv(READ_SIZE)  # What is left unread makes the end a reset.
+            self._socket.close()
+
+
+def peer_text(family: int, place: object) -> str:
+    """Return a client's address as gRPC writes it."""
+    assert isinstance(place, tuple), "only TCP is listened on"
+    host, port = place[:2]
+    if family == socket.AF_INET6:
+        if host.startswith("::ffff:"):
+            return f"ipv4:{host[7:]}:{port}"
+        return f"ipv6:%5B{host.partition('%')[0]}%5D:{port}"
+    return f"ipv4:{host}:{port}"

@@ -1,0 +1,75 @@
+"""Pages over HTTP/2: a GET or HEAD is answered as HTTP/1.1 answers it on the same port.
+
+ALPN has clients that read pages over TLS speak HTTP/2, Prometheus among them.
+"""
+
+import asyncio
+from collections.abc import Mapping
+from typing import Final
+
+from pocketmq.model.page import Answer, ReadPage
+from pocketmq.rpc.own.edge import LARGE_REPLY, Client
+from pocketmq.wire.frames import CANCEL
+from pocketmq.wire.stream import Stream
+
+BUSY: Final = Answer(503, "text/plain; charset=utf-8", b"Service Unavailable\n")
+"""Answers clients that leave too much unread."""
+
+
+class PageCall:
+    """A page under way; cancelled when its client goes or resets it."""
+
+    __slots__ = ("_connection", "_stream", "_task")
+
+    def __init__(
+        self, connection: Client, stream: Stream, read: ReadPage, *, is_private: bool
+    ) -> None:
+        assert stream.call is None, "a stream has one call"
+        self._connection = connection
+        self._stream = stream
+        headers = stream.headers
+        fields = {field.name: field.value for field in headers.fields}
+        target = headers.path.decode("latin-1")
+        stream.call = self
+        connection.calls.add(self)
+        self._task = asyncio.Task(self._answer(read, target, fields, is_private))
+        self._task.add_done_callback(self._finish)
+
+    async def _answer(
+        self, read: ReadPage, target: str, fields: Mapping[bytes, bytes], is_private: bool
+    ) -> Answer:
+        return await read(target, fields, self._connection.peer, is_private)
+
+    def _finish(self, task: "asyncio.Task[Answer]") -> None:
+        connection, stream = self._connection, self._stream
+        connection.calls.discard(self)
+        if stream.closed or not connection.is_open:
+            return
+        if task.cancelled():
+            connection.wire.reset(stream, CANCEL)
+        else:
+            page = task.result()
+            if not connection.edge.memory.has_room_for(len(page.body), connection.wire.pending):
+                page = BUSY
+            fields = [(name.encode(), value.encode("latin-1")) for name, value in page.fields()]
+            connection.wire.send_page(stream, page.status, fields, page.body)
+            if len(page.body) > LARGE_REPLY:
+                connection.count_kept()
+        connection.write_soon()
+
+    # -- what happens to it
+
+    def take_news(self, stream: Stream) -> None:
+        """End where the client has reset the stream."""
+        assert stream is self._stream, "a stream has one call"
+        if stream.reset_code >= 0:
+            self.cancel()
+
+    def cancel(self) -> None:
+        """Ask for the page no more."""
+        self._task.cancel()
+
+    give_up = cancel
+
+    def end_requests(self) -> None:
+        """Nothing: its one request is here."""

@@ -1,0 +1,96 @@
+"""The requests of one call as they come."""
+
+import asyncio
+from collections.abc import Callable
+from typing import Any, Self
+
+from pocketmq.rpc.own.edge import Client
+from pocketmq.rpc.serving import ServedMethod
+from pocketmq.wire.stream import Stream
+
+
+class Requests:
+    """The requests of one call as they come, until the client has no more or the server drains."""
+
+    __slots__ = (
+        "_connection", "_is_ended", "_is_silent", "_served", "_stream", "_taken", "_user",
+        "_waiter",
+    )  # fmt: skip
+
+    def __init__(
+        self, connection: Client, stream: Stream, served: ServedMethod, user: Callable[[], str]
+    ) -> None:
+        """Begin with none.
+
+        user   returns whose turn it takes to read one
+        """
+        self._connection = connection
+        self._stream = stream
+        self._served = served
+        self._user = user
+        self._waiter: asyncio.Future[None] | None = None
+        self._is_ended = connection.edge.is_draining
+        self._is_silent = True
+        self._taken = 0
+        """Bytes of the request that the handler works on: held until it asks for the next."""
+        connection.count_silent(1)
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> Any:
+        """Return the next request.
+
+        Requests of all streams are read one in each turn of the loop.
+        Errors   MalformedRequest, TooManyElements
+        """
+        stream, connection = self._stream, self._connection
+        assert self._waiter is None, "one handler reads the requests of a call"
+        self._let_go()
+        while not self._is_ended:
+            if stream.messages:
+                await connection.edge.request_turn(self._user())
+                raw = self._next()
+                if raw is None:
+                    continue
+                self._taken = len(raw)
+                return self._served.read(raw)
+            if stream.ended:
+                break
+            self._waiter = connection.edge.loop.create_future()
+            try:
+                await self._waiter
+            finally:
+                self._waiter = None
+        assert any((self._is_ended, stream.ended)), "they end with the client, or with the server"
+        raise StopAsyncIteration
+
+    def _next(self) -> bytes | None:
+        """Return the bytes of the next request, None where none is to be read."""
+        messages = self._stream.messages
+        if messages:
+            self.hear()
+        return messages.pop(0) if messages and not self._is_ended else None
+
+    def _let_go(self) -> None:
+        """Hold the request before no longer, and let its client send as much again."""
+        taken, self._taken = self._taken, 0
+        if taken and self._connection.is_open:
+            self._connection.wire.consume(self._stream, taken)
+            self._connection.write_soon()
+
+    def hear(self) -> None:
+        """Count the call no more as one of which nothing but its begin has come."""
+        if self._is_silent:
+            self._is_silent = False
+            self._connection.count_silent(-1)
+
+    def wake(self) -> None:
+        """Let the handler look again."""
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)
+
+    def end(self) -> None:
+        """Let no request come any more."""
+        self._is_ended = True
+        self.wake()

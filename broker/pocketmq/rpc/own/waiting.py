@@ -1,0 +1,72 @@
+"""Calls that are waited for, and the connection they are of, as they see each other."""
+
+from abc import ABC, abstractmethod
+from typing import Protocol
+
+from pocketmq.rpc.admission import Holder
+from pocketmq.rpc.own.memory import Keeping
+from pocketmq.store.deadlines import Deadlines
+from pocketmq.wire.connection import Connection
+from pocketmq.wire.stream import Stream
+
+
+class Waiting(Protocol):
+    """A call that is waited for (`OwnCall`), or many (`LateCalls`), as the connection sees them."""
+
+    def take_news(self, stream: Stream) -> None:
+        """Look at what came for a call that is under way."""
+
+    def cancel(self) -> None:
+        """Let the handler know that nobody waits for it any more."""
+
+    def give_up(self) -> None:
+        """End the call: it is the last of a connection that is too old."""
+
+    def end_requests(self) -> None:
+        """Let no request of a stream of them come any more."""
+
+
+class Unsent(ABC):
+    """A call whose answer has not left yet, where that matters."""
+
+    __slots__ = ()
+
+    stream: Stream
+
+    @abstractmethod
+    def lose(self) -> None:
+        """Undo what its answer tells of: it does not leave."""
+
+
+class Calling(Keeping):
+    """A connection, as its calls see it.
+
+    host       its address, packed as records keep it
+    holder     whose calls it carries, as the last one showed
+    calls      what is waited for
+    now_s      when what is being taken was read, by `perf_counter`
+    unsent     calls that are to know when their answers are lost
+    deadlines  those of all connections
+    """
+
+    __slots__ = ()
+
+    wire: Connection
+    host: bytes
+    holder: Holder
+    calls: set[Waiting]
+    now_s: float
+    unsent: set[Unsent]
+    deadlines: Deadlines
+
+    @abstractmethod
+    def count_silent(self, more: int) -> None:
+        """Count streams of requests of which no request has come yet."""
+
+    @abstractmethod
+    def identify(self, user: str, *, is_admin: bool) -> Holder:
+        """Return the holder of the calls that a user begins here."""
+
+    @abstractmethod
+    def write_soon(self) -> None:
+        """Write in the next turn of the loop what all calls of this one give."""

@@ -1,0 +1,171 @@
+"""grpc.reflection v1 and v1alpha: which services there are, and the proto files behind them.
+
+Clients such as grpcurl ask for them.
+Both versions have the same messages but for their package's name; v1alpha's serve both.
+"""
+
+from collections.abc import AsyncIterator, Callable, Sequence
+from typing import Any, Final
+
+from google.protobuf.descriptor import FileDescriptor
+from google.protobuf.descriptor_pb2 import FileDescriptorProto
+from google.protobuf.descriptor_pool import Default
+from google.protobuf.text_format import MessageToString, Parse
+from grpc_reflection.v1alpha import reflection_pb2 as pb
+
+from pocketmq.rpc.admission import CallClass
+from pocketmq.rpc.call import Call
+from pocketmq.rpc.service import Service, method, refuse_plainly
+
+NOT_FOUND: Final = pb.ErrorResponse(error_code=5, error_message="not found")
+UNIMPLEMENTED: Final = pb.ErrorResponse(error_code=12, error_message="no such question")
+
+NAMES: Final = ("grpc.reflection.v1alpha.ServerReflection", "grpc.reflection.v1.ServerReflection")
+RENAMED: Final = {"pocketmq.rocketmq.v2": ("pocketmq/rocketmq", "apache/rocketmq")}
+"""Packages of messages that clients know by another name, and what changes in a file's name."""
+_SERVICE: Final = pb.DESCRIPTOR.services_by_name["ServerReflection"]
+
+
+class Reflection:
+    """What is asked about a set of services.
+
+    Cost   of the first question some 40 ms of describing, which no start has to wait for
+    """
+
+    __slots__ = ("_answers", "_known", "_names", "_pool", "_renamed", "_undescribed")
+
+    def __init__(self, services: Sequence[Service]) -> None:
+        self._names = sorted([*(service.name for service in services), *NAMES])
+        assert len(self._names) == len(set(self._names)), "a service is listed once"
+        self._known: dict[str, list[bytes]] = {}
+        """A file and all it imports, by the file's name: a ms to make."""
+        self._renamed: dict[str, list[bytes]] = {}
+        """The same of services whose messages lie in a package of ours, by the one they name."""
+        self._undescribed = [*services]
+        """Services of a server that nobody has asked about yet."""
+        self._pool: Any = Default()
+        self._answers: dict[str, Callable[[Any], pb.ServerReflectionResponse]] = {
+            "list_services": self._listed,
+            "file_by_filename": lambda asked: self._files(
+                self._pool.FindFileByName, asked.file_by_filename
+            ),
+            "file_containing_symbol": self._symbol,
+            "file_containing_extension": self._extension,
+            "all_extension_numbers_of_type": self._extension_numbers,
+        }
+
+    def services(self) -> list[Service]:
+        """Return the services of both versions."""
+        row = method(_SERVICE, "ServerReflectionInfo", self.info, CallClass.PROBE)
+        return [Service(name, (row,), refuse_plainly) for name in NAMES]
+
+    async def info(self, requests: AsyncIterator[Any], call: Call) -> AsyncIterator[Any]:
+        """Answer one question after the other."""
+        async for request in requests:
+            answer = self._answer(request)
+            answer.original_request.CopyFrom(request)
+            yield answer
+
+    def _answer(self, request: pb.ServerReflectionRequest) -> pb.ServerReflectionResponse:
+        if self._undescribed:
+            self._describe()
+        answer = self._answers.get(request.WhichOneof("message_request") or "")
+        if answer is None:
+            return pb.ServerReflectionResponse(error_response=UNIMPLEMENTED)
+        try:
+            return answer(request)
+        except KeyError:
+            return pb.ServerReflectionResponse(error_response=NOT_FOUND)
+
+    def _listed(self, request: Any) -> pb.ServerReflectionResponse:
+        found = [pb.ServiceResponse(name=name) for name in self._names]
+        return pb.ServerReflectionResponse(
+            list_services_response=pb.ListServiceResponse(service=found)
+        )
+
+    def _describe(self) -> None:
+        """Make ready what answers are taken from."""
+        for service in self._undescribed:
+            self._describe_renamed(service)
+        _describe_newer(self._pool)
+        self._undescribed.clear()
+
+    def _describe_renamed(self, service: Service) -> None:
+        """Keep a service's files as clients know them, where its package is another than theirs.
+
+        They do not go into protobuf's pool, which an official client may fill with its own.
+        """
+        if not service.methods:
+            return
+        file: Any = service.methods[0].request.DESCRIPTOR.file
+        package = service.name.rpartition(".")[0]
+        if file.package == package or file.package not in RENAMED:
+            return
+        files: dict[str, bytes] = {}
+        _collect(file, files)
+        proto = FileDescriptorProto.FromString(files.pop(file.name))
+        text = MessageToString(proto).replace(file.package, package)
+        named = Parse(text, FileDescriptorProto())
+        named.name = file.name.replace(*RENAMED[file.package])
+        self._renamed[package] = [named.SerializeToString(), *files.values()]
+
+    def _symbol(self, request: Any) -> pb.ServerReflectionResponse:
+        name = request.file_containing_symbol
+        for package, files in self._renamed.items():
+            if name.startswith(f"{package}."):
+                return _described(files)
+        return self._files(self._pool.FindFileContainingSymbol, name)
+
+    def _files(
+        self, find: Callable[[str], FileDescriptor], name: str
+    ) -> pb.ServerReflectionResponse:
+        file = find(name)
+        known = self._known.get(file.name)
+        if known is None:
+            files: dict[str, bytes] = {}
+            _collect(file, files)
+            known = self._known[file.name] = list(files.values())
+        return _described(known)
+
+    def _extension(self, request: Any) -> pb.ServerReflectionResponse:
+        asked = request.file_containing_extension
+        extended = self._pool.FindMessageTypeByName(asked.containing_type)
+        found = self._pool.FindExtensionByNumber(extended, asked.extension_number)
+        return self._files(lambda name: found.file, found.full_name)
+
+    def _extension_numbers(self, request: Any) -> pb.ServerReflectionResponse:
+        name = request.all_extension_numbers_of_type
+        found = self._pool.FindAllExtensions(self._pool.FindMessageTypeByName(name))
+        numbers = sorted(extension.number for extension in found)
+        return pb.ServerReflectionResponse(
+            all_extension_numbers_response=pb.ExtensionNumberResponse(
+                base_type_name=name, extension_number=numbers
+            )
+        )
+
+
+def _described(files: list[bytes]) -> pb.ServerReflectionResponse:
+    return pb.ServerReflectionResponse(
+        file_descriptor_response=pb.FileDescriptorResponse(file_descriptor_proto=files)
+    )
+
+
+def _describe_newer(pool: Any) -> None:
+    """Let protobuf know v1's file, for clients that ask what reflection itself is."""
+    try:
+        pool.FindFileContainingSymbol(NAMES[1])
+    except KeyError:
+        proto = FileDescriptorProto()
+        pb.DESCRIPTOR.CopyToProto(proto)
+        text = MessageToString(proto).replace("v1alpha", "v1")
+        pool.Add(Parse(text, FileDescriptorProto()))
+
+
+def _collect(file: FileDescriptor, into: dict[str, bytes]) -> None:
+    """Add a file and all it imports."""
+    proto = FileDescriptorProto()
+    file.CopyToProto(proto)
+    into[file.name] = proto.SerializeToString()
+    for other in file.dependencies:
+        if other.name not in into:
+            _collect(other, into)

@@ -1,0 +1,228 @@
+"""What a server serves, whatever transport carries it: admission, counts, and how calls fail.
+
+    bytes ─► read ─► handler(request, call) ─► answer, awaited if need be ─► bytes
+                        │ BrokerError               ─► as the service's face shows it
+                        └ any other exception       ─► Internal with a number; the log has the rest
+
+Requests are parsed and answers encoded here, so that a request that cannot be parsed is the
+client's mistake, and a handler may work on bytes. Nothing is logged per call; every refusal carries
+the call's request id.
+
+While the store recovers, and nothing can be served, calls are refused with an error that invites to
+come again; health and reflection are served all the time, and not counted.
+"""
+
+import logging
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from secrets import token_hex
+from typing import Any, Final
+
+from pocketmq.model.errors import BrokerError, Corruption, StorageError
+from pocketmq.rpc.admission import DEFAULT_LIMITS, Admission, CallClass, Gate, Holder
+from pocketmq.rpc.call import REQUEST_ID_KEY, Call, current_request_id
+from pocketmq.rpc.call_stats import CallStats
+from pocketmq.rpc.health import Health
+from pocketmq.rpc.reflection import Reflection
+from pocketmq.rpc.service import DETAILS_KEY, Internal, Kind, Method, Service, WireStatus
+from pocketmq.store.heavy_turns import HeavyTurns
+
+Turns = HeavyTurns
+OK: Final = 0
+CANCELLED: Final = 1
+DEADLINE_EXCEEDED: Final = 4
+UNAVAILABLE: Final = 14
+"""Numbers of gRPC's statuses."""
+
+logger = logging.getLogger(__name__)
+
+
+class Refused:
+    """How a call ends that failed: by a status, or by answers of the face's own."""
+
+    __slots__ = ("replies", "request_id", "status")
+
+    def __init__(
+        self, status: WireStatus | None, replies: Sequence[bytes], request_id: str
+    ) -> None:
+        assert not (status and replies), "a call ends in one way"
+        self.status = status
+        self.replies = replies
+        self.request_id = request_id
+
+    def trailers(self) -> tuple[tuple[str, str | bytes], ...]:
+        """Return what goes with it to the client."""
+        request_id = (REQUEST_ID_KEY, self.request_id)
+        if self.status is None or not self.status.details:
+            return (request_id,)
+        return (request_id, (DETAILS_KEY, self.status.details))
+
+
+class ServedMethod:
+    """One method, served: what a transport needs to admit, read, write, count and refuse."""
+
+    __slots__ = (
+        "_service", "_serving", "begins_at_once", "gate", "is_unary", "method", "path", "read",
+        "shortcut", "stats", "write",
+    )  # fmt: skip
+
+    def __init__(
+        self, service: Service, method: Method, gate: Gate, serving: "Serving", counted: CallStats
+    ) -> None:
+        assert method in service.methods, "a method is served by the service it is of"
+        self._serving = serving
+        self._service = service
+        self.method = method
+        self.is_unary = method.kind is Kind.UNARY
+        self.begins_at_once = self.is_unary and not method.parks
+        self.shortcut = method.shortcut
+        self.path = service.path(method)
+        self.gate = gate
+        self.stats = counted.method(self.path, method)
+        self.read, self.write = method.reader(), method.writer()
+
+    def refusal(self, holder: Holder) -> BrokerError | None:
+        """Return why a holder may begin no call now, None when it may.
+
+        A method that identifies its callers refuses here only what it would refuse to everybody.
+        """
+        gate, refusal = self.gate, self._serving.refusal
+        if refusal is None and gate.count < gate.tight:
+            return None
+        if refusal is not None and self.method.call_class is not CallClass.PROBE:
+            return refusal
+        return gate.refusal_of_all() if self.method.identifies else gate.refusal(holder)
+
+    @property
+    def is_free(self) -> bool:
+        """Whether a call may begin, whoever makes it."""
+        return self._serving.refusal is None and self.gate.count < self.gate.tight
+
+    @property
+    def is_quick(self) -> bool:
+        """Whether a shortcut may be asked: where it says who calls, only below all shares."""
+        gate = self.gate
+        return gate.count < gate.tight or not self.method.identifies
+
+    def answer(self, raw: bytes, call: Call) -> bytes | Awaitable[bytes]:
+        """Return the reply to a unary call, or what it comes from.
+
+        Errors   what handlers raise, MalformedRequest
+        """
+        shortcut = self.shortcut
+        if shortcut is not None and len(raw) <= self.method.request_size_max and self.is_quick:
+            reply = shortcut(raw, call.peer_host, call.metadata)
+            if reply is not None:
+                return reply
+        return self.answer_usually(raw, call)
+
+    def answer_usually(self, raw: bytes, call: Call) -> bytes | Awaitable[bytes]:
+        """Return the same by the handler, whatever shortcut there is.
+
+        Errors   what handlers raise, MalformedRequest
+        """
+        method = self.method
+        answer = method.handler(self.read(raw), call)
+        if type(answer) is method.answer_type:
+            return self.write(answer)
+        return self._awaited(answer)
+
+    async def _awaited(self, answer: Awaitable[Any]) -> bytes:
+        return self.write(await answer)
+
+    def refused(self, error: Exception, seconds: float) -> Refused:
+        """Count a call that failed after so long, and return what its client is told.
+
+        Runs in the context of the call: its request id goes along.
+        """
+        known = self._known(error)
+        self.stats.count_failed(known, seconds)
+        shown = self._service.refuse(known, self.method)
+        request_id = current_request_id()
+        let_frames_go(error)
+        if isinstance(shown, WireStatus):
+            return Refused(shown, (), request_id)
+        answers = shown if isinstance(shown, list) else [shown]
+        if not self.method.kind.has_answers:
+            assert len(answers) == 1, "a unary call has one answer"
+        return Refused(None, [self.write(answer) for answer in answers], request_id)
+
+    def _known(self, error: Exception) -> BrokerError:
+        """Return an error of ours; what an operator has to see goes to the log."""
+        if not isinstance(error, BrokerError):
+            incident = token_hex(8)
+            logger.error(
+                "rpc.failed", exc_info=error, extra={"method": self.path, "incident": incident}
+            )
+            return Internal(incident=incident)
+        is_new = not isinstance(error, Corruption) or self._serving.counted.count_damage(error)
+        if isinstance(error, StorageError) and is_new:
+            logger.error("rpc.refused", extra={"method": self.path, "error": str(error)})
+        return error
+
+
+def let_frames_go(error: BaseException) -> None:
+    """Drops the frames an error was raised through, and the errors it came from.
+
+    A task keeps its error, and frames keep the task: a circle that would keep a request of 16 MiB
+    until Python's next full collection, which counts objects and not bytes.
+    """
+    error.__traceback__ = error.__cause__ = error.__context__ = None
+
+
+class Serving:
+    """The services of one server, with health and reflection.
+
+    Life     made; `refusal` set or `show_ready`; `drain`
+    """
+
+    __slots__ = (
+        "_health",
+        "admission",
+        "counted",
+        "is_draining",
+        "methods",
+        "refusal",
+        "stats",
+        "turns",
+    )
+
+    def __init__(
+        self, services: Sequence[Service], limits: Mapping[CallClass, int] = DEFAULT_LIMITS
+    ) -> None:
+        self.admission = Admission(limits)
+        self.counted = CallStats(self.admission)
+        self.stats = self.counted.stats
+        self.refusal: BrokerError | None = None
+        """What answers every call, None while calls are served."""
+        self.is_draining = False
+        self.turns = Turns()
+        """When requests of streams are read; the store's own once there is one."""
+        self.methods: dict[str, ServedMethod] = {}
+        """Served methods by their path, "/pocketmq.v1.Broker/SendMessage"."""
+        self._health = Health(service.name for service in services)
+        self.serve(services)
+        probes = self._health.service()
+        self._add([probes, *Reflection([*services, probes]).services()], CallStats(self.admission))
+
+    def serve(self, services: Sequence[Service]) -> None:
+        """Serve these methods from now on, in place of those of the same names."""
+        self._add(services, self.counted)
+
+    def _add(self, services: Iterable[Service], counted: CallStats) -> None:
+        for service in services:
+            for row in service.methods:
+                gate = self.admission.gate(row.call_class)
+                served = ServedMethod(service, row, gate, self, counted)
+                self.methods[f"/{served.path}"] = served
+
+    def show_ready(self, writable: bool | Callable[[], bool]) -> None:
+        """Serve, and let health say so; `writable` is asked again and again if it can be."""
+        assert not self.is_draining, "a server that drains is not served again"
+        self.refusal = None
+        self._health.show(serving=True, writable=writable)
+
+    def drain(self) -> None:
+        """Show NOT_SERVING and refuse sends; the rest is served on."""
+        self.is_draining = True
+        self._health.end()
+        self.admission.close_sends()

@@ -1,0 +1,74 @@
+"""Which topics a client may read.
+
+Broker serves clients: no system topics, a group's retry topic only to that group, dead letters to
+any group. Admin serves operators: every topic that exists and is readable.
+"""
+
+from collections.abc import Callable, Mapping
+
+from pocketmq.model.access import Action, Need, text_from_actions
+from pocketmq.model.errors import AccessDenied, SystemTopic
+from pocketmq.model.ownership import record_owners
+from pocketmq.model.topic import TopicConfig, is_group_topic, is_readable_by, is_system_topic
+from pocketmq.rpc.call import Call
+from pocketmq.rpc.needs import LOOK, group_need, topic_need
+from pocketmq.store.tables.tables import Tables
+from pocketmq.store.tables.topics import TopicTable
+
+TopicCheck = Callable[[str, str], None]
+"""(topic, group or ""): raises SystemTopic where reading is not for this caller."""
+
+
+def check_client_reads(topic: str, group: str) -> None:
+    """Raise SystemTopic for a topic whose messages a client of this group may not read."""
+    is_nobodys = not group and is_group_topic(topic)
+    if is_nobodys or not is_readable_by(topic, group):
+        raise SystemTopic(topic=topic, why="read")
+
+
+def check_client_locates(topic: str, group: str) -> None:
+    """Raise SystemTopic for a system topic; any other one's offsets are no secret."""
+    if is_system_topic(topic):
+        raise SystemTopic(topic=topic, why="read")
+
+
+def check_operator_reads(topic: str, group: str) -> None:
+    """Let every topic pass."""
+
+
+def find_readable(topics: TopicTable, topic: str, group: str, check: TopicCheck) -> TopicConfig:
+    """Return a topic that this caller may read.
+
+    Errors   IllegalTopic, SystemTopic, TopicNotFound, TopicNotReadable, UnsupportedTopic
+    """
+    check(topic, group)
+    config = topics.existing(topic)
+    config.check_readable()
+    return config
+
+
+def may_see(
+    call: Call,
+    tables: Tables,
+    topic: str,
+    properties: Mapping[str, str],
+    actions: tuple[Action, ...] = LOOK,
+) -> bool:
+    """Return whether a caller may do one of these to a record of a topic.
+
+    It need not be allowed for the topic's name: of a group's topic only the record's owner counts.
+    """
+    if not is_group_topic(topic):
+        return call.may(topic_need(topic, actions))
+    owners = record_owners(topic, properties, tables.groups.find, tables.topics.find)
+    return all(call.may(group_need(group, actions)) for group in owners)
+
+
+def check_may(call: Call, need: Need) -> None:
+    """Raise AccessDenied where a caller may not do what its request led to by what it found."""
+    if not call.may(need):
+        action, resource = text_from_actions(frozenset(need.actions[:1])), str(need.resource)
+        why = "no rule allows it"
+        raise AccessDenied(
+            user=call.user, action=action, resource=resource, why=why, remedy="grant"
+        )

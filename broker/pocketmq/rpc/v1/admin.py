@@ -1,0 +1,434 @@
+"""pocketmq.v1.Admin: topics, groups, offsets and the store, for those who run the broker.
+
+Each method is the same sentence: read the request, ask services/administration, write its answer.
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import Any, Final
+
+from pocketmq.model.access import Action
+from pocketmq.model.administration import (
+    GroupConfig,
+    GroupSettings,
+    MovedOffset,
+    ResetTarget,
+    TopicChange,
+    TopicCounts,
+    TopicLag,
+)
+from pocketmq.model.errors import MessageNotFound, UnsupportedFeature
+from pocketmq.model.message import INT32_MAX
+from pocketmq.model.names import check_number
+from pocketmq.model.topic import TopicConfig, is_system_group, is_system_topic
+from pocketmq.model.tracing import TracedRecord
+from pocketmq.rpc.backing import Backing
+from pocketmq.rpc.call import Call
+from pocketmq.rpc.needs import DELETE, FIND, LIST, PUB, SEE, group_need, topic_need
+from pocketmq.rpc.pb import admin_pb2 as pb
+from pocketmq.rpc.service import Handler, MalformedRequest, Service
+from pocketmq.rpc.topic_access import check_may, check_operator_reads
+from pocketmq.rpc.v1.ask_clients import AskClients
+from pocketmq.rpc.v1.faces import ADMIN, face
+from pocketmq.rpc.v1.list_delayed import ListDelayed
+from pocketmq.rpc.v1.list_transactions import ListTransactions
+from pocketmq.rpc.v1.pull_message import PullMessage
+from pocketmq.rpc.v1.query_messages import QueryMessages
+from pocketmq.services.administration import (
+    dead_letters,
+    groups,
+    lag,
+    positions,
+    status,
+    topics,
+    tracing,
+)
+from pocketmq.services.administration.redrive import Redrive
+
+TYPE_NAMES: Final = frozenset(pb.TopicType.keys())
+
+
+class Admin:
+    """The methods of pocketmq.v1.Admin."""
+
+    __slots__ = (
+        "_ask_clients", "_list_delayed", "_list_transactions", "_process", "_pull_message",
+        "_redrive", "_store", "query_messages",
+    )  # fmt: skip
+
+    def __init__(self, backing: Backing, process: status.Process) -> None:
+        self._store = store = backing.store
+        self._process = process
+        self._list_transactions = ListTransactions(backing.transactions)
+        self._ask_clients = AskClients(backing)
+        self._redrive = Redrive(store, process.store_host)
+        self._list_delayed = ListDelayed(store)
+        self.query_messages = QueryMessages(backing.query, store.tables, check=check_operator_reads)
+        self._pull_message = PullMessage(store, backing.pull, check=check_operator_reads)
+
+    def service(self) -> Service:
+        """Return the face."""
+        handlers: dict[str, Handler] = {
+            "PullMessage": self._pull_message,
+            "CreateTopic": self.create_topic,
+            "ListTopics": self.list_topics,
+            "DescribeTopic": self.describe_topic,
+            "UpdateTopic": self.update_topic,
+            "DeleteTopic": self.delete_topic,
+            "TopicStats": self.topic_stats,
+            "CreateGroup": self.create_group,
+            "ListGroups": self.list_groups,
+            "DescribeGroup": self.describe_group,
+            "UpdateGroup": self.update_group,
+            "DeleteGroup": self.delete_group,
+            "ListMembers": self.list_members,
+            "PrintClientStack": self._ask_clients.print_stack,
+            "VerifyMessage": self._ask_clients.verify_message,
+            "ListOffsets": self.list_offsets,
+            "GroupLag": self.group_lag,
+            "SetOffsets": self.set_offsets,
+            "ResetOffsets": self.reset_offsets,
+            "CloneOffsets": self.clone_offsets,
+            "QueryByKey": self.query_messages.by_key,
+            "QueryByTag": self.query_messages.by_tag,
+            "QueryById": self.query_messages.by_id,
+            "TraceMessage": self.trace_message,
+            "ListDeadLetters": self.list_dead_letters,
+            "RedriveDeadLetters": self.redrive_dead_letters,
+            "ListDelayed": self._list_delayed,
+            "ListTransactions": self._list_transactions.page,
+            "DescribeTransaction": self._list_transactions.describe,
+            "ResumeTransaction": self._list_transactions.resume,
+            "StoreStatus": self.store_status,
+            "Flush": self.flush,
+            "EffectiveConfig": self.effective_config,
+            "Drain": self.drain,
+        }
+        return face(ADMIN, handlers)
+
+    # -- topics --------------------------------------------------------------------------------
+    async def create_topic(
+        self, request: pb.CreateTopicRequest, call: Call
+    ) -> pb.CreateTopicResponse:
+        """Make a topic."""
+        check_number("type", request.type, upper=pb.MIXED)
+        kind = pb.TopicType.Name(request.type) if request.type else ""
+        made = await topics.create_topic(
+            self._store, request.name, queue_count=request.queue_count, type_name=kind
+        )
+        return pb.CreateTopicResponse(topic=proto_topic(made))
+
+    async def update_topic(
+        self, request: pb.UpdateTopicRequest, call: Call
+    ) -> pb.UpdateTopicResponse:
+        """Change what is set of a topic."""
+        names = ("read_queue_count", "write_queue_count", "permission", "order")
+        change = TopicChange(
+            **_given(request, names),
+            set_attributes=dict(request.set_attributes),
+            remove_attributes=tuple(request.remove_attributes),
+        )
+        changed = await topics.update_topic(self._store, request.name, change)
+        return pb.UpdateTopicResponse(topic=proto_topic(changed))
+
+    async def delete_topic(
+        self, request: pb.DeleteTopicRequest, call: Call
+    ) -> pb.DeleteTopicResponse:
+        """Remove a topic."""
+        removed = await topics.delete_topic(self._store, request.name, dry_run=request.dry_run)
+        return pb.DeleteTopicResponse(removed_topics=_seen(removed, call, DELETE))
+
+    def list_topics(self, request: pb.ListTopicsRequest, call: Call) -> pb.ListTopicsResponse:
+        """Return a page of the topics."""
+        page = topics.list_topics(self._store, **_paging(request))
+        found = map(proto_topic, page.items)
+        return pb.ListTopicsResponse(topics=found, next_page_token=page.next_page_token)
+
+    async def describe_topic(
+        self, request: pb.DescribeTopicRequest, call: Call
+    ) -> pb.DescribeTopicResponse:
+        """Return a topic and its queues."""
+        config, queues = await topics.describe_topic(self._store, request.name)
+        return pb.DescribeTopicResponse(topic=proto_topic(config), queues=_messages(queues))
+
+    async def topic_stats(self, request: pb.TopicStatsRequest, call: Call) -> pb.TopicStatsResponse:
+        """Return how many messages a topic holds, or a page of all of them."""
+        store, totals_only = self._store, request.totals_only
+        if request.name:
+            counts = await topics.topic_counts(store, request.name, totals_only=totals_only)
+            return pb.TopicStatsResponse(topics=[_proto_counts(counts)])
+        page = await topics.all_topic_counts(store, **_paging(request), totals_only=totals_only)
+        found = map(_proto_counts, page.items)
+        return pb.TopicStatsResponse(topics=found, next_page_token=page.next_page_token)
+
+    # -- groups --------------------------------------------------------------------------------
+    async def create_group(
+        self, request: pb.CreateGroupRequest, call: Call
+    ) -> pb.CreateGroupResponse:
+        """Make a group."""
+        made = await groups.create_group(self._store, request.name, _settings(request))
+        return pb.CreateGroupResponse(group=_proto_group(made))
+
+    async def update_group(
+        self, request: pb.UpdateGroupRequest, call: Call
+    ) -> pb.UpdateGroupResponse:
+        """Change what is set of a group."""
+        changed = await groups.update_group(self._store, request.name, _settings(request))
+        return pb.UpdateGroupResponse(group=_proto_group(changed))
+
+    async def delete_group(
+        self, request: pb.DeleteGroupRequest, call: Call
+    ) -> pb.DeleteGroupResponse:
+        """Remove a group."""
+        removed = await groups.delete_group(
+            self._store, request.name, with_topics=request.with_topics, dry_run=request.dry_run
+        )
+        return pb.DeleteGroupResponse(removed_topics=_seen(removed, call, DELETE))
+
+    def list_groups(self, request: pb.ListGroupsRequest, call: Call) -> pb.ListGroupsResponse:
+        """Return a page of the groups."""
+        page = groups.list_groups(self._store, **_paging(request))
+        found = map(_proto_group, page.items)
+        return pb.ListGroupsResponse(groups=found, next_page_token=page.next_page_token)
+
+    def describe_group(
+        self, request: pb.DescribeGroupRequest, call: Call
+    ) -> pb.DescribeGroupResponse:
+        """Return a group and the topics it has an offset in."""
+        config, found = groups.describe_group(self._store, request.name)
+        return pb.DescribeGroupResponse(group=_proto_group(config), topics=_seen(found, call))
+
+    def list_members(self, request: pb.ListMembersRequest, call: Call) -> pb.ListMembersResponse:
+        """Return who consumes for a group."""
+        self._store.tables.groups.existing(request.group)
+        members = [
+            one._replace(topics=_seen(one.topics, call))
+            for one in self._process.members_of(request.group)
+        ]
+        return pb.ListMembersResponse(members=_messages(members))
+
+    # -- where groups stand --------------------------------------------------------------------
+    def list_offsets(self, request: pb.ListOffsetsRequest, call: Call) -> pb.ListOffsetsResponse:
+        """Return where a group stands."""
+        found = [
+            pb.GroupOffset(topic=row.topic, queue_id=row.queue_id, offset=row.queue_offset)
+            for row in positions.list_offsets(self._store, request.group, request.topic)
+            if call.may(topic_need(row.topic, SEE))
+        ]
+        return pb.ListOffsetsResponse(offsets=found)
+
+    async def group_lag(self, request: pb.GroupLagRequest, call: Call) -> pb.GroupLagResponse:
+        """Return the lag of a group, or a page of the lags of all."""
+        if request.group:
+            lags = await lag.group_lag(
+                self._store, request.group, request.topic, self._process.read_leased
+            )
+            seen = [one for one in lags if call.may(topic_need(one.topic, SEE))]
+            return pb.GroupLagResponse(topics=map(_proto_lag, seen))
+        page = await lag.all_lags(
+            self._store,
+            topic=request.topic,
+            page_size=request.page_size,
+            page_token=request.page_token,
+            read_leased=self._process.read_leased,
+        )
+        found = map(_proto_lag, page.items)
+        return pb.GroupLagResponse(topics=found, next_page_token=page.next_page_token)
+
+    async def set_offsets(
+        self, request: pb.SetOffsetsRequest, call: Call
+    ) -> pb.MoveOffsetsResponse:
+        """Set a group's offsets in queues of a topic."""
+        wanted = [(row.queue_id, row.offset) for row in request.offsets]
+        return _moved(
+            await positions.set_offsets(
+                self._store, request.group, request.topic, wanted, dry_run=request.dry_run
+            )
+        )
+
+    async def reset_offsets(
+        self, request: pb.ResetOffsetsRequest, call: Call
+    ) -> pb.MoveOffsetsResponse:
+        """Let a group stand at a time, an end or an offset of queues.
+
+        Errors   those of `positions.reset_offsets`; MalformedRequest: it names no place
+        """
+        match request.WhichOneof("to"):
+            case "time_ms":
+                target = ResetTarget(time_ms=request.time_ms)
+            case "offset":
+                target = ResetTarget(queue_offset=request.offset)
+            case "place":
+                check_number("place", request.place, upper=pb.ResetOffsetsRequest.LATEST)
+                target = ResetTarget(latest=request.place == pb.ResetOffsetsRequest.LATEST)
+            case _:
+                raise MalformedRequest(why="it does not say what to reset to")
+        return _moved(
+            await positions.reset_offsets(
+                self._store,
+                request.group,
+                request.topic,
+                target,
+                queue_ids=request.queue_ids,
+                dry_run=request.dry_run,
+            )
+        )
+
+    async def clone_offsets(
+        self, request: pb.CloneOffsetsRequest, call: Call
+    ) -> pb.MoveOffsetsResponse:
+        """Let a group stand where another one stands."""
+        source, target = request.source_group, request.target_group
+        rows = await positions.clone_offsets(
+            self._store, source, target, request.topic, dry_run=request.dry_run
+        )
+        return _moved([row for row in rows if call.may(topic_need(row.topic, SEE))])
+
+    # -- what became of messages ---------------------------------------------------------------
+    async def trace_message(
+        self, request: pb.TraceMessageRequest, call: Call
+    ) -> pb.TraceMessageResponse:
+        """Return where a message went."""
+        key, found = await tracing.trace_message(self._store, request.id, request.topic)
+        records = [_seen_record(one, call) for one in found if _may_see_record(one, call)]
+        if not records:
+            raise MessageNotFound(topic=request.topic or "*", message_id=request.id)
+        rows = [{**row._asdict(), "step": row.step.value} for row in records]
+        return pb.TraceMessageResponse(message_id=key, records=rows)
+
+    async def list_dead_letters(
+        self, request: pb.ListDeadLettersRequest, call: Call
+    ) -> pb.ListDeadLettersResponse:
+        """Return how many dead letters groups have."""
+        page = await dead_letters.list_dead_letters(
+            self._store, request.group, page_size=request.page_size, page_token=request.page_token
+        )
+        found = _messages(page.items)
+        return pb.ListDeadLettersResponse(groups=found, next_page_token=page.next_page_token)
+
+    async def redrive_dead_letters(
+        self, request: pb.RedriveDeadLettersRequest, call: Call
+    ) -> pb.RedriveDeadLettersResponse:
+        """Send dead letters of a group again."""
+        group, count = request.group, request.max_messages
+        check_number("max_messages", count, upper=INT32_MAX)
+        done = await self._redrive.redrive(
+            group,
+            count,
+            topic=request.topic,
+            dry_run=request.dry_run,
+            check=lambda topic: check_may(call, topic_need(topic, PUB)),
+        )
+        letters = await dead_letters.dead_letters(self._store, group)
+        return pb.RedriveDeadLettersResponse(
+            messages=_messages(done), waiting_count=letters.waiting_count
+        )
+
+    # -- the store and its process -------------------------------------------------------------
+    def store_status(self, request: pb.StoreStatusRequest, call: Call) -> pb.StoreStatusResponse:
+        """Return what the store is doing and how far it has come."""
+        return pb.StoreStatusResponse(**status.store_status(self._store, self._process)._asdict())
+
+    async def flush(self, request: pb.FlushRequest, call: Call) -> pb.FlushResponse:
+        """Make everything durable that was appended before.
+
+        Errors   FsyncFailed
+        """
+        return pb.FlushResponse(flushed_offset=await self._store.flush())
+
+    def effective_config(
+        self, request: pb.EffectiveConfigRequest, call: Call
+    ) -> pb.EffectiveConfigResponse:
+        """Return every setting as it holds now, and where it comes from."""
+        rows = [
+            pb.ConfigRow(key=key, value=value, origin=origin)
+            for key, value, origin in self._process.read_settings()
+        ]
+        return pb.EffectiveConfigResponse(rows=rows)
+
+    def drain(self, request: pb.DrainRequest, call: Call) -> pb.DrainResponse:
+        """Ask the broker to end in order; it takes nothing new from then on.
+
+        Errors   UnsupportedFeature: the process cannot be asked
+        """
+        if self._process.drain is None:
+            raise UnsupportedFeature(feature="an end by request")
+        self._process.drain()
+        return pb.DrainResponse()
+
+
+def proto_topic(config: TopicConfig) -> pb.Topic:
+    """Return a topic as it is sent to clients; without a type where the proto has none of it."""
+    return pb.Topic(
+        name=config.name,
+        read_queue_count=config.read_queue_count,
+        write_queue_count=config.write_queue_count,
+        permission=config.permission,
+        type=config.type_name if config.type_name in TYPE_NAMES else None,
+        system=is_system_topic(config.name),
+        order=config.order,
+        attributes=config.attributes,
+    )
+
+
+def _proto_group(config: GroupConfig) -> pb.Group:
+    return pb.Group(
+        name=config.name,
+        settings=pb.GroupSettings(**config.settings._asdict()),
+        system=is_system_group(config.name),
+        attributes=config.attributes,
+    )
+
+
+def _proto_counts(counts: TopicCounts) -> pb.TopicStats:
+    return pb.TopicStats(**{**counts._asdict(), "queues": _messages(counts.queues)})
+
+
+def _proto_lag(lag: TopicLag) -> pb.TopicLag:
+    return pb.TopicLag(**{**lag._asdict(), "queues": _messages(lag.queues)})
+
+
+def _moved(rows: Iterable[MovedOffset]) -> pb.MoveOffsetsResponse:
+    return pb.MoveOffsetsResponse(offsets=_messages(rows))
+
+
+def _seen(
+    topics: Iterable[str], call: Call, actions: tuple[Action, ...] = (*FIND, *LIST)
+) -> list[str]:
+    """Return those topics whose names a caller may learn."""
+    return [name for name in topics if call.may(topic_need(name, (*SEE, *actions)))]
+
+
+def _may_see_record(record: TracedRecord, call: Call) -> bool:
+    """Return whether a caller may see a record: its topic, or where it goes, and whose it is."""
+    topics = {record.origin_topic or record.target_topic or record.topic}
+    if not record.group:
+        topics.add(record.target_topic or record.topic)
+    elif not call.may(group_need(record.group, SEE)):
+        return False
+    return all(call.may(topic_need(name, SEE)) for name in topics)
+
+
+def _seen_record(record: TracedRecord, call: Call) -> TracedRecord:
+    def seen(groups: list[str]) -> list[str]:
+        return [name for name in groups if call.may(group_need(name, SEE))]
+
+    return record._replace(passed_by=seen(record.passed_by), awaited_by=seen(record.awaited_by))
+
+
+def _messages(rows: Iterable[Any]) -> list[dict[str, Any]]:
+    """Return named tuples as fields of messages of the same names; None stays unset."""
+    return [row._asdict() for row in rows]
+
+
+def _settings(request: pb.CreateGroupRequest | pb.UpdateGroupRequest) -> GroupSettings:
+    return GroupSettings(**_given(request.settings, GroupSettings._fields))
+
+
+def _given(message: Any, names: Sequence[str]) -> dict[str, Any]:
+    """Return the optional fields that are set."""
+    return {name: getattr(message, name) for name in names if message.HasField(name)}
+
+
+def _paging(request: Any) -> dict[str, Any]:
+    names = ("page_size", "page_token", "include_system")
+    return {name: getattr(request, name) for name in names}

@@ -1,0 +1,68 @@
+"""PrintClientStack and VerifyMessage: operators ask official clients, down their streams."""
+
+from collections.abc import Callable
+from typing import Final
+
+from pocketmq.model.errors import MessageNotFound
+from pocketmq.model.names import check_number
+from pocketmq.model.reading import ReadRange
+from pocketmq.rpc.backing import Backing
+from pocketmq.rpc.call import Call, turn_user
+from pocketmq.rpc.pb import admin_pb2 as pb
+from pocketmq.rpc.topic_access import check_operator_reads, find_readable
+from pocketmq.services.sessions.questions import Command, PrintStack, Verify
+from pocketmq.store.reading.patience import value_of
+
+WAIT_MS: Final = 5_000
+"""What a real proxy waits for an answer."""
+WAIT_MS_MAX: Final = 30_000
+RECORD_BYTES_MAX: Final = 64 * 1024 * 1024
+
+_Asks = pb.PrintClientStackRequest | pb.VerifyMessageRequest
+
+
+class AskClients:
+    """The methods."""
+
+    __slots__ = ("_query", "_sessions", "_store")
+
+    def __init__(self, backing: Backing) -> None:
+        self._query = backing.query
+        self._sessions = backing.sessions
+        self._store = backing.store
+
+    async def print_stack(
+        self, request: pb.PrintClientStackRequest, call: Call
+    ) -> pb.AskClientResponse:
+        """Return what each thread of a consumer does, as it says.
+
+        Errors   GroupNotFound, ClientNotFound, ClientSilent, IllegalNumber
+        """
+        return await self._asked(request, lambda nonce: PrintStack(nonce, request.group))
+
+    async def verify_message(
+        self, request: pb.VerifyMessageRequest, call: Call
+    ) -> pb.AskClientResponse:
+        """Return what becomes of a message that a consumer is given once more.
+
+        It is under no lease, and nothing changes where the group stands.
+        Errors   those of `print_stack`, of finding the topic and of `Query.place_of`
+        """
+        find_readable(self._store.tables.topics, request.topic, "", check_operator_reads)
+        found = await self._query.place_of(request.topic, request.message_id)
+        place = ReadRange(found.topic, found.queue_id, found.queue_offset, 1, RECORD_BYTES_MAX)
+        await self._store.turns.turn(turn_user(call))
+        records = (await value_of(self._store.reading.pull(place))).records
+        if not records:
+            raise MessageNotFound(topic=request.topic, message_id=request.message_id)
+        record = bytes(records[0])
+        topic, group = request.topic, request.group
+        return await self._asked(request, lambda nonce: Verify(nonce, record, topic, group))
+
+    async def _asked(self, request: _Asks, make: Callable[[str], Command]) -> pb.AskClientResponse:
+        check_number("wait_ms", request.wait_ms, upper=WAIT_MS_MAX)
+        self._store.tables.groups.existing(request.group)
+        answer = await self._sessions.ask(
+            request.client_id, request.group, make, request.wait_ms or WAIT_MS
+        )
+        return pb.AskClientResponse(**answer._asdict())

@@ -1,0 +1,59 @@
+"""CheckTransactions: producers wait to be asked about their transactions.
+
+It answers with one message of a stream, as Receive does: to a client that is the same as one
+answer, and it costs what one costs.
+"""
+
+from typing import Final
+
+from pocketmq.format.content import BodyBudget
+from pocketmq.model.names import check_number, check_producers
+from pocketmq.model.transaction import Check
+from pocketmq.rpc.call import Call
+from pocketmq.rpc.needs import PUB, group_need, topic_need
+from pocketmq.rpc.pb import broker_pb2 as pb
+from pocketmq.rpc.v1.pull_message import check_id, effective_wait_ms
+from pocketmq.rpc.v1.stored_reply import proto_half
+from pocketmq.services.transaction.transactions import Transactions
+
+CHECKS_MAX: Final = 32
+"""Of one answer."""
+
+
+class CheckTransactions:
+    """The method."""
+
+    __slots__ = ("_transactions",)
+
+    def __init__(self, transactions: Transactions) -> None:
+        self._transactions = transactions
+
+    async def __call__(
+        self, request: pb.CheckTransactionsRequest, call: Call
+    ) -> pb.CheckTransactionsResponse:
+        """Wait to be asked about transactions of a producer group.
+
+        Errors   IllegalGroup, IllegalNumber, MalformedRequest
+        """
+        check_producers(request.group)
+        check_number("max", request.max, upper=CHECKS_MAX)
+        check_number("wait_ms", request.wait_ms)
+        check_id("client_id", request.client_id)
+        wait_ms = effective_wait_ms(request.wait_ms, call)
+        count_max = request.max or CHECKS_MAX
+        needed = group_need(request.group, PUB)
+
+        def takes(check: Check) -> bool:
+            return call.may(needed) and (not check.topic or call.may(topic_need(check.topic, PUB)))
+
+        checks = await self._transactions.asked(request.group, count_max, wait_ms, takes)
+        budget = BodyBudget()
+        return pb.CheckTransactionsResponse(checks=[_check(check, budget) for check in checks])
+
+
+def _check(check: Check, budget: BodyBudget) -> pb.TransactionCheck:
+    return pb.TransactionCheck(
+        transaction_id=check.transaction_id,
+        message=proto_half(check.record, budget),
+        checks=check.checks,
+    )

@@ -1,0 +1,44 @@
+"""EndTransaction of a plain request: from its bytes to those of the reply, by one loop.
+
+bytes ─► which half messages, and how ─► open? ─► one put ─► bytes of the reply
+         format/end_request              services/transaction/plain
+"""
+
+from typing import Final
+
+from pocketmq.format.end_request import EndRequest
+from pocketmq.rpc.late_reply import Late, LateReply
+from pocketmq.rpc.service import Metadata
+from pocketmq.services.transaction.plain import PlainEnd
+
+ENDED: Final = b"\x0a\x02\x08\x01"
+"""A result: 0A size, 08 status."""
+
+
+class EndShortcut:
+    """Serves plain requests.
+
+    is_durable   what lies in the log is as durable as the flush mode promises
+    late         where not `is_durable`: gives the replies
+    """
+
+    __slots__ = ("_is_durable", "_late", "_plain", "_request")
+
+    def __init__(self, plain: PlainEnd, *, is_durable: bool, late: Late) -> None:
+        self._plain = plain
+        self._request = EndRequest()
+        self._is_durable = is_durable
+        self._late = late
+
+    def serve(self, raw: bytes, peer_host: bytes, metadata: Metadata) -> bytes | LateReply | None:
+        """Serve a plain request.
+
+        Returns  the encoded EndTransactionResponse, or what gives it once it may be sent; None:
+                 nothing has changed, the usual way serves the request or tells why not
+        Errors   StoreBusy: nothing was stored; FsyncFailed: whether it survives is unknown
+        """
+        request = self._request
+        if not request.read(raw) or not self._plain.end(request):
+            return None
+        reply = ENDED * len(request.at)
+        return reply if self._is_durable else self._late.reply(reply)

@@ -1,0 +1,132 @@
+"""pocketmq.v1.Broker: sending, pulling, receiving, looking up, and where groups stand.
+
+Each method is the same sentence: check the request, ask a service, convert what it says.
+"""
+
+from pocketmq.model.names import check_group, check_number
+from pocketmq.model.reading import Bound
+from pocketmq.rpc.backing import Backing
+from pocketmq.rpc.call import Call
+from pocketmq.rpc.pb import broker_pb2 as pb
+from pocketmq.rpc.service import Service
+from pocketmq.rpc.topic_access import (
+    check_client_locates,
+    check_client_reads,
+    find_readable,
+)
+from pocketmq.rpc.v1.check_transactions import CheckTransactions
+from pocketmq.rpc.v1.consuming import Consuming
+from pocketmq.rpc.v1.end_transaction import EndTransaction
+from pocketmq.rpc.v1.faces import BROKER, face
+from pocketmq.rpc.v1.pull_message import PullMessage
+from pocketmq.rpc.v1.query_messages import QueryMessages
+from pocketmq.rpc.v1.send_message import SendMessage
+
+
+class Messaging:
+    """The methods of pocketmq.v1.Broker."""
+
+    __slots__ = (
+        "_end_transaction", "_pull_message", "_query", "_send", "_store", "check_transactions",
+        "consuming", "query_messages", "send_message",
+    )  # fmt: skip
+
+    def __init__(self, backing: Backing) -> None:
+        self._store = store = backing.store
+        self._query = query = backing.query
+        self._send = send = backing.send
+        pull, members = backing.pull, backing.members
+        self._end_transaction = EndTransaction(backing.transactions)
+        self.check_transactions = CheckTransactions(backing.transactions)
+        self.query_messages = QueryMessages(query, store.tables, check=check_client_reads)
+        self.send_message = SendMessage(send)
+        self.consuming = Consuming(store, backing.consume, pull, members)
+        self._pull_message = PullMessage(store, pull, check=check_client_reads, members=members)
+
+    def service(self) -> Service:
+        """Return the face."""
+        return face(
+            BROKER,
+            {
+                "SendMessage": self.send_message,
+                "Recall": self.recall,
+                "PullMessage": self._pull_message,
+                "EndTransaction": self._end_transaction,
+                "CheckTransactions": self.check_transactions,
+                **self.consuming.handlers(),
+                "QueryByKey": self.query_messages.by_key,
+                "QueryById": self.query_messages.by_id,
+                "QueryByTime": self.query_by_time,
+                "QueryOffsets": self.query_offsets,
+                "CommitOffset": self.commit_offset,
+                "FetchOffset": self.fetch_offset,
+            },
+        )
+
+    async def recall(self, request: pb.RecallRequest, call: Call) -> pb.RecallResponse:
+        """Take a message back that waits for its time.
+
+        Errors   those of `Recall.recall`
+        """
+        recall = self._send.recall.recall
+        message_id = await recall(request.topic, request.recall_handle, call.peer_host)
+        return pb.RecallResponse(message_id=message_id)
+
+    async def query_by_time(
+        self, request: pb.QueryByTimeRequest, call: Call
+    ) -> pb.QueryByTimeResponse:
+        """Return where a queue stands at a time.
+
+        Errors   those of finding topic and queue, IllegalNumber
+        """
+        self._locate(request.topic, request.queue_id)
+        check_number("bound", request.bound, upper=pb.UPPER)
+        queue_offset = await self._query.offset_by_time(
+            request.topic, request.queue_id, request.time_ms, Bound(request.bound)
+        )
+        return pb.QueryByTimeResponse(queue_offset=queue_offset)
+
+    async def query_offsets(
+        self, request: pb.QueryOffsetsRequest, call: Call
+    ) -> pb.QueryOffsetsResponse:
+        """Return where a queue begins and ends.
+
+        Errors   those of finding topic and queue
+        """
+        self._locate(request.topic, request.queue_id)
+        fields = (await self._store.reading.span(request.topic, request.queue_id))._asdict()
+        del fields["queue_id"]
+        return pb.QueryOffsetsResponse(**fields)
+
+    async def commit_offset(
+        self, request: pb.CommitOffsetRequest, call: Call
+    ) -> pb.CommitOffsetResponse:
+        """Remember where a group stands; durable when this returns.
+
+        Errors   those of finding group, topic and queue, IllegalNumber, OffsetOutOfRange
+        """
+        group, topic, queue_id = request.group, request.topic, request.queue_id
+        self._find_for_group(group, topic, queue_id)
+        check_number("offset", request.offset)
+        self._store.reading.check_offset(topic, queue_id, request.offset)
+        await self._store.tables.commit(group, topic, queue_id, request.offset)
+        return pb.CommitOffsetResponse()
+
+    def fetch_offset(self, request: pb.FetchOffsetRequest, call: Call) -> pb.FetchOffsetResponse:
+        """Return where a group stands; absent before its first commit.
+
+        Errors   those of finding group, topic and queue
+        """
+        group, topic, queue_id = request.group, request.topic, request.queue_id
+        self._find_for_group(group, topic, queue_id)
+        offset = self._store.tables.offsets.find(group, topic, queue_id)
+        return pb.FetchOffsetResponse(offset=offset)
+
+    def _locate(self, topic: str, queue_id: int) -> None:
+        topics = self._store.tables.topics
+        find_readable(topics, topic, "", check_client_locates).check_queue(queue_id)
+
+    def _find_for_group(self, group: str, topic: str, queue_id: int) -> None:
+        check_group(group)
+        topics = self._store.tables.topics
+        find_readable(topics, topic, group, check_client_reads).check_queue(queue_id)

@@ -1,0 +1,130 @@
+"""The reply to a send, written as bytes.
+
+Within a request only id, offset id, queue offset and physical offset change from result to result;
+the rest is written once. Offsets are written as varints of one width, which any reader takes, so
+that all results of equally long ids have one length.
+"""
+
+from functools import lru_cache
+from typing import Final
+
+from pocketmq.format.addresses import offset_message_id
+from pocketmq.model.batch import PutStatus
+from pocketmq.rpc.pb import broker_pb2 as pb
+from pocketmq.services.sending.send import Sent
+
+SEND_STATUSES: Final = {
+    PutStatus.OK: pb.SEND_OK,
+    PutStatus.FLUSH_DISK_TIMEOUT: pb.FLUSH_DISK_TIMEOUT,
+    PutStatus.FLUSH_REPLICA_TIMEOUT: pb.FLUSH_REPLICA_TIMEOUT,
+    PutStatus.REPLICA_NOT_AVAILABLE: pb.REPLICA_NOT_AVAILABLE,
+}
+PAIR_BITS: Final = 14
+_PAIR_MASK: Final = (1 << PAIR_BITS) - 1
+_PAIRS: Final = [bytes((value & 0x7F | 0x80, value >> 7 | 0x80)) for value in range(1 << PAIR_BITS)]
+"""The two bytes of 14 bits that more bytes follow."""
+PLACE_DIGITS: Final = 16
+"""Hexadecimal digits of a physical offset at the end of an offset message id."""
+_HANDLE: Final = b"\x4a"
+_TRANSACTION: Final = b"\x52"
+_LAST: Final = [bytes((value,)) for value in range(0x80)]
+
+
+def varint(value: int) -> bytes:
+    """Return a number that is not negative as protobuf writes it."""
+    encoded = bytearray()
+    while value > 0x7F:
+        encoded.append(value & 0x7F | 0x80)
+        value >>= 7
+    encoded.append(value)
+    return bytes(encoded)
+
+
+def wide_varint(value: int) -> bytes:
+    """Return a number below 2**35 as a varint of five bytes."""
+    pairs, mask = _PAIRS, _PAIR_MASK
+    return pairs[value & mask] + pairs[value >> PAIR_BITS & mask] + _LAST[value >> 2 * PAIR_BITS]
+
+
+def wider_varint(value: int) -> bytes:
+    """Return a number below 2**49 as a varint of seven bytes."""
+    pairs, mask, bits = _PAIRS, _PAIR_MASK, PAIR_BITS
+    low = pairs[value & mask] + pairs[value >> bits & mask]
+    return low + pairs[value >> 2 * bits & mask] + _LAST[value >> 3 * bits]
+
+
+def _widest_varint(value: int) -> bytes:
+    """Return a number below 2**63 as a varint of nine bytes."""
+    pairs, mask, bits = _PAIRS, _PAIR_MASK, PAIR_BITS
+    low = pairs[value & mask] + pairs[value >> bits & mask] + pairs[value >> 2 * bits & mask]
+    return low + pairs[value >> 3 * bits & mask] + _LAST[value >> 4 * bits]
+
+
+def encode_sent(sent: Sent) -> bytes:
+    """Hot: return the SendMessageResponse of a request.
+
+    Cost     about 0.6 µs a message, and 2 µs
+    """
+    (topic, queue_id, store_host, _, _), message_ids, result, queue_offsets, _, _ = sent
+    places, queue_offset = result.physical_offsets, result.queue_offset
+    assert len(places) == len(message_ids)
+    ordinals = queue_offsets or range(queue_offset, queue_offset + len(places))
+    is_small = places[-1] < 1 << 35 and queue_offset + len(places) < 1 << 35
+    if queue_offsets:
+        is_small = max(*places, *queue_offsets) < 1 << 35
+    number, width = (wide_varint, 5) if is_small else (_widest_varint, 9)
+    head, host, queue = _frame(topic, queue_id, store_host)
+    time_ms = result.store_timestamp_ms
+    time = wider_varint(time_ms) if time_ms < 1 << 49 else varint(time_ms)
+    tail = queue + time + _STATUS_FIELDS[result.status]
+    fixed_size = len(head) + len(host) + PLACE_DIGITS + 2 * (1 + width) + len(tail)
+    parts: list[bytes] = []
+    known_sizes, start = (-1, 0), b""
+    rows = zip(message_ids, places, ordinals, _extras(sent), strict=True)
+    for message_id, place, ordinal, extra in rows:
+        identity = message_id.encode()
+        sizes = len(identity), len(extra)
+        if sizes != known_sizes:
+            known_sizes, id_size = sizes, _size(len(identity))
+            start = b"\x0a" + _size(fixed_size + len(id_size) + sum(sizes)) + head + id_size
+        parts += (
+            start, identity, host, b"%016X" % place, b"\x28", number(ordinal), b"\x30",
+            number(place), extra, tail,
+        )  # fmt: skip
+    return b"".join(parts)
+
+
+def _extras(sent: Sent) -> list[bytes]:
+    """Return by what messages are recalled, or their transactions ended, a field of each result."""
+    if sent.transactions:
+        return [_TRANSACTION + _text(text) for text in sent.transactions]
+    if any(sent.handles):
+        return [_HANDLE + _text(text) if text else b"" for text in sent.handles]
+    return [b""] * len(sent.message_ids)
+
+
+def _size(value: int) -> bytes:
+    return _SIZES[value] if value < len(_SIZES) else varint(value)
+
+
+@lru_cache(maxsize=1024)
+def _frame(topic: str, queue_id: int, store_host: bytes) -> tuple[bytes, bytes, bytes]:
+    """Return what stands before the id, between id and place, and behind the offsets."""
+    first = offset_message_id(store_host, 0).encode()
+    return (
+        b"\x0a" + _text(topic) + b"\x12",
+        b"\x1a" + varint(len(first)) + first[:-PLACE_DIGITS],
+        b"\x20" + varint(queue_id) + b"\x38",
+    )
+
+
+def _text(text: str) -> bytes:
+    encoded = text.encode()
+    return varint(len(encoded)) + encoded
+
+
+_STATUS_FIELDS: Final = {
+    status: b"\x40" + varint(number) for status, number in SEND_STATUSES.items()
+}
+_SIZES: Final = [varint(size) for size in range(1024)]
+"""The lengths that nearly all replies hold."""

@@ -1,0 +1,53 @@
+"""SendMessage of a plain request: from its bytes to those of the reply, by one loop.
+
+bytes ─► where its parts lie ─► rules, queue, log ─► bytes of the reply
+         format/send_request    services/sending/plain    format/send_reply
+"""
+
+from pocketmq.format.send_records import SendRecords
+from pocketmq.format.send_reply import encode_reply
+from pocketmq.format.send_request import SendRequest
+from pocketmq.native.machine import BytesWriter
+from pocketmq.rpc.late_reply import Late, LateReply
+from pocketmq.rpc.service import Metadata
+from pocketmq.services.sending.plain import PlainSend
+
+
+class SendShortcut:
+    """Serves plain requests.
+
+    messages_max   a request of more is not plain
+    is_durable     what lies in the log is as durable as the flush mode promises
+    late           where not `is_durable`: gives the replies to requests that wait
+    """
+
+    __slots__ = ("_is_durable", "_late", "_plain", "_records", "_reply", "_request")
+
+    def __init__(
+        self, plain: PlainSend, messages_max: int, *, is_durable: bool, late: Late
+    ) -> None:
+        assert messages_max > 0
+        self._plain = plain
+        self._request = SendRequest(messages_max)
+        self._records = SendRecords(self._request)
+        self._reply = BytesWriter()
+        self._is_durable = is_durable
+        self._late = late
+
+    def serve(self, raw: bytes, peer_host: bytes, metadata: Metadata) -> bytes | LateReply | None:
+        """Hot: serve a plain request.
+
+        peer_host   the client's address, packed
+        metadata    of the call; nothing of it matters here
+        Returns  the encoded SendMessageResponse, or what gives it once it may be sent; None:
+                 nothing has changed, the usual way serves the request or tells why not
+        Errors   StoreBusy: nothing was stored; FsyncFailed: whether it survives is unknown
+        """
+        request, records = self._request, self._records
+        if not request.read(raw) or not self._plain.send(records, peer_host):
+            return None
+        reply = encode_reply(records, self._reply)
+        request.raw = b""
+        if self._is_durable or not request.waits:
+            return reply
+        return self._late.reply(reply)

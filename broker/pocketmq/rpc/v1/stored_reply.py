@@ -1,0 +1,34 @@
+"""Stored messages in a reply, as objects of protobuf.
+
+Plain ones are written without: format/stored_messages.py.
+"""
+
+from pocketmq.format.content import BodyBudget
+from pocketmq.format.half_message import shown_half
+from pocketmq.format.record import is_shown, message_fields
+from pocketmq.format.stored_messages import BODY_SIZE_MAX
+from pocketmq.model.errors import UnsupportedFeature
+from pocketmq.model.message import StoredMessage
+from pocketmq.rpc.pb import broker_pb2 as pb
+
+
+def proto_message(message: StoredMessage) -> pb.StoredMessage:
+    """Return a stored message as it is sent to clients.
+
+    Errors   UnsupportedFeature for a body that is stored with more bytes than a reply can hold
+    """
+    size_bytes = len(message.body)
+    if size_bytes > BODY_SIZE_MAX:
+        feature = f"a body of {size_bytes} bytes in a reply; pull it with shape RECORDS"
+        raise UnsupportedFeature(feature=feature)
+    return pb.StoredMessage(**message_fields(message), body_codec=message.body_codec)
+
+
+def proto_half(record: bytes, budget: BodyBudget) -> pb.StoredMessage:
+    """Return a half message as it will be delivered; beyond the budget its body is as stored.
+
+    Errors   UnsupportedFeature, as above; BadRecord
+    """
+    message = shown_half(record)
+    is_shown(message, budget, always=True)
+    return proto_message(message)

@@ -1,0 +1,75 @@
+"""Who calls: what a client says of itself in the headers of each call."""
+
+from typing import Final, NamedTuple
+
+from pocketmq.model.errors import ClientIdRequired
+from pocketmq.rpc.call import Call
+from pocketmq.rpc.v2.send_shortcut import CLIENT_ID_KEY, NAMESPACE_KEY
+
+LANGUAGE_KEY: Final = "x-mq-language"
+VERSION_KEY: Final = "x-mq-client-version"
+NODE: Final = "HTTP"
+"""What the client for Node.js calls its language."""
+GO: Final = "GO"
+PYTHON: Final = "PYTHON"
+SIZE_MAX: Final = 255
+"""Characters of a header, or of an attempt's id, that are kept."""
+
+
+class Caller(NamedTuple):
+    """The client of a call; all but its id may be ""."""
+
+    client_id: str
+    session_id: str
+    language: str
+    version: str
+    namespace: str
+
+    @property
+    def is_node(self) -> bool:
+        """Whether it is the client for Node.js, which reads some settings in its own way."""
+        return self.language == NODE
+
+    @property
+    def is_go(self) -> bool:
+        """Whether it is the client for Go, which does not wait for a message it tries again."""
+        return self.language == GO
+
+
+def client_id_of(call: Call) -> str:
+    """Return the id of the client that calls.
+
+    Errors   ClientIdRequired
+    """
+    client_id = call.metadata(CLIENT_ID_KEY)
+    if not client_id:
+        raise ClientIdRequired()
+    return client_id[:SIZE_MAX]
+
+
+def session_id_of(call: Call) -> str:
+    """Return what the client that calls is known by to the broker.
+
+    That is its id; where access is checked each user has clients of its own, since anybody can
+    give the id of another one's.
+    Errors   ClientIdRequired
+    """
+    client_id = client_id_of(call)
+    return f"{call.user} {client_id}" if call.user else client_id
+
+
+def caller_of(call: Call) -> Caller:
+    """Return the client that calls.
+
+    Errors   ClientIdRequired
+    """
+    language, version = call.metadata(LANGUAGE_KEY) or "", call.metadata(VERSION_KEY) or ""
+    return Caller(
+        client_id_of(call), session_id_of(call), language[:SIZE_MAX], version[:SIZE_MAX],
+        namespace_of(call),
+    )  # fmt: skip
+
+
+def namespace_of(call: Call) -> str:
+    """Return the namespace of names that carry none themselves, "" for none."""
+    return call.metadata(NAMESPACE_KEY) or ""

@@ -1,0 +1,210 @@
+"""The stream of one client: answers to what it says, and what the broker says between them.
+
+What a client does not read is bounded: it is read no further itself meanwhile, and questions go to
+another producer. So are the topics that all clients together publish to.
+Source: GrpcClientChannel.
+"""
+
+import asyncio
+from collections.abc import Callable, Mapping
+from secrets import token_hex
+from typing import Final, NamedTuple
+
+from pocketmq.model.access import Need
+from pocketmq.model.errors import TooManyRequests
+from pocketmq.model.names import check_number
+from pocketmq.model.transaction import Check
+from pocketmq.rpc.call import May
+from pocketmq.rpc.needs import PUB, SUB, consumed_needs, group_need, topic_need
+from pocketmq.rpc.pb import messaging_pb2 as pb
+from pocketmq.rpc.v2.delivered import message_of
+from pocketmq.rpc.v2.resources import resource_of
+from pocketmq.rpc.v2.transactions import question_of
+from pocketmq.services.sessions.questions import Command, PrintStack, Reconnect, Verify
+from pocketmq.services.transaction.transactions import Transactions
+
+UNREAD_MAX: Final = 16
+"""Commands and answers that wait to be read by a client."""
+UNREAD_BYTES_MAX: Final = 32 * 1024 * 1024
+"""Of questions that wait to be read by all clients, but for those asked at the same time."""
+LARGE: Final = ("recover_orphaned_transaction_command", "verify_message_command")
+"""Commands that carry a message."""
+TOPICS_MAX: Final = 1_024
+"""That one client publishes to."""
+Make = Callable[[], pb.TelemetryCommand]
+"""Makes a command when the client comes to read it, of what holds by then."""
+ALL_TOPICS_MAX: Final = 100_000
+"""The same of all clients, each counted by itself: 1 KiB of memory each."""
+
+
+class Together:
+    """What all clients take up together.
+
+    unread_bytes   of questions that are not read yet
+    topic_count    topics that each publishes to
+    """
+
+    __slots__ = ("topic_count", "unread_bytes")
+
+    def __init__(self) -> None:
+        self.topic_count = 0
+        self.unread_bytes = 0
+
+
+class Question(NamedTuple):
+    """A command that tells of messages or threads, and what its client needs to be told it."""
+
+    command: pb.TelemetryCommand
+    needs: tuple[Need, ...]
+
+
+_Unread = pb.TelemetryCommand | Make | Question | None
+
+
+class ClientStream:
+    """What is on its way to a client, and what it can be asked about.
+
+    namespace   that the client is in, "" for none
+    may         returns whether its user may do something by now: asked when a question is made for
+                the client, and once more when the client comes to read it
+    """
+
+    __slots__ = (
+        "_answer", "_leave", "_may", "_namespace", "_outbox", "_owed", "_taken", "_together",
+        "_transactions",
+    )  # fmt: skip
+
+    def __init__(
+        self, transactions: Transactions, together: Together, namespace: str, may: May
+    ) -> None:
+        self._namespace = namespace
+        self._may = may
+        self._transactions = transactions
+        self._together = together
+        self._outbox: asyncio.Queue[_Unread] = asyncio.Queue(UNREAD_MAX)
+        self._answer: pb.TelemetryCommand | Make | None = None
+        """To what the client said last, until it is on its way."""
+        self._taken = asyncio.Event()
+        self._owed: Make | None = None
+        """Of what it is to be told the newest, while there is no room for it."""
+        self._leave: dict[str, Callable[[], None]] = {}
+        """By topic, for each that it publishes to."""
+
+    async def following(self) -> pb.TelemetryCommand | None:
+        """Return what goes to the client next, None where its stream ends."""
+        while True:
+            command = await self._outbox.get()
+            if command is self._answer:
+                self._answer = None
+                self._taken.set()
+            self._forget(command)
+            if self._owed is not None:
+                self.tell(self._owed)
+            if not isinstance(command, Question):
+                return command() if callable(command) else command
+            if all(map(self._may, command.needs)):
+                return command.command
+
+    def tell(self, make: Make) -> None:
+        """Send what is made then, once there is room; in the place of what waits for that."""
+        self._owed = make
+        if not self._outbox.full():
+            self._outbox.put_nowait(make)
+            self._owed = None
+
+    async def answer(self, command: pb.TelemetryCommand | Make | None) -> None:
+        """Send an answer, None for the end; return when it is on its way.
+
+        Until then what the client sent counts as held: of answers none else are kept.
+        """
+        self._answer = command
+        self._taken.clear()
+        await self._outbox.put(command)
+        if command is not None:
+            await self._taken.wait()
+
+    def say(self, command: Command) -> bool:
+        """Tell the client something, unless it does not listen; returns whether it is told."""
+        if isinstance(command, Verify) and not self._room():
+            return False
+        return self._offer(_question_of(command, self._namespace))
+
+    def publish(self, topics: Mapping[str, pb.Resource]) -> None:
+        """Have the client asked about transactions of the topics it publishes to, and no others.
+
+        Shape    names -> what the client calls them
+        Errors   IllegalNumber, TooManyRequests: it publishes to what it did before
+        """
+        check_number("topics", len(topics), upper=TOPICS_MAX)
+        together, more = self._together, len(topics) - len(self._leave)
+        if together.topic_count + more > ALL_TOPICS_MAX:
+            raise TooManyRequests(field="topics", limit=ALL_TOPICS_MAX)
+        together.topic_count += more
+        for name in self._leave.keys() - topics.keys():
+            self._leave.pop(name)()
+        for name in topics.keys() - self._leave.keys():
+            self._leave[name] = self._join(name, topics[name])
+        assert self._leave.keys() == topics.keys()
+        assert together.topic_count >= 0
+
+    def _join(self, name: str, topic: pb.Resource) -> Callable[[], None]:
+        # Of the settings nothing is kept but this.
+        called = topic.resource_namespace, topic.name
+
+        def offer(check: Check) -> bool:
+            resource = pb.Resource(resource_namespace=called[0], name=called[1])
+            needs = {topic_need(topic, PUB) for topic in (name, check.topic or name)}
+            if not all(map(self._may, needs)):  # Before its message is read.
+                return False
+            return self._offer(Question(question_of(check, resource), tuple(needs)))
+
+        return self._transactions.join(name, offer, self._room)
+
+    def _room(self) -> int:
+        is_full = self._together.unread_bytes >= UNREAD_BYTES_MAX
+        return 0 if is_full else UNREAD_MAX - self._outbox.qsize()
+
+    def _offer(self, command: Question) -> bool:
+        if self._outbox.full() or not all(map(self._may, command.needs)):
+            return False
+        self._outbox.put_nowait(command)
+        self._together.unread_bytes += _question_size(command)
+        return True
+
+    def _forget(self, command: _Unread) -> None:
+        self._together.unread_bytes -= _question_size(command)
+        assert self._together.unread_bytes >= 0
+
+    def end(self) -> None:
+        """Be asked nothing any more; who waits for room goes on, what is unread is dropped."""
+        self.publish({})
+        self._answer = self._owed = None
+        self._taken.set()
+        while not self._outbox.empty():
+            self._forget(self._outbox.get_nowait())
+
+
+def _question_of(command: Command, namespace: str) -> Question:
+    """Return a command as it goes to a client in a namespace."""
+    match command:
+        case Reconnect():
+            reconnect = pb.ReconnectEndpointsCommand(nonce=token_hex(8))
+            return Question(pb.TelemetryCommand(reconnect_endpoints_command=reconnect), ())
+        case PrintStack(nonce, group):
+            stack = pb.PrintThreadStackTraceCommand(nonce=nonce)
+            asked = pb.TelemetryCommand(print_thread_stack_trace_command=stack)
+            return Question(asked, (group_need(group, SUB),))
+        case Verify(nonce, record, topic, group):
+            message = message_of(record, resource_of(topic, namespace))
+            verify = pb.VerifyMessageCommand(nonce=nonce, message=message)
+            asked = pb.TelemetryCommand(verify_message_command=verify)
+            return Question(asked, tuple(consumed_needs(group, topic)))
+
+
+def _question_size(command: _Unread) -> int:
+    """Return the bytes of a question, 0 for anything else: that is small."""
+    if not isinstance(command, Question):
+        return 0
+    if not any(map(command.command.HasField, LARGE)):
+        return 0
+    return command.command.ByteSize()

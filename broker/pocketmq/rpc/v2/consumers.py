@@ -1,0 +1,151 @@
+"""Consumers that were told settings, and are told them again when what decides them changes.
+
+    a group's attempts or order ─┐
+    a topic that becomes FIFO  ──┴─► each consumer told otherwise before ─► down its stream
+
+Kept of a consumer are its own settings as bytes, 32 MiB of all together: one for whom there is no
+room is told when it asks next, which clients do every five minutes. So is who consumes for a group
+that is gone.
+Source: GrpcClientSettingsManager, which tells nobody by itself.
+"""
+
+from collections.abc import Callable
+from typing import Final, NamedTuple
+
+from pocketmq.rpc.pb import messaging_pb2 as pb
+from pocketmq.rpc.v2.caller import Caller
+from pocketmq.rpc.v2.client_stream import ClientStream, Make
+from pocketmq.rpc.v2.settings import Terms, settings_of_consumer
+from pocketmq.rpc.v2.status import OK
+from pocketmq.store.tables.tables import Tables
+
+KEPT_BYTES_MAX: Final = 32 * 1024 * 1024
+"""Of the settings that all consumers sent, with TOPIC_SIZE for each topic."""
+TOPIC_SIZE: Final = 256
+"""What it takes to find a consumer by one of its topics: far more than a short name in its bytes.
+"""
+ATTEMPTS_MIN: Final = 1
+
+
+class Subscribed(NamedTuple):
+    """What a consumer says of itself.
+
+    given    its settings, encoded
+    topics   their names
+    """
+
+    given: bytes
+    caller: Caller
+    group: str
+    topics: frozenset[str]
+
+
+class Consumers:
+    """All consumers, found by the groups and topics that decide their settings."""
+
+    __slots__ = ("_by_group", "_by_topic", "_kept_bytes", "_tables")
+
+    def __init__(self, tables: Tables) -> None:
+        self._tables = tables
+        self._by_group: dict[str, dict[Consumer, None]] = {}
+        self._by_topic: dict[str, dict[Consumer, None]] = {}
+        self._kept_bytes = 0
+        tables.groups.follow(_check_those_of(self._by_group))
+        tables.topics.follow(_check_those_of(self._by_topic))
+
+    def terms_of(self, subscribed: Subscribed) -> Terms | None:
+        """Return what the broker decides for a consumer, None where its group is gone."""
+        group = self._tables.groups.find(subscribed.group)
+        if group is None:
+            return None
+        attempts = max(group.settings.max_attempts or ATTEMPTS_MIN, ATTEMPTS_MIN)
+        return Terms(
+            attempts, bool(group.settings.fifo) or any(map(self._is_fifo, subscribed.topics))
+        )
+
+    def _is_fifo(self, topic: str) -> bool:
+        config = self._tables.topics.find(topic)
+        return config is not None and config.is_fifo
+
+    def keep(self, consumer: "Consumer", subscribed: Subscribed) -> bool:
+        """Have a consumer told of changes; returns whether there is room."""
+        size = _kept_size(subscribed)
+        if self._kept_bytes + size > KEPT_BYTES_MAX:
+            return False
+        self._kept_bytes += size
+        self._by_group.setdefault(subscribed.group, {})[consumer] = None
+        for topic in subscribed.topics:
+            self._by_topic.setdefault(topic, {})[consumer] = None
+        return True
+
+    def drop(self, consumer: "Consumer", subscribed: Subscribed) -> None:
+        """Tell a consumer that is kept nothing more."""
+        self._kept_bytes -= _kept_size(subscribed)
+        assert self._kept_bytes >= 0
+        _remove(self._by_group, subscribed.group, consumer)
+        for topic in subscribed.topics:
+            _remove(self._by_topic, topic, consumer)
+
+
+class Consumer:
+    """One stream's consumer, whose settings may come anew."""
+
+    __slots__ = ("_all", "_kept", "_stream", "_terms")
+
+    def __init__(self, consumers: Consumers, stream: ClientStream) -> None:
+        self._all = consumers
+        self._stream = stream
+        self._kept: Subscribed | None = None
+        self._terms: Terms | None = None
+        """As told last, None where an answer is on its way, which says what holds by then."""
+
+    def take(self, subscribed: Subscribed) -> Make:
+        """Take settings in the place of those before; returns what makes the answer to them."""
+        self.end()
+        if self._all.keep(self, subscribed):
+            self._kept = subscribed
+        return lambda: self._answer(subscribed)
+
+    def _answer(self, subscribed: Subscribed) -> pb.TelemetryCommand:
+        terms = self._all.terms_of(subscribed) or self._terms or Terms(ATTEMPTS_MIN, False)
+        if subscribed is self._kept:
+            self._terms = terms
+        assert (self._kept is None) <= (self._terms is None), "terms are of what is kept alone"
+        given = pb.Settings.FromString(subscribed.given)
+        return pb.TelemetryCommand(
+            status=OK, settings=settings_of_consumer(given, terms, subscribed.caller)
+        )
+
+    def check(self) -> None:
+        """Send the settings again if they are others than those told last."""
+        assert self._kept is not None, "none but those kept are found"
+        kept = self._kept
+        if self._terms is None:
+            return
+        terms = self._all.terms_of(kept)
+        if terms is not None and terms != self._terms:
+            self._stream.tell(lambda: self._answer(kept))
+
+    def end(self) -> None:
+        """Be told nothing more."""
+        if self._kept is not None:
+            self._all.drop(self, self._kept)
+        self._kept = self._terms = None
+
+
+def _kept_size(subscribed: Subscribed) -> int:
+    return len(subscribed.given) + TOPIC_SIZE * len(subscribed.topics)
+
+
+def _check_those_of(found: dict[str, dict[Consumer, None]]) -> Callable[[str], None]:
+    def check(name: str) -> None:
+        for consumer in [*found.get(name, ())]:
+            consumer.check()
+
+    return check
+
+
+def _remove(found: dict[str, dict[Consumer, None]], name: str, consumer: Consumer) -> None:
+    del found[name][consumer]
+    if not found[name]:
+        del found[name]

@@ -1,0 +1,143 @@
+"""Stored records as clients get them: a Message with everything they look at.
+
+Properties of the broker's own become fields, or stay here; the user's own go along. The body goes
+in a form that clients decompress, with its MD5. What comes back by a retry topic has
+the topic it was sent to.
+Source: GrpcConverter.buildMessage, buildSystemProperties.
+"""
+
+from hashlib import md5
+from typing import Final
+
+from pocketmq.format.addresses import text_from_host
+from pocketmq.format.content import BodyBudget, is_gzip
+from pocketmq.format.official_messages import OWN_NAMES, TIMER_PREFIX
+from pocketmq.format.record import decode_record, is_shown
+from pocketmq.model.message import (
+    BODY_CODEC,
+    BORN_HOST,
+    DELAY,
+    DELIVER_AT,
+    DLQ_ORIGIN_MESSAGE_ID,
+    DLQ_ORIGIN_TOPIC,
+    INT32_MAX,
+    IS_TRANSACTIONAL,
+    ORIGIN_MESSAGE_ID,
+    PRIORITY,
+    RETRY_TOPIC,
+    SHARDING_KEY,
+    TRACE_CONTEXT,
+    StoredMessage,
+)
+from pocketmq.model.topic import DLQ_PREFIX
+from pocketmq.rpc.pb import messaging_pb2 as pb
+from pocketmq.rpc.v2.durations import timestamp_of
+
+TIME_LENGTH_MAX: Final = 15
+ALONE_SIZE_MAX: Final = 4 * 1024 * 1024
+"""Decompressed bytes of a message that a client is asked about."""
+PRIORITY_LENGTH_MAX: Final = 9
+"""Digits that a Timestamp, and an int32, surely hold."""
+
+
+def message_of(
+    record: bytes, topic: pb.Resource, *, attempt: int = 1, handle: str = ""
+) -> pb.Message:
+    """Return a record as a client gets it, alone: a body of up to `ALONE_SIZE_MAX` decompressed.
+
+    topic    as the client calls it, what it asked for
+    handle   of its lease, "" for none
+    Cost     about 20 µs, the MD5 of its body, and decompressing that
+    """
+    budget = BodyBudget(ALONE_SIZE_MAX, body_max=ALONE_SIZE_MAX)
+    found = message_within(budget, record, topic, attempt=attempt, handle=handle)
+    assert found is not None, "a whole budget holds the first message"
+    return found
+
+
+def message_within(
+    budget: BodyBudget, record: bytes, topic: pb.Resource, *, attempt: int = 1, handle: str = ""
+) -> pb.Message | None:
+    """Return a record as a client gets it, None where the budget of its call is spent.
+
+    A gzip body goes as it is stored, which clients decompress. All others are decompressed here,
+    as clients of version 5 know no other codec. A body that is too large for that goes as it is
+    stored, as IDENTITY, with its codec in the property PMQ_BODY_CODEC.
+    """
+    stored = decode_record(record, unfold=False)
+    encoding = pb.IDENTITY
+    if is_gzip(stored.body, stored.system_flag):
+        encoding = pb.GZIP
+    elif not is_shown(stored, budget):
+        return None
+    system = _system_properties(stored, encoding)
+    system.delivery_attempt = min(attempt, INT32_MAX)
+    if handle:
+        system.receipt_handle = handle
+    return pb.Message(
+        topic=topic,
+        user_properties=_users(stored),
+        system_properties=system,
+        body=stored.body,
+    )
+
+
+def _users(stored: StoredMessage) -> dict[str, str]:
+    found = {
+        name: value
+        for name, value in stored.properties.items()
+        if name not in OWN_NAMES and not name.startswith(TIMER_PREFIX)
+    }
+    return found | {BODY_CODEC: stored.body_codec} if stored.body_codec else found
+
+
+def _system_properties(stored: StoredMessage, encoding: pb.Encoding) -> pb.SystemProperties:
+    properties = stored.properties
+    system = pb.SystemProperties(
+        tag=stored.tag,
+        keys=stored.keys,
+        message_id=stored.unique_key,
+        body_digest=pb.Digest(type=pb.MD5, checksum=_md5(stored.body)),
+        body_encoding=encoding,
+        message_type=_type_of(properties),
+        born_timestamp=timestamp_of(stored.born_timestamp_ms),
+        born_host=properties.get(BORN_HOST) or text_from_host(stored.born_host),
+        store_timestamp=timestamp_of(stored.store_timestamp_ms),
+        store_host=text_from_host(stored.store_host),
+        queue_id=stored.queue_id,
+        queue_offset=stored.queue_offset,
+        message_group=properties.get(SHARDING_KEY),
+        trace_context=properties.get(TRACE_CONTEXT),
+    )
+    deliver_at, priority = properties.get(DELIVER_AT, ""), properties.get(PRIORITY, "")
+    if _is_number(deliver_at, TIME_LENGTH_MAX):
+        system.delivery_timestamp.CopyFrom(timestamp_of(int(deliver_at)))
+    if _is_number(priority, PRIORITY_LENGTH_MAX):
+        system.priority = int(priority)
+    if stored.topic.startswith(DLQ_PREFIX):
+        system.dead_letter_queue.topic = (
+            properties.get(DLQ_ORIGIN_TOPIC) or properties.get(RETRY_TOPIC) or ""
+        )
+        system.dead_letter_queue.message_id = (
+            properties.get(DLQ_ORIGIN_MESSAGE_ID) or properties.get(ORIGIN_MESSAGE_ID) or ""
+        )
+    return system
+
+
+def _type_of(properties: dict[str, str]) -> pb.MessageType:
+    """Return which kind of message it was sent as."""
+    if properties.get(IS_TRANSACTIONAL) == "true":
+        return pb.TRANSACTION
+    if DELIVER_AT in properties or DELAY in properties:
+        return pb.DELAY
+    if SHARDING_KEY in properties:
+        return pb.FIFO
+    return pb.PRIORITY if PRIORITY in properties else pb.NORMAL
+
+
+def _is_number(text: str, length_max: int) -> bool:
+    return text.isascii() and text.isdigit() and len(text) <= length_max
+
+
+def _md5(body: bytes) -> str:
+    return md5(body, usedforsecurity=False).hexdigest().upper()

@@ -1,0 +1,46 @@
+"""Clients that have said goodbye, while their connection may still stand.
+
+The client for Java opens its stream anew a second after it broke, even where it is being closed by
+then; and being closed it waits for all its streams, that one too, which it will never end.
+"""
+
+from collections import OrderedDict
+from typing import Final
+
+from pocketmq.rpc.call import Call
+from pocketmq.rpc.v2.caller import client_id_of
+
+REMEMBERED_MAX: Final = 1_000
+"""Goodbyes that are remembered; of more the oldest one is forgotten."""
+WITH_A_PORT: Final = ("ipv4:", "ipv6:")
+"""How peers begin that differ from connection to connection."""
+
+
+class Goodbyes:
+    """Which client said goodbye on which connection, of late.
+
+    An id alone would not do: a program that is started again may have the one it had before.
+    """
+
+    __slots__ = ("_said",)
+
+    def __init__(self) -> None:
+        self._said: OrderedDict[tuple[str, str], None] = OrderedDict()
+
+    def note(self, call: Call) -> None:
+        """Note that the client of a call says goodbye.
+
+        Errors   ClientIdRequired
+        """
+        if call.peer.startswith(WITH_A_PORT):
+            self._said[client_id_of(call), call.peer] = None
+        if len(self._said) > REMEMBERED_MAX:
+            self._said.popitem(last=False)
+        assert len(self._said) <= REMEMBERED_MAX
+
+    def came_before(self, call: Call) -> bool:
+        """Return whether the client of a call said goodbye before, on the same connection.
+
+        Errors   ClientIdRequired
+        """
+        return (client_id_of(call), call.peer) in self._said

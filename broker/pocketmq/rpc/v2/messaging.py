@@ -1,0 +1,71 @@
+"""apache.rocketmq.v2.MessagingService: its methods, put together on the services they ask."""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from pocketmq.model.errors import GroupNotFound
+from pocketmq.rpc.backing import Backing
+from pocketmq.rpc.service import Handler, Service
+from pocketmq.rpc.v2.faces import face
+from pocketmq.rpc.v2.offsets import Offsets
+from pocketmq.rpc.v2.receive_message import ReceiveMessage
+from pocketmq.rpc.v2.routes import Routes
+from pocketmq.rpc.v2.send_message import SendMessage
+from pocketmq.rpc.v2.settling import Settling
+from pocketmq.rpc.v2.telemetry import Telemetry
+from pocketmq.rpc.v2.transactions import EndTransaction
+
+
+class OfficialRules(NamedTuple):
+    """What the operator decided about official clients.
+
+    broker              its name
+    advertised          "address:port" for clients that do not say what they dialled
+    body_size_max       returns the largest body that is taken now
+    auto_create_groups  returns whether a group is made when a client asks for it
+    """
+
+    broker: str
+    advertised: str
+    body_size_max: Callable[[], int]
+    auto_create_groups: Callable[[], bool]
+
+
+class OfficialMessaging:
+    """The methods for clients of RocketMQ itself."""
+
+    __slots__ = ("_handlers", "_rules", "_shortcuts", "_store")
+
+    def __init__(self, backing: Backing, rules: OfficialRules) -> None:
+        store, send, pull, query, consume, members, sessions, transactions = backing
+        self._store = store
+        self._rules = rules
+        send_message = SendMessage(send)
+        families = (
+            Routes(rules.broker, rules.advertised, send.topic, self.ensure_group, sessions),
+            send_message,
+            ReceiveMessage(store, consume, sessions, members, pull.delivered, self.ensure_group),
+            Settling(store, consume, sessions),
+            Telemetry(store, sessions, rules.body_size_max, self.ensure_group, transactions),
+            EndTransaction(transactions),
+            Offsets(store, pull, query),
+        )
+        self._shortcuts = {"SendMessage": send_message.shortcut}
+        self._handlers: dict[str, Handler] = {}
+        for family in families:
+            self._handlers |= family.handlers()
+
+    def service(self) -> Service:
+        """Return the face."""
+        return face(self._handlers, self._shortcuts)
+
+    async def ensure_group(self, group: str) -> None:
+        """Return when a group is there.
+
+        Errors   GroupNotFound where groups are not made by asking for them, DiskFull
+        """
+        groups = self._store.tables.groups
+        if groups.find(group) is None:
+            if not self._rules.auto_create_groups():
+                raise GroupNotFound(group=group)
+            await groups.ensure(group)

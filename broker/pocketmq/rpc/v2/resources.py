@@ -1,0 +1,64 @@
+"""Names of topics and groups: a namespace, as clients have it, is part of the name the store knows.
+
+    {resource_namespace: "shop", name: "orders"}    shop%orders
+    {resource_namespace: "shop", name: "%DLQ%g"}    %DLQ%shop%g
+
+A resource without a namespace is in that of the call's header, if any. Answers echo names as they
+came. Source: NamespaceUtil.wrapNamespace, GrpcConverter.wrapResourceWithNamespace.
+"""
+
+from typing import Final
+
+from pocketmq.model.errors import IllegalTopic, SystemTopic
+from pocketmq.model.names import check_group, check_topic
+from pocketmq.model.topic import DLQ_PREFIX, RETRY_PREFIX, is_system_topic
+from pocketmq.rpc.call import Call
+from pocketmq.rpc.pb import messaging_pb2 as pb
+from pocketmq.rpc.v2.caller import namespace_of
+
+SEPARATOR: Final = "%"
+_PREFIXES: Final = (RETRY_PREFIX, DLQ_PREFIX)
+
+
+def wrapped(name: str, namespace: str) -> str:
+    """Return a name with its namespace, behind the prefix of a group's own topics."""
+    if not namespace or not name:
+        return name
+    prefix = next((prefix for prefix in _PREFIXES if name.startswith(prefix)), "")
+    rest = name[len(prefix) :]
+    begin = namespace + SEPARATOR
+    return name if rest.startswith(begin) else f"{prefix}{begin}{rest}"
+
+
+def resource_of(name: str, namespace: str) -> pb.Resource:
+    """Return what a client in a namespace, "" for none, calls a topic or group (see `wrapped`)."""
+    prefix = next((prefix for prefix in _PREFIXES if name.startswith(prefix)), "")
+    rest = name[len(prefix) :]
+    if not namespace or not rest.startswith(namespace + SEPARATOR):
+        return pb.Resource(name=name)
+    own = prefix + rest[len(namespace) + len(SEPARATOR) :]
+    return pb.Resource(resource_namespace=namespace, name=own)
+
+
+def topic_of(resource: pb.Resource, call: Call) -> str:
+    """Return the name of a topic that clients may use.
+
+    Errors   IllegalTopic, SystemTopic
+    """
+    name = wrapped(resource.name, resource.resource_namespace or namespace_of(call))
+    if not name.strip():
+        raise IllegalTopic(topic=name, why="it is blank")
+    check_topic(name)
+    if is_system_topic(name):
+        raise SystemTopic(topic=name, why="use")
+    return name
+
+
+def group_of(resource: pb.Resource, call: Call) -> str:
+    """Return the name of a consumer group.
+
+    Errors   IllegalGroup
+    """
+    name = wrapped(resource.name, resource.resource_namespace or namespace_of(call))
+    check_group(name)
+    return name

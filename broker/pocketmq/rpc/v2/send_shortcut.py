@@ -1,0 +1,60 @@
+"""SendMessage of a plain request of an official client: from its bytes to those of the reply.
+
+bytes ─► where its parts lie ─► rules, queue, log ─► bytes of the reply
+         format/official_request  services/sending/plain  format/official_reply
+"""
+
+from typing import Final
+
+from pocketmq.format.official_reply import encode_official_reply
+from pocketmq.format.official_request import OfficialRequest, TopicName
+from pocketmq.format.send_records import SendRecords
+from pocketmq.format.send_request import SendRequest
+from pocketmq.native.machine import BytesWriter
+from pocketmq.rpc.late_reply import Late, LateReply
+from pocketmq.rpc.service import Metadata
+from pocketmq.services.sending.plain import PlainSend
+
+CLIENT_ID_KEY: Final = "x-mq-client-id"
+NAMESPACE_KEY: Final = "x-mq-namespace"
+
+
+class SendShortcut:
+    """Serves plain requests.
+
+    topic_name   as for `OfficialRequest`
+    is_durable   what lies in the log is as durable as the flush mode promises
+    late         where not `is_durable`: gives the replies to requests that wait
+    """
+
+    __slots__ = ("_is_durable", "_late", "_official", "_plain", "_records", "_reply")
+
+    def __init__(
+        self, plain: PlainSend, topic_name: TopicName, *, is_durable: bool, late: Late
+    ) -> None:
+        self._plain = plain
+        self._official = OfficialRequest(SendRequest(), topic_name)
+        self._records = SendRecords(self._official.request)
+        self._reply = BytesWriter()
+        self._is_durable = is_durable
+        self._late = late
+
+    def serve(self, raw: bytes, peer_host: bytes, metadata: Metadata) -> bytes | LateReply | None:
+        """Serve a plain request.
+
+        peer_host   the client's address, packed
+        metadata    of the call: who the client is, and its namespace
+        Returns  the encoded SendMessageResponse, or what gives it once it may be sent; None:
+                 nothing has changed, the usual way serves the request or tells why not
+        Errors   StoreBusy: nothing was stored; FsyncFailed: whether it survives is unknown
+        """
+        if not metadata(CLIENT_ID_KEY):
+            return None
+        official, records = self._official, self._records
+        if not official.read(raw, metadata(NAMESPACE_KEY) or ""):
+            return None
+        if not self._plain.send(records, peer_host):
+            return None
+        reply = encode_official_reply(records, self._reply)
+        official.request.raw = b""
+        return reply if self._is_durable else self._late.reply(reply)

@@ -1,0 +1,34 @@
+"""Errors as clients of the protocol read them: a status inside an answer, gRPC's own says OK.
+
+A receive that fails is told when, too, as one that finds nothing; not where the client, or its
+user, is unknown.
+"""
+
+from typing import Any, Final
+
+from google.protobuf.timestamp_pb2 import Timestamp
+
+from pocketmq.model.errors import BrokerError, ClientIdRequired, Unauthenticated
+from pocketmq.rpc.error_text import public_text
+from pocketmq.rpc.pb import messaging_pb2 as pb
+from pocketmq.rpc.service import Method
+
+OK: Final = pb.Status(code=pb.OK, message="OK")
+"""What nearly every answer says."""
+
+
+def status_of(error: BrokerError) -> pb.Status:
+    """Return what a client is told of an error."""
+    return pb.Status(code=error.code.name, message=public_text(error))
+
+
+def refuse(error: BrokerError, method: Method) -> Any:
+    """Return the answers, of the method's type, that tell a client of an error."""
+    first = method.response(status=status_of(error))
+    if method.response is not pb.ReceiveMessageResponse or isinstance(
+        error, ClientIdRequired | Unauthenticated
+    ):
+        return first
+    now = Timestamp()
+    now.GetCurrentTime()
+    return [first, pb.ReceiveMessageResponse(delivery_timestamp=now)]

@@ -1,0 +1,205 @@
+"""Telemetry, Heartbeat and NotifyClientTermination: clients come, stay, and go.
+
+    settings ─► noted, and answered with the broker's own        each time they come
+    a consumer's, once more ─► down the same stream              when what decides them changes
+    commands of the broker ─► down the same stream
+
+A stream stays as long as its client; settings that make no sense are told so, and it goes on.
+Source: ClientActivity, GrpcClientChannel.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from typing import Final
+
+from pocketmq.model.administration import ClientAnswer
+from pocketmq.model.errors import BrokerError, IllegalSettings, UnsupportedFeature
+from pocketmq.model.names import check_number
+from pocketmq.rpc.call import Call, turn_user
+from pocketmq.rpc.pb import messaging_pb2 as pb
+from pocketmq.rpc.service import Handler
+from pocketmq.rpc.v2.caller import Caller, caller_of, session_id_of
+from pocketmq.rpc.v2.client_stream import TOPICS_MAX, ClientStream, Make, Together
+from pocketmq.rpc.v2.consumers import Consumer, Consumers, Subscribed
+from pocketmq.rpc.v2.goodbyes import Goodbyes
+from pocketmq.rpc.v2.resources import group_of, topic_of
+from pocketmq.rpc.v2.routes import EnsureGroup
+from pocketmq.rpc.v2.settings import settings_of_producer
+from pocketmq.rpc.v2.status import OK, status_of
+from pocketmq.services.sessions.questions import Say
+from pocketmq.services.sessions.sessions import KINDS, ClientKind, Described, Sessions
+from pocketmq.services.transaction.transactions import Transactions
+from pocketmq.store.message_store import MessageStore
+
+LITE: Final = frozenset({pb.LITE_PUSH_CONSUMER, pb.LITE_SIMPLE_CONSUMER})
+
+
+class Telemetry:
+    """The methods.
+
+    body_size_max   returns the largest body that is taken now
+    """
+
+    __slots__ = (
+        "_body_size_max", "_consumers", "_ensure_group", "_goodbyes", "_sessions", "_together",
+        "_transactions", "_turns",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        store: MessageStore,
+        sessions: Sessions,
+        body_size_max: Callable[[], int],
+        ensure_group: EnsureGroup,
+        transactions: Transactions,
+    ) -> None:
+        self._consumers = Consumers(store.tables)
+        self._sessions = sessions
+        self._body_size_max = body_size_max
+        self._ensure_group = ensure_group
+        self._transactions = transactions
+        self._turns = store.turns
+        self._together = Together()
+        self._goodbyes = Goodbyes()
+
+    def handlers(self) -> dict[str, Handler]:
+        """Return the methods by their names."""
+        return {
+            "Telemetry": self.telemetry,
+            "Heartbeat": self.heartbeat,
+            "NotifyClientTermination": self.notify_client_termination,
+        }
+
+    async def heartbeat(self, request: pb.HeartbeatRequest, call: Call) -> pb.HeartbeatResponse:
+        """Note that a client is alive, known or not, and works for the group that it names.
+
+        Errors   ClientIdRequired, IllegalGroup, GroupNotFound
+        """
+        session_id, group = session_id_of(call), ""
+        if request.HasField("group"):
+            group = group_of(request.group, call)
+            await self._ensure_group(group)
+        self._sessions.heard(session_id, request.client_type, group)
+        return pb.HeartbeatResponse(status=OK)
+
+    def notify_client_termination(
+        self, request: pb.NotifyClientTerminationRequest, call: Call
+    ) -> pb.NotifyClientTerminationResponse:
+        """Let others have what a client was given for its group, and forget it.
+
+        Producers name no group, or one without a name.
+        Errors   ClientIdRequired, IllegalGroup
+        """
+        session_id, group = session_id_of(call), request.group
+        self._sessions.leave(session_id, group_of(group, call) if group.name else "")
+        self._goodbyes.note(call)
+        return pb.NotifyClientTerminationResponse(status=OK)
+
+    async def telemetry(
+        self, commands: AsyncIterator[pb.TelemetryCommand], call: Call
+    ) -> AsyncIterator[pb.TelemetryCommand]:
+        """Yield answers to settings, and what the broker has to say, until the client ends.
+
+        That is at once where it has said goodbye before, on the same connection.
+        Errors   ClientIdRequired, MalformedRequest
+        """
+        if self._goodbyes.came_before(call):
+            return
+        caller = caller_of(call)
+        stream = ClientStream(self._transactions, self._together, caller.namespace, call.may)
+        say = stream.say
+        self._sessions.open_stream(caller.session_id, say)
+        consumer = Consumer(self._consumers, stream)
+        reading = asyncio.Task(self._read(commands, caller, call, stream, consumer, say))
+        try:
+            while (command := await stream.following()) is not None:
+                if command.HasField("settings"):
+                    await self._turns.came(turn_user(call))
+                yield command
+            await reading
+        finally:
+            reading.cancel()
+            consumer.end()
+            stream.end()
+            self._sessions.close_stream(caller.session_id, say)
+
+    async def _read(
+        self,
+        commands: AsyncIterator[pb.TelemetryCommand],
+        caller: Caller,
+        call: Call,
+        stream: ClientStream,
+        consumer: Consumer,
+        say: Say,
+    ) -> None:
+        try:
+            async for command in commands:
+                given = command.settings
+                if command.HasField("settings"):
+                    await stream.answer(await self._answer(given, caller, call, stream, consumer))
+                else:
+                    self._note_answer(command, say)
+        finally:
+            await stream.answer(None)
+
+    def _note_answer(self, command: pb.TelemetryCommand, say: Say) -> None:
+        """Note what a client answers to a question; some say nothing but that they cannot."""
+        trace, status = command.thread_stack_trace, command.status
+        code = status.code or pb.OK
+        name = pb.Code.Name(code) if code in pb.Code.values() else str(code)
+        if command.WhichOneof("command") is not None or code != pb.OK:
+            nonce = trace.nonce or command.verify_message_result.nonce
+            answer = ClientAnswer(name, status.message, trace.thread_stack_trace)
+            self._sessions.questions.answered(say, nonce, answer)
+
+    async def _answer(
+        self,
+        given: pb.Settings,
+        caller: Caller,
+        call: Call,
+        stream: ClientStream,
+        consumer: Consumer,
+    ) -> pb.TelemetryCommand | Make:
+        """Note what a client is, and return its settings with the broker's, or what is wrong."""
+        try:
+            if not given.HasField("publishing"):
+                return consumer.take(await self._of_consumer(given, caller, call))
+            settings = self._of_producer(given, caller, call, stream)
+            consumer.end()
+        except BrokerError as error:
+            return pb.TelemetryCommand(status=status_of(error))
+        return pb.TelemetryCommand(status=OK, settings=settings)
+
+    def _of_producer(
+        self, given: pb.Settings, caller: Caller, call: Call, stream: ClientStream
+    ) -> pb.Settings:
+        """Return settings of a producer.
+
+        Errors   IllegalTopic, SystemTopic, IllegalNumber, TooManyRequests
+        """
+        stream.publish({topic_of(topic, call): topic for topic in given.publishing.topics})
+        self._describe(given, caller, ClientKind.PRODUCER, "")
+        return settings_of_producer(given, self._body_size_max())
+
+    async def _of_consumer(self, given: pb.Settings, caller: Caller, call: Call) -> Subscribed:
+        """Return what a consumer's settings say.
+
+        Errors   IllegalSettings, IllegalNumber, IllegalTopic, SystemTopic, IllegalGroup,
+                 GroupNotFound, UnsupportedFeature: it is for lite topics, which there are none of
+        """
+        if given.client_type in LITE:
+            raise UnsupportedFeature(feature="lite topics")
+        if not given.HasField("subscription"):
+            raise IllegalSettings(client_id=caller.client_id)
+        name = group_of(given.subscription.group, call)
+        entries = given.subscription.subscriptions
+        check_number("subscriptions", len(entries), upper=TOPICS_MAX)
+        topics = frozenset(topic_of(entry.topic, call) for entry in entries)
+        await self._ensure_group(name)
+        self._describe(given, caller, ClientKind.SIMPLE_CONSUMER, name)
+        return Subscribed(given.SerializeToString(), caller, name, topics)
+
+    def _describe(self, given: pb.Settings, caller: Caller, usual: ClientKind, group: str) -> None:
+        kind = KINDS.get(given.client_type, usual)
+        described = Described(kind, group, caller.language, caller.version)
+        self._sessions.describe(caller.session_id, described)

@@ -1,0 +1,66 @@
+"""EndTransaction, and what producers are asked by Telemetry: half messages and their decisions.
+
+Clients of this protocol name no producer group: whoever publishes to a topic may be asked about its
+transactions, and decide them, so the topic stands for the group, as a real proxy has it.
+Source: EndTransactionActivity, ProducerManager.
+"""
+
+from typing import Final
+
+from pocketmq.model.transaction import Check, Decision, Resolution
+from pocketmq.rpc.call import Call
+from pocketmq.rpc.pb import messaging_pb2 as pb
+from pocketmq.rpc.service import Handler
+from pocketmq.rpc.v2.caller import client_id_of
+from pocketmq.rpc.v2.delivered import message_of
+from pocketmq.rpc.v2.resources import topic_of
+from pocketmq.rpc.v2.status import OK
+from pocketmq.services.transaction.transactions import Transactions
+
+RESOLUTIONS: Final = {pb.COMMIT: Resolution.COMMIT, pb.ROLLBACK: Resolution.ROLLBACK}
+
+
+class EndTransaction:
+    """The method."""
+
+    __slots__ = ("_transactions",)
+
+    def __init__(self, transactions: Transactions) -> None:
+        self._transactions = transactions
+
+    def handlers(self) -> dict[str, Handler]:
+        """Return the method by its name."""
+        return {"EndTransaction": self.end_transaction}
+
+    async def end_transaction(
+        self, request: pb.EndTransactionRequest, call: Call
+    ) -> pb.EndTransactionResponse:
+        """Decide over a half message, once; the same said again is as said once.
+
+        Without a decision it stays as it is, and its producers are asked again.
+        Errors   ClientIdRequired, IllegalTopic, SystemTopic, TransactionUnknown,
+                 TransactionDecided; those of puts and reads
+        """
+        client_id_of(call)
+        topic = topic_of(request.topic, call)
+        resolution = RESOLUTIONS.get(request.resolution, Resolution.UNKNOWN)
+        decision = Decision(request.transaction_id, resolution)
+        if self._transactions.plain.decide(topic, [decision]):
+            await self._transactions.durable()
+            return pb.EndTransactionResponse(status=OK)
+        (decided,) = await self._transactions.decide(topic, [decision])
+        if decided.error is not None:
+            raise decided.error
+        return pb.EndTransactionResponse(status=OK)
+
+
+def question_of(check: Check, topic: pb.Resource) -> pb.TelemetryCommand:
+    """Return what a producer is asked about a transaction.
+
+    topic   as the producer calls it
+    """
+    return pb.TelemetryCommand(
+        recover_orphaned_transaction_command=pb.RecoverOrphanedTransactionCommand(
+            message=message_of(check.record, topic), transaction_id=check.transaction_id
+        )
+    )

@@ -1,0 +1,306 @@
+"""Who calls, by the signature of the call, and whether they may do what it asks for.
+
+    signature ─► verified (or known: clients sign once a second) ─► the user's rights ─► needs
+
+A key that nobody has and a wrong signature look alike, in words and in time.
+Source: DefaultAuthenticationHandler, DefaultAuthorizationHandler.
+"""
+
+import logging
+from collections.abc import Callable, Iterable
+from hmac import compare_digest
+from typing import Final, NamedTuple, NoReturn
+
+from pocketmq.format.signature import (
+    BASIC,
+    is_page_proof,
+    is_signature,
+    ms_from_date,
+    pair_from_text,
+    signed_from_text,
+)
+from pocketmq.model.access import Grant, Kind, Need, User, text_from_actions
+from pocketmq.model.errors import AccessDenied, AdminsOnly, Unauthenticated
+from pocketmq.model.rights import Rights, belongs_to_broker
+from pocketmq.model.stats import Counter
+from pocketmq.model.step import Clock
+from pocketmq.model.topic import RETRY_PREFIX
+from pocketmq.store.tables.users import UserTable
+
+VERIFIED_MAX: Final = 4_096
+"""Signatures that are known; when there are more all are checked anew."""
+ADDRESS_PORT_SIZE: Final = 4
+"""Bytes of the port behind an address, as hosts are packed."""
+LOGGED_PAUSE_MS: Final = 60_000
+"""A refusal is logged once in so long, whoever it is of; the counter has them all."""
+NOBODY: Final = User("", "nobody knows this one", is_enabled=False)
+"""Whose secret is tried where there is no such user, so that it takes as long."""
+NOT_SIGNED: Final = "the call carries no signature"
+NO_READER: Final = "a page was asked for without access key and secret, or a token"
+EXPOSED: Final = (
+    "HTTP Basic carries the secret itself, and the connection has no TLS: the secret may be known "
+    "now, so change it; then come over TLS, or with a token (pocketmq user token)"
+)
+WRONG: Final = "the access key or the signature is wrong"
+
+logger = logging.getLogger(__name__)
+
+
+class _Verified(NamedTuple):
+    rights: Rights
+    date_ms: int
+
+
+class _Open(NamedTuple):
+    """Something that stays open for a user, and what ends it."""
+
+    caller: Rights
+    end: Callable[[], None]
+
+
+Owners = Callable[[str], list[str]]
+"""Returns the groups that own a retry topic, by its name."""
+
+
+def _named_owners(topic: str) -> list[str]:
+    return [topic.removeprefix(RETRY_PREFIX)]
+
+
+class Access:
+    """The users of a broker at work.
+
+    date_window_ms   how far the date of a signature may be from now; 0: any date
+    """
+
+    __slots__ = (
+        "_clock", "_generation", "_logged_ms", "_open", "_owners", "_rights", "_verified",
+        "_window_ms", "refused", "table",
+    )  # fmt: skip
+
+    def __init__(self, table: UserTable, clock: Clock, date_window_ms: int) -> None:
+        self.table = table
+        self._clock = clock
+        self._logged_ms = -LOGGED_PAUSE_MS
+        self._verified: dict[tuple[str, str], _Verified] = {}
+        self._rights: dict[str, Rights] = {}
+        self._generation = 0
+        self._open: dict[object, _Open] = {}
+        self._owners: Owners = _named_owners
+        self.refused = Counter(
+            "pocketmq_access_refused_total",
+            "Calls refused for who made them, by reason.",
+            ("reason",),
+        )
+        self.take(date_window_ms)
+        self.refresh()
+
+    @property
+    def stats(self) -> list[Counter]:
+        """What metrics show of it."""
+        return [self.refused]
+
+    def take(self, date_window_ms: int) -> None:
+        """Have another window of dates from the next call on."""
+        assert date_window_ms >= 0, "0 is any date"
+        self._window_ms = date_window_ms
+
+    def refresh(self) -> None:
+        """Follow the table, which has changed."""
+        roster = self.table.roster
+        self._verified.clear()
+        before, grants = self._rights, _by_user(roster.grants)
+        self._rights = {
+            key: Rights(user, grants.get(key, ()), self._generation_of(before.get(key), user))
+            for key, user in roster.users.items()
+        }
+        gone = [key for key, one in self._open.items() if self._find_current(one.caller) is None]
+        for opened in [self._open.pop(key) for key in gone]:
+            opened.end()
+
+    def _generation_of(self, before: Rights | None, user: User) -> int:
+        """Return the generation of a user: the one before only if what is open may stay open."""
+        if before is not None and before.user.is_enabled and before.user.secret == user.secret:
+            return before.generation
+        self._generation += 1
+        return self._generation
+
+    def know_owners(self, owners: Owners) -> None:
+        """Ask this from now on whose a retry topic is."""
+        self._owners = owners
+
+    def when_gone(self, caller: Rights, end: Callable[[], None]) -> Callable[[], None]:
+        """Call something once, as soon as a user is gone, turned off, or has a new secret.
+
+        Returns  what forgets it, to be called when there is nothing left to end
+        """
+        handle = object()
+        self._open[handle] = _Open(caller, end)
+
+        def forget() -> None:
+            self._open.pop(handle, None)
+
+        return forget
+
+    async def save(self, what: str, by: str) -> None:
+        """Follow the table, which has changed; return when that is durable, and logged.
+
+        what     what was done to whom
+        by       the access key of who did it, "" where nobody is asked
+        Errors   DiskFull, FsyncFailed
+        """
+        self.refresh()
+        await self.table.save()
+        logger.info("access.changed", extra={"what": what, "by": by})
+
+    def caller(self, authorization: str | None, date: str | None) -> Rights:
+        """Return the rights of who signed a call.
+
+        authorization, date   as they came with the call
+        Errors   Unauthenticated
+        Cost     0.3 µs where the same was verified before, else 8 µs
+        """
+        if not authorization or not date:
+            self._refuse("unsigned", NOT_SIGNED)
+        known = self._verified.get((authorization, date))
+        if known is None:
+            known = self._verify(authorization, date)
+        window_ms = self._window_ms
+        if window_ms and abs(self._clock.wall_ms() - known.date_ms) > window_ms:
+            self._refuse("stale", self._why_stale(date, known.date_ms))
+        return known.rights
+
+    def _verify(self, authorization: str, date: str) -> _Verified:
+        signed = signed_from_text(authorization)
+        if signed is None:
+            self._refuse("unsigned", NOT_SIGNED)
+        rights = self._rights.get(signed.access_key)
+        user = NOBODY if rights is None else rights.user
+        is_right = is_signature(signed, user.secret, date)
+        if rights is None or not is_right or not user.is_enabled:
+            self._refuse("wrong", WRONG)
+        date_ms = ms_from_date(date)
+        if date_ms is None:
+            if self._window_ms:
+                self._refuse("stale", f"its {date[:40]!r} is no date")
+            date_ms = 0
+        if len(self._verified) >= VERIFIED_MAX:
+            self._verified.clear()
+        known = self._verified[authorization, date] = _Verified(rights, date_ms)
+        return known
+
+    def _why_stale(self, date: str, date_ms: int) -> str:
+        apart_s = abs(self._clock.wall_ms() - date_ms) // 1000
+        return (
+            f"the call was signed at {date[:40]!r}, {apart_s} s from the broker's clock, and "
+            f"access.date_window_ms is {self._window_ms // 1000} s: set the client's clock right"
+        )
+
+    def current(self, caller: Rights) -> Rights:
+        """Return the rights that a user has by now.
+
+        Errors   Unauthenticated: the user is gone, turned off, or has a new secret
+        """
+        rights = self._find_current(caller)
+        if rights is None:
+            self._refuse("wrong", WRONG)
+        return rights
+
+    def _find_current(self, caller: Rights) -> Rights | None:
+        rights = self._rights.get(caller.user.access_key)
+        if rights is None or not rights.user.is_enabled:
+            return None
+        return rights if rights.generation == caller.generation else None
+
+    def may(self, caller: Rights, host: bytes, need: Need) -> bool:
+        """Return whether a user may do something by now; neither counted nor logged.
+
+        host     as for `check`
+        """
+        rights = self._find_current(caller)
+        if rights is None:
+            return False
+        if rights.user.is_admin:
+            return True
+        address = host[:-ADDRESS_PORT_SIZE]
+        return all(rights.may(one, address) for one in self._of_owners(need))
+
+    def _of_owners(self, need: Need) -> list[Need]:
+        """Return a need as it is, about a retry topic the same about each group that owns it."""
+        if need.kind is not Kind.GROUP or not need.name.startswith(RETRY_PREFIX):
+            return [need]
+        return [need._replace(name=group) for group in self._owners(need.name)]
+
+    def of_reader(self, authorization: str, *, is_private: bool) -> Rights:
+        """Return the rights of who reads a page, by an HTTP authorization.
+
+        is_private   nobody on the way reads it; else the secret itself is not taken
+        Errors       Unauthenticated
+        """
+        scheme, access_key, given = pair_from_text(authorization)
+        if not scheme:
+            self._refuse("unsigned", NO_READER)
+        if scheme == BASIC and not is_private:
+            self._refuse("exposed", EXPOSED)
+        rights = self._rights.get(access_key)
+        user = NOBODY if rights is None else rights.user
+        is_right = (
+            compare_digest(user.secret.encode(), given.encode())
+            if scheme == BASIC
+            else is_page_proof(given, user.secret)
+        )
+        if rights is None or not is_right or not user.is_enabled:
+            self._refuse("wrong", WRONG)
+        return rights
+
+    def check(self, rights: Rights, needs: Iterable[Need], host: bytes) -> None:
+        """Raise unless a user may do all that a call needs.
+
+        host     the client's address and port, packed
+        Errors   AccessDenied
+        """
+        address = host[:-ADDRESS_PORT_SIZE]
+        for asked in needs:
+            for need in self._of_owners(asked):
+                if not rights.may(need, address):
+                    self._deny(rights, need, address, asked)
+
+    def check_admin(self, rights: Rights, what: str) -> None:
+        """Raise unless a user is an admin.
+
+        Errors   AdminsOnly
+        """
+        if not rights.user.is_admin:
+            self._count("forbidden", rights.user.access_key, what)
+            raise AdminsOnly(user=rights.user.access_key, what=what)
+
+    def _deny(self, rights: Rights, need: Need, address: bytes, asked: Need) -> NoReturn:
+        """Refuse; which of the groups that a topic may be of exist is not told."""
+        shown = need if need is asked else need._replace(name=_named_owners(asked.name)[0])
+        key, resource = rights.user.access_key, str(shown.resource)
+        if belongs_to_broker(need):
+            self.check_admin(rights, f"touch {resource!r}")
+        verdict = rights.verdict(need, address)
+        action = text_from_actions(frozenset(need.actions[:1]))
+        self._count("forbidden", key, f"{action} {resource}")
+        remedy = "grant" if verdict.grant is None else "revoke --deny"
+        raise AccessDenied(
+            user=key, action=action, resource=resource, why=verdict.why, remedy=remedy
+        )
+
+    def _refuse(self, reason: str, why: str) -> NoReturn:
+        self._count(reason, "", why)
+        raise Unauthenticated(why=why)
+
+    def _count(self, reason: str, user: str, what: str) -> None:
+        self.refused.add((reason,))
+        now_ms = self._clock.monotonic_ms()
+        if now_ms - self._logged_ms >= LOGGED_PAUSE_MS:
+            self._logged_ms = now_ms
+            logger.warning("access.refused", extra={"reason": reason, "user": user, "what": what})
+
+
+def _by_user(grants: Iterable[Grant]) -> dict[str, list[Grant]]:
+    found: dict[str, list[Grant]] = {}
+    for grant in grants:
+        found.setdefault(grant.user, []).append(grant)
+    return found

@@ -1,0 +1,131 @@
+"""Who consumes: the clients that groups were heard of by lately.
+
+A client is who says so by its `client_id`; one that does not say is told apart by its address, and
+is another one when it connects anew. Kept in memory only: after a start everybody is new.
+Source: ConsumerManager, ClientHousekeepingService.
+"""
+
+from collections.abc import Iterable
+from typing import Final, NamedTuple
+
+from pocketmq.model.administration import Member
+from pocketmq.model.stats import Gauge, LabelValues
+from pocketmq.model.step import Clock
+from pocketmq.model.topic import is_system_group
+
+SEEN_MS: Final = 120_000
+"""How long a client counts that says nothing (channelExpiredTimeout)."""
+KEPT_MAX: Final = 10_000
+TOPICS_MAX: Final = 64
+"""Of one client; who reads more is shown with its last ones."""
+RECEIVE: Final = "receive"
+PULL: Final = "pull"
+_MODES: Final = {RECEIVE: "pop", PULL: "pull"}
+"""RocketMQ's words."""
+_LABELS: Final = (
+    "consumer_group", "language", "version", "consume_mode", "protocol_type", "is_system"
+)  # fmt: skip
+
+
+class Dialect(NamedTuple):
+    """What a client is written in, and its version: of our own clients, that of the protocol."""
+
+    language: str = "other"
+    version: str = "v1"
+
+
+OWN: Final = Dialect()
+
+
+class Seen:
+    """What is known of one client of one group."""
+
+    __slots__ = ("address", "dialect", "seen_ms", "since_ms", "topics")
+
+    def __init__(self, address: str, now_ms: int, dialect: Dialect) -> None:
+        self.address = address
+        self.dialect = dialect
+        self.since_ms = self.seen_ms = now_ms
+        self.topics: dict[str, None] = {}
+
+
+class Members:
+    """The clients of all groups."""
+
+    __slots__ = ("_clock", "_seen", "stats")
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._seen: dict[tuple[str, str, str], Seen] = {}
+        self.stats = [
+            Gauge(
+                "rocketmq_consumer_connections",
+                "Clients that a group was heard of by within two minutes.",
+                self._counts,
+                _LABELS,
+            )
+        ]
+
+    def saw(
+        self, group: str, topic: str, client_id: str, peer: str, mode: str, dialect: Dialect = OWN
+    ) -> None:
+        """Note a call of a client; `peer` is its address as gRPC writes it.
+
+        Cost     0.4 µs
+        """
+        now_ms = self._clock.wall_ms()
+        key = (group, client_id or peer, mode)
+        seen = self._seen.get(key)
+        if seen is None:
+            if len(self._seen) >= KEPT_MAX:
+                self._forget()
+            seen = self._seen[key] = Seen(peer, now_ms, dialect)
+        seen.seen_ms, seen.address = now_ms, peer
+        if topic not in seen.topics:
+            if len(seen.topics) >= TOPICS_MAX:
+                del seen.topics[next(iter(seen.topics))]
+            seen.topics[topic] = None
+
+    def receiving(self) -> list[tuple[str, str]]:
+        """Return (group, topic) that clients receive in."""
+        return [
+            (group, topic)
+            for (group, _, mode), seen in self._fresh()
+            if mode == RECEIVE
+            for topic in seen.topics
+        ]
+
+    def of_group(self, group: str) -> list[Member]:
+        """Return the clients of a group, the last one heard of first."""
+        found = [
+            Member(
+                group,
+                client_id if client_id != seen.address else "",
+                seen.address,
+                mode,
+                sorted(seen.topics),
+                seen.since_ms,
+                seen.seen_ms,
+            )
+            for (name, client_id, mode), seen in self._fresh()
+            if name == group
+        ]
+        return sorted(found, key=lambda member: -member.seen_ms)
+
+    def _fresh(self) -> Iterable[tuple[tuple[str, str, str], Seen]]:
+        since_ms = self._clock.wall_ms() - SEEN_MS
+        return [(key, seen) for key, seen in self._seen.items() if seen.seen_ms > since_ms]
+
+    def _forget(self) -> None:
+        """Keep who was heard of lately, and of too many the last half."""
+        kept = sorted(self._fresh(), key=lambda pair: pair[1].seen_ms)
+        self._seen = dict(kept[-(KEPT_MAX // 2) :])
+        assert len(self._seen) < KEPT_MAX, "there is room for one more"
+
+    def _counts(self) -> dict[LabelValues, float]:
+        counts: dict[LabelValues, float] = {}
+        for (group, _, mode), seen in self._fresh():
+            is_system = "true" if is_system_group(group) else "false"
+            labels = (group, *seen.dialect, _MODES[mode], "grpc", is_system)
+            counts[labels] = counts.get(labels, 0.0) + 1
+        return counts

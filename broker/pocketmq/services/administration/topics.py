@@ -1,0 +1,248 @@
+"""Topics: made, changed, listed, described, counted, removed."""
+
+import asyncio
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final
+
+from pocketmq.model.administration import Page, QueueState, TopicChange, TopicCounts, page_of
+from pocketmq.model.errors import IllegalAttribute, SystemTopic
+from pocketmq.model.message import OFFSET_MAX
+from pocketmq.model.names import check_number, check_topic
+from pocketmq.model.ownership import Owner, is_left_alone
+from pocketmq.model.system_topics import lease_retry_topic, lease_retry_topic_v2
+from pocketmq.model.topic import (
+    PERMISSION_MAX,
+    QUEUE_COUNT_MAX,
+    TOPIC_TYPES,
+    TYPE_ATTRIBUTE,
+    TopicConfig,
+    is_group_topic,
+    is_system_topic,
+)
+from pocketmq.store.message_store import MessageStore
+
+QUEUE_COUNT_DEFAULT: Final = 8
+"""As a real broker's defaultTopicQueueNums."""
+RESERVE_TIME_ATTRIBUTE: Final = "reserve.time"
+FIXED_ATTRIBUTES: Final = frozenset({"queue.type", "cleanup.policy"})
+"""Attributes that decide how a topic is stored: they stay as they were made."""
+
+
+async def create_topic(
+    store: MessageStore, name: str, *, queue_count: int = 0, type_name: str = ""
+) -> TopicConfig:
+    """Make a topic, or return the one that is there with the same settings.
+
+    queue_count   0 stands for QUEUE_COUNT_DEFAULT
+    type_name     "": nothing is said of what messages it takes, which are all then
+    Errors   IllegalTopic, SystemTopic, IllegalNumber, TopicExists, DiskFull
+    """
+    check_topic(name)
+    if is_system_topic(name) or is_group_topic(name):
+        raise SystemTopic(topic=name, why="create")
+    check_number("queue_count", queue_count, upper=QUEUE_COUNT_MAX)
+    return await store.tables.topics.create(
+        name,
+        queue_count=queue_count or QUEUE_COUNT_DEFAULT,
+        attributes={TYPE_ATTRIBUTE: type_name} if type_name else {},
+    )
+
+
+async def update_topic(store: MessageStore, name: str, change: TopicChange) -> TopicConfig:
+    """Change what is set of a topic.
+
+    Errors   IllegalTopic, SystemTopic, TopicNotFound, IllegalNumber, IllegalAttribute, DiskFull
+    """
+    config = _changeable(store, name, why="change")
+    for field, lower, upper in (
+        ("read_queue_count", 1, QUEUE_COUNT_MAX),
+        ("write_queue_count", 1, QUEUE_COUNT_MAX),
+        ("permission", 0, PERMISSION_MAX),
+    ):
+        value = getattr(change, field)
+        if value is not None:
+            check_number(field, value, lower=lower, upper=upper)
+    return await store.tables.topics.update(
+        name,
+        read_queue_count=change.read_queue_count,
+        write_queue_count=change.write_queue_count,
+        permission=change.permission,
+        order=change.order,
+        attributes=changed_attributes(
+            config.attributes, change.set_attributes or {}, change.remove_attributes
+        ),
+    )
+
+
+async def delete_topic(store: MessageStore, name: str, *, dry_run: bool = False) -> list[str]:
+    """Remove a topic, its queues, where groups stand in it, and their retry topics for it.
+
+    A retry topic stays that is another group's or topic's too, as names are made of names.
+    dry_run  only return what would go
+    Returns  the topics that went
+    Errors   IllegalTopic, SystemTopic, TopicNotFound, DiskFull
+    Source   AdminBrokerProcessor.deleteTopic
+    """
+    _changeable(store, name, why="remove")
+    retried = [*_retry_topics(store, name)]
+    if dry_run:
+        return [name, *retried]
+    # A caller who gives up half-way would leave queues that the next start takes for a topic.
+    await asyncio.shield(remove_topics(store, [name, *retried]))
+    return [name, *retried]
+
+
+async def remove_topics(store: MessageStore, topics: Sequence[str]) -> None:
+    """Remove topics: nothing may be sent to one before its queues go."""
+    for topic in topics:
+        async with store.tables.topics.leaving(topic):
+            await store.tables.topics.remove(topic)
+            await store.remove_topic(topic)
+            await store.tables.offsets.remove_topic(topic)
+            await store.tables.orders.remove_topic(topic)
+
+
+def list_topics(
+    store: MessageStore, *, page_size: int = 0, page_token: str = "", include_system: bool = False
+) -> Page[TopicConfig]:
+    """Return a page of the topics, by name.
+
+    Errors   IllegalNumber, IllegalPageToken
+    """
+    names = _names(store, include_system=include_system)
+    page = page_of(names, page_size, page_token, check_topic)
+    return Page([store.tables.topics.existing(name) for name in page.items], page.next_page_token)
+
+
+async def describe_topic(store: MessageStore, name: str) -> tuple[TopicConfig, list[QueueState]]:
+    """Return a topic and where each of its queues begins and ends.
+
+    Queues the topic has no more, which hold messages still, stand behind the others.
+    Errors   IllegalTopic, TopicNotFound
+    """
+    config = store.tables.topics.existing(name)
+    queues = await _queue_states(store, config)
+    beyond = [n for n in store.reading.queue_ids(name) if n >= config.queue_count]
+    return config, [*queues, *[await store.reading.span(name, queue_id) for queue_id in beyond]]
+
+
+async def topic_counts(store: MessageStore, name: str, *, totals_only: bool = False) -> TopicCounts:
+    """Return how many messages a topic holds, and since when.
+
+    Errors   IllegalTopic, TopicNotFound
+    Cost     two looks into the log a queue, none with totals_only
+    """
+    config = store.tables.topics.existing(name)
+    queues = [] if totals_only else await _queue_states(store, config)
+    ranges = [(queue.min_offset, queue.max_offset) for queue in queues]
+    if totals_only:
+        queue_range = store.reading.queue_range
+        ranges = [queue_range(name, queue_id) for queue_id in range(config.queue_count)]
+    assert all(lower <= upper for lower, upper in ranges), "a queue ends where it begins or behind"
+    firsts = [q.min_store_timestamp_ms for q in queues if q.min_store_timestamp_ms]
+    return TopicCounts(
+        name,
+        queue_count=len(ranges),
+        message_count=sum(upper - lower for lower, upper in ranges),
+        stored_count=sum(upper for _, upper in ranges),
+        first_store_timestamp_ms=min(firsts, default=0),
+        last_store_timestamp_ms=max((q.max_store_timestamp_ms for q in queues), default=0),
+        queues=queues,
+    )
+
+
+async def all_topic_counts(
+    store: MessageStore,
+    *,
+    page_size: int = 0,
+    page_token: str = "",
+    include_system: bool = False,
+    totals_only: bool = False,
+) -> Page[TopicCounts]:
+    """Return what `topic_counts` does of a page of the topics.
+
+    Errors   IllegalNumber, IllegalPageToken
+    """
+    names = _names(store, include_system=include_system)
+    page = page_of(names, page_size, page_token, check_topic)
+    counts = []
+    for name in page.items:
+        if store.tables.topics.find(name):  # else it was removed while we waited
+            counts.append(await topic_counts(store, name, totals_only=totals_only))
+        await asyncio.sleep(0)
+    return Page(counts, page.next_page_token)
+
+
+async def _queue_states(store: MessageStore, config: TopicConfig) -> list[QueueState]:
+    span = store.reading.span
+    return [await span(config.name, queue_id) for queue_id in range(config.queue_count)]
+
+
+def _names(store: MessageStore, *, include_system: bool) -> Iterable[str]:
+    names = store.tables.topics.names()
+    return names if include_system else [name for name in names if not is_system_topic(name)]
+
+
+def _changeable(store: MessageStore, topic: str, *, why: str) -> TopicConfig:
+    if is_system_topic(topic):
+        raise SystemTopic(topic=topic, why=why)
+    config = store.tables.topics.existing(topic)
+    config.check_supported()
+    return config
+
+
+def _retry_topics(store: MessageStore, topic: str) -> Iterable[str]:
+    """Yield the retry topics that groups have for a topic, and that nobody else has."""
+    consumed = store.tables.offsets.topics_by_group()
+    groups, is_topic = store.tables.groups, store.tables.topics.find
+
+    def is_group(name: str) -> bool:
+        return name in consumed or groups.find(name) is not None
+
+    for group, topics in consumed.items():
+        if topic not in topics:
+            continue
+        for name in (lease_retry_topic(group, topic), lease_retry_topic_v2(group, topic)):
+            alone = is_left_alone(name, Owner(group, topic), is_group, is_topic)
+            if alone and is_topic(name) is not None:
+                yield name
+
+
+def changed_attributes(
+    current: Mapping[str, str], given: Mapping[str, str], removed: Iterable[str]
+) -> dict[str, str]:
+    """Return attributes with some set and some removed.
+
+    Errors   IllegalAttribute
+    Source   AttributeUtil.alterCurrentAttributes, TopicAttributes
+    """
+    for name, value in given.items():
+        _check_attribute(name, value)
+    names = list(removed)
+    for name in names:
+        if name in FIXED_ATTRIBUTES:
+            raise IllegalAttribute(name=name, why="it cannot be changed")
+        if name in given:
+            raise IllegalAttribute(name=name, why="it is set and removed at once")
+        if name not in current:
+            raise IllegalAttribute(name=name, why="the topic has none of this name to remove")
+    return {k: v for k, v in {**current, **given}.items() if k not in names}
+
+
+def _check_attribute(name: str, value: str) -> None:
+    if name == TYPE_ATTRIBUTE:
+        if value not in TOPIC_TYPES:
+            why = f"its value is one of {', '.join(sorted(TOPIC_TYPES))}"
+            raise IllegalAttribute(name=name, why=why)
+    elif name == RESERVE_TIME_ATTRIBUTE:
+        if not (_is_number(value) and int(value) <= OFFSET_MAX) and value != "-1":
+            raise IllegalAttribute(name=name, why="its value is a number of ms, or -1")
+    elif name in FIXED_ATTRIBUTES:
+        raise IllegalAttribute(name=name, why="it cannot be changed")
+    else:
+        known = f"{TYPE_ATTRIBUTE} and {RESERVE_TIME_ATTRIBUTE}"
+        raise IllegalAttribute(name=name, why=f"the attributes that can be set are {known}")
+
+
+def _is_number(text: str) -> bool:
+    return text.isascii() and text.isdecimal() and len(text) <= 19

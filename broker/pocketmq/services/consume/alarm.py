@@ -1,0 +1,26 @@
+"""When the step of consuming is to be called next: who knows of something earlier says so."""
+
+from pocketmq.model.step import Next
+from pocketmq.store.watermark import Watermark
+
+
+class Alarm:
+    """The time of the next call, in monotonic ms, and the mark that calls earlier."""
+
+    __slots__ = ("_at_ms", "_mark")
+
+    def __init__(self) -> None:
+        self._at_ms = 0
+        self._mark = Watermark()
+
+    def by(self, at_ms: int) -> None:
+        """Have the step called at a time, if it would be later."""
+        if at_ms < self._at_ms:
+            self._at_ms = at_ms
+            assert at_ms >= 0, "clocks begin at 0"
+            self._mark.advance(self._mark.value + 1)
+
+    def next(self, at_ms: int) -> Next:
+        """Return that the step is to be called at a time, or when somebody asks for it earlier."""
+        self._at_ms = at_ms
+        return Next(at_ms, self._mark, self._mark.value + 1)

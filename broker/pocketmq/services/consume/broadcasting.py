@@ -1,0 +1,117 @@
+"""Receives of a broadcast group: every client gets every message, and leases none.
+
+Each client has a position of its own in every queue, in memory: it begins where its group stands,
+else where its settings have it begin, and moves when messages are handed out. A start forgets it.
+Source: BroadcastOffsetManager.
+"""
+
+import asyncio
+from typing import Final
+
+from pocketmq.filter.owned import owned_by
+from pocketmq.filter.turns import within_turn
+from pocketmq.model.consuming import Received, ReceiveRequest
+from pocketmq.model.reading import ReadRange
+from pocketmq.services.consume.taking import RECEIVE_BYTES_MAX
+from pocketmq.store.message_store import MessageStore
+from pocketmq.store.reading.patience import value_of
+
+CLIENTS_KEPT_MAX: Final = 10_000
+"""Clients whose positions are kept; the one that was heard of longest ago is forgotten first."""
+SWEEP_ABOVE: Final = 64
+"""A mark with more waiters than this forgets those who gave up."""
+ClientKey = tuple[str, str, str]
+"""(group, topic, client id)."""
+
+
+class Broadcasting:
+    """Positions of clients, and their receives."""
+
+    __slots__ = ("_is_draining", "_positions", "_store")
+
+    def __init__(self, store: MessageStore) -> None:
+        self._store = store
+        self._positions: dict[ClientKey, dict[int, int]] = {}
+        self._is_draining = False
+
+    def drain(self) -> None:
+        """Let nobody wait any more; who waits is answered when the store lets go of waiters."""
+        self._is_draining = True
+
+    async def receive(self, request: ReceiveRequest) -> Received:
+        """Return the next messages of a client, waiting for some; handles are "".
+
+        Effects  leaves nothing behind when cancelled
+        Errors   Corruption, DiskSlow
+        """
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + request.wait_ms / 1000
+        while True:
+            positions = self._of(request)
+            records = await self._read(request, positions)
+            left = deadline - loop.time()
+            if records or left <= 0 or self._is_draining:
+                now_ms = self._store.clock.wall_ms()
+                attempts = [1] * len(records)
+                return Received(records, [""] * len(records), attempts, 0, now_ms)
+            await self._arrival(request.topic, positions, left)
+
+    def _of(self, request: ReceiveRequest) -> dict[int, int]:
+        """Return a client's positions, as of the one heard of last."""
+        key = (request.group, request.topic, request.client_id)
+        found = self._positions.pop(key, None)
+        self._positions[key] = found = {} if found is None else found
+        if len(self._positions) > CLIENTS_KEPT_MAX:
+            del self._positions[next(iter(self._positions))]
+        assert len(self._positions) <= CLIENTS_KEPT_MAX
+        topic = self._store.tables.topics.find(request.topic)
+        for queue_id in range(0 if topic is None else topic.read_queue_count):
+            lower, upper = self._store.reading.queue_range(request.topic, queue_id)
+            at = found.get(queue_id)
+            if at is None:
+                at = self._begin(request, queue_id, lower, upper)
+            found[queue_id] = min(max(at, lower), upper)
+        return found
+
+    def _begin(self, request: ReceiveRequest, queue_id: int, lower: int, upper: int) -> int:
+        stored = self._store.tables.offsets.find(request.group, request.topic, queue_id)
+        if stored is not None:
+            return stored
+        group = self._store.tables.groups.find(request.group)
+        return lower if group is None or group.settings.begins_at_min else upper
+
+    async def _read(self, request: ReceiveRequest, positions: dict[int, int]) -> list[bytes]:
+        wanted = owned_by(request.group, request.topic, request.wanted)
+        is_by_code = not wanted.is_everything and not wanted.reads_records
+        accept = wanted.matches_code if is_by_code else None
+        records: list[bytes] = []
+        size_bytes = request.room(RECEIVE_BYTES_MAX)
+        for queue_id, at in list(positions.items()):
+            count = request.max_messages - len(records)
+            if count <= 0 or size_bytes <= 0:
+                break
+            asked = ReadRange(request.topic, queue_id, at, count, size_bytes)
+            result = await value_of(self._store.reading.pull(asked, accept))
+            if wanted.reads_records:
+                await self._store.turns.turn(request.user)
+            result = within_turn(wanted, result, at)
+            matching = [one for one in result.records if wanted.matches(one)]
+            records += matching
+            size_bytes -= sum(map(len, matching))
+            positions[queue_id] = max(at, result.next_begin_offset)
+        request.room(sum(map(len, records)))
+        return records
+
+    async def _arrival(self, topic: str, positions: dict[int, int], left: float) -> None:
+        """Return when something is behind one of the positions, or after so many seconds."""
+        waiters = []
+        for queue_id, at in positions.items():
+            mark = self._store.reading.arrivals(topic, queue_id)
+            if mark.waiter_count > SWEEP_ABOVE:
+                mark.sweep(0)
+            waiters.append(mark.reached(at + 1))
+        try:
+            await asyncio.wait(waiters, timeout=left, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for waiter in waiters:
+                waiter.cancel()

@@ -1,0 +1,61 @@
+"""Which clients were heard of lately: leases that renew themselves last as long as their client.
+
+Each by the group that it is heard of in, since anybody can give its id: who may not consume for a
+group keeps nothing of it leased. Only who receives such leases is known; so no flood of ids makes
+others forgotten, and of too many who live the next one is refused.
+"""
+
+from collections import OrderedDict
+from typing import Final
+
+from pocketmq.model.consuming import ReceiveRequest
+from pocketmq.model.errors import TooManyRequests
+
+ALIVE_MS: Final = 120_000
+"""How long a client counts as alive after it was heard of (channelExpiredTimeout)."""
+KEPT_MAX: Final = 20_000
+"""Clients that are known: twice as many as receives may wait at once."""
+
+
+class Clients:
+    """When each client of a group was heard of last, in monotonic ms."""
+
+    __slots__ = ("_heard_ms",)
+
+    def __init__(self) -> None:
+        self._heard_ms: OrderedDict[tuple[str, str], int] = OrderedDict()
+
+    def receives(self, request: ReceiveRequest, now_ms: int) -> None:
+        """Note that a client is alive until the end of its wait, and know it if it has to be.
+
+        Effects  of too many the one heard of longest ago is forgotten, where it is alive no more
+        Errors   TooManyRequests: all are
+        """
+        client, heard_ms = (request.client_id, request.group), self._heard_ms
+        if request.auto_renew and client not in heard_ms:
+            if len(heard_ms) >= KEPT_MAX:
+                oldest = next(iter(heard_ms))
+                if self.is_alive(*oldest, now_ms):
+                    raise TooManyRequests(field="clients", limit=KEPT_MAX)
+                del heard_ms[oldest]
+            heard_ms[client] = now_ms
+        self.touch(*client, now_ms + request.wait_ms)
+        assert len(heard_ms) <= KEPT_MAX
+
+    def touch(self, client_id: str, group: str, now_ms: int) -> None:
+        """Note that a client is alive until so long, where it is known."""
+        assert client_id
+        client, heard_ms = (client_id, group), self._heard_ms
+        before_ms = heard_ms.get(client)
+        if before_ms is not None:
+            heard_ms[client] = max(now_ms, before_ms)
+            heard_ms.move_to_end(client)
+
+    def forget(self, client_id: str, group: str) -> None:
+        """Know of a client no more: it ends."""
+        self._heard_ms.pop((client_id, group), None)
+
+    def is_alive(self, client_id: str, group: str, now_ms: int) -> bool:
+        """Return whether a client was heard of lately in a group."""
+        heard_ms = self._heard_ms.get((client_id, group))
+        return heard_ms is not None and now_ms < heard_ms + ALIVE_MS

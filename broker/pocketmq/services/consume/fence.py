@@ -1,0 +1,41 @@
+"""When offsets that leases moved may go to disk: once the journal that tells of them is durable.
+
+    fence (the journal ends here) ─► … flushed … ─► pass_fence ─► on disk with the next write
+
+Source: none; a real broker writes offsets that a power cut may leave ahead of its journal.
+"""
+
+from pocketmq.services.consume.journal import Journal
+from pocketmq.services.consume.leases import LeaseTable
+from pocketmq.store.message_store import MessageStore
+
+
+class Fence:
+    """Lets offsets go to disk (store/tables/lease_marks.py), and what is held in order."""
+
+    __slots__ = ("_end", "_journal", "_leases", "_store")
+
+    def __init__(self, store: MessageStore, leases: LeaseTable, journal: Journal) -> None:
+        self._store = store
+        self._leases = leases
+        self._journal = journal
+        self._end: int | None = None
+        """Physical offset behind the journal at the last fence."""
+
+    def write_down(self) -> None:
+        """Pass a fence that is durable, and set the next one."""
+        self._store.tables.orders.save_soon()
+        if not self._is_passed() or self._leases.has_foreign:
+            return
+        end = self._journal.end
+        self._store.tables.offsets.fence(self._leases.journal_begin(end), end)
+        self._end = self._store.marks.appended.value
+        self._is_passed()
+
+    def _is_passed(self) -> bool:
+        """Pass the last fence where it is durable; returns whether none is left."""
+        if self._end is not None and self._store.marks.flushed.value >= self._end:
+            self._store.tables.offsets.pass_fence()
+            self._end = None
+        assert self._store.marks.flushed.value <= self._store.marks.appended.value
+        return self._end is None

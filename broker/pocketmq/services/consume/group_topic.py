@@ -1,0 +1,123 @@
+"""One topic as one group receives it: the queues its messages come from, and in which turn.
+
+    the topic's queues          each receive begins at another one; of a topic of priorities at the
+                                last one, which has the highest
+    retry topics of the group   %RETRY%group_topic, that of V2, %RETRY%group: behind the queues,
+                                but every RETRY_TURNth receive looks at them first
+
+Source: PopMessageProcessor.popMsgFromTopic.
+"""
+
+import asyncio
+from collections import deque
+from typing import Final, final
+
+from pocketmq.format.receipt_handle import GROUP_RETRY, NORMAL, RETRY_V1, RETRY_V2
+from pocketmq.model.consuming import Received, ReceiveRequest
+from pocketmq.model.system_topics import lease_retry_topic, lease_retry_topic_v2
+from pocketmq.model.topic import RETRY_PREFIX, retry_topic
+from pocketmq.services.consume.leases import GroupQueue, LeaseTable
+from pocketmq.store.job import Job
+from pocketmq.store.tables.topics import TopicTable
+
+RETRY_TURN: Final = 5
+"""popFromRetryProbability is 20 %."""
+PARKED_KEPT_MIN: Final = 64
+"""Receives that ended are dropped when they are more than this and half of all."""
+
+
+@final
+class Parked:
+    """A receive that waits; `future` ends with messages, empty or with an error.
+
+    is_served   messages are being leased for it
+    """
+
+    __slots__ = ("future", "is_served", "request")
+
+    def __init__(self, request: ReceiveRequest, future: "asyncio.Future[Received]") -> None:
+        self.request = request
+        self.future = future
+        self.is_served = False
+
+
+@final
+class GroupTopic:
+    """A group's receives of one topic."""
+
+    __slots__ = (
+        "_counts", "_leases", "_names", "_topics", "ends_at_ms", "group", "is_capped", "is_ordered",
+        "parked", "queues", "serving", "sweep_above", "topic", "turn", "watches",
+    )  # fmt: skip
+
+    def __init__(self, group: str, topic: str, topics: TopicTable, leases: LeaseTable) -> None:
+        self.group = group
+        self.topic = topic
+        self._topics = topics
+        self._leases = leases
+        self._names = [(topic, NORMAL)]
+        if not topic.startswith(RETRY_PREFIX):
+            self._names += [
+                (lease_retry_topic(group, topic), RETRY_V1),
+                (lease_retry_topic_v2(group, topic), RETRY_V2),
+                (retry_topic(group), GROUP_RETRY),
+            ]
+        self.is_capped = False
+        """Whether a queue was passed over since, as too much of it is in flight."""
+        self._counts: list[int] = []
+        self.turn = 0
+        self.queues: list[list[GroupQueue]] = []
+        """Of the topic, and of each retry topic there is."""
+        self.parked: deque[Parked] = deque()
+        self.sweep_above = PARKED_KEPT_MIN
+        self.serving: Job[None] | None = None
+        self.is_ordered = False
+        """Whether its messages are received in order."""
+        self.ends_at_ms: int | None = None
+        """When leases end for which somebody waits, monotonic (in_order.py)."""
+        self.watches: dict[GroupQueue, asyncio.Future[bool]] = {}
+
+    def refresh(self) -> None:
+        """Know the queues that the topics have by now."""
+        found = [self._count(name, retry) for name, retry in self._names]
+        if found == self._counts:
+            return
+        self._counts = found
+        queue = self._leases.queue
+        self.queues = [
+            [queue(self.group, name, number, retry) for number in range(count)]
+            for (name, retry), count in zip(self._names, found, strict=True)
+        ]
+
+    def _count(self, name: str, retry: int) -> int:
+        """Return how many queues a topic has; retry topics that may yet be made have one."""
+        topic = self._topics.find(name)
+        if topic is None:
+            return int(retry in (RETRY_V1, GROUP_RETRY))
+        return topic.read_queue_count if topic.is_readable else 0
+
+    def in_turn(self) -> list[GroupQueue]:
+        """Return all queues in the order of the next receive."""
+        self.refresh()
+        self.turn = turn = self.turn + 1
+        first, *retries = self.queues
+        retried = [queue for queues in retries for queue in queues]
+        topic = self._topics.find(self.topic)
+        if topic is not None and topic.has_priorities:
+            return [*reversed(first), *retried]
+        begin = turn % len(first) if first else 0
+        normal = first[begin:] + first[:begin]
+        return retried + normal if turn % RETRY_TURN == 0 else normal + retried
+
+    def park(self, parked: Parked) -> None:
+        """Let a receive wait behind all others."""
+        assert (parked.request.group, parked.request.topic) == (self.group, self.topic)
+        self.parked.append(parked)
+        if len(self.parked) > self.sweep_above:
+            self.parked = deque(one for one in self.parked if not one.future.done())
+            self.sweep_above = max(PARKED_KEPT_MIN, 2 * len(self.parked))
+
+    def all_queues(self) -> list[GroupQueue]:
+        """Return all queues."""
+        self.refresh()
+        return [queue for queues in self.queues for queue in queues]

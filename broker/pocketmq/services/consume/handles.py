@@ -1,0 +1,137 @@
+"""From handles to the leases of their messages.
+
+A handle leads to a message while that is in the lease it was given out with, or in one that
+followed by changes of its time. Handles of one receive follow each other in a call: what all of
+them say is looked at once.
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple, final
+
+from pocketmq.format.receipt_handle import LeasePlace, number_of, place_of
+from pocketmq.model.system_topics import lease_retry_topic, lease_retry_topic_v2
+from pocketmq.model.topic import RETRY_PREFIX, retry_topic
+from pocketmq.services.consume.leases import Lease, LeaseTable
+
+
+class Held(NamedTuple):
+    """A message that a handle leads to."""
+
+    lease: Lease
+    queue_offset: int
+
+
+@final
+class TakenOut:
+    """The messages that the handles of a call lead to, taken out of their leases.
+
+    leases          …, queue_offsets: of each handle, in its place; None where it leads nowhere
+    by_lease        the queue offsets of each lease, rising
+    """
+
+    __slots__ = ("by_lease", "leases", "queue_offsets")
+
+    def __init__(self) -> None:
+        self.leases: list[Lease | None] = []
+        self.queue_offsets: list[int] = []
+        self.by_lease: dict[Lease, list[int]] = {}
+
+
+def find(table: LeaseTable, group: str, topic: str, handle: str) -> Held | None:
+    """Return what a handle leads to, None where its message is in no lease it belongs to."""
+    cut = handle.rfind(" ") + 1
+    source = _source(table, group, topic, handle[:cut])
+    if source is None:
+        return None
+    queue_offset = number_of(handle[cut:])
+    lease = _lease_of(source, queue_offset)
+    return None if lease is None else Held(lease, queue_offset)
+
+
+def take_out(table: LeaseTable, group: str, topic: str, handles: Sequence[str]) -> TakenOut:
+    """Return where handles lead, and hold their messages no more: they are being settled.
+
+    Of two handles of one message the second leads nowhere.
+    Cost     below 1 µs a handle where it runs compiled
+    """
+    taken = TakenOut()
+    prefix = ""
+    source: _Source | None = None
+    last: Lease | None = None
+    queue_offsets: list[int] = []
+    for handle in handles:
+        if not prefix or not handle.startswith(prefix) or handle.find(" ", len(prefix)) >= 0:
+            prefix = handle[: handle.rfind(" ") + 1]
+            source = _source(table, group, topic, prefix)
+        queue_offset = number_of(handle[len(prefix) :])
+        lease = None if source is None else _lease_of(source, queue_offset)
+        taken.leases.append(lease)
+        taken.queue_offsets.append(queue_offset)
+        if lease is None:
+            continue
+        if lease is not last:
+            last = lease
+            queue_offsets = taken.by_lease.setdefault(lease, [])
+        table.take_one(lease, queue_offset)
+        queue_offsets.append(queue_offset)
+    for queue_offsets in taken.by_lease.values():
+        queue_offsets.sort()
+    return taken
+
+
+def runs_of(
+    handles: Sequence[str],
+) -> list[tuple[LeasePlace | None, list[str], list[int]]]:
+    """Return (place, handles, queue offsets) of handles that follow each other with one place.
+
+    Shape    None with those that are no handle
+    """
+    runs: list[tuple[LeasePlace | None, list[str], list[int]]] = []
+    prefix, queue_offsets, some = "", [0], [""]
+    for handle in handles:
+        cut = handle.rfind(" ") + 1
+        queue_offset = number_of(handle[cut:])
+        if not runs or handle[:cut] != prefix or queue_offset < 0 or not prefix:
+            prefix = handle[:cut] if queue_offset >= 0 else ""
+            some, queue_offsets = [], []
+            runs.append((place_of(prefix) if prefix else None, some, queue_offsets))
+        some.append(handle)
+        queue_offsets.append(queue_offset)
+    return runs
+
+
+class _Source(NamedTuple):
+    """Leases of a queue, and when the receive of a handle was."""
+
+    leased: dict[int, Lease]
+    popped_at_ms: int
+
+
+def _source(table: LeaseTable, group: str, topic: str, prefix: str) -> _Source | None:
+    """Return where the messages of a receive lie, None where nothing of it is."""
+    place = place_of(prefix)
+    if place is None:
+        return None
+    actual = actual_topic(group, topic, place.retry)
+    queue = table.queues.get((group, actual, place.queue_id))
+    return None if queue is None else _Source(queue.leased, place.popped_at_ms)
+
+
+def _lease_of(source: _Source, queue_offset: int) -> Lease | None:
+    """Return the lease of a message that the handle belongs to, None where there is none."""
+    leased, popped_at_ms = source
+    lease = leased.get(queue_offset)
+    if lease is None or not lease.first_popped_ms <= popped_at_ms <= lease.popped_at_ms:
+        return None
+    return lease
+
+
+def actual_topic(group: str, topic: str, retry: int) -> str:
+    """Return the topic that a handle's message lies in (format/receipt_handle.py)."""
+    if topic.startswith(RETRY_PREFIX):
+        return topic
+    names = (
+        topic, lease_retry_topic(group, topic), lease_retry_topic_v2(group, topic),
+        retry_topic(group),
+    )  # fmt: skip
+    return names[retry]

@@ -1,0 +1,156 @@
+"""The journal of leases: RocketMQ's checkpoints and acks in the topic of its timer.
+
+    put(entries, runs)     runs first, then the entries, next to each other: all or none; a cut
+                           that takes the end takes acks before messages
+    durable()              what the flush mode promises a sender holds for it
+
+The journal is what survives: leases in memory are what it says.
+"""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from pocketmq.format.journal_records import JournalRecords
+from pocketmq.format.pop_records import Ack, Checkpoint, Entry, ack_entry, checkpoint_entry
+from pocketmq.model.batch import Batch, Destination, Run
+from pocketmq.model.errors import BrokerError
+from pocketmq.model.stats import Counter
+from pocketmq.model.system_topics import REVIVE_QUEUE_COUNT, TIMER_TOPIC, revive_topic
+from pocketmq.services.consume.leases import Lease
+from pocketmq.store.message_store import MessageStore
+
+
+class ConsumeSettings(NamedTuple):
+    """What of the broker consuming needs.
+
+    store_host      packed address of this broker
+    in_flight_max   messages of one queue a group may have under leases
+    journal_max     records of the journal that a start may have to read for one old lease: beyond
+                    that the lease is written down anew
+    """
+
+    cluster: str
+    broker: str
+    store_host: bytes
+    in_flight_max: int = 10_000
+    journal_max: int = 100_000
+
+
+class Journal:
+    """Writes down what was leased and settled."""
+
+    __slots__ = (
+        "_destination", "_marks", "_records", "_store", "_topic", "_topics", "_turn", "broker",
+        "revive_in",
+    )  # fmt: skip
+
+    def __init__(self, store: MessageStore, settings: ConsumeSettings) -> None:
+        self._store = store
+        self._marks = store.tables.offsets.leases
+        self._topics = store.tables.topics
+        self._destination = Destination(TIMER_TOPIC, 0, settings.store_host)
+        self._records = JournalRecords(TIMER_TOPIC, settings.store_host, store.settings.index_style)
+        self._topic = revive_topic(settings.cluster)
+        self._turn = 0
+        self.broker = settings.broker
+        self.revive_in = Counter(
+            "rocketmq_pop_revive_in_message_total", "Checkpoints and acks written down.",
+            ("consumer_group", "topic", "revive_message_type", "put_status"),
+        )  # fmt: skip
+
+    @property
+    def end(self) -> int:
+        """The queue offset its next record gets."""
+        return self._marks.journal_end
+
+    def revive_queue(self) -> int:
+        """Return the revive topic's queue for the leases of one receive; they take turns."""
+        self._turn = (self._turn + 1) % REVIVE_QUEUE_COUNT
+        return self._turn
+
+    def checkpoint(self, checkpoint: Checkpoint) -> Entry:
+        """Return what tells of a lease."""
+        group, topic = checkpoint.batched[:2]
+        self.revive_in.add((group, topic, "CK", "PUT_OK"))
+        return checkpoint_entry(checkpoint, self._topic)
+
+    def ack(self, lease: Lease, queue_offsets: list[int]) -> Entry:
+        """Return what tells that messages of a lease are settled."""
+        ack = Ack(lease.batched, queue_offsets)
+        self.revive_in.add((lease.queue.group, lease.queue.topic, "ACK", "PUT_OK"))
+        return ack_entry(ack, lease.end_ms, lease.revive_queue, self._topic)
+
+    async def put(self, entries: list[Entry], runs: Sequence[Run] = ()) -> int:
+        """Store runs and entries next to each other; returns the journal offset of the first entry.
+
+        Effects  nothing happens between the write and the return: who is cancelled wrote nothing
+        Errors   those of store.writing.put: nothing was stored
+        """
+        assert entries
+        timer = self._topics.find(TIMER_TOPIC)
+        if timer is None or not timer.is_kept:
+            await self._topics.ensure(TIMER_TOPIC, 1)
+        first = -1 if runs else self._put_at_once(entries)
+        if first < 0:
+            first = await self._put_by_columns(entries, runs)
+        assert first >= self._marks.journal_end
+        self._marks.journal_end = first + len(entries)
+        return first
+
+    def _put_at_once(self, entries: list[Entry]) -> int:
+        """Store entries where nothing has to be waited for; -1: nothing has changed.
+
+        Errors   StoreBusy: nothing was stored
+        """
+        records, writing = self._records, self._store.writing
+        if not records.take(entries) or not writing.put_path.takes(records.size_sum):
+            return -1
+        writing.before_waiting()
+        writing.put_path.put_own(records, self._store.clock.wall_ms())
+        return records.written[0].queue_offset
+
+    async def _put_by_columns(self, entries: Sequence[Entry], runs: Sequence[Run]) -> int:
+        count = len(entries)
+        bodies, blocks, keys, tags = map(list, zip(*entries, strict=True))
+        batch = Batch(
+            bodies=bodies,
+            property_blocks=blocks,
+            unique_keys=keys,
+            keys=[""] * count,
+            tags=tags,
+            born_ms=[self._store.clock.wall_ms()] * count,
+            born_hosts=[self._destination.store_host] * count,
+            flags=[0] * count,
+            reconsume_times=[0] * count,
+        )
+        written = [*runs, (self._destination, batch)]
+        results = await self._store.writing.put(written, wait=False)
+        return results[-1].queue_offset
+
+    def when_durable(self, then: Callable[[BaseException | None], None]) -> None:
+        """Call with None, or with an error, when what was put is durable; at once where it is."""
+        if not self._store.settings.is_sync:
+            then(None)
+            return
+
+        def reached(durable: "asyncio.Future[bool]") -> None:
+            error = durable.exception()
+            if error is None and not durable.result():
+                self.when_durable(then)
+            else:
+                then(error)
+
+        try:
+            self._store.writing.durable().add_done_callback(reached)
+        except BrokerError as error:
+            then(error)
+
+    async def durable(self) -> None:
+        """Return when all that was put is as durable as the flush mode promises.
+
+        Errors   FsyncFailed
+        """
+        is_sync = self._store.settings.is_sync
+        while is_sync and not await self._store.writing.durable():
+            pass  # A disk that is late is waited for as long as the caller waits.

@@ -1,0 +1,327 @@
+"""Pulling: messages of one queue from an offset on, and waiting where there are none yet.
+
+    pull ──found, or nothing to wait for──────────────────────────────────► answer
+       ▲  │
+       │  └─at the queue's end─► parked (store/reading/waiting.py) ──deadline, drain──► empty answer
+       └──arrived, or a scan that matched nothing goes on behind it──┘
+
+Invariants
+    1. A parked pull is one future; it is gone from everywhere when it ends, however it ends.
+    2. Running out of time is an answer, never an error.
+    3. A scan that finds nothing to match gives the loop a turn before it goes on; one that looks
+       at records goes on when it is its user's turn (store/heavy_turns.py).
+Not here: which topics a client may read (rpc/topic_access.py), limits of numbers.
+Source: PullMessageProcessor, PullRequestHoldService.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any, Final, NamedTuple
+
+from pocketmq.filter.turns import within_turn
+from pocketmq.format.record_heads import queue_offset_of
+from pocketmq.model.delivered import Delivered
+from pocketmq.model.errors import BrokerError
+from pocketmq.model.filter import Filter
+from pocketmq.model.reading import PullResult, PullStatus, ReadRange
+from pocketmq.store.message_store import MessageStore
+from pocketmq.store.reading.waiting import GroupKey, Waiter, Waiting
+
+LOOKED_AT_MAX: Final = 256
+LOOKED_AT_BYTES_MAX: Final = 256 * 1024
+"""What one turn of a pull with a SQL filter reads, where less was asked for: a filter that lets
+few through would cost a call for every few messages. RocketMQ looks at 800 units a call."""
+
+
+class PullRequest(NamedTuple):
+    """What one pull asks for; wait_ms is what is left of the caller's deadline, 0 for no wait."""
+
+    range: ReadRange
+    wanted: Filter
+    wait_ms: int
+    group: str = ""
+    room: Callable[[int], int] = int
+    """Asked before each read how many bytes may be read, of so many that are wanted, and told how
+    many were; `int` gives what is wanted."""
+    user: str = ""
+    """Whose turn it takes to look at records, where that is heavy work."""
+
+    def from_offset(self, queue_offset: int) -> "PullRequest":
+        """Return the same from another offset on."""
+        return self._replace(range=self.range._replace(queue_offset=queue_offset))
+
+
+Finish = Callable[[PullResult], Any]
+"""Makes an answer of a result.
+
+Errors   BrokerError
+"""
+
+
+class ParkedPull(Waiter):
+    """A pull that waits.
+
+    place   where it looks on; nothing before it is for this pull
+    """
+
+    __slots__ = ("finish", "joined", "request")
+
+    def __init__(
+        self, waiting: Waiting, request: PullRequest, finish: Finish, *, joined: bool
+    ) -> None:
+        topic, queue_id, queue_offset, _, _ = request.range
+        super().__init__(waiting, (topic, queue_id), request.wanted, queue_offset, request.user)
+        self.request = request
+        self.finish = finish
+        self.joined = joined
+
+    @property
+    def has_moved(self) -> bool:
+        """Whether messages were passed over that did not match."""
+        return self.place > self.request.range.queue_offset
+
+
+class Pull:
+    """All pulls of a broker."""
+
+    __slots__ = (
+        "_is_draining",
+        "_store",
+        "_waiting",
+        "delivered",
+        "stats",
+    )
+
+    def __init__(self, store: MessageStore) -> None:
+        self._store = store
+        self._waiting: Waiting | None = None
+        self._is_draining = False
+        self.delivered = Delivered()
+        self.stats = self.delivered.stats
+
+    @property
+    def waiter_count(self) -> int:
+        """Pulls that are parked now."""
+        return 0 if self._waiting is None else self._waiting.count
+
+    def pull(
+        self, request: PullRequest, *, joined: bool = False
+    ) -> PullResult | Awaitable[PullResult]:
+        """Return what is there, at once or when the disk has brought it, without waiting for more.
+
+        joined   records that lie next to each other come as one element, where nothing is filtered
+        Errors   Corruption
+        """
+        found = self._read(request, joined=joined)
+        if isinstance(found, PullResult):
+            return self._counted(request, found)
+        return self._counted_later(request, found)
+
+    async def _counted_later(
+        self, request: PullRequest, found: Awaitable[PullResult]
+    ) -> PullResult:
+        return self._counted(request, await found)
+
+    def _counted(self, request: PullRequest, result: PullResult) -> PullResult:
+        size = sum(map(len, result.records))
+        request.room(size)
+        if size:
+            topic, group = request.range.topic, request.group
+            self.delivered.count(topic, group, result.record_count, size)
+        return result
+
+    def _read(
+        self, request: PullRequest, *, joined: bool = False
+    ) -> PullResult | Awaitable[PullResult]:
+        """Return what is wanted: codes have chosen, the records decide."""
+        wanted, range_ = request.wanted, request.range
+        room = request.room(range_.max_bytes)
+        if room < range_.max_bytes:
+            range_ = range_._replace(max_bytes=room)
+            request = request._replace(range=range_)
+        is_joined = joined and wanted.is_everything  # A filter looks at each record by itself.
+        accept = None if wanted.is_everything else wanted.matches_code
+        if wanted.reads_records:
+            range_, accept = _to_look_at(range_), None
+        found = self._store.reading.pull(range_, accept, joined=is_joined)
+        if wanted.is_everything:
+            return found
+        if isinstance(found, PullResult):
+            return _matching(request, found)
+        return self._matching_later(request, found)
+
+    async def _matching_later(
+        self, request: PullRequest, found: Awaitable[PullResult]
+    ) -> PullResult:
+        result = await found
+        if request.wanted.reads_records:
+            await self._store.turns.turn(request.user)
+        return _matching(request, result)
+
+    def should_wait(self, request: PullRequest, result: PullResult) -> bool:
+        """Return whether this result is worth waiting beyond."""
+        if request.wait_ms <= 0 or self._is_draining or result.records:
+            return False
+        return _is_at_end(request, result) or _scanned_on(request, result)
+
+    async def wait(
+        self, request: PullRequest, result: PullResult, *, joined: bool = False
+    ) -> PullResult:
+        """Return what arrives behind a result within `wait_ms`, or how far nothing matched.
+
+        Effects  leaves nothing behind when cancelled
+        Errors   Corruption
+        """
+        if not self.should_wait(request, result):
+            return result
+        found: PullResult = await self.park(request, result, _as_it_is, joined=joined)
+        return found
+
+    def park(
+        self,
+        request: PullRequest,
+        result: PullResult,
+        finish: Finish,
+        *,
+        joined: bool = False,
+    ) -> "asyncio.Future[Any]":
+        """Return what `finish` makes of what arrives behind a result worth waiting beyond.
+
+        Effects  as of `wait`; no task unless a scan goes on or the disk is read
+        Errors   of the future: Corruption, and those of `finish`
+        """
+        assert self.should_wait(request, result), "it is worth waiting"
+        waiting = self._waiting
+        if waiting is None:
+            arrivals = self._store.reading.arrivals
+            turns = self._store.turns
+            waiting = Waiting(arrivals, self._look, self._serve, self._give_up, turns)
+            self._waiting = waiting
+        pull = ParkedPull(waiting, request, finish, joined=joined)
+        pull.wait_until(waiting.loop.time() + request.wait_ms / 1000)
+        if _is_at_end(request, result):
+            waiting.join(pull)
+        else:
+            waiting.apart(self._serve_later(pull, result))
+        return pull
+
+    def drain(self) -> None:
+        """Answer every parked pull at once and park none any more."""
+        self._is_draining = True
+        if self._waiting is not None:
+            self._waiting.end_all()
+        assert self.waiter_count == 0
+
+    # -- parked pulls --------------------------------------------------------------------------
+    def _look(
+        self, key: tuple[str, int], group: GroupKey, queue_offset: int
+    ) -> PullResult | Awaitable[PullResult]:
+        """Return whether there is anything for a filter, without counting it."""
+        wanted, user = group
+        asked = ReadRange(*key, queue_offset, 1, 1)
+        return self._read(PullRequest(asked, wanted, 0, user=user))
+
+    def _serve(self, pull: "ParkedPull") -> None:
+        """Answer a pull for which something seems to have arrived."""
+        request = pull.request.from_offset(pull.place)
+        found = self.pull(request, joined=pull.joined)
+        if not isinstance(found, PullResult) or _scanned_on(request, found):
+            assert self._waiting is not None
+            self._waiting.apart(self._serve_later(pull, found))
+        else:
+            self._settle(pull, found)
+
+    async def _serve_later(
+        self, pull: "ParkedPull", found: PullResult | Awaitable[PullResult]
+    ) -> None:
+        """The same for what the disk brings, and as long as nothing matches."""
+        try:
+            request = pull.request.from_offset(pull.place)
+            result = found if isinstance(found, PullResult) else await found
+            while not self._is_draining and _scanned_on(request, result):
+                pull.place = result.next_begin_offset
+                if pull.done() or pull.place == result.max_offset:
+                    break
+                request = pull.request.from_offset(pull.place)
+                if request.wanted.reads_records:
+                    await self._store.turns.turn(request.user)
+                else:
+                    await asyncio.sleep(0)
+                found = self.pull(request, joined=pull.joined)
+                result = found if isinstance(found, PullResult) else await found
+        except BrokerError as error:
+            pull.fail(error)
+        else:
+            self._settle(pull, result)
+
+    def _settle(self, pull: "ParkedPull", result: PullResult) -> None:
+        """Answer with a result, or wait on where it says that there is nothing yet."""
+        if pull.done():
+            return
+        is_at_end = not result.records and pull.place == result.max_offset
+        if is_at_end and not self._is_draining:
+            assert self._waiting is not None
+            self._waiting.join(pull)
+            return
+        if is_at_end and pull.has_moved:
+            result = result._replace(status=PullStatus.NO_MATCHED_MESSAGE)
+        try:
+            pull.answer(pull.finish(result))
+        except BrokerError as error:
+            pull.fail(error)
+
+    def _give_up(self, pull: "ParkedPull") -> None:
+        """Answer a pull whose time is over: nothing came for it."""
+        topic, queue_id, _, _, _ = pull.request.range
+        lower, upper = self._store.reading.queue_range(topic, queue_id)
+        status = PullStatus.NO_MATCHED_MESSAGE
+        if not pull.has_moved:
+            status = PullStatus.OFFSET_OVERFLOW_ONE if upper else PullStatus.NO_NEW_MESSAGE
+        pull.answer(pull.finish(PullResult(status, pull.place, lower, upper, [], 0)))
+
+
+def _as_it_is(result: PullResult) -> PullResult:
+    return result
+
+
+def _to_look_at(asked: ReadRange) -> ReadRange:
+    """Return the range that is read for a filter which has nothing but the records to go by."""
+    max_messages = max(asked.max_messages, LOOKED_AT_MAX)
+    return asked._replace(
+        max_messages=max_messages, max_bytes=max(asked.max_bytes, LOOKED_AT_BYTES_MAX)
+    )
+
+
+def _matching(request: PullRequest, result: PullResult) -> PullResult:
+    result = within_turn(request.wanted, result, request.range.queue_offset)
+    matches = request.wanted.matches
+    records = [record for record in result.records if matches(record)]
+    if request.wanted.reads_records:
+        count = _count_asked_for(request.range, records)
+        if count < len(records):
+            following = queue_offset_of(records[count])
+            if request.range.queue_offset < following < result.next_begin_offset:
+                result, records = result._replace(next_begin_offset=following), records[:count]
+    if len(records) == len(result.records):
+        return result
+    status = result.status if records else PullStatus.NO_MATCHED_MESSAGE
+    return result._replace(status=status, records=records, record_count=len(records))
+
+
+def _count_asked_for(asked: ReadRange, records: list[bytes]) -> int:
+    """Return how many of some records fit what was asked for, one in any case."""
+    size = 0
+    for number, record in enumerate(records):
+        size += len(record)
+        if number == asked.max_messages or (number and size > asked.max_bytes):
+            return number
+    return len(records)
+
+
+def _is_at_end(request: PullRequest, result: PullResult) -> bool:
+    return request.range.queue_offset == result.max_offset
+
+
+def _scanned_on(request: PullRequest, result: PullResult) -> bool:
+    is_unmatched = result.status is PullStatus.NO_MATCHED_MESSAGE
+    return is_unmatched and result.next_begin_offset > request.range.queue_offset

@@ -1,0 +1,137 @@
+"""Looking messages up: by key, by id and by time.
+
+An id is looked for in the index first, as the unique key its producer gave it. Only then, when it
+reads as an offset id, is the record at that offset taken, and only when a record starts there that
+this broker stored under that host, for that topic: unique keys may look like offset ids.
+Source: QueryMessageProcessor, AdminBrokerProcessor.searchOffsetByTimestamp.
+"""
+
+import asyncio
+from typing import Final
+
+from pocketmq.format.addresses import parse_offset_message_id
+from pocketmq.format.content import PROPERTIES_SIZE_MAX, BodyBudget
+from pocketmq.format.record import is_shown
+from pocketmq.model.errors import IllegalKey, MessageNotFound
+from pocketmq.model.message import OFFSET_MAX, StoredMessage
+from pocketmq.model.names import (
+    check_key,
+    check_message_id,
+    check_number,
+    check_tag,
+)
+from pocketmq.model.reading import Bound, KeyRange, QueryResult
+from pocketmq.store.message_store import MessageStore
+from pocketmq.store.reading.patience import value_of
+
+MESSAGE_COUNT_DEFAULT: Final = 64
+MESSAGE_COUNT_MAX: Final = 1_024
+PAGE_SIZE_MAX: Final = 14 * 1024 * 1024
+"""Bytes of a page as `size_in_reply` counts them: it fits a reply of 16 MiB."""
+FIXED_SIZE_MAX: Final = 512
+"""What a message takes in a reply beside body and properties: numbers, hosts, ids, topic."""
+PROPERTY_FACTOR: Final = 8
+"""Bytes in a reply for each character of properties, at most: four in UTF-8, and a tag, key or id
+stands a second time in a field of its own."""
+
+
+class Query:
+    """All lookups of a broker."""
+
+    __slots__ = ("_store",)
+
+    def __init__(self, store: MessageStore) -> None:
+        self._store = store
+
+    async def by_key(self, wanted: KeyRange) -> QueryResult:
+        """Return one page of the messages that carry a key, newest first.
+
+        Units    count_max 0 is 64, end_ms 0 is no bound
+        Errors   IllegalKey, IllegalNumber, IllegalPageToken, Corruption, DiskSlow
+        """
+        key = wanted.key
+        if wanted.index_type:
+            check_tag(key)
+        else:
+            check_key(key)
+        if len(key) > PROPERTIES_SIZE_MAX:
+            raise IllegalKey(key=key, why=f"it is longer than {PROPERTIES_SIZE_MAX} characters")
+        check_number("max", wanted.count_max, upper=MESSAGE_COUNT_MAX)
+        check_number("begin_ms", wanted.begin_ms)
+        check_number("end_ms", wanted.end_ms, lower=wanted.begin_ms if wanted.end_ms else 0)
+        wanted = wanted._replace(
+            count_max=wanted.count_max or MESSAGE_COUNT_DEFAULT, end_ms=wanted.end_ms or OFFSET_MAX
+        )
+        page, budget = await self._store.reading.query(wanted), BodyBudget()
+        fitting = await _shown_count(page.messages, budget)
+        if fitting == len(page.messages):
+            return page
+        # Bodies are larger than stored. Asked for fewer messages, the store says where to go on.
+        shown = {message.physical_offset: message for message in page.messages[:fitting]}
+        page = await self._store.reading.query(wanted._replace(count_max=fitting))
+        for number, message in enumerate(page.messages):
+            page.messages[number] = shown.get(message.physical_offset, message)
+            if message.physical_offset not in shown:
+                is_shown(message, budget, always=True)
+        return page
+
+    async def by_id(self, topic: str, message_id: str) -> StoredMessage:
+        """Return the message of a topic with this unique key or offset id.
+
+        Shape    a body larger than SHOWN_SIZE_MAX is as it is stored
+        Errors   those of `place_of`
+        """
+        message = await self.place_of(topic, message_id)
+        is_shown(message, BodyBudget())
+        return message
+
+    async def place_of(self, topic: str, message_id: str) -> StoredMessage:
+        """Return the same with its body as it is stored.
+
+        Errors   IllegalMessageId, MessageNotFound, Corruption, DiskSlow
+        """
+        check_message_id(message_id)
+        reading = self._store.reading
+        message = await reading.message_by_unique_key(topic, message_id)
+        if message is not None:
+            return message
+        place = parse_offset_message_id(message_id)
+        if place is not None:
+            store_host, physical_offset = place
+            message = await value_of(reading.message_at(physical_offset))
+            if message is not None and message.topic == topic and message.store_host == store_host:
+                return message
+        raise MessageNotFound(topic=topic, message_id=message_id)
+
+    async def offset_by_time(self, topic: str, queue_id: int, time_ms: int, bound: Bound) -> int:
+        """Return where a queue stands at a time in ms since 1970.
+
+        Errors   IllegalNumber, DiskSlow
+        """
+        check_number("time_ms", time_ms)
+        reading = self._store.reading
+        return await value_of(reading.queue_offset_by_time(topic, queue_id, time_ms, bound))
+
+
+def size_in_reply(message: StoredMessage) -> int:
+    """Return the most bytes a message can take in a reply."""
+    characters = sum(len(name) + len(value) + 1 for name, value in message.properties.items())
+    return len(message.body) + PROPERTY_FACTOR * characters + FIXED_SIZE_MAX
+
+
+async def _shown_count(messages: list[StoredMessage], budget: BodyBudget) -> int:
+    """Decompress bodies, as many as fit one reply; return how many, at least one of some.
+
+    Others get their turn of the event loop between two bodies.
+    """
+    size_bytes = 0
+    for number, message in enumerate(messages):
+        left_bytes = budget.left_bytes
+        if not is_shown(message, budget):
+            return number
+        size_bytes += size_in_reply(message)
+        if number and size_bytes > PAGE_SIZE_MAX:
+            return number
+        if budget.left_bytes < left_bytes:
+            await asyncio.sleep(0)
+    return len(messages)

@@ -1,0 +1,330 @@
+"""Retention: which of the oldest commit-log files may go, and when.
+
+reason   when                                                     which files
+disk     more than disk_force_percent of the disk is used         oldest first, whatever their age
+size     the log is longer than size_bytes                        oldest first, until it is not
+time     the hour is one of `hours`, or more than                 those whose last message was
+         disk_expire_percent of the disk is used                  stored age_ms ago
+
+Never the file that is written to, never one that a view does not know yet; at most file_batch_max a
+round, with a pause between two. Above disk_refuse_percent sends are refused until space returns.
+A file's age is told by its last message, never by what the file system says: copied files do not
+start anew. A wall clock that is set forward by more than an hour makes nothing old for an hour:
+time to set it right.
+Source: CleanCommitLogService, CleanConsumeQueueService; MessageStoreConfig.
+"""
+
+import logging
+from collections.abc import Callable, Coroutine, Generator, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple
+
+from pocketmq.model.due_time import LEAD_MAX_MS
+from pocketmq.model.errors import BrokerError, DiskAboveLimit, StoreFailed
+from pocketmq.model.message import OFFSET_MAX
+from pocketmq.model.stats import Counter, Gauge, LabelValues
+from pocketmq.model.step import Next, Now
+from pocketmq.store.job import Job, Rounds, until_done
+from pocketmq.store.reading.holding import Holder
+from pocketmq.store.views.expiry import Expiry
+
+DISK: Final = "disk"
+SIZE: Final = "size"
+TIME: Final = "time"
+REFUSED_INTERVAL_MS: Final = 1_000
+"""How often the disk is looked at while sends are refused, so that they resume soon."""
+CLOCK_AHEAD_MS: Final = 3_600_000
+"""By how much the wall clock may be set forward, and be believed at once."""
+CLOCK_GRACE_MS: Final = 3_600_000
+"""How long one that was set further has to stay so."""
+MODE_AUTO: Final = "auto"
+MODE_ON: Final = "on"
+MODE_OFF: Final = "off"
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, kw_only=True)
+class RetentionSettings:
+    """How long messages stay; RocketMQ's defaults.
+
+    hours   local hours, "04" or "4;16", in which messages expire by age; empty: any
+    """
+
+    mode: str = MODE_AUTO
+    age_ms: int = 72 * 3_600_000
+    hours: str = "04"
+    size_bytes: int = 0
+    disk_expire_percent: int = 75
+    disk_force_percent: int = 85
+    disk_refuse_percent: int = 90
+    file_batch_max: int = 10
+    interval_ms: int = 10_000
+    pause_ms: int = 100
+
+    def hour_set(self) -> frozenset[int]:
+        """Return the hours as numbers.
+
+        Errors   ValueError
+        """
+        numbers = frozenset(int(hour) for hour in self.hours.split(";") if hour.strip())
+        if not all(0 <= hour <= 23 for hour in numbers):
+            raise ValueError(f"{self.hours!r} is not a list of hours from 0 to 23, as 4;16")
+        return numbers
+
+
+class Seen(NamedTuple):
+    """What a decision is made of; times in ms, `oldest_time` of the oldest file's last message."""
+
+    now_ms: int
+    local_hour: int
+    used_percent: int
+    log_size_bytes: int
+    oldest_time: int
+
+
+def percent_used(used_bytes: int, usable_bytes: int) -> int:
+    """Return the used share of a disk in whole percent, rounded up.
+
+    Source   UtilAll.getDiskPartitionSpaceUsedPercent
+    """
+    total = used_bytes + usable_bytes
+    return max(0, min(-(-used_bytes * 100 // total), 100)) if total > 0 else 0
+
+
+def is_wanted(settings: RetentionSettings, *, made_here: bool, is_configured: bool) -> bool:
+    """Return whether messages expire at all: in a store somebody else made only when asked for."""
+    if settings.mode == MODE_AUTO:
+        return made_here or is_configured
+    return settings.mode == MODE_ON
+
+
+def decide(settings: RetentionSettings, hours: frozenset[int], seen: Seen) -> str:
+    """Return why the oldest file goes, "" when it stays; pure."""
+    if seen.used_percent > settings.disk_force_percent:
+        return DISK
+    if 0 < settings.size_bytes < seen.log_size_bytes:
+        return SIZE
+    is_old = settings.age_ms > 0 and seen.oldest_time <= seen.now_ms - settings.age_ms
+    is_due = not hours or seen.local_hour in hours
+    if is_old and (is_due or seen.used_percent > settings.disk_expire_percent):
+        return TIME
+    return ""
+
+
+class BelievedClock:
+    """The wall clock, but for what it was set forward a short time ago."""
+
+    __slots__ = ("_ahead_since_ms", "_skew_ms")
+
+    def __init__(self) -> None:
+        self._skew_ms: int | None = None
+        self._ahead_since_ms: int | None = None
+
+    def wall_ms(self, now: Now) -> int:
+        """Return the wall time that ages are told by; called now and then.
+
+        Effects  a clock that is not believed is logged, once
+        """
+        skew_ms, since_ms = now.wall_ms - now.monotonic_ms, self._ahead_since_ms
+        if self._skew_ms is None or skew_ms <= self._skew_ms + CLOCK_AHEAD_MS:
+            self._skew_ms, self._ahead_since_ms = skew_ms, None
+        elif since_ms is None:
+            self._ahead_since_ms = now.monotonic_ms
+            by_ms = skew_ms - self._skew_ms
+            logger.warning(
+                "retention.clock_ahead", extra={"by_ms": by_ms, "grace_ms": CLOCK_GRACE_MS}
+            )
+        elif now.monotonic_ms - since_ms >= CLOCK_GRACE_MS:
+            self._skew_ms, self._ahead_since_ms = skew_ms, None
+        assert self._skew_ms <= skew_ms, "a clock that was set back is believed"
+        return now.monotonic_ms + self._skew_ms
+
+
+class Retention:
+    """Lets the oldest files of a store go, a round at a time.
+
+    floors    physical offsets; nothing at or above the lowest of them goes
+    refuse    is told why sends are refused, None while they are not
+    find_holder  returns what waits at such an offset
+    """
+
+    __slots__ = (
+        "_clock", "_disk_space", "_expiry", "_find_holder", "_floors", "_hour_of", "_hours",
+        "_is_on",
+        "_needs_trim", "_now", "_refuse", "_rounds", "_settings", "_used_percent", "expired_files",
+        "holder", "stats",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        expiry: Expiry,
+        settings: RetentionSettings,
+        *,
+        is_on: bool,
+        floors: Sequence[Callable[[], int]] = (),
+        disk_space: Callable[[], tuple[str, int, int]],
+        refuse: Callable[[BrokerError | None], None],
+        hour_of: Callable[[int], int],
+        find_holder: Callable[[int], Coroutine[Any, Any, Holder]] | None = None,
+    ) -> None:
+        self._expiry = expiry
+        self._settings = settings
+        self._hours = settings.hour_set()
+        self._is_on = is_on
+        self._floors = floors
+        self._disk_space = disk_space
+        self._refuse = refuse
+        self._hour_of = hour_of
+        self._find_holder = find_holder
+        self.holder: Holder | None = None
+        """What keeps the oldest file, which should go, from going."""
+        self._clock = BelievedClock()
+        self._now = Now(0, 0)
+        self._rounds = Rounds(self._endless_rounds)
+        self._needs_trim = False
+        self._used_percent = 0
+        self.expired_files = Counter(
+            "pocketmq_expired_files_total", "Commit-log files that were let go.", ("reason",)
+        )
+        alert = Gauge(
+            "pocketmq_disk_alert",
+            "0: the disk has room, 1: old messages go to make some, 2: sends are refused.",
+            self._alert,
+        )
+        held = Gauge(
+            "pocketmq_retention_held_until_seconds",
+            "When what keeps files from expiring is over, Unix time; 0: unknown.",
+            self._held,
+            ("kind", "topic", "group"),
+        )
+        self.stats: list[Counter | Gauge] = [self.expired_files, alert, held]
+
+    def take(self, settings: RetentionSettings, *, is_on: bool) -> None:
+        """Follow other settings from the next look on; a round under way goes on by them."""
+        self._settings, self._hours, self._is_on = settings, settings.hour_set(), is_on
+        assert self._settings is settings
+
+    @property
+    def status(self) -> str:
+        """What an operator is told: on, off, or that sends are refused."""
+        state = "on" if self._is_on else "off"
+        if self._alert() == 2:
+            state = "refusing sends"
+        if self.holder is None:
+            return state
+        return f"{state}, {self.holder.text()}"
+
+    @property
+    def held(self) -> str:
+        """What anybody is told of what holds files back, "" where nothing does."""
+        return "" if self.holder is None else self.holder.text(with_names=False)
+
+    def _held(self) -> dict[LabelValues, float]:
+        holder = self.holder
+        if holder is None:
+            return {}
+        return {(holder.kind, holder.topic, holder.group): holder.until_ms / 1_000}
+
+    def _alert(self) -> float:
+        if self._used_percent > self._settings.disk_refuse_percent:
+            return 2.0
+        return float(self._is_on and self._used_percent > self._settings.disk_force_percent)
+
+    def step(self, now: Now) -> Next:
+        """Let at most one file go; what takes long is begun, and looked for when it is done.
+
+        Effects  above disk_refuse_percent sends are refused, below it they resume
+        """
+        self._now = now
+        self._clock.wall_ms(now)
+        return self._rounds.go_on()
+
+    def _endless_rounds(self) -> Iterator[Next]:
+        while True:
+            count, reason = 0, ""
+            while count < self._settings.file_batch_max:
+                self._look_at_disk()
+                reason = (yield from self._expire_one()) if self._is_on else ""
+                if not reason:
+                    break
+                count += 1
+                if count < self._settings.file_batch_max:
+                    yield Next(self._now.monotonic_ms + self._settings.pause_ms)
+            if self._needs_trim:
+                yield from until_done(self._expiry.trim_views())
+                self._needs_trim = False
+            is_refusing = self._used_percent > self._settings.disk_refuse_percent
+            pause_ms = min(
+                self._settings.interval_ms, REFUSED_INTERVAL_MS if is_refusing else OFFSET_MAX
+            )
+            yield Next(self._now.monotonic_ms + pause_ms)
+
+    def _hold(self, floor: int, reason: str) -> Generator[Next, None, None]:
+        """Find and name what waits at the floor; the same one is logged once."""
+        if self._find_holder is None or (
+            self.holder is not None and self.holder.physical_offset == floor
+        ):
+            return
+        self.holder = yield from until_done(Job(self._find_holder(floor)))
+        logger.warning(
+            "retention.held",
+            extra={
+                "kind": self.holder.kind,
+                "topic": self.holder.topic,
+                "group": self.holder.group,
+                "physical_offset": self.holder.physical_offset,
+                "until_ms": self.holder.until_ms,
+                "reason": reason,
+            },
+        )
+
+    def _look_at_disk(self) -> None:
+        path, used, usable = self._disk_space()
+        self._used_percent = percent_used(used, usable)
+        limit = self._settings.disk_refuse_percent
+        is_above = self._used_percent > limit
+        self._refuse(
+            DiskAboveLimit(path=path, used_percent=self._used_percent, limit_percent=limit)
+            if is_above
+            else None
+        )
+
+    def _expire_one(self) -> Generator[Next, None, str]:
+        expiry, settings = self._expiry, self._settings
+        oldest = expiry.oldest()
+        floor = min((floor() for floor in self._floors), default=OFFSET_MAX)
+        if oldest is None:
+            self.holder = None
+            return ""
+        is_held = oldest.base + oldest.size_bytes > floor
+        now_ms = self._clock.wall_ms(self._now)
+        seen = Seen(
+            now_ms=now_ms,
+            local_hour=self._hour_of(self._now.wall_ms),
+            used_percent=self._used_percent,
+            log_size_bytes=expiry.log_size_bytes,
+            oldest_time=now_ms,
+        )
+        reason = decide(settings, self._hours, seen)
+        as_if_old = seen._replace(oldest_time=0)
+        if not reason and settings.age_ms and decide(settings, self._hours, as_if_old):
+            # Only where it counts the age is worth a walk.
+            seen = seen._replace(
+                oldest_time=(yield from until_done(expiry.last_time(oldest, now_ms + LEAD_MAX_MS)))
+            )
+            reason = decide(settings, self._hours, seen)
+        if not reason or not is_held:
+            self.holder = None
+        if reason and is_held:
+            yield from self._hold(floor, reason)
+            return ""
+        if reason:
+            try:
+                yield from until_done(expiry.drop(oldest))
+            except (OSError, StoreFailed) as error:
+                logger.error("retention.failed", extra={"reason": str(error)})
+                return ""
+            self.expired_files.add((reason,))
+            self._needs_trim = True
+        return reason

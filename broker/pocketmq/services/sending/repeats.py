@@ -1,0 +1,89 @@
+"""Requests that are asked again: answered as the first time, and stored once.
+
+    (topic, ids of its messages, when to deliver them) ─► under way: its end is awaited
+                                                          stored within the window: its answer
+                                                          else: it is stored
+
+A client whose answer got lost asks again by the same ids, and for the same: ids that come with
+another time, or of another transaction, are another wish, which is not answered by the first one.
+What is remembered lies in memory: a restart forgets it, and so do 100,000 later messages.
+"""
+
+from collections.abc import Callable, Coroutine, Hashable
+from typing import Any, Final, Generic, NamedTuple, TypeVar
+
+from pocketmq.model.errors import BrokerError
+from pocketmq.model.stats import Counter
+from pocketmq.model.step import Clock
+from pocketmq.store.job import Job
+
+MESSAGES_KEPT_MAX: Final = 100_000
+"""Messages whose requests are remembered: some 40 MB."""
+
+Answer = TypeVar("Answer")
+RequestKey = tuple[str, tuple[str, ...], tuple[Hashable, ...]]
+"""(topic, ids, what else tells wishes apart)."""
+
+
+class _Kept(NamedTuple, Generic[Answer]):
+    """A request that was asked; `since_ms` is monotonic."""
+
+    since_ms: int
+    job: Job[Answer | BrokerError]
+
+
+class Repeats(Generic[Answer]):
+    """The requests of a window of time."""
+
+    __slots__ = ("_clock", "_kept", "_message_count", "answered")
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._kept: dict[RequestKey, _Kept[Answer]] = {}
+        self._message_count = 0
+        self.answered = Counter(
+            "pocketmq_repeated_sends_total", "Requests answered as the first time, not stored."
+        )
+
+    async def once(
+        self, key: RequestKey, window_ms: int, store: Callable[[], Coroutine[Any, Any, Answer]]
+    ) -> tuple[Answer, bool]:
+        """Return the answer to a request, and whether it was asked before.
+
+        store    answers it the first time; goes on to its end though its caller is cancelled
+        Errors   those of `store`; it is forgotten then
+        """
+        now_ms = self._clock.monotonic_ms()
+        self._forget(now_ms - window_ms)
+        found = self._kept.get(key)
+        is_repeated = found is not None
+        if found is None:
+            found = self._kept[key] = _Kept(now_ms, Job(self._outcome(key, store)))
+            self._message_count += len(key[1])
+        outcome = await found.job
+        if isinstance(outcome, BrokerError):
+            raise outcome
+        self.answered.value += is_repeated
+        return outcome, is_repeated
+
+    async def _outcome(
+        self, key: RequestKey, store: Callable[[], Coroutine[Any, Any, Answer]]
+    ) -> Answer | BrokerError:
+        try:
+            return await store()
+        except BrokerError as error:  # Nobody may wait for it any more.
+            self._drop(key)
+            return error
+
+    def _forget(self, before_ms: int) -> None:
+        """Drop what is too old or too much."""
+        while self._kept:
+            key, oldest = next(iter(self._kept.items()))
+            if oldest.since_ms > before_ms and self._message_count <= MESSAGES_KEPT_MAX:
+                return
+            self._drop(key)
+
+    def _drop(self, key: RequestKey) -> None:
+        if self._kept.pop(key, None) is not None:
+            self._message_count -= len(key[1])
+        assert self._message_count >= 0

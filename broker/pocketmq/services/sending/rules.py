@@ -1,0 +1,141 @@
+"""What the operator decided about sending, and what is counted of it."""
+
+from typing import Final, NamedTuple, final
+
+from pocketmq.model.errors import BrokerReadOnly, NotAccepting
+from pocketmq.model.stats import MESSAGE_SIZE_BUCKETS, Counter, Histogram, Histograms, Stat
+from pocketmq.model.topic import PERMISSION_READ, PERMISSION_WRITE
+
+REGION: Final = "DefaultRegion"
+AHEAD_BUCKETS: Final[tuple[float, ...]] = (60.0, 600.0, 3_600.0, 43_200.0, 86_400.0, 259_200.0)
+
+
+class SendRules(NamedTuple):
+    """What the operator decided about sending.
+
+    store_host    packed: 8 bytes or 20
+    delay_max_ms  how far ahead a delivery time may be
+    check_kinds   whether a topic takes messages of its type only
+    dedupe_window_ms   how long a request that is asked again is known, 0: it never is
+    """
+
+    store_host: bytes
+    cluster: str
+    permission: int = PERMISSION_READ | PERMISSION_WRITE
+    accept_from_ms: int = 0
+    auto_create_topics: bool = True
+    default_queue_count: int = 8
+    max_message_size_bytes: int = 4 * 1024 * 1024
+    delay_max_ms: int = 24 * 3_600_000
+    refuses_transactions: bool = False
+    check_kinds: bool = True
+    dedupe_window_ms: int = 0
+
+    def check_moment(self, now_ms: int) -> None:
+        """Raise NotAccepting or BrokerReadOnly where nothing may be sent now."""
+        if self.accept_from_ms and now_ms < self.accept_from_ms:
+            raise NotAccepting(accept_from_ms=self.accept_from_ms)
+        if not self.permission & PERMISSION_WRITE:
+            raise BrokerReadOnly(why=f"its permission is {self.permission}")
+
+    @property
+    def block_tail(self) -> str:
+        """What the broker adds at the end of every property block."""
+        return f"CLUSTER\x01{self.cluster}\x02MSG_REGION\x01{REGION}\x02TRACE_ON\x01true\x02"
+
+
+@final
+class Tally:
+    """What was stored of one topic and kind since it was counted last, by size."""
+
+    __slots__ = ("_counts", "_size_sums", "kind", "topic")
+
+    def __init__(self, topic: str, kind: str) -> None:
+        self.topic = topic
+        self.kind = kind
+        self._counts = [0] * (len(MESSAGE_SIZE_BUCKETS) + 1)
+        self._size_sums = [0] * len(self._counts)
+
+    def add(self, count: int, stored_bytes: int) -> None:
+        """Count the messages of one request, all of about one size."""
+        assert count > 0
+        place = 0
+        while place < len(_LIMITS) and stored_bytes > _LIMITS[place] * count:
+            place += 1
+        self._counts[place] += count
+        self._size_sums[place] += stored_bytes
+
+    def taken(self) -> list[tuple[int, int]]:
+        """Return (messages, bytes) of each size that there were, which start anew."""
+        found = [pair for pair in zip(self._counts, self._size_sums, strict=True) if pair[0]]
+        self._counts = [0] * len(self._counts)
+        self._size_sums = [0] * len(self._counts)
+        return found
+
+
+class SendStats:
+    """How many messages of which topic were stored, and how large they are."""
+
+    __slots__ = ("_message_size", "_messages_in", "_tallies", "_throughput_in", "ahead")
+
+    def __init__(self) -> None:
+        labels = ("topic", "message_type", "is_system")
+        self._messages_in = Counter("rocketmq_messages_in_total", "Messages stored.", labels)
+        self._throughput_in = Counter(
+            "rocketmq_throughput_in_total", "Bytes of records stored.", labels
+        )
+        self._message_size = Histograms(
+            "rocketmq_message_size", "Stored bytes of messages.", MESSAGE_SIZE_BUCKETS, labels
+        )
+        self.ahead = Histogram(
+            "rocketmq_delay_message_latency_seconds",
+            "How long messages are to wait for their time, as they were sent.",
+            AHEAD_BUCKETS,
+        )
+        self._tallies: dict[tuple[str, str], Tally] = {}
+
+    def count(self, topic: str, kind: str, count: int, stored_bytes: int) -> None:
+        """Count the messages of one request, all of about one size."""
+        assert count > 0
+        labels = (topic, kind, "false")
+        self._messages_in.add(labels, count)
+        self._throughput_in.add(labels, stored_bytes)
+        self._message_size.at(labels).observe_many(stored_bytes / count, count)
+
+    def tally(self, topic: str, kind: str) -> Tally:
+        """Return what counts messages of a topic and kind by few steps."""
+        found = self._tallies.get((topic, kind))
+        if found is None:
+            found = self._tallies[topic, kind] = Tally(topic, kind)
+        return found
+
+    @property
+    def messages_in(self) -> Counter:
+        """Messages by topic, type and whether the topic is the broker's own."""
+        self._fold()
+        return self._messages_in
+
+    @property
+    def throughput_in(self) -> Counter:
+        """Bytes of their records."""
+        self._fold()
+        return self._throughput_in
+
+    @property
+    def message_size(self) -> Histograms:
+        """Bytes of each."""
+        self._fold()
+        return self._message_size
+
+    def _fold(self) -> None:
+        for tally in self._tallies.values():
+            for count, stored_bytes in tally.taken():
+                self.count(tally.topic, tally.kind, count, stored_bytes)
+
+    @property
+    def all(self) -> list[Stat]:
+        """What metrics show."""
+        return [self.messages_in, self.throughput_in, self.message_size, self.ahead]
+
+
+_LIMITS: Final = [int(bound) for bound in MESSAGE_SIZE_BUCKETS]

@@ -1,0 +1,91 @@
+"""How many messages wait, by the topic they go to: RocketMQ's `config/timermetrics`.
+
+Units of the timer log have hashes of topics; which topic a hash is, is known of those there are. A
+start counts what waits; the file is what a real broker goes on with.
+Source: TimerMetrics.
+"""
+
+from collections.abc import Iterable
+from typing import Any, Final
+
+import numpy as np
+
+from pocketmq.format.java_hash import java_hash
+from pocketmq.format.timer_layout import Units
+from pocketmq.model.stats import Counter, LabelValues
+from pocketmq.store.timer.recovery import counts_of
+
+NAMES_MAX: Final = 65_536
+"""Topics that are remembered."""
+
+
+class WaitingCounts:
+    """Counts what waits."""
+
+    __slots__ = ("_counts", "_names", "enqueued")
+
+    def __init__(self, topics: Iterable[str]) -> None:
+        self._counts: dict[int, int] = {}
+        self._names: dict[int, str] = {}
+        self.enqueued = Counter(
+            "rocketmq_timer_enqueue_total", "Messages that came into the timer.", ("topic",)
+        )
+        for topic in topics:
+            self.know(java_hash(topic), topic)
+
+    def know(self, topic_hash: int, topic: str) -> None:
+        """Know which topic a hash is."""
+        if len(self._names) >= NAMES_MAX:
+            self._names.clear()
+        self._names[topic_hash] = topic
+        assert self._names[topic_hash] == topic
+
+    def knows(self, topic_hash: int) -> bool:
+        """Return whether it is known which topic a hash is."""
+        return topic_hash in self._names
+
+    def name(self, topic_hash: int) -> str:
+        """Return the topic of a hash, "" where it is not known."""
+        return self._names.get(topic_hash, "")
+
+    def arrive(self, units: Units) -> None:
+        """Count units that came, and wait from now on."""
+        for topic, count in self._changed(units, 1).items():
+            self.enqueued.add((topic,), count)
+
+    def add(self, units: Units) -> None:
+        """Count units that waited before the start."""
+        self._changed(units, 1)
+
+    def take(self, units: Units) -> None:
+        """Count units that wait no more."""
+        self._changed(units, -1)
+
+    def _changed(self, units: Units, sign: int) -> dict[str, int]:
+        if not len(units):
+            return {}
+        hashes, places = np.unique(units["topic_hash"].astype(np.int64), return_inverse=True)
+        sums = np.bincount(places, weights=counts_of(units)).astype(np.int64)
+        found: dict[str, int] = {}
+        for topic_hash, count in zip(hashes.tolist(), sums.tolist(), strict=True):
+            self._counts[topic_hash] = self._counts.get(topic_hash, 0) + sign * count
+            name = self.name(topic_hash)
+            found[name] = found.get(name, 0) + count
+        return found
+
+    def by_topic(self) -> dict[LabelValues, float]:
+        """Return how many messages wait, by topic; those of unknown ones under ""."""
+        found: dict[LabelValues, float] = {}
+        for topic_hash, count in self._counts.items():
+            if count > 0:
+                labels = (self.name(topic_hash),)
+                found[labels] = found.get(labels, 0) + count
+        return found
+
+    def rows(self, now_ms: int) -> dict[str, dict[str, Any]]:
+        """Return the rows of the file."""
+        return {
+            topic: {"count": int(count), "timeStamp": now_ms}
+            for (topic,), count in sorted(self.by_topic().items())
+            if topic
+        }

@@ -1,0 +1,83 @@
+"""What was delivered before a crash, though it was not written down: it is not delivered again.
+
+How far the timer is, is written down each second. What follows on it, and was due when the store
+was last written to, is looked for where it goes, by its unique key, among what was stored since. A
+message without such a key, or whose copy the index has lost, may come once more.
+"""
+
+from typing import Final
+
+from pocketmq.format.record import decode_record
+from pocketmq.model.message import (
+    PROPERTY_CRC,
+    TIMER_DEQUEUED,
+    TIMER_ENQUEUED,
+    TIMER_OUT_NOW,
+    TIMER_ROLLS,
+    StoredMessage,
+)
+from pocketmq.model.reading import KeyRange
+from pocketmq.model.system_topics import Place, real_place
+from pocketmq.store.message_store import MessageStore
+
+COPIES_MAX: Final = 64
+"""Messages with one unique key in one look at the index."""
+_ADDED: Final = frozenset(
+    {PROPERTY_CRC, TIMER_ENQUEUED, TIMER_DEQUEUED, TIMER_OUT_NOW, TIMER_ROLLS}
+)
+
+
+class Resumption:
+    """Knows what an open store delivered before it was opened.
+
+    delivered_before   what was written down lies below this physical offset
+    """
+
+    __slots__ = ("_before", "_end", "_store", "_used")
+
+    def __init__(self, store: MessageStore, delivered_before: int) -> None:
+        self._store = store
+        self._before = delivered_before
+        self._end = store.appended
+        self._used: dict[int, int] = {}
+        """Of each copy that was found, of what message: it may be asked for again."""
+
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing was stored since it was written down how far the timer is."""
+        return self._before >= self._end
+
+    async def is_delivered(self, record: bytes, place: Place | None = None) -> bool:
+        """Return whether a copy of a record stands where it goes.
+
+        place    None: at its real one
+        Errors   StorageError, DiskSlow
+        """
+        message = decode_record(record, unfold=False)
+        key, rolls = message.unique_key, message.properties.get(TIMER_ROLLS, "")
+        if place is not None:
+            rolls = str(int(rolls) + 1 if rolls.isdecimal() else 1)
+        place = place or real_place(message.properties)
+        if self.is_over or not key or place is None or message.physical_offset >= self._end:
+            return False
+        lowest = max(self._before, message.physical_offset + 1)
+        # Of any time: store times go back where a clock that was ahead is set right.
+        wanted = KeyRange(place.topic, key, COPIES_MAX, lowest=lowest)
+        while True:
+            page = await self._store.reading.query(wanted)
+            for copy in page.messages:
+                is_new = copy.physical_offset < self._end
+                is_same = copy.queue_id == place.queue_id and _marks(copy) == _marks(message)
+                is_same &= copy.properties.get(TIMER_ROLLS, "") == rolls
+                own = message.physical_offset
+                if is_new and is_same and self._used.setdefault(copy.physical_offset, own) == own:
+                    return True
+            if not page.next_cursor:
+                return False
+            wanted = wanted._replace(cursor=page.next_cursor)
+
+
+def _marks(message: StoredMessage) -> tuple[object, ...]:
+    """Return what a message and its copy at another place have in common."""
+    properties = {k: v for k, v in message.properties.items() if k not in _ADDED}
+    return message.reconsume_times, message.born_timestamp_ms, message.body_crc, properties

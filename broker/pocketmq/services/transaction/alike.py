@@ -1,0 +1,99 @@
+"""Half messages that were sent as one, by what the log has of them: what became of each.
+
+    a committed message of one of its places     COMMITTED
+    a copy among those given up                  GIVEN_UP
+    a later copy among half messages             MOVED, and where the newest one lies
+    otherwise                                    ROLLED_BACK
+
+Copies name the first of their kind. Cost of all: linear in how many there are.
+"""
+
+from typing import Final, NamedTuple
+
+from pocketmq.model.message import FIRST_HALF_OFFSET, StoredMessage
+from pocketmq.model.system_topics import real_place
+from pocketmq.services.transaction.halves import HalfState
+
+NOWHERE: Final = ""
+"""The topic of one that does not say where it goes."""
+
+
+class Became(NamedTuple):
+    """What became of a half message, and where it lies among them now."""
+
+    state: HalfState
+    queue_offset: int
+
+
+class _Copies:
+    """Where some half messages lie, and the newest of them."""
+
+    __slots__ = ("newest", "places")
+
+    def __init__(self) -> None:
+        self.places: set[int] = set()
+        self.newest = -1
+
+    def add(self, queue_offset: int, place: int) -> None:
+        self.places.add(place)
+        self.newest = max(self.newest, queue_offset)
+        assert self.newest >= queue_offset
+
+
+class Alike:
+    """Half messages of one key, birth, body and group, and the committed ones of these.
+
+    topics        where they go
+    is_given_up   whether one of them lies among those given up
+    """
+
+    __slots__ = ("_committed", "_halves", "_loose", "_of_origin", "is_given_up", "topics")
+
+    def __init__(self) -> None:
+        self.topics: set[str] = set()
+        self.is_given_up = False
+        self._committed: dict[str, set[int]] = {}
+        self._halves: dict[int, tuple[int, str, str]] = {}
+        """By queue offset: where it lies, the first of its kind, where it goes."""
+        self._loose = _Copies()
+        """Those that name no first one may be copies of any."""
+        self._of_origin: dict[str, _Copies] = {}
+
+    def see(self, half: StoredMessage) -> None:
+        """Know of a half message; the same one again changes nothing."""
+        at, place = half.queue_offset, half.physical_offset
+        real = real_place(half.properties)
+        topic = NOWHERE if real is None else real.topic
+        origin = half.properties.get(FIRST_HALF_OFFSET)
+        if origin is None:
+            self._loose.add(at, place)
+        else:
+            self._of_origin.setdefault(origin, _Copies()).add(at, place)
+        self._halves[at] = place, str(at) if origin is None else origin, topic
+        self.topics.add(topic)
+
+    def see_committed(self, topic: str, place: int) -> None:
+        """Know of a committed message of a topic by the place that it names."""
+        self._committed.setdefault(topic, set()).add(place)
+
+    def became(self) -> dict[int, Became]:
+        """Return what became of each half message, by its queue offset."""
+        hits: dict[tuple[str, str], bool] = {}
+        loose = {t: not its.isdisjoint(self._loose.places) for t, its in self._committed.items()}
+        found: dict[int, Became] = {}
+        for at, (place, origin, topic) in self._halves.items():
+            committed, copies = self._committed.get(topic, set()), self._of_origin.get(origin)
+            key = origin, topic
+            if key not in hits:
+                first = self._halves.get(int(origin)) if origin.isdecimal() else None
+                is_hit = copies is not None and not committed.isdisjoint(copies.places)
+                hits[key] = is_hit or (first is not None and first[0] in committed)
+            newest = max(at, self._loose.newest, -1 if copies is None else copies.newest)
+            if hits[key] or place in committed or loose.get(topic, False):
+                state = HalfState.COMMITTED
+            elif self.is_given_up:
+                state = HalfState.GIVEN_UP
+            else:
+                state = HalfState.MOVED if newest > at else HalfState.ROLLED_BACK
+            found[at] = Became(state, newest)
+        return found

@@ -1,0 +1,316 @@
+"""Asking producers what becomes of transactions they said nothing of.
+
+    half message ──a second──► read ──its time is over──► put again at the tail, one check more
+                                 │                           └─► one producer of its group is asked
+                                 ├── its producers take no more now ─► looked at again in turn
+                                 ├── asked too often, or nobody to ask for too long ─► given up
+                                 └── nobody to ask ─► looked at later, and no check is counted
+
+Most transactions are decided before they are looked at, and cost nothing here. Times run by the
+monotonic clock: what a record says of wall time is believed within its own delay, so that a clock
+that is set back stops nothing.
+Source: TransactionalMessageServiceImpl.check, AbstractTransactionalMessageCheckListener.
+"""
+
+import logging
+from array import array
+from collections import Counter as CounterOf
+from typing import Final, NamedTuple
+
+from pocketmq.format.half_message import Half, checked, given_up
+from pocketmq.format.transaction_id import HalfPlace, transaction_id
+from pocketmq.model.batch import Run
+from pocketmq.model.errors import BrokerError, PropertiesTooLarge, StoreFailed
+from pocketmq.model.stats import Counter
+from pocketmq.model.step import Now
+from pocketmq.model.transaction import Check
+from pocketmq.services.transaction.counting import HalfCounts
+from pocketmq.services.transaction.doubts import Doubts
+from pocketmq.services.transaction.halves import HalfState
+from pocketmq.services.transaction.ledger import Ledger
+from pocketmq.services.transaction.producers import Producers, Room
+from pocketmq.services.transaction.timetable import Timetable
+from pocketmq.store.message_store import MessageStore
+
+LOOK_AFTER_MS: Final = 1_000
+"""How long a half message is there before it is read: its own times are no shorter."""
+LOOK_MAX: Final = 128
+"""Half messages read in one go."""
+RETRY_PAUSE_MS: Final = 1_000
+"""After a put that was refused, as by a full disk."""
+TURN_MS: Final = 100
+TURN_MAX: Final = 16
+"""Questions that a group is asked in a turn where more wait than its producers take at once."""
+GROUPS_MAX: Final = 10_000
+"""Groups whose turns are remembered."""
+
+logger = logging.getLogger(__name__)
+
+
+class CheckRules(NamedTuple):
+    """When producers are asked.
+
+    timeout_ms    how long a transaction is left alone first (transactionTimeOut)
+    interval_ms   between two checks of one (transactionCheckInterval)
+    checks_max    before it is given up (transactionCheckMax)
+    keep_ms       how long one that nobody can be asked about is kept (fileReservedTime); 0: for
+                  good
+    """
+
+    timeout_ms: int = 6_000
+    interval_ms: int = 30_000
+    checks_max: int = 15
+    keep_ms: int = 72 * 3_600_000
+
+
+class Checking:
+    """Looks at half messages whose time has come."""
+
+    __slots__ = (
+        "_counts", "_doubts", "_expiries", "_ledger", "_parked", "_producers", "_store",
+        "_turns", "checks", "due", "first_looks", "rules",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        store: MessageStore,
+        ledger: Ledger,
+        doubts: Doubts,
+        producers: Producers,
+        counts: HalfCounts,
+        rules: CheckRules,
+    ) -> None:
+        self._store = store
+        self._ledger = ledger
+        self._doubts = doubts
+        self._producers = producers
+        self._counts = counts
+        self.rules = rules
+        self.first_looks = Timetable()
+        self.due = Timetable()
+        self._expiries = Timetable()
+        """When nobody to ask is nobody for too long."""
+        self._parked: dict[str, array[int]] = {}
+        """Ranges of half messages that wait for a producer of their group."""
+        self._turns: dict[str, tuple[int, int]] = {}
+        """By group, its last turn, and how many it has already."""
+        self.checks = Counter(
+            "pocketmq_transaction_checks_total",
+            "Checks of transactions that nobody decided, by what came of them.",
+            ("result",),
+        )
+
+    def wake(self, group: str, now_ms: int) -> bool:
+        """Look at what waits for a producer of a group; False: nothing does."""
+        ranges = self._parked.pop(group, None)
+        for place in range(0, len(ranges or ()), 2):
+            assert ranges is not None
+            self.due.add(now_ms, ranges[place], ranges[place + 1])
+        return ranges is not None
+
+    @property
+    def next_ms(self) -> int | None:
+        """When something is to be looked at next, monotonic ms."""
+        timetables = self.first_looks, self.due, self._expiries
+        return min((one.next_ms for one in timetables if one.next_ms is not None), default=None)
+
+    async def look_at_some(self, now: Now) -> bool:
+        """Look at half messages whose time has come, LOOK_MAX at most; False: it has of none.
+
+        Errors   StoreFailed
+        """
+        for timetable in (self.due, self._expiries, self.first_looks):
+            due = timetable.due(now.monotonic_ms, LOOK_MAX)
+            if due is None:
+                continue
+            try:
+                await self._look(*due, now, is_due=timetable is not self.first_looks)
+            except StoreFailed:
+                raise
+            except BrokerError as error:  # As a full disk: they are looked at again.
+                logger.warning("transaction.refused", extra={"reason": str(error)})
+                following = self.first_looks if timetable is self.first_looks else self.due
+                following.add(now.monotonic_ms + RETRY_PAUSE_MS, *due)
+            return True
+        return False
+
+    async def _look(self, begin: int, end: int, now: Now, *, is_due: bool) -> None:
+        """Look at the open half messages of a range, at first for when they are due.
+
+        Errors   StorageError, DiskSlow
+        """
+        open_ones = self._ledger.halves.open_in(begin, end)
+        if not open_ones:
+            return
+        found = await self._ledger.reading.read(open_ones)
+        due: list[Half] = []
+        for at in open_ones:
+            if not self._ledger.halves.open_in(at, at + 1):
+                continue  # Decided while it was read.
+            half = found.get(at)
+            if half is not None:
+                self._counts.look(half)
+                wait_ms = 0 if is_due else self._wait_ms(half, now)
+                if wait_ms > 0:
+                    self.due.add(now.monotonic_ms + wait_ms, at, at + 1)
+                else:
+                    due.append(half)
+            elif at in found:
+                await self._pass_lost(at)
+            else:
+                self.first_looks.add(now.monotonic_ms + 1, at, at + 1)
+        await self._check(due, now)
+
+    def _wait_ms(self, half: Half, now: Now) -> int:
+        """Return how long a half message is left alone from now on."""
+        rules = self.rules
+        delay_ms = rules.interval_ms if half.checks else rules.timeout_ms
+        if half.immunity_ms is not None and not half.checks:
+            delay_ms = half.immunity_ms
+        return max(min(delay_ms, half.store_ms + delay_ms - now.wall_ms), 0)
+
+    async def _pass_lost(self, at: int) -> None:
+        """Pass a half message that cannot be read: it never can be."""
+        await self._doubts.clear(at)
+        if not self._ledger.halves.is_open(at):
+            return
+        logger.warning("transaction.lost", extra={"queue_offset": at})
+        self._ledger.take(at)
+        try:
+            await self._ledger.put([at], [])
+        except BrokerError:
+            self._ledger.give_back(at)
+            raise
+        self._ledger.finish(at, HalfState.LOST)
+
+    async def _check(self, due: list[Half], now: Now) -> None:
+        """Ask about half messages, or give them up; each by itself where not all can be put."""
+        ends: list[_End] = []
+        spoken_for: CounterOf[Room] = CounterOf()
+        for half in due:
+            end = await self._end_of(half, now, spoken_for)
+            if end is not None:
+                ends.append(end)
+        pieces: list[list[_End]] = [[]]
+        size = 0
+        for end in ends:
+            size += len(end.half.record)
+            if size > self._ledger.put_bytes:
+                pieces.append([])
+                size = len(end.half.record)
+            pieces[-1].append(end)
+        asked: list[Check] = []
+        for piece in filter(None, pieces):
+            asked += await self._put(piece, now)
+        await self._doubts.tell()
+        if asked:
+            await self._ledger.durable()
+        for check in asked:
+            result = "asked" if self._producers.ask(check) else "not_taken"
+            self.checks.add((result,))
+
+    async def _end_of(self, half: Half, now: Now, spoken_for: CounterOf[Room]) -> "_End | None":
+        """Return what becomes of a half message that is due, None: it waits."""
+        at, rules = half.place.queue_offset, self.rules
+        await self._doubts.clear(at)
+        if not self._ledger.halves.is_open(at):
+            return None
+        if not half.place.unique_key:
+            return self._given_up(half)  # Nobody could say which one is meant.
+        if half.real is not None and self._store.tables.is_removed(half.real.topic):
+            logger.warning(
+                "transaction.discarded",
+                extra={
+                    "key": half.place.unique_key,
+                    "reason": f"topic {half.real.topic} was removed",
+                },
+            )
+            return self._given_up(half)
+        if half.checks >= rules.checks_max:
+            return self._given_up(half)
+        if self._producers.spare(half.group, spoken_for):
+            try:
+                run = checked(half, store_host=self._ledger.store_host)
+            except PropertiesTooLarge:
+                return self._given_up(half)
+            return _End(half, HalfState.MOVED, run)
+        left_ms = half.store_ms + rules.keep_ms - now.wall_ms
+        if rules.keep_ms and left_ms <= 0:
+            return self._given_up(half)
+        if self._producers.count(half.group):
+            self._put_off(half.group, at, now)
+            return None
+        self._park(half.group, at)
+        if rules.keep_ms:
+            self._expiries.add_once(now.monotonic_ms + left_ms, at)
+        return None
+
+    def _given_up(self, half: Half) -> "_End":
+        run = given_up(half, store_host=self._ledger.store_host)
+        return _End(half, HalfState.GIVEN_UP, run)
+
+    def _put_off(self, group: str, at: int, now: Now) -> None:
+        """Look at one again when producers of its group may have taken what comes before it."""
+        turn_ms, count = self._turns.get(group, (0, 0))
+        if turn_ms <= now.monotonic_ms:
+            turn_ms, count = now.monotonic_ms + TURN_MS, 0
+        elif count >= TURN_MAX:
+            turn_ms, count = turn_ms + TURN_MS, 0
+        if len(self._turns) >= GROUPS_MAX:
+            self._turns.clear()
+        self._turns[group] = turn_ms, count + 1
+        self.due.add(turn_ms, at, at + 1)
+
+    def _park(self, group: str, at: int) -> None:
+        ranges = self._parked.setdefault(group, array("q"))
+        if ranges and ranges[-1] == at:
+            ranges[-1] = at + 1
+        else:
+            ranges.extend((at, at + 1))
+
+    async def _put(self, ends: "list[_End]", now: Now) -> list[Check]:
+        """Put what takes the place of half messages that are still open; returns who is asked."""
+        ends = [end for end in ends if self._ledger.halves.is_open(end.half.place.queue_offset)]
+        if not ends:
+            return []
+        offsets = [end.half.place.queue_offset for end in ends]
+        for at in offsets:
+            self._ledger.take(at)
+        try:
+            results = await self._ledger.put(offsets, [end.run for end in ends if end.run])
+        except BaseException as error:
+            for at in offsets:
+                self._ledger.give_back(at)
+            if not isinstance(error, BrokerError) or isinstance(error, StoreFailed):
+                raise
+            logger.warning("transaction.refused", extra={"reason": str(error)})
+            for at in offsets:
+                self.due.add(now.monotonic_ms + RETRY_PAUSE_MS, at, at + 1)
+            return []
+        asked, placed = [], iter(results)
+        for half, state, run, later in ends:
+            result = next(placed) if run else None
+            at = half.place.queue_offset
+            if state is HalfState.MOVED and result is not None:
+                later = result.queue_offset
+                place = HalfPlace(later, result.physical_offsets[0], half.place.unique_key)
+                topic = "" if half.real is None else half.real.topic
+                made = (transaction_id(place), half.group, half.record, half.checks + 1)
+                asked.append(Check(*made, topic))
+            elif state is HalfState.GIVEN_UP:
+                logger.warning(
+                    "transaction.given_up",
+                    extra={"key": half.place.unique_key, "group": half.group},
+                )
+                self.checks.add(("given_up",))
+            self._ledger.finish(at, state, later if state is HalfState.MOVED else 0)
+        return asked
+
+
+class _End(NamedTuple):
+    """What becomes of a half message, and what is put for it, if anything."""
+
+    half: Half
+    state: HalfState
+    run: Run | None
+    later: int = 0

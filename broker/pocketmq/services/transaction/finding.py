@@ -1,0 +1,109 @@
+"""What the log tells of half messages: of those done and forgotten, and of those of before a start.
+
+Found by the unique key; what counts is the place that a copy or a committed message names
+(alike.py). Messages that were sent twice under one key stay apart.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from typing import Final
+
+from pocketmq.format.transaction_id import HalfPlace
+from pocketmq.model.message import (
+    FLAG_TRANSACTION_MASK,
+    PRODUCER_GROUP,
+    TRANSACTION_COMMIT,
+    StoredMessage,
+)
+from pocketmq.model.reading import KeyRange
+from pocketmq.model.topic import GIVEN_UP_TOPIC, HALF_TOPIC
+from pocketmq.services.transaction.alike import NOWHERE, Alike, Became
+from pocketmq.store.message_store import MessageStore
+from pocketmq.store.reading.patience import value_of
+
+PAGE: Final = 64
+_Birth = tuple[object, ...]
+
+
+class Finding:
+    """Looks into an open store."""
+
+    __slots__ = ("_store",)
+
+    def __init__(self, store: MessageStore) -> None:
+        self._store = store
+
+    async def first(self, group: str, place: HalfPlace) -> StoredMessage | None:
+        """Return the half message that a place and a group name, None where none is there.
+
+        Errors   Corruption, DiskSlow
+        """
+        message = await value_of(self._store.reading.message_at(place.physical_offset))
+        if message is None or (message.topic, message.queue_id) != (HALF_TOPIC, 0):
+            return None
+        if message.queue_offset != place.queue_offset or message.unique_key != place.unique_key:
+            return None
+        return message if message.properties.get(PRODUCER_GROUP, "") == group else None
+
+    async def became(self, first: StoredMessage) -> Became:
+        """Return what became of a half message.
+
+        Cost     some searches by key
+        Errors   Corruption, DiskSlow
+        """
+        own = _birth(first)
+        return (await self._became(first, lambda birth: birth == own))[first.queue_offset]
+
+    async def became_all(self, first: StoredMessage) -> dict[int, Became]:
+        """Return what became of all half messages of one's key, by their queue offsets.
+
+        Cost     as for one
+        Errors   Corruption, DiskSlow
+        """
+        return await self._became(first, lambda birth: True)
+
+    async def _became(
+        self, first: StoredMessage, is_wanted: Callable[[_Birth], bool]
+    ) -> dict[int, Became]:
+        await self._store.marks.dispatched.reached(self._store.appended)
+        key, own = first.unique_key, Alike()
+        own.see(first)
+        found = {_birth(first): own}
+        async for message in self._of_key(HALF_TOPIC, key):
+            birth = _birth(message)
+            if is_wanted(birth):
+                found.setdefault(birth, Alike()).see(message)
+        for topic in set[str]().union(*(alike.topics for alike in found.values())) - {NOWHERE}:
+            async for message in self._of_key(topic, key):
+                is_committed = message.system_flag & FLAG_TRANSACTION_MASK == TRANSACTION_COMMIT
+                alike = found.get(_birth(message)) if is_committed else None
+                if alike is not None:
+                    alike.see_committed(topic, message.prepared_transaction_offset)
+        async for message in self._of_key(GIVEN_UP_TOPIC, key):
+            alike = found.get(_birth(message))
+            if alike is not None:
+                alike.is_given_up = True
+        became: dict[int, Became] = {}
+        for alike in found.values():
+            became |= alike.became()
+            await asyncio.sleep(0)
+        assert first.queue_offset in became, "what was asked for is answered"
+        return became
+
+    async def _of_key(self, topic: str, key: str) -> AsyncIterator[StoredMessage]:
+        """Yield the messages of a topic under a key, newest first."""
+        wanted = KeyRange(topic, key, PAGE)
+        while True:
+            page = await self._store.reading.query(wanted)
+            for message in page.messages:
+                yield message
+            if not page.next_cursor:
+                return
+            wanted = wanted._replace(cursor=page.next_cursor)
+
+
+def _birth(message: StoredMessage) -> _Birth:
+    return (
+        message.unique_key, message.born_timestamp_ms, message.born_host, message.body_crc,
+        message.properties.get(PRODUCER_GROUP),
+    )  # fmt: skip

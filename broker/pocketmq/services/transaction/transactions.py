@@ -1,0 +1,311 @@
+"""Transactions: half messages of an open store, decided by their producers or asked about.
+
+    decide ─► deciding.py    commit or roll back, once
+    step   ─► checking.py    asks producers (producers.py) about those nobody decided
+              ledger.py      one put for what becomes of a half message and that it is done
+              halves.py, ops.py    what is done, and how far a start has to read
+
+State after a start is what the log says. A half message is visible to nobody but here.
+Source: TransactionalMessageServiceImpl, TransactionalMessageCheckService.
+"""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from typing import Final, NamedTuple
+
+from pocketmq.format.half_message import Half, resumed
+from pocketmq.format.transaction_id import HalfPlace, transaction_id
+from pocketmq.model.errors import BrokerError, TransactionDecided, TransactionUnknown
+from pocketmq.model.message import OFFSET_MAX
+from pocketmq.model.stats import Gauge, Stat
+from pocketmq.model.step import Next, Now
+from pocketmq.model.topic import HALF_TOPIC
+from pocketmq.model.transaction import Check, Decided, Decision
+from pocketmq.services.transaction.checking import (
+    LOOK_AFTER_MS,
+    LOOK_MAX,
+    Checking,
+    CheckRules,
+)
+from pocketmq.services.transaction.counting import HalfCounts
+from pocketmq.services.transaction.deciding import FIRST, Deciding
+from pocketmq.services.transaction.doubts import Doubts
+from pocketmq.services.transaction.finding import Finding
+from pocketmq.services.transaction.halves import HalfState
+from pocketmq.services.transaction.ledger import Ledger
+from pocketmq.services.transaction.plain import PlainEnd
+from pocketmq.services.transaction.producers import Offer, Producer, Producers, Room, plenty
+from pocketmq.store.job import Job
+from pocketmq.store.message_store import MessageStore
+from pocketmq.store.watermark import Watermark
+from pocketmq.store.writing.flush_group import FlushGroup
+
+STEP_INTERVAL_MS: Final = 500
+"""At most so long between two steps: half messages that came are seen."""
+SAVE_INTERVAL_MS: Final = 5_000
+"""How often it is written down how far half messages are done (flushConsumerOffsetInterval)."""
+
+
+class HalfPage(NamedTuple):
+    """Some half messages that nobody decided, and where to go on; 0: there are no more."""
+
+    halves: list[Half]
+    next_offset: int
+
+
+def no_half(place: HalfPlace) -> TransactionUnknown:
+    """Return the error of an id that leads to no half message."""
+    why = "no half message of this place and key is there"
+    return TransactionUnknown(transaction_id=transaction_id(place), group="", why=why)
+
+
+def _anything(check: Check) -> bool:
+    return True
+
+
+class Transactions:
+    """All transactions of a broker.
+
+    store_host   packed address of this broker
+    """
+
+    __slots__ = (
+        "_alarm", "_checking", "_counts", "_deciding", "_floor", "_job", "_ledger", "_now",
+        "_producers", "_resuming", "_save_at_ms", "_saving", "_scheduled", "_store", "plain",
+        "stats",
+    )  # fmt: skip
+
+    def __init__(self, store: MessageStore, store_host: bytes, rules: CheckRules) -> None:
+        self._store = store
+        self._counts = counts = HalfCounts(store.clock)
+        self._ledger = Ledger(store, store_host, counts)
+        self._producers = Producers()
+        finding = Finding(store)
+        doubts = Doubts(self._ledger, finding)
+        self._checking = Checking(store, self._ledger, doubts, self._producers, counts, rules)
+        self._deciding = Deciding(
+            self._ledger, finding, doubts, counts.end, store.tables.is_removed, self._queue_count
+        )
+        self.plain = PlainEnd(store, self._ledger, counts)
+        """Takes plain decisions at once."""
+        self._resuming = asyncio.Lock()
+        self._alarm = Watermark()
+        self._now = Now(0, 0)
+        self._job: Job[bool] | None = None
+        self._saving: Job[None] | None = None
+        self._save_at_ms = 0
+        self._scheduled = 0
+        self._floor = 0
+        producers = Gauge(
+            "pocketmq_transaction_producers",
+            "Producers that can be asked about transactions.",
+            lambda: float(self._producers.total),
+        )
+        self.stats: list[Stat] = [*counts.all, self._checking.checks, producers]
+
+    def take(self, rules: CheckRules) -> None:
+        """Follow other rules from the next look on."""
+        assert rules.checks_max >= 0
+        self._checking.rules = rules
+
+    async def recover(self) -> None:
+        """Find the half messages of the store that are not done; once, before anything else.
+
+        Errors   Corruption, DiskSlow
+        """
+        await self._ledger.recover()
+
+    def _queue_count(self, topic: str) -> int:
+        config = self._store.tables.topics.find(topic)
+        return 0 if config is None else config.write_queue_count
+
+    # -- deciding ------------------------------------------------------------------------------
+    async def decide(self, group: str, decisions: Sequence[Decision]) -> list[Decided]:
+        """Take decisions of a producer group; durable when it returns.
+
+        Errors   those of a put, of reading: say all of them again
+        """
+        return await self._deciding.decide(group, decisions)
+
+    async def durable(self) -> None:
+        """Return when all that was decided so far is as durable as the flush mode promises.
+
+        Errors   FsyncFailed
+        """
+        await self._ledger.durable()
+
+    def flush_group(self) -> FlushGroup:
+        """Return what is told True once all that was decided so far is durable, False where late.
+
+        Errors   FsyncFailed
+        """
+        return self._store.writing.flush_group()
+
+    @property
+    def is_durable(self) -> bool:
+        """Whether what lies in the log is as durable as the flush mode promises."""
+        return self._ledger.is_durable
+
+    def join(self, group: str, offer: Offer, room: Room = plenty) -> Callable[[], None]:
+        """Have a producer of a group asked, until what this returns is called, once."""
+        leave = self._producers.join(group, Producer(offer, room))
+        if self._checking.wake(group, self._store.clock.monotonic_ms()):
+            self._alarm.advance(self._alarm.value + 1)
+        return leave
+
+    async def asked(
+        self, group: str, count_max: int, wait_ms: int, takes: Callable[[Check], bool] = _anything
+    ) -> list[Check]:
+        """Return what a producer of a group is asked; none where nothing came in time.
+
+        takes   returns whether the producer may be asked this by now
+        What it is asked and never gets is asked again after the usual time.
+        """
+        deadline_ms = self._store.clock.monotonic_ms() + wait_ms
+        listener = self._producers.listen(count_max, deadline_ms)
+        leave = self.join(group, lambda one: takes(one) and listener.offer(one), listener.room)
+        try:
+            await listener.done
+        finally:
+            leave()
+        return listener.checks
+
+    def drain(self) -> None:
+        """Answer everyone who waits to be asked."""
+        self._producers.drain()
+
+    @property
+    def waiter_count(self) -> int:
+        """Calls that wait to be asked."""
+        return self._producers.waiter_count
+
+    # -- by and by -----------------------------------------------------------------------------
+    def step(self, now: Now) -> Next:
+        """Look at some half messages whose time has come; write down how far they are done."""
+        assert now.monotonic_ms >= self._now.monotonic_ms, "monotonic time never goes back"
+        self._now = now
+        self._producers.end_waits(now.monotonic_ms)
+        if self._store.damage is not None:
+            return Next(now.monotonic_ms + STEP_INTERVAL_MS)
+        _, end = self._ledger.see()
+        checking = self._checking
+        begin = max(self._scheduled, self._ledger.halves.begin)
+        if begin < end:
+            checking.first_looks.add(now.monotonic_ms + LOOK_AFTER_MS, begin, end)
+        self._scheduled = end
+        self._save_if_due(now)
+        if self._job is not None and self._job.is_done:
+            job, self._job = self._job, None
+            job.result()
+        next_ms = checking.next_ms
+        if self._job is None and next_ms is not None and next_ms <= now.monotonic_ms:
+            self._job = Job(checking.look_at_some(now))
+        at_ms = now.monotonic_ms + STEP_INTERVAL_MS
+        if self._job is not None:
+            return Next(at_ms, self._job, 1)
+        if next_ms is not None:
+            at_ms = max(min(at_ms, next_ms), now.monotonic_ms + 1)
+        return Next(at_ms, self._alarm, self._alarm.value + 1)
+
+    def _save_if_due(self, now: Now) -> None:
+        if self._saving is not None and self._saving.is_done:
+            job, self._saving = self._saving, None
+            with suppress(BrokerError):  # The next one makes up for it.
+                job.result()
+        if now.monotonic_ms >= self._save_at_ms and self._saving is None:
+            self._save_at_ms = now.monotonic_ms + SAVE_INTERVAL_MS
+            self._counts.forget_below(self._ledger.halves.begin)
+            self._saving = Job(self._ledger.save())
+
+    async def close(self) -> None:
+        """Return when what was begun has ended; it is written down how far half messages are."""
+        for job in (self._job, self._saving):
+            if job is not None:
+                await job.reached()
+        if self._store.damage is None:
+            with suppress(BrokerError):  # A start reads more then.
+                await self._ledger.save()
+
+    def floor(self) -> int:
+        """Return the physical offset of the oldest half message that is open, for retention.
+
+        Cost     a look at its consume unit; what cannot be seen at once stands where it stood
+        """
+        begin = self._ledger.halves.begin
+        place = self._store.reading.place_of(HALF_TOPIC, 0, begin)
+        if isinstance(place, int):
+            self._floor = place
+        elif begin >= self._ledger.reading.range_of(HALF_TOPIC)[1]:
+            return OFFSET_MAX
+        return self._floor
+
+    # -- for operators -------------------------------------------------------------------------
+    @property
+    def open_count(self) -> int:
+        """Half messages that nobody decided."""
+        self._ledger.see()
+        return self._ledger.halves.open_count
+
+    def producer_count(self, group: str) -> int:
+        """Return how many producers of a group could be asked now."""
+        return self._producers.count(group)
+
+    async def state_of(self, place: HalfPlace) -> tuple[Half, HalfState]:
+        """Return a half message by its place, and what became of it: OPEN where nothing did.
+
+        Errors   TransactionUnknown, StorageError, DiskSlow
+        """
+        half = await self._ledger.half_at(place)
+        if half is None:
+            raise no_half(place)
+        return half, await self._deciding.state_of(half)
+
+    async def resume(self, place: HalfPlace) -> HalfPlace:
+        """Let a half message that was given up wait for its decision again; returns its new place.
+
+        One that waits again already is not put once more. Durable when it returns.
+        Errors   TransactionUnknown, TransactionDecided, StorageError, DiskSlow; those of a put
+        """
+        async with self._resuming:
+            half, state = await self.state_of(place)
+            if state is HalfState.OPEN:
+                return place
+            if state is not HalfState.GIVEN_UP:
+                raise TransactionDecided(transaction_id=transaction_id(place), first=FIRST[state])
+            newest = await self._deciding.newest_of(half)
+            found = (await self._ledger.reading.read([newest])).get(newest)
+            if found is not None and found.first_offset != half.first_offset:
+                return self._resumed(place, found)
+            run = resumed(half, store_host=self._ledger.store_host)
+            (result,) = await self._store.writing.put([run])
+            while not await self._store.writing.durable():
+                pass  # A disk that is late is waited for as long as the caller waits.
+            return HalfPlace(result.queue_offset, result.physical_offsets[0], place.unique_key)
+
+    def _resumed(self, place: HalfPlace, found: Half) -> HalfPlace:
+        """Return where a half message waits that was resumed before."""
+        if not self._ledger.halves.is_open(found.place.queue_offset):
+            first = "resumed, and decided since,"
+            raise TransactionDecided(transaction_id=transaction_id(place), first=first)
+        return found.place
+
+    async def page(self, begin: int, count_max: int) -> HalfPage:
+        """Return half messages that nobody decided, from a queue offset on.
+
+        Errors   StorageError, DiskSlow
+        """
+        assert count_max > 0
+        self._ledger.see()
+        halves = self._ledger.halves
+        at = max(begin, halves.begin)
+        found: list[Half] = []
+        while at < halves.end and len(found) < count_max:
+            wanted = halves.open_in(at, at + LOOK_MAX)[: count_max - len(found)]
+            if not wanted:
+                await asyncio.sleep(0)  # A million that are done may lie between two open ones.
+            read = await self._ledger.reading.read(wanted) if wanted else {}
+            found += [half for half in read.values() if half is not None]
+            is_cut = len(found) >= count_max or len(read) < len(wanted)
+            at = max(read) + 1 if is_cut and read else at + LOOK_MAX
+        return HalfPage(found, at if at < halves.end else 0)

@@ -1,0 +1,387 @@
+"""The store of a broker: its parts, opened together and closed together.
+
+    put ──lock──► log ──flush──► visible ──dispatch──► queues, index ──► pull, query
+                                   sync: what is flushed    async: what is appended
+
+    async with opened(settings, clock, disk) as store:
+        store.writing   puts, and what makes them durable
+        store.marks     how far the log is written, flushed, dispatched
+        store.reading   pulls and lookups
+        store.views     queues and index, and what keeps them up with the log
+        store.tables    topics, groups, offsets
+        store.timer     files of what waits for its time
+
+All methods belong to one event loop. A put is one synchronous block under the put-lock (assign
+queue offset, encode, append, remember for dispatch); awaiting comes after it, so that a caller who
+gives up changes nothing that was stored.
+Source: DefaultMessageStore.
+"""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator
+from contextlib import ExitStack, asynccontextmanager, nullcontext, suppress
+from typing import Final
+
+from pocketmq.files.disk import Disk
+from pocketmq.model.errors import (
+    DiskFull,
+    StoreDamaged,
+    StoreFailed,
+)
+from pocketmq.model.message import OFFSET_MAX
+from pocketmq.model.stats import Stat
+from pocketmq.model.step import Clock, Next, Now, Step
+from pocketmq.store.clamping import clamp_tables
+from pocketmq.store.heavy_turns import HeavyTurns
+from pocketmq.store.marks import Marks
+from pocketmq.store.reading.reading import Reading
+from pocketmq.store.runner import Runner
+from pocketmq.store.settings import FLUSH_SYNC, StoreSettings
+from pocketmq.store.starting.progress import Starting
+from pocketmq.store.starting.start import Start
+from pocketmq.store.starting.structures import Structures
+from pocketmq.store.store_gauges import store_gauges
+from pocketmq.store.tables.order_files import ORDER_JOURNAL_BYTES
+from pocketmq.store.tables.tables import Tables
+from pocketmq.store.timer.level_clocks import LevelClocks
+from pocketmq.store.timer.timer_files import timer_files
+from pocketmq.store.views.views import Views
+from pocketmq.store.writing.allocation import Reserve
+from pocketmq.store.writing.durability import Durability
+from pocketmq.store.writing.writing import Writing
+
+RUNNING: Final = "running"
+CATCH_UP_PAUSE_S: Final = 0.005
+"""Between two looks whether dispatch has come as far as is waited for."""
+
+logger = logging.getLogger(__name__)
+
+
+@asynccontextmanager
+async def opened(
+    settings: StoreSettings, clock: Clock, disk: Disk, starting: Starting | None = None
+) -> AsyncIterator["MessageStore"]:
+    """Open a store for a block, which it is complete for; see `open_store`."""
+    store = await open_store(settings, clock, disk, starting)
+    try:
+        yield store
+    finally:
+        await store.close()
+
+
+async def open_store(
+    settings: StoreSettings, clock: Clock, disk: Disk, starting: Starting | None = None
+) -> "MessageStore":
+    """Lock, load and recover a store, then start flushing and dispatching.
+
+    starting   shows meanwhile how far it is
+    Errors     StorageError and its kinds; nothing was changed by a refused start
+    """
+    starting = starting or Starting(clock)
+    with ExitStack() as undo:
+        # Never more than one commit-log file has: small stores stay small.
+        journal_bytes = min(ORDER_JOURNAL_BYTES, settings.commit_log_file_size_bytes)
+        tables = Tables(
+            disk, settings.directory, clock, is_sync=settings.is_sync,
+            order_journal_bytes=journal_bytes,
+        )  # fmt: skip
+        undo.callback(tables.close)
+        parts = Structures(settings, disk, tables.removed.next_offsets)
+        undo.callback(parts.close)
+        starting.recover()
+        start = Start(parts, starting)
+        start.look()
+        tables.removed.load()
+        tables.read()  # Until here nothing is written: a store that is refused stays as it is.
+        # Never more than one commit-log file has: small stores stay small.
+        size_bytes = min(parts.settings.reserve_size_bytes, parts.log.file_size_bytes)
+        reserve = Reserve(disk, parts.own_directory, size_bytes)
+        reserve.begin()
+        reporting = undo.enter_context(ExitStack())
+        reporting.enter_context(disk.trouble.reporting(full=reserve.release))
+        for share in start.steps(clock.wall_ms()):
+            starting.progress = share
+            logger.debug("recovery.progress", extra={"share": share})
+            await asyncio.sleep(0)
+        tables.adopt(parts.queues.queues, parts.batch_topics)
+        store = MessageStore(start, parts, tables, reserve, clock, reporting, starting.stats)
+        await store.begin()
+        starting.end()
+        undo.pop_all()
+    return store
+
+
+class MessageStore:
+    """One store directory, open for writing; `open_store` makes it."""
+
+    __slots__ = (
+        "_reporting", "_runner", "_start", "_state", "_structures", "clock", "failure",
+        "level_clocks", "log", "marks", "reading", "settings", "state_since_ms", "stats", "tables",
+        "timer", "turns", "views", "writing",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        start: Start,
+        parts: Structures,
+        tables: Tables,
+        reserve: Reserve,
+        clock: Clock,
+        reporting: ExitStack,
+        stats: list[Stat],
+    ) -> None:
+        found, log, settings = start.recovery, parts.log, parts.settings
+        self._start = start
+        self._structures = parts
+        self._reporting = reporting
+        self._state = RUNNING
+        self._runner = Runner(clock, self._step_failed)
+        self.failure: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        """Raises what the store failed with, once it has."""
+        self.settings = settings
+        self.clock = clock
+        self.turns = HeavyTurns(clock)
+        """Whose heavy work is done when."""
+        self.state_since_ms = clock.wall_ms()
+        """Since when it is in its state, wall time; being read-only is none of its own."""
+        self.log = log
+        self.tables = tables
+        self.marks = marks = Marks(
+            log.appended, found.last_time, found.last_record, is_sync=settings.flush == FLUSH_SYNC
+        )
+        durability = Durability(log, parts.mark, marks, settings, clock, self._fail)
+        self.views = views = Views(parts, marks, durability.request, self._fail)
+        self.writing = Writing(
+            parts, marks, clock, durability, views.dispatcher, reserve, found.damage, self._fail
+        )
+        self.timer = timer_files(parts, tables.timer_check, self.writing.writer.next_offsets)
+        self.reading = Reading(parts, views.arrivals, marks, is_writing=found.damage is None)
+        next_offsets = self.writing.writer.next_offsets
+        next_offsets.update(tables.removed.next_offsets)
+        for key, queue in parts.queues.queues.items():
+            next_offsets[key] = max(queue.max_offset, next_offsets.get(key, 0))
+        now = Now(clock.monotonic_ms(), clock.wall_ms())
+        level_count = len(settings.levels.delays_ms)
+        self.level_clocks = LevelClocks(level_count, tables.delay_offsets.clocks, now, next_offsets)
+        self.timer.heed(now, marks.appended.time_ms)  # Whoever sets it from here on is seen.
+        self.writing.before_waiting = self.look_at_clocks
+        behind = views.dispatcher
+        self.stats: list[Stat] = [
+            *store_gauges(lambda: self.state, marks, lambda: behind.remembered.count),
+            *stats,
+            *views.stats,
+            *self.reading.stats,
+            *self.writing.stats,
+        ]
+        """What metrics show of the store."""
+
+    async def begin(self) -> None:
+        """Begin to flush and to dispatch, unless the store is damaged; once."""
+        assert self._state == RUNNING
+        plan = self._start.recovery.plan
+        directory = self._structures.directory
+        if self.damage is None:
+            await clamp_tables(self.tables, self.queue_end, self.log.appended)
+            directory.remove_drafts()
+            directory.mark_running(self._structures.disk.own_process_id())
+        loop = asyncio.get_running_loop()
+        fail_soon = self._structures.disk.trouble.reporting(
+            lost=lambda error: loop.call_soon_threadsafe(self._fail, error)
+        )
+        self._reporting.enter_context(fail_soon)
+        logger.info("store.opened", extra={"plan": plan.label, "end": self.log.appended})
+        if self.damage is not None:
+            logger.warning("store.refused", extra={"reason": str(self.damage)})
+            return
+        tables = self.tables
+        self._runner.run(*self.views.steps, *self.writing.steps, tables.offsets.step)
+        self.writing.allocation.request()
+
+    def queue_end(self, topic: str, queue_id: int) -> int:
+        """Return the queue offset the next message of a queue gets; no end of a batch queue."""
+        if topic in self._structures.batch_topics:
+            return OFFSET_MAX
+        return self.writing.writer.next_offsets.get((topic, queue_id), 0)
+
+    async def all_durable(self) -> None:
+        """Return when all appended so far outlasts a power cut, whatever the flush mode.
+
+        For what another file is to say only then: that its message lies elsewhere.
+        Errors   FsyncFailed
+        Cost     a flush, where none came since the last append
+        """
+        end = self.marks.appended.value
+        while self.marks.flushed.value < end:
+            await self.writing.durability.reached(end)
+
+    # -- what it is ----------------------------------------------------------------------------
+    @property
+    def state(self) -> str:
+        """running, disk_full, read_only, damaged, draining or failed."""
+        if self._state != RUNNING or self.writing.is_writable:
+            return self._state
+        if self.damage is not None:
+            return "damaged"
+        return "read_only" if self.writing.refusal is not None else "disk_full"
+
+    @property
+    def damage(self) -> StoreDamaged | None:
+        """Why the store serves what is sound and takes nothing, None where it is whole."""
+        return self._start.recovery.damage
+
+    @property
+    def made_here(self) -> bool:
+        """Whether this broker began the store, rather than found it."""
+        return self._structures.made_here
+
+    @property
+    def appended(self) -> int:
+        """Physical offset behind the last record."""
+        return self.marks.appended.value
+
+    @property
+    def flushed(self) -> int:
+        """Physical offset below which everything is durable."""
+        return self.marks.flushed.value
+
+    @property
+    def dispatched(self) -> int:
+        """Physical offset up to which every view has every record."""
+        return self.marks.dispatched.value
+
+    @property
+    def min_offset(self) -> int:
+        """Physical offset of the oldest file."""
+        return self.log.min_offset
+
+    def look_at_clocks(self, now: Now | None = None) -> None:
+        """See whether the wall clock was set: before what waits is put, and now and then."""
+        now = now or Now(self.clock.monotonic_ms(), self.clock.wall_ms())
+        self.level_clocks.look(now)
+        self.timer.heed(now)
+
+    def look(self) -> None:
+        """Call the steps that are due by now: their clock has been moved."""
+        self._runner.look()
+
+    def disk_space(self) -> tuple[str, int, int]:
+        """Return (path, bytes used, bytes usable) of the store's file system."""
+        directory = self.settings.directory
+        return (str(directory), *self._structures.disk.space(directory))
+
+    # -- failing, draining, closing ------------------------------------------------------------
+    def _enter(self, state: str) -> None:
+        self._state = state
+        self.state_since_ms = self.clock.wall_ms()
+
+    def _step_failed(self, step: Step, error: BaseException, now: Now) -> Next | None:
+        if isinstance(error, StoreFailed):
+            self._fail(error)
+        else:
+            logger.error("store.task_failed", exc_info=error)
+            self._fail(StoreFailed(why=f"a part of it ended: {error}"))
+        return None
+
+    def _fail(self, error: BaseException) -> None:
+        """Stop everything: nothing is acknowledged any more, the process has to end."""
+        failure = StoreFailed.by(error)
+        self._enter("failed")
+        if not self.failure.done():
+            logger.critical("store.failed", extra={"reason": str(failure)})
+            self.failure.set_exception(failure)
+            self.failure.exception()  # Whether it is awaited or not, it counts as retrieved.
+        self._runner.close()
+        self.marks.fail(failure)
+        self.views.arrivals.release()
+
+    def drain(self) -> None:
+        """Refuse further puts, and answer everyone who waits for messages."""
+        if self._state == RUNNING:
+            self._enter("draining")
+        self.writing.end()
+        self.views.arrivals.release()
+
+    async def close(self) -> None:
+        """Flush and dispatch everything, then close; the abort mark goes when all is complete.
+
+        Errors   StoreFailed and its kinds: all is closed, and the next start recovers
+        """
+        self.drain()
+        try:
+            if not self.failure.done() and self.damage is None:
+                await self._finish_work()
+        finally:
+            try:
+                await self._end_parts()
+            finally:  # After a failure, what is in the way of closing is its consequence.
+                ignored = suppress(StoreFailed) if self.failure.done() else nullcontext()
+                with self._reporting, ignored:
+                    self._structures.close()
+
+    async def _finish_work(self) -> None:
+        """Make everything durable and dispatched, and write down that all is complete."""
+        parts, views, marks = self._structures, self.views, self.marks
+        await self.writing.drain()
+        await self.dispatch_below(marks.flushed.value)
+        await self._end_steps()
+        if self.failure.done():
+            return
+        self.tables.offsets.hold_nothing()
+        try:
+            await self.tables.offsets.saved()
+            await self.tables.orders.folded()
+        except DiskFull as full:  # Advanced offsets are given up, as a crash gives them up.
+            logger.error("disk.full", extra={"path": full.path})
+        await views.flush.finish()
+        if not self.failure.done() and marks.dispatched.value >= marks.appended.value:
+            assert marks.flushed.value == marks.appended.value
+            try:
+                parts.write_manifest(parts.closed_state())
+            except DiskFull as full:  # The next start finds out by itself what is complete.
+                logger.error("disk.full", extra={"path": full.path})
+                return
+            parts.directory.mark_stopped()
+
+    async def dispatch_below(self, end_offset: int) -> None:
+        """Gives the views all visible records below a physical offset, unless they are blocked."""
+        marks, views = self.marks, self.views
+        end = min(end_offset, marks.visible().value)
+        while marks.dispatched.value < end and not views.dispatcher.is_blocked:
+            views.dispatch_some(self.clock.monotonic_ms())
+            await asyncio.sleep(0)
+
+    async def _end_steps(self) -> None:
+        self._runner.close()
+        await self.writing.allocation.close()
+        await self.writing.pages_ahead.close()
+
+    async def _end_parts(self) -> None:
+        """End steps and threads; once more is fine."""
+        await self._end_steps()
+        await self.views.close()
+        for part in (self.writing, self.tables, self.reading, self.timer):
+            part.close()
+
+    # -- for operators -------------------------------------------------------------------------
+    async def remove_topic(self, topic: str) -> None:
+        """Remove the queues of a topic; its messages stay in the log until retention takes them.
+
+        A topic made again under this name goes on behind the old queue offsets. Nobody may send to
+        the topic any more.
+        Errors   DiskFull, StoreDamaged
+        """
+        if self.damage is not None:
+            raise self.damage
+        end = self.appended
+        while self.dispatched < end and not self.failure.done():  # noqa: ASYNC110 - rare
+            await asyncio.sleep(CATCH_UP_PAUSE_S)
+        next_offsets = self.writing.writer.next_offsets
+        ends = {queue_id: end for (name, queue_id), end in next_offsets.items() if name == topic}
+        await self.tables.removed.add(topic, ends)
+        await self.views.expiry.drop_queues(topic)
+
+    async def flush(self) -> int:
+        """Make everything that was appended durable; returns up to where it is, in bytes."""
+        await self.writing.drain()
+        return self.flushed

@@ -1,0 +1,159 @@
+"""Messages by key: candidates of the index, checked against the record itself.
+
+The index knows hashes only: a hit counts when the record is of the topic and carries the key (or
+unique key, or tag). Newest first. A page ends when it is full or after 10,000 steps along a chain,
+and says where to go on; nothing is left out silently: where a chain or a record is damaged, the
+last page says that it is not complete and names no place to go on.
+Source: DefaultMessageStore.queryMessage, without its time-based rounds.
+"""
+
+import base64
+import binascii
+import re
+from collections.abc import Callable
+from typing import Final
+
+from pocketmq.files.mapped_file import ColdRead
+from pocketmq.log.commit_log import CommitLog
+from pocketmq.log.hash_index import Candidate, HashIndex
+from pocketmq.model.errors import Corruption, IllegalPageToken
+from pocketmq.model.message import StoredMessage
+from pocketmq.model.reading import KeyRange, QueryResult
+from pocketmq.model.stats import COUNT_BUCKETS, Counter, Histogram
+
+STEPS_MAX: Final = 10_000
+"""Chain steps of one page: colliding keys must not hold the event loop (0.3 µs each)."""
+STEPS_OF_A_MISS: Final = 40
+"""What a record counts that was read and is another key's: reading it takes 10 to 20 µs."""
+
+_CURSOR = re.compile(r"([0-9]{17}):([0-9]{1,10}):(-?[0-9]{1,19})(!?)")
+"""File, entry and place of the last step; a mark when damage was met on the way."""
+
+
+class KeySearch:
+    """Searches by key over one log and index."""
+
+    __slots__ = (
+        "_index", "_is_ours", "_log", "_message_at", "candidates", "seconds", "stats", "truncated",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        log: CommitLog,
+        index: HashIndex,
+        message_at: Callable[[int], StoredMessage | None],
+        *,
+        is_ours: bool = False,
+    ) -> None:
+        """Look up in an index; `is_ours`: no other broker ever wrote to it.
+
+        Others leave links and entries behind, after a crash, that lead nowhere.
+        message_at   reads the record at a physical offset; may raise ColdRead and Corruption
+        """
+        self._log = log
+        self._message_at = message_at
+        self._is_ours = is_ours
+        self._index = index
+        self.seconds = Histogram("pocketmq_query_key_seconds", "Time one query by key took.")
+        self.candidates = Histogram(
+            "pocketmq_query_key_candidates", "Index steps one query took.", COUNT_BUCKETS
+        )
+        self.truncated = Counter(
+            "pocketmq_query_truncated_total", "Queries that ended before all was seen.", ("reason",)
+        )
+        self.stats: list[Counter | Histogram] = [self.seconds, self.candidates, self.truncated]
+
+    def by_key(self, wanted: KeyRange) -> QueryResult:
+        """Return one page of messages that carry a key, newest first.
+
+        Errors   IllegalPageToken, ColdRead; Corruption: all that was found is a damaged record
+        """
+        topic, key, count_max, begin_ms, end_ms, cursor, index_type, bytes_max, lowest = wanted
+        after, last_place, was_damaged = _parse_cursor(cursor)
+        messages: list[StoredMessage] = []
+        cold_reads: list[ColdRead] = []
+        damages: list[Corruption | None] = [None] if was_damaged else []
+        steps = misses = size_sum = 0
+        ended = ""
+        step: Candidate | None = None
+        for step in self._index.candidates(
+            topic, key, begin_ms=begin_ms, end_ms=end_ms, index_type=index_type, after=after,
+            lowest=lowest,
+        ):  # fmt: skip
+            steps += 1
+            if not 0 <= step.physical_offset < self._log.appended:  # BROKEN, or led out of the log
+                damages += [None] if self._is_ours else []
+            # A real broker's restart can index records again: they lie before the last one seen.
+            elif step.is_match and not 0 <= last_place <= step.physical_offset:
+                last_place = step.physical_offset
+                message = self._read(last_place, wanted, cold_reads, damages)
+                misses += message is None
+                if message is not None and begin_ms <= message.store_timestamp_ms <= end_ms:
+                    messages.append(message)
+                    size_sum += message.store_size
+            if len(messages) >= count_max or size_sum >= bytes_max:
+                ended = "count" if len(messages) >= count_max else "bytes"
+                break
+            if len(messages) + len(cold_reads) >= count_max:
+                break
+            if steps + misses * STEPS_OF_A_MISS >= STEPS_MAX:
+                ended = "steps"
+                break
+        assert len(messages) + misses <= steps
+        if cold_reads:
+            raise ColdRead(lambda: _fetch_all(cold_reads))
+        self.candidates.observe(steps)
+        if ended and step is not None:
+            self.truncated.add((ended,))
+            return QueryResult(messages, False, _make_cursor(step, last_place, bool(damages)))
+        if damages:
+            self.truncated.add(("damage",))
+            found = next((error for error in damages if error is not None), None)
+            if found is not None and not messages:
+                raise found
+        return QueryResult(messages, not damages, "")
+
+    def _read(
+        self, place: int, wanted: KeyRange, cold_reads: list[ColdRead],
+        damages: list[Corruption | None],
+    ) -> StoredMessage | None:  # fmt: skip
+        """Return the message at a place when it carries the key; add to what is cold or damaged.
+
+        What the log let go of is no damage.
+        """
+        try:
+            message = self._message_at(place)
+        except ColdRead as cold:
+            cold_reads.append(cold)
+            return None
+        except Corruption as error:
+            damages.append(error)
+            return None
+        if message is None:
+            damages += [None] if self._is_ours and place >= self._log.min_offset else []
+            return None
+        keys = [message.tag] if wanted.index_type else [message.unique_key, *message.keys]
+        return message if message.topic == wanted.topic and wanted.key in keys else None
+
+
+def _fetch_all(cold_reads: list[ColdRead]) -> None:
+    for cold in cold_reads:
+        cold.fetch()
+
+
+def _make_cursor(step: Candidate, place: int, is_damaged: bool) -> str:
+    text = f"{step.file_name}:{step.number}:{place}{'!' if is_damaged else ''}"
+    return base64.urlsafe_b64encode(text.encode()).decode()
+
+
+def _parse_cursor(cursor: str) -> tuple[tuple[str, int] | None, int, bool]:
+    if not cursor:
+        return None, -1, False
+    try:
+        text = base64.urlsafe_b64decode(cursor.encode("ascii")).decode("ascii")
+    except (ValueError, binascii.Error) as error:
+        raise IllegalPageToken(token=cursor) from error
+    match = _CURSOR.fullmatch(text)
+    if match is None:
+        raise IllegalPageToken(token=cursor)
+    return (match[1], int(match[2])), int(match[3]), bool(match[4])

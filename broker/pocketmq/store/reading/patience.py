@@ -1,0 +1,108 @@
+"""Reads that may have to wait for the disk: their value at once, or an awaitable of it.
+
+    read ──in memory──────────────────────────────────► value
+      └──ColdRead──► Later ──fetched in a thread, read again──► value
+
+A read looks and changes nothing, so that it can be made again. What waits is begun when it is
+awaited: a `Later` that is dropped costs nothing.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterator
+from concurrent.futures import Executor
+from functools import partial
+from typing import Any, Final, TypeAlias, TypeVar
+
+from pocketmq.files.mapped_file import ColdRead
+from pocketmq.model.errors import DiskSlow
+
+TRIES_MAX: Final = 1_000
+"""Fetches one read may cost; memory that drops bytes as fast as they come ends it."""
+
+Found = TypeVar("Found")
+NowOrLater: TypeAlias = Found | Awaitable[Found]
+
+
+class Later(Awaitable[Found]):
+    """The value of a read that has to wait for the disk."""
+
+    __slots__ = ("_begin",)
+
+    def __init__(self, begin: Callable[[], Coroutine[Any, Any, Found]]) -> None:
+        self._begin = begin
+
+    def __await__(self) -> Generator[Any, Any, Found]:
+        return self._begin().__await__()
+
+
+async def value_of(found: NowOrLater[Found]) -> Found:
+    """Return what was found at once, or what is found in the end."""
+    return await found if isinstance(found, Awaitable) else found
+
+
+class Patience:
+    """Makes reads again once a thread of `pool` has brought what they lacked."""
+
+    __slots__ = ("_pool", "_turn")
+
+    def __init__(self, pool: Executor) -> None:
+        self._pool = pool
+        self._turn = asyncio.Lock()
+
+    def now_or_later(self, read: Callable[[], Found]) -> NowOrLater[Found]:
+        """Return what a read returns, or an awaitable of it.
+
+        Errors   those of the read; of the awaitable also DiskSlow
+        """
+        try:
+            return read()
+        except ColdRead as cold:
+            return Later(partial(self.again, read, cold.fetch))
+
+    async def again(
+        self, read: Callable[[], Found], fetch: Callable[[], None] | None = None
+    ) -> Found:
+        """Return what a read returns, after `fetch`, and however often it asks for the disk.
+
+        Errors   those of the read; DiskSlow
+        """
+        for _ in range(TRIES_MAX):
+            if fetch is not None:
+                await self.apart(fetch)
+            try:
+                return read()
+            except ColdRead as cold:
+                fetch = cold.fetch
+        raise DiskSlow(tries=TRIES_MAX)
+
+    async def in_turn(
+        self, read: Callable[[], Found], has_more: Callable[[Found], bool], tries: Iterator[int]
+    ) -> Found:
+        """Return what a read returns; of those that end at a limit one a turn of the event loop.
+
+        tries    what is left of TRIES_MAX for the pages of one search
+        Errors   those of the read; DiskSlow
+        """
+        while True:
+            async with self._turn:
+                try:
+                    found = read()
+                except ColdRead as cold:
+                    fetch = cold.fetch
+                else:
+                    if has_more(found):
+                        await asyncio.sleep(0)
+                    return found
+            if next(tries, None) is None:
+                raise DiskSlow(tries=TRIES_MAX)
+            await self.apart(fetch)
+
+    async def apart(self, job: Callable[[], Found], end: Callable[[], None] | None = None) -> Found:
+        """Return what a job in a thread returns; `end` is called on the loop when it has ended.
+
+        A caller who gives up does not end the job.
+        """
+        running = asyncio.get_running_loop().run_in_executor(self._pool, job)
+        if end is not None:
+            running.add_done_callback(lambda _: end())
+        return await asyncio.shield(running)

@@ -1,0 +1,347 @@
+"""Those who wait at the end of a queue, together by queue and by what they want.
+
+    join ─► group of (queue, filter) ──arrived──► one look for all ──matches──► served, some a turn
+                    ▲                                  └──nothing──► its place moves on
+                    └──found nothing after all── waiter ──deadline, cancelled──► gone
+
+A waiter is one future, one slot of its group and one of the deadlines, about half a KiB with what
+it asks for; a queue has one waiter on its mark, however many wait. What arrives costs one look for
+each filter, not for each waiter, and those it is for are served in pieces, so that a send does not
+wait until thousands have their answer.
+Not here: what is answered (services/pull.py).
+Source: PullRequestHoldService, ManyPullRequest.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Awaitable, Callable, Coroutine
+from functools import partial
+from typing import Any, Final
+
+from pocketmq.model.errors import BrokerError
+from pocketmq.model.filter import Filter
+from pocketmq.model.message import QueueKey
+from pocketmq.model.reading import PullResult
+from pocketmq.store.deadlines import Deadlines
+from pocketmq.store.heavy_turns import HeavyTurns
+from pocketmq.store.watermark import Watermark
+
+SERVED_A_TURN: Final = 32
+"""Waiters served in one turn of the loop: each is a read and an answer, about 20 µs."""
+LOOK_AGAIN_S: Final = 0.01
+"""When a queue is looked at again whose mark is ahead of it: such a mark does not rise."""
+GIVEN_UP_MAX: Final = 8
+"""Watches that a mark keeps of queues nobody waits at any more, until it is swept."""
+
+GroupKey = tuple[Filter, str]
+"""A filter, and whose turn it takes to look at records; "" where codes are looked at."""
+Look = Callable[[QueueKey, GroupKey, int], PullResult | Awaitable[PullResult]]
+"""Returns what a group finds in a queue from an offset on."""
+
+
+class Waiter(asyncio.Future[Any]):
+    """One who waits: a future that leaves nothing behind when it is cancelled.
+
+    place    queue offset before which there is nothing for it
+    user     whose turn it takes to look at records for it
+    """
+
+    __slots__ = ("_tick", "_waiting", "group", "key", "place", "user", "wanted")
+
+    def __init__(
+        self, waiting: "Waiting", key: QueueKey, wanted: Filter, place: int, user: str = ""
+    ) -> None:
+        super().__init__(loop=waiting.loop)
+        self._waiting = waiting
+        self._tick = -1
+        self.group: Group | None = None
+        self.key = key
+        self.wanted = wanted
+        self.place = place
+        self.user = user if wanted.reads_records else ""
+
+    def wait_until(self, at_s: float) -> None:
+        """Wait at most until a time of the loop."""
+        assert self._tick < 0, "there is one deadline"
+        self._tick = self._waiting.deadlines.add(at_s, self)
+
+    def __call__(self) -> None:
+        """Answer, as the time is over."""
+        if not self.done():
+            self._leave()
+            self._waiting.give_up(self)
+
+    def answer(self, value: Any) -> None:
+        """Wait no more; the value is the answer."""
+        if not self.done():
+            self._leave()
+            self.set_result(value)
+
+    def fail(self, error: BrokerError) -> None:
+        """Wait no more; the error is the answer."""
+        if not self.done():
+            self._leave()
+            self.set_exception(error)
+
+    def cancel(self, msg: Any | None = None) -> bool:
+        """Wait no more, as nobody wants the answer."""
+        if not self.done():
+            self._leave()
+        return super().cancel(msg)
+
+    def _leave(self) -> None:
+        self._waiting.leave(self)
+        if self._tick >= 0:
+            self._waiting.deadlines.remove(self._tick, self)
+            self._tick = -1
+
+
+class Group:
+    """Waiters of one queue that want the same; none of them has anything before `place`.
+
+    key   what they want, and whose turn it takes to look for it
+    """
+
+    __slots__ = ("is_looking", "key", "place", "queue", "user", "waiters", "wanted")
+
+    def __init__(self, queue: "Queue", key: "GroupKey", place: int) -> None:
+        self.queue = queue
+        self.key = key
+        self.wanted, self.user = key
+        self.place = place
+        self.waiters: dict[Waiter, None] = {}
+        self.is_looking = False
+
+
+class Queue:
+    """The groups of one queue, and what it is woken by."""
+
+    __slots__ = ("groups", "key", "watch")
+
+    def __init__(self, key: QueueKey) -> None:
+        self.key = key
+        self.groups: dict[GroupKey, Group] = {}
+        self.watch: asyncio.Future[bool] | None = None
+
+
+class Waiting:
+    """All who wait at queues; used on one event loop.
+
+    arrivals   the mark of a queue, which rises with its max offset
+    look       what one look for all of a group finds
+    serve      gives a waiter its answer, or has it join again
+    give_up    answers a waiter whose time is over
+    turns      when filters look at records; a user's own delay nobody else's
+    """
+
+    __slots__ = (
+        "_arrivals", "_due", "_look", "_queues", "_ready", "_serve", "_tasks", "_turns", "count",
+        "deadlines", "give_up", "loop",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        arrivals: Callable[[str, int], Watermark],
+        look: Look,
+        serve: Callable[[Any], None],
+        give_up: Callable[[Any], None],
+        turns: HeavyTurns,
+    ) -> None:
+        self.loop = asyncio.get_running_loop()
+        self.deadlines = Deadlines(self.loop)
+        self.give_up = give_up
+        self.count = 0
+        """Waiters that wait for something to arrive."""
+        self._arrivals = arrivals
+        self._look = look
+        self._serve = serve
+        self._turns = turns
+        self._queues: dict[QueueKey, Queue] = {}
+        self._ready: deque[Waiter] = deque()
+        self._due: dict[Waiter, None] = {}
+        """Waiters that are served when it is their user's turn."""
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def join(self, waiter: Waiter) -> None:
+        """Wait behind a waiter's place, which is where its queue ends."""
+        assert waiter.group is None, "one waits in one place"
+        queue = self._queues.get(waiter.key)
+        if queue is None:
+            queue = self._queues[waiter.key] = Queue(waiter.key)
+        key = (waiter.wanted, waiter.user)
+        group = queue.groups.get(key)
+        if group is None:
+            group = queue.groups[key] = Group(queue, key, waiter.place)
+        group.place = min(group.place, waiter.place)
+        group.waiters[waiter] = None
+        waiter.group, waiter.key = group, queue.key  # One key for all of a queue.
+        self.count += 1
+        if queue.watch is None:
+            self._watch(queue)
+
+    def leave(self, waiter: Waiter) -> None:
+        """Wait no more; nothing happens where a waiter is about to be served."""
+        group = waiter.group
+        if group is None:
+            if self._due and waiter in self._due:
+                del self._due[waiter]
+                self._turns.drop(waiter.user, waiter)
+            return
+        waiter.group = None
+        self.count -= 1
+        assert self.count >= 0
+        del group.waiters[waiter]
+        if not group.waiters:
+            self._forget(group)
+
+    def end_all(self) -> None:
+        """Answer everyone as if the time were over."""
+        waiters = [w for q in self._queues.values() for g in q.groups.values() for w in g.waiters]
+        for waiter in (*waiters, *self._ready, *self._due):
+            waiter()
+        self._ready.clear()
+        assert not self.count
+
+    def apart(self, work: Coroutine[Any, Any, None]) -> None:
+        """Do what takes more than one turn; it raises nothing."""
+        task = self.loop.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    # -- arrivals ------------------------------------------------------------------------------
+    def _forget(self, group: Group) -> None:
+        queue = group.queue
+        if queue.groups.get(group.key) is group:
+            del queue.groups[group.key]
+        if group.wanted.reads_records:
+            self._turns.drop(group.user, group)
+        if queue.groups:
+            return
+        if self._queues.get(queue.key) is queue:
+            del self._queues[queue.key]
+        if queue.watch is not None:
+            queue.watch.cancel()
+            queue.watch = None
+            mark = self._arrivals(*queue.key)
+            if mark.waiter_count > GIVEN_UP_MAX:
+                mark.sweep(0)
+
+    def _watch(self, queue: Queue) -> None:
+        """Have `_arrived` called when there is something behind the place of a group."""
+        places = [group.place for group in queue.groups.values() if not group.is_looking]
+        if not places or queue.watch is not None:
+            return
+        mark = self._arrivals(*queue.key)
+        watch = queue.watch = mark.reached(min(places) + 1)
+        if not watch.done():
+            watch.add_done_callback(lambda done: self._arrived(queue, done))
+        elif watch.result():
+            self.loop.call_later(LOOK_AGAIN_S, self._arrived, queue, watch)
+        else:
+            self.loop.call_soon(self._arrived, queue, watch)  # The store is ending.
+
+    def _arrived(self, queue: Queue, watch: "asyncio.Future[bool]") -> None:
+        if queue.watch is not watch or watch.cancelled():
+            return
+        if not watch.result():
+            queue.watch = None
+            for waiter in [w for group in queue.groups.values() for w in group.waiters]:
+                waiter()
+            return
+        try:
+            for group in list(queue.groups.values()):
+                self._look_for(group)
+        finally:
+            if queue.watch is watch:  # Until all have looked, none watches for what is here.
+                queue.watch = None
+            self._watch(queue)
+
+    def _look_for(self, group: Group) -> None:
+        """See whether what arrived is for a group."""
+        if group.is_looking:
+            return
+        if group.wanted.is_everything:
+            self._wake(group)
+            return
+        if group.wanted.reads_records:
+            group.is_looking = True
+            self._turns.soon(group.user, group, partial(self._look_in_turn, group))
+        else:
+            self._look_now(group)
+
+    def _look_in_turn(self, group: Group) -> None:
+        group.is_looking = False
+        self._look_now(group)
+        if not group.is_looking:
+            self._watch(group.queue)
+
+    def _look_now(self, group: Group) -> None:
+        found = self._look(group.queue.key, group.key, group.place)
+        if isinstance(found, PullResult):
+            self._judge(group, found)
+        else:
+            group.is_looking = True
+            self.apart(self._judge_later(group, found))
+
+    async def _judge_later(self, group: Group, found: Awaitable[PullResult]) -> None:
+        try:
+            result = await found
+        except BrokerError:
+            self._wake(group)  # Each finds out for itself, and is told.
+            return
+        self._judge(group, result)
+        if group.is_looking:
+            self._look_on(group)
+
+    def _look_on(self, group: Group) -> None:
+        group.is_looking = False
+        if group.waiters:
+            self._look_for(group)
+            self._watch(group.queue)
+
+    def _judge(self, group: Group, found: PullResult) -> None:
+        """Wake a group for which there is something; else its place moves on."""
+        is_further = group.place < found.next_begin_offset
+        if found.records or not (is_further or group.place == found.max_offset):
+            self._wake(group)
+            return
+        group.place = found.next_begin_offset
+        if is_further and group.place < found.max_offset and not group.is_looking:
+            group.is_looking = True
+            self.loop.call_soon(self._look_on, group)
+
+    # -- serving -------------------------------------------------------------------------------
+    def _wake(self, group: Group) -> None:
+        """Serve all of a group; those who find nothing join again."""
+        is_idle, waiters = not self._ready, group.waiters
+        for waiter in waiters:
+            waiter.group = None
+            waiter.place = max(waiter.place, group.place)
+        self.count -= len(waiters)
+        group.waiters = {}
+        group.is_looking = False
+        self._forget(group)
+        if group.wanted.reads_records:
+            self._due.update(waiters)
+            for waiter in waiters:
+                self._turns.soon(waiter.user, waiter, partial(self._serve_in_turn, waiter))
+            return
+        self._ready.extend(waiters)
+        if is_idle and self._ready:
+            self._serve_some()
+
+    def _serve_in_turn(self, waiter: Waiter) -> None:
+        if waiter in self._due:
+            del self._due[waiter]
+            self._serve(waiter)
+
+    def _serve_some(self) -> None:
+        ready = self._ready
+        try:
+            for _ in range(min(len(ready), SERVED_A_TURN)):
+                waiter = ready.popleft()
+                if not waiter.done():
+                    self._serve(waiter)
+        finally:
+            if ready:
+                self.loop.call_soon(self._serve_some)

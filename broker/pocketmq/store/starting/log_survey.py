@@ -1,0 +1,151 @@
+"""Walking the log to its end, over damage where sound records go on behind it.
+
+    ──sound──┤ hole ├──sound──┤ hole … file's end ┤├── next file, sound ──┤ tail: torn, bad, zeros
+                                                                          ^ end
+
+How far damage is walked over follows from what is known of the log (`Known`): behind the flushed
+mark nothing was acknowledged as durable, and what lies behind damage there is no part of the log.
+"""
+
+from collections.abc import Callable, Generator, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Final, NamedTuple
+
+from pocketmq.files.disk import Disk
+from pocketmq.format.columns.heads import first_with_zeros
+from pocketmq.log.commit_log import CommitLog
+from pocketmq.model.finding import ScanEnd
+from pocketmq.model.message import OFFSET_MAX
+from pocketmq.walk.log_walk import Hole, LogWalk
+from pocketmq.walk.reader import Chunk, LogReader, Stop
+from pocketmq.walk.source import LogSource
+
+CHUNK_SIZE: Final = 4 * 1024 * 1024
+"""Bytes read at once."""
+_UNWRITTEN: Final = Stop(ScanEnd.TORN, 0, "zeros in its topic or properties")
+
+
+class Known(NamedTuple):
+    """Up to where the log must hold records.
+
+    mark       flushed offset, None without a valid one
+    view_end   where views end that an orderly stop of another broker left, None after a crash:
+               records behind it were given up by that broker
+    """
+
+    mark: int | None
+    view_end: int | None = None
+
+    @property
+    def upto(self) -> int | None:
+        """Offset from which on damage ends the log, None: wherever no sound record follows."""
+        return self.mark if self.mark is not None else self.view_end
+
+
+@dataclass(slots=True)
+class Survey:
+    """What the walk found.
+
+    end, scan_end     where sound records end, and why they do
+    holes             damage with sound records behind it, one for each file it lies in
+    last_record, last_time   start and store time (ms) of the last sound record
+    """
+
+    end: int
+    scan_end: ScanEnd = ScanEnd.END_OF_DATA
+    reason: str = ""
+    path: str = ""
+    holes: list[Hole] = field(default_factory=list)
+    last_record: int = 0
+    last_time: int = 0
+
+    @property
+    def is_torn(self) -> bool:
+        """Whether something that is no sound record lies behind the end."""
+        return self.scan_end is not ScanEnd.END_OF_DATA
+
+
+def log_sources(log: CommitLog, disk: Disk, begin: int) -> Iterator[LogSource]:
+    """Yield the files of a log from the one that holds an offset on, as a walk takes them."""
+    file = log.files.file_at(max(begin, log.min_offset))
+    while file is not None:
+        read_into = partial(disk.read_into, file.descriptor)
+        data_end = file.data_end()
+        yield LogSource(str(file.path), file.base, file.size, file.view, read_into, data_end)
+        file = log.files.file_at(file.base + file.size)
+
+
+def survey_log(
+    log: CommitLog, disk: Disk, begin: int, known: Known, *, crc: bool,
+    chunk_size: int = CHUNK_SIZE, take: Callable[[Chunk], object] | None = None,
+) -> Generator[float, None, Survey]:  # fmt: skip
+    """Walk from a record start to the end of sound records, yielding the share done.
+
+    take     is given every chunk of sound records up to the first damage: of the last one, not all
+             may be of the log
+    Cost     about 0.3 µs a record, with `crc` that of their bodies too; a search of the rest of a
+             file where it is damaged, some 0.2 s a GiB
+    """
+    found = Survey(max(begin, log.min_offset))
+    upto = OFFSET_MAX if known.upto is None else known.upto
+    reader = LogReader(check_crc=crc, property_crc=log.property_crc, chunk_size=chunk_size)
+    walk = LogWalk(reader, search_below=upto)
+    damage: list[tuple[Hole, Stop]] = []
+    for source in log_sources(log, disk, begin):
+        for step in walk.over(source, max(begin, source.base)):
+            if isinstance(step, Hole):
+                damage.append((step, walk.stop))
+                continue
+            if take is not None and not damage:
+                take(step)
+            yield (step.end - begin) / (log.appended - begin)
+            if not _take_last(found, step, known.mark):
+                damage.append((Hole(source.path, found.end, step.end, "", False), _UNWRITTEN))
+                return _ended(found, damage)
+        if walk.damaged_from is not None and walk.damaged_from >= upto:
+            break
+    return _ended(found, damage)
+
+
+def _take_last(found: Survey, chunk: Chunk, mark: int | None) -> bool:
+    """Take the records of a chunk up to the first behind the mark that lacks its last pages.
+
+    No such record is known to be durable. Its CRC is that of its body; a page lost behind it leaves
+    zeros in topic or properties, where this broker writes none.
+    Returns  whether there is none
+    Cost     about 0.1 µs a record behind the mark
+    """
+    heads, buffer = chunk.heads, chunk.buffer
+    count = len(heads)
+    first = count if mark is None else int(heads.physical_offset.searchsorted(mark))
+    if first < count:
+        tail = heads.take(slice(first, count))
+        block_size = tail.begin + tail.size - tail.block_begin
+        lost_topic = first_with_zeros(buffer, tail.topic_begin, tail.topic_size)
+        lost_block = first_with_zeros(buffer, tail.block_begin, block_size)
+        count = first + min(lost_topic, lost_block)
+    if count:
+        found.last_record = int(heads.physical_offset[count - 1])
+        found.last_time = int(heads.store_timestamp_ms[count - 1])
+        found.end = found.last_record + int(heads.size[count - 1])
+    return count == len(heads)
+
+
+def _ended(found: Survey, damage: list[tuple[Hole, Stop]]) -> Survey:
+    """Tell holes from what ends the log: the first damage behind the last record."""
+    found.holes = [hole for hole, _ in damage if hole.begin < found.end]
+    for hole, stop in damage[len(found.holes) : len(found.holes) + 1]:
+        found.end, found.scan_end = hole.begin, stop.kind
+        found.reason, found.path = stop.reason, hole.path
+    return found
+
+
+def stretches(holes: Sequence[Hole], begin: int, end: int) -> Iterator[tuple[int, int]]:
+    """Yield what lies between holes in [begin, end), as [lower, upper) of the log."""
+    for hole in holes:
+        if begin < min(hole.begin, end):
+            yield begin, min(hole.begin, end)
+        begin = max(begin, hole.end)
+    if begin < end:
+        yield begin, end

@@ -1,0 +1,75 @@
+"""How far a start is, and what each of its phases took.
+
+load        files are found and mapped, what is incomplete is dropped
+scan        the log's end is looked for
+dispatch    queues and index get what they lack
+settle      tables are read, everything is made durable
+"""
+
+from time import perf_counter
+from typing import Final
+
+from pocketmq.model.stats import Gauge, LabelValues, Stat
+from pocketmq.model.step import Clock
+
+PHASES: Final = ("load", "scan", "dispatch", "settle")
+STARTING: Final = "starting"
+RECOVERING: Final = "recovering"
+
+
+class Starting:
+    """One start, as it looks from outside: for health and metrics, before there is a store."""
+
+    __slots__ = (
+        "_begun", "_clock", "_phase", "progress", "seconds", "since_ms", "state", "stats",
+        "truncated_bytes",
+    )  # fmt: skip
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._phase = ""
+        self._begun = 0.0
+        self.state = STARTING
+        """STARTING, or RECOVERING once the store is locked."""
+        self.since_ms = clock.wall_ms()
+        """Since when it is in its state, wall time."""
+        self.seconds: dict[LabelValues, float] = {(phase,): 0.0 for phase in PHASES}
+        self.progress = 0.0
+        """Share of recovery that is done, 0 to 1."""
+        self.truncated_bytes = 0
+        """Bytes behind the last sound record that were zeroed."""
+        self.stats: list[Stat] = [
+            Gauge(
+                "pocketmq_recovery_seconds",
+                "Time each phase of the last start took.",
+                lambda: self.seconds,
+                ("phase",),
+            ),
+            Gauge(
+                "pocketmq_recovery_progress_ratio",
+                "Share of recovery that is done.",
+                lambda: self.progress,
+            ),
+            Gauge(
+                "pocketmq_recovery_truncated_bytes",
+                "Bytes that the last start cut off the log.",
+                lambda: float(self.truncated_bytes),
+            ),
+        ]
+
+    def recover(self) -> None:
+        """The store is locked, and recovery begins."""
+        assert self.state == STARTING
+        self.state, self.since_ms = RECOVERING, self._clock.wall_ms()
+
+    def enter(self, phase: str) -> None:
+        """Begin a phase; the one before ends."""
+        now = perf_counter()
+        if self._phase:
+            self.seconds[self._phase,] += now - self._begun
+        self._phase, self._begun = phase, now
+
+    def end(self) -> None:
+        """Recovery is over."""
+        self.enter("")
+        self.progress = 1.0

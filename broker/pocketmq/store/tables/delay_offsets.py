@@ -1,0 +1,138 @@
+"""How far each delay level is delivered: RocketMQ's `config/delayOffset.json`.
+
+    {"dataVersion":{…}, "offsetTable":{1:28, 2:8},
+     "pocketmq":{"deliveredBefore":353964, "clocks":{"2":[[0,3600000],[7,0]]}}}
+
+Level 1 has delivered its first 28 messages. Our own member, which a real broker passes over, says
+that all of those lie in the log below an offset: a start that finds more of them at or above it
+knows that they were delivered after this was written. Where the wall clock was set while messages
+waited, `clocks` says by which clock they say their times: those of level 2 from the 7th on by the
+one of now, those before by one that this is an hour ahead of.
+Source: ScheduleMessageService.encode, DelayOffsetSerializeWrapper.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any, Final
+
+from pocketmq.files.disk import Disk
+from pocketmq.files.table_file import TableFile
+from pocketmq.format.json_text import COUNT_MAX, is_integer, table_of
+from pocketmq.format.names import CONFIG_DIRECTORY, DELAY_OFFSETS_FILE, queue_id_from_name
+from pocketmq.format.table_json import decode_members, encode_table, queue_offsets
+from pocketmq.model.message import OFFSET_MAX
+from pocketmq.model.step import Clock
+from pocketmq.store.tables.durable_table import DurableTable, Encode
+
+_OFFSETS: Final = "offsetTable"
+_VERSION: Final = "dataVersion"
+_OWN: Final = "pocketmq"
+_BEFORE: Final = "deliveredBefore"
+_CLOCKS: Final = "clocks"
+
+Epochs = Mapping[int, Sequence[tuple[int, int]]]
+"""By level: (queue offset of the first message, ms by which the clock is ahead of the one then)."""
+
+
+class DelayOffsets:
+    """Queue offsets in the schedule topic by level, counted from 1."""
+
+    __slots__ = ("_clock", "_durable", "_file", "_others", "_rows", "clocks", "delivered_before")
+
+    def __init__(self, disk: Disk, directory: Path, clock: Clock, pool: ThreadPoolExecutor) -> None:
+        self._file = TableFile(disk, directory / CONFIG_DIRECTORY / DELAY_OFFSETS_FILE)
+        self._durable = DurableTable(self._file, pool, self._snapshot)
+        self._clock = clock
+        self._others: dict[str, Any] = {}
+        self._rows: dict[int, int] = {}
+        self.clocks: Epochs = {}
+        self.delivered_before = 0
+        """Physical offset below which everything lies that was delivered; 0: not known."""
+
+    def load(self) -> None:
+        """Read the table.
+
+        Errors   TableUnreadable: neither the file nor its `.bak` can be read
+        """
+        table = self._file.read(_decode) or {}
+        self._rows = queue_offsets(table.pop(_OFFSETS, {}))
+        own = table_of(table.pop(_OWN, None))
+        before: Any = own.get(_BEFORE)
+        self.delivered_before = before if _is_offset(before) else 0
+        self.clocks = _clocks_of(own.get(_CLOCKS))
+        self._others = table
+
+    def find(self, level: int) -> int:
+        """Return the queue offset behind the last message of a level that was delivered."""
+        return self._rows.get(level, 0)
+
+    async def clamp(self, end_of: Callable[[int], int], log_end: int) -> int:
+        """Brings offsets beyond their level's end down to it; returns how many, durable then.
+
+        end_of    level -> the queue offset its next message gets
+        log_end   physical offset behind the last record
+        Effects   messages that come at those offsets are delivered, also after a crash
+        Errors    DiskFull
+        """
+        beyond = {level: end_of(level) for level, at in self._rows.items() if at > end_of(level)}
+        if beyond or self.delivered_before > log_end:
+            await self.put(beyond, min(self.delivered_before, log_end), self.clocks)
+        return len(beyond)
+
+    async def put(self, offsets: Mapping[int, int], delivered_before: int, clocks: Epochs) -> None:
+        """Set offsets of levels, where their messages lie, their clocks; durable when it returns.
+
+        Shape    everything below `delivered_before` is durable itself
+        Errors   DiskFull
+        """
+        assert all(map(_is_offset, offsets.values()))
+        assert delivered_before >= 0
+        counter = table_of(self._others.get(_VERSION)).get("counter", 0)
+        self._others[_VERSION] = {
+            "counter": counter + 1 if is_integer(counter, 0, COUNT_MAX) else 1,
+            "stateVersion": 0,
+            "timestamp": self._clock.wall_ms(),
+        }
+        self._rows = {**self._rows, **offsets}
+        self.delivered_before, self.clocks = delivered_before, clocks
+        self._durable.touch()
+        await self._durable.saved()
+
+    def _snapshot(self) -> Encode:
+        rows = dict(sorted(self._rows.items()))
+        own: dict[str, Any] = {_BEFORE: self.delivered_before}
+        if self.clocks:
+            own[_CLOCKS] = {str(level): epochs for level, epochs in sorted(self.clocks.items())}
+        table = dict(sorted({**self._others, _OFFSETS: rows, _OWN: own}.items()))
+        return lambda: encode_table(table)
+
+
+def _decode(content: bytes) -> dict[str, Any]:
+    """Return the table of a text.
+
+    Errors   ValueError when it is no JSON object, or the offsets are none
+    """
+    table = decode_members(content)
+    if not isinstance(table.get(_OFFSETS, {}), dict):
+        raise ValueError(f"{_OFFSETS} is no table")
+    return table
+
+
+def _clocks_of(said: Any) -> Epochs:
+    """Return the clocks of levels; what is none of ours is as if nobody had set a clock."""
+    found: dict[int, tuple[tuple[int, int], ...]] = {}
+    for level, rows in table_of(said).items():
+        try:
+            epochs = tuple((int(begin), int(ahead_ms)) for begin, ahead_ms in rows)
+        except (TypeError, ValueError):
+            continue
+        places = [begin for begin, _ in epochs]
+        number = queue_id_from_name(str(level))
+        if number is not None and epochs and places == sorted(places) and places[0] >= 0:
+            found[number] = epochs
+    return found
+
+
+def _is_offset(value: Any) -> bool:
+    return is_integer(value, 0, OFFSET_MAX)

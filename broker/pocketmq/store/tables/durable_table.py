@@ -1,0 +1,339 @@
+"""Small tables in memory that are written down whole, many changes sharing one write.
+
+    change, change, change ─► snapshot (loop) ─► encoded and written (thread) ─► `saved` returns
+
+One write is under way at a time; what changes meanwhile goes into the next one. Rows are replaced
+and never changed, so that a snapshot is a copy of names only.
+Source: ConfigManager.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any, Final, Generic, NamedTuple, TypeVar
+
+from pocketmq.files.disk import Disk
+from pocketmq.files.table_file import TableFile
+from pocketmq.format.names import CONFIG_DIRECTORY
+from pocketmq.format.table_json import decode_rows, encode_row, encode_rows, encode_table
+from pocketmq.model.errors import LimitReached, RequestError, TableUnreadable
+from pocketmq.model.step import Clock
+from pocketmq.store.job import or_failed
+from pocketmq.store.watermark import Watermark
+
+logger = logging.getLogger(__name__)
+
+Config = TypeVar("Config")
+Rows = dict[str, dict[Any, Any]]
+Encode = Callable[[], bytes]
+"""Makes the text of a snapshot, in a thread."""
+COUNT_MAX: Final = 2**31 - 1
+"""Where nothing says how many there may be."""
+Work = Callable[[], None]
+"""Blocks: called in a thread."""
+
+
+class Saving:
+    """Makes what changed durable, one piece of work at a time.
+
+    begin   begins with all changes so far; returns what is left to do in a thread, None for nothing
+    """
+
+    __slots__ = ("_begin", "_change", "_job", "_pool", "_saved")
+
+    def __init__(self, pool: ThreadPoolExecutor, begin: Callable[[], Work | None]) -> None:
+        self._begin = begin
+        self._pool = pool
+        self._change = 0
+        self._saved = Watermark()
+        self._job: asyncio.Future[None] | None = None
+
+    def touch(self) -> None:
+        """Note that the table changed."""
+        self._change += 1
+
+    async def saved(self) -> None:
+        """Return when every change so far is durable.
+
+        Errors   DiskFull, FsyncFailed
+        """
+        change = self._change
+        self.save_soon()
+        await self._saved.reached(change)
+
+    def when_saved(self, then: Callable[[BaseException | None], None]) -> None:
+        """Call with None, or with an error, when every change so far is durable."""
+        self.save_soon()
+        if self._saved.value >= self._change:
+            then(None)
+            return
+        future = self._saved.reached(self._change)
+        future.add_done_callback(lambda done: then(done.exception()))
+
+    def save_soon(self) -> None:
+        """Begin to write what changed, unless a write is under way; a failure shows in `saved`."""
+        if self._job is not None or self._saved.value >= self._change:
+            return
+        change, work = self._change, self._begin()
+        if work is None:
+            self._saved.advance(change)
+            return
+        self._job = asyncio.get_running_loop().run_in_executor(self._pool, work)
+        self._job.add_done_callback(
+            or_failed(lambda job: self._finish(job, change), self._saved.fail)
+        )
+
+    def _finish(self, job: "asyncio.Future[None]", change: int) -> None:
+        self._job = None
+        error = job.exception()
+        if error is not None:
+            self._saved.fail(error)
+            return
+        assert change <= self._change
+        self._saved.advance(change)
+        if self._saved.waiter_count:
+            self.save_soon()
+
+
+class DurableTable(Saving):
+    """Writes one table's content whenever it changed.
+
+    snapshot   returns what encodes the table as it is now
+    """
+
+    __slots__ = ("_file", "_snapshot")
+
+    def __init__(
+        self, file: TableFile, pool: ThreadPoolExecutor, snapshot: Callable[[], Encode]
+    ) -> None:
+        super().__init__(pool, self._writing)
+        self._file = file
+        self._snapshot = snapshot
+
+    def _writing(self) -> Work:
+        encode = self._snapshot()
+        return lambda: self._file.write(encode())
+
+
+class RowTable:
+    """One of RocketMQ's tables: rows under one member, a version; what else it holds is kept.
+
+    written      returns the rows as they are to stand on disk, a copy of them or `rows` itself
+    file         what is read and written in place of the file of this name
+    is_counted   its rows are counts that are made anew: one that cannot be read counts as empty
+    """
+
+    __slots__ = (
+        "_clock", "_durable", "_encoded", "_file", "_is_counted", "_member", "_others", "_written",
+        "rows",
+    )  # fmt: skip
+
+    def __init__(
+        self, disk: Disk, directory: Path, file_name: str, member: str, clock: Clock,
+        pool: ThreadPoolExecutor, written: Callable[[], Rows] | None = None, *,
+        is_counted: bool = False, file: TableFile | None = None,
+    ) -> None:  # fmt: skip
+        self._is_counted = is_counted
+        self._file = file or TableFile(disk, directory / CONFIG_DIRECTORY / file_name)
+        self._written = written
+        self._encoded: dict[str, tuple[dict[Any, Any], str]] = {}
+        """Rows with their text, so that one change does not encode all: of the thread that writes,
+        where `rows` is what is written."""
+        self._durable = DurableTable(self._file, pool, self._snapshot)
+        self._member = member
+        self._clock = clock
+        self._others: dict[str, Any] = {}
+        self.rows: Rows = {}
+        """By name; a row is replaced, never changed. `touch` tells of it."""
+
+    def load(self) -> None:
+        """Read the table.
+
+        Errors   ValueError when neither the file nor its `.bak` can be read
+        """
+        try:
+            found = self._file.read(lambda text: decode_rows(text, self._member)) or {}
+        except TableUnreadable as error:
+            if not self._is_counted:
+                raise
+            logger.warning("table.counted", extra={"path": error.path, "reason": error.why})
+            found = {}
+        self._others = found
+        self.rows = self._others.pop(self._member, None) or {}
+
+    def other_rows(self, member: str) -> dict[str, Any]:
+        """Return what a real broker keeps beside the rows, nothing where it does not."""
+        found = self._others.get(member)
+        return found if isinstance(found, dict) else {}
+
+    def keep(self, member: str, value: dict[str, Any]) -> None:
+        """Set what stands beside the rows under a name; a real broker may drop it."""
+        assert member != self._member
+        self._others[member] = value
+
+    def touch(self) -> None:
+        """Note that rows changed: the version rises."""
+        version = self._others.get("dataVersion") or {}
+        self._others["dataVersion"] = {
+            "counter": int(version.get("counter", 0)) + 1,
+            "stateVersion": int(version.get("stateVersion", 0)),
+            "timestamp": self._clock.wall_ms(),
+        }
+        self._durable.touch()
+
+    def _snapshot(self) -> Encode:
+        assert self._member not in self._others
+        rows = dict(self._written() if self._written is not None else self.rows)
+        others = {k: dict(v) if isinstance(v, dict) else v for k, v in self._others.items()}
+        if self._written is None:
+            return lambda: encode_rows(others, self._member, self._texts(rows))
+        table = {**others, self._member: rows}
+        return lambda: encode_table(dict(sorted(table.items())))
+
+    def _texts(self, rows: Rows) -> dict[str, str]:
+        """Return rows as text, each of which is made once."""
+        known = self._encoded
+        found: dict[str, tuple[dict[Any, Any], str]] = {}
+        for name, row in rows.items():
+            made = known.get(name)
+            if made is None or made[0] is not row:
+                made = row, encode_row(row)
+            found[name] = made
+        self._encoded = found
+        return {name: text for name, (_, text) in found.items()}
+
+    async def replace(self, rows: Rows) -> None:
+        """Set all rows; durable when it returns."""
+        if rows != self.rows:
+            self.rows = rows
+            self.touch()
+        await self.saved()
+
+    async def put(self, name: str, row: dict[str, Any]) -> None:
+        """Set a row; durable when it returns."""
+        self.rows[name] = row
+        self.touch()
+        await self.saved()
+
+    async def drop(self, name: str) -> None:
+        """Remove a row, if it is there; durable when it returns."""
+        if self.rows.pop(name, None) is not None:
+            self.touch()
+        await self.saved()
+
+    async def saved(self) -> None:
+        """Return when every change so far is durable.
+
+        Errors   DiskFull, FsyncFailed
+        """
+        await self._durable.saved()
+
+    def when_saved(self, then: Callable[[BaseException | None], None]) -> None:
+        """Call with None, or with an error, when every change so far is durable."""
+        self._durable.when_saved(then)
+
+    def save_soon(self) -> None:
+        """Begin to write what changed."""
+        self._durable.save_soon()
+
+
+class Kind(NamedTuple, Generic[Config]):
+    """What the things of a table are.
+
+    check      raises unless a name can be one of theirs
+    missing    returns the error for a name that none has
+    from_row   returns the thing of a name and its row
+    field      what they are called
+    """
+
+    check: Callable[[str], None]
+    missing: Callable[[str], RequestError]
+    from_row: Callable[[str, dict[str, Any]], Config]
+    field: str
+
+
+class NamedTable(Generic[Config]):
+    """A table of things with names: topics, groups. Names that cannot be theirs are only kept."""
+
+    __slots__ = ("_configs", "_followers", "_kind", "_table", "count_max")
+
+    def __init__(self, table: RowTable, kind: Kind[Config]) -> None:
+        self.count_max = COUNT_MAX
+        """How many there may be for more to be made."""
+        self._table = table
+        self._kind = kind
+        self._configs: dict[str, Config] = {}
+        self._followers: list[Callable[[str], None]] = []
+
+    def follow(self, told: Callable[[str], None]) -> None:
+        """Have a part told each name that is set or removed, at once; it must not fail."""
+        self._followers.append(told)
+
+    def _tell(self, name: str) -> None:
+        for told in self._followers:
+            told(name)
+
+    def load(self) -> None:
+        """Read the table; names that are none are kept in the file and not known.
+
+        Errors   ValueError when neither the file nor its `.bak` can be read
+        """
+        self._table.load()
+        rows = self._table.rows.items()
+        self._configs = {n: self._kind.from_row(n, row) for n, row in rows if self._is_name(n)}
+
+    def _is_name(self, name: str) -> bool:
+        try:
+            self._kind.check(name)
+        except RequestError:
+            return False
+        return True
+
+    def _check_count(self) -> None:
+        """Raise where one more is too much.
+
+        Errors   LimitReached
+        """
+        count, limit, field = len(self._configs), self.count_max, self._kind.field
+        if count >= limit:
+            setting = f"limits.{field}_max"
+            raise LimitReached(count=count, limit=limit, field=field, setting=setting)
+
+    def find(self, name: str) -> Config | None:
+        """Return what has a name, None when there is none."""
+        return self._configs.get(name)
+
+    def existing(self, name: str) -> Config:
+        """Return what has a name and exists.
+
+        Errors   IllegalTopic, IllegalGroup; TopicNotFound, GroupNotFound
+        """
+        config = self._configs.get(name)
+        if config is None:
+            self._kind.check(name)
+            raise self._kind.missing(name)
+        return config
+
+    def names(self) -> list[str]:
+        """Return all names, sorted."""
+        return sorted(self._configs)
+
+    async def remove(self, name: str) -> None:
+        """Forget what has a name, if it is there; durable when it returns.
+
+        Errors   DiskFull
+        Source   TopicConfigManager.deleteTopicConfig, deleteSubscriptionGroupConfig
+        """
+        if self._configs.pop(name, None) is not None:
+            assert name not in self._configs
+            self._tell(name)
+            await self._table.drop(name)
+        await self._table.saved()
+
+    async def _put(self, name: str, row: dict[str, Any]) -> Config:
+        config = self._configs[name] = self._kind.from_row(name, row)
+        self._tell(name)
+        await self._table.put(name, row)
+        return config

@@ -1,0 +1,311 @@
+"""Where each consumer group stands: RocketMQ's `config/consumerOffset.json`.
+
+    commit     durable when it returns; many commits share one write of the table
+    advance    in memory at once, on disk some seconds later: a crash may take it back
+    begin      the same, and a write begins at once
+    lease      in memory at once, on disk once the journal of leases is: store/tables/lease_marks.py
+Source: ConsumerOffsetManager.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from pocketmq.files.disk import Disk
+from pocketmq.format.table_json import queue_offsets
+from pocketmq.log.offset_files import BOTH_MEMBER, OFFSETS_MEMBER, OffsetFiles
+from pocketmq.model.step import Clock, Next, Now
+from pocketmq.store.tables.durable_table import Rows, RowTable
+from pocketmq.store.tables.groups import GroupTable
+from pocketmq.store.tables.lease_marks import LEASES_MEMBER, LeaseMarks
+
+_PULL_OFFSETS: Final = "pullOffsetTable"
+"""What a real broker keeps of pull consumers beside it, under the same names."""
+_SEPARATOR: Final = "@"
+CHECKPOINT_INTERVAL_MS: Final = 5_000
+"""How often advanced offsets are written (flushConsumerOffsetInterval)."""
+
+
+class Clamped(NamedTuple):
+    """An offset that was beyond its queue's end, and that end, where it is now."""
+
+    group: str
+    topic: str
+    queue_id: int
+    queue_offset: int
+    end: int
+
+
+class ConsumerOffsets:
+    """Offsets by (group, topic, queue id)."""
+
+    __slots__ = ("_files", "_groups", "_set_back", "_table", "leases")
+
+    def __init__(
+        self,
+        disk: Disk,
+        directory: Path,
+        clock: Clock,
+        pool: ThreadPoolExecutor,
+        groups: GroupTable,
+    ) -> None:
+        self._groups = groups
+        files = OffsetFiles(disk, directory)
+        self._table = RowTable(
+            disk, directory, files.path.name, OFFSETS_MEMBER, clock, pool, self._durable_rows,
+            file=files,
+        )  # fmt: skip
+        self._files = files
+        self._set_back: dict[tuple[str, str], None] = {}
+        self.leases = LeaseMarks()
+        """How far what is on disk goes with the journal of leases."""
+
+    def load(self) -> None:
+        """Read the table.
+
+        Errors   ValueError when neither the file nor its `.bak` can be read
+        """
+        self._table.load()
+        # Other writers may quote the queue ids; RocketMQ reads both.
+        self._table.rows = {
+            name: queue_offsets(queues) for name, queues in self._table.rows.items()
+        }
+        if self._files.is_pair:
+            self._table.keep(BOTH_MEMBER, {})
+        self.leases.load(self._table.other_rows(LEASES_MEMBER))
+
+    def find(self, group: str, topic: str, queue_id: int) -> int | None:
+        """Return a group's offset in a queue, None before its first commit."""
+        return self._table.rows.get(f"{topic}{_SEPARATOR}{group}", {}).get(queue_id)
+
+    def all_of(self, group: str) -> dict[str, dict[int, int]]:
+        """Return where a group stands: topic -> queue id -> queue offset."""
+        rows = self._table.rows.items()
+        return {_topic_of(name): dict(row) for name, row in rows if _group_of(name) == group}
+
+    def positions(self) -> Iterator[tuple[str, str, Mapping[int, int]]]:
+        """Yield (group, topic, queue id -> queue offset) of every group in every topic."""
+        for name, row in self._table.rows.items():
+            yield _group_of(name), _topic_of(name), row
+
+    def topics_by_group(self) -> dict[str, list[str]]:
+        """Return the topics each group has an offset in, both in order of their names."""
+        found: dict[str, list[str]] = {}
+        for name in sorted(self._table.rows):
+            found.setdefault(_group_of(name), []).append(_topic_of(name))
+        return dict(sorted(found.items()))
+
+    def set_back(self) -> list[tuple[str, str]]:
+        """Return (group, topic) of offsets that were set back or forgotten since this was asked.
+
+        Who waits there may find messages again, or wait for nothing.
+        """
+        found = list(self._set_back)
+        self._set_back.clear()
+        return found
+
+    def advance(self, group: str, topic: str, queue_id: int, queue_offset: int) -> None:
+        """Move a group's offset in a queue forward, never back; written down by and by (`step`).
+
+        Shape    the group has a row
+        Cost     a copy of its offsets in the topic
+        """
+        name = f"{topic}{_SEPARATOR}{group}"
+        if queue_offset > self._table.rows.get(name, {}).get(queue_id, -1):
+            self._set(name, {queue_id: queue_offset})
+
+    def begin(self, group: str, topic: str, queue_id: int, queue_offset: int) -> None:
+        """Set where a new group begins in a queue; on disk with the next write, which begins now.
+
+        Effects  after a crash it does not begin behind messages that came since
+        """
+        self.advance(group, topic, queue_id, queue_offset)
+        self._table.when_saved(lambda _: None)  # One that fails is made up for by `step`.
+
+    def lease(self, group: str, topic: str, queue_id: int, queue_offset: int) -> None:
+        """Move a group's offset forward, behind messages it leased; on disk it stays until `pass_`.
+
+        Shape    the group has a row
+        Cost     about 1 µs
+        """
+        name = f"{topic}{_SEPARATOR}{group}"
+        row = self._table.rows.get(name)
+        old = -1 if row is None else row.get(queue_id, -1)
+        if queue_offset <= old:
+            return
+        self.leases.hold(name, queue_id, old)
+        if row is None:
+            self._table.rows[name] = {queue_id: queue_offset}
+        else:
+            self._table.rows[name] = {**row, queue_id: queue_offset}
+        self._table.touch()
+
+    def fence(self, journal_begin: int, journal_end: int) -> None:
+        """Note where leased offsets stand, with how far the journal reaches now."""
+        live = {key: self._live(*key) for key in self.leases.held}
+        self.leases.fence(live, journal_begin, journal_end)
+
+    def pass_fence(self) -> None:
+        """Let what was noted at the last fence go to disk: the journal is durable up to there."""
+        if self.leases.pass_fence():
+            self.leases.let_go({key: self._live(*key) for key in self.leases.held})
+            self._table.touch()
+
+    def hold_nothing(self) -> None:
+        """Let all offsets go to disk as they are: everything in the log is durable."""
+        if self.leases.held:
+            self.leases.held.clear()
+            self._table.touch()
+
+    def _live(self, name: str, queue_id: int) -> int:
+        return int(self._table.rows[name][queue_id])
+
+    def _durable_rows(self) -> Rows:
+        """Return the rows as they go to disk: without offsets of leases that may be lost yet.
+
+        Effects  the marks go with them
+        """
+        if self.leases.is_kept:
+            self._table.keep(LEASES_MEMBER, self.leases.member())
+        rows = dict(self._table.rows)
+        for (name, queue_id), offset_held in self.leases.held.items():
+            row = dict(rows[name])
+            if offset_held < 0:
+                del row[queue_id]
+            else:
+                row[queue_id] = offset_held
+            rows[name] = row
+        return rows
+
+    async def commit(self, group: str, topic: str, queue_id: int, queue_offset: int) -> None:
+        """Set a group's offset in a queue; durable when it returns.
+
+        Effects  a group that commits for the first time is made
+        Errors   IllegalGroup, DiskFull
+        Source   ConsumerOffsetManager.commitOffset, SubscriptionGroupManager.findSubscriptionGroup
+        """
+        await self.set_many(group, topic, {queue_id: queue_offset})
+
+    async def set_many(self, group: str, topic: str, queue_offsets: Mapping[int, int]) -> None:
+        """Set a group's offsets in queues of a topic, all in one write; durable when it returns.
+
+        Effects  a group without a row is made
+        Errors   IllegalGroup, DiskFull
+        """
+        await self._groups.ensure(group)
+        if queue_offsets:
+            self._set(f"{topic}{_SEPARATOR}{group}", queue_offsets)
+        await self._table.saved()
+
+    async def clamp(self, end_of: Callable[[str, str, int], int]) -> list[Clamped]:
+        """Brings offsets beyond a queue's end down to it; returns those, durable when it returns.
+
+        end_of   (group, topic, queue id) -> the highest offset a group may have there
+        Effects  a consumer that stood behind messages a crash took does not miss those that come
+        Errors   DiskFull
+        """
+        clamped: list[Clamped] = []
+        for name, queues in [*self._table.rows.items()]:
+            topic, group = _topic_of(name), _group_of(name)
+            found = [
+                Clamped(group, topic, i, at, end_of(group, topic, i)) for i, at in queues.items()
+            ]
+            beyond = [one for one in found if one.queue_offset > one.end]
+            if beyond:
+                self._set(name, {one.queue_id: one.end for one in beyond})
+            clamped += beyond
+        if clamped:
+            await self._table.saved()
+        return clamped
+
+    def clamp_one(self, group: str, topic: str, queue_id: int, end: int) -> Clamped | None:
+        """Brings an offset down to its queue's end; a write begins at once. None: it is not beyond.
+
+        Cost     a copy of the group's offsets in the topic, where it is beyond
+        """
+        found = self.find(group, topic, queue_id)
+        if found is None or found <= end:
+            return None
+        self._set(f"{topic}{_SEPARATOR}{group}", {queue_id: end})
+        self._table.when_saved(lambda _: None)  # One that fails is made up for by `step`.
+        return Clamped(group, topic, queue_id, found, end)
+
+    async def clone(self, source: str, target: str, topic: str) -> None:
+        """Let a group stand where another one stands in a topic; durable when it returns.
+
+        Effects  nothing where the other has no offset; else all the group had there is replaced
+        Errors   IllegalGroup, DiskFull
+        Source   ConsumerOffsetManager.cloneOffset
+        """
+        await self._groups.ensure(target)
+        queues = self._table.rows.get(f"{topic}{_SEPARATOR}{source}")
+        if queues:
+            name = f"{topic}{_SEPARATOR}{target}"
+            gone = self._table.rows.get(name, {}).keys() - queues.keys()
+            if gone:
+                self._forget(name, gone)
+            self._set(name, queues)
+            self._table.rows[name] = queues
+        await self._table.saved()
+
+    async def remove_topic(self, topic: str) -> None:
+        """Forget where anybody stands in a topic; durable when it returns.
+
+        Errors   DiskFull
+        Source   ConsumerOffsetManager.cleanOffsetByTopic
+        """
+        await self._remove(lambda name: _topic_of(name) == topic)
+
+    async def remove_group(self, group: str) -> None:
+        """Forget where a group stands; durable when it returns.
+
+        Errors   DiskFull
+        Source   ConsumerOffsetManager.removeOffset
+        """
+        await self._remove(lambda name: _group_of(name) == group)
+
+    async def _remove(self, is_meant: Callable[[str], bool]) -> None:
+        tables = (self._table.rows, self._table.other_rows(_PULL_OFFSETS))
+        found = [(table, name) for table in tables for name in table if is_meant(str(name))]
+        for table, name in found:
+            row = table.pop(name)
+            self._forget(name, row if table is self._table.rows else ())
+        if found:
+            self._table.touch()
+        await self._table.saved()
+
+    def _forget(self, name: str, queue_ids: Iterable[int]) -> None:
+        """Note that offsets are gone: leases from before do not move those that are made again."""
+        self._set_back[_group_of(name), _topic_of(name)] = None
+        for queue_id in queue_ids:
+            self.leases.set_aside(name, queue_id)
+
+    def _set(self, name: str, queue_offsets: Mapping[int, int]) -> None:
+        row = self._table.rows.get(name, {})
+        for queue_id, queue_offset in queue_offsets.items():
+            self.leases.set_aside(name, queue_id)
+            if queue_offset < row.get(queue_id, 0):
+                self._set_back[_group_of(name), _topic_of(name)] = None
+        self._table.rows[name] = {**row, **queue_offsets}
+        self._table.touch()
+
+    def step(self, now: Now) -> Next:
+        """Write down by and by what was advanced."""
+        self._table.save_soon()
+        return Next(now.monotonic_ms + CHECKPOINT_INTERVAL_MS)
+
+    async def saved(self) -> None:
+        """Return when all offsets are durable, those that were advanced too.
+
+        Errors   DiskFull
+        """
+        await self._table.saved()
+
+
+def _topic_of(name: str) -> str:
+    return name.partition(_SEPARATOR)[0]
+
+
+def _group_of(name: str) -> str:
+    return name.partition(_SEPARATOR)[2]

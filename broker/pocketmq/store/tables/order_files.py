@@ -1,0 +1,134 @@
+"""What is known of ordered queues on disk: a table, and a journal of what changed since.
+
+    fold(text, version)  the table is written whole; rows follow on it, from the journal's begin
+    append(changes)      one row; False where there is no room: the table is to be written
+    sync                 makes rows durable
+
+A row is in the hands of the kernel when `append` returns: kill -9 leaves it. Which rows count at a
+start is told by their version (format/order_changes.py), so nothing is ever removed from the file.
+Source: none; a real broker writes the table every ten seconds, and loses what a crash takes.
+"""
+
+import logging
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from pocketmq.files.disk import Disk
+from pocketmq.files.table_file import DRAFT_SUFFIX, TableFile
+from pocketmq.format.names import (
+    CONFIG_DIRECTORY,
+    ORDER_INFO_FILE,
+    ORDER_JOURNAL_FILE,
+    OWN_DIRECTORY,
+)
+from pocketmq.format.order_changes import QueueChange, decode_changes, encode_changes, lost_rows_at
+from pocketmq.format.table_json import decode_rows
+from pocketmq.model.errors import AllocationFailed, DiskFull
+
+logger = logging.getLogger(__name__)
+
+ORDER_JOURNAL_BYTES: Final = 1 << 20
+"""Some thousand receives and acknowledgements."""
+
+
+class OrderFiles:
+    """Table and journal of one store.
+
+    size_bytes   of the journal, where it is yet to be made
+    """
+
+    __slots__ = (
+        "_descriptor", "_disk", "_number", "_path", "_position", "_size_bytes", "_table", "_version"
+    )  # fmt: skip
+
+    def __init__(self, disk: Disk, directory: Path, size_bytes: int = ORDER_JOURNAL_BYTES) -> None:
+        self._disk = disk
+        self._table = TableFile(disk, directory / CONFIG_DIRECTORY / ORDER_INFO_FILE)
+        self._path = directory / OWN_DIRECTORY / ORDER_JOURNAL_FILE
+        self._size_bytes = size_bytes
+        self._descriptor: int | None = None
+        self._follow(0)
+
+    def table(self, member: str) -> dict[str, Any]:
+        """Return the table, which has rows under a member; empty where there is none.
+
+        Errors   TableUnreadable: neither the file nor its `.bak` can be read
+        """
+        return self._table.read(lambda text: decode_rows(text, member)) or {}
+
+    def changes(self, version: int) -> Iterable[QueueChange]:
+        """Return what changed since a version of the table was written.
+
+        Effects  tells of rows that are lost behind a damaged one: what they say comes again
+        Errors   ReadFailed
+        """
+        if not self._disk.exists(self._path):
+            return ()
+        content = self._disk.read_file(self._path)
+        position = lost_rows_at(content, version)
+        if position is not None:
+            logger.warning("order.damaged", extra={"path": str(self._path), "position": position})
+        return decode_changes(content, version)
+
+    def append(self, changes: Sequence[QueueChange]) -> bool:
+        """Write a row; False: nothing was written, as nothing fits, or no version has begun.
+
+        Errors   WriteFailed
+        """
+        if self._descriptor is None:
+            return False
+        if not changes:
+            return True
+        row = encode_changes(changes, self._version, self._number)
+        if self._position + len(row) > self._size_bytes:
+            return False
+        try:
+            self._disk.write_at(self._descriptor, self._position, row)
+        except DiskFull:  # Of a file system that copies on write; a half row is none.
+            return False
+        self._position += len(row)
+        self._number += 1
+        return True
+
+    def sync(self) -> None:
+        """Make all rows durable; blocks.
+
+        Errors   FsyncFailed
+        """
+        assert self._descriptor is not None, "rows were written"
+        self._disk.sync(self._descriptor)
+
+    def fold(self, text: bytes, version: int) -> None:
+        """Write the table, and let rows follow on it; blocks.
+
+        Effects  without room for the journal there are none
+        Errors   DiskFull: all is as it was; FsyncFailed
+        """
+        assert version > self._version
+        self._table.write(text)
+        if self._descriptor is None:
+            self._open()
+        self._follow(version)
+
+    def _follow(self, version: int) -> None:
+        """Let rows follow on a version of the table, from the journal's begin."""
+        self._version, self._position, self._number = version, 0, 1
+
+    def _open(self) -> None:
+        if self._disk.exists(self._path):
+            self._size_bytes = self._disk.file_size(self._path)
+            self._descriptor = self._disk.open(self._path)
+            return
+        self._disk.make_directory(self._path.parent)
+        draft = self._path.with_name(self._path.name + DRAFT_SUFFIX)
+        try:
+            self._descriptor = self._disk.make_allocated_file(draft, self._path, self._size_bytes)
+        except (AllocationFailed, DiskFull):
+            assert self._descriptor is None, "the table is written whole each time"
+
+    def close(self) -> None:
+        """Close the journal; nobody writes to it any more."""
+        if self._descriptor is not None:
+            descriptor, self._descriptor = self._descriptor, None
+            self._disk.close(descriptor)

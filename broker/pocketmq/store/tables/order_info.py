@@ -1,0 +1,299 @@
+"""What ordered consumers have in hand: RocketMQ's `config/consumerOrderInfo.json`.
+
+    change     a queue's order is another one
+    saved      returns when every change so far is durable; many share one write
+    forget     the committed offset was set anew: what was known of the queue holds no longer
+
+    changes ─► rows of the journal beside it (order_files.py) ─► answered
+               └─► the table, whole: FOLD_INTERVAL_MS later, when the journal is full, at a stop
+
+So a crash takes nothing that was answered, as far as the flush mode promises that of a send; a real
+broker finds the table as it was some seconds ago. What a file has no room for goes into the table
+at once. What that holds beside the queues is kept and written back.
+Source: QueueLevelConsumerManager.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, Final
+
+from pocketmq.format.json_text import COUNT_MAX, is_integer
+from pocketmq.format.order_changes import VERSION_MEMBER, OrderChange, ReplayedOrder, whole_change
+from pocketmq.format.order_row import QueueOrder, decode_order, is_earlier_form, order_from
+from pocketmq.model.errors import DiskFull
+from pocketmq.model.step import Clock
+from pocketmq.store.tables.durable_table import Encode, Saving, Work
+from pocketmq.store.tables.order_files import OrderFiles
+from pocketmq.store.tables.order_rows import TABLE_MEMBER, Row, is_queue, text_of
+
+_SEPARATOR: Final = "@"
+FOLD_INTERVAL_MS: Final = 5_000
+"""How often the table is written while it changes; RocketMQ: 10 s."""
+Order = Callable[[], QueueOrder]
+"""Returns a queue's order as it is when the table is written."""
+Since = Callable[[], OrderChange]
+"""Returns what changed of it since this was called last."""
+Place = tuple[str, int]
+"""(topic@group, queue id)."""
+
+
+class OrderInfo:
+    """Orders by (group, topic, queue id).
+
+    is_sync   whether what is answered outlasts a power cut
+    """
+
+    __slots__ = (
+        "_changed", "_clock", "_files", "_fold_at_ms", "_forgotten", "_is_behind", "_is_stale",
+        "_is_sync", "_others", "_rows", "_saving", "_unfolded", "_version",
+    )  # fmt: skip
+
+    def __init__(
+        self, files: OrderFiles, clock: Clock, pool: ThreadPoolExecutor, *, is_sync: bool
+    ) -> None:
+        self._files = files
+        self._saving = Saving(pool, self._begin)
+        self._clock = clock
+        self._is_sync = is_sync
+        self._others: dict[str, Any] = {}
+        self._rows: dict[str, dict[int, Row]] = {}
+        self._changed: dict[Place, Since] = {}
+        """What neither the journal nor the table tells of yet."""
+        self._unfolded: dict[Place, Order] = {}
+        """What the table does not tell of yet."""
+        self._forgotten: Counter[Place] = Counter()
+        self._version = 0
+        self._fold_at_ms = 0
+        self._is_behind = False
+        """Whether the journal lacks something that the table is to tell of."""
+        self._is_stale = False
+        """Whether the table on disk lacks something."""
+
+    def load(self) -> None:
+        """Read the table, and what changed since it was written.
+
+        Errors   TableUnreadable: neither the file nor its `.bak` can be read; ReadFailed
+        """
+        self._others = self._files.table(TABLE_MEMBER)
+        rows = self._others.pop(TABLE_MEMBER, None) or {}
+        self._rows = {
+            name: {int(i): self._row(row) for i, row in queues.items() if is_queue(i, row)}
+            for name, queues in rows.items()
+        }
+        version: Any = self._others.pop(VERSION_MEMBER, None)
+        if is_integer(version, 1, COUNT_MAX):
+            self._version = version
+            self._replay()
+
+    def _replay(self) -> None:
+        replayed: dict[Place, ReplayedOrder] = {}
+        for name, queue_id, change in self._files.changes(self._version):
+            order = replayed.get((name, queue_id))
+            if order is None:
+                row = self._rows.get(name, {}).get(queue_id)
+                order = ReplayedOrder(QueueOrder() if row is None else row.order(0))
+                replayed[name, queue_id] = order
+            order.change(change)
+        for (name, queue_id), order in replayed.items():
+            self._set(name, queue_id, order.order())
+        self._is_stale = bool(replayed)
+
+    def _row(self, found: dict[str, Any]) -> Row:
+        """Return a row that was read; one of an earlier form is written anew with the next save."""
+        if not is_earlier_form(found):
+            return Row(found)
+        self._saving.touch()
+        return Row({}, decode_order(found, 0), self._clock.wall_ms())
+
+    def _set(self, name: str, queue_id: int, order: QueueOrder) -> None:
+        row = Row({}, order, self._clock.wall_ms())
+        self._rows[name] = {**self._rows.get(name, {}), queue_id: row}
+
+    def find(self, group: str, topic: str, queue_id: int, committed: int) -> QueueOrder:
+        """Return a queue's order as it is, or will be, in the file.
+
+        committed   the group's committed offset in it
+        """
+        name = f"{topic}{_SEPARATOR}{group}"
+        changed = self._unfolded.get((name, queue_id))
+        if changed is not None:
+            return order_from(changed(), committed)
+        row = self._rows.get(name, {}).get(queue_id)
+        return order_from(QueueOrder(), committed) if row is None else row.order(committed)
+
+    def forgotten_count(self, group: str, topic: str, queue_id: int) -> int:
+        """Return how often a queue was forgotten: what somebody knew of it before is void."""
+        return self._forgotten[f"{topic}{_SEPARATOR}{group}", queue_id]
+
+    def change(
+        self, group: str, topic: str, queue_id: int, order: Order, since: Since | None = None
+    ) -> None:
+        """Note that a queue's order changed; `saved` writes it down.
+
+        since   returns what changed since it was called last; None: all of it did
+        Cost    nothing: both are called once for all changes until the next write
+        """
+        place = f"{topic}{_SEPARATOR}{group}", queue_id
+        self._unfolded[place] = order
+        self._changed[place] = since or (lambda: whole_change(order()))
+        self._is_stale = True
+        self._saving.touch()
+
+    async def saved(self) -> None:
+        """Return when every change so far is as durable as the flush mode promises of a send.
+
+        Errors   DiskFull, FsyncFailed
+        """
+        await self._saving.saved()
+
+    def when_saved(self, then: Callable[[BaseException | None], None]) -> None:
+        """Call with None, or with an error, when every change so far is; at once where it is."""
+        self._saving.when_saved(then)
+
+    def save_soon(self) -> None:
+        """Begin to write what changed, unless a write is under way, and the table once it is time.
+
+        A failure shows in `saved`.
+        """
+        if self._is_stale and self._clock.monotonic_ms() >= self._fold_at_ms:
+            self._saving.touch()
+        self._saving.save_soon()
+
+    async def folded(self) -> None:
+        """Return when the table tells of everything.
+
+        Errors   DiskFull: the journal does, where it has room; FsyncFailed
+        """
+        if self._is_stale:
+            self._fold_at_ms = 0
+            self._saving.touch()
+        await self._saving.saved()
+
+    def close(self) -> None:
+        """Close the journal."""
+        self._files.close()
+
+    async def forget(self, group: str, topic: str, queue_ids: Iterable[int]) -> None:
+        """Know nothing more of queues whose committed offset was set; durable when it returns.
+
+        Errors   DiskFull
+        Source   clearBlock
+        """
+        name = f"{topic}{_SEPARATOR}{group}"
+        for queue_id in queue_ids:
+            self._forgotten[name, queue_id] += 1
+            self._changed.pop((name, queue_id), None)
+            is_changed = self._unfolded.pop((name, queue_id), None) is not None
+            if self._drop(name, queue_id) or is_changed:
+                self._rewrite()
+        await self.saved()
+
+    def _rewrite(self) -> None:
+        """Have the table written with the next save: no row of the journal tells of a change."""
+        self._is_behind = self._is_stale = True
+        self._saving.touch()
+
+    async def remove_topic(self, topic: str) -> None:
+        """Forget a topic's queues; durable when it returns.
+
+        Errors   DiskFull
+        """
+        await self._remove(lambda name: name.partition(_SEPARATOR)[0] == topic)
+
+    async def remove_group(self, group: str) -> None:
+        """Forget what a group has in hand; durable when it returns.
+
+        Errors   DiskFull
+        """
+        await self._remove(lambda name: name.partition(_SEPARATOR)[2] == group)
+
+    async def clamp(self, end_of: Callable[[str, int], int]) -> int:
+        """Forget what lies behind a queue's end; returns in how many queues, durable then.
+
+        end_of   (topic, queue id) -> the queue offset its next message gets
+        Effects  messages that get the offsets of lost ones do not count as settled or given out
+        Errors   DiskFull
+        """
+        assert not self._unfolded, "a table is clamped before it is used"
+        count = 0
+        for name, queues in self._rows.items():
+            topic = name.partition(_SEPARATOR)[0]
+            for queue_id, row in [*queues.items()]:
+                order, end = row.order(0), end_of(topic, queue_id)
+                if max((order.next_offset - 1, *order.settled, *order.delivered)) >= end:
+                    queues[queue_id] = Row({}, _below(order, end), self._clock.wall_ms())
+                    count += 1
+        if count:
+            self._rewrite()
+            await self.saved()
+        return count
+
+    async def _remove(self, is_meant: Callable[[str], bool]) -> None:
+        names = {*self._rows, *(name for name, _ in self._unfolded)}
+        for name in filter(is_meant, names):
+            self._rows.pop(name, None)
+            for place in [place for place in self._unfolded if place[0] == name]:
+                del self._unfolded[place]
+                self._changed.pop(place, None)
+            self._rewrite()
+        await self.saved()
+
+    def _drop(self, name: str, queue_id: int) -> bool:
+        queues = self._rows.get(name, {})
+        if queue_id not in queues:
+            return False
+        self._rows[name] = {i: row for i, row in queues.items() if i != queue_id}
+        if not self._rows[name]:
+            del self._rows[name]
+        return True
+
+    # -- writing -------------------------------------------------------------------------------
+    def _begin(self) -> Work | None:
+        """Write what changed into the journal; returns what is left to do."""
+        changed, self._changed = self._changed, {}
+        changes = [(name, queue_id, since()) for (name, queue_id), since in changed.items()]
+        is_told = not self._is_behind and self._files.append(changes)
+        now_ms = self._clock.monotonic_ms()
+        if is_told and now_ms < self._fold_at_ms:
+            return self._files.sync if self._is_sync else None
+        self._fold_at_ms = now_ms + FOLD_INTERVAL_MS
+        self._is_behind = self._is_stale = False
+        encode, version = self._snapshot(), self._version
+        return lambda: self._fold(encode, version, is_told=is_told)
+
+    def _fold(self, encode: Encode, version: int, *, is_told: bool) -> None:
+        """Write the table; blocks. Meanwhile nothing goes into the journal.
+
+        is_told   the journal tells of everything: what the disk has no room for is tried later
+        """
+        try:
+            self._files.fold(encode(), version)
+        except BaseException as error:
+            self._is_stale = True
+            if not (is_told and isinstance(error, DiskFull)):
+                self._is_behind = True
+                raise
+            self._files.sync()
+
+    def _snapshot(self) -> Encode:
+        for (name, queue_id), order in self._unfolded.items():
+            self._set(name, queue_id, order())
+        self._unfolded.clear()
+        self._version = max(self._version + 1, self._clock.wall_ms())
+        members = {
+            **self._others,
+            "orderInfoCount": len(self._rows),
+            "orderedConsumptionLevel": "QUEUE",
+            VERSION_MEMBER: self._version,
+        }
+        assert not self._changed
+        rows = dict(self._rows)
+        return lambda: text_of(members, rows)
+
+
+def _below(order: QueueOrder, end: int) -> QueueOrder:
+    """Return what an order says of queue offsets below an end."""
+    settled = frozenset(offset for offset in order.settled if offset < end)
+    delivered = {offset: d for offset, d in order.delivered.items() if offset < end}
+    return QueueOrder(min(order.next_offset, end), settled, delivered)

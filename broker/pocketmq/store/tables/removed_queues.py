@@ -1,0 +1,75 @@
+"""Queues of removed topics: where their offsets go on when the topic comes back.
+
+The log still holds a removed topic's messages until retention takes them; they stay out of queues
+that are built from it. A topic made anew under the same name goes on behind the old queue offsets,
+so that old and new messages never share one. A real broker starts again at 0, and when it builds
+queues anew it brings the old messages back and loses as many new ones.
+Kept in `pocketmq/removed.json`, topic by topic, queue id by queue id.
+"""
+
+import json
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from pocketmq.files.disk import Disk
+from pocketmq.files.table_file import TableFile
+from pocketmq.format.json_text import read_object
+from pocketmq.format.names import OWN_DIRECTORY, REMOVED_QUEUES_FILE
+from pocketmq.format.table_json import queue_offsets
+from pocketmq.model.message import QueueKey
+from pocketmq.store.tables.durable_table import DurableTable, Encode
+
+
+class RemovedQueues:
+    """Next offsets of queues that are gone."""
+
+    __slots__ = ("_durable", "_file", "_topics", "next_offsets")
+
+    def __init__(self, disk: Disk, directory: Path, pool: ThreadPoolExecutor) -> None:
+        self._file = TableFile(disk, directory / OWN_DIRECTORY / REMOVED_QUEUES_FILE)
+        self._durable = DurableTable(self._file, pool, self._snapshot)
+        self._topics: dict[str, dict[str, int]] = {}
+        self.next_offsets: dict[QueueKey, int] = {}
+        """The offset the next message of each removed queue gets; the same object for ever."""
+
+    def load(self) -> None:
+        """Read the table.
+
+        Errors   ValueError when neither the file nor its `.bak` can be read
+        """
+        self._topics = self._file.read(decode_removed) or {}
+        for topic, queues in self._topics.items():
+            self.next_offsets.update({(topic, int(i)): offset for i, offset in queues.items()})
+
+    def has(self, topic: str) -> bool:
+        """Returns whether a topic was removed at some time, with queues or without any."""
+        return topic in self._topics
+
+    def _snapshot(self) -> Encode:
+        topics = {topic: dict(queues) for topic, queues in self._topics.items()}
+        return lambda: json.dumps(topics, indent=2, sort_keys=True).encode()
+
+    async def add(self, topic: str, next_offsets: dict[int, int]) -> None:
+        """Remember the queues of a topic, by queue id; durable when it returns.
+
+        Errors   DiskFull
+        """
+        for queue_id, value in next_offsets.items():
+            assert value >= self.next_offsets.get((topic, queue_id), 0), "offsets never go back"
+        queues = self._topics.setdefault(topic, {})
+        queues.update({str(queue_id): value for queue_id, value in next_offsets.items()})
+        self._durable.touch()
+        await self._durable.saved()
+        self.next_offsets.update({(topic, i): value for i, value in next_offsets.items()})
+
+
+def decode_removed(content: bytes) -> dict[str, dict[str, int]]:
+    """Return the table of a text; rows that cannot be a queue's are left out.
+
+    Errors   ValueError when the text is no JSON object
+    """
+    return {
+        topic: {str(queue_id): at for queue_id, at in queue_offsets(queues).items()}
+        for topic, queues in read_object(content).items()
+        if isinstance(queues, dict)
+    }

@@ -1,0 +1,113 @@
+"""The small tables of a store, which share one thread to write them."""
+
+from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Final
+
+from pocketmq.files.disk import Disk
+from pocketmq.model.message import QueueKey
+from pocketmq.model.step import Clock
+from pocketmq.model.topic import is_group_topic
+from pocketmq.store.tables.delay_offsets import DelayOffsets
+from pocketmq.store.tables.durable_table import RowTable
+from pocketmq.store.tables.groups import GroupTable
+from pocketmq.store.tables.offsets import ConsumerOffsets
+from pocketmq.store.tables.order_files import ORDER_JOURNAL_BYTES, OrderFiles
+from pocketmq.store.tables.order_info import OrderInfo
+from pocketmq.store.tables.removed_queues import RemovedQueues
+from pocketmq.store.tables.timer_check import TimerCheck
+from pocketmq.store.tables.topics import TopicTable
+
+TIMER_COUNTS_FILE: Final = "timermetrics"
+RETRY_SEPARATORS: Final = "_+"
+"""Between a group and a topic in the name of a retry topic, of either form."""
+TIMER_COUNTS: Final = "timingCount"
+
+
+class Tables:
+    """Topics, groups, where groups, delay levels and timer are, what is in hand, removed queues."""
+
+    __slots__ = (
+        "_pool", "delay_offsets", "groups", "offsets", "orders", "removed", "timer_check",
+        "timer_counts", "topics",
+    )  # fmt: skip
+
+    def __init__(
+        self, disk: Disk, directory: Path, clock: Clock, *,
+        is_sync: bool = True, order_journal_bytes: int = ORDER_JOURNAL_BYTES,
+    ) -> None:  # fmt: skip
+        self._pool = ThreadPoolExecutor(1, thread_name_prefix="tables")
+        self.topics = TopicTable(disk, directory, clock, self._pool)
+        self.groups = GroupTable(disk, directory, clock, self._pool)
+        self.offsets = ConsumerOffsets(disk, directory, clock, self._pool, self.groups)
+        self.timer_check = TimerCheck(disk, directory, self._pool)
+        self.timer_counts = RowTable(
+            disk, directory, TIMER_COUNTS_FILE, TIMER_COUNTS, clock, self._pool, is_counted=True
+        )
+        files = OrderFiles(disk, directory, order_journal_bytes)
+        self.orders = OrderInfo(files, clock, self._pool, is_sync=is_sync)
+        self.delay_offsets = DelayOffsets(disk, directory, clock, self._pool)
+        self.removed = RemovedQueues(disk, directory, self._pool)
+
+    def read(self) -> None:
+        """Read all but the removed queues.
+
+        Errors   TableUnreadable: neither a file nor its `.bak` can be read
+        """
+        offsets = (
+            self.offsets,
+            self.orders,
+            self.delay_offsets,
+            self.timer_check,
+            self.timer_counts,
+        )
+        for table in (self.topics, self.groups, *offsets):
+            table.load()
+
+    def adopt(self, queues: Iterable[QueueKey], batch_topics: Iterable[str] = ()) -> None:
+        """Know topics too that have queues and no row, and those of batch queues."""
+        self.topics.know_batch_queues(batch_topics)
+        counts: dict[str, int] = {}
+        for topic, queue_id in queues:
+            counts[topic] = max(counts.get(topic, 0), queue_id + 1)
+        for topic, count in counts.items():
+            self.topics.adopt(topic, count)
+
+    def is_removed(self, topic: str) -> bool:
+        """Return whether a topic is no more; one that is only unknown is known once it is put.
+
+        The retry and dead-letter topics of a group come again with it: they are no more with their
+        group, or with the topic they are of.
+        """
+        if self.topics.find(topic) is not None or not self.removed.has(topic):
+            return False
+        return not is_group_topic(topic) or not self._may_come_again(topic)
+
+    def _may_come_again(self, topic: str) -> bool:
+        """Returns whether a group there is has a retry or dead-letter topic of this name."""
+        rest = topic.partition("%")[2].partition("%")[2]
+        if self.groups.find(rest) is not None:
+            return True
+        at = [number for number, letter in enumerate(rest) if letter in RETRY_SEPARATORS]
+        return any(
+            self.groups.find(rest[:number]) is not None
+            and self.topics.find(rest[number + 1 :]) is not None
+            for number in at
+        )
+
+    async def commit(self, group: str, topic: str, queue_id: int, queue_offset: int) -> None:
+        """Set a group's offset in a queue; durable when it returns.
+
+        Effects  one set back makes void what was known in order of the messages behind it
+        Errors   IllegalGroup, DiskFull
+        """
+        before = self.offsets.find(group, topic, queue_id)
+        await self.offsets.commit(group, topic, queue_id, queue_offset)
+        if before is not None and queue_offset < before:
+            await self.orders.forget(group, topic, (queue_id,))
+
+    def close(self) -> None:
+        """End the thread, once what is under way is written, and close what is open."""
+        self._pool.shutdown()
+        self.orders.close()

@@ -1,0 +1,224 @@
+"""Topics: RocketMQ's `config/topics.json`.
+
+What the file holds beyond the fields used here is kept and written back.
+Source: TopicConfigManager.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Final
+
+from pocketmq.files.disk import Disk
+from pocketmq.format.names import TOPICS_FILE
+from pocketmq.format.table_json import read_number, read_texts, topic_row
+from pocketmq.log.foreign import TOPICS_MEMBER
+from pocketmq.model.errors import IllegalNumber, LimitReached, TopicExists, TopicNotFound
+from pocketmq.model.names import check_topic
+from pocketmq.model.step import Clock
+from pocketmq.model.topic import (
+    BATCH_QUEUES,
+    DEFAULT_TYPE,
+    LMQ_PREFIX,
+    PERMISSION_MAX,
+    PERMISSION_READ,
+    PERMISSION_WRITE,
+    QUEUE_COUNT_MAX,
+    TYPE_ATTRIBUTE,
+    TopicConfig,
+)
+from pocketmq.store.tables.durable_table import COUNT_MAX, Kind, NamedTable, RowTable
+
+QUEUE_COUNT_READ_MAX: Final = 65_536
+"""What a file may say: a wrong digit in it must not make a loop over 2**31 queues."""
+
+
+class TopicTable(NamedTable[TopicConfig]):
+    """All topics of a store."""
+
+    __slots__ = ("_leaving", "queue_count_max")
+
+    def __init__(self, disk: Disk, directory: Path, clock: Clock, pool: ThreadPoolExecutor) -> None:
+        super().__init__(RowTable(disk, directory, TOPICS_FILE, TOPICS_MEMBER, clock, pool), _KIND)
+        self._leaving: dict[str, asyncio.Future[None]] = {}
+        self.queue_count_max = COUNT_MAX
+        """How many queues there may be of all topics for more to be made."""
+
+    @asynccontextmanager
+    async def leaving(self, topic: str) -> AsyncIterator[None]:
+        """Let `create` of a topic wait until the block ends, which removes topic and queues.
+
+        Messages of a topic made again before its old queues have gone would go with them.
+        """
+        await self._gone(topic)
+        gone = self._leaving[topic] = asyncio.get_running_loop().create_future()
+        try:
+            yield
+        finally:
+            del self._leaving[topic]
+            gone.set_result(None)
+
+    async def _gone(self, topic: str) -> None:
+        while (gone := self._leaving.get(topic)) is not None:
+            await asyncio.wait([gone])
+
+    async def create(
+        self,
+        topic: str,
+        *,
+        queue_count: int,
+        permission: int = PERMISSION_READ | PERMISSION_WRITE,
+        attributes: dict[str, str] | None = None,
+    ) -> TopicConfig:
+        """Make a topic; durable when it returns. The same topic once more changes nothing.
+
+        Errors   IllegalTopic, IllegalNumber, TopicExists (with other settings), LimitReached,
+                 DiskFull
+        """
+        check_topic(topic)
+        _check_queue_count("queue count", queue_count)
+        wanted = attributes or {}
+        await self._gone(topic)
+        existing = self._configs.get(topic)
+        if existing is not None:
+            stands, queues = _with_type(existing.attributes), existing.write_queue_count
+            if stands != _with_type(wanted) or queues != queue_count:
+                type_name = stands[TYPE_ATTRIBUTE]
+                raise TopicExists(topic=topic, queue_count=queues, type_name=type_name)
+            await self._table.saved()  # Another call may still be writing it, or have failed to.
+            return existing
+        self._check_count()
+        self._check_queues(queue_count)
+        return await self._put(topic, topic_row(topic, queue_count, permission, wanted))
+
+    def _check_queues(self, more: int) -> None:
+        """Raise where so many queues more are too many.
+
+        Errors   LimitReached
+        """
+        count, limit = sum(one.queue_count for one in self._configs.values()), self.queue_count_max
+        if count + more > limit:
+            raise LimitReached(
+                count=count, limit=limit, field="queues", setting="limits.queues_max"
+            )
+
+    async def ensure(self, topic: str, queue_count: int) -> TopicConfig:
+        """Make one of the broker's own topics unless it exists; durable when it returns.
+
+        One that exists keeps the queues it has.
+        Errors   IllegalTopic, DiskFull
+        Source   TopicConfigManager.createTopicInSendMessageBackMethod
+        """
+        check_topic(topic)
+        await self._gone(topic)
+        if topic in self._configs:
+            config = await self.keep(topic)
+            await self._table.saved()  # Another call may still be writing it.
+            return config
+        permission = PERMISSION_READ | PERMISSION_WRITE
+        return await self._put(topic, topic_row(topic, queue_count, permission, {}))
+
+    async def update(
+        self,
+        topic: str,
+        *,
+        read_queue_count: int | None = None,
+        write_queue_count: int | None = None,
+        permission: int | None = None,
+        order: bool | None = None,
+        attributes: dict[str, str] | None = None,
+    ) -> TopicConfig:
+        """Change what is given of a topic, None keeps the rest; durable when it returns.
+
+        attributes   take the place of all it has
+        Errors   TopicNotFound, IllegalNumber, LimitReached, DiskFull
+        Source   TopicConfigManager.updateTopicConfig
+        """
+        existing = self._configs.get(topic)
+        if existing is None or topic not in self._table.rows:
+            raise TopicNotFound(topic=topic)
+        for field, count in (
+            ("read queue count", read_queue_count),
+            ("write queue count", write_queue_count),
+        ):
+            if count is not None:
+                _check_queue_count(field, count)
+        if permission is not None and not 0 <= permission <= PERMISSION_MAX:
+            raise IllegalNumber(field="permission", value=permission, lower=0, upper=PERMISSION_MAX)
+        more = max(read_queue_count or 0, write_queue_count or 0) - existing.queue_count
+        if more > 0:
+            self._check_queues(more)
+        given = {
+            "readQueueNums": read_queue_count,
+            "writeQueueNums": write_queue_count,
+            "perm": permission,
+            "order": order,
+            "attributes": attributes,
+        }
+        before = self._table.rows[topic]
+        row = {**before, **{k: v for k, v in given.items() if v is not None}}
+        if row != before:
+            return await self._put(topic, row)
+        await self._table.saved()
+        return existing
+
+    def adopt(self, topic: str, queue_count: int) -> None:
+        """Know a topic whose row is missing while it has queues; `keep` writes it down.
+
+        Light message queues are read, and never have a row.
+        """
+        if topic not in self._configs:
+            count = min(queue_count, QUEUE_COUNT_READ_MAX)
+            is_light = topic.startswith(LMQ_PREFIX)
+            permission = PERMISSION_READ if is_light else PERMISSION_READ | PERMISSION_WRITE
+            row = topic_row(topic, count, permission, {})
+            self._configs[topic] = replace(_topic_from_row(topic, row), is_kept=is_light)
+            if not is_light:
+                self._table.rows[topic] = row
+
+    async def keep(self, topic: str) -> TopicConfig:
+        """Write down a topic that was adopted; durable when it returns.
+
+        Errors   TopicNotFound, DiskFull
+        """
+        config = self.existing(topic)
+        if not config.is_kept and not config.unsupported:
+            await self._table.put(topic, self._table.rows[topic])
+            self._configs[topic] = replace(config, is_kept=True)
+        return self._configs[topic]
+
+    def know_batch_queues(self, topics: Iterable[str]) -> None:
+        """Know of topics that their queues are batch queues, whatever the table says of them."""
+        for topic in filter(self._is_name, topics):
+            found = self._configs.get(topic) or TopicConfig(topic, 0, 0, is_kept=False)
+            attributes = {**found.attributes, **BATCH_QUEUES}
+            self._configs[topic] = replace(found, attributes=attributes)
+
+
+def _topic_from_row(name: str, row: dict[str, Any]) -> TopicConfig:
+    return TopicConfig(
+        name,
+        read_number(row.get("readQueueNums"), QUEUE_COUNT_READ_MAX),
+        read_number(row.get("writeQueueNums"), QUEUE_COUNT_READ_MAX),
+        read_number(row.get("perm"), PERMISSION_MAX),
+        bool(row.get("order", False)),
+        read_texts(row.get("attributes")),
+    )
+
+
+_KIND: Final = Kind(
+    check_topic, lambda topic: TopicNotFound(topic=topic), _topic_from_row, "topics"
+)
+
+
+def _check_queue_count(field: str, count: int) -> None:
+    if not 1 <= count <= QUEUE_COUNT_MAX:
+        raise IllegalNumber(field=field, value=count, lower=1, upper=QUEUE_COUNT_MAX)
+
+
+def _with_type(attributes: dict[str, str]) -> dict[str, str]:
+    """Return attributes with the type a topic has when nothing is said."""
+    return {TYPE_ATTRIBUTE: DEFAULT_TYPE, **attributes}

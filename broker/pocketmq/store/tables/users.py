@@ -1,0 +1,51 @@
+"""Users and their rules: `pocketmq/access.json`, which nobody but the broker's own user can read.
+
+Signatures are checked with the secrets themselves, so they stand in the file as they are. There is
+no version before: who was removed, and what a secret was, is not to be read or come back from it.
+"""
+
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from pocketmq.files.disk import Disk
+from pocketmq.files.table_file import TableFile
+from pocketmq.format.names import ACCESS_FILE, OWN_DIRECTORY
+from pocketmq.format.roster_json import decode_roster, encode_roster
+from pocketmq.model.roster import Roster
+from pocketmq.store.tables.durable_table import DurableTable, Encode
+
+
+class UserTable:
+    """The users of one store; `roster` is changed, then `save` waits until that is durable."""
+
+    __slots__ = ("_durable", "_file", "_pool", "roster")
+
+    def __init__(self, disk: Disk, directory: Path) -> None:
+        self._file = TableFile(disk, directory / OWN_DIRECTORY / ACCESS_FILE, is_private=True)
+        self._pool = ThreadPoolExecutor(1, thread_name_prefix="users")
+        self._durable = DurableTable(self._file, self._pool, self._snapshot)
+        self.roster = Roster()
+
+    def load(self) -> None:
+        """Read the table; a store may have none.
+
+        Errors   TableUnreadable: the file cannot be read
+        """
+        self.roster = self._file.read(decode_roster) or Roster()
+
+    def _snapshot(self) -> Encode:
+        roster = Roster(self.roster.users.values(), self.roster.grants)
+        assert roster.users == self.roster.users, "a snapshot is a copy"
+        return lambda: encode_roster(roster)
+
+    async def save(self) -> None:
+        """Return when every change of the roster so far is durable.
+
+        Errors   DiskFull, FsyncFailed
+        """
+        self._durable.touch()
+        await self._durable.saved()
+
+    def close(self) -> None:
+        """End the thread, once what is under way is written."""
+        self._pool.shutdown()

@@ -1,0 +1,152 @@
+"""The timer's files after a start: what of them is believed, and what is made anew.
+
+what is found                                    what follows
+wheel and log as they should be                  units of the log's last files correct the wheel
+no wheel, or one of another length               a new one, made of all units of the log
+the wheel leads behind the log's end             the same: a power cut took that end
+the log ends before what was durable of it       it goes on behind its last message
+no log where there was one, or files that no     the log is put aside; the topic is read anew, and
+timer wrote                                      what was due before the time read to is passed over
+
+A unit is believed as long as each before it is one, and its message lies in the commit log.
+Of units behind what was written down as durable the messages between theirs were due as they came,
+and put at once: a power cut may have taken what was put though it left the units. So they are read
+anew from there (`Kept`).
+Source: TimerMessageStore.recover, recoverAndRevise.
+"""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+
+from pocketmq.format.timer_layout import (
+    LOG_UNIT_SIZE,
+    MAGIC_DELETE,
+    Units,
+    due_times,
+)
+from pocketmq.log.timer_log import TimerLog
+from pocketmq.log.timer_wheel import Numbers, TimerWheel
+from pocketmq.store.tables.timer_check import TimerProgress
+
+
+class Kept(NamedTuple):
+    """What is read anew though units of it were found, behind what was durable for certain.
+
+    places   physical offsets of the messages that wait by those units, rising
+    upto     of messages before this queue offset the others were due when they came
+    """
+
+    places: Numbers = np.empty(0, np.int64)
+    upto: int = 0
+
+
+class FoundTimer(NamedTuple):
+    """Where a timer goes on.
+
+    read_ms       every slot before this time was delivered; 0: no timer ever ran
+    queue_offset  where it goes on reading its topic
+    known_upto    of messages before this queue offset those due before read_ms were delivered,
+                  where they are read once more
+    rebuilt       why the wheel or the log were made anew, "" where they were not
+    kept          of what is read from `queue_offset` on
+    """
+
+    read_ms: int
+    queue_offset: int
+    known_upto: int
+    rebuilt: str
+    kept: Kept = Kept()
+
+
+class RecoveredFiles(NamedTuple):
+    """What became of wheel and log.
+
+    is_whole   whether the log has all that was durable of it
+    rebuilt    why the wheel was made anew, "" where it was not
+    durable    physical offset of the message of the last unit that was durable, -1 without one
+    behind     physical offsets of the messages of units behind it
+    """
+
+    is_whole: bool
+    rebuilt: str
+    durable: int
+    behind: Numbers
+
+
+class _Scanned(NamedTuple):
+    times_ms: Numbers
+    places: Numbers
+    counts: Numbers
+
+
+class _Units(NamedTuple):
+    end: int
+    waiting: _Scanned
+    durable: int
+    behind: Numbers
+
+
+def counts_of(units: Units) -> Numbers:
+    """Return by how much each unit raises the count of its slot: 1, or -1 for a delete marker."""
+    counts: Numbers = np.where(units["magic"] & MAGIC_DELETE, -1, 1).astype(np.int64)
+    return counts
+
+
+def recover_files(
+    log: TimerLog,
+    wheel: TimerWheel,
+    progress: TimerProgress,
+    log_end: int,
+    remake: Callable[[], None],
+    *,
+    why_new: str,
+) -> RecoveredFiles:
+    """Make wheel and log agree; both are open, and the log is loaded.
+
+    log_end  end of the commit log: units of messages behind it are not believed
+    remake   replaces the wheel by an empty one
+    why_new  why the wheel is new and empty; "": it is the one that was found
+    Cost     some 30 ns a unit of the files scanned: two, or all of them for a new wheel
+    """
+    begin = log.begin
+    if not why_new:
+        flushed = min(progress.log_flushed, log.end)
+        begin = max(flushed - flushed % log.files.file_size - log.files.file_size, begin)
+    units = _scan(log, begin, progress, log_end)
+    log.truncate(units.end)
+    if not why_new and wheel.highest_last(progress.read_ms) >= log.end:
+        why_new = "it leads behind the end of the timer log"
+        remake()
+        begin = log.begin
+        units = _scan(log, begin, progress, log_end)
+    wheel.revise(*units.waiting, begin)
+    is_whole = log.end >= progress.log_flushed
+    return RecoveredFiles(is_whole, why_new, units.durable, units.behind)
+
+
+def _scan(log: TimerLog, begin: int, progress: TimerProgress, log_end: int) -> _Units:
+    """Return where units end, those that wait, and of which messages the last ones are."""
+    end, durable = begin, -1
+    nothing = np.empty(0, np.int64)
+    parts: list[_Scanned] = [_Scanned(nothing, nothing, nothing)]
+    behind: list[Numbers] = [nothing]
+    for place, piece in log.pieces(begin):
+        messages = piece["physical_offset"].astype(np.int64)
+        is_there = messages + piece["record_size"] <= log_end
+        units = piece if is_there.all() else piece[: int(is_there.argmin())]
+        places = place + np.arange(len(units), dtype=np.int64) * LOG_UNIT_SIZE
+        times = due_times(units)
+        waits = times >= progress.read_ms
+        parts.append(_Scanned(times[waits], places[waits], counts_of(units)[waits]))
+        durable_count = int(np.searchsorted(places, progress.log_flushed))
+        behind.append(messages[durable_count : len(units)])
+        if durable_count:
+            durable = int(messages[durable_count - 1])
+        if len(units):
+            end = log.behind(place + len(units) * LOG_UNIT_SIZE)
+        if len(units) < len(piece):
+            break
+    times, places, counts = (np.concatenate(column) for column in zip(*parts, strict=True))
+    return _Units(end, _Scanned(times, places, counts), durable, np.concatenate(behind))

@@ -1,0 +1,112 @@
+"""The clock by which the wheel turns: it goes as the wall clock does, but nobody can set it.
+
+    wall clock     10:00 ── 10:10 ┐                ┌── 10:15        an hour forward, and back
+                                  └ 11:10 ── 11:15 ┘
+    wheel clock    10:00 ── 10:10 ── ── ── ── 10:15 ── 10:20
+    due at         10:20             11:20               as messages say it, by the wall clock
+    by the wheel   10:20             10:20
+
+The time that a message is due at is a wall time, as the clock went when it came. It is translated
+once, when the message comes into the wheel; nothing in the wheel ever moves because somebody set
+a clock. What is promised:
+
+    1. Nothing is due early: the time between its coming and its being due passes by the monotonic
+       clock, whatever is done to the wall clock.
+    2. Nothing is stuck, nor late by more than the second of its slot.
+    3. What was written down holds after a start. A clock set while no broker ran is not seen: the
+       time that passed is what it says, but never below zero.
+    4. It never goes back: a slot that was begun is over.
+
+Whoever sends a message that waits looks before it is put, so that no message comes between the
+setting of a clock and its being seen. A slow drift, of which no single look sees a jump, is
+followed; where it leads back, the clock stands until the wall clock is there again.
+"""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pocketmq.model.due_time import JUMP_MS, LEAD_MAX_MS
+from pocketmq.model.step import Now
+from pocketmq.store.tables.timer_check import SHIFTS_MAX, ClockShift
+
+Numbers = NDArray[np.int64]
+
+
+class WheelClock:
+    """The clock of one timer; `look` is called with each reading of the machine's clocks.
+
+    shifts     as they were written down: how far it was ahead of the wall clock, from where on
+    least_ms   what it said when that was written
+    unread     the queue offset of the first message that is not translated; `end`: of the next put
+    last_ms    store time of the log's last record: far ahead of now the clock was ahead then, and
+               what is not translated goes by it, as if no time had passed since
+    """
+
+    __slots__ = ("_skew_ms", "now_ms", "shifts")
+
+    def __init__(
+        self, shifts: tuple[ClockShift, ...], least_ms: int, now: Now, unread: int, end: int,
+        last_ms: int = 0,
+    ) -> None:  # fmt: skip
+        assert shifts
+        # A log that lost its end goes on with places that were given before.
+        self.shifts = tuple(one._replace(first_place=min(one.first_place, end)) for one in shifts)
+        self._skew_ms = now.wall_ms - now.monotonic_ms
+        ahead_ms = max(least_ms - now.wall_ms, self.ahead_ms)
+        place = max(min(unread, end), self.shifts[-1].first_place)
+        if last_ms > now.wall_ms + LEAD_MAX_MS and place < end:
+            self._add(ClockShift(place, now.wall_ms + ahead_ms - last_ms))
+            self._add(ClockShift(end, ahead_ms))
+        elif ahead_ms > self.ahead_ms:
+            # What came after that, and was not read, goes by the clock that makes nothing early.
+            self._add(ClockShift(place, ahead_ms))
+        self.now_ms = now.wall_ms + self.ahead_ms
+        """What it says, in ms like a wall time."""
+
+    @property
+    def ahead_ms(self) -> int:
+        """How far it is ahead of the wall clock."""
+        return self.shifts[-1].ahead_ms
+
+    def look(self, now: Now, end: int) -> bool:
+        """Take in the time; returns whether the wall clock was set.
+
+        end    the queue offset of what is put next
+        Cost   about 1 µs
+        """
+        assert end >= self.shifts[-1].first_place, "queue offsets grow"
+        skew_ms = now.wall_ms - now.monotonic_ms
+        jump_ms, self._skew_ms = skew_ms - self._skew_ms, skew_ms
+        is_set = abs(jump_ms) > JUMP_MS
+        if is_set:
+            self._add(ClockShift(end, self.ahead_ms - jump_ms))
+        self.now_ms = max(self.now_ms, now.wall_ms + self.ahead_ms)
+        return is_set
+
+    def ahead_of(self, places: Numbers) -> Numbers:
+        """Return how far it is ahead of the clocks by which messages say their times.
+
+        places     their queue offsets
+        """
+        first, ahead_ms = np.array(self.shifts, np.int64).T
+        at = np.searchsorted(first, places, "right") - 1
+        found: Numbers = ahead_ms[np.maximum(at, 0)]
+        return found
+
+    def forget(self, place: int) -> None:
+        """Drop what is only of use for messages before this place."""
+        count = 0
+        while count + 1 < len(self.shifts) and self.shifts[count + 1].first_place <= place:
+            count += 1
+        self.shifts = self.shifts[count:]
+
+    def _add(self, shift: ClockShift) -> None:
+        shifts = [*self.shifts, shift]
+        if len(shifts) > SHIFTS_MAX:
+            # Of the two that differ least the one holds that makes things later.
+            pairs = range(len(shifts) - 2)
+            at = min(pairs, key=lambda i: abs(shifts[i].ahead_ms - shifts[i + 1].ahead_ms))
+            ahead_ms = max(shifts[at].ahead_ms, shifts[at + 1].ahead_ms)
+            shifts[at : at + 2] = [shifts[at]._replace(ahead_ms=ahead_ms)]
+        self.shifts = tuple(shifts)
+        assert len(self.shifts) <= SHIFTS_MAX

@@ -1,0 +1,151 @@
+"""A number that only grows, and those who wait for it to reach theirs.
+
+Producers waiting for the disk, consumers waiting for a message, a drain waiting for dispatch: all
+`await mark.reached(n)`. Waiting costs one future on a heap; a value already reached costs nothing.
+A queue's mark exists only while somebody may wait on it: a million queues once polled cost nothing.
+Source: takes the place of GroupCommitService, WaitNotifyObject, PullRequestHoldService,
+NotifyMessageArrivingListener.
+"""
+
+import asyncio
+from heapq import heapify, heappop, heappush
+from itertools import count
+from typing import Final
+
+from pocketmq.model.message import QueueKey
+
+FORGET_ABOVE: Final = 4_096
+"""Marks of queues with which those without waiters are forgotten."""
+
+
+class Watermark:
+    """A growing number with waiters. Used on one event loop."""
+
+    __slots__ = ("_heap", "_is_closed", "_order", "value")
+
+    def __init__(self, value: int = 0) -> None:
+        self.value = value
+        self._heap: list[tuple[int, int, asyncio.Future[bool], int]] = []
+        self._order = count()
+        self._is_closed = False
+
+    @property
+    def waiter_count(self) -> int:
+        """Waiters not served yet, those who gave up included until the next sweep."""
+        return len(self._heap)
+
+    def reached(self, value: int, deadline_ms: int = 0) -> asyncio.Future[bool]:
+        """Return a future: True once the mark is at `value` or above, False when released.
+
+        Cancelling the future is fine. With a deadline, `sweep` releases it when that has passed.
+        """
+        future: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
+        if self.value >= value:
+            future.set_result(True)
+        elif self._is_closed:
+            future.set_result(False)
+        else:
+            heappush(self._heap, (value, next(self._order), future, deadline_ms))
+        return future
+
+    def advance(self, value: int) -> None:
+        """Raise the mark and serve everyone who waited for no more than that."""
+        if value <= self.value:
+            return
+        self.value = value
+        heap = self._heap
+        while heap and heap[0][0] <= value:
+            future = heappop(heap)[2]
+            if not future.done():
+                future.set_result(True)
+        lowest = heap[0][0] if heap else value + 1
+        assert lowest > value
+
+    def release(self) -> None:
+        """Send every waiter away with False."""
+        for _, _, future, _ in self._heap:
+            if not future.done():
+                future.set_result(False)
+        self._heap.clear()
+
+    def close(self) -> None:
+        """Send every waiter away, now and from now on."""
+        self._is_closed = True
+        self.release()
+
+    def fail(self, error: BaseException) -> None:
+        """Send every waiter away with an error."""
+        for _, _, future, _ in self._heap:
+            if not future.done():
+                future.set_exception(error)
+        self._heap.clear()
+
+    def sweep(self, now_ms: int) -> None:
+        """Release waiters whose deadline has passed and forget those who gave up."""
+        kept = []
+        for waiter in self._heap:
+            future, deadline_ms = waiter[2], waiter[3]
+            if future.done():
+                continue
+            if 0 < deadline_ms <= now_ms:
+                future.set_result(False)
+            else:
+                kept.append(waiter)
+        if len(kept) < len(self._heap):
+            self._heap = kept
+            heapify(self._heap)
+
+
+class Arrivals:
+    """Watermarks by queue; each holds the queue's max offset.
+
+    forget_above   marks with which those nobody waits on are forgotten; twice those that are kept
+                   then, where that is more, so that many waiters do not make each look at all
+    """
+
+    __slots__ = ("_forget_above", "_forget_at", "_is_closed", "_marks")
+
+    def __init__(self, forget_above: int = FORGET_ABOVE) -> None:
+        self._forget_above = self._forget_at = forget_above
+        self._marks: dict[QueueKey, Watermark] = {}
+        self._is_closed = False
+
+    @property
+    def has_marks(self) -> bool:
+        """Whether somebody may wait for a queue."""
+        return bool(self._marks)
+
+    def mark(self, key: QueueKey, max_offset: int) -> Watermark:
+        """Return the mark of a queue whose max offset is known."""
+        mark = self._marks.get(key)
+        if mark is None:
+            if len(self._marks) >= self._forget_at:
+                self._forget()
+            mark = Watermark(max_offset)
+            if self._is_closed:
+                mark.close()
+            self._marks[key] = mark
+        mark.advance(max_offset)
+        return mark
+
+    def _forget(self) -> None:
+        kept = {}
+        for key, mark in self._marks.items():
+            mark.sweep(0)
+            if mark.waiter_count:
+                kept[key] = mark
+        self._marks = kept
+        self._forget_at = max(self._forget_above, 2 * len(kept))
+
+    def advance(self, key: QueueKey, max_offset: int) -> None:
+        """Tell those who wait for this queue that it grew."""
+        mark = self._marks.get(key)
+        if mark is not None:
+            mark.advance(max_offset)
+
+    def release(self) -> None:
+        """Send everyone away, and everyone who comes later."""
+        self._is_closed = True
+        for mark in self._marks.values():
+            mark.close()
+            assert not mark.waiter_count

@@ -1,0 +1,218 @@
+"""Room on the disk: the next commit-log file in time, and a reserve for everything else.
+
+One file ahead: while the log writes one file the next is allocated in a thread. A full disk is
+remembered and tried again every second; writing resumes by itself when space returns.
+
+The reserve is `pocketmq/reserve`, bytes set aside for the day the disk is full:
+
+    whole ──anything but the log finds no room──► released ──there is room again──► whole
+
+Consumer offsets, tables, queues, index, checkpoint and an orderly stop must still succeed when
+messages have filled the disk. The log never gets these bytes: its next file is made only while the
+reserve is whole. Released means full: sends are refused until the reserve stands again.
+The default of 16 MiB is what queues and index need, about 80 bytes a message, for the messages of
+300 bytes that fit one commit-log file of 64 MiB. A store of smaller files sets aside no more than
+one of them.
+Source: AllocateMappedFileService.
+"""
+
+import asyncio
+import logging
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, nullcontext
+from pathlib import Path
+from typing import Final
+
+from pocketmq.files.disk import Disk
+from pocketmq.files.mapped_file import MappedFile, let_go
+from pocketmq.format.names import RESERVE_FILE
+from pocketmq.log.commit_log import CommitLog
+from pocketmq.model.errors import DiskFull
+from pocketmq.model.step import Clock, Next, Now
+from pocketmq.store.job import or_failed
+
+RETRY_INTERVAL_MS: Final = 1_000
+_RESERVE_DRAFT: Final = "reserve.draft"
+
+logger = logging.getLogger(__name__)
+
+
+class Reserve:
+    """The file, and whether it stands; several threads use it, one at a time."""
+
+    __slots__ = ("_disk", "_draft", "_is_kept", "_lock", "path", "released", "size_bytes")
+
+    def __init__(self, disk: Disk, own_directory: Path, size_bytes: int) -> None:
+        self._disk = disk
+        self._draft = own_directory / _RESERVE_DRAFT
+        self._lock = threading.RLock()
+        self._is_kept = False
+        self.path = own_directory / RESERVE_FILE
+        self.size_bytes = size_bytes
+        """0: nothing is set aside."""
+        self.released: DiskFull | None = None
+        """Why it does not stand; None while it does, and before it was asked for."""
+
+    def begin(self) -> None:
+        """Give away what an earlier life set aside where a start would find no room without it.
+
+        Effects  a reserve of another size is removed as well
+        """
+        if not self._disk.exists(self.path):
+            return
+        is_short = self._disk.space(self.path.parent)[1] < self.size_bytes
+        if is_short or self._disk.file_size(self.path) != self.size_bytes:
+            self._disk.unlink(self.path)
+
+    def make(self) -> None:
+        """Set the bytes aside unless they are; blocks some ms.
+
+        Errors   DiskFull, AllocationFailed; nothing stays behind
+        """
+        with self.kept():
+            try:
+                self._make()
+            except DiskFull as full:
+                self.released = full
+                raise
+            self.released = None
+
+    def _make(self) -> None:
+        if self.size_bytes and not self._disk.exists(self.path):
+            made = self._disk.make_allocated_file(self._draft, self.path, self.size_bytes)
+            self._disk.close(made)
+
+    @contextmanager
+    def kept(self) -> Iterator[None]:
+        """Let nobody have the bytes until the block ends: not this thread, and others wait.
+
+        What a file in the making takes and, where there is too little, gives back is so never
+        missed by them.
+        """
+        with self._lock:
+            before, self._is_kept = self._is_kept, True
+            try:
+                yield
+            finally:
+                self._is_kept = before
+
+    @contextmanager
+    def release(self, cause: DiskFull) -> Iterator[bool]:
+        """Give the bytes away; yields whether to try again within the block.
+
+        Nothing is set aside meanwhile. Also where the bytes are gone a second try is due: another
+        thread may have given them away after the first one failed.
+        Blocks   while a file is being made, some ms
+        """
+        with self._lock:
+            is_due = self.size_bytes > 0 and not self._is_kept
+            if is_due:
+                self.released = self.released or cause
+                self._disk.unlink(self.path)
+                assert not self._disk.exists(self.path)
+            yield is_due
+
+
+class Allocation:
+    """Keeps the log's spare file in stock, and the reserve."""
+
+    __slots__ = (
+        "_clock", "_fail", "_job", "_log", "_own_directory", "_pool", "_reserve", "_retry_at_ms",
+        "full",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        log: CommitLog,
+        own_directory: Path,
+        clock: Clock,
+        fail: Callable[[BaseException], None],
+        *,
+        reserve: Reserve | None = None,
+    ) -> None:
+        self._log = log
+        self._own_directory = own_directory
+        self._clock = clock
+        self._fail = fail
+        self._reserve = reserve
+        self._pool = ThreadPoolExecutor(1, thread_name_prefix="allocate")
+        self._job: asyncio.Future[MappedFile | None] | None = None
+        self._retry_at_ms = 0
+        self.full: DiskFull | None = None
+        """Why no file could be made, until one could."""
+
+    def step(self, now: Now) -> Next:
+        """Try again what a full disk refused."""
+        reserve = self._reserve
+        if reserve is not None and reserve.released is not None and self.full is None:
+            self._note_full(reserve.released)
+        self.request()
+        return Next(now.monotonic_ms + RETRY_INTERVAL_MS)
+
+    def request(self) -> None:
+        """Start making the next file unless it is there, in the making, or to be tried later."""
+        base = self._log.spare_base
+        if self._job is not None or (base is None and self.full is None):
+            return
+        if self.full is not None and self._clock.monotonic_ms() < self._retry_at_ms:
+            return
+        loop = asyncio.get_running_loop()
+        full = self._log.take_full()
+        reserve = self._reserve
+
+        def make() -> MappedFile | None:
+            for file in full:
+                file.cool()
+            with reserve.kept() if reserve is not None else nullcontext():
+                if reserve is not None:
+                    reserve.make()
+                return None if base is None else self._log.make_spare(self._own_directory, base)
+
+        job = loop.run_in_executor(self._pool, make)
+        self._job = job
+        job.add_done_callback(or_failed(lambda job: self._finish(job, full), self._fail))
+
+    def _finish(self, job: "asyncio.Future[MappedFile | None]", full: list[MappedFile]) -> None:
+        self._job = None
+        let_go(full)
+        if job.cancelled():
+            return
+        error = job.exception()
+        if error is None:
+            if self.full is not None:
+                logger.warning("disk.freed", extra={"path": self.full.path})
+            self.full = None
+            made = job.result()
+            if made is not None:
+                assert made.base % self._log.file_size_bytes == 0
+                self._log.offer_spare(made)
+        elif isinstance(error, DiskFull):
+            self._note_full(error)
+        else:
+            self._fail(error)
+
+    def _note_full(self, error: DiskFull) -> None:
+        if self.full is None:
+            logger.error("disk.full", extra={"path": error.path})
+        self.full = error
+        self._retry_at_ms = self._clock.monotonic_ms() + RETRY_INTERVAL_MS
+
+    async def room(self) -> None:
+        """Wait until the file in the making is there.
+
+        Errors   DiskFull at once while the disk is known to be full
+        """
+        self.request()
+        job = self._job
+        if job is not None:
+            await asyncio.wait([job])
+        if self.full is not None:
+            raise self.full
+
+    async def close(self) -> None:
+        """Wait for a file in the making, so that it can be removed with the log."""
+        if self._job is not None:
+            await asyncio.wait([self._job])
+        self._pool.shutdown()

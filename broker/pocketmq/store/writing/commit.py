@@ -1,0 +1,95 @@
+"""Committing: what lies in the transient pool goes to the commit-log files, by timer.
+
+Every 200 ms when 4 pages wait, and at the thorough interval anyhow. Only what is committed is
+visible, can be flushed, and outlives the process. Without a pool there is nothing to do.
+Source: CommitRealTimeService.
+"""
+
+import asyncio
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+
+from pocketmq.files.mapped_file import MappedFile
+from pocketmq.log.commit_log import CommitLog
+from pocketmq.model.errors import StoreFailed
+from pocketmq.model.step import Next, Now
+from pocketmq.store.job import or_failed
+from pocketmq.store.marks import Marks
+from pocketmq.store.settings import PAGE_SIZE, StoreSettings
+
+
+class Commit:
+    """Writes staged records to their files and moves the `committed` mark."""
+
+    __slots__ = (
+        "_fail", "_job", "_log", "_marks", "_pool", "_settings", "_thorough_at_ms",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        log: CommitLog,
+        marks: Marks,
+        settings: StoreSettings,
+        fail: Callable[[BaseException], None],
+    ) -> None:
+        self._log = log
+        self._marks = marks
+        self._settings = settings
+        self._fail = fail
+        self._pool = ThreadPoolExecutor(1, thread_name_prefix="commit")
+        self._job: asyncio.Future[None] | None = None
+        self._thorough_at_ms = 0
+
+    def step(self, now: Now) -> Next:
+        """Start committing when it is worth it."""
+        settings, now_ms = self._settings, now.monotonic_ms
+        waiting = self._marks.appended.value - self._marks.committed.value
+        is_thorough = now_ms >= self._thorough_at_ms
+        if is_thorough:
+            self._thorough_at_ms = now_ms + settings.commit_thorough_interval_ms
+        if is_thorough or waiting >= settings.commit_least_pages * PAGE_SIZE:
+            self.request()
+        return Next(now_ms + settings.commit_interval_ms)
+
+    def request(self) -> None:
+        """Start committing everything appended so far, unless that is under way."""
+        appended, begin = self._marks.appended, self._marks.committed.value
+        if self._job is not None or self._marks.failure is not None or begin >= appended.value:
+            return
+        target, time_ms = appended.value, appended.time_ms
+        ranges = self._log.staged_ranges(begin, target)
+        assert ranges, "records lie in no file and in no buffer"
+        self._job = asyncio.get_running_loop().run_in_executor(self._pool, _commit_all, ranges)
+        held = [file for file, _, _ in ranges]
+        self._job.add_done_callback(
+            or_failed(lambda job: self._finish(job, target, time_ms, held), self._fail)
+        )
+
+    def _finish(
+        self, job: "asyncio.Future[None]", target: int, time_ms: int, held: list[MappedFile]
+    ) -> None:
+        self._job = None
+        error = job.exception()
+        if error is not None:
+            self._fail(StoreFailed(why=f"staged records could not be written: {error}"))
+            return
+        self._log.unstage(target, held)
+        self._marks.commit(target, time_ms)
+
+    async def drain(self) -> None:
+        """Return when everything appended so far is committed, or committing has failed."""
+        marks = self._marks
+        while marks.committed.value < marks.appended.value and marks.failure is None:
+            self.request()
+            if self._job is not None:
+                await asyncio.wait([self._job])
+            await asyncio.sleep(0)  # Only then what waits for the job's end has been called.
+
+    def close(self) -> None:
+        """End the thread."""
+        self._pool.shutdown()
+
+
+def _commit_all(ranges: list[tuple[MappedFile, int, int]]) -> None:
+    for file, begin, end in ranges:
+        file.commit(begin, end)

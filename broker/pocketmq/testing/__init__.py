@@ -1,0 +1,18 @@
+"""A broker for the tests of programs that use one: a pytest plugin, and what it runs.
+
+    def test_an_order_is_shipped(rocketmq):
+        rocketmq.create_topic("orders")
+        ship(rocketmq.endpoint)
+        rocketmq.wait_for_lag_0("shippers", "orders")
+
+    pytest ─► plugin ─► rocketmq ─► broker_process ═ socket ═► spawner ─ fork ─► controlled broker
+
+Each broker is a process of its own with a store of its own, as official clients and what serves
+them cannot share one. The spawner has imported the broker and forks, so that one is ready in some
+hundredths of a second. docs/testing.md has more.
+"""
+
+from pocketmq.testing.broker_process import BrokerEnded, BrokerNotStarted
+from pocketmq.testing.rocketmq import Fault, LagRemains, RocketMQ
+
+__all__ = ["BrokerEnded", "BrokerNotStarted", "Fault", "LagRemains", "RocketMQ"]

@@ -1,0 +1,216 @@
+"""Processes of a test's brokers, as the test sees them: begun, told what to do, killed."""
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+from contextlib import suppress
+from pathlib import Path
+from threading import Lock
+from time import monotonic, sleep
+from typing import Any, Final
+
+import pocketmq
+
+START_S: Final = 30.0
+"""A broker that is not ready by then never will be: a store that a test left is small."""
+ANSWER_S: Final = 30.0
+KILL_S: Final = 30.0
+"""The system needs no broker's help for it."""
+LOOK_AGAIN_S: Final = 0.001
+CHUNK: Final = 65_536
+PACKAGES: Final = str(Path(broker.__file__).parents[1])
+THREAD_COUNTS: Final = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS")
+ONE_THREAD: Final = dict.fromkeys(THREAD_COUNTS, "1")
+"""What is about to fork has no threads."""
+SPAWNING: Final = "pocketmq.testing.spawner"
+SPAWN: Final = f"import gc; gc.disable(); from {SPAWNING} import main; main()"
+"""A tenth of what an import takes would be a search for garbage."""
+
+
+class BrokerEnded(Exception):
+    """The broker's process is not there (any more): it was killed, or it crashed; its log says."""
+
+
+class BrokerNotStarted(Exception):
+    """The broker could not start: a setting is wrong, or its store damaged."""
+
+
+class Spawner:
+    """The process that brokers are forked from; begun with the first one, or before.
+
+    Safe among threads. Where it ends, all its brokers do.
+    """
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._process: subprocess.Popen[bytes] | None = None
+        self._socket: socket.socket | None = None
+
+    def begin(self) -> None:
+        """Begin it, and do not wait: it takes a while until it can fork."""
+        with self._lock:
+            self._begun()
+
+    def fork(self, request: dict[str, Any], control: socket.socket, log: int) -> int:
+        """Begin a broker; returns its process id.
+
+        Errors   BrokerNotStarted
+        """
+        with self._lock:
+            spawner = self._begun()
+            text = json.dumps(request).encode() + b"\n"
+            try:
+                socket.send_fds(spawner, [text], [control.fileno(), log])
+                answer = spawner.recv(CHUNK)
+            except OSError as error:
+                raise BrokerNotStarted(f"no process to fork brokers from: {error}") from error
+        if not answer:
+            raise BrokerNotStarted("the process that brokers are forked from has ended")
+        pid = int(answer)
+        assert pid > 1, "a broker is a process of its own"
+        return pid
+
+    def _begun(self) -> socket.socket:
+        if self._socket is None:
+            self._socket, theirs = socket.socketpair()
+            path = os.pathsep.join(filter(None, (PACKAGES, os.environ.get("PYTHONPATH"))))
+            with theirs:
+                self._process = subprocess.Popen(
+                    [sys.executable, "-P", "-c", SPAWN],
+                    stdin=theirs.fileno(),
+                    env={**os.environ, **ONE_THREAD, "PYTHONPATH": path},
+                    start_new_session=True,  # Ctrl-C is for the tests.
+                )
+        return self._socket
+
+    def close(self) -> None:
+        """End it, and with it nothing else; once more is fine."""
+        if self._process is not None and self._socket is not None:
+            self._socket.close()
+            self._process.wait()
+            self._process = self._socket = None
+
+
+class BrokerProcess:
+    """One broker, from its start until its end.
+
+    Life     made: it is ready. `kill` or `stop`, any number of times
+    Errors   BrokerNotStarted
+    """
+
+    def __init__(self, spawner: Spawner, request: dict[str, Any], log: Path) -> None:
+        self._lock = Lock()
+        self._pending = b""
+        self._control, theirs = socket.socketpair()
+        self._control.settimeout(START_S)
+        with theirs, log.open("ab") as written:
+            self.pid = spawner.fork(request, theirs, written.fileno())
+        try:
+            said = self._line()
+        except (BrokerEnded, TimeoutError) as error:
+            self.kill()
+            raise BrokerNotStarted(f"it was not ready in {START_S:.0f} s: {error}") from error
+        if "ready" not in said:
+            self.kill()
+            raise BrokerNotStarted(said["failed"])
+        self.endpoint = str(said["ready"]["grpc"])
+
+    def ask(self, do: str, **fields: Any) -> Any:
+        """Tell the broker to do something; returns what it answers.
+
+        Errors   BrokerEnded, for one that hangs too, which is killed; ValueError: it says that this
+                 makes no sense
+        """
+        with self._lock:
+            try:
+                self._control.settimeout(ANSWER_S)
+                self._control.sendall(json.dumps({"do": do, **fields}).encode() + b"\n")
+                said = self._line()
+            except TimeoutError as error:
+                self._end_by(signal.SIGKILL)
+                raise BrokerEnded(f"it did not {do} in {ANSWER_S:g} s: it was killed") from error
+            except OSError as error:
+                raise BrokerEnded(str(error)) from error
+        if "wrong" in said:
+            raise ValueError(said["wrong"])
+        return said["ok"]
+
+    def kill(self) -> None:
+        """End it as a crash does (SIGKILL), and return when it has ended."""
+        with self._lock:
+            self._end_by(signal.SIGKILL)
+
+    def stop(self) -> None:
+        """End it in order (SIGTERM), and return when it has ended.
+
+        Errors   BrokerEnded: it did not in time, so it was killed
+        """
+        with self._lock:
+            if not self._end_by(signal.SIGTERM):
+                raise BrokerEnded(f"it did not stop in {ANSWER_S:g} s: it was killed")
+
+    def _end_by(self, number: signal.Signals) -> bool:
+        """End it while it is there, at last by SIGKILL; returns whether the signal was enough."""
+        if self._control.fileno() < 0:
+            return True
+        was_enough = self._has_ended() or self._signal(number)
+        if not was_enough:
+            self._signal(signal.SIGKILL)
+        self._control.close()
+        return was_enough
+
+    def _has_ended(self) -> bool:
+        """Return whether its socket has; another process may have its number by then."""
+        self._control.settimeout(0)
+        try:
+            return not self._control.recv(CHUNK, socket.MSG_PEEK)
+        except BlockingIOError:
+            return False
+        except OSError:
+            return True
+
+    def _signal(self, number: signal.Signals) -> bool:
+        """Send a signal and wait; returns whether nothing of it is left."""
+        wait_s = KILL_S if number == signal.SIGKILL else ANSWER_S
+        with suppress(ProcessLookupError):
+            os.kill(self.pid, number)
+        self._control.settimeout(wait_s)
+        try:
+            while self._control.recv(CHUNK):
+                continue
+        except TimeoutError:
+            return False
+        except OSError:
+            pass
+        return self._has_gone(monotonic() + wait_s)
+
+    def _has_gone(self, end_s: float) -> bool:
+        """Wait, its socket having ended, for the rest: it holds the lock of its store."""
+        try:
+            while monotonic() < end_s:
+                os.kill(self.pid, 0)
+                sleep(LOOK_AGAIN_S)
+        except ProcessLookupError:
+            return True
+        return False
+
+    def _line(self) -> dict[str, Any]:
+        """Return what the broker says next.
+
+        Errors   BrokerEnded, TimeoutError
+        """
+        while b"\n" not in self._pending:
+            try:
+                chunk = self._control.recv(CHUNK)
+            except ConnectionError as error:
+                raise BrokerEnded(str(error)) from error
+            if not chunk:
+                raise BrokerEnded("its process has ended; see its log")
+            self._pending += chunk
+        line, _, self._pending = self._pending.partition(b"\n")
+        assert len(line) > 1, "a line holds a document"
+        said: dict[str, Any] = json.loads(line)
+        return said

@@ -1,0 +1,152 @@
+"""A broker that a test controls, over a socket: one request and one answer a line, JSON both.
+
+    broker ─► {"ready": {"grpc": …}} or {"failed": "why"}
+    test   ─► {"do": "advance", "ms": 60000}      broker ─► {"ok": null}
+
+Where the socket ends, the test's process has ended, and so does the broker: its store is nobody's.
+"""
+
+import asyncio
+import json
+import os
+import socket
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from pocketmq.app.serve import run_broker
+from pocketmq.app.stage import Opened, Stage
+from pocketmq.config.live import LiveConfig
+from pocketmq.config.load import load
+from pocketmq.model.errors import BrokerError, DiskAboveLimit
+from pocketmq.rpc.own.server import OwnServer
+from pocketmq.testing.faults import CallFault, Faults, FillableDisk
+from pocketmq.testing.movable_clock import MovableClock
+
+CHUNK: Final = 65_536
+DEV: Final = "dev"
+NO_TLS: Final = "rpc.tls=false"
+"""Unless a test wants it: a certificate would take as long to make as all the rest of a start."""
+
+
+class Controlled:
+    """What the commands of a test do to its broker.
+
+    control    the broker's end of the socket
+    ahead_ms   how far its clock is ahead from the beginning
+    """
+
+    def __init__(self, control: socket.socket, ahead_ms: int = 0) -> None:
+        self._control = control
+        self._clock = MovableClock(ahead_ms)
+        self._disk = FillableDisk()
+        self._faults = Faults(self.cut_off)
+        self._opened: Opened | None = None
+        self._pending = b""
+        self._commands: Mapping[str, Callable[..., Any]] = {
+            "advance": self.advance,
+            "now": self._clock.wall_ms,
+            "inject": self.inject,
+            "clear": self._faults.clear,
+            "hits": self._faults.hits,
+            "fill_disk": self.fill_disk,
+            "free_disk": self.free_disk,
+            "cut_off": self.cut_off,
+        }
+
+    @property
+    def stage(self) -> Stage:
+        """What the broker runs on."""
+        return Stage(
+            clock=self._clock, disk=self._disk, around=self._faults.around, prepare=self._prepare
+        )
+
+    @property
+    def _broker(self) -> Opened:
+        assert self._opened is not None, "commands come when the broker is ready"
+        return self._opened
+
+    async def _prepare(self, opened: Opened) -> None:
+        self._opened = opened
+        self._control.setblocking(False)
+        asyncio.get_running_loop().add_reader(self._control, self._read)
+
+    def say(self, **document: Any) -> None:
+        """Send a line to the test; one that is not there any more needs none."""
+        try:
+            self._control.sendall(json.dumps(document).encode() + b"\n")
+        except OSError:
+            os._exit(0)
+
+    def _read(self) -> None:
+        chunk = self._control.recv(CHUNK)
+        if not chunk:
+            os._exit(0)
+        *lines, self._pending = (self._pending + chunk).split(b"\n")
+        assert self._pending.count(b"\n") == 0, "what is left is no whole line"
+        for line in lines:
+            self._obey(json.loads(line))
+
+    def _obey(self, command: dict[str, Any]) -> None:
+        act = self._commands[command.pop("do")]
+        try:
+            self.say(ok=act(**command))
+        except (KeyError, TypeError, ValueError) as error:
+            self.say(wrong=str(error))
+
+    # -- commands ----------------------------------------------------------------------------------
+
+    def advance(self, ms: int) -> None:
+        """Let time have passed: all that is due by then is due now."""
+        self._clock.advance(ms)
+        self._broker.store.look()
+        self._broker.runner.look()
+
+    def inject(self, **fault: Any) -> int:
+        """Have calls go wrong; returns the fault's number."""
+        methods = frozenset(fault.pop("methods"))
+        return self._faults.add(CallFault(methods=methods, **fault))
+
+    def fill_disk(self) -> None:
+        """Refuse sends as when the disk has no room."""
+        store = self._broker.store
+        self._disk.is_full = True
+        path = str(store.settings.directory)
+        full = DiskAboveLimit(path=path, used_percent=100, limit_percent=self.refuse_percent)
+        store.writing.refuse(full)
+
+    def free_disk(self) -> None:
+        """Take sends again."""
+        self._disk.is_full = False
+        self._broker.store.writing.refuse(None)
+
+    def cut_off(self) -> None:
+        """Break all connections of clients."""
+        server = self._broker.server
+        assert isinstance(server, OwnServer), "a broker for tests has a transport of our own"
+        server.cut_off()
+
+    refuse_percent = 0
+    """Above what use of the disk sends are refused (retention.disk_refuse_percent)."""
+
+
+def run_controlled(
+    control: socket.socket, assignments: list[str], listen: str, ahead_ms: int
+) -> int:
+    """Run a broker until its test ends; returns the exit code of its process.
+
+    assignments   settings, over those of the preset for development
+    listen        where gRPC is served
+    """
+    controlled = Controlled(control, ahead_ms)
+    ports = [f"rpc.listen={listen}", "http.listen=", "rpc.transport=own"]
+    try:
+        config = load(assignments=[NO_TLS, *assignments, *ports], preset=DEV, force=True)
+        controlled.refuse_percent = config.retention_settings().disk_refuse_percent
+
+        def announce(addresses: Mapping[str, object]) -> None:
+            controlled.say(ready=dict(addresses))
+
+        return run_broker(LiveConfig(config), announce, stage=controlled.stage)
+    except (BrokerError, OSError) as error:
+        controlled.say(failed=str(error))
+        return 1

@@ -1,0 +1,215 @@
+"""Faults that a test puts around the services of its broker, and a disk that is full when told.
+
+    call ─► the first fault that wants it ─► refuse: its error     delay: wait, then serve
+                                             lose_answer: serve, then break the connections
+         └ none ─► the handler, as without all this
+
+Calls of administration are never at fault: by them the test itself asks.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass, field, replace
+from inspect import isawaitable
+from itertools import count
+from pathlib import Path
+from typing import Any, Final
+
+from pocketmq.files.disk import Disk
+from pocketmq.model.errors import BrokerError, Code, Unavailable
+from pocketmq.rpc.call import Call
+from pocketmq.rpc.service import Handler, Method, Refuse, Service, Shortcut, WireStatus
+from pocketmq.testing.rocketmq import DISK_FULL
+
+OFFICIAL: Final = "apache.rocketmq.v2.MessagingService"
+OWN: Final = "pocketmq.v1.Broker"
+FAULTY_SERVICES: Final = frozenset({OFFICIAL, OWN})
+PLAIN_CODES: Final = {400: 3, 403: 7, 404: 5, 413: 3, 428: 9, 429: 8, 431: 3, 505: 12}
+"""gRPC's codes by the first digits of the protocol's, for a face that answers with those."""
+INTERNAL: Final = 13
+TELEMETRY: Final = "Telemetry"
+REFUSE: Final = "refuse"
+DELAY: Final = "delay"
+LOSE_ANSWER: Final = "lose_answer"
+CALL_FAULTS: Final = (REFUSE, DELAY, LOSE_ANSWER)
+
+
+class Injected(Unavailable):
+    """What a call is refused with because a test wants it."""
+
+    message = "refused because the test said so, with {why}"
+    why: str
+
+
+def injected_error(code_name: str) -> Injected:
+    """Return an error of a code of the protocol, by its name."""
+    kind = type(Injected.__name__, (Injected,), {}, code=Code[code_name])
+    error = kind(why=code_name)
+    assert isinstance(error, Injected)
+    return error
+
+
+@dataclass
+class CallFault:
+    """What happens to calls of some methods.
+
+    kind      one of CALL_FAULTS
+    methods   their names; empty: all but the stream by which clients hear of settings
+    code      the name of the code that a refused call is answered with
+    seconds   how long a delayed call waits
+    left      how many calls are still to be hit, None: all that come
+    hits      how many were
+    """
+
+    kind: str
+    methods: frozenset[str] = field(default_factory=frozenset)
+    code: str = "TOO_MANY_REQUESTS"
+    seconds: float = 0.0
+    left: int | None = None
+    hits: int = 0
+
+    def wants(self, method: str) -> bool:
+        """Return whether a call of the method would be hit."""
+        is_wanted = method in self.methods if self.methods else method != TELEMETRY
+        return is_wanted and self.left != 0
+
+    def hit(self) -> None:
+        """Count a call."""
+        assert self.left != 0, "a fault that is over hits nothing"
+        self.hits += 1
+        if self.left is not None:
+            self.left -= 1
+
+
+class Faults:
+    """Those there are, by number; the oldest that wants a call gets it.
+
+    cut_off   breaks all connections
+    """
+
+    __slots__ = ("_by_number", "_cut_off", "_methods", "_numbers")
+
+    def __init__(self, cut_off: Callable[[], None]) -> None:
+        self._by_number: dict[int, CallFault] = {}
+        self._methods: set[str] = set()
+        self._numbers = count(1)
+        self._cut_off = cut_off
+
+    def add(self, fault: CallFault) -> int:
+        """Have calls hit from now on; returns the number of the fault.
+
+        Errors   ValueError: there is no such kind, code or method
+        """
+        _check("kind", fault.kind, CALL_FAULTS, (DISK_FULL,))
+        _check("code", fault.code, Code.__members__)
+        for name in fault.methods:
+            _check("method", name, self._methods)
+        number = next(self._numbers)
+        self._by_number[number] = fault
+        return number
+
+    def clear(self, number: int) -> None:
+        """Hit no more calls by this fault; its hits are kept."""
+        self._by_number[number].left = 0
+
+    def hits(self, number: int) -> int:
+        """Return how many calls a fault has hit."""
+        return self._by_number[number].hits
+
+    def around(self, services: Sequence[Service]) -> list[Service]:
+        """Return services whose calls are hit."""
+        return [
+            replace(one, methods=tuple(map(self._around, one.methods)), refuse=_refusing(one))
+            if one.name in FAULTY_SERVICES
+            else one
+            for one in services
+        ]
+
+    def _next(self, method: str) -> CallFault | None:
+        return next((one for one in self._by_number.values() if one.wants(method)), None)
+
+    def _around(self, method: Method) -> Method:
+        self._methods.add(method.name)
+        handler = self._streaming(method) if method.kind.has_answers else self._single(method)
+        shortcut = None if method.shortcut is None else self._short(method.name, method.shortcut)
+        return replace(method, handler=handler, shortcut=shortcut)
+
+    def _short(self, name: str, shortcut: Shortcut) -> Shortcut:
+        def guarded(*given: Any) -> Any:
+            return shortcut(*given) if self._next(name) is None else None
+
+        return guarded
+
+    def _single(self, method: Method) -> Handler:
+        def handler(request: Any, call: Call) -> Any:
+            fault = self._next(method.name)
+            if fault is None:
+                return method.handler(request, call)
+            fault.hit()
+            return self._answer(fault, method.handler, request, call)
+
+        return handler
+
+    async def _answer(self, fault: CallFault, handler: Handler, request: Any, call: Call) -> Any:
+        await _begin(fault)
+        answer = handler(request, call)
+        if isawaitable(answer):
+            answer = await answer
+        if fault.kind == LOSE_ANSWER:
+            self._cut_off()
+        return answer
+
+    def _streaming(self, method: Method) -> Handler:
+        async def handler(request: Any, call: Call) -> AsyncIterator[Any]:
+            fault = self._next(method.name)
+            if fault is not None:
+                fault.hit()
+                await _begin(fault)
+            async with aclosing(method.handler(request, call)) as answers:
+                async for answer in answers:
+                    if fault is not None and fault.kind == LOSE_ANSWER:
+                        self._cut_off()
+                    yield answer
+
+        return handler
+
+
+def _refusing(service: Service) -> Refuse:
+    """Return how a face says that a call failed, or was made to."""
+
+    def refuse(error: BrokerError, method: Method) -> Any:
+        if service.name != OWN or not isinstance(error, Injected):
+            return service.refuse(error, method)
+        return WireStatus(PLAIN_CODES.get(error.code.value // 100, INTERNAL), str(error), b"")
+
+    return refuse
+
+
+def _check(what: str, given: str, known: Iterable[str], others: Iterable[str] = ()) -> None:
+    if given not in known:
+        names = ", ".join(sorted([*known, *others]))
+        raise ValueError(f"there is no {what} {given!r}; there are {names}")
+
+
+async def _begin(fault: CallFault) -> None:
+    """Refuse a call or let it wait, as its fault says."""
+    if fault.kind == REFUSE:
+        raise injected_error(fault.code)
+    if fault.kind == DELAY:
+        await asyncio.sleep(fault.seconds)
+
+
+class FillableDisk(Disk):
+    """The machine's disk; while `is_full` it says that no byte is left."""
+
+    __slots__ = ("is_full",)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.is_full = False
+
+    def space(self, path: Path) -> tuple[int, int]:
+        """Return (bytes used, bytes an ordinary user may still write)."""
+        used, usable = super().space(path)
+        return (used + usable, 0) if self.is_full else (used, usable)

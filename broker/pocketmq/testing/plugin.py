@@ -1,0 +1,134 @@
+"""The pytest plugin: fixtures that are brokers, and their logs beside what failed.
+
+    rocketmq           a broker for one test
+    rocketmq_module    one for all tests of a module
+    rocketmq_session   one for all tests of a run, or of a worker of pytest-xdist
+
+    @pytest.mark.rocketmq("limits.max_message_size_bytes=1MiB")     settings for a test's own broker
+
+`pip install pocketmq` makes it known to pytest; nothing of a broker is imported before a test asks
+for one.
+"""
+
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from shutil import rmtree
+from typing import Final
+
+import pytest
+
+from pocketmq.testing.broker_process import Spawner
+from pocketmq.testing.rocketmq import RocketMQ
+
+MARKER: Final = "rocketmq"
+SETTINGS: Final = "rocketmq_settings"
+RUNNING: Final = pytest.StashKey[list[RocketMQ]]()
+SPAWNER: Final = pytest.StashKey[Spawner]()
+SECTION: Final = "Log of the broker at {endpoint}"
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Make the option of pytest's configuration known."""
+    about = "settings of brokers for tests, one a line: section.key=value"
+    parser.addini(SETTINGS, about, type="linelist", default=[])
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Make the marker known."""
+    about = f"{MARKER}(setting, ...): settings of the test's own broker, 'section.key=value' each"
+    config.addinivalue_line("markers", about)
+    config.stash[RUNNING] = []
+    config.stash[SPAWNER] = Spawner()
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    """End what brokers are forked from, and with it every broker that is left."""
+    config.stash[SPAWNER].close()
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Begin what brokers are forked from where a test will ask: it is ready the sooner."""
+    if session.config.option.collectonly:
+        return
+    names = (getattr(item, "fixturenames", ()) for item in session.items)
+    if any("rocketmq_spawner" in each for each in names):
+        session.config.stash[SPAWNER].begin()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_setup(item: pytest.Item) -> Generator[None, None, None]:
+    """Have logs of brokers that several tests share begin with the test."""
+    for one in item.config.stash[RUNNING]:
+        one.mark_log()
+    yield
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item,
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Show what brokers logged beside what failed."""
+    report = yield
+    if report.failed:
+        for one in item.config.stash[RUNNING]:
+            report.sections.append((SECTION.format(endpoint=one.endpoint), one.log))
+    return report
+
+
+@pytest.fixture(scope="session")
+def rocketmq_spawner(pytestconfig: pytest.Config) -> Spawner:
+    """What brokers are forked from."""
+    return pytestconfig.stash[SPAWNER]
+
+
+@pytest.fixture
+def rocketmq(
+    request: pytest.FixtureRequest,
+    rocketmq_spawner: Spawner,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Iterator[RocketMQ]:
+    """A broker for one test."""
+    own = [text for mark in request.node.iter_markers(MARKER) for text in mark.args]
+    directory = tmp_path_factory.mktemp("rocketmq")
+    with _running(request.config, rocketmq_spawner, directory, own) as broker:
+        yield broker
+
+
+@pytest.fixture(scope="module")
+def rocketmq_module(
+    request: pytest.FixtureRequest,
+    rocketmq_spawner: Spawner,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Iterator[RocketMQ]:
+    """A broker for all tests of a module."""
+    directory = tmp_path_factory.mktemp("rocketmq-module")
+    with _running(request.config, rocketmq_spawner, directory) as broker:
+        yield broker
+
+
+@pytest.fixture(scope="session")
+def rocketmq_session(
+    request: pytest.FixtureRequest,
+    rocketmq_spawner: Spawner,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Iterator[RocketMQ]:
+    """A broker for all tests of a run."""
+    directory = tmp_path_factory.mktemp("rocketmq-session")
+    with _running(request.config, rocketmq_spawner, directory) as broker:
+        yield broker
+
+
+@contextmanager
+def _running(
+    config: pytest.Config, spawner: Spawner, directory: Path, own: list[str] | None = None
+) -> Iterator[RocketMQ]:
+    """Run a broker for a block; its store goes with it."""
+    broker = RocketMQ(spawner, directory, [*config.getini(SETTINGS), *(own or [])])
+    config.stash[RUNNING].append(broker)
+    try:
+        yield broker
+    finally:
+        broker.kill()
+        config.stash[RUNNING].remove(broker)
+        rmtree(directory, ignore_errors=True)

@@ -1,0 +1,352 @@
+"""What the fixture `rocketmq` is: a broker, and what a test wants of it.
+
+broker.endpoint                     for clients: "127.0.0.1:41234", without TLS
+create_topic, create_group          topics and groups that nobody makes by asking for them
+messages, lag, wait_for_lag_0       what was sent, and what is left to be consumed
+advance_clock                       what is due by then is due now
+inject_fault                        calls that fail, wait or lose their answers; a full disk
+kill, restart, drop_connections     ends in disorder and in order
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from time import monotonic, sleep
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+from pocketmq.testing.broker_process import BrokerEnded, BrokerProcess, Spawner
+
+if TYPE_CHECKING:
+    from pocketmq.client import Client, StoredMessage
+    from pocketmq.model.administration import TopicLag
+
+Value = TypeVar("Value")
+
+WAIT_S: Final = 10.0
+LOOK_AGAIN_S: Final = 0.01
+SURE_LOOKS: Final = 3
+"""How often nothing has to be left: a message on its way from a lease that ran out to the retry
+topic is for a moment in neither."""
+PAGE_COUNT: Final = 256
+LOG_SIZE_MAX: Final = 64 * 1024
+"""Bytes of a log that a failure shows: its end."""
+DISK_FULL: Final = "disk_full"
+ANY_PORT: Final = "127.0.0.1:0"
+
+
+class LagRemains(AssertionError):
+    """A group that had not consumed everything in time."""
+
+
+class Fault:
+    """A fault that was injected; it ends with `clear`, or with the `with` it is used in."""
+
+    def __init__(self, clear: Callable[[], object], count: Callable[[], int]) -> None:
+        self._clear = clear
+        self._count = count
+
+    @property
+    def hits(self) -> int:
+        """How many calls it has hit."""
+        return self._count()
+
+    def clear(self) -> None:
+        """End it; once more is fine."""
+        self._clear()
+
+    def __enter__(self) -> "Fault":
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        at: TracebackType | None,
+    ) -> None:
+        self.clear()
+
+
+class RocketMQ:
+    """A broker of tests, and its store.
+
+    endpoint   where clients come; the same over restarts
+    directory  holds the store and the log
+    settings   as `serve --set` takes them: "limits.max_message_size_bytes=1MiB"
+    Errors     of all methods: BrokerEnded once it was killed, ClientError where it refuses
+    """
+
+    def __init__(self, spawner: Spawner, directory: Path, settings: Sequence[str] = ()) -> None:
+        self._spawner = spawner
+        self._settings = list(settings)
+        self._store, self._log = directory / "store", directory / "broker.log"
+        self._log_begin = 0
+        self._ahead_ms = 0
+        self._client: Client | None = None
+        self._process = self._begin(ANY_PORT)
+        self.endpoint = self._process.endpoint
+
+    def _begin(self, listen: str) -> BrokerProcess:
+        request = {
+            "assignments": [*self._settings, f"store.directory={self._store}"],
+            "listen": listen,
+            "ahead_ms": self._ahead_ms,
+        }
+        return BrokerProcess(self._spawner, request, self._log)
+
+    @property
+    def client(self) -> "Client":
+        """A client of `pocketmq.client` on this broker: it sends, pulls, and administers."""
+        if self._client is None:
+            from pocketmq.client import Client
+
+            self._client = Client(self.endpoint)
+        return self._client
+
+    # -- topics, groups, messages ------------------------------------------------------------------
+
+    def create_topic(self, name: str, kind: str = "normal", queues: int = 8) -> None:
+        """Make a topic for messages of a kind; one that is the same already stays.
+
+        kind     normal, fifo, delay, transaction, priority, or mixed for all of them
+        Errors   errors.TopicExists: it is another kind, or has other queues; ValueError
+        """
+        self.client.admin.create_topic(name, queue_count=queues, type_name=kind)
+
+    def create_group(self, name: str, **settings: Any) -> None:
+        """Make a consumer group.
+
+        settings   fields of `pocketmq.client.GroupSettings`, as fifo=True or max_attempts=3
+        Errors     errors.GroupExists: it has other settings
+        """
+        from pocketmq.client import GroupSettings
+
+        self.client.admin.create_group(name, GroupSettings(**settings))
+
+    def messages(
+        self, topic: str, count: int = 0, timeout: float = WAIT_S
+    ) -> "list[StoredMessage]":
+        """Return what consumers of a topic find in it now, consumed or not, oldest first.
+
+        Those that wait for their time or their transaction are not among them.
+        count    wait until there are so many; the topic may be made meanwhile
+        timeout  seconds to wait at most: then those that are there are returned
+        Errors   errors.TopicNotFound: the topic does not exist, or still not when the time is over
+        """
+        from pocketmq.client import errors
+
+        missing: errors.TopicNotFound | None = None
+
+        def look() -> "list[StoredMessage]":
+            nonlocal missing
+            missing = None
+            try:
+                return [*self._stored(topic)]
+            except errors.TopicNotFound as error:
+                missing = error
+                return []
+
+        found = self._until(look, lambda messages: len(messages) >= count, timeout)
+        if missing is not None:
+            raise missing
+        return sorted(found, key=lambda one: one.physical_offset)
+
+    def _stored(self, topic: str) -> "Iterator[StoredMessage]":
+        from pocketmq.client import PullQuery, PullStatus
+
+        admin = self.client.admin
+        for queue in admin.describe_topic(topic).queues:
+            at = queue.min_offset
+            while at < queue.max_offset:
+                query = PullQuery(topic, queue.queue_id, at, max_messages=PAGE_COUNT)
+                page = admin.pull(query)
+                if page.status is PullStatus.FOUND:
+                    yield from page.messages
+                elif page.next_begin_offset <= at:
+                    break
+                at = page.next_begin_offset
+
+    def lag(self, group: str, topic: str = "") -> int:
+        """Return how many messages a group has still to consume, those under leases included.
+
+        topic    count there alone, and what failed and will come again; "": in all it consumes
+        """
+        return self._left(group, topic) or 0
+
+    def _left(self, group: str, topic: str) -> int | None:
+        """Return the same, None for a group that does not consume any topic yet."""
+        from pocketmq.client import errors
+
+        try:
+            lags = [*self._lags(group, topic)]
+        except errors.GroupNotFound:
+            lags = []
+            if topic:
+                return sum(int(one.max_offset - one.min_offset) for one in self._queues(topic))
+        return sum(map(_left, lags)) if lags else None
+
+    def _queues(self, topic: str) -> Sequence[Any]:
+        return self.client.admin.describe_topic(topic).queues
+
+    def _lags(self, group: str, topic: str) -> "Iterator[TopicLag]":
+        from pocketmq.model.topic import RETRY_PREFIX
+
+        admin = self.client.admin
+        found = {lag.topic: lag for lag in admin.group_lag(group, topic)}
+        yield from found.values()
+        own = RETRY_PREFIX + group
+        for name in self._topic_names():
+            if name not in found and (name == own or name.startswith((own + "_", own + "+"))):
+                yield from admin.group_lag(group, name)
+
+    def _topic_names(self) -> Iterator[str]:
+        admin, token = self.client.admin, ""
+        while True:
+            page = admin.list_topics(page_token=token, include_system=True)
+            yield from (topic.name for topic in page.items)
+            if not page.next_page_token:
+                return
+            token = page.next_page_token
+
+    def wait_for_lag_0(self, group: str, topic: str = "", timeout: float = WAIT_S) -> None:
+        """Return once a group has consumed, and acknowledged, all there is.
+
+        topic    wait for that one, whether the group has begun to consume it or not; "": for those
+                 it consumes by now, and until it consumes some
+        timeout  seconds
+        Errors   LagRemains: some are left, or the group has not begun to consume
+        """
+        looks, end_s = 0, monotonic() + timeout
+        while looks < SURE_LOOKS:
+            left = self._left(group, topic)
+            looks = looks + 1 if left == 0 else 0
+            if left != 0 and monotonic() >= end_s:
+                raise LagRemains(_remains(group, topic, left, timeout))
+            sleep(LOOK_AGAIN_S)
+
+    def _until(
+        self, look: Callable[[], Value], is_enough: Callable[[Value], bool], timeout: float
+    ) -> Value:
+        """Return what is seen once it is enough, or once the time is over."""
+        end_s = monotonic() + timeout
+        while not is_enough(seen := look()) and monotonic() < end_s:
+            sleep(LOOK_AGAIN_S)
+        return seen
+
+    # -- time --------------------------------------------------------------------------------------
+
+    def advance_clock(self, seconds: float) -> None:
+        """Have so much time pass at once, for the broker alone.
+
+        Delays, leases, retries, transactions and retention come due by that. What clients say of
+        times counts from `now()` then: a delivery time they take from the machine's clock may be
+        past. It stays so over restarts.
+        Errors   ValueError: time does not go back
+        """
+        if seconds < 0:
+            raise ValueError(f"time does not go back, by {seconds} s neither")
+        self._process.ask("advance", ms=round(seconds * 1000))
+        self._ahead_ms += round(seconds * 1000)
+
+    def now(self) -> float:
+        """Return the broker's wall time, in seconds since 1970."""
+        return float(self._process.ask("now")) / 1000
+
+    # -- what goes wrong ---------------------------------------------------------------------------
+
+    def inject_fault(
+        self,
+        kind: str,
+        method: str | Sequence[str] = "SendMessage",
+        *,
+        code: str = "TOO_MANY_REQUESTS",
+        seconds: float = 1.0,
+        times: int | None = None,
+    ) -> Fault:
+        """Have calls go wrong from now on.
+
+        kind     refuse       calls are answered with a code, and nothing is done
+                 delay        calls wait before they are served
+                 lose_answer  calls are served, and their connections break before the answer
+                 disk_full    sends are refused as when the disk has no room; counts no hits
+        method   the protocol's name, or several; () for all but Telemetry. Those of administration,
+                 by which this object itself asks, never fail
+        code     the protocol's name, of those this broker knows
+        times    hit only so many calls; None: all until it is cleared
+        Errors   ValueError
+        """
+        process = self._process
+        ask = process.ask
+        if kind == DISK_FULL:
+            ask("fill_disk")
+            return Fault(lambda: _clear(process, "free_disk"), lambda: 0)
+        methods = [method] if isinstance(method, str) else list(method)
+        fault = {"methods": methods, "code": code, "seconds": seconds, "left": times}
+        number = ask("inject", kind=kind, **fault)
+        return Fault(
+            lambda: _clear(process, "clear", number=number), lambda: int(ask("hits", number=number))
+        )
+
+    def drop_connections(self) -> None:
+        """Break all connections that clients have; new ones are taken."""
+        self._process.ask("cut_off")
+
+    def kill(self) -> None:
+        """End the broker's process as a crash does; `restart` goes on with its store."""
+        self._leave()
+        self._process.kill()
+
+    def stop(self) -> None:
+        """End the broker's process in order; `restart` goes on with its store."""
+        self._leave()
+        self._process.stop()
+
+    def restart(self) -> None:
+        """Stop the broker unless that is done, and start it again: same address, store and clock.
+
+        Faults do not last over it.
+        Errors   BrokerNotStarted
+        """
+        self.stop()
+        self._process = self._begin(self.endpoint)
+        assert self._process.endpoint == self.endpoint, "clients find it where it was"
+
+    def _leave(self) -> None:
+        if self._client is not None:
+            self._client.close()
+            self._client = None
+
+    # -- its log -----------------------------------------------------------------------------------
+
+    def mark_log(self) -> None:
+        """Have `log` begin here."""
+        self._log_begin = self._log.stat().st_size
+
+    @property
+    def log(self) -> str:
+        """What the broker logged, its end where that is long."""
+        size = self._log.stat().st_size
+        with self._log.open("rb") as file:
+            file.seek(max(self._log_begin, size - LOG_SIZE_MAX))
+            return file.read().decode(errors="replace")
+
+
+def _clear(process: BrokerProcess, do: str, **fields: Any) -> None:
+    """End a fault; one of a broker that has ended has ended with it."""
+    try:
+        process.ask(do, **fields)
+    except BrokerEnded:
+        return
+
+
+def _remains(group: str, topic: str, left: int | None, timeout: float) -> str:
+    where = f" in topic {topic}" if topic else ""
+    if left is None:
+        return f"group {group} did not begin to consume within {timeout:g} s"
+    return f"group {group} had {left} messages to consume{where} after {timeout:g} s"
+
+
+def _left(lag: "TopicLag") -> int:
+    """Return what is left of a topic; one that the group never looked into is left whole."""
+    if any(queue.committed_offset is not None for queue in lag.queues):
+        return lag.lag_messages
+    return sum(queue.max_offset - queue.min_offset for queue in lag.queues)

@@ -1,0 +1,96 @@
+"""Forks brokers for the tests of one process; its socket is its standard input.
+
+    test    ─► {"assignments": […], "listen": …, "ahead_ms": 0} and two descriptors: control, log
+    spawner ─► the process id of the broker
+
+What takes long is to import a broker, not to start one; here it is imported once. Every broker's
+log, with what it writes to standard output, goes to the descriptor. Ends when the socket does, and
+then the system kills the brokers that are left: one that hangs does not see its own socket end.
+"""
+
+import ctypes
+import gc
+import json
+import os
+import signal
+import socket
+from contextlib import ExitStack, suppress
+from importlib import import_module
+from typing import Any, Final
+
+from pocketmq.testing.controlled import run_controlled
+
+REQUEST_MAX: Final = 1 << 20
+DESCRIPTOR_COUNT: Final = 2
+LATER: Final = ("uvloop", "encodings.idna")
+"""What a broker imports when it begins, where there is such a thing."""
+PR_SET_PDEATHSIG: Final = 1
+BROKEN: Final = 70
+"""EX_SOFTWARE: what a broker ends with that raised what it should not have."""
+
+
+def main() -> None:
+    """Fork a broker for every request.
+
+    The garbage collector may be off until here: what is imported is no garbage.
+    """
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # The test's process decides what ends.
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # Nobody waits for brokers: control ends.
+    for name in LATER:
+        with suppress(ImportError):
+            import_module(name)
+    gc.freeze()  # Pages that nobody writes to are shared with all brokers.
+    gc.enable()
+    system = ctypes.CDLL(None)
+    own_number = os.getpid()
+    with socket.socket(fileno=os.dup(0)) as test:
+        while (asked := _next_request(test)) is not None:
+            request, control, log = asked
+            number = os.fork()
+            if number == 0:
+                test.close()
+                _end_with_parent(system, own_number)
+                _be_broker(request, control, log)
+            os.close(control)
+            os.close(log)
+            test.sendall(b"%d\n" % number)
+
+
+def _next_request(test: socket.socket) -> tuple[dict[str, Any], int, int] | None:
+    """Return a request and its descriptors, None when no more will come."""
+    text, descriptors = b"", list[int]()
+    while not text.endswith(b"\n"):
+        chunk, came, _, _ = socket.recv_fds(test, REQUEST_MAX, DESCRIPTOR_COUNT)
+        if not chunk:
+            return None
+        text += chunk
+        descriptors += came
+    assert len(descriptors) == DESCRIPTOR_COUNT
+    control, log = descriptors
+    return json.loads(text), control, log
+
+
+def _end_with_parent(system: ctypes.CDLL, parent: int) -> None:
+    """Have the system kill this process when its parent ends; where it cannot, sockets tell."""
+    call = getattr(system, "prctl", None)
+    if call is not None:
+        call(PR_SET_PDEATHSIG, ctypes.c_ulong(signal.SIGKILL))
+        if os.getppid() != parent:  # It has ended before the system knew.
+            os._exit(0)
+
+
+def _be_broker(request: dict[str, Any], control: int, log: int) -> None:
+    """Run a broker in this process, and end it."""
+    code = BROKEN
+    try:
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        with ExitStack() as files:
+            nothing = os.open(os.devnull, os.O_RDONLY)
+            for source, target in ((nothing, 0), (log, 1), (log, 2)):
+                os.dup2(source, target)
+            files.callback(os.close, nothing)
+            files.callback(os.close, log)
+        with socket.socket(fileno=control) as test:
+            code = run_controlled(test, **request)
+    finally:
+        os._exit(code)

@@ -1,0 +1,136 @@
+"""What lies in a store besides its log: units of queues, entries of the index."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from pocketmq.files.disk import Disk
+from pocketmq.format.consume_unit import PRE_BLANK_SIZE, UNIT, UNIT_SIZE
+from pocketmq.format.names import (
+    CONSUME_QUEUE_DIRECTORY,
+    INDEX_DIRECTORY,
+    queue_directory,
+    queue_id_from_name,
+)
+from pocketmq.log.consume_queue import ConsumeQueue
+from pocketmq.rebuild.log_files import KnownShape
+
+if TYPE_CHECKING:
+    from pocketmq.log.consume_queue_table import ConsumeQueueTable
+    from pocketmq.log.hash_index import HashIndex
+
+UNITS_AT_ONCE: Final = 4_096
+
+
+class Unit(NamedTuple):
+    """A unit of a consume queue."""
+
+    queue_offset: int
+    physical_offset: int
+    size: int
+    tags_code: int
+
+
+class IndexRow(NamedTuple):
+    """An entry of an index file; store_time_ms is exact to the second, as the entry is."""
+
+    file: str
+    number: int
+    slot: int
+    key_hash: int
+    physical_offset: int
+    store_time_ms: int
+    previous: int
+
+
+def queue_ids(disk: Disk, directory: Path, topic: str) -> list[int]:
+    """Return which queues of a topic have a directory."""
+    names = disk.names(directory / CONSUME_QUEUE_DIRECTORY / topic)
+    ids = (queue_id_from_name(name) for name in names)
+    return sorted(queue_id for queue_id in ids if queue_id is not None)
+
+
+def queue_units(
+    disk: Disk, directory: Path, sizes: KnownShape, topic: str, queue_id: int
+) -> Iterator[Unit]:
+    """Yield the units of a queue in order, pre-blank ones left out; none of an unknown queue.
+
+    Errors   IllegalTopic, WrongFileSize, StoreGap
+    """
+    place = queue_directory(directory / CONSUME_QUEUE_DIRECTORY, topic, queue_id)
+    queue = ConsumeQueue(
+        disk, place, sizes.consume_queue_file_size_bytes, topic=topic, queue_id=queue_id
+    )
+    queue.load(read_only=True)
+    try:
+        begin = queue.files.min_offset // UNIT_SIZE
+        for at in range(begin, queue.max_offset, UNITS_AT_ONCE):
+            for number, unit in enumerate(
+                UNIT.iter_unpack(queue.units.read(at, UNITS_AT_ONCE)), at
+            ):
+                if unit[1] != PRE_BLANK_SIZE:
+                    yield Unit(number, *unit)
+    finally:
+        queue.files.close()
+
+
+def index_rows(disk: Disk, directory: Path, sizes: KnownShape) -> Iterator[IndexRow]:
+    """Yield the entries of all index files, oldest file first, in the order they were added.
+
+    Errors   WrongFileSize
+    """
+    with loaded_index(disk, directory, sizes) as index:
+        for file in index.files:
+            begin_ms = file.header.begin_timestamp
+            for number in range(1, min(file.header.index_count, sizes.geometry.entry_count_max)):
+                key_hash, place, seconds, previous = file.entry(number)
+                yield IndexRow(
+                    file=file.path.name,
+                    number=number,
+                    slot=key_hash % sizes.geometry.slot_count,
+                    key_hash=key_hash,
+                    physical_offset=place,
+                    store_time_ms=begin_ms + seconds * 1000,
+                    previous=previous,
+                )
+
+
+@contextmanager
+def loaded_queues(
+    disk: Disk, directory: Path, sizes: KnownShape, *, log_begin: int
+) -> "Iterator[ConsumeQueueTable]":
+    """Yield all queues of a store, to be read; what lies before the log's begin is left out.
+
+    Errors   WrongFileSize, NotAStore
+    """
+    from pocketmq.log.consume_queue_table import ConsumeQueueTable
+
+    root = directory / CONSUME_QUEUE_DIRECTORY
+    table = ConsumeQueueTable(disk, root, sizes.consume_queue_file_size_bytes)
+    table.load(read_only=True)
+    try:
+        table.correct_min(log_begin)
+        yield table
+    finally:
+        table.close()
+
+
+@contextmanager
+def loaded_index(disk: Disk, directory: Path, sizes: KnownShape) -> "Iterator[HashIndex]":
+    """Yield the index of a store, to be read.
+
+    Errors   WrongFileSize
+    """
+    from pocketmq.format.index_layout import STYLE_5_5
+    from pocketmq.log.hash_index import (
+        HashIndex,  # loads numpy, which dumping records does not need
+    )
+
+    index = HashIndex(disk, directory / INDEX_DIRECTORY, sizes.geometry, style=STYLE_5_5, zone=UTC)
+    index.load(read_only=True)
+    try:
+        yield index
+    finally:
+        index.close()

@@ -1,0 +1,78 @@
+"""What small files say of a store: up to where it is durable, and whether it was left in order."""
+
+from pathlib import Path
+
+from pocketmq.files.disk import Disk
+from pocketmq.format.checkpoint_layout import CheckpointValues, decode_checkpoint, encode_checkpoint
+from pocketmq.format.names import (
+    ABORT_FILE,
+    CHECKPOINT_FILE,
+    COMMIT_LOG_DIRECTORY,
+    MARK_FILE,
+    OWN_DIRECTORY,
+    offset_file_name,
+)
+from pocketmq.log.checkpoint import FlushedMark
+from pocketmq.log.store_directory import BEHIND_SIZE, ManifestFile
+from pocketmq.model.errors import StoreTooNew
+
+
+def checkpoint_values(disk: Disk, directory: Path) -> CheckpointValues:
+    """Return what the checkpoint says, zeros where there is none."""
+    path = directory / CHECKPOINT_FILE
+    return decode_checkpoint(disk.read_file(path) if disk.exists(path) else b"")
+
+
+def index_time_ms(disk: Disk, directory: Path) -> int:
+    """Return the store time up to which full index files are durable, 0 where none ever was."""
+    return checkpoint_values(disk, directory).index_msg_timestamp
+
+
+def views_upto(disk: Disk, directory: Path) -> int:
+    """Return below which offset the records of a store of ours have units and entries in files.
+
+    What its broker dispatched since the checkpoint may still be in its memory.
+    """
+    last_record = checkpoint_values(disk, directory).logics_physical_offset
+    return last_record + 1 if last_record > 0 else 0
+
+
+def flushed_upto(disk: Disk, directory: Path) -> int | None:
+    """Return up to where the log was durable for certain, None where nothing valid says so."""
+    mark = _mark(disk, directory)
+    if mark is None:
+        return None
+    return mark.valid_upto(encode_checkpoint(checkpoint_values(disk, directory)))
+
+
+def marked_upto(disk: Disk, directory: Path) -> int | None:
+    """Return what the mark says, though another broker may have written since."""
+    mark = _mark(disk, directory)
+    return None if mark is None else mark.flushed_upto
+
+
+def _mark(disk: Disk, directory: Path) -> FlushedMark | None:
+    own = directory / OWN_DIRECTORY
+    if not disk.exists(own / MARK_FILE):
+        return None
+    mark = FlushedMark(disk, own)
+    mark.look()
+    return mark
+
+
+def left_in_order(disk: Disk, directory: Path, log_file_bytes: int) -> bool:
+    """Return whether the last broker here stopped in order, as a start sees it."""
+    if not disk.exists(directory / ABORT_FILE):
+        return True
+    try:
+        manifest = ManifestFile(disk, directory / OWN_DIRECTORY).read()
+    except (ValueError, StoreTooNew):
+        return False
+    if manifest is None or manifest.closed is None:
+        return False
+    position = manifest.closed.log_end % log_file_bytes
+    name = offset_file_name(manifest.closed.log_end - position)
+    path = directory / COMMIT_LOG_DIRECTORY / name
+    behind = disk.read_file(path, position, BEHIND_SIZE) if disk.exists(path) else b""
+    checkpoint = encode_checkpoint(checkpoint_values(disk, directory))
+    return manifest.closed.is_last_word(checkpoint, flushed_upto(disk, directory), behind)

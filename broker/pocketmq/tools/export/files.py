@@ -1,0 +1,254 @@
+"""Messages of a log as files for other programs: Parquet, Arrow, or JSON lines.
+
+    search ─► picks ─┬─► orders    ─► draft ─► orders.parquet
+                     └─► payments  ─► draft ─► payments.parquet      one file without a split
+
+Files are written as drafts and get their names when all of them are complete and durable: a file by
+a rename, a directory by a rename of the whole. An export that was broken off leaves nothing.
+Memory holds a row group of each file that is open, all together at most `PENDING_BYTES_MAX`.
+"""
+
+import os
+import shutil
+import zlib
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import BinaryIO, Final, NamedTuple
+from urllib.parse import quote
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pocketmq.files.disk import Disk
+from pocketmq.files.disk_errors import FullDisk
+from pocketmq.model.errors import BrokerError
+from pocketmq.model.names import check_topic
+from pocketmq.tools.export.sinks import (
+    ARROW,
+    JSONL,
+    PARQUET,
+    ROW_GROUP_BYTES,
+    Content,
+    Shape,
+    Sink,
+    sink_for,
+)
+from pocketmq.tools.selection import LogSearch, Picked
+
+SUFFIXES: Final = {
+    ".parquet": PARQUET, ".pq": PARQUET, ".arrow": ARROW, ".feather": ARROW, ".ipc": ARROW,
+    ".jsonl": JSONL, ".ndjson": JSONL,
+}  # fmt: skip
+TOPIC: Final = "topic"
+DAY: Final = "day"
+ROWS: Final = "rows"
+SPLITS: Final = (TOPIC, DAY, ROWS)
+
+PENDING_BYTES_MAX: Final = 2 * ROW_GROUP_BYTES
+"""Rows held in memory, of all files together."""
+OPEN_MAX: Final = 128
+"""Files open at once; with more topics or days than that, some get several files."""
+NAME_SIZE_MAX: Final = 200
+"""Characters of a topic in a file's name, which file systems allow 255 bytes."""
+DRAFT_SUFFIX: Final = ".draft"
+DAY_MS: Final = 86_400_000
+
+
+@dataclass(slots=True)
+class Exported:
+    """What was written."""
+
+    files: list[Path]
+    messages: int = 0
+    bytes: int = 0
+
+
+def export_files(disk: Disk, search: LogSearch, target: Path, shape: Shape) -> Exported:
+    """Write what a search finds to a file, or with a split to a directory that is new or empty.
+
+    Effects  a file that is there is replaced
+    Errors   DiskFull; nothing is left behind
+    """
+    draft = target.with_name(target.name + DRAFT_SUFFIX)
+    _drop(draft)
+    directory = draft if shape.split_by else draft.parent
+    disk.make_directory(directory)
+    files = Files(disk, search, directory, shape, "" if shape.split_by else draft.name)
+    try:
+        for picked in search:
+            files.add(picked)
+        exported = files.close()
+        disk.sync_directory(directory)
+        disk.rename(draft, target)
+        disk.sync_directory(target.parent)
+    except BaseException:
+        files.abandon()
+        _drop(draft)
+        raise
+    exported.files = [target / f.name if shape.split_by else target for f in exported.files]
+    return exported
+
+
+def export_stream(search: LogSearch, out: BinaryIO, shape: Shape) -> int:
+    """Write what a search finds to a stream, as JSON lines or an Arrow stream; returns how much."""
+    messages = 0
+    sink = sink_for(out, shape, is_stream=True)
+    for picked in search:
+        for part, content in _contents(search, picked, shape):
+            sink.add(content)
+            messages += len(part.heads)
+        sink.flush()
+    sink.close()
+    out.flush()
+    return messages
+
+
+def _drop(draft: Path) -> None:
+    """Remove what an export broke off, ours or an earlier one."""
+    if draft.is_dir():
+        shutil.rmtree(draft)
+    else:
+        draft.unlink(missing_ok=True)
+
+
+class _Open(NamedTuple):
+    """A file that is being written."""
+
+    file: BinaryIO
+    sink: Sink
+
+
+@dataclass(slots=True)
+class Files:
+    """The files of an export by the names their messages are split by.
+
+    _only   name of the file where there is but one
+    """
+
+    _disk: Disk
+    _search: LogSearch
+    _directory: Path
+    _shape: Shape
+    _only: str
+    _open: dict[str, _Open] = field(default_factory=dict)
+    _parts: Counter[str] = field(default_factory=Counter)
+    _exported: Exported = field(default_factory=lambda: Exported([]))
+
+    def add(self, picked: Picked) -> None:
+        """Take messages."""
+        for part, content in _contents(self._search, picked, self._shape):
+            for name, some in self._split(part, content):
+                sink = self._of(name).sink
+                with FullDisk(self._directory):
+                    sink.add(some)
+            self._exported.messages += len(part.heads)
+        sinks = [entry.sink for entry in self._open.values()]
+        while sum(sink.pending_bytes for sink in sinks) > PENDING_BYTES_MAX:
+            with FullDisk(self._directory):
+                max(sinks, key=lambda sink: sink.pending_bytes).flush()
+
+    def close(self) -> Exported:
+        """Complete all files and make them durable."""
+        if self._only and not self._open:
+            self._of(self._only)
+        for name in list(self._open):
+            self._close(name)
+        return self._exported
+
+    def abandon(self) -> None:
+        """Give up files that are not complete."""
+        for file, sink in self._open.values():
+            sink.abandon()
+            with suppress(OSError):
+                file.close()
+        self._open.clear()
+
+    def _of(self, name: str) -> _Open:
+        entry = self._open.pop(name, None)
+        if entry is None:
+            if len(self._open) >= (1 if self._shape.split_by == ROWS else OPEN_MAX):
+                self._close(next(iter(self._open)))
+            entry = self._make(name)
+        self._open[name] = entry  # The one used last stands last.
+        return entry
+
+    def _make(self, name: str) -> _Open:
+        number = self._parts[name]
+        self._parts[name] += 1
+        file_name = name if self._only else file_name_of(name, number, self._shape.form)
+        path = self._directory / file_name
+        with FullDisk(path), ExitStack() as undone:
+            file = undone.enter_context(path.open("wb"))
+            entry = _Open(file, sink_for(file, self._shape))
+            undone.pop_all()
+        self._exported.files.append(path)
+        return entry
+
+    def _close(self, name: str) -> None:
+        file, sink = self._open.pop(name)
+        with file, FullDisk(Path(file.name)):
+            sink.close()
+            file.flush()
+            self._disk.sync(file.fileno())
+            self._exported.bytes += os.fstat(file.fileno()).st_size
+
+    def _split(self, picked: Picked, content: Content) -> Iterator[tuple[str, Content]]:
+        if self._shape.split_by is None:
+            yield self._only, content
+            return
+        groups, label = self._groups(picked)
+        found = np.unique(groups).tolist()
+        for group in found:
+            some = content.take(np.flatnonzero(groups == group)) if len(found) > 1 else content
+            yield label(group), some
+
+    def _groups(self, picked: Picked) -> tuple[NDArray[np.int64], Callable[[int], str]]:
+        """Return a number for every message, and the name of the file that it stands for."""
+        if self._shape.split_by == ROWS:
+            numbers = self._exported.messages + np.arange(len(picked.heads))
+            return numbers // self._shape.rows_max, lambda number: f"part-{number:05d}"
+        if self._shape.split_by == DAY:
+            return picked.heads.store_timestamp_ms // DAY_MS, day_name
+        keys = self._search.queues.keys
+        return self._search.topics(picked), lambda number: keys[number][0]
+
+
+def day_name(day: int) -> str:
+    """Return the date of a day counted from 1970, UTC; the number itself outside the calendar."""
+    try:
+        return f"{datetime.fromtimestamp(day * DAY_MS // 1000, UTC):%Y-%m-%d}"
+    except (ValueError, OverflowError, OSError):
+        return f"day{day}"
+
+
+def file_name_of(name: str, number: int, form: str) -> str:
+    """Return the name of the file for a topic or day: a legal topic's is its own.
+
+    Names that could be no file, or another one's, are quoted behind a `=`, which no topic has.
+    """
+    try:
+        check_topic(name)
+    except BrokerError:
+        name = "=" + quote(name, safe="")
+    if len(name) > NAME_SIZE_MAX:
+        name = f"{name[:NAME_SIZE_MAX]}~{zlib.crc32(name.encode()):08x}"
+    suffix = next(suffix for suffix, wanted in SUFFIXES.items() if wanted == form)
+    return f"{name}.{number:05d}{suffix}" if number else f"{name}{suffix}"
+
+
+def _contents(search: LogSearch, picked: Picked, shape: Shape) -> Iterator[tuple[Picked, Content]]:
+    """Yield messages, and what sinks are given of them."""
+    if shape.form == JSONL:
+        yield picked, picked
+        return
+    from pocketmq.format.arrow_messages import record_batches
+
+    buffer, heads, queue, _ = picked
+    for stretch, batch in record_batches(
+        buffer, heads, queue, search.queues, shape.columns, unfold=shape.unfold
+    ):
+        yield picked.take(stretch), batch

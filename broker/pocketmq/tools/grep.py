@@ -1,0 +1,53 @@
+"""Messages in which a regular expression is found.
+
+Bodies are unfolded, and with properties read as UTF-8; bytes that are none become U+FFFD.
+"""
+
+import re
+from collections.abc import Iterator
+from typing import Final
+
+from pocketmq.format.content import decode_properties, plain_body
+from pocketmq.model.message import KEY_SEPARATOR, KEYS, TAGS, UNIQUE_KEY, StoredMessage
+from pocketmq.tools.selection import LogSearch, Picked
+
+BODY: Final = "body"
+KEY: Final = "key"
+TAG: Final = "tag"
+PROPERTY: Final = "property"
+ANY: Final = "any"
+PLACES: Final = (BODY, KEY, TAG, PROPERTY, ANY)
+
+
+def matching(
+    search: LogSearch, pattern: re.Pattern[str], place: str = BODY
+) -> Iterator[StoredMessage]:
+    """Yield the messages of a search that a pattern is found in, in log order.
+
+    place    one of PLACES: key is KEYS, each alone, and the unique key; property every property as
+             NAME=VALUE, so also keys and tag; any the body and every property
+    Cost     about 1.5 µs a record, and the search
+    """
+    for picked in search:
+        for number in range(len(picked.heads)):
+            if any(pattern.search(text) is not None for text in _texts(picked, number, place)):
+                yield from picked.take(slice(number, number + 1)).messages()
+
+
+def _texts(picked: Picked, number: int, place: str) -> Iterator[str]:
+    heads = picked.heads
+    if place in (BODY, ANY):
+        begin = int(heads.body_begin[number])
+        body = bytes(picked.buffer[begin : begin + int(heads.body_size[number])])
+        yield plain_body(body, int(heads.system_flag[number])).decode("utf-8", "replace")
+    if place == BODY:
+        return
+    begin = int(heads.block_begin[number])
+    properties = decode_properties(picked.buffer[begin : begin + int(heads.block_size[number])])
+    if place == TAG:
+        yield from [properties[TAGS]] if TAGS in properties else []
+    elif place == KEY:
+        keys = properties.get(KEYS, "").split(KEY_SEPARATOR)
+        yield from (key for key in [*keys, properties.get(UNIQUE_KEY, "")] if key)
+    else:
+        yield from (f"{name}={value}" for name, value in properties.items())

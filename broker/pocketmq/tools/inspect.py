@@ -1,0 +1,106 @@
+"""What a store is: its files and sizes, how far it reaches, how it was left.
+
+Reads names, headers and one commit-log file; counts messages by the lengths of queues, not by
+reading them.
+"""
+
+from contextlib import suppress
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from pocketmq.files.disk import Disk
+from pocketmq.format.names import OWN_DIRECTORY, TOPICS_FILE
+from pocketmq.log.offset_files import read_table
+from pocketmq.log.store_directory import ManifestFile
+from pocketmq.rebuild.log_files import KnownShape, find_log_files, records_end
+from pocketmq.tools.dump import loaded_index, loaded_queues
+from pocketmq.tools.durable import checkpoint_values, left_in_order, marked_upto
+from pocketmq.tools.store_access import is_live
+
+Description = dict[str, Any]
+
+
+def describe(disk: Disk, directory: Path, sizes: KnownShape) -> Description:
+    """Return what the files of a store show, ready to be printed.
+
+    Errors   NotAStore, WrongFileSize, StoreGap, StoreTooNew
+    """
+    log = _commit_log(directory, sizes)
+    return {
+        "directory": str(directory),
+        "in_use": is_live(directory),
+        "left_in_order": left_in_order(disk, directory, sizes.commit_log_file_size_bytes),
+        "commit_log": log,
+        "consume_queues": _consume_queues(disk, directory, sizes, log["min_offset"]),
+        "index": _index(disk, directory, sizes),
+        "checkpoint": checkpoint_values(disk, directory)._asdict(),
+        "flushed_mark": marked_upto(disk, directory),
+        "manifest": _manifest(disk, directory),
+        "topics": _topics(disk, directory),
+    }
+
+
+def _commit_log(directory: Path, sizes: KnownShape) -> Description:
+    files = find_log_files(directory, sizes.commit_log_file_size_bytes)
+    return {
+        "files": len(files),
+        "file_size_bytes": sizes.commit_log_file_size_bytes,
+        "min_offset": files[0].base if files else 0,
+        "end_offset": records_end(files),
+    }
+
+
+def _consume_queues(
+    disk: Disk, directory: Path, sizes: KnownShape, min_physical_offset: int
+) -> Description:
+    with loaded_queues(disk, directory, sizes, log_begin=min_physical_offset) as table:
+        queues = [
+            {
+                "topic": topic,
+                "queue_id": queue_id,
+                "files": len(queue.files.files),
+                "min_offset": queue.min_offset,
+                "max_offset": queue.max_offset,
+            }
+            for (topic, queue_id), queue in sorted(table.queues.items())
+        ]
+        messages = sum(queue.max_offset - queue.min_offset for queue in table.queues.values())
+    return {
+        "file_size_bytes": sizes.consume_queue_file_size_bytes,
+        "messages": messages,
+        "damaged": [f"{topic}:{queue_id}" for topic, queue_id in sorted(table.damaged)],
+        "queues": queues,
+    }
+
+
+def _index(disk: Disk, directory: Path, sizes: KnownShape) -> Description:
+    with loaded_index(disk, directory, sizes) as index:
+        files = [
+            {
+                "name": file.path.name,
+                "entries": file.entry_count,
+                "begin_timestamp_ms": file.header.begin_timestamp,
+                "end_timestamp_ms": file.header.end_timestamp,
+                "begin_physical_offset": file.header.begin_physical_offset,
+                "end_physical_offset": file.header.end_physical_offset,
+            }
+            for file in index.files
+        ]
+    return {
+        "slot_count": sizes.geometry.slot_count,
+        "entry_count_max": sizes.geometry.entry_count_max,
+        "files": files,
+    }
+
+
+def _manifest(disk: Disk, directory: Path) -> Description | None:
+    manifest = ManifestFile(disk, directory / OWN_DIRECTORY).read()
+    return None if manifest is None else asdict(manifest)
+
+
+def _topics(disk: Disk, directory: Path) -> list[str]:
+    with suppress(ValueError):
+        rows = read_table(disk, directory, TOPICS_FILE).get("topicConfigTable")
+        return sorted(map(str, rows)) if isinstance(rows, dict) else []
+    return []

@@ -1,0 +1,317 @@
+"""Puts rebuilt views in the place of a store's own, so that the store is whole at every moment.
+
+    1. everything below the staging directory is made durable
+    2. the table of queue ends is removed, and where the new views tell of less than the old ones,
+       the checkpoint is lowered to that
+    3. consumequeue/ and index/ change places with the staged ones, each in one step
+    4. watermark, checkpoint and store.json are made to agree
+    5. the old views are removed, or kept under pocketmq/replaced/
+
+Killed anywhere, the store has old or new views, both complete, and a checkpoint that promises no
+more than they hold; installing again ends the same. The store's lock is held by the caller.
+"""
+
+import shutil
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from pocketmq.files.disk import Disk
+from pocketmq.format.checkpoint_layout import CheckpointValues, encode_checkpoint
+from pocketmq.format.consume_unit import UNIT, UNIT_SIZE, first_file_position
+from pocketmq.format.index_layout import HEADER, HEADER_SIZE, IndexHeaderValues
+from pocketmq.format.names import (
+    CHECKPOINT_FILE,
+    COMMIT_LOG_DIRECTORY,
+    CONSUME_QUEUE_DIRECTORY,
+    CONSUME_QUEUE_EXTENSION_DIRECTORY,
+    INDEX_DIRECTORY,
+    MARK_FILE,
+    OWN_DIRECTORY,
+    VIEW_DIRECTORIES,
+    offset_file_name,
+    queue_directory,
+)
+from pocketmq.format.record import STORE_TIMESTAMP_FIELD, split_record
+from pocketmq.log.checkpoint import (
+    Checkpoint,
+    FlushedMark,
+    QueueEnds,
+)
+from pocketmq.log.foreign import check_understood
+from pocketmq.log.queue_places import expired_queues
+from pocketmq.log.store_directory import ClosedState, ManifestFile, StoreDirectory, StoreManifest
+from pocketmq.model.message import OFFSET_MAX, QueueKey
+from pocketmq.model.topic import LMQ_PREFIX
+from pocketmq.rebuild.log_files import KnownShape
+
+STAGING_DIRECTORY: Final = "rebuild"
+"""Where views wait below a store's pocketmq/."""
+REPLACED_DIRECTORY: Final = "replaced"
+EXTENSION_KEPT_AS: Final = "extension"
+"""Where an extension is put whose views are not kept."""
+_VIEWS: Final = (CONSUME_QUEUE_DIRECTORY, INDEX_DIRECTORY)
+
+
+@dataclass(frozen=True, slots=True)
+class StagedViews:
+    """Views that wait to be installed.
+
+    queues   (first, end) queue offsets by queue
+    end      physical offset behind the last record they tell of
+    """
+
+    directory: Path
+    queues: dict[QueueKey, tuple[int, int]]
+    index_names: list[str]
+    end: int
+
+
+def stage_and_install(
+    disk: Disk,
+    directory: Path,
+    sizes: KnownShape,
+    stage: Callable[[Path], StagedViews],
+    *,
+    keep_as: str = "",
+) -> Path | None:
+    """Let views be put into a directory of a store, and install them, under its lock.
+
+    Errors   StoreLocked, and those of `stage`, `install_views` and `check_understood`
+    """
+    check_understood(disk, directory)
+    store = StoreDirectory(disk, directory)
+    store.acquire()
+    try:
+        staging = directory / OWN_DIRECTORY / STAGING_DIRECTORY
+        return install_views(disk, directory, stage(staging), sizes, keep_as=keep_as)
+    finally:
+        store.release()
+
+
+def carry_expired(disk: Disk, directory: Path, out: Path) -> None:
+    """Copy to built views the files of queues whose messages have all left a store's log."""
+    for path in expired_queues(disk, directory):
+        target = out / path.relative_to(directory)
+        if not target.parent.exists():  # Else the log holds some of its messages again.
+            target.parent.mkdir(parents=True)
+            shutil.copyfile(path, target)
+
+
+def install_views(
+    disk: Disk, directory: Path, staged: StagedViews, sizes: KnownShape, *, keep_as: str = ""
+) -> Path | None:
+    """Install staged views in a store whose lock this process holds.
+
+    keep_as    name below pocketmq/replaced/ to keep the old views under; "" removes them
+    Returns    where the old views, or what else no unit leads to any more, are kept
+    Errors     DiskFull, AllocationFailed, FsyncFailed
+    """
+    _carry_over(directory / CONSUME_QUEUE_DIRECTORY, staged.directory / CONSUME_QUEUE_DIRECTORY)
+    carry_expired(disk, directory, staged.directory)
+    has_extension = disk.exists(staged.directory / CONSUME_QUEUE_EXTENSION_DIRECTORY)
+    names = VIEW_DIRECTORIES if has_extension else _VIEWS
+    for name in names:
+        disk.make_directory(staged.directory / name)
+        sync_tree(disk, staged.directory / name)
+    _drop_others(disk, staged.directory)
+    numbers = _Numbers(disk, directory)
+    last_place, last_time_ms = _last_dispatched(disk, directory, staged, sizes)
+    wanted = numbers.values._replace(
+        logics_msg_timestamp=last_time_ms,
+        index_msg_timestamp=_index_end(disk, staged),
+        logics_physical_offset=last_place,
+    )
+    QueueEnds(disk, directory / OWN_DIRECTORY).remove()
+    numbers.write(CheckpointValues(*map(min, numbers.values, wanted)))
+    for name in names:
+        disk.make_directory(directory / name)
+        disk.exchange(staged.directory / name, directory / name)
+    disk.sync_directory(directory)
+    disk.sync_directory(staged.directory)
+    numbers.write(wanted)
+    _rewrite_manifest(disk, directory / OWN_DIRECTORY, staged, sizes, encode_checkpoint(wanted))
+    extension = directory / CONSUME_QUEUE_EXTENSION_DIRECTORY
+    if not has_extension and disk.exists(extension):  # No unit leads there any more.
+        disk.rename(extension, staged.directory / CONSUME_QUEUE_EXTENSION_DIRECTORY)
+        disk.sync_directory(directory)
+    lone = () if has_extension else (CONSUME_QUEUE_EXTENSION_DIRECTORY,)
+    replaced = (*names, *lone) if keep_as else lone
+    return _put_away(disk, directory, staged.directory, keep_as, replaced)
+
+
+def _carry_over(queues: Path, staged: Path) -> None:
+    """Copy light message queues that records of the log do not tell of to the staged ones."""
+    for topic in sorted(queues.glob(f"{LMQ_PREFIX}*")):
+        for queue in sorted(topic.iterdir()) if topic.is_dir() else ():
+            target = staged / topic.name / queue.name
+            if queue.is_dir() and not target.exists():
+                shutil.copytree(queue, target)
+
+
+def sync_tree(disk: Disk, directory: Path) -> None:
+    """Make all files and names below a directory durable."""
+    for path in sorted(directory.rglob("*")):
+        if path.is_file():
+            descriptor = disk.open(path)
+            try:
+                disk.sync(descriptor)
+            finally:
+                disk.close(descriptor)
+        elif path.is_dir():
+            disk.sync_directory(path)
+    disk.sync_directory(directory)
+
+
+def _last_dispatched(
+    disk: Disk, directory: Path, staged: StagedViews, sizes: KnownShape
+) -> tuple[int, int]:
+    """Return start and store time of the last record that has a unit, zeros without one."""
+    last = -1
+    for key, (_, end) in staged.queues.items():
+        queue = queue_directory(staged.directory / CONSUME_QUEUE_DIRECTORY, *key)
+        base = first_file_position(end - 1, sizes.consume_queue_file_size_bytes)
+        position = (end - 1) * UNIT_SIZE - base
+        unit = UNIT.unpack(disk.read_file(queue / offset_file_name(base), position, UNIT_SIZE))
+        last = max(last, unit[0])
+    if last < 0:
+        return 0, 0
+    base = last - last % sizes.commit_log_file_size_bytes
+    path = directory / COMMIT_LOG_DIRECTORY / offset_file_name(base)
+    size = int.from_bytes(disk.read_file(path, last - base, 4))
+    head = split_record(disk.read_file(path, last - base, size), 0)[0]
+    return last, head[STORE_TIMESTAMP_FIELD]
+
+
+def _index_end(disk: Disk, staged: StagedViews) -> int:
+    """Return the store time the newest index file ends with, ms."""
+    if not staged.index_names:
+        return 0
+    path = staged.directory / INDEX_DIRECTORY / staged.index_names[-1]
+    return IndexHeaderValues(*HEADER.unpack(disk.read_file(path, 0, HEADER_SIZE))).end_timestamp
+
+
+class _Numbers:
+    """Checkpoint and mark of a store, written so that the mark stays valid if it was."""
+
+    __slots__ = ("_directory", "_disk", "values")
+
+    def __init__(self, disk: Disk, directory: Path) -> None:
+        self._disk = disk
+        self._directory = directory
+        checkpoint = Checkpoint(disk, directory / CHECKPOINT_FILE)
+        checkpoint.load()
+        self.values = checkpoint.values
+
+    def write(self, values: CheckpointValues) -> None:
+        """Write both, the mark first: until the checkpoint follows it is void, never wrong."""
+        if values == self.values:
+            return
+        write_mark(
+            self._disk, self._directory, encode_checkpoint(self.values), encode_checkpoint(values)
+        )
+        checkpoint = Checkpoint(self._disk, self._directory / CHECKPOINT_FILE)
+        checkpoint.save(values)
+        checkpoint.close()
+        checkpoint.load()
+        assert checkpoint.values == values
+        self.values = values
+
+
+def write_mark(
+    disk: Disk, directory: Path, before: bytes, after: bytes, *, log_end: int = OFFSET_MAX
+) -> dict[str, int] | None:
+    """Let a store's mark fit the checkpoint that is about to be written, unless it is void.
+
+    log_end   the mark is brought down to where the log ends
+    Returns   what it said and says now, None of a void one
+    """
+    own = directory / OWN_DIRECTORY
+    if not disk.exists(own / MARK_FILE):
+        return None
+    mark = FlushedMark(disk, own)
+    mark.open()
+    try:
+        upto = mark.valid_upto(before)
+        if upto is None:
+            upto = mark.valid_upto(after)  # A change was killed between the two.
+        if upto is None:
+            return None
+        lowered = min(upto, log_end)
+        if (mark.flushed_upto, mark.checkpoint) != (lowered, after):
+            mark.write(lowered, after)
+        mark.sync()
+    finally:
+        mark.close()
+    assert lowered <= upto
+    return {"before": upto, "after": lowered}
+
+
+def _rewrite_manifest(
+    disk: Disk, own: Path, staged: StagedViews, sizes: KnownShape, checkpoint: bytes
+) -> None:
+    """List the new views as what the store held when it was last closed, with their sizes."""
+    file = ManifestFile(disk, own)
+    try:
+        before = file.read()
+    except ValueError:
+        before = None
+    queues: dict[str, dict[str, list[int]]] = {}
+    for (topic, queue_id), ends in sorted(staged.queues.items()):
+        queues.setdefault(topic, {})[str(queue_id)] = list(ends)
+    manifest = StoreManifest(
+        commit_log_file_size_bytes=sizes.commit_log_file_size_bytes,
+        consume_queue_file_size_bytes=sizes.consume_queue_file_size_bytes,
+        index_slot_count=sizes.geometry.slot_count,
+        index_entry_count_max=sizes.geometry.entry_count_max,
+        index_style=sizes.index_style,
+        time_zone=sizes.time_zone,
+        cluster=before.cluster if before is not None else "",
+        broker=before.broker if before is not None else "",
+        made_here=before.made_here if before is not None else False,
+        property_crc_from=before.property_crc_from if before is not None else None,
+        closed=ClosedState(staged.end, checkpoint.hex(), queues, staged.index_names),
+    )
+    if manifest != before:
+        file.write(manifest)
+
+
+def _drop_others(disk: Disk, staging: Path) -> None:
+    """Remove what is no view, so that nothing is gone on with once the views have changed places.
+
+    Durable before that happens.
+    """
+    for name in disk.names(staging):
+        if name not in VIEW_DIRECTORIES:
+            path = staging / name
+            if disk.is_directory(path):
+                shutil.rmtree(path)
+            else:
+                disk.unlink(path)
+    disk.sync_directory(staging)
+
+
+def _put_away(
+    disk: Disk, directory: Path, staging: Path, keep_as: str, names: Sequence[str]
+) -> Path | None:
+    """Remove what was replaced, or keep it: an extension always that was not built again."""
+    kept = [name for name in names if disk.exists(staging / name)]
+    target = None
+    if kept:
+        target = _unused(disk, directory / OWN_DIRECTORY / REPLACED_DIRECTORY, keep_as)
+        disk.make_directory(target)
+        for name in kept:
+            disk.rename(staging / name, target / name)
+        disk.sync_directory(target)
+    shutil.rmtree(staging)
+    return target
+
+
+def _unused(disk: Disk, root: Path, keep_as: str) -> Path:
+    """Return a directory to keep things in that does not exist yet."""
+    number, name = 1, keep_as or EXTENSION_KEPT_AS
+    while disk.exists(root / name):
+        number += 1
+        name = f"{keep_as or EXTENSION_KEPT_AS}-{number}"
+    return root / name

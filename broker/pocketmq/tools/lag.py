@@ -1,0 +1,103 @@
+"""How far consumer groups are behind: what they committed, and where queues end.
+
+Queues end where their consume queues do, or, where a store has none, where the log says so.
+"""
+
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from pocketmq.files.disk import Disk
+from pocketmq.format.names import (
+    CONSUME_QUEUE_DIRECTORY,
+    DELAY_OFFSETS_FILE,
+)
+from pocketmq.format.table_json import offset_rows
+from pocketmq.log.offset_files import read_offsets, read_table
+from pocketmq.model.message import (
+    FLAG_TRANSACTION_MASK,
+    OFFSET_MAX,
+    TRANSACTION_COMMIT,
+    TRANSACTION_NONE,
+    QueueKey,
+    first_unread,
+)
+from pocketmq.rebuild.log_files import KnownShape
+from pocketmq.tools.dump import loaded_queues
+from pocketmq.tools.selection import LogSearch
+
+QueueRanges = dict[QueueKey, tuple[int, int]]
+"""Queue offsets of the first message of a queue and behind its last one."""
+
+
+class GroupLag(NamedTuple):
+    """How far a group is behind in one queue; end_offset is None for a queue without messages."""
+
+    group: str
+    topic: str
+    queue_id: int
+    committed_offset: int
+    end_offset: int | None
+    lag: int
+
+
+def group_lags(disk: Disk, directory: Path, ranges: QueueRanges) -> list[GroupLag]:
+    """Return the lag of every group in every queue it committed an offset of, by name.
+
+    Errors   ValueError: neither config/consumerOffset.json nor its .bak can be read
+    """
+    lags = []
+    rows = offset_rows(read_offsets(disk, directory))
+    for group, topic, queue_id, committed in rows:
+        lower, upper = ranges.get((topic, queue_id), (0, 0))
+        lag = upper - first_unread(committed, lower, upper)
+        lags.append(GroupLag(group, topic, queue_id, committed, upper or None, lag))
+    return lags
+
+
+def committed_of(disk: Disk, directory: Path, group: str, topic: str) -> dict[int, int]:
+    """Return the offsets a group committed in a topic, by queue.
+
+    Errors   ValueError: neither config/consumerOffset.json nor its .bak can be read
+    """
+    rows = offset_rows(read_offsets(disk, directory))
+    return {queue_id: committed for *of, queue_id, committed in rows if of == [group, topic]}
+
+
+def delivered_levels(disk: Disk, directory: Path) -> dict[int, int]:
+    """Return up to which queue offset each delay level was delivered; none where nothing tells."""
+    try:
+        rows = read_table(disk, directory, DELAY_OFFSETS_FILE).get("offsetTable")
+    except ValueError:  # Told by the check of tables; then everything counts as waiting.
+        return {}
+    found = rows.items() if isinstance(rows, dict) else ()
+    return {int(level): at for level, at in found if str(level).isdecimal() and isinstance(at, int)}
+
+
+def queue_ranges(disk: Disk, directory: Path, sizes: KnownShape, search: LogSearch) -> QueueRanges:
+    """Return what each queue holds: by its units, or, in a store without queues, by the log.
+
+    Errors   WrongFileSize, StoreGap
+    """
+    if not disk.names(directory / CONSUME_QUEUE_DIRECTORY):
+        return ranges_in_log(search)
+    with loaded_queues(disk, directory, sizes, log_begin=search.log_begin) as table:
+        found = {key: (queue.min_offset, queue.max_offset) for key, queue in table.queues.items()}
+    return {key: ends for key, ends in found.items() if ends[1]}
+
+
+def ranges_in_log(search: LogSearch) -> QueueRanges:
+    """Return the lowest queue offset found in each queue, and the highest and one."""
+    begins, ends = np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64)
+    for picked in search:
+        more = len(search.queues.keys) - len(ends)
+        begins = np.append(begins, np.full(more, OFFSET_MAX))
+        ends = np.append(ends, np.zeros(more, dtype=np.int64))
+        kind = picked.heads.system_flag & FLAG_TRANSACTION_MASK
+        is_queued = (kind == TRANSACTION_NONE) | (kind == TRANSACTION_COMMIT)
+        queue, queue_offset = picked.queue[is_queued], picked.heads.queue_offset[is_queued]
+        np.minimum.at(begins, queue, queue_offset)
+        np.maximum.at(ends, queue, queue_offset + 1)
+    found = zip(search.queues.keys, begins.tolist(), ends.tolist(), strict=False)
+    return {key: (begin, end) for key, begin, end in found if end}

@@ -1,0 +1,199 @@
+"""Rebuilds a store's views from its log, beside the store or in its place.
+
+The timer's wheel, which follows from the timer log, is written with them.
+
+A rebuild in place is made in `pocketmq/rebuild/` and swapped in when it is complete
+(`install.py`); killed before, it leaves the store as it was, and the next one goes on from where it
+stopped, or begins anew when log or settings are no longer the same.
+"""
+
+import shutil
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Final
+
+from pocketmq.files.disk import Disk
+from pocketmq.format.names import (
+    BATCH_QUEUE_DIRECTORY,
+    CONSUME_QUEUE_DIRECTORY,
+    CONSUME_QUEUE_EXTENSION_DIRECTORY,
+    INDEX_DIRECTORY,
+    OWN_DIRECTORY,
+    TIMER_WHEEL_FILE,
+    VIEW_DIRECTORIES,
+)
+from pocketmq.log.foreign import check_understood
+from pocketmq.model.errors import DiskFull, NotAStore
+from pocketmq.model.message import OFFSET_MAX
+from pocketmq.rebuild.estimate import Estimate, estimate
+from pocketmq.rebuild.log_files import KnownShape, LogFile, find_log_files
+from pocketmq.rebuild.manifest import view_files
+from pocketmq.rebuild.plan import whole_files
+from pocketmq.rebuild.range_pass import Advance, no_advance
+from pocketmq.rebuild.resume import Resume
+from pocketmq.rebuild.sequential import Rebuilt, rebuild
+from pocketmq.tools.install import (
+    STAGING_DIRECTORY,
+    StagedViews,
+    carry_expired,
+    stage_and_install,
+    sync_tree,
+)
+from pocketmq.tools.waiting.restoring import write_wheel
+
+STATE_DIRECTORY: Final = "rebuild-state"
+STAT_BLOCK_BYTES: Final = 512
+"""Unit of st_blocks."""
+
+
+@dataclass(frozen=True, slots=True)
+class RebuildPlan:
+    """What a rebuild is about to do.
+
+    out         where views are written; None: in the store's place
+    upto        records that start below it
+    settings    what the views are built with
+    estimate    what they will take on the disk
+    replaced    (files, bytes on the disk) of the store's own views
+    is_resumed  an earlier rebuild was killed and is gone on with
+    """
+
+    directory: Path
+    out: Path | None
+    files: list[LogFile]
+    upto: int
+    settings: KnownShape
+    estimate: Estimate
+    replaced: tuple[int, int]
+    free_bytes: int
+    has_extension: bool
+    has_batch_queues: bool
+    is_resumed: bool
+
+    @property
+    def leaves_extension(self) -> bool:
+        """Whether the store has an extension to which no unit will lead any more."""
+        return self.has_extension and not self.settings.consume_queue_extension
+
+    @property
+    def log_bytes(self) -> int:
+        """Bytes of the log's files."""
+        return sum(file.size for file in self.files)
+
+    @property
+    def log_end(self) -> int:
+        """Physical offset behind the log's last file."""
+        return self.files[-1].end if self.files else 0
+
+    @property
+    def staging(self) -> Path:
+        """Where views are built."""
+        return self.out or self.directory / OWN_DIRECTORY / STAGING_DIRECTORY
+
+    @property
+    def state(self) -> Path:
+        """Where the state of a rebuild is kept that may be killed."""
+        return self.staging / STATE_DIRECTORY
+
+
+def plan_rebuild(
+    disk: Disk, directory: Path, sizes: KnownShape, *, out: Path | None = None,
+    upto: int = OFFSET_MAX, check_crc: bool = False,
+) -> RebuildPlan:  # fmt: skip
+    """Look at a store and say what a rebuild would do; nothing is changed.
+
+    Errors   NotAStore (the log, or an output directory that holds other things), StoreGap,
+             WrongFileSize, DiskFull; those of `check_understood` in the store's place
+    Cost     reads some samples of the log
+    """
+    if out is None:
+        check_understood(disk, directory)
+    files = find_log_files(directory, sizes.commit_log_file_size_bytes)
+    staging = out or directory / OWN_DIRECTORY / STAGING_DIRECTORY
+    found = set(disk.names(staging))
+    ours = {*VIEW_DIRECTORIES, STATE_DIRECTORY, TIMER_WHEEL_FILE}
+    if out is not None and found - ours:
+        raise NotAStore(path=str(out), why="it holds other things than a rebuild")
+    settings = replace(sizes, check_crc=check_crc)
+    plan = RebuildPlan(
+        directory=directory,
+        out=out,
+        files=files,
+        upto=upto,
+        settings=settings,
+        estimate=estimate(whole_files(files, upto), settings),
+        replaced=(0, 0) if out is not None else _taken(directory),
+        free_bytes=disk.space(_existing(staging))[1],
+        has_extension=disk.exists(directory / CONSUME_QUEUE_EXTENSION_DIRECTORY),
+        has_batch_queues=bool(disk.names(directory / BATCH_QUEUE_DIRECTORY)),
+        is_resumed=Resume(staging / STATE_DIRECTORY, files, settings, upto).saved() is not None,
+    )
+    staged_bytes = _taken(staging)[1] if plan.is_resumed else 0
+    if plan.free_bytes + staged_bytes < plan.estimate.view_bytes:
+        raise DiskFull(path=str(staging))
+    return plan
+
+
+def _taken(directory: Path) -> tuple[int, int]:
+    """Return how many files the views below a directory have, and what they take on the disk."""
+    paths = [directory / path for path in view_files(directory)]
+    return len(paths), sum(path.stat().st_blocks * STAT_BLOCK_BYTES for path in paths)
+
+
+def _existing(path: Path) -> Path:
+    while not path.exists():
+        path = path.parent
+    return path
+
+
+def rebuild_beside(
+    disk: Disk, plan: RebuildPlan, *, accept_holes: bool, advance: Advance = no_advance
+) -> Rebuilt:
+    """Build the views below the plan's `out`.
+
+    Errors   Corruption: sound records behind damage, unless holes are accepted
+    """
+    rebuilt = _build(plan, accept_holes=accept_holes, advance=advance)
+    shutil.rmtree(plan.state, ignore_errors=True)
+    write_wheel(disk, plan.directory, plan.staging)
+    carry_expired(disk, plan.directory, plan.staging)
+    sync_tree(disk, plan.staging)
+    return rebuilt
+
+
+def rebuild_in_place(
+    disk: Disk, plan: RebuildPlan, sizes: KnownShape, *, accept_holes: bool, keep_as: str = "",
+    advance: Advance = no_advance,
+) -> tuple[Rebuilt, Path | None]:  # fmt: skip
+    """Build the views and put them in the place of the store's own, under its lock.
+
+    Returns  what was built, and where what was replaced is kept
+    Errors   StoreLocked; Corruption, as `rebuild_beside`: the store is as it was
+    """
+    built: list[Rebuilt] = []
+
+    def stage(staging: Path) -> StagedViews:
+        rebuilt = _build(plan, accept_holes=accept_holes, advance=advance)
+        built.append(rebuilt)
+        write_wheel(disk, plan.directory, plan.directory)
+        return StagedViews(staging, rebuilt.queues, rebuilt.index_names, rebuilt.end)
+
+    kept = stage_and_install(disk, plan.directory, sizes, stage, keep_as=keep_as)
+    return built[0], kept
+
+
+def _build(plan: RebuildPlan, *, accept_holes: bool, advance: Advance) -> Rebuilt:
+    if not plan.is_resumed:
+        for name in (*VIEW_DIRECTORIES, STATE_DIRECTORY):
+            shutil.rmtree(plan.staging / name, ignore_errors=True)
+    for name in (CONSUME_QUEUE_DIRECTORY, INDEX_DIRECTORY):
+        (plan.staging / name).mkdir(0o750, parents=True, exist_ok=True)
+    return rebuild(
+        plan.files,
+        plan.settings,
+        plan.staging,
+        upto=plan.upto,
+        accept_holes=accept_holes,
+        state=plan.state,
+        advance=advance,
+    )

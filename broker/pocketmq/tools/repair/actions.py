@@ -1,0 +1,310 @@
+"""What a repair is about to do: each action shows, sets aside and performs itself."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from enum import Enum
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from pocketmq.files.disk import Disk
+from pocketmq.files.mapped_file import MappedFile
+from pocketmq.format.stand_in import Style, stand_in, stand_in_to_file_end
+from pocketmq.log.quarantine import Quarantine
+from pocketmq.model.finding import Finding
+from pocketmq.rebuild.log_files import LogFile
+from pocketmq.tools.repair.small_files import backup_of
+
+Document = dict[str, Any]
+
+
+class LogAct(Enum):
+    """What happens to damaged bytes of the log."""
+
+    STAND_IN = "stand-in records"
+    FILE_END = "stand-in records and a BLANK"
+    BLANK = "a BLANK"
+    ZERO = "zeros"
+    CRC_FIELD = "its property CRC"
+    TIME = "the store time of the record before"
+
+
+class FileAct(Enum):
+    """What happens to a small file; a copy lies in the quarantine in any case."""
+
+    RESTORE = "its .bak takes its place"
+    REMOVE = "it is removed"
+
+
+class Loss(NamedTuple):
+    """Messages of one queue whose units lead into damage.
+
+    first   queue offset of the first one
+    """
+
+    topic: str
+    queue_id: int
+    first: int
+    messages: int
+
+
+@dataclass(frozen=True, slots=True)
+class LogAction:
+    """Bytes [begin, end) of the log and what takes their place.
+
+    file      path below the store
+    losses    what the consume queues say was there; damaged queues say less
+    content   what is written, where that does not follow from the rest
+    """
+
+    file: str
+    begin: int
+    end: int
+    reason: str
+    act: LogAct
+    style: Style
+    losses: tuple[Loss, ...] = ()
+    content: bytes = b""
+
+    @property
+    def document(self) -> Document:
+        """The action as the report has it."""
+        return {
+            "file": self.file,
+            "begin": self.begin,
+            "end": self.end,
+            "bytes": self.end - self.begin,
+            "reason": self.reason,
+            "replaced_by": self.act.value,
+            "messages_lost": [loss._asdict() for loss in self.losses],
+        }
+
+    def set_aside(self, disk: Disk, directory: Path, quarantine: Quarantine) -> None:
+        """Copy the damaged bytes."""
+        path = directory / self.file
+        quarantine.keep(path, self.begin, self.end, base=int(path.name), note=self.document)
+
+    def perform(self, disk: Disk, directory: Path, file_size: int) -> None:
+        """Let something sound take the place of the damaged bytes, durably.
+
+        Errors   DiskFull, AllocationFailed, FsyncFailed
+        """
+        path = directory / self.file
+        position = self.begin - int(path.name)
+        if self.act is LogAct.ZERO:
+            file = MappedFile(disk, path, int(path.name), file_size).open()
+            try:
+                file.zero_from(position)
+                file.sync()
+            finally:
+                file.close()
+            return
+        descriptor = disk.open(path)
+        try:
+            disk.allocate(descriptor, position, self.end - self.begin, path)
+            for content in self._replacement():
+                disk.write_at(descriptor, position, content)
+                position += len(content)
+            disk.sync(descriptor)
+        finally:
+            disk.close(descriptor)
+
+    def _replacement(self) -> Iterable[bytes]:
+        if self.act in (LogAct.CRC_FIELD, LogAct.TIME):
+            return [self.content]
+        if self.act is LogAct.STAND_IN:
+            return stand_in(self.begin, self.end, self.style)
+        holds_records = self.act is LogAct.FILE_END
+        return stand_in_to_file_end(self.begin, self.end, self.style, holds_records=holds_records)
+
+
+@dataclass(frozen=True, slots=True)
+class FileAction:
+    """A small file that is damaged."""
+
+    file: str
+    reason: str
+    act: FileAct
+
+    @property
+    def document(self) -> Document:
+        """The action as the report has it."""
+        return {"file": self.file, "reason": self.reason, "done": self.act.value}
+
+    def set_aside(self, disk: Disk, directory: Path, quarantine: Quarantine) -> None:
+        """Copy the file, and the previous version that goes with it."""
+        path = directory / self.file
+        paths = [path, backup_of(path)] if self.act is FileAct.REMOVE else [path]
+        for each in paths:
+            set_aside_whole(disk, each, quarantine, self.document)
+
+    def perform(self, disk: Disk, directory: Path, file_size: int) -> None:
+        """Put a table's previous version in its place, or remove the file and its .bak.
+
+        Errors   DiskFull, AllocationFailed, FsyncFailed
+        """
+        path = directory / self.file
+        if self.act is FileAct.RESTORE:
+            disk.replace_file(path, disk.read_file(backup_of(path)))
+            return
+        for name in (path, backup_of(path)):
+            disk.unlink(name)
+        disk.sync_directory(path.parent)
+
+
+def set_aside_whole(disk: Disk, path: Path, quarantine: Quarantine, note: Document) -> None:
+    """Copy a small file, if it exists."""
+    if disk.exists(path):
+        quarantine.keep(path, 0, disk.file_size(path), base=0, note=note)
+
+
+@dataclass(slots=True)
+class RepairPlan:
+    """Everything a repair is going to do.
+
+    blocked          what no repair can mend, and what keeps it from mending the rest
+    left             what is told, but left as it is
+    view_findings    findings in the views by kind; with any of them the views are built anew
+    timer_findings   findings in the timer's files by kind; with any of them they are built anew
+    checkpoint       whether it says what cannot be
+    missing          [end of the log, what was durable): acknowledged records that are gone
+    lost_behind      messages of records behind the log's end, which are gone with their file
+    log_files        of the log; log_end is where its sound records end
+    is_continued     an earlier repair was killed
+    """
+
+    log: list[LogAction] = field(default_factory=list)
+    files: list[FileAction] = field(default_factory=list)
+    blocked: list[Finding] = field(default_factory=list)
+    left: list[Finding] = field(default_factory=list)
+    view_findings: dict[str, int] = field(default_factory=dict)
+    timer_findings: dict[str, int] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+    checkpoint: bool = False
+    missing: tuple[int, int] | None = None
+    lost_behind: tuple[Loss, ...] = ()
+    log_files: list[LogFile] = field(default_factory=list)
+    log_end: int = 0
+    is_continued: bool = False
+
+    @property
+    def actions(self) -> list[LogAction | FileAction]:
+        """What is done about single places, in order."""
+        return [*self.log, *self.files]
+
+    @property
+    def lowers_numbers(self) -> bool:
+        """Whether checkpoint and mark are brought down to what the log holds."""
+        return self.checkpoint or self.missing is not None
+
+    @property
+    def log_bytes(self) -> int:
+        """Bytes of the log's files."""
+        return sum(file.size for file in self.log_files)
+
+    @property
+    def builds_views(self) -> bool:
+        """Whether the views are built anew."""
+        return bool(self.log or self.view_findings or self.is_continued)
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether there is nothing to do."""
+        return not (self.files or self.lowers_numbers or self.builds_views or self.timer_findings)
+
+    @property
+    def lost_count(self) -> int:
+        """Messages known to be lost."""
+        losses = [loss for action in self.log for loss in action.losses]
+        return sum(loss.messages for loss in (*losses, *self.lost_behind))
+
+    @property
+    def document(self) -> Document:
+        """The plan as it is shown."""
+        return {
+            "log": [action.document for action in self.log],
+            "files": [action.document for action in self.files],
+            "checkpoint_rewritten": self.checkpoint,
+            "acknowledged_bytes_missing": list(self.missing) if self.missing else None,
+            "messages_lost_behind_the_end": [loss._asdict() for loss in self.lost_behind],
+            "messages_lost": self.lost_count,
+            "views_rebuilt": self.builds_views,
+            "view_findings": self.view_findings,
+            "timer_findings": self.timer_findings,
+            "goes_on_with_an_earlier_repair": self.is_continued,
+            "left_as_it_is": [finding._asdict() for finding in self.left],
+            "not_repairable": [finding._asdict() for finding in self.blocked],
+            "notes": self.notes,
+        }
+
+
+# -- in sentences ----------------------------------------------------------------------------------
+def summary(document: Document) -> list[str]:
+    """Return what a plan's or a report's document says, for people."""
+    return [
+        *_log_lines(document["log"]),
+        *(f"{row['file']}: {row['reason']}: {row['done']}" for row in document["files"]),
+        *_number_lines(document),
+        *_view_lines(document),
+        *_timer_lines(document),
+        *_left_lines(document),
+        *(f"note: {note}" for note in document["notes"]),
+    ]
+
+
+def _log_lines(rows: list[Document]) -> Iterator[str]:
+    for row in rows:
+        where = f"{row['file']} at {row['begin']}, {row['bytes']} bytes"
+        yield f"{where}: {row['reason']}: {row['replaced_by']}"
+        yield from map(_loss_line, row["messages_lost"])
+
+
+def _loss_line(loss: Document) -> str:
+    queue = f"{loss['topic']}:{loss['queue_id']}"
+    return f"  lost: {loss['messages']} messages of {queue} from {loss['first']} on"
+
+
+def _number_lines(document: Document) -> Iterator[str]:
+    missing = document["acknowledged_bytes_missing"]
+    if missing:
+        begin, end = missing
+        yield f"the log ends at {begin}, but was durable up to {end}: what lay between is gone"
+    elif document.get("messages_lost_behind_the_end"):
+        yield "the log ends before messages that queues lead to: they are gone"
+    yield from map(_loss_line, document.get("messages_lost_behind_the_end", ()))
+    numbers = document.get("numbers")
+    if numbers or document.get("checkpoint_rewritten"):
+        yield "checkpoint: brought down to what the log holds"
+
+
+def _view_lines(document: Document) -> Iterator[str]:
+    found = ", ".join(f"{count} × {kind}" for kind, count in document["view_findings"].items())
+    if found:
+        yield f"queues and index: {found}"
+    views = document.get("views")
+    if views:
+        yield (
+            f"queues and index: built anew, {views['records']} records in {views['queues']} queues"
+            f" and {views['index_files']} index files"
+        )
+        if views["old_ones_kept_in"]:
+            yield f"the old ones are kept in {views['old_ones_kept_in']}"
+    elif document.get("views_rebuilt"):
+        yield "queues and index: built anew"
+
+
+def _timer_lines(document: Document) -> Iterator[str]:
+    found = ", ".join(f"{count} × {kind}" for kind, count in document["timer_findings"].items())
+    if found:
+        yield f"timer log and wheel: {found}"
+        done = document.get("timers")
+        units = f", {done['dropped']} units dropped, {done['added']} added" if done else ""
+        yield f"timer log and wheel: built anew{units}"
+
+
+def _left_lines(document: Document) -> Iterator[str]:
+    for name, text in (("not_repairable", "cannot be mended"), ("left_as_it_is", "left as it is")):
+        for finding in document.get(name, ()):
+            yield (
+                f"{finding['file']} at byte {finding['offset']}: {finding['kind']}, expected "
+                f"{finding['expected']}, found {finding['found']}: {text}"
+            )

@@ -1,0 +1,254 @@
+"""Performs a repair: looks, sets aside, mends, looks again, until nothing is left to do."""
+
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from shutil import rmtree
+from typing import Any, Final
+
+from pocketmq.files.disk import Disk
+from pocketmq.format.names import (
+    CHECKPOINT_FILE,
+    COMMIT_LOG_DIRECTORY,
+    MARK_FILE,
+    OWN_DIRECTORY,
+    TIMER_LOG_DIRECTORY,
+)
+from pocketmq.log.checkpoint import QueueEnds
+from pocketmq.log.foreign import check_understood
+from pocketmq.log.quarantine import (
+    FINISHED,
+    UNFINISHED,
+    new_quarantine,
+    unfinished_repair,
+)
+from pocketmq.log.store_directory import StoreDirectory
+from pocketmq.model.errors import Corruption, DiskFull, StoreGap, WrongFileSize
+from pocketmq.model.message import OFFSET_MAX
+from pocketmq.rebuild.estimate import estimate
+from pocketmq.rebuild.log_files import KnownShape
+from pocketmq.rebuild.plan import whole_files
+from pocketmq.rebuild.range_pass import Advance, no_advance
+from pocketmq.rebuild.sequential import rebuild
+from pocketmq.tools.install import STAGING_DIRECTORY, StagedViews, install_views
+from pocketmq.tools.repair.actions import RepairPlan, set_aside_whole
+from pocketmq.tools.repair.neighbours import Neighbours
+from pocketmq.tools.repair.planning import plan_repair
+from pocketmq.tools.repair.small_files import lower_checkpoint
+from pocketmq.tools.repair.timers import restore_timers
+from pocketmq.tools.waiting.timer_files import CHECK_PATH
+
+ROUNDS_MAX: Final = 4
+"""What lies behind damage is seen for the first time once that is mended."""
+STRAY: Final = "stray_file"
+
+NOTHING_TO_DO: Final = "nothing to do"
+
+Report = dict[str, Any]
+Stage = Callable[[str, int], AbstractContextManager[Advance]]
+"""Begins a step: its name, the bytes it will read; gives what is told of bytes read."""
+
+
+@contextmanager
+def silent_stage(label: str, total_bytes: int) -> Iterator[Advance]:
+    """Begin a step and tell nobody."""
+    yield no_advance
+
+
+def repair_store(
+    disk: Disk, directory: Path, sizes: KnownShape, *, now_ms: int, stage: Stage = silent_stage
+) -> Report:
+    """Mend a store under its lock; returns the report.
+
+    Its `state` is NOTHING_TO_DO when nothing was changed; `is_sound` says whether nothing is left.
+
+    Errors   StoreLocked; those of `missing_part`: nothing was changed;
+             DiskFull, AllocationFailed, FsyncFailed: call again to go on
+    """
+    check_understood(disk, directory)
+    store = StoreDirectory(disk, directory)
+    store.acquire()
+    try:
+        return _Repair(disk, directory, sizes, now_ms, stage).run()
+    finally:
+        store.release()
+
+
+class _Repair:
+    """One repair in progress, under the store's lock."""
+
+    def __init__(
+        self, disk: Disk, directory: Path, sizes: KnownShape, now_ms: int, stage: Stage
+    ) -> None:
+        self._disk = disk
+        self._directory = directory
+        self._sizes = sizes
+        self._now_ms = now_ms
+        self._stage = stage
+
+    def run(self) -> Report:
+        plan = self._look()
+        if plan.blocked:
+            raise missing_part(self._disk, self._directory, self._sizes, plan)
+        if plan.is_empty:
+            return {"state": NOTHING_TO_DO, "is_sound": not plan.left, **plan.document}
+        self._check_room(plan)
+        self._begin()
+        for _ in range(ROUNDS_MAX):
+            self._perform(plan)
+            plan = self._look()
+            plan.is_continued = False
+            if plan.is_empty or plan.blocked:
+                break
+        self._report |= {
+            "state": FINISHED,
+            "finished": _moment(self._now_ms),
+            "left_as_it_is": [finding._asdict() for finding in [*plan.left, *plan.blocked]],
+            "is_sound": plan.is_empty and not plan.left,
+            "notes": plan.notes,
+        }
+        self._quarantine.write_report(self._report)
+        return self._report
+
+    def _look(self) -> RepairPlan:
+        names = self._disk.names(self._directory / COMMIT_LOG_DIRECTORY)
+        total = len(names) * self._sizes.commit_log_file_size_bytes
+        with self._stage("Looking", total) as advance:
+            return plan_repair(
+                self._disk, self._directory, self._sizes, now_ms=self._now_ms, advance=advance
+            )
+
+    def _check_room(self, plan: RepairPlan) -> None:
+        needed = sum(action.end - action.begin for action in plan.log)
+        if plan.builds_views:
+            needed += estimate(whole_files(plan.log_files, OFFSET_MAX), self._sizes).view_bytes
+        if self._disk.space(self._directory)[1] < needed:
+            raise DiskFull(path=str(self._directory))
+
+    def _begin(self) -> None:
+        """Go on with a repair that was killed, or begin a report."""
+        QueueEnds(self._disk, self._directory / OWN_DIRECTORY).remove()
+        found = unfinished_repair(self._disk, self._directory)
+        if found is not None:
+            self._quarantine, self._report = found
+            return
+        self._quarantine = new_quarantine(self._disk, self._directory, self._now_ms)
+        self._report = {
+            "state": UNFINISHED,
+            "store": str(self._directory),
+            "quarantine": str(self._quarantine.directory),
+            "begun": _moment(self._now_ms),
+            "log": [],
+            "files": [],
+            "view_findings": {},
+            "timer_findings": {},
+            "views": None,
+            "timers": None,
+            "numbers": None,
+            "acknowledged_bytes_missing": None,
+        }
+        self._quarantine.write_report(self._report)
+
+    # -- one round ---------------------------------------------------------------------------
+    def _perform(self, plan: RepairPlan) -> None:
+        assert not plan.blocked
+        self._write_down(plan)
+        for action in plan.actions:
+            action.set_aside(self._disk, self._directory, self._quarantine)
+        if plan.lowers_numbers:
+            for path in (CHECKPOINT_FILE, f"{OWN_DIRECTORY}/{MARK_FILE}"):
+                note = {"reason": "it says what cannot be"}
+                set_aside_whole(self._disk, self._directory / path, self._quarantine, note)
+        for action in plan.actions:
+            action.perform(self._disk, self._directory, self._sizes.commit_log_file_size_bytes)
+        if plan.lowers_numbers:
+            last = Neighbours(plan.log_files).before(plan.log_end)
+            numbers = lower_checkpoint(
+                self._disk, self._directory, log_end=plan.log_end,
+                last_time_ms=last.time_ms if last is not None else 0,
+                last_place=last.physical_offset if last is not None else 0,
+            )  # fmt: skip
+            self._report["numbers"] = self._report["numbers"] or numbers
+        if plan.builds_views:
+            self._build_views(plan)
+        if plan.timer_findings:
+            self._restore_timers(plan)
+
+    def _write_down(self, plan: RepairPlan) -> None:
+        """Write down what is about to be done, once."""
+        report = self._report
+        for name, actions in (("log", plan.log), ("files", plan.files)):
+            report[name] += [a.document for a in actions if a.document not in report[name]]
+        report["view_findings"] = plan.view_findings | report["view_findings"]
+        report["timer_findings"] = plan.timer_findings | report.get("timer_findings", {})
+        if plan.missing is not None:
+            report["acknowledged_bytes_missing"] = list(plan.missing)
+        self._quarantine.write_report(report)
+
+    def _restore_timers(self, plan: RepairPlan) -> None:
+        """Set the timer log and its checkpoint aside, and build the timer's files anew."""
+        note = {"reason": "the timer's files are not what units and records say"}
+        names = self._disk.names(self._directory / TIMER_LOG_DIRECTORY)
+        for path in (*(f"{TIMER_LOG_DIRECTORY}/{name}" for name in names), CHECK_PATH):
+            set_aside_whole(self._disk, self._directory / path, self._quarantine, note)
+        last = Neighbours(plan.log_files).before(plan.log_end)
+        done = restore_timers(
+            self._disk, self._directory, self._sizes, plan.log_files,
+            last_time_ms=last.time_ms if last is not None else 0,
+        )  # fmt: skip
+        self._report["timers"] = {"dropped": done.dropped, "added": done.added}
+        self._quarantine.write_report(self._report)
+
+    def _build_views(self, plan: RepairPlan) -> None:
+        """Build the views anew and install them; old ones with stray files in them are kept."""
+        directory = self._directory
+        staging = directory / OWN_DIRECTORY / STAGING_DIRECTORY
+        rmtree(staging, ignore_errors=True)
+        self._disk.make_directory(staging)
+        settings = replace(self._sizes, check_crc=True)
+        with self._stage("Rebuilding", plan.log_bytes) as advance:
+            built = rebuild(plan.log_files, settings, staging, upto=OFFSET_MAX, advance=advance)
+        staged = StagedViews(staging, built.queues, built.index_names, built.end)
+        keep_as = self._quarantine.directory.name if STRAY in plan.view_findings else ""
+        kept = install_views(self._disk, directory, staged, self._sizes, keep_as=keep_as)
+        self._report["views"] = {
+            "records": built.record_count,
+            "index_entries": built.entry_count,
+            "queues": len(built.queues),
+            "index_files": len(built.index_names),
+            "end": built.end,
+            "old_ones_kept_in": str(kept) if kept is not None else None,
+        }
+        self._quarantine.write_report(self._report)
+
+
+def missing_part(
+    disk: Disk, directory: Path, sizes: KnownShape, plan: RepairPlan
+) -> Corruption | StoreGap | WrongFileSize:
+    """Return the error for what keeps a repair from beginning.
+
+    That is a file of the log that is not whole, or one of sound records that may be too old by a
+    wrong store time alone: a repair would overwrite them.
+    """
+    finding = plan.blocked[0]
+    path = directory / finding.file
+    if finding.kind == "record":
+        return Corruption(
+            path=str(path), file_position=finding.offset,
+            physical_offset=int(path.name) + finding.offset, why=finding.found,
+        )  # fmt: skip
+    if disk.exists(path):
+        return WrongFileSize(
+            path=str(path), expected_bytes=sizes.commit_log_file_size_bytes,
+            found_bytes=disk.file_size(path), key_names="mappedFileSizeCommitLog",
+        )  # fmt: skip
+    following = next(name for name in disk.names(path.parent) if name > path.name)
+    return StoreGap(
+        path=str(path.with_name(following)), expected=int(path.name), found=int(following)
+    )
+
+
+def _moment(now_ms: int) -> str:
+    return datetime.fromtimestamp(now_ms / 1000, UTC).isoformat(timespec="seconds")

@@ -1,0 +1,30 @@
+"""Builds the timer's files of a store anew where they are not what its log says."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from pocketmq.files.disk import Disk
+from pocketmq.rebuild.log_files import KnownShape, LogFile
+from pocketmq.tools.verify.collector import Collector
+from pocketmq.tools.verify.timers import check_timers
+from pocketmq.tools.waiting.restoring import TimerPlan, install_timers, plan_timers
+
+
+def restore_timers(
+    disk: Disk, directory: Path, sizes: KnownShape, files: Sequence[LogFile], *, last_time_ms: int
+) -> TimerPlan:
+    """Write wheel and checkpoint anew, and the timer log where it needs it, under the store's lock.
+
+    last_time_ms   store time of the log's last record
+    Returns        what was done
+    Errors         DiskFull, AllocationFailed, FsyncFailed; WrongFileSize, StoreGap: the queue of
+                   the timer's topic must be built again first
+    """
+    collector = Collector(directory, sizes.commit_log_file_size_bytes)
+    timers, check = check_timers(
+        disk, directory, sizes, files, collector,
+        views=directory, last_time_ms=last_time_ms, is_orderly=True,
+    )  # fmt: skip
+    plan = plan_timers(timers, check.unfit, check.lost, check.topic_end)
+    install_timers(disk, directory, plan)
+    return plan

@@ -1,0 +1,34 @@
+"""Whether an offline tool may look at a directory: it is a store, and nobody is writing to it.
+
+A tool never holds the store's lock; it asks whether somebody does. Told to, it reads a live store
+all the same: what is being written meanwhile may then look torn.
+"""
+
+from pathlib import Path
+
+from pocketmq.files.directory_lock import is_locked
+from pocketmq.files.disk import Disk
+from pocketmq.files.enclosure import check_tree
+from pocketmq.format.names import LOCK_FILE, STORE_NAMES
+from pocketmq.log.store_directory import StoreDirectory
+from pocketmq.model.errors import NotAStore, StoreLocked
+
+
+def is_live(directory: Path) -> bool:
+    """Return whether a process has the store open."""
+    return is_locked(directory / LOCK_FILE)
+
+
+def check_access(disk: Disk, directory: Path, *, read_only: bool, plain_only: bool = True) -> None:
+    """Raise unless the directory may be looked at; `read_only` allows a store that is in use.
+
+    plain_only   refuse links, FIFOs, sockets and devices in it before anything is read
+    Errors       NotAStore, StoreLocked, NotAPlainFile
+    """
+    if not disk.exists(directory):
+        raise NotAStore(path=str(directory), why="it does not exist")
+    StoreDirectory(disk, directory).check()
+    if plain_only:
+        check_tree(directory, STORE_NAMES)
+    if not read_only and is_live(directory):
+        raise StoreLocked(path=str(directory))

@@ -1,0 +1,370 @@
+"""Index files: each by itself, then all of them against the log.
+
+By itself: entries chained as their slots say, header and entries of one mind, nothing behind the
+last entry. Against the log: every key of every record once, and nothing else. Entries lie in log
+order, so both are walked side by side; a broker that dispatched records twice leaves entries out of
+order, which are set aside and looked up.
+Not looked at: hash_slot_count, which old versions counted differently and nobody reads.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pocketmq.format.index_entries import ENTRY_TYPE, link_entries, second_differences
+from pocketmq.format.index_layout import (
+    ENTRY_SIZE,
+    HEADER,
+    HEADER_SIZE,
+    SLOT_SIZE,
+    IndexGeometry,
+    IndexHeaderValues,
+)
+from pocketmq.format.names import is_index_file_name
+from pocketmq.model.message import OFFSET_MAX
+from pocketmq.tools.verify.collector import Collector
+
+BLOCK: Final = 500_000
+"""Entries looked at in one go."""
+ZERO_BLOCK: Final = 4 * 1024 * 1024
+_PLACE_TYPE: Final = np.dtype(
+    [("physical", "<i8"), ("hash", "<i4"), ("second", "<i4"), ("file", "<i4"), ("number", "<i4")]
+)
+"""An entry with where it stands."""
+
+
+@dataclass(slots=True)
+class OpenIndexFile:
+    """One mapped file; `count` entries from number 1 on.
+
+    inherited_ms   the end of the file before it
+    is_growing     a broker may be writing: entries are as they must be up to `count`, slots and
+                   header may tell of later ones, and bytes behind the last entry of some
+    """
+
+    path: Path
+    geometry: IndexGeometry
+    collector: Collector
+    header: IndexHeaderValues
+    entries: NDArray[Any]
+    slots: NDArray[Any]
+    octets: NDArray[np.uint8]
+    inherited_ms: int
+    count: int
+    is_growing: bool = False
+
+    def tell(self, kind: str, position: int, expected: str, found: str) -> None:
+        """Tell what is wrong at a byte of the file."""
+        self.collector.add(kind, self.path, position, expected=expected, found=found)
+
+    def tell_entry(self, kind: str, number: int, expected: str, found: str) -> None:
+        """Tell what is wrong of an entry."""
+        self.tell(kind, self.geometry.entries_position + ENTRY_SIZE * number, expected, found)
+
+    # -- by itself -----------------------------------------------------------------------------
+    def check(self, *, is_newest: bool) -> None:
+        """Check the file by itself.
+
+        is_newest   no file follows
+        Cost        0.1 µs an entry, 10 ms for five million slots
+        """
+        count, full = self.header.index_count, self.geometry.entry_count_max
+        if not 1 <= count <= full:
+            self.tell("index_count", 36, f"1 to {full}", str(count))
+        if not is_newest and count != full:
+            self.tell("index_count", 36, f"{full}, as another file follows", str(count))
+        self._check_chains()
+        if self.is_growing:
+            return
+        self._check_zeros()
+        if self.count:
+            first, last = (int(self.entries["physical"][n]) for n in (1, self.count))
+            self.check_header(16, "offset", self.header.begin_physical_offset, first)
+            self.check_header(24, "offset", self.header.end_physical_offset, last)
+
+    def check_header(self, position: int, what: str, found: int, expected: int) -> None:
+        """Compare a field of the header."""
+        if found != expected:
+            self.tell("index_header", position, f"{what} {expected}", f"{what} {found}")
+
+    def _check_chains(self) -> None:
+        table = np.zeros(self.geometry.slot_count, dtype=np.int32)
+        for number, block in self.blocks():
+            hashes = block["hash"].astype(np.int64)
+            is_negative = hashes < 0
+            previous, _ = link_entries(np.where(is_negative, 0, hashes), table, number)
+            found = block["previous"].astype(np.int64)
+            for at in np.flatnonzero(is_negative | (previous != found)).tolist():
+                self.tell_entry(
+                    "index_chain", number + at, f"previous {int(previous[at])}",
+                    f"hash {int(hashes[at])}, previous {int(found[at])}",
+                )  # fmt: skip
+        for slot in () if self.is_growing else np.flatnonzero(table != self.slots).tolist():
+            position = HEADER_SIZE + SLOT_SIZE * slot
+            self.tell("index_slot", position, str(int(table[slot])), str(int(self.slots[slot])))
+
+    def blocks(self) -> Iterator[tuple[int, NDArray[Any]]]:
+        """Yield (number of the first one, entries) of all entries."""
+        for number in range(1, self.count + 1, BLOCK):
+            yield number, self.entries[number : min(number + BLOCK, self.count + 1)]
+
+    def _check_zeros(self) -> None:
+        begin = self.geometry.entries_position
+        behind = begin + ENTRY_SIZE * (self.count + 1)
+        for lower, upper in ((begin, begin + ENTRY_SIZE), (behind, len(self.octets))):
+            for position in range(lower, upper, ZERO_BLOCK):
+                part = self.octets[position : min(position + ZERO_BLOCK, upper)]
+                if part.any():
+                    first = int(np.flatnonzero(part)[0])
+                    self.tell(
+                        "index_unused", position + first, "zeros", f"0x{int(part[first]):02X}"
+                    )
+
+
+def open_index_files(
+    directory: Path, geometry: IndexGeometry, collector: Collector
+) -> list[OpenIndexFile]:
+    """Map all files of an index; what is none, or of another length, is told."""
+    opened: list[OpenIndexFile] = []
+    inherited_ms = 0
+    for path in sorted(directory.iterdir()) if directory.is_dir() else []:
+        size = path.stat().st_size
+        if not is_index_file_name(path.name):
+            collector.add("stray_file", path, 0, expected="an index file", found="another name")
+        elif size != geometry.file_size:
+            expected = f"{geometry.file_size} bytes"
+            collector.add("file_size", path, 0, expected=expected, found=f"{size} bytes")
+        else:
+            file = _open(path, geometry, collector, inherited_ms)
+            inherited_ms = max(file.header.end_timestamp, 0)
+            opened.append(file)
+    return opened
+
+
+def _open(
+    path: Path, geometry: IndexGeometry, collector: Collector, inherited_ms: int
+) -> OpenIndexFile:
+    octets: NDArray[np.uint8] = np.memmap(path, dtype=np.uint8, mode="r")
+    header = IndexHeaderValues(*HEADER.unpack(octets[:HEADER_SIZE].tobytes()))
+    count = min(max(header.index_count, 1), geometry.entry_count_max) - 1
+    return OpenIndexFile(
+        path=path,
+        geometry=geometry,
+        collector=collector,
+        header=header,
+        entries=np.ndarray(geometry.entry_count_max, ENTRY_TYPE, octets, geometry.entries_position),
+        slots=np.ndarray(geometry.slot_count, ">i4", octets, HEADER_SIZE),
+        octets=octets,
+        inherited_ms=inherited_ms,
+        count=count,
+    )
+
+
+class IndexCheck:
+    """Takes the entries the log asks for, in log order, and finds each in the files.
+
+    may_end     records behind the newest entry may have none: another broker's setting
+    """
+
+    __slots__ = (
+        "_block", "_collector", "_dangling", "_files", "_late", "_log_begin", "_main",
+        "_repeated_count", "_unindexed_count", "_unindexed_from", "entries",
+    )  # fmt: skip
+
+    def __init__(
+        self, files: Sequence[OpenIndexFile], collector: Collector, *, log_begin: int, log_end: int,
+        may_end: bool = False,
+    ) -> None:  # fmt: skip
+        self._files = files
+        self._collector = collector
+        self._log_begin = log_begin
+        self._unindexed_from = _open_end(files) if may_end else OFFSET_MAX
+        self._unindexed_count = 0
+        self._repeated_count = 0
+        self.entries = 0
+        self._dangling: list[Any] = []
+        self._late = self._out_of_order(log_end)
+        self._main = self._in_order()
+        self._block = np.zeros(0, dtype=_PLACE_TYPE)
+
+    def _blocks(self) -> Iterator[NDArray[Any]]:
+        for file_number, file in enumerate(self._files):
+            for number, block in file.blocks():
+                rows = np.zeros(len(block), dtype=_PLACE_TYPE)
+                rows["physical"], rows["hash"] = block["physical"], block["hash"]
+                rows["second"], rows["file"] = block["second"], file_number
+                rows["number"] = np.arange(number, number + len(block))
+                yield rows
+
+    def _out_of_order(self, log_end: int) -> NDArray[Any]:
+        """Set entries aside that lie behind one of a later record, sorted by their record."""
+        highest, late = -1, [np.zeros(0, dtype=_PLACE_TYPE)]
+        for rows in self._blocks():
+            places = rows["physical"]
+            is_wild = (places < 0) | (places >= log_end)
+            kept = np.where(is_wild, -1, places)
+            before = np.maximum.accumulate(np.concatenate(([highest], kept)))
+            highest = int(before[-1])
+            late.append(rows[(kept < before[:-1]) | is_wild])
+        found = np.concatenate(late)
+        return found[np.argsort(found["physical"], kind="stable")]
+
+    def _in_order(self) -> Iterator[NDArray[Any]]:
+        late = set(zip(self._late["file"].tolist(), self._late["number"].tolist(), strict=True))
+        for rows in self._blocks():
+            if late:
+                both = zip(rows["file"].tolist(), rows["number"].tolist(), strict=True)
+                rows = rows[[pair not in late for pair in both]]
+            yield rows
+
+    def take(self, wanted: NDArray[np.void]) -> None:
+        """Take entries of the next records (`columns.records.ENTRY_TYPE`)."""
+        self.entries += len(wanted)
+        upper = int(wanted["physical_offset"][-1])
+        there = self._upto(upper)
+        if len(there) == len(wanted) and self._agrees(wanted, there):
+            return
+        self._compare(wanted, there)
+
+    def _upto(self, place: int) -> NDArray[Any]:
+        """Return the entries up to a record that were not returned yet, in log order."""
+        parts = []
+        while True:
+            end = int(np.searchsorted(self._block["physical"], place, side="right"))
+            parts.append(self._block[:end])
+            self._block = self._block[end:]
+            if len(self._block):
+                break
+            following = next(self._main, None)
+            if following is None:
+                break
+            self._block = following
+        end = int(np.searchsorted(self._late["physical"], place, side="right"))
+        late, self._late = self._late[:end], self._late[end:]
+        found = np.concatenate([*parts, late])
+        assert int(found["physical"].max(initial=place)) <= place
+        return found[np.argsort(found["physical"], kind="stable")] if len(late) else found
+
+    def _agrees(self, wanted: NDArray[Any], there: NDArray[Any]) -> bool:
+        if not (
+            np.array_equal(wanted["physical_offset"], there["physical"])
+            and np.array_equal(wanted["hash"], there["hash"])
+        ):
+            return False
+        self._check_seconds(there, wanted["time_ms"])
+        return True
+
+    def _check_seconds(self, there: NDArray[Any], times_ms: NDArray[Any]) -> None:
+        for file_number in np.unique(there["file"]).tolist():
+            file = self._files[file_number]
+            mine = np.flatnonzero(there["file"] == file_number)
+            rows, times = there[mine], times_ms[mine].astype(np.int64)
+            expected = second_differences(times, file.header.begin_timestamp)
+            is_first = rows["number"] == 1
+            expected[is_first] = second_differences(times[is_first], file.inherited_ms)
+            for at in np.flatnonzero(expected != rows["second"]).tolist():
+                self._report_entry(
+                    "index_time", rows[at], f"{int(expected[at])} s", f"{int(rows['second'][at])} s"
+                )
+            self._check_header_times(file, rows, times)
+
+    def _check_header_times(
+        self, file: OpenIndexFile, rows: NDArray[Any], times_ms: NDArray[Any]
+    ) -> None:
+        header = file.header
+        for number, position, found in (
+            (1, 0, header.begin_timestamp),
+            (file.count, 8, header.end_timestamp),
+        ):
+            for at in () if file.is_growing else np.flatnonzero(rows["number"] == number).tolist():
+                file.check_header(position, "time", found, int(times_ms[at]))
+
+    def _compare(self, wanted: NDArray[Any], there: NDArray[Any]) -> None:
+        """Pair entries that differ in number or order, record by record."""
+        left: dict[tuple[int, int], list[Any]] = {}
+        for row in there:
+            left.setdefault((int(row["physical"]), int(row["hash"])), []).append(row)
+        pairs, times = [], []
+        for key_hash, place, time_ms in wanted.tolist():
+            rows = left.get((place, key_hash))
+            if rows:
+                pairs.append(rows.pop(0))
+                times.append(time_ms)
+            else:
+                self._missing(place, key_hash)
+        if pairs:
+            self._check_seconds(np.array(pairs, dtype=_PLACE_TYPE), np.array(times, dtype=np.int64))
+        asked = {(place, key_hash) for key_hash, place, _ in wanted.tolist()}
+        for key, rows in left.items():
+            if key in asked:
+                self._repeated_count += len(rows)
+            else:
+                self._dangling += rows
+
+    def _missing(self, place: int, key_hash: int) -> None:
+        if place > self._unindexed_from:
+            self._unindexed_count += 1
+            return
+        path = self._files[-1].path.parent if self._files else "index"
+        for file in self._files:
+            if file.header.begin_physical_offset <= place <= file.header.end_physical_offset:
+                path = file.path
+        self._collector.add(
+            "missing_key", path, 0, expected=f"hash {key_hash} of record {place}", found="nothing"
+        )
+
+    def _report_surplus(self, kind: str, row: Any) -> None:
+        self._report_entry(
+            kind, row, "nothing", f"hash {int(row['hash'])}, record {int(row['physical'])}"
+        )
+
+    def _report_entry(self, kind: str, row: Any, expected: str, found: str) -> None:
+        self._files[int(row["file"])].tell_entry(kind, int(row["number"]), expected, found)
+
+    def finish(self, holes: Sequence[tuple[int, int]], upto: int) -> None:
+        """Tell of entries of no record; those in holes, and from the limit on, are left alone."""
+        rest = np.concatenate([self._block, *self._main, self._late])
+        for row in (*self._dangling, *rest):
+            place = int(row["physical"])
+            in_hole = any(begin <= place < end for begin, end in holes)
+            is_old = 0 <= place < self._log_begin  # Its record went with the log's head.
+            if not in_hole and not is_old and place < upto:
+                self._report_surplus("dangling_entry", row)
+        self._tell_unindexed(has_holes=bool(holes))
+        if self._repeated_count:
+            self._collector.remark(
+                f"{self._repeated_count} index entries stand there twice: a start after a crash "
+                "dispatched their records again; a search shows each message once"
+            )
+
+    def _tell_unindexed(self, *, has_holes: bool) -> None:
+        """Tell of records behind the newest entry; behind damage a start has passed them over."""
+        count, place = self._unindexed_count, self._unindexed_from
+        if count and has_holes:
+            path = self._files[-1].path if self._files else "index"
+            expected = f"entries of records behind {place}"
+            self._collector.add(
+                "missing_key", path, 0, expected=expected, found="nothing", count=count
+            )
+        elif count and not self._files:
+            self._collector.remark(
+                "there is no index: nothing is found by key (messageIndexEnable=false?)"
+            )
+        elif count:
+            self._collector.remark(
+                f"records behind {place} have no index entries ({count}): nothing finds them by "
+                "key (messageIndexEnable=false?)"
+            )
+
+
+def _open_end(files: Sequence[OpenIndexFile]) -> int:
+    """Return the last record that the newest file tells of, OFFSET_MAX where it is full."""
+    if not files:
+        return -1
+    newest = files[-1]
+    is_full = newest.header.index_count >= newest.geometry.entry_count_max
+    return OFFSET_MAX if is_full or not newest.count else newest.header.end_physical_offset

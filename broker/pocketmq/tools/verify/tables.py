@@ -1,0 +1,107 @@
+"""The small files of a store: what they say must parse, and may not lie beyond the log."""
+
+import json
+from pathlib import Path
+from typing import Final
+
+from pocketmq.files.disk import Disk
+from pocketmq.format.checkpoint_layout import CHECKPOINT_FILE_SIZE, decode_checkpoint
+from pocketmq.format.names import (
+    BACKUP_SUFFIX,
+    CHECKPOINT_FILE,
+    CONFIG_DIRECTORY,
+    MARK_FILE,
+    OWN_DIRECTORY,
+)
+from pocketmq.format.table_json import decode_table
+from pocketmq.log.store_directory import MANIFEST_FILE, ManifestFile
+from pocketmq.model.errors import StoreTooNew
+from pocketmq.model.message import OFFSET_MAX
+from pocketmq.tools.verify.collector import Collector
+
+TABLE_SUFFIX: Final = ".json"
+_TIMES: Final = ("physic_msg_timestamp", "logics_msg_timestamp", "index_msg_timestamp")
+_PLACES: Final = ("confirm_physical_offset", "logics_physical_offset")
+
+
+class TableCheck:
+    """Looks at checkpoint, mark, manifest and tables of one store."""
+
+    __slots__ = ("_collector", "_directory", "_disk")
+
+    def __init__(self, disk: Disk, directory: Path, collector: Collector) -> None:
+        self._disk = disk
+        self._directory = directory
+        self._collector = collector
+
+    def look(
+        self, *, log_end: int, last_time_ms: int, flushed: int | None, is_part: bool = False
+    ) -> None:
+        """Look at all; the log's sound records end at `log_end` with this store time.
+
+        flushed   up to where the log was durable before it was read, None where nothing told
+        is_part   only a part of the log was read: small files may tell of more
+        """
+        limits = (OFFSET_MAX, OFFSET_MAX) if is_part else (log_end, last_time_ms)
+        self._checkpoint(*limits)
+        self._mark(log_end, flushed)
+        self._manifest()
+        for path in sorted((self._directory / CONFIG_DIRECTORY).glob(f"*{TABLE_SUFFIX}")):
+            self._table(path)
+
+    def _checkpoint(self, log_end: int, last_time_ms: int) -> None:
+        path = self._directory / CHECKPOINT_FILE
+        if not self._disk.exists(path):
+            return
+        content = self._disk.read_file(path)
+        if len(content) != CHECKPOINT_FILE_SIZE:
+            self._report(path, 0, f"{CHECKPOINT_FILE_SIZE} bytes", f"{len(content)} bytes")
+            return
+        values = decode_checkpoint(content)._asdict()
+        for number, (name, value) in enumerate(values.items()):
+            limit = last_time_ms if name in _TIMES else log_end if name in _PLACES else value
+            if value < 0 or value > max(limit, 0):
+                self._report(path, 8 * number, f"{name} at most {limit}", str(value))
+        if content[8 * len(values) :].strip(b"\0"):
+            self._report(path, 8 * len(values), "zeros", "other bytes")
+
+    def _mark(self, log_end: int, upto: int | None) -> None:
+        own, path = self._directory / OWN_DIRECTORY, self._directory / OWN_DIRECTORY / MARK_FILE
+        if not self._disk.exists(path):
+            return
+        if upto is None:
+            self._collector.remark(
+                f"{own.name}/{MARK_FILE} says nothing: another broker wrote since"
+            )
+        elif upto > log_end:
+            self._collector.add(
+                "lost_records", path, 8, expected=f"sound records up to {upto}",
+                found=f"the last one ends at {log_end}", repairable=False,
+            )  # fmt: skip
+
+    def _manifest(self) -> None:
+        own = self._directory / OWN_DIRECTORY
+        try:
+            ManifestFile(self._disk, own).read()
+        except (ValueError, StoreTooNew) as error:
+            self._report(own / MANIFEST_FILE, 0, "a manifest", str(error))
+
+    def _table(self, path: Path) -> None:
+        try:
+            decode_table(self._disk.read_file(path))
+        except ValueError as error:
+            backup = path.with_name(path.name + BACKUP_SUFFIX)
+            kept = "its .bak is sound" if parses(self._disk, backup) else "no sound .bak"
+            self._report(path, 0, "a table", f"{error}; {kept}")
+
+    def _report(self, path: Path, position: int, expected: str, found: str) -> None:
+        self._collector.add("table", path, position, expected=expected, found=found)
+
+
+def parses(disk: Disk, path: Path) -> bool:
+    """Return whether a file is there and is a table."""
+    try:
+        decode_table(disk.read_file(path))
+    except (OSError, ValueError, json.JSONDecodeError):
+        return False
+    return True

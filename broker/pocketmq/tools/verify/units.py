@@ -1,0 +1,251 @@
+"""Consume queues against the log, unit for unit, in both directions.
+
+The engine of a rebuild hands over what it would write; here it is compared with what lies there.
+Behind the last unit, and in files it would not have written, nothing may lie.
+"""
+
+import os
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pocketmq.format.consume_unit import (
+    EXTENSION_ADDRESS_MAX,
+    PRE_BLANK,
+    PRE_BLANK_SIZE,
+    UNIT_SIZE,
+    UNIT_TYPE,
+    first_file_position,
+)
+from pocketmq.format.names import (
+    offset_file_name,
+    offset_from_file_name,
+    queue_directory,
+    queue_id_from_name,
+)
+from pocketmq.model.errors import IllegalTopic
+from pocketmq.model.message import QueueKey
+from pocketmq.rebuild.unit_files import QueueFiles
+from pocketmq.tools.verify.collector import Collector
+from pocketmq.tools.verify.extension import Extension
+from pocketmq.tools.verify.unjudged import Unjudged
+from pocketmq.walk.log_walk import Hole
+
+PIECE: Final = 1024 * 1024
+Unit = tuple[int, int, int]
+Units = NDArray[np.void]
+
+
+class ComparedFiles(QueueFiles):
+    """Queue files that are read where a rebuild would write them.
+
+    Units before the log's begin, and those at or behind `upto`, are nobody's business.
+    """
+
+    __slots__ = (
+        "_collector", "_extension", "_held", "_holes", "_log_begin", "_size", "_unjudged", "_upto",
+        "units",
+    )  # fmt: skip
+
+    def __init__(
+        self, directory: Path, file_size_bytes: int, collector: Collector, extension: Extension,
+        unjudged: Unjudged, *, log_begin: int, upto: int,
+    ) -> None:  # fmt: skip
+        super().__init__(directory, file_size_bytes)
+        self._size = file_size_bytes
+        self._collector = collector
+        self._extension = extension
+        self._unjudged = unjudged
+        self._log_begin = log_begin
+        self._upto = upto
+        self._held: dict[QueueKey, list[tuple[Path, int, bytes, bytes]]] = {}
+        self._holes: Sequence[Hole] = ()
+        self.units = 0
+
+    def write(self, key: QueueKey, queue_offset: int, units: memoryview) -> None:
+        """Compare units with what lies at their place."""
+        directory = self._directory_of(key)
+        if directory is None:
+            return
+        self.units += len(units) // UNIT_SIZE
+        for base, position, wanted in self.pieces(queue_offset, units):
+            path = directory / offset_file_name(base)
+            found = _read(path, position, len(wanted))
+            if found != wanted:
+                held = (path, position, bytes(wanted), found)
+                self._held.setdefault(key, []).append(held)
+
+    def fill(self, key: QueueKey, first: int) -> None:
+        """Compare what stands before the first unit: pre-blank, or units of deleted records."""
+        base = first_file_position(first, self._size)
+        count = first - base // UNIT_SIZE
+        directory = self._directory_of(key)
+        if not count or directory is None:
+            return
+        path = directory / offset_file_name(base)
+        found = _read(path, 0, count * UNIT_SIZE)
+        units = np.frombuffer(found[: len(found) - len(found) % UNIT_SIZE], dtype=UNIT_TYPE)
+        is_old = (units["size"] > 0) & (units["physical_offset"] >= 0)
+        is_old &= units["physical_offset"] < self._log_begin
+        is_old |= (units["size"] == PRE_BLANK_SIZE) & (units["physical_offset"] == 0)
+        if len(units) < count or not is_old.all():
+            self._held.setdefault(key, []).append((path, 0, PRE_BLANK * count, found))
+
+    def _directory_of(self, key: QueueKey) -> Path | None:
+        """Return where a queue lies, None when its topic can be no directory: told elsewhere."""
+        try:
+            return queue_directory(self.directory, *key)
+        except IllegalTopic:
+            return None
+
+    def forget(self, key: QueueKey) -> None:
+        """Drop what was found in a queue: it is compared once more by another rule."""
+        self._held.pop(key, None)
+
+    def leads_elsewhere(self, key: QueueKey) -> bool:
+        """Return whether units of a queue lead elsewhere than they must, or nowhere.
+
+        What stands in the place of a tags code, perhaps an address, is not looked at.
+        """
+        for _, _, expected, found in self._held.get(key, ()):
+            wanted = np.frombuffer(expected, dtype=UNIT_TYPE)
+            there = np.frombuffer(found.ljust(len(expected), b"\0"), dtype=UNIT_TYPE)
+            if any((wanted[name] != there[name]).any() for name in ("physical_offset", "size")):
+                return True
+        return False
+
+    def judge(self, holes: Sequence[Hole]) -> None:
+        """Turn differences into findings, now that the log's holes are known."""
+        self._holes = holes
+        for (topic, _), differences in self._held.items():
+            if self._unjudged.has(topic):
+                continue
+            for path, position, expected, found in differences:
+                self._compare(path, position, expected, found)
+
+    def _compare(self, path: Path, position: int, expected: bytes, found: bytes) -> None:
+        if not path.exists():
+            count = len(expected) // UNIT_SIZE
+            self._collector.add(
+                "missing_file", path, position, expected=f"{count} units", found="no file"
+            )
+            return
+        assert len(found) <= len(expected)
+        wanted = np.frombuffer(expected, dtype=UNIT_TYPE)
+        there = np.frombuffer(found.ljust(len(expected), b"\0"), dtype=UNIT_TYPE)
+        for number in np.flatnonzero(wanted != there).tolist():
+            unit, other = wanted[number].item(), there[number].item()
+            if not self._is_accounted_for(path, unit, other):
+                at = position + number * UNIT_SIZE
+                self._collector.add(
+                    _kind(other), path, at, expected=_shown(unit), found=_shown(other)
+                )
+
+    def _is_accounted_for(self, path: Path, wanted: Unit, found: Unit) -> bool:
+        """Return whether a difference is none: a damaged record's unit, or one with extension."""
+        if wanted[1] == PRE_BLANK_SIZE:
+            return any(hole.begin <= found[0] < hole.end for hole in self._holes)
+        if found[:2] == wanted[:2] and found[2] <= EXTENSION_ADDRESS_MAX:
+            return self._extension.holds(path, found[2], wanted[2])
+        return False
+
+    # -- beyond what the log asks for ----------------------------------------------------------
+    def look_beyond(self, queues: dict[QueueKey, tuple[int, int]], holes: Sequence[Hole]) -> None:
+        """Look at every file below the directory; queues are (first, end) of what the log has."""
+        self._holes = holes
+        for key, directory in self._queue_directories():
+            first, end = queues.get(key, (0, 0))
+            for path in sorted(directory.iterdir()):
+                self._look_at(path, first * UNIT_SIZE, end * UNIT_SIZE)
+
+    def _queue_directories(self) -> Iterator[tuple[QueueKey, Path]]:
+        topics = sorted(self.directory.iterdir()) if self.directory.is_dir() else []
+        for topic in topics:
+            if not topic.is_dir():
+                self._stray(topic, "a directory of a topic")
+                continue
+            for path in sorted(topic.iterdir()):
+                queue_id = queue_id_from_name(path.name)
+                if queue_id is None or not path.is_dir():
+                    self._stray(path, "a directory of a queue")
+                else:
+                    yield (topic.name, queue_id), path
+
+    def _stray(self, path: Path, expected: str) -> None:
+        self._collector.add("stray_file", path, 0, expected=expected, found="something else")
+
+    def _look_at(self, path: Path, begin: int, end: int) -> None:
+        base = offset_from_file_name(path.name)
+        if base is None or base % self._size:
+            self._stray(path, "a file of a queue")
+            return
+        size = path.stat().st_size
+        if size != self._size:
+            self._collector.add(
+                "file_size", path, 0, expected=f"{self._size} bytes", found=f"{size} bytes"
+            )
+        for position in range(max(end, base) - base, size, PIECE):
+            self._behind(path, position)
+        if base + self._size <= first_file_position(begin // UNIT_SIZE, self._size):
+            self._old(path)
+
+    def _behind(self, path: Path, position: int) -> None:
+        """Look at a piece behind the last unit: zeros, or units beyond the limit looked at."""
+        found = _read(path, position, PIECE)
+        if not found.strip(b"\0"):
+            return
+        units = np.frombuffer(found[: len(found) - len(found) % UNIT_SIZE], dtype=UNIT_TYPE)
+        used = (units["size"] != 0) | (units["physical_offset"] != 0) | (units["tags_code"] != 0)
+        used &= ~((units["physical_offset"] >= self._upto) & (units["size"] > 0))
+        for hole in self._holes:
+            used &= (units["physical_offset"] < hole.begin) | (units["physical_offset"] >= hole.end)
+        for number in np.flatnonzero(used & ~self._is_old(units)).tolist():
+            self._dangling(path, position, units, number, "nothing")
+
+    def _old(self, path: Path) -> None:
+        """Look at a file before a queue's first message: only deleted records may be told of."""
+        units = np.frombuffer(_read(path, 0, self._size), dtype=UNIT_TYPE)
+        is_old = self._is_old(units)
+        if not is_old.all():
+            first = int(np.flatnonzero(~is_old)[0])
+            self._dangling(path, 0, units, first, "units of deleted records")
+
+    def _is_old(self, units: Units) -> NDArray[np.bool_]:
+        """Return which units are of records that went with the log's head."""
+        is_old: NDArray[np.bool_] = units["physical_offset"] < self._log_begin
+        return is_old & (units["size"] > 0)
+
+    def _dangling(
+        self, path: Path, position: int, units: Units, number: int, expected: str
+    ) -> None:
+        unit: Unit = units[number].item()
+        place = position + number * UNIT_SIZE
+        self._collector.add("dangling_unit", path, place, expected=expected, found=_shown(unit))
+
+
+def _kind(found: Unit) -> str:
+    if found == (0, 0, 0):
+        return "missing_unit"
+    return "pre_blank_unit" if found[1] == PRE_BLANK_SIZE and not found[0] else "unit"
+
+
+def _shown(unit: Unit) -> str:
+    if unit[1] == PRE_BLANK_SIZE and not unit[0]:
+        return "a pre-blank unit"
+    return f"record {unit[0]}, {unit[1]} bytes, tags code {unit[2]}"
+
+
+def _read(path: Path, position: int, size: int) -> bytes:
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except (FileNotFoundError, NotADirectoryError):
+        return b""
+    try:
+        return os.pread(descriptor, size, position)
+    except IsADirectoryError:
+        return b""
+    finally:
+        os.close(descriptor)

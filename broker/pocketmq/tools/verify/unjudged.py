@@ -1,0 +1,64 @@
+"""Topics whose records have no unit in consumequeue/, and that is as a sound broker leaves it.
+
+A topic that neither config/topics.json nor consumequeue/ knows was removed; its records stay in the
+log until they expire. A topic with batch queues has them under batchconsumequeue/. A light message
+queue that has no directory was removed, too: the table of topics never knows one.
+"""
+
+from collections.abc import Iterable
+from pathlib import Path
+
+from pocketmq.files.disk import Disk
+from pocketmq.format.names import (
+    BATCH_QUEUE_DIRECTORY,
+    CONFIG_DIRECTORY,
+    CONSUME_QUEUE_DIRECTORY,
+    TOPICS_FILE,
+)
+from pocketmq.format.table_json import decode_table
+from pocketmq.model.topic import is_system_topic
+from pocketmq.tools.verify.collector import Collector
+
+_TABLE = "topicConfigTable"
+
+
+class Unjudged:
+    """What a store says of its topics, and what was left alone because of it."""
+
+    __slots__ = ("_batch", "_known", "_met")
+
+    def __init__(self, disk: Disk, directory: Path) -> None:
+        self._batch = set(disk.names(directory / BATCH_QUEUE_DIRECTORY))
+        named = _named(disk, directory / CONFIG_DIRECTORY / TOPICS_FILE)
+        self._known = named and named | set(disk.names(directory / CONSUME_QUEUE_DIRECTORY))
+        self._met: set[str] = set()
+
+    def has(self, topic: str) -> bool:
+        """Return whether a topic's queues are not looked at."""
+        return topic in self._batch or (self._known is not None and topic not in self._known)
+
+    def meet(self, topics: Iterable[str]) -> None:
+        """Take notice of topics that records are of."""
+        self._met.update(topic for topic in topics if not is_system_topic(topic))
+        assert "" not in self._batch
+
+    def tell(self, collector: Collector) -> None:
+        """Say what was left alone."""
+        for topic in sorted(self._batch):
+            collector.remark(
+                f"topic {topic} has batch queues: {BATCH_QUEUE_DIRECTORY}/ is not looked at"
+            )
+        for topic in sorted(filter(self.has, self._met - self._batch)):
+            collector.remark(
+                f"topic {topic} was removed: config/{TOPICS_FILE} and {CONSUME_QUEUE_DIRECTORY}/ "
+                "do not know it, messages of it are left in the log"
+            )
+
+
+def _named(disk: Disk, path: Path) -> set[str] | None:
+    """Return the topics of the table, None where nothing can be read of it."""
+    try:
+        found = decode_table(disk.read_file(path)).get(_TABLE)
+    except (OSError, ValueError):
+        return None
+    return set(map(str, found)) if isinstance(found, dict) else None

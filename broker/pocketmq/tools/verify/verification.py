@@ -1,0 +1,311 @@
+"""The whole check of a store: one walk over the log, everything else beside it."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Final
+
+from pocketmq.files.disk import Disk
+from pocketmq.format.columns.records import Decoded
+from pocketmq.format.layout import is_zero
+from pocketmq.format.names import (
+    COMMIT_LOG_DIRECTORY,
+    CONSUME_QUEUE_DIRECTORY,
+    CONSUME_QUEUE_EXTENSION_DIRECTORY,
+    INDEX_DIRECTORY,
+    offset_file_name,
+    offset_from_file_name,
+)
+from pocketmq.format.record import BLANK_SIZE, encode_blank
+from pocketmq.model.finding import Finding
+from pocketmq.model.message import OFFSET_MAX
+from pocketmq.rebuild.log_files import KnownShape, LogFile
+from pocketmq.rebuild.plan import whole_files
+from pocketmq.rebuild.range_pass import RangePass, RangeResult, no_advance
+from pocketmq.rebuild.sequential import Rebuilt, finish_queues, summary
+from pocketmq.rebuild.unit_files import UnitWriter
+from pocketmq.tools.durable import flushed_upto, index_time_ms, left_in_order
+from pocketmq.tools.verify.collector import FINDINGS_MAX, Collector
+from pocketmq.tools.verify.extension import Extension
+from pocketmq.tools.verify.index_files import (
+    IndexCheck,
+    OpenIndexFile,
+    open_index_files,
+)
+from pocketmq.tools.verify.order_journal import look_at_order_journal
+from pocketmq.tools.verify.records import RecordCheck
+from pocketmq.tools.verify.tables import TableCheck
+from pocketmq.tools.verify.units import ComparedFiles
+from pocketmq.tools.verify.unjudged import Unjudged
+from pocketmq.tools.verify.waiting import WaitingCheck
+from pocketmq.walk.log_walk import ORDERLY_END, TOO_OLD, Hole
+from pocketmq.walk.reader import Chunk
+
+TAIL_PIECE: Final = 16 * 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class VerifyOptions:
+    """What to look at.
+
+    crc_share  of the log whose CRCs are compared; everything else is looked at whole
+    deep       unfold compressed bodies too
+    views      directory with consumequeue/ and index/ to be checked; the store's own by default
+    upto       records that start at or behind this physical offset are not looked at
+    is_live    a broker is writing to the store
+    """
+
+    check_crc: bool = True
+    crc_share: float = 1.0
+    deep: bool = False
+    log_only: bool = False
+    views: Path | None = None
+    upto: int = OFFSET_MAX
+    is_live: bool = False
+    findings_max: int = FINDINGS_MAX
+    now_ms: int = OFFSET_MAX // 2
+
+
+@dataclass(slots=True)
+class Verification:
+    """What was found: all counted, the first ones kept.
+
+    log_begin, log_end   physical offsets of the first record and behind the last sound one
+    holes                damage with sound records behind it; tail: what stands behind the last one
+    files                those of the log that were walked
+    """
+
+    findings: list[Finding]
+    counts: dict[str, int]
+    notes: list[str]
+    is_cut: bool
+    records: int = 0
+    units: int = 0
+    entries: int = 0
+    log_begin: int = 0
+    log_end: int = 0
+    holes: list[Hole] = field(default_factory=list)
+    tail: Hole | None = None
+    files: list[LogFile] = field(default_factory=list)
+
+
+def verify(
+    disk: Disk,
+    directory: Path,
+    sizes: KnownShape,
+    options: VerifyOptions | None = None,
+    advance: Callable[[int], None] = no_advance,
+) -> Verification:
+    """Check a store directory; nothing is changed.
+
+    Cost     about 3 µs a record of 1 KiB with three index entries, some 100 MiB of memory
+    """
+    return _Walk(disk, directory, sizes, options or VerifyOptions()).run(advance)
+
+
+class _Walk:
+    """One verification in progress."""
+
+    def __init__(
+        self, disk: Disk, directory: Path, sizes: KnownShape, options: VerifyOptions
+    ) -> None:
+        self._disk = disk
+        self._directory = directory
+        self._sizes = sizes
+        self._options = options
+        self._views = options.views or directory
+        self._collector = Collector(
+            directory, sizes.commit_log_file_size_bytes, options.findings_max
+        )
+        self._waiting = WaitingCheck(disk, directory, sizes, self._views, self._collector)
+        self._unjudged = Unjudged(disk, directory)
+        self._flushed = flushed_upto(disk, directory)
+        self._settings = replace(sizes, check_crc=options.check_crc, crc_share=options.crc_share)
+
+    def run(self, advance: Callable[[int], None]) -> Verification:
+        files = self._log_files()
+        log_begin = files[0].base if files else 0
+        log_end = files[-1].end if files else 0
+        collector, sizes = self._collector, self._sizes
+        extension = Extension(
+            self._views / CONSUME_QUEUE_EXTENSION_DIRECTORY,
+            self._views / CONSUME_QUEUE_DIRECTORY,
+            collector,
+        )
+        compared = ComparedFiles(
+            self._views / CONSUME_QUEUE_DIRECTORY,
+            sizes.consume_queue_file_size_bytes,
+            collector,
+            extension,
+            self._unjudged,
+            log_begin=log_begin,
+            upto=self._options.upto,
+        )
+        index_files = [] if self._options.log_only else self._index_files()
+        index = IndexCheck(
+            index_files, collector, log_begin=log_begin, log_end=log_end,
+            may_end=self._may_lack_entries(index_files),
+        )  # fmt: skip
+        units = UnitWriter(compared, sizes.removed, sizes.left_over)
+        records = RecordCheck(
+            collector, units.queues, marked_from=sizes.property_crc_from,
+            now_ms=self._options.now_ms, deep=self._options.deep,
+        )  # fmt: skip
+
+        def look(chunk: Chunk, decoded: Decoded) -> None:
+            records.look(chunk, decoded)
+            self._waiting.look(chunk)
+
+        take_entries = (lambda rows: None) if self._options.log_only else index.take
+        reading = RangePass(self._settings, units, take_entries, advance, look)
+        parts = whole_files(files, self._options.upto)
+        results = [reading.run(part.file, part.begin, self._options.upto) for part in parts]
+        units.flush()
+        rebuilt = summary(results, accept_holes=True)
+        self._report_holes(files, results, rebuilt)
+        self._finish_queues(files, units, compared, results, rebuilt)
+        if not self._options.log_only:
+            compared.judge([*rebuilt.holes, *([rebuilt.tail] if rebuilt.tail else [])])
+            extension.look()
+            compared.look_beyond(rebuilt.queues, rebuilt.holes)
+            holes = [(hole.begin, hole.end) for hole in rebuilt.holes]
+            index.finish(holes, self._options.upto)
+            self._unjudged.meet(topic for topic, _ in units.queues.keys)
+            self._unjudged.tell(collector)
+            self._look_at_tables(files, self._behind_blank(files, rebuilt.end), results)
+        return Verification(
+            collector.findings, dict(collector.counts), collector.notes, collector.is_cut,
+            records.count, compared.units, index.entries,
+            log_begin, rebuilt.end if results else log_begin, rebuilt.holes, rebuilt.tail, files,
+        )  # fmt: skip
+
+    def _may_lack_entries(self, index_files: Sequence[OpenIndexFile]) -> bool:
+        """Return whether another broker wrote here last, which may have been told not to index.
+
+        Its checkpoint says when index files were full, if there were any.
+        """
+        if self._flushed is not None:
+            return False
+        return bool(index_files) or not index_time_ms(self._disk, self._directory)
+
+    def _look_at_tables(
+        self, files: Sequence[LogFile], log_end: int, results: Sequence[RangeResult]
+    ) -> None:
+        """Look at the small files and what waits; they may say more than a log read in part."""
+        last_time_ms = max((max(result.last_times) for result in results), default=0)
+        flushed, is_part = self._flushed, self._options.upto < OFFSET_MAX
+        if flushed is not None:
+            flushed = min(flushed, self._options.upto)
+        TableCheck(self._disk, self._directory, self._collector).look(
+            log_end=log_end, last_time_ms=last_time_ms, flushed=flushed, is_part=is_part
+        )
+        look_at_order_journal(self._disk, self._directory, self._collector)
+        log_file_bytes = self._sizes.commit_log_file_size_bytes
+        is_orderly = left_in_order(self._disk, self._directory, log_file_bytes)
+        if not is_orderly:
+            self._collector.remark("the last broker here did not stop in order (abort mark)")
+        if not is_part:
+            self._waiting.finish(files, last_time_ms=last_time_ms, is_orderly=is_orderly)
+
+    def _log_files(self) -> list[LogFile]:
+        """Return the files of the log that can be walked; what is wrong with others is told."""
+        directory, size = (
+            self._directory / COMMIT_LOG_DIRECTORY,
+            self._sizes.commit_log_file_size_bytes,
+        )
+        files: list[LogFile] = []
+        for name in self._disk.names(directory):
+            path, base = directory / name, offset_from_file_name(name)
+            if self._disk.is_directory(path):
+                continue
+            found = self._disk.file_size(path)
+            if base is None:
+                self._collector.add(
+                    "stray_file", path, 0, expected="a file of the log", found="another name"
+                )
+            elif found != size:
+                self._collector.add(
+                    "file_size", path, 0, expected=f"{size} bytes", found=f"{found} bytes",
+                    repairable=False,
+                )  # fmt: skip
+            else:
+                if files and base != files[-1].end:
+                    missing = directory / offset_file_name(files[-1].end)
+                    self._collector.add(
+                        "missing_file", missing, 0, expected="a file of the log", found="no file",
+                        repairable=False,
+                    )  # fmt: skip
+                files.append(LogFile(str(path), base, found))
+        return files
+
+    def _index_files(self) -> list[OpenIndexFile]:
+        files = open_index_files(
+            self._views / INDEX_DIRECTORY, self._sizes.geometry, self._collector
+        )
+        for number, file in enumerate(files, 1):
+            file.is_growing = self._options.is_live and number == len(files)
+            file.check(is_newest=number == len(files))
+        return files
+
+    def _report_holes(
+        self, files: Sequence[LogFile], results: Sequence[RangeResult], rebuilt: Rebuilt
+    ) -> None:
+        for hole in rebuilt.holes:
+            self._report_hole("record", hole)
+        if rebuilt.tail is not None:
+            self._report_hole("torn_tail", rebuilt.tail)
+        elif results and self._options.upto == OFFSET_MAX:
+            self._look_behind(files, max([rebuilt.end, *(hole.end for hole in rebuilt.holes)]))
+
+    def _report_hole(self, kind: str, hole: Hole) -> None:
+        what = "no sound record" if hole.reason == ORDERLY_END else hole.reason
+        hides_records = kind == "record" and hole.reason == TOO_OLD and not hole.is_followed
+        self._collector.add_record(
+            kind, hole.begin, expected="a sound record",
+            found=f"{what}, {hole.end - hole.begin} bytes", repairable=not hides_records,
+        )  # fmt: skip
+
+    def _look_behind(self, files: Sequence[LogFile], end: int) -> None:
+        """Look for bytes behind the last record: a real broker leaves what it cut off."""
+        end = self._behind_blank(files, end)
+        for file in files:
+            if file.end > end and not _is_zero_from(file, max(end, file.base)):
+                path = self._collector.shown(file.path)
+                self._collector.remark(f"{path}: bytes of cut-off records lie behind the log's end")
+
+    def _behind_blank(self, files: Sequence[LogFile], end: int) -> int:
+        """Return where the log ends: a file closed by a BLANK may have nothing behind it yet."""
+        for file in files:
+            if file.base < end <= file.end - BLANK_SIZE:
+                with file.opened() as source:
+                    closing = source.read(end - file.base, BLANK_SIZE)
+                if closing == encode_blank(file.end - end):
+                    return file.end
+        return end
+
+    def _finish_queues(
+        self, files: Sequence[LogFile], units: UnitWriter, compared: ComparedFiles,
+        results: Sequence[RangeResult], rebuilt: Rebuilt,
+    ) -> None:  # fmt: skip
+        redone = finish_queues(
+            files, self._settings, compared, units.queue_runs(), results, rebuilt
+        )
+        for (topic, queue_id), queue in redone.items():
+            is_damage = queue.is_disordered or compared.leads_elsewhere((topic, queue_id))
+            if queue.odd_count and not is_damage and not self._unjudged.has(topic):
+                self._collector.remark(
+                    f"{topic}:{queue_id}: {queue.odd_count} records carry an offset above that of "
+                    "their unit, as RocketMQ 5.0.0 counts refused sends too"
+                )
+            elif queue.odd_count and not self._unjudged.has(topic):
+                self._collector.add_record(
+                    "queue_offset", queue.odd_place, repairable=False, count=queue.odd_count,
+                    expected=f"the next offset of {topic}:{queue_id}", found="a gap or a repeat",
+                )  # fmt: skip
+
+
+def _is_zero_from(file: LogFile, physical_offset: int) -> bool:
+    begin = physical_offset - file.base
+    with file.opened() as source:
+        pieces = (source.read(at, TAIL_PIECE) for at in range(begin, file.size, TAIL_PIECE))
+        return all(is_zero(piece, 0, len(piece)) for piece in pieces)

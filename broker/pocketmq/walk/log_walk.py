@@ -1,0 +1,158 @@
+"""Walking a log file after file, over damage.
+
+    ──sound──┤ hole ├──sound──┤ hole … file's end ┤├── next file, sound ──┤ tail: torn, bad, zeros
+                                                                          ^ end
+
+Behind damage the walk goes on with the next sound record of the file (`search.py`), else with the
+next file, whose first record then has to be young enough, too. So damage that runs over the end of
+a file is a hole in each file. Holes behind the last sound record of all are no holes, but the end
+of the log, or what a crash left there: `holes_and_tail` tells them apart.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from pocketmq.model.finding import ScanEnd
+from pocketmq.model.message import OFFSET_MAX
+from pocketmq.walk.reader import NO_FILE, Chunk, LogReader, Stop
+from pocketmq.walk.search import next_sound_record, store_time_at
+from pocketmq.walk.source import LogSource
+
+ORDERLY_END: Final = "no record up to the file's end"
+"""The reason of a hole that is zeros: what lies behind the last record of a log."""
+TOO_OLD: Final = "a record older than those before it"
+"""The reason of a hole that begins with a sound record, at the beginning of a file."""
+PAUSE_MS_MAX: Final = 30 * 24 * 3_600_000
+"""A record this much younger than the one before it, and damage right behind it: rather a flipped
+bit in its time, which no CRC covers, than a broker that stood still and then stored one record."""
+Times = tuple[int, ...]
+"""Store times (ms) of the last two sound records of a walk; fewer where it began in the middle."""
+NO_RECORD: Final[Times] = (0, 0)
+"""Where a log begins."""
+
+
+@dataclass(frozen=True, slots=True)
+class Hole:
+    """Bytes [begin, end) of the log that hold no sound record.
+
+    is_followed   sound records lie behind it in its file
+    """
+
+    path: str
+    begin: int
+    end: int
+    reason: str
+    is_followed: bool
+
+
+def oldest_behind(last_times: Times) -> int | None:
+    """Return the store time that a record behind damage has at least, ms.
+
+    Returns  None where no record before the damage is known: there nothing is searched, as a broker
+             may have cut it off
+    """
+    if not last_times:
+        return None
+    before, last = last_times[0], last_times[-1]
+    return before if before and last - before > PAUSE_MS_MAX else last
+
+
+class LogWalk:
+    """One walk; files are given to it in order.
+
+    end            physical offset behind the last sound record, 0 without one
+    last_times     of it and the one before it
+    damaged_from   where the damage begins that the walk is in, None behind a sound record
+    stop           how the records of the last file end
+    """
+
+    __slots__ = ("_reader", "_search_below", "damaged_from", "end", "last_times", "stop")
+
+    def __init__(self, reader: LogReader, *, search_below: int = OFFSET_MAX) -> None:
+        """Begin a walk.
+
+        search_below   damage at or behind this physical offset ends the log: what lies behind it
+                       in its file is no part of the log
+        """
+        self._reader = reader
+        self._search_below = search_below
+        self.end = 0
+        self.last_times: Times = NO_RECORD
+        self.damaged_from: int | None = None
+        self.stop = NO_FILE
+
+    def resume(self, last_times: Times, stop: Stop) -> None:
+        """Go on behind a walk that ended so."""
+        self.last_times = last_times
+        self.stop = stop
+        self.damaged_from = None if stop.is_orderly else stop.physical_offset
+
+    def skip(self) -> None:
+        """Leave a file out: how it ends is not known."""
+        self.damaged_from = None
+
+    def over(self, source: LogSource, begin: int, upto: int = OFFSET_MAX) -> Iterator[Chunk | Hole]:
+        """Yield the records of a file that start in [begin, upto), and the holes between them.
+
+        begin   start of a record, or of the file
+        Cost    that of the reader, and of a search behind each hole
+        """
+        assert begin >= max(source.base, self.end)
+        while True:
+            if self.damaged_from is not None and is_too_old(source, begin, self.last_times):
+                self.stop = Stop(ScanEnd.BAD, begin, TOO_OLD)
+            else:
+                yield from self._chunks(source, begin, upto)
+            if self.stop.is_orderly:
+                return
+            hole = self._hole_behind(source, upto)
+            assert hole.begin < hole.end
+            yield hole
+            if hole.is_followed and hole.end >= upto:
+                self.stop, self.damaged_from = Stop(ScanEnd.UPTO, upto), None
+            if not hole.is_followed or hole.end >= upto:
+                return
+            begin, self.damaged_from = hole.end, None
+
+    def _chunks(self, source: LogSource, begin: int, upto: int) -> Iterator[Chunk]:
+        for chunk in self._reader.chunks(source, begin, upto):
+            self.end, self.damaged_from = chunk.end, None
+            times = chunk.heads.store_timestamp_ms[-len(NO_RECORD) :].tolist()
+            self.last_times = (*self.last_times, *times)[-len(NO_RECORD) :]
+            yield chunk
+        self.stop = self._reader.stop
+
+    def _hole_behind(self, source: LogSource, upto: int) -> Hole:
+        """Return what lies between the end of a chain and the next sound record of its file."""
+        _, begin, reason = self.stop
+        if self.damaged_from is None:
+            self.damaged_from = begin
+        following, oldest_ms = None, oldest_behind(self.last_times)
+        if oldest_ms is not None and self.damaged_from < self._search_below:
+            following = next_sound_record(source, begin, oldest_ms)
+        end = source.end if following is None else min(following, upto)
+        return Hole(source.path, begin, end, reason or ORDERLY_END, following is not None)
+
+
+def is_too_old(source: LogSource, begin: int, last_times: Times) -> bool:
+    """Return whether a sound record behind damage is older than those before the damage."""
+    time_ms, oldest_ms = store_time_at(source, begin), oldest_behind(last_times)
+    return time_ms is not None and oldest_ms is not None and time_ms < oldest_ms
+
+
+def holes_and_tail(holes: Sequence[Hole], end: int) -> tuple[list[Hole], Hole | None]:
+    """Return the damage inside a log, and what stands behind its last sound record.
+
+    A file of sound records that damage comes before is no orderly end, even when it is too old: no
+    CRC covers store times, and one wrong time would hide it. Behind zeros it was cut off.
+
+    holes   all that a walk yielded
+    end     where the last sound record ends
+    """
+    inside = sum(hole.begin < end for hole in holes)
+    if inside < len(holes) and holes[inside].reason not in (ORDERLY_END, TOO_OLD):
+        hidden = [number for number, hole in enumerate(holes) if hole.reason == TOO_OLD]
+        inside = max([inside, *(number + 1 for number in hidden)])
+    behind = [hole for hole in holes[inside:] if hole.reason != ORDERLY_END]
+    return list(holes[:inside]), behind[0] if behind else None

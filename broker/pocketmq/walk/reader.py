@@ -1,0 +1,172 @@
+"""Reads one file of a log in chunks of whole records, into one buffer that is used again and again.
+
+    FRONT | records … records | part of the next | BEHIND
+
+A chunk begins where the chain of the one before ended; nothing is guessed. What stands at the end
+of a file's chain is judged by `RecordScan`.
+"""
+
+from collections.abc import Generator, Iterator
+from typing import Final, NamedTuple
+
+from pocketmq.format.columns.heads import (
+    BEHIND,
+    FRONT,
+    Heads,
+    read_heads,
+    sound_count,
+    starts,
+    unsound_by_crc,
+)
+from pocketmq.format.record import BLANK_SIZE, SIZE_AND_MAGIC, BadRecord, check_record
+from pocketmq.format.record_scan import RecordScan
+from pocketmq.model.finding import ScanEnd
+from pocketmq.walk.source import LogSource
+
+CHUNK_SIZE: Final = 8 * 1024 * 1024
+"""Bytes read at once: smaller costs calls, larger leaves the processor's caches."""
+_SPREAD: Final = 0x9E3779B1
+"""Spreads places over 32 bits."""
+
+
+class Stop(NamedTuple):
+    """Where the records of a file end, and why."""
+
+    kind: ScanEnd
+    physical_offset: int
+    reason: str = ""
+
+    @property
+    def is_orderly(self) -> bool:
+        """Whether nothing is missing: the file is full, or the end asked for is reached."""
+        return self.kind in (ScanEnd.FILE_FULL, ScanEnd.UPTO)
+
+
+NO_FILE: Final = Stop(ScanEnd.FILE_FULL, 0)
+"""What stands for the end of a file before the first one."""
+
+
+class Chunk(NamedTuple):
+    """Sound records in the reader's buffer, at least one, valid until the next chunk.
+
+    shift   physical offset of the buffer's position 0
+    """
+
+    buffer: bytearray
+    heads: Heads
+    shift: int
+
+    @property
+    def end(self) -> int:
+        """Physical offset behind the last record."""
+        return int(self.heads.physical_offset[-1] + self.heads.size[-1])
+
+
+class LogReader:
+    """Reads chunk by chunk; `stop` tells afterwards how it ended.
+
+    check_crc      records whose CRCs do not hold are damage
+    property_crc   the writer appends a property CRC: properties that end in zeros are damage
+    crc_share      of the chunks whose CRCs are compared: 1 is all, 0.1 every tenth by its place
+    """
+
+    __slots__ = (
+        "_buffer", "_check_crc", "_chunk_size", "_crc_share", "_doubted", "_property_crc", "stop",
+    )  # fmt: skip
+
+    def __init__(
+        self, *, check_crc: bool = False, property_crc: bool = False, crc_share: float = 1.0,
+        chunk_size: int = CHUNK_SIZE,
+    ) -> None:  # fmt: skip
+        self._check_crc = check_crc
+        self._crc_share = crc_share
+        self._property_crc = property_crc
+        self._chunk_size = chunk_size
+        self._buffer = bytearray()
+        self._doubted = -1
+        """Where a CRC did not hold: that record is never taken unlooked at."""
+        self.stop = Stop(ScanEnd.END_OF_DATA, 0)
+
+    def chunks(self, source: LogSource, begin: int, upto: int) -> Iterator[Chunk]:
+        """Yield the records of a file that start in [begin, upto); `begin` is a record's start.
+
+        Cost     about 0.5 µs a record of 1 KiB, and 0.2 to 0.6 µs more with CRC
+        """
+        self._make_room(min(self._chunk_size, source.end - begin))
+        end = yield from self._chain(source, begin, upto)
+        while (stop := self._judge(source, end, upto)) is None:
+            before = end  # The record was still being written when its chunk was read.
+            end = yield from self._chain(source, before, upto)
+            assert end > before, f"{source.path} at {end}: no record by column, but one alone"
+        self.stop = stop
+
+    def _chain(self, source: LogSource, at: int, upto: int) -> Generator[Chunk, None, int]:
+        """Yield chunks as far as records follow on each other; returns where they end."""
+        while at < min(upto, source.end - BLANK_SIZE):
+            room = memoryview(self._buffer)[FRONT : len(self._buffer) - BEHIND]
+            got = source.read_into(at - source.base, room)
+            heads = self._heads(FRONT + got, at, upto)
+            if len(heads):
+                chunk = Chunk(self._buffer, heads, at - FRONT)
+                assert chunk.end > at
+                at = chunk.end
+                yield chunk
+            elif got < len(room) or not self._is_cut(source, at):
+                break
+        return at
+
+    def _make_room(self, size: int) -> None:
+        if len(self._buffer) < FRONT + size + BEHIND:
+            self._buffer = bytearray(FRONT + size + BEHIND)
+
+    def _heads(self, end: int, at: int, upto: int) -> Heads:
+        """Return the sound records at the front of the buffer that start below `upto`."""
+        positions = starts(self._buffer, FRONT, end)
+        if len(positions) and positions[-1] >= FRONT + upto - at:
+            positions = positions[positions < FRONT + upto - at]
+        heads = read_heads(self._buffer, positions)
+        count = sound_count(heads, at - FRONT)
+        if count < len(heads):
+            heads = heads.take(slice(count))
+        if self._check_crc and len(heads) and self._is_in_sample(at):
+            unsound = unsound_by_crc(self._buffer, heads, property_crc=self._property_crc)
+            if unsound < len(heads):
+                self._doubted = int(heads.physical_offset[unsound])
+                heads = heads.take(slice(unsound))
+        return heads
+
+    def _is_in_sample(self, at: int) -> bool:
+        """Return whether the CRCs of the chunk at a place are compared: the same in every run."""
+        if self._crc_share >= 1 or at == self._doubted:
+            return True
+        return at * _SPREAD % 2**32 < self._crc_share * 2**32
+
+    def _is_cut(self, source: LogSource, at: int) -> bool:
+        """Return whether one record is longer than the buffer, which is then made to hold it.
+
+        Only a record whose lengths agree counts: a damaged size must not take memory.
+        """
+        size, _ = SIZE_AND_MAGIC.unpack_from(self._buffer, FRONT)
+        if not len(self._buffer) - FRONT - BEHIND < size <= source.end - at:
+            return False
+        try:
+            found = check_record(source.view, at - source.base, at, crc=False)
+        except BadRecord:
+            return False
+        if found:
+            self._make_room(size)
+        return found > 0
+
+    def _judge(self, source: LogSource, at: int, upto: int) -> Stop | None:
+        """Return why the records end at an offset, None where one starts that is sound alone."""
+        if at >= upto:
+            return Stop(ScanEnd.UPTO, at)
+        if at + BLANK_SIZE > source.end:
+            return Stop(ScanEnd.FILE_FULL, at)
+        scan = RecordScan(
+            source.view, source.base, at - source.base,
+            crc=self._check_crc, property_crc=self._property_crc,
+        )  # fmt: skip
+        if next(iter(scan), None) is not None:
+            return None
+        return Stop(ScanEnd.FILE_FULL if scan.blank else scan.end, at, scan.reason)

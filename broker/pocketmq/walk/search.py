@@ -1,0 +1,110 @@
+"""Where sound records go on behind damage.
+
+A record is believed there when its CRC holds, when it says that it lies there, and when it is not
+older than the last record before the damage: a real broker that cut its log leaves older records
+behind the end, which are no part of the log any more.
+"""
+
+from collections.abc import Iterator
+from typing import Final
+
+from pocketmq.format.record import (
+    BLANK_SIZE,
+    MAGIC_V1,
+    MAGIC_V2,
+    RECORD_SIZE_MIN,
+    SIZE_AND_MAGIC,
+    STORE_TIMESTAMP_FIELD,
+    BadRecord,
+    check_record,
+    split_record,
+)
+from pocketmq.walk.source import LogSource
+
+_MAGIC_BEGIN: Final = MAGIC_V1.to_bytes(4)[:3]
+_MAGIC_ENDS: Final = (MAGIC_V1 & 0xFF, MAGIC_V2 & 0xFF)
+_MAGIC_AT: Final = 4
+_PIECE_SIZE: Final = 1024 * 1024
+
+
+def store_time_at(source: LogSource, physical_offset: int) -> int | None:
+    """Return the store time of the sound record that starts at an offset, None without one."""
+    buffer, position = source.view, physical_offset - source.base
+    if position + BLANK_SIZE > source.size or buffer[position + _MAGIC_AT + 3] not in _MAGIC_ENDS:
+        return None
+    try:
+        if not check_record(buffer, position, physical_offset):
+            return None
+        head = split_record(buffer, position)[0]
+    except BadRecord:
+        return None
+    return int(head[STORE_TIMESTAMP_FIELD])
+
+
+def first_times(source: LogSource) -> tuple[int, ...]:
+    """Return the store times of a file's first two records; fewer where it does not begin so.
+
+    Two, as no CRC covers a store time: what both of them say is no flipped bit.
+    """
+    first = store_time_at(source, source.base)
+    if first is None:
+        return ()
+    size: int = SIZE_AND_MAGIC.unpack_from(source.view, 0)[0]
+    second = store_time_at(source, source.base + size)
+    return (first,) if second is None else (first, second)
+
+
+def is_sound_at(source: LogSource, physical_offset: int, last_time_ms: int) -> bool:
+    """Return whether a sound record, not older than a time, starts at an offset."""
+    time_ms = store_time_at(source, physical_offset)
+    return time_ms is not None and time_ms >= last_time_ms
+
+
+def next_sound_record(source: LogSource, physical_offset: int, last_time_ms: int) -> int | None:
+    """Return where in its file the next sound record behind damage starts, None without one.
+
+    First where the damaged records' lengths lead, when they agree, then anywhere behind.
+
+    physical_offset   where the damage begins
+    last_time_ms      records older than this do not count
+    Cost              a search of the file's rest, some 0.2 s a GiB
+    """
+    if source.base + source.data_end - physical_offset < BLANK_SIZE:
+        return None
+    place = physical_offset
+    while (end := _end_by_lengths(source, place)) is not None:
+        place = end
+        if is_sound_at(source, place, last_time_ms):
+            return place
+    begin = place + _MAGIC_AT + (place == physical_offset)
+    for at in _magic_places(source, begin - source.base):
+        place = source.base + at - _MAGIC_AT
+        if is_sound_at(source, place, last_time_ms):
+            return place
+    return None
+
+
+def _magic_places(source: LogSource, begin: int) -> Iterator[int]:
+    """Yield where a file holds the begin of a magic, from a position on."""
+    while len(piece := source.read(begin, _PIECE_SIZE)) >= len(_MAGIC_BEGIN):
+        at = piece.find(_MAGIC_BEGIN)
+        while at >= 0:
+            yield begin + at
+            at = piece.find(_MAGIC_BEGIN, at + 1)
+        begin += len(piece) - len(_MAGIC_BEGIN) + 1
+
+
+def _end_by_lengths(source: LogSource, physical_offset: int) -> int | None:
+    """Return where a record ends whose lengths agree with its size, whatever else is wrong of it.
+
+    What lies in its body is no record of the log, however much it looks like one.
+    """
+    position = physical_offset - source.base
+    if position + RECORD_SIZE_MIN > source.size:
+        return None
+    try:
+        split_record(source.view, position)
+    except BadRecord:
+        return None
+    size: int = SIZE_AND_MAGIC.unpack_from(source.view, position)[0]
+    return physical_offset + size if size >= RECORD_SIZE_MIN else None

@@ -1,0 +1,116 @@
+"""Header blocks: put together from their frames, and what they say remembered where that may be.
+
+A block that neither reads nor changes the table means the same every time, and one that only reads
+it does so until the table changes; so what a request's block says is kept until then.
+"""
+
+from typing import Final, final
+
+from pocketmq.native.machine import BytesWriter, i64
+from pocketmq.wire.fields import Field
+from pocketmq.wire.flow import CONTINUATIONS_MAX, Limits
+from pocketmq.wire.frames import ENHANCE_YOUR_CALM, ConnectionFault
+from pocketmq.wire.headers import Headers, check_trailers, request_headers
+from pocketmq.wire.hpack import Decoder
+
+CACHE_SIZE_MAX: Final[i64] = 65_536
+"""Bytes of blocks and fields remembered for one connection."""
+
+
+@final
+class HeaderBlocks:
+    """The blocks of one connection, in the order they came.
+
+    stream_id   of the block that CONTINUATION frames go on with, 0 for none
+    flags       of the HEADERS that began it
+    """
+
+    def __init__(self, limits: Limits) -> None:
+        self.limits = limits
+        self.stream_id: i64 = 0
+        self.flags: i64 = 0
+        self._unfinished = BytesWriter()
+        self._count: i64 = 0
+        self._decoder = Decoder(limits.list_max)
+        self._known: dict[bytes, Headers] = {}
+        self._known_size: i64 = 0
+
+    def begin(self, stream_id: i64, flags: i64, part: bytes) -> None:
+        """Keep the first part of a block that has more."""
+        assert self.stream_id == 0, "one block is over before the next begins"
+        self.stream_id = stream_id
+        self.flags = flags
+        self._count = 0
+        self._unfinished.write(part)
+
+    def extend(self, part: bytes) -> None:
+        """Add the part of a CONTINUATION frame.
+
+        Errors   ConnectionFault ENHANCE_YOUR_CALM: too large, or in too many frames
+        """
+        self._count += 1
+        size: i64 = len(self._unfinished) + len(part)
+        if size > self.limits.block_max or self._count > CONTINUATIONS_MAX:
+            raise ConnectionFault(ENHANCE_YOUR_CALM, "a header block without end")
+        self._unfinished.write(part)
+
+    def whole(self) -> bytes:
+        """Return the block that is over now."""
+        block = self._unfinished.getvalue()
+        self._unfinished = BytesWriter()
+        self.stream_id = 0
+        return block
+
+    def request(self, block: bytes) -> Headers:
+        """Return what a block says that opens a stream.
+
+        Errors   ConnectionFault: cannot be decoded; StreamFault: no request
+        """
+        headers = self._known.get(block)
+        if headers is not None:
+            return headers
+        decoder = self._decoder
+        generation = decoder.generation
+        fields = decoder.decode(block)
+        if decoder.generation != generation:
+            self._forget()
+        headers = request_headers(fields, decoder.is_over)
+        headers.own_size = decoder.made_size
+        if decoder.generation == generation and not decoder.is_over:
+            self._remember(block, headers)
+        return headers
+
+    def trailers(self, block: bytes) -> None:
+        """Read a block that ends a request.
+
+        Errors   ConnectionFault: cannot be decoded; StreamFault: no trailers
+        """
+        check_trailers(self._decode(block))
+
+    def skip(self, block: bytes) -> None:
+        """Read a block that nobody needs, for the table's sake.
+
+        Errors   ConnectionFault: cannot be decoded
+        """
+        self._decode(block)
+
+    def _decode(self, block: bytes) -> list[Field]:
+        generation = self._decoder.generation
+        fields = self._decoder.decode(block)
+        if self._decoder.generation != generation:
+            self._forget()
+        return fields
+
+    def _remember(self, block: bytes, headers: Headers) -> None:
+        size: i64 = len(block)
+        for field in headers.fields:
+            size += field.size
+        if self._known_size + size > CACHE_SIZE_MAX:
+            self._forget()
+        self._known[block] = headers
+        self._known_size += size
+
+    def _forget(self) -> None:
+        if self._known_size:
+            self._known.clear()
+            self._known_size = 0

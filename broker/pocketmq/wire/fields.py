@@ -1,0 +1,113 @@
+"""Fields of a header block: a name, a value, and what kind of field that makes it.
+
+A field is looked at once, when it is made; what the header tables hold is known for ever.
+"""
+
+from typing import Final, final
+
+from pocketmq.native.machine import i64, mypyc_attr, read_i64_be
+
+ENTRY_OVERHEAD: Final[i64] = 32
+"""What a field costs in a table or a list beside its bytes (RFC 7541, section 4.1)."""
+
+METADATA: Final[i64] = 0  # the caller's own, and what only a handler may want to see
+METHOD: Final[i64] = 1
+SCHEME: Final[i64] = 2
+PATH: Final[i64] = 3
+AUTHORITY: Final[i64] = 4
+CONTENT_TYPE: Final[i64] = 5
+TIMEOUT: Final[i64] = 6
+ENCODING: Final[i64] = 7
+CONTENT_LENGTH: Final[i64] = 8
+TRANSPORT: Final[i64] = 9  # of no use to anybody: te, grpc-accept-encoding
+ILLEGAL: Final[i64] = 10  # in requests of HTTP/2; from here on up
+PSEUDO_MAX: Final[i64] = AUTHORITY
+
+_LOW_HALVES: Final[i64] = 0x0F0F0F0F0F0F0F0F
+_CARRIES: Final[i64] = 0x1010101010101010
+
+_KINDS: Final[dict[bytes, int]] = {
+    b":method": METHOD,
+    b":scheme": SCHEME,
+    b":path": PATH,
+    b":authority": AUTHORITY,
+    b"content-type": CONTENT_TYPE,
+    b"grpc-timeout": TIMEOUT,
+    b"grpc-encoding": ENCODING,
+    b"content-length": CONTENT_LENGTH,
+    b"grpc-accept-encoding": TRANSPORT,
+    b"te": TRANSPORT,
+    b"connection": ILLEGAL,
+    b"keep-alive": ILLEGAL,
+    b"proxy-connection": ILLEGAL,
+    b"transfer-encoding": ILLEGAL,
+    b"upgrade": ILLEGAL,
+}
+
+
+@mypyc_attr(acyclic=True)
+@final
+class Field:
+    """One field of a header block; never changed, and shared by all blocks that name it."""
+
+    def __init__(self, name: bytes, value: bytes, name_kind: i64) -> None:
+        """Look at a field.
+
+        name_kind   what `kind_of` says of the name
+        """
+        self.name = name
+        self.value = value
+        self.name_kind: i64 = name_kind
+        self.kind: i64 = name_kind
+        self.size: i64 = len(name) + len(value) + ENTRY_OVERHEAD
+        if not _is_value(value) or (name_kind == TRANSPORT and not _is_transport(name, value)):
+            self.kind = ILLEGAL
+
+
+def kind_of(name: bytes) -> i64:
+    """Return the kind of the fields of a name; ILLEGAL for what no request may have."""
+    kind = _KINDS.get(name)
+    if kind is not None:
+        return kind
+    return METADATA if _is_name(name) else ILLEGAL
+
+
+def _is_transport(name: bytes, value: bytes) -> bool:
+    """Return whether HTTP/2 has such a field: `te` may only be `trailers`."""
+    return name != b"te" or value == b"trailers"
+
+
+def _is_name(name: bytes) -> bool:
+    """Return whether this names a field that is no pseudo-header (RFC 9113, section 8.2.1)."""
+    end: i64 = len(name)
+    p: i64 = 0
+    while p < end:
+        byte: i64 = name[p]
+        if byte <= 32 or byte >= 127 or byte == 58 or (65 <= byte <= 90):
+            return False
+        p += 1
+    return end > 0
+
+
+def _is_value(value: bytes) -> bool:
+    """Return whether a value has no NUL, CR or LF, and no space or tab at its ends."""
+    end: i64 = len(value)
+    if end == 0:
+        return True
+    first: i64 = value[0]
+    last: i64 = value[end - 1]
+    if first == 32 or first == 9 or last == 32 or last == 9:
+        return False
+    p: i64 = 0
+    while end - p >= 8:
+        # Eight bytes at once: none is below 16 where all upper halves are at least 1.
+        halves = (read_i64_be(value, p) >> 4 & _LOW_HALVES) + _LOW_HALVES
+        if halves & _CARRIES != _CARRIES:
+            break
+        p += 8
+    while p < end:
+        byte: i64 = value[p]
+        if byte < 14 and (byte == 0 or byte == 10 or byte == 13):
+            return False
+        p += 1
+    return True

@@ -1,0 +1,211 @@
+"""What a call asks for: the fields that begin it, checked and understood once.
+
+A malformed request (RFC 9113, section 8.1.1) is a StreamFault. A request that is none of gRPC's is
+answered in HTTP's words, `http_status`; one that gRPC knows and cannot serve in gRPC's, `status`.
+"""
+
+from typing import Final, final
+
+from pocketmq.native.machine import i64
+from pocketmq.wire.fields import (
+    AUTHORITY,
+    CONTENT_LENGTH,
+    CONTENT_TYPE,
+    ENCODING,
+    ILLEGAL,
+    METADATA,
+    METHOD,
+    PATH,
+    PSEUDO_MAX,
+    SCHEME,
+    TIMEOUT,
+    Field,
+)
+from pocketmq.wire.frames import PROTOCOL_ERROR, StreamFault
+from pocketmq.wire.messages import (
+    GRPC,
+    GZIP,
+    IDENTITY,
+    INTERNAL,
+    OK,
+    RESOURCE_EXHAUSTED,
+    UNIMPLEMENTED,
+)
+from pocketmq.wire.metadata import BINARY_SUFFIX, binary_values, timeout_ms
+
+CONTENT_LENGTH_DIGITS_MAX: Final[i64] = 15
+
+
+@final
+class Headers:
+    """The fields that begin a call; may be shared by calls of one connection, so never changed.
+
+    path            b"/package.Service/Method"
+    timeout_ms      what the call may take, -1 when it does not say
+    encoding        b"identity" or b"gzip": how the request's messages may be compressed
+    own_size        bytes of its fields that no table had: what it takes of memory
+    content_length  bytes of the request's body, -1 when it does not say
+    status          gRPC's code by which the call is refused, 0 for none; then why_refused
+    http_status     HTTP's code by which it is refused, 0 for none
+    """
+
+    def __init__(self, fields: list[Field]) -> None:
+        """Take the fields as they came; `request_headers` reads them."""
+        self.fields = fields
+        self.own_size: i64 = 0
+        self.method: bytes = b""
+        self.scheme: bytes = b""
+        self.path: bytes = b""
+        self.authority: bytes = b""
+        self.content_type: bytes = b""
+        self.encoding: bytes = IDENTITY
+        self.timeout_ms: i64 = -1
+        self.content_length: i64 = -1
+        self.status: i64 = OK
+        self.http_status: i64 = 0
+        self.why_refused = ""
+        self._metadata: list[tuple[bytes, bytes]] | None = None
+
+    @property
+    def metadata(self) -> list[tuple[bytes, bytes]]:
+        """The caller's own fields as they came; `-bin` values decoded, bad ones left out."""
+        if self._metadata is None:
+            self._metadata = _metadata(self.fields)
+        return self._metadata
+
+    def value(self, name: bytes) -> bytes | None:
+        """Return the first value of a field as it came, None when there is none. Cost: a scan."""
+        for field in self.fields:
+            if field.name == name:
+                return field.value
+        return None
+
+    def text(self, name: str) -> str | None:
+        """Return the first of the caller's own values of a name, None when there is none."""
+        wanted = name.encode()
+        if wanted.endswith(BINARY_SUFFIX):
+            for key, value in self.metadata:
+                if key == wanted:
+                    return value.decode("utf-8", "replace")
+            return None
+        for field in self.fields:
+            if field.kind == METADATA and field.name == wanted:
+                return field.value.decode("utf-8", "replace")
+        return None
+
+    def refuse(self, status: i64, why: str) -> None:
+        """Note that the call cannot be served; the first reason stays."""
+        assert status != OK, "a refusal has a reason"
+        if self.status == OK:
+            self.status = status
+            self.why_refused = why
+
+
+def _metadata(fields: list[Field]) -> list[tuple[bytes, bytes]]:
+    pairs: list[tuple[bytes, bytes]] = []
+    for field in fields:
+        if field.kind != METADATA:
+            continue
+        if not field.name.endswith(BINARY_SUFFIX):
+            pairs.append((field.name, field.value))
+            continue
+        values = binary_values(field.value)
+        if values is not None:
+            pairs += [(field.name, value) for value in values]
+    return pairs
+
+
+def request_headers(fields: list[Field], is_over: bool) -> Headers:
+    """Return what the fields of a request say.
+
+    is_over   they are not all: there were more than the limit
+    Errors    StreamFault PROTOCOL_ERROR: malformed
+    """
+    headers = Headers(fields)
+    seen: i64 = 0
+    is_regular = False
+    for field in fields:
+        kind = field.kind
+        if kind == METADATA:
+            is_regular = True
+            continue
+        if kind >= ILLEGAL:
+            raise StreamFault(PROTOCOL_ERROR, "a field that no request may have")
+        if kind <= PSEUDO_MAX:
+            bit: i64 = 1 << kind
+            if is_regular or seen & bit:
+                raise StreamFault(PROTOCOL_ERROR, "a pseudo-header twice or after others")
+            seen |= bit
+            _take_pseudo(headers, kind, field.value)
+        else:
+            is_regular = True
+            _take_known(headers, kind, field.value)
+    if is_over:
+        headers.refuse(RESOURCE_EXHAUSTED, "the call's metadata is larger than the limit")
+        return headers
+    if not headers.method or not headers.scheme or not headers.path:
+        raise StreamFault(PROTOCOL_ERROR, "a request without method, scheme or path")
+    if headers.method != b"POST":
+        headers.http_status = 405
+    elif not _is_grpc(headers.content_type):
+        headers.http_status = 415
+    return headers
+
+
+def check_trailers(fields: list[Field]) -> None:
+    """Check the fields that end a request; they tell nothing.
+
+    Errors   StreamFault PROTOCOL_ERROR: one that no trailers may have
+    """
+    for field in fields:
+        kind = field.kind
+        if kind >= ILLEGAL or METADATA < kind <= PSEUDO_MAX:
+            raise StreamFault(PROTOCOL_ERROR, "a field that no trailers may have")
+
+
+def _take_pseudo(headers: Headers, kind: i64, value: bytes) -> None:
+    if kind == PATH:
+        headers.path = value
+    elif kind == METHOD:
+        headers.method = value
+    elif kind == SCHEME:
+        headers.scheme = value
+    else:
+        assert kind == AUTHORITY, "there are four pseudo-headers in a request"
+        headers.authority = value
+
+
+def _take_known(headers: Headers, kind: i64, value: bytes) -> None:
+    if kind == CONTENT_TYPE:
+        headers.content_type = value
+    elif kind == TIMEOUT:
+        headers.timeout_ms = timeout_ms(value)
+        if headers.timeout_ms < 0:
+            headers.refuse(INTERNAL, "the call's grpc-timeout is no time")
+    elif kind == ENCODING:
+        headers.encoding = value
+        if value not in (IDENTITY, GZIP):
+            why = "the request's grpc-encoding is neither identity nor gzip"
+            headers.refuse(UNIMPLEMENTED, why)
+    elif kind == CONTENT_LENGTH:
+        headers.content_length = _content_length(headers, value)
+
+
+def _content_length(headers: Headers, value: bytes) -> i64:
+    length: i64 = 0
+    if not value or len(value) > CONTENT_LENGTH_DIGITS_MAX:
+        raise StreamFault(PROTOCOL_ERROR, "a content-length that is no number")
+    for byte in value:
+        if byte < 48 or byte > 57:
+            raise StreamFault(PROTOCOL_ERROR, "a content-length that is no number")
+        length = 10 * length + byte - 48
+    if headers.content_length >= 0 and headers.content_length != length:
+        raise StreamFault(PROTOCOL_ERROR, "two content-lengths that differ")
+    return length
+
+
+def _is_grpc(content_type: bytes) -> bool:
+    """Return whether this is application/grpc, maybe with +proto or parameters after it."""
+    if not content_type.startswith(GRPC):
+        return False
+    return len(content_type) == len(GRPC) or content_type[len(GRPC)] in b"+;"

@@ -1,0 +1,96 @@
+"""What gRPC writes into fields: times, texts, binary values; and fields of our responses."""
+
+from base64 import b64decode, b64encode
+from binascii import Error as Base64Error
+from typing import Final
+from urllib.parse import quote_from_bytes
+
+from pocketmq.native.machine import BytesWriter, i64, u8
+
+BINARY_SUFFIX: Final = b"-bin"
+TIMEOUT_DIGITS_MAX: Final[i64] = 8
+TEXT_SIZE_MAX: Final[i64] = 4_096
+"""Bytes of a status's text that are sent; clients limit what they read of a response's fields."""
+
+_UNITS: Final[dict[int, tuple[int, int]]] = {
+    ord("n"): (1, 1_000_000),
+    ord("u"): (1, 1_000),
+    ord("m"): (1, 1),
+    ord("S"): (1_000, 1),
+    ord("M"): (60_000, 1),
+    ord("H"): (3_600_000, 1),
+}
+"""Each unit in ms as a fraction; eight digits of any fit 64 bits so, which in ns they do not."""
+# All that is printable but the escape itself; quote() never escapes letters, digits and _.-~
+_PLAIN: Final = " !\"#$&'()*+,/:;<=>?@[\\]^`{|}"
+
+
+def timeout_ms(value: bytes) -> i64:
+    """Return what a `grpc-timeout` allows in ms, rounded up; -2 when it says no time."""
+    digits: i64 = len(value) - 1
+    if digits < 1 or digits > TIMEOUT_DIGITS_MAX:
+        return -2
+    amount: i64 = 0
+    p: i64 = 0
+    while p < digits:
+        byte: i64 = value[p]
+        if byte < 48 or byte > 57:
+            return -2
+        amount = 10 * amount + byte - 48
+        p += 1
+    unit = _UNITS.get(value[digits])
+    if unit is None:
+        return -2
+    times: i64 = unit[0]
+    share: i64 = unit[1]
+    return (amount * times + share - 1) // share
+
+
+def escaped(text: str) -> bytes:
+    """Return a status's text as `grpc-message` holds it, percent-encoded, at most 4 KiB of it."""
+    raw = text.encode(errors="replace")
+    if len(raw) > TEXT_SIZE_MAX:
+        raw = raw[:TEXT_SIZE_MAX].decode(errors="ignore").encode()
+    return quote_from_bytes(raw, safe=_PLAIN).encode()
+
+
+def binary_values(value: bytes) -> list[bytes] | None:
+    """Return the values of a `-bin` field, several after commas; None when it is not base64."""
+    values: list[bytes] = []
+    for part in value.split(b","):
+        bare = part.strip(b" =")
+        try:
+            values.append(b64decode(bare + b"=" * (-len(bare) % 4), validate=True))
+        except Base64Error:
+            return None
+    return values
+
+
+def write_literal(out: BytesWriter, name: bytes, value: bytes) -> None:
+    """Write a field as a literal that enters no table and is not Huffman-coded."""
+    out.append(0)
+    write_string(out, name)
+    write_string(out, value)
+
+
+def write_string(out: BytesWriter, text: bytes) -> None:
+    """Write a string of a header block."""
+    size: i64 = len(text)
+    if size < 127:
+        out.append(u8(size))
+    else:
+        out.append(127)
+        size -= 127
+        while size > 127:
+            out.append(u8(size & 127 | 128))
+            size >>= 7
+        out.append(u8(size))
+    out.write(text)
+
+
+def write_metadata(out: BytesWriter, metadata: list[tuple[bytes, bytes]]) -> None:
+    """Write a call's own fields; values of names that end in `-bin` become base64, unpadded."""
+    for name, value in metadata:
+        if name.endswith(BINARY_SUFFIX):
+            value = b64encode(value).rstrip(b"=")
+        write_literal(out, name, value)

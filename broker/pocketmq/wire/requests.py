@@ -1,0 +1,400 @@
+"""Requests as they come: HEADERS, DATA and RST_STREAM of the peer, and what they lead to."""
+
+from collections.abc import Callable
+from typing import Final, final
+
+from pocketmq.native.machine import i64
+from pocketmq.wire.blocks import HeaderBlocks
+from pocketmq.wire.flow import (
+    EMPTY_MAX,
+    LOW_WINDOW,
+    RESETS_MAX,
+    Allowance,
+    Intake,
+    Limits,
+    stream_grant,
+)
+from pocketmq.wire.frames import (
+    DATA,
+    END_HEADERS,
+    END_STREAM,
+    FLOW_CONTROL_ERROR,
+    FRAME_SIZE_ERROR,
+    HEADERS,
+    PADDED,
+    PRIORITIZED,
+    PROTOCOL_ERROR,
+    REFUSED_STREAM,
+    RST_STREAM,
+    STREAM_CLOSED,
+    WINDOW_DEFAULT,
+    ConnectionFault,
+    StreamFault,
+    write_reset,
+    write_window_update,
+)
+from pocketmq.wire.messages import (
+    DEADLINE_EXCEEDED,
+    INTERNAL,
+    PREFIX_SIZE,
+    RESOURCE_EXHAUSTED,
+    UNIMPLEMENTED,
+    MessageFault,
+)
+from pocketmq.wire.outbound import Outbound
+from pocketmq.wire.stream import Stream
+from pocketmq.wire.streams import (
+    CLOSED_ERROR,
+    CUT_BY_PEER,
+    CUT_HERE,
+    IGNORED,
+    PROTOCOL_BREACH,
+    Streams,
+)
+
+DISCARDED_SIZE_MAX: Final[i64] = 65_536
+"""Bytes of a request that is none of gRPC's; after these it is answered before its end."""
+PROGRESS_SIZE: Final[i64] = 4_096
+"""Bytes by which an unfinished request has to go on from one look to the next."""
+
+
+@final
+class Requests:
+    """The calls of one connection from their clients' side.
+
+    news         streams with something new since `begin_turn`, each once
+    last_served  streams with higher numbers are dropped, -1 while all are served
+    received     bytes of DATA so far
+    sizes        by the path of each method the bytes of its largest message; None: any path
+    has_pages    a GET or HEAD of no method's path is news, else it is refused
+    """
+
+    def __init__(
+        self,
+        limits: Limits,
+        streams: Streams,
+        outbound: Outbound,
+        clock: Callable[[], float],
+        sizes: dict[bytes, int] | None,
+    ) -> None:
+        self.limits = limits
+        self.sizes = sizes
+        self.streams = streams
+        self.outbound = outbound
+        self.has_pages = False
+        self.blocks = HeaderBlocks(limits)
+        self.intake = Intake(limits.budget, WINDOW_DEFAULT)
+        self.empty = Allowance("empty frames", EMPTY_MAX, clock)
+        self.news: list[Stream] = []
+        self.last_served: i64 = -1
+        self.received: i64 = 0
+        self._resets = Allowance("streams cut off", RESETS_MAX, clock)
+        self._turn: i64 = 0
+
+    def begin_turn(self) -> None:
+        """Start a new list of news."""
+        self._turn += 1
+        self.news = []
+
+    # -- HEADERS and CONTINUATION
+
+    def headers(self, flags: i64, stream_id: i64, data: bytes, p: i64, end: i64) -> None:
+        """Take a HEADERS frame with its payload at [p, end)."""
+        if not stream_id & 1:
+            raise ConnectionFault(PROTOCOL_ERROR, "HEADERS of a stream that no client can open")
+        parent: i64 = -1
+        if flags & PADDED:
+            p, end = unpadded(data, p, end)
+        if flags & PRIORITIZED:
+            if end - p < 5:
+                raise ConnectionFault(FRAME_SIZE_ERROR, "HEADERS too short for their priority")
+            parent = priority_parent(data, p)
+            p += 5
+        if flags & END_HEADERS:
+            self.block(flags, stream_id, data[p:end])
+        else:
+            self.blocks.begin(stream_id, flags, data[p:end])
+        if parent == stream_id:
+            raise StreamFault(PROTOCOL_ERROR, "a stream that depends on itself")
+
+    def continuation(self, flags: i64, part: bytes) -> None:
+        """Take a CONTINUATION frame of the block that is unfinished."""
+        self.blocks.extend(part)
+        if flags & END_HEADERS:
+            stream_id = self.blocks.stream_id
+            self.block(self.blocks.flags, stream_id, self.blocks.whole())
+
+    def block(self, flags: i64, stream_id: i64, block: bytes) -> None:
+        """Take a whole header block: it opens a stream, or ends a request."""
+        if stream_id > self.streams.last_id:
+            self._open(flags, stream_id, block)
+            return
+        stream = self.streams.open.get(stream_id)
+        if stream is None:
+            self.blocks.skip(block)
+            self.absent(HEADERS, stream_id)
+            return
+        if stream.ended:
+            self.blocks.skip(block)
+            raise StreamFault(STREAM_CLOSED, "HEADERS after the request's end")
+        self.blocks.trailers(block)
+        if not flags & END_STREAM:
+            raise StreamFault(PROTOCOL_ERROR, "HEADERS amid a request")
+        self._end(stream)
+
+    def _open(self, flags: i64, stream_id: i64, block: bytes) -> None:
+        """Open a stream; or cut it off, when it is one too many or malformed."""
+        streams = self.streams
+        streams.last_id = stream_id
+        if self.last_served >= 0:
+            self.blocks.skip(block)
+            streams.remember(stream_id, CUT_HERE)
+            return
+        headers = self.blocks.request(block)
+        limits = self.limits
+        if len(streams.open) >= limits.streams_max:
+            raise StreamFault(REFUSED_STREAM, "more streams than were agreed")
+        if streams.listed + headers.own_size > limits.lists_max:
+            raise StreamFault(REFUSED_STREAM, "more metadata of open calls than is kept")
+        message_max = self._message_max(headers.path)
+        stream = Stream(stream_id, headers, limits.stream_window, message_max)
+        streams.add(stream)
+        if headers.status:
+            stream.ended = flags & END_STREAM != 0
+            self.outbound.refuse(stream, headers.status, headers.why_refused)
+        elif message_max < 0 and not headers.http_status:
+            stream.ended = flags & END_STREAM != 0
+            self.outbound.refuse(stream, UNIMPLEMENTED, "no such method is served here")
+        elif flags & END_STREAM:
+            self._end(stream)
+        elif not headers.http_status:
+            self._tell(stream)
+
+    def _message_max(self, path: bytes) -> i64:
+        """Return the limit on a message of a method, -1 where none is served."""
+        limit: i64 = self.limits.message_max
+        sizes = self.sizes
+        if sizes is not None:
+            known = sizes.get(path)
+            own: i64 = -1 if known is None else known
+            if own < limit:
+                limit = own
+        return limit
+
+    # -- DATA
+
+    def data(self, flags: i64, stream_id: i64, data: bytes, p: i64, end: i64) -> None:
+        """Take a DATA frame with its payload at [p, end)."""
+        intake = self.intake
+        size = end - p
+        self.received += size
+        intake.window -= size
+        if intake.window < 0:
+            raise ConnectionFault(FLOW_CONTROL_ERROR, "more DATA than the connection's window")
+        stream = self.streams.open.get(stream_id)
+        if stream is None:
+            self.absent(DATA, stream_id)
+            return
+        if stream.ended:
+            raise StreamFault(STREAM_CLOSED, "DATA after the request's end")
+        stream.receive_window -= size
+        if stream.receive_window < 0:
+            raise StreamFault(FLOW_CONTROL_ERROR, "more DATA than the stream's window")
+        if flags & PADDED:
+            p, end = unpadded(data, p, end)
+        is_end = flags & END_STREAM != 0
+        if p == end and not is_end:
+            self.empty.spend()
+        stream.body_size += end - p
+        if 0 <= stream.headers.content_length < stream.body_size:
+            raise StreamFault(PROTOCOL_ERROR, "a request longer than its content-length")
+        if stream.headers.http_status:
+            if stream.body_size > DISCARDED_SIZE_MAX:
+                self.outbound.refuse_request(stream)
+        elif not self._take(stream, data, p, end):
+            return
+        if stream.closed:
+            return
+        if is_end:
+            self._end(stream)
+        else:
+            self.open_window(stream)
+            if stream.messages:
+                self._tell(stream)
+
+    def _take(self, stream: Stream, data: bytes, p: i64, end: i64) -> bool:
+        """Let a stream take its DATA; return whether the call goes on."""
+        held = stream.held
+        try:
+            stream.accept(data, p, end)
+        except MessageFault as fault:
+            self._refuse(stream, fault.status, fault.why)
+            return False
+        self.streams.held += stream.held - held
+        if self.streams.held > self.limits.budget + self.limits.message_max:
+            self._refuse(stream, RESOURCE_EXHAUSTED, "too much of the connection's requests waits")
+            return False
+        return True
+
+    def _end(self, stream: Stream) -> None:
+        """End a request; what it lacks ends the call."""
+        if 0 <= stream.headers.content_length != stream.body_size:
+            raise StreamFault(PROTOCOL_ERROR, "a request shorter than its content-length")
+        assert not stream.ended, "a request ends once"
+        stream.ended = True
+        if stream.headers.http_status and not self._is_page(stream):
+            self.outbound.refuse_request(stream)
+        elif stream.partial is not None:
+            self._refuse(stream, INTERNAL, "the request ends within a message")
+        else:
+            self._tell(stream)
+
+    def _is_page(self, stream: Stream) -> bool:
+        """Return whether a page is asked for: a GET or HEAD of no method's path."""
+        if not self.has_pages or stream.message_max >= 0:
+            return False
+        return stream.headers.method in (b"GET", b"HEAD")
+
+    # -- windows
+
+    def consume(self, stream: Stream, size: i64) -> None:
+        """Count bytes of messages as taken, and let as many come."""
+        if size > stream.waiting:
+            size = stream.waiting
+        stream.waiting -= size
+        if stream.closed:
+            return
+        held = stream.held
+        stream.weigh()
+        self.streams.held += stream.held - held
+        self.open_window(stream)
+
+    def open_window(self, stream: Stream) -> None:
+        """Let a client send more on a stream when enough of its window is used."""
+        size = stream_grant(stream, self.limits.stream_window)
+        if size:
+            write_window_update(self.outbound.out, stream.id, size)
+
+    def open_connection(self) -> None:
+        """Let the peer send more when enough of the connection's window is used."""
+        size = self.intake.grant(self.streams.held, 0)
+        if size:
+            write_window_update(self.outbound.out, 0, size)
+        elif self.intake.window < LOW_WINDOW:
+            self._relieve()
+
+    def _relieve(self) -> None:
+        """Where unfinished messages fill the budget: finish the oldest, give up the youngest."""
+        unfinished = [s for s in self.streams.open.values() if s.partial is not None]
+        if not unfinished:
+            return
+        waiting: i64 = 0
+        for stream in self.streams.open.values():
+            waiting += stream.waiting
+        half = self.limits.budget >> 1
+        if waiting <= half:  # else what is taken of it opens the window
+            oldest = unfinished[0]
+            while len(unfinished) > 1 and self.streams.held - oldest.held > half:
+                self._refuse(
+                    unfinished.pop(), RESOURCE_EXHAUSTED, "too many unfinished requests at once"
+                )
+        wanted = unfinished[0].wanted
+        size = self.intake.grant(self.streams.held, PREFIX_SIZE + wanted if wanted > 0 else 0)
+        if size:
+            write_window_update(self.outbound.out, 0, size)
+
+    def give_up_stalled(self) -> None:
+        """Refuse calls whose unfinished requests have hardly gone on since this was last asked.
+
+        A stream of requests may pause between two.
+        """
+        for stream in [*self.streams.open.values()]:
+            if stream.ended or stream.trailers:
+                continue
+            if stream.partial is None and stream.call is not None:
+                continue
+            seen = stream.seen_size
+            stream.seen_size = stream.body_size
+            if seen < 0 or stream.body_size - seen >= PROGRESS_SIZE:
+                continue
+            if stream.headers.http_status:
+                self.outbound.refuse_request(stream)
+            else:
+                self._refuse(stream, DEADLINE_EXCEEDED, "the request did not go on")
+
+    # -- ends
+
+    def reset(self, stream_id: i64, code: i64) -> None:
+        """Take a RST_STREAM."""
+        stream = self.streams.open.get(stream_id)
+        if stream is None:
+            self.absent(RST_STREAM, stream_id)
+            return
+        self._resets.spend()
+        stream.reset_code = code
+        self.streams.close(stream, CUT_BY_PEER)
+        self._tell(stream)
+
+    def cut(self, stream_id: i64, code: i64) -> None:
+        """End a stream, open or not, for a fault of the peer."""
+        self._resets.spend()
+        write_reset(self.outbound.out, stream_id, code)
+        stream = self.streams.open.get(stream_id)
+        if stream is None:
+            self.streams.remember(stream_id, CUT_HERE)
+            return
+        stream.reset_code = code
+        self.streams.close(stream, CUT_HERE)
+        self._tell(stream)
+
+    def cut_all(self, code: i64) -> None:
+        """Let all streams be cut off with the connection."""
+        for stream in [*self.streams.open.values()]:
+            stream.reset_code = code
+            self.streams.close(stream, CUT_HERE)
+            self._tell(stream)
+
+    def absent(self, kind: i64, stream_id: i64) -> None:
+        """Do what a frame leads to whose stream is not open."""
+        verdict = self.streams.verdict(stream_id, kind)
+        if verdict == IGNORED:
+            if kind <= HEADERS:  # or DATA, which is 0
+                self.empty.spend()
+            return
+        if verdict == PROTOCOL_BREACH:
+            raise ConnectionFault(PROTOCOL_ERROR, "a frame of a stream that was never opened")
+        if verdict == CLOSED_ERROR:
+            raise ConnectionFault(STREAM_CLOSED, "a frame of a stream that is over")
+        raise StreamFault(STREAM_CLOSED, "a frame of a stream that is over")
+
+    def _refuse(self, stream: Stream, status: i64, why: str) -> None:
+        """Answer a call that cannot go on; a handler that is at work is told."""
+        self.outbound.refuse(stream, status, why)
+        stream.reset_code = 0
+        if stream.call is not None:
+            self._tell(stream)
+
+    def _tell(self, stream: Stream) -> None:
+        if stream.turn != self._turn:
+            stream.turn = self._turn
+            self.news.append(stream)
+
+
+def unpadded(data: bytes, p: i64, end: i64) -> tuple[i64, i64]:
+    """Return where a padded payload begins and ends without its padding."""
+    if p == end:
+        raise ConnectionFault(FRAME_SIZE_ERROR, "a padded frame without its padding's length")
+    pad: i64 = data[p]
+    p += 1
+    if pad > end - p:
+        raise ConnectionFault(PROTOCOL_ERROR, "padding longer than its frame")
+    return p, end - pad
+
+
+def priority_parent(data: bytes, p: i64) -> i64:
+    """Return the stream that the priority fields at `p` name."""
+    first: i64 = data[p] & 127
+    second: i64 = data[p + 1]
+    third: i64 = data[p + 2]
+    fourth: i64 = data[p + 3]
+    return first << 24 | second << 16 | third << 8 | fourth

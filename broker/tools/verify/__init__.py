@@ -1,8 +1,0 @@
-"""`store verify`: every byte of a store that can be told right or wrong by others.
-
-    log ─► records as they ought to be ─┬─► units   compared with consumequeue/
-                                        └─► entries compared with index/
-
-The walk is the one a rebuild makes (broker/rebuild), with sinks that compare instead of write. So
-the log is checked against itself, and every view against the log, in both directions.
-"""
