@@ -17,7 +17,7 @@ from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
 VARIABLE: Final = "POCKETMQ_COMPILE"
 NEEDED: Final = ("mypy>=2.4.1", "setuptools>=84")
-BUILT: Final = Path("broker", "native", "built")
+BUILT: Final = Path("pocketmq", "native", "built")
 
 
 class CompiledWheel(BuildHookInterface[Any]):
@@ -44,7 +44,7 @@ class CompiledWheel(BuildHookInterface[Any]):
             return
         for name in done.stdout.split():
             place = BUILT / name
-            build_data["force_include"][str(Path(self.root, place))] = str(place)
+            build_data["force_include"][str(Path(self.root, "broker", place))] = str(place)
         build_data["pure_python"] = False
         build_data["infer_tag"] = True
 

@@ -24,7 +24,8 @@ from time import perf_counter
 from typing import Final
 
 ROOT: Final = Path(__file__).resolve().parents[1]
-sys.path.insert(0, str(ROOT))
+SOURCE_ROOT: Final = ROOT / "broker"
+sys.path.insert(0, str(SOURCE_ROOT))
 
 from pocketmq import native  # noqa: E402
 from tidy_source import imported, is_test, read_project  # noqa: E402
@@ -80,7 +81,7 @@ def _is_due() -> bool:
 
 def _fault() -> str:
     """Return what a process that runs the compiled modules says of them; empty: they run."""
-    proof = _run("-c", PROOF, POCKETMQ_PURE="0", PYTHONPATH=str(ROOT))
+    proof = _run("-c", PROOF, POCKETMQ_PURE="0", PYTHONPATH=str(SOURCE_ROOT))
     return proof.stdout if proof.returncode else ""
 
 
@@ -119,7 +120,7 @@ def tests_by_module() -> dict[str, list[str]]:
     for test in filter(is_test, project.sources):
         if not test.path.startswith(RUN_ONCE):
             subjects = {source.dotted for source in imported(test, known)}
-            folder = ".".join(["broker", *test.name.parts[1:-1]])
+            folder = ".".join(["pocketmq", *test.name.parts[1:-1]])
             for name in found:
                 package = name.rpartition(".")[0]
                 if name in subjects or folder in (package, package.rpartition(".")[0]):
@@ -165,7 +166,7 @@ def _compile(*, is_told: bool) -> int:
 def _run(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, *arguments],
-        cwd=ROOT,
+        cwd=SOURCE_ROOT,
         env={**os.environ, **environment},
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
@@ -207,7 +208,7 @@ def depends_on() -> list[str]:
 
 def _imports(path: str) -> Iterator[tuple[str, str]]:
     """Yield (module, name) of what a source imports; a whole module has the name *."""
-    for node in ast.walk(ast.parse((ROOT / path).read_text("utf-8"))):
+    for node in ast.walk(ast.parse((SOURCE_ROOT / path).read_text("utf-8"))):
         if isinstance(node, ast.Import):
             yield from ((alias.name, "*") for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and node.module:
@@ -216,7 +217,7 @@ def _imports(path: str) -> Iterator[tuple[str, str]]:
 
 def _origins(module: str, name: str) -> Iterator[str]:
     """Yield the sources that a name comes from: the module asked, and those it has it from."""
-    if module.partition(".")[0] != "broker":
+    if module.partition(".")[0] != "pocketmq":
         return
     path = _path_of(f"{module}.{name}") or _path_of(module)
     yield path
@@ -228,7 +229,7 @@ def _origins(module: str, name: str) -> Iterator[str]:
 def _path_of(module: str) -> str:
     """Return the path of a module's or a package's source; empty where there is none."""
     for path in (native.source_of(module), native.source_of(f"{module}.__init__")):
-        if (ROOT / path).exists():
+        if (SOURCE_ROOT / path).exists():
             return path
     return ""
 

@@ -71,7 +71,7 @@ def table() -> str:
             f"| setting `{key}` | {knob.text_of(knob.default)} (default) | `conf/broker.toml` |"
         )
     for what, module, name in CONSTANTS:
-        value = getattr(import_module(f"broker.{module}"), name)
+        value = getattr(import_module(f"pocketmq.{module}"), name)
         rows.append(f"| {what} | {value:,} | `{module}.{name}` |")
     return "".join(f"{row}\n" for row in rows)
 

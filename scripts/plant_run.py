@@ -109,7 +109,7 @@ def find(bug: Planted, tree: Path) -> tuple[str, float]:
         done = subprocess.run(
             command,
             cwd=tree,
-            env={**os.environ, "PYTHONPATH": f"{tree}:{tree / 'scripts'}"},
+            env={**os.environ, "PYTHONPATH": f"{tree}:{tree / 'broker'}:{tree / 'scripts'}"},
             capture_output=True,
             text=True,
             check=False,

@@ -10,6 +10,7 @@ from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 
 GENERATED = "broker/pocketmq/rpc/pb/"
+SOURCE_ROOTS = ("broker", "scripts")
 PROGRAM = '"-m", "pocketmq"'
 """How the program is run in a process of its own."""
 NAMES_ONLY = "broker/pocketmq/native/__init__.py"
@@ -57,14 +58,15 @@ class Source:
 
     @property
     def dotted(self) -> str:
-        """The name it is imported by; scripts/ is a root of its own."""
+        """The name it is imported by; broker/ and scripts/ are roots of their own."""
         parts = self.name.parts
-        return ".".join(parts[1:] if parts[0] == "scripts" else parts)
+        return ".".join(parts[1:] if parts[0] in SOURCE_ROOTS else parts)
 
     @property
     def unit(self) -> str:
         """The box of the picture that the module lies in: `store`, `cli`; empty for the root."""
-        return self.name.parts[1] if len(self.name.parts) > 1 else ""
+        parts = self.dotted.split(".")
+        return parts[1] if len(parts) > 1 else ""
 
     @property
     def is_package(self) -> bool:
@@ -178,13 +180,14 @@ def calls(source: Source) -> Iterator[tuple[ast.Call, str, str]]:
 
 def imported(source: Source, known: dict[str, Source]) -> Iterator[Source]:
     """Yield which of the known modules a module imports."""
-    home = source.name.parts if source.is_package else source.name.parts[:-1]
+    own = source.dotted.split(".")
+    home = own if source.is_package else own[:-1]
     names: list[str] = []
     for node in source.nodes:
         if isinstance(node, ast.Import):
             names += [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
-            above = home[: len(home) - node.level + 1] if node.level else ()
+            above = home[: len(home) - node.level + 1] if node.level else []
             base = ".".join([*above, *filter(None, [node.module])])
             names += [f"{base}.{alias.name}" for alias in node.names]
     for name in names:

@@ -2,7 +2,7 @@
 
 import sys
 
-from pocketmq.client import Client, ClientError, KeyQuery, Message, PullQuery, errors
+from pocketmq import Client, ClientError, KeyQuery, Message, PullQuery, errors
 
 WAIT_MS = 5_000
 

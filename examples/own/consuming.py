@@ -2,7 +2,7 @@
 
 import sys
 
-from pocketmq.client import Client, ClientError, Leased, Message, PullQuery, ReceiveQuery, errors
+from pocketmq import Client, ClientError, Leased, Message, PullQuery, ReceiveQuery, errors
 
 TOPIC, GROUP = "example-consuming", "example-workers"
 

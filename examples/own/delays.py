@@ -2,7 +2,7 @@
 
 import sys
 
-from pocketmq.client import Client, ClientError, Message, ReceiveQuery
+from pocketmq import Client, ClientError, Message, ReceiveQuery
 
 TOPIC, GROUP = "example-delays", "example-desk"
 

@@ -3,7 +3,7 @@
 import sys
 from itertools import islice
 
-from pocketmq.client import Client, TailQuery
+from pocketmq import Client, TailQuery
 
 
 def main(topic: str, endpoint: str = "127.0.0.1:8081", count: str = "") -> None:

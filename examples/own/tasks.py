@@ -3,7 +3,7 @@
 import asyncio
 import sys
 
-from pocketmq.client import AsyncClient, ClientError, Message, PullQuery
+from pocketmq import AsyncClient, ClientError, Message, PullQuery
 
 TOPIC, GROUP, COUNT = "example-tasks", "example-readers", 10
 

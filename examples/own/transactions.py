@@ -7,7 +7,7 @@ python examples/own/transactions.py
 import sqlite3
 import sys
 
-from pocketmq.client import Client, Message, PendingTransaction, Receipt, Resolution
+from pocketmq import Client, Message, PendingTransaction, Receipt, Resolution
 
 ENDPOINT = sys.argv[1] if len(sys.argv) > 1 else "127.0.0.1:8081"
 GROUP = "order-service"

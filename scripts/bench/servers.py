@@ -187,7 +187,7 @@ def _running(
     with tempfile.TemporaryFile("w+") as said:
         # As users run it: modules are compiled once, whatever the environment says.
         own = {n: v for n, v in os.environ.items() if n != "PYTHONDONTWRITEBYTECODE"}
-        own |= {"PYTHONPATH": f"{root}:{root / 'scripts'}", **(environment or {})}
+        own |= {"PYTHONPATH": f"{root}:{root / 'broker'}:{root / 'scripts'}", **(environment or {})}
         process = subprocess.Popen(
             command, stdout=subprocess.PIPE, stderr=said, text=True, cwd=root, env=own
         )

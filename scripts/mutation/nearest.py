@@ -20,9 +20,9 @@ HUB: Final = 24
 def nearest_tests(root: Path, package: str) -> list[str]:
     """Return paths of test modules, from the root.
 
-    package  a folder or a module below broker/: `services/timer`, `store/tables/offsets.py`
+    package  a folder or module below broker/pocketmq/: `services/timer`, `store/tables/offsets.py`
     """
-    own = PurePosixPath("broker", package).with_suffix("")
+    own = PurePosixPath("pocketmq", package).with_suffix("")
     texts = {
         path.relative_to(root).as_posix(): path.read_text("utf-8")
         for path in (root / "tests").rglob("*.py")
@@ -65,7 +65,7 @@ def _reaches(path: str, target: str, leads: dict[str, set[str]], modules: dict[s
     waiting = [path]
     while waiting:
         names = leads[waiting.pop()]
-        if len(seen) > 1 and sum(name.startswith("broker.") for name in names) > HUB:
+        if len(seen) > 1 and sum(name.startswith("pocketmq.") for name in names) > HUB:
             continue
         if any(name == target or name.startswith(f"{target}.") for name in names):
             return True

@@ -14,7 +14,7 @@ from mutation.session import Test
 class Package:
     """A package under mutation.
 
-    name     a folder or a module below broker/
+    name     a folder or a module below broker/pocketmq/
     root     the project's root
     near     paths of the test modules to run
     mutants  the chosen ones; `all_count` is how many there are
@@ -35,7 +35,7 @@ class Package:
         """
         place = self.root / "broker" / "pocketmq" / self.name
         if not place.exists():
-            raise SystemExit(f"there is no broker/{self.name}; name a package such as store/tables")
+            raise SystemExit(f"there is no {place}; name a package such as store/tables")
         for source in [place] if place.suffix == ".py" else sorted(place.rglob("*.py")):
             path = source.relative_to(self.root).as_posix()
             self.modules[path] = Module(path, source.read_bytes())

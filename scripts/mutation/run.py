@@ -58,7 +58,9 @@ class Run:
         found = self.scratch / "found"
         ends = [*run_each([partial(self._collected, found)], 1, COLLECTED_LIMIT_S, silent=False)]
         if not found.exists():
-            raise SystemExit(f"the tests near broker/{self.package.name} do not run: {ends}")
+            raise SystemExit(
+                f"the tests near broker/pocketmq/{self.package.name} do not run: {ends}"
+            )
         self.verdicts, later, self.tests = pickle.loads(found.read_bytes())
         self._try(later, self._imported)
         return self.verdicts
@@ -86,8 +88,9 @@ class Run:
                 _say(f"  fails without any mutant, and is left out: {test.name}")
         self.tests = [test for test in measured if test.passed]
         _say(
-            f"broker/{self.package.name}: {len(self.package.mutants)} of {self.package.all_count}"
-            f" mutants, {len(self.tests)} tests measured in {monotonic() - begun:.0f} s"
+            f"broker/pocketmq/{self.package.name}: {len(self.package.mutants)} of "
+            f"{self.package.all_count} mutants, {len(self.tests)} tests measured in "
+            f"{monotonic() - begun:.0f} s"
         )
         live = LiveFunctions(self.package.files)
         gc.collect()
@@ -157,7 +160,8 @@ class Run:
 
     def _imported(self, mutant: Mutant, tests: list[Test], report: Path) -> int:
         """Run tests with a mutant in what is imported from now on, in a child."""
-        module = mutant.path.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
+        path = mutant.path.removeprefix("broker/").removesuffix(".py").removesuffix("/__init__")
+        module = path.replace("/", ".")
         file = self.package.file(mutant.path)
         MutatedImport(module, file, self.package.text_with(mutant)).install()
         costs = {test.name: test.cpu_s for test in tests}
@@ -207,7 +211,7 @@ def _parser() -> argparse.ArgumentParser:
         epilog="example: scripts/mutate store/tables --count 100",
     )  # fmt: skip
     add = parser.add_argument
-    add("packages", nargs="+", metavar="PACKAGE", help="below broker/: store/tables")
+    add("packages", nargs="+", metavar="PACKAGE", help="below broker/pocketmq/: store/tables")
     add("--count", type=int, default=0, metavar="N", help="so many mutants of each package")
     add("--seed", type=int, default=0, metavar="N", help="which ones these are")
     add("--operators", nargs="+", default=OPERATORS, choices=OPERATORS, help="kinds of edits")

@@ -59,7 +59,7 @@ def table(rows: Rows) -> str:
         "",
         "| package | mutants | killed | survivors | not reached | % killed | CPU s |",
         "|---|---|---|---|---|---|---|",
-        *(_line(f"broker/{package}", verdicts) for package, verdicts in rows),
+        *(_line(f"broker/pocketmq/{package}", verdicts) for package, verdicts in rows),
         *([_line("all", every)] if len(rows) > 1 else []),
     ])  # fmt: skip
 

@@ -232,7 +232,7 @@ def _served(command: list[str]) -> Iterator[str]:
 
 
 def _environment() -> dict[str, str]:
-    return {**os.environ, "PYTHONPATH": f"{ROOT}:{ROOT / 'scripts'}"}
+    return {**os.environ, "PYTHONPATH": f"{ROOT}:{ROOT / 'broker'}:{ROOT / 'scripts'}"}
 
 
 def _ended(command: list[str], timeout_s: int) -> subprocess.CompletedProcess[str]:

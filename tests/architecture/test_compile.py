@@ -12,23 +12,25 @@ from pocketmq import native
 
 ROOT = compile_modules.ROOT
 TREE = {
-    "broker/a.py": "from broker.b import LIMIT, shape\nimport struct\n",
-    "broker/b.py": "from broker.c import LIMIT\nfrom broker.d import other\n",
-    "broker/c.py": "LIMIT = 1\n",
-    "broker/d.py": "from broker.e import far\n",
-    "broker/e.py": "",
-    "broker/f.py": "import broker.d\nfrom broker import errors\nfrom broker.errors import Full\n",
-    "broker/errors/__init__.py": "from broker.errors.storage import *\n",
-    "broker/errors/storage.py": "class Full: ...\n",
+    "pocketmq/a.py": "from pocketmq.b import LIMIT, shape\nimport struct\n",
+    "pocketmq/b.py": "from pocketmq.c import LIMIT\nfrom pocketmq.d import other\n",
+    "pocketmq/c.py": "LIMIT = 1\n",
+    "pocketmq/d.py": "from pocketmq.e import far\n",
+    "pocketmq/e.py": "",
+    "pocketmq/f.py": (
+        "import pocketmq.d\nfrom pocketmq import errors\nfrom pocketmq.errors import Full\n"
+    ),
+    "pocketmq/errors/__init__.py": "from pocketmq.errors.storage import *\n",
+    "pocketmq/errors/storage.py": "class Full: ...\n",
 }
 
 
 @pytest.mark.parametrize(
     ("module", "expected"),
     [
-        ("broker.a", "a b c"),
-        ("broker.c", "c"),
-        ("broker.f", "d errors/__init__ errors/storage f"),
+        ("pocketmq.a", "a b c"),
+        ("pocketmq.c", "c"),
+        ("pocketmq.f", "d errors/__init__ errors/storage f"),
     ],
 )
 def test_a_module_depends_on_what_it_imports_and_where_that_comes_from(
@@ -38,9 +40,9 @@ def test_a_module_depends_on_what_it_imports_and_where_that_comes_from(
         path = tmp_path / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
-    monkeypatch.setattr(compile_modules, "ROOT", tmp_path)
+    monkeypatch.setattr(compile_modules, "SOURCE_ROOT", tmp_path)
     monkeypatch.setattr(native, "COMPILED", (module,))
-    assert compile_modules.depends_on() == [f"broker/{name}.py" for name in expected.split()]
+    assert compile_modules.depends_on() == [f"pocketmq/{name}.py" for name in expected.split()]
 
 
 def test_the_library_is_made_of_every_compiled_module() -> None:
@@ -69,21 +71,21 @@ def test_without_a_compiler_it_says_so_and_leaves_everything(tmp_path: Path) -> 
 def test_what_is_up_to_date_is_left_to_a_user_who_may_not_write(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (tmp_path / "broker" / "pocketmq" / "native").mkdir(parents=True)
-    (tmp_path / "broker" / "pocketmq" / "a.py").write_text("")
-    built = tmp_path / "broker" / "pocketmq" / "native" / "built"
+    (tmp_path / "pocketmq" / "native").mkdir(parents=True)
+    (tmp_path / "pocketmq" / "a.py").write_text("")
+    built = tmp_path / "pocketmq" / "native" / "built"
     built.mkdir()
     monkeypatch.setattr(native, "ROOT", tmp_path)
     monkeypatch.setattr(native, "BUILT", built)
     monkeypatch.setattr(native, "SOURCES", built / "sources")
-    monkeypatch.setattr(native, "COMPILED", ("broker.a",))
+    monkeypatch.setattr(native, "COMPILED", ("pocketmq.a",))
     monkeypatch.setattr(sys, "argv", ["scripts/compile"])
     monkeypatch.setenv(native.PURE_VARIABLE, "1")
     monkeypatch.setattr(os, "access", lambda path, mode: False)  # as root may write everywhere
     monkeypatch.setattr(compile_modules, "PROOF", "")
     assert compile_modules.main() == compile_modules.LACKING
-    (built / f"broker.a{native.SUFFIX}").touch()
-    native.SOURCES.write_text(f"{native.digest_of('broker/a.py')}  broker/a.py\n")
+    (built / f"pocketmq.a{native.SUFFIX}").touch()
+    native.SOURCES.write_text(f"{native.digest_of('pocketmq/a.py')}  pocketmq/a.py\n")
     assert compile_modules.main() == 0
     monkeypatch.setattr(compile_modules, "PROOF", "import sys; sys.exit('it does not load')")
     assert compile_modules.main() == compile_modules.LACKING

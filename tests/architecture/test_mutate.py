@@ -48,7 +48,7 @@ class Meter:
         self.total = 0
 '''
 
-REWRITING = 'import pytest\n\npytest.register_assert_rewrite("broker")\n'
+REWRITING = 'import pytest\n\npytest.register_assert_rewrite("pocketmq")\n'
 """As pytest does by itself with a package that has a plugin of it."""
 
 TOY_TEST = """\
@@ -166,9 +166,9 @@ def toy(tmp_path: Path) -> Path:
     """A project of one module and two tests, whose asserts pytest rewrites, as for a plugin's."""
     files = {
         "broker/pocketmq/__init__.py": "",
-        "broker/toy/__init__.py": "",
-        "broker/toy/meter.py": TOY,
-        "tests/conftest.py": "import pytest\n\npytest.register_assert_rewrite('broker')\n",
+        "broker/pocketmq/toy/__init__.py": "",
+        "broker/pocketmq/toy/meter.py": TOY,
+        "tests/conftest.py": "import pytest\n\npytest.register_assert_rewrite('pocketmq')\n",
         "tests/toy/test_meter.py": TOY_TEST,
         "conftest.py": REWRITING,
         "pyproject.toml": "[tool.pytest.ini_options]\n",
@@ -188,7 +188,7 @@ def mutate(root: Path, *options: str) -> tuple[str, list[dict[str, Any]]]:
         cwd=root,
         env={
             **os.environ,
-            "PYTHONPATH": f"{root}:{ROOT / 'scripts'}",
+            "PYTHONPATH": f"{root}:{root / 'broker'}:{ROOT / 'scripts'}",
             "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
         },
         capture_output=True,
@@ -212,18 +212,21 @@ def test_survivors_are_told_from_killed_and_from_unreached(toy: Path) -> None:
     assert survived[4, "11"] == 2  # no test takes 11
     assert survived[21, "pass"] == 2  # calls are counted and never looked at
     assert survived[29, "pass"] == 0
-    assert "broker/toy/meter.py:21  statement  self.calls += 1  →  pass\n" in printed
-    assert "broker/toy/meter.py:29  statement  self.total = 0  →  pass  (not reached)" in printed
+    assert "broker/pocketmq/toy/meter.py:21  statement  self.calls += 1  →  pass\n" in printed
+    assert (
+        "broker/pocketmq/toy/meter.py:29  statement  self.total = 0  →  pass  (not reached)"
+        in printed
+    )
     assert verdicts[23, ">="]["killed_by"].endswith("test_the_limit_can_be_reached_and_not_passed")
-    assert (toy / "broker/toy/meter.py").read_text() == TOY
+    assert (toy / "broker/pocketmq/toy/meter.py").read_text() == TOY
 
 
 def test_a_test_that_comes_to_no_end_kills(toy: Path) -> None:
-    (toy / "broker/toy/meter.py").write_text(
+    (toy / "broker/pocketmq/toy/meter.py").write_text(
         "def down(n):\n    while n:\n        n -= 1\n    return n\n"
     )
     (toy / "tests/toy/test_meter.py").write_text(
-        "from broker.toy.meter import down\ndef test_it(): assert down(3) == 0\n"
+        "from pocketmq.toy.meter import down\ndef test_it(): assert down(3) == 0\n"
     )
     _, rows = mutate(toy, "--workers", "1")
     assert {row["after"]: row["killed_by"] for row in rows}["pass"] == "a limit"

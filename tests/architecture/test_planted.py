@@ -41,12 +41,13 @@ def test_a_bug_fits_the_code_and_changes_it(bug: Planted, tmp_path: Path) -> Non
 
 def test_a_bug_in_a_compiled_module_runs(tmp_path: Path) -> None:
     tree = copy_tree(tmp_path)
-    change = Change(native.source_of(native.PROBE), "return numbers[0]", "return numbers[0] + 1")
+    path = f"broker/{native.source_of(native.PROBE)}"
+    change = Change(path, "return numbers[0]", "return numbers[0] + 1")
     Planted("M00", "", (), (), (change,)).apply(tree)
     done = subprocess.run(
         [sys.executable, "-c", "from pocketmq.native.probe import echo; print(echo(41))"],
         cwd=tree,
-        env={**os.environ, "PYTHONPATH": str(tree)},
+        env={**os.environ, "PYTHONPATH": f"{tree}:{tree / 'broker'}"},
         capture_output=True,
         text=True,
         check=True,

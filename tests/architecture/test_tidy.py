@@ -89,7 +89,7 @@ SNIPPETS: list[tuple[Callable[[Source], Iterator[Finding]], str, list[int], str]
     (tidy.function_names, "def get_x(): ...\ndef _do_it(): ...\ndef getter(): ...", [1, 2], MODULE),
     (tidy.function_names, "def handle_x(): ...\ndef process_x(): ...\nget_y = 1", [1, 2], MODULE),
     (tidy.module_names, "", [1], "broker/pocketmq/store/utils.py"),
-    (tidy.module_names, "", [1], "broker/core/reader.py"),
+    (tidy.module_names, "", [1], "broker/pocketmq/core/reader.py"),
     (tidy.module_names, "", [], "broker/pocketmq/store/corelation.py"),
     (tidy.flattery, '"""A simple log."""\nx = 1  # Obviously.\ny = "just"', [1, 2], MODULE),
     (tidy.flattery, '"""Adjusts SimpleConsumer."""', [], MODULE),
@@ -220,7 +220,10 @@ def test_modules_that_lead_to_each_other_are_a_circle() -> None:
         ]
     )
     assert [finding.message for finding in tidy.circles(project)] == [
-        "imports go in a circle: broker/pocketmq/files/c.py, broker/pocketmq/log/a.py, broker/pocketmq/log/b.py"
+        (
+            "imports go in a circle: broker/pocketmq/files/c.py, broker/pocketmq/log/a.py, "
+            "broker/pocketmq/log/b.py"
+        )
     ]
 
 
@@ -259,7 +262,10 @@ def test_what_no_test_of_its_area_leads_to_is_untested() -> None:
         Source(
             "broker/pocketmq/log/a.py", "from pocketmq.log import b\nfrom pocketmq.files import c"
         ),
-        *(Source(f"broker/{name}.py", "") for name in ("log/b", "files/c", "model/d", "model/e")),
+        *(
+            Source(f"broker/pocketmq/{name}.py", "")
+            for name in ("log/b", "files/c", "model/d", "model/e")
+        ),
         Source("tests/log/test_a.py", "from pocketmq.log import a\nfrom pocketmq.model import d"),
     ]
     found = [finding.path for finding in tidy.untested(Project(sources))]
@@ -321,7 +327,7 @@ def test_generated_modules_are_not_read(tmp_path: Path) -> None:
 
 
 def test_the_script_prints_findings_then_the_beauty_line_and_exits_1(tmp_path: Path) -> None:
-    (tmp_path / "broker").mkdir()
+    (tmp_path / "broker" / "pocketmq").mkdir(parents=True)
     (tmp_path / "broker" / "pocketmq" / "app.py").write_text('"""The app."""\n\nassert a and b\n')
     command = [sys.executable, str(ROOT / "scripts" / "tidy.py"), str(tmp_path)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)

@@ -58,19 +58,19 @@ def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_the_wheel_holds_types_protos_and_data(tmp_path: Path) -> None:
     wheel, _ = built("wheel", tmp_path)
     names = names_in(wheel)
-    protos = {f"broker/{path.relative_to(ROOT)}" for path in ROOT.glob("proto/**/*.proto")}
-    stubs = {str(path.relative_to(ROOT)) for path in ROOT.glob("broker/**/*.pyi")}
+    protos = {f"pocketmq/{path.relative_to(ROOT)}" for path in ROOT.glob("proto/**/*.proto")}
+    stubs = {str(path.relative_to(ROOT / "broker")) for path in ROOT.glob("broker/**/*.pyi")}
     assert len(protos) == len(stubs) == 5
     wanted = {
-        "broker/pocketmq/py.typed",
-        "broker/pocketmq/client/__init__.py",
-        "broker/pocketmq/backfill/log4j2.properties",
+        "pocketmq/py.typed",
+        "pocketmq/client/__init__.py",
+        "pocketmq/backfill/log4j2.properties",
     }
     assert names >= protos | stubs | wanted
     tops = {name.partition("/")[0].partition("-")[0] for name in names}
-    assert tops == {"broker", "pocketmq"}
+    assert tops == {"pocketmq"}
     assert wheel.name.endswith("-py3-none-any.whl")
-    assert not [name for name in names if name.startswith("broker/pocketmq/native/built/")]
+    assert not [name for name in names if name.startswith("pocketmq/native/built/")]
 
 
 @pytest.fixture(scope="module")
@@ -86,12 +86,8 @@ def test_a_compiled_wheel_is_of_this_platform_and_runs_compiled(
     compiled_wheel: Path, tmp_path: Path
 ) -> None:
     assert not compiled_wheel.name.endswith("-none-any.whl")
-    own = {
-        name
-        for name in names_in(compiled_wheel)
-        if name.startswith("broker/pocketmq/native/built/")
-    }
-    assert own == {f"broker/pocketmq/native/built/{path.name}" for path in compile_modules.files()}
+    own = {name for name in names_in(compiled_wheel) if name.startswith("pocketmq/native/built/")}
+    assert own == {f"pocketmq/native/built/{path.name}" for path in compile_modules.files()}
     zipfile.ZipFile(compiled_wheel).extractall(tmp_path / "site")
     done = subprocess.run(
         [sys.executable, "-c", WHO_RUNS],
@@ -102,7 +98,7 @@ def test_a_compiled_wheel_is_of_this_platform_and_runs_compiled(
         check=True,
     )
     assert (Path(done.stdout.strip()).parent, done.stderr) == (
-        tmp_path / "site" / "broker" / "pocketmq" / "native" / "built",
+        tmp_path / "site" / "pocketmq" / "native" / "built",
         "",
     )
 

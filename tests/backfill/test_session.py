@@ -76,9 +76,7 @@ def test_workers_get_this_package_and_need_no_other_of_ours(
     archive = package_archive()
     with zipfile.ZipFile(archive) as opened:
         names = opened.namelist()
-    assert {"broker/pocketmq/rebuild/parallel.py", "broker/pocketmq/rebuild/parallel.pyc"} <= {
-        *names
-    }
+    assert {"pocketmq/rebuild/parallel.py", "pocketmq/rebuild/parallel.pyc"} <= {*names}
     code = "import pocketmq.rebuild.parallel as p; print(p.__file__)"
     done = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True,
@@ -122,8 +120,8 @@ def test_workers_of_any_session_run_this_python_and_get_this_package(
     assert (own.pythonExec, own.sent) == (sys.executable, [])
     settled = fitted("b", "local", "spark.pyspark.python")
     assert settled.pythonExec == "python3"
-    (tmp_path / "broker").mkdir()
-    (tmp_path / "broker" / "pocketmq" / "__init__.py").touch()
+    (tmp_path / "pocketmq").mkdir()
+    (tmp_path / "pocketmq" / "__init__.py").touch()
     hidden = fitted("c", "local[*]", path=str(tmp_path))
     assert (hidden.pythonExec, hidden.sent) == (sys.executable, ["pocketmq.zip"])
     far = fitted("d", "spark://host:7077")

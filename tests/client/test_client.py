@@ -189,7 +189,7 @@ def test_importing_it_loads_no_more_than_it_needs(line: str, missing: set[str]) 
     loaded = set(done.stdout.split())
     others = {"numpy", "uvloop", "lz4", "zstandard", "click", "prometheus_client", "h11"}
     assert loaded & (missing | others) == set()
-    ours = {name.split(".")[1] for name in loaded if name.startswith("broker.")}
+    ours = {name.split(".")[1] for name in loaded if name.startswith("pocketmq.")}
     assert ours <= {"client", "model", "native", "format", "rpc"}
     assert {name for name in loaded if name.startswith("pocketmq.format.")} <= {
         "pocketmq.format.addresses", "pocketmq.format.signature"

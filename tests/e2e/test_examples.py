@@ -24,7 +24,7 @@ def run(name: str, *arguments: str) -> list[str]:
 
 
 ENV = {
-    "PYTHONPATH": str(ROOT),
+    "PYTHONPATH": str(ROOT / "broker"),
     "PATH": "/usr/bin:/bin",
     **{name: text for name, text in os.environ.items() if name == native.PURE_VARIABLE},
 }

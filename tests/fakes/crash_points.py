@@ -25,7 +25,7 @@ from pocketmq.model.step import Clock, Now
 from tests.fakes.disk import SimDisk
 from tests.fakes.disk_image import File, Image
 
-BROKER: Final = f"{Path(__file__).resolve().parents[2] / 'broker'}/"
+BROKER: Final = f"{Path(__file__).resolve().parents[2] / 'broker' / 'pocketmq'}/"
 
 LOG_FOLDER: Final = "commitlog"
 

@@ -25,7 +25,11 @@ def outcomes(*, pure: bool) -> dict[str, Any]:
     done = subprocess.run(
         [sys.executable, "-m", "tests.native.lengths"],
         cwd=ROOT,
-        env={**os.environ, "PYTHONPATH": str(ROOT), native.PURE_VARIABLE: str(int(pure))},
+        env={
+            **os.environ,
+            "PYTHONPATH": str(ROOT / "broker"),
+            native.PURE_VARIABLE: str(int(pure)),
+        },
         capture_output=True,
         text=True,
         check=True,

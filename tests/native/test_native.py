@@ -20,7 +20,7 @@ def python(words: str, **environment: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, "-c", words],
         cwd=ROOT,
-        env={**os.environ, "PYTHONPATH": str(ROOT), **environment},
+        env={**os.environ, "PYTHONPATH": str(ROOT / "broker"), **environment},
         capture_output=True,
         text=True,
         check=True,
@@ -28,7 +28,9 @@ def python(words: str, **environment: str) -> subprocess.CompletedProcess[str]:
 
 
 def test_every_module_that_is_compiled_is_there() -> None:
-    assert [name for name in native.COMPILED if not (ROOT / native.source_of(name)).exists()] == []
+    assert [
+        name for name in native.COMPILED if not (native.ROOT / native.source_of(name)).exists()
+    ] == []
 
 
 def test_the_sources_run_where_they_are_asked_for() -> None:

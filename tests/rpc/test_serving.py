@@ -256,7 +256,7 @@ async def test_damage_is_told_without_its_place_and_logged_with_it(
 async def test_calls_that_succeed_or_are_refused_leave_no_log_line(
     desk: Desk, caplog: pytest.LogCaptureFixture
 ) -> None:
-    caplog.set_level(logging.DEBUG, "broker")
+    caplog.set_level(logging.DEBUG, "pocketmq")
     await desk.ask("PullMessage", pb.PullMessageRequest(topic="orders"))
     await desk.refusal("PullMessage", pb.PullMessageRequest(topic="unknown"))
     assert not [r for r in caplog.records if r.name.startswith("pocketmq.rpc")]

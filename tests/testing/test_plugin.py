@@ -10,13 +10,13 @@ import pytest
 
 import pocketmq
 
-ROOT: Final = Path(broker.__file__).parents[1]
+SOURCE_ROOT: Final = Path(pocketmq.__file__).parents[1]
 PLUGIN: Final = ("-p", "pocketmq.testing.plugin", "-p", "no:cacheprovider")
 
 
 @pytest.fixture
 def run(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> "Run":
-    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    monkeypatch.setenv("PYTHONPATH", str(SOURCE_ROOT))
     return Run(pytester)
 
 
@@ -87,7 +87,12 @@ def test_nothing_stays_of_a_broker_that_hangs_and_whose_tests_were_killed(run: R
 
 
 def test_the_first_test_of_the_manual_runs(run: Run) -> None:
-    text = (ROOT / "docs/testing.md").read_text().partition("```python\n")[2].partition("```")[0]
+    text = (
+        (SOURCE_ROOT.parent / "docs/testing.md")
+        .read_text()
+        .partition("```python\n")[2]
+        .partition("```")[0]
+    )
     assert len(text.splitlines()) in range(10, 20)
     run(text, "-W", "ignore::DeprecationWarning").assert_outcomes(passed=1)
 
@@ -96,6 +101,25 @@ def test_a_run_without_brokers_imports_nothing_of_one() -> None:
     heavy = ("grpc", "google", "numpy", "pocketmq.app", "pocketmq.client", "pocketmq.model")
     script = f"import sys, pocketmq.testing.plugin; print([*set({heavy}) & sys.modules.keys()])"
     done = subprocess.run(
-        [sys.executable, "-c", script], capture_output=True, text=True, check=True, cwd=ROOT
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True, cwd=SOURCE_ROOT
     )
     assert done.stdout == "[]\n"
+
+
+def test_a_project_may_have_a_package_called_broker(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PYTHONPATH", str(SOURCE_ROOT))
+    package = pytester.mkpydir("broker")
+    package.joinpath("prices.py").write_text("LIMIT = 3\n")
+    pytester.makepyfile(
+        """
+        from broker.prices import LIMIT
+
+        def test_theirs_and_ours(rocketmq):
+            rocketmq.create_topic("orders", queues=LIMIT)
+            assert rocketmq.messages("orders") == []
+        """
+    )
+    result = pytester.runpytest_subprocess(*PLUGIN)
+    result.assert_outcomes(passed=1)

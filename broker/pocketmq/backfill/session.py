@@ -111,7 +111,7 @@ def equip(session: "SparkSession") -> None:
 def _is_found_by(python: str) -> bool:
     """Return whether a fresh Python imports this very package, wherever it is started."""
     place = str(Path(__file__).resolve().parents[1] / "__init__.py")
-    code = "import broker, os; print(os.path.realpath(broker.__file__))"
+    code = "import pocketmq, os; print(os.path.realpath(pocketmq.__file__))"
     try:
         told = subprocess.run([python, "-c", code], capture_output=True, text=True, cwd="/")
     except OSError:

@@ -4,7 +4,7 @@ The modules of COMPILED are typed Python that mypyc turns into one shared librar
 The same files run as they are wherever there is no library, or none that fits:
 
     built/modules__mypyc.TAG.so         the library, of all modules together
-    built/broker.format.x.TAG.so        one entry a module, some lines of C that lead into it
+    built/pocketmq.format.x.TAG.so      one entry a module, some lines of C that lead into it
     built/sources.TAG                   what it was made of: SHA-256 and path, a line each
 
 TAG is of the interpreter, so libraries for several lie side by side. All modules run compiled or
@@ -157,7 +157,7 @@ def stale() -> str:
     """
     rows = [line.split("  ", 1) for line in SOURCES.read_text().splitlines()]
     known = {path: digest for digest, path in rows}
-    built = {path.name.removesuffix(SUFFIX) for path in BUILT.glob(f"broker.*{SUFFIX}")}
+    built = {path.name.removesuffix(SUFFIX) for path in BUILT.glob(f"pocketmq.*{SUFFIX}")}
     for name in (*COMPILED, *sorted(built.difference(COMPILED))):  # Each is bound to all others.
         if name not in COMPILED or name not in built or source_of(name) not in known:
             return source_of(name)
@@ -165,7 +165,7 @@ def stale() -> str:
 
 
 def source_of(name: str) -> str:
-    """Return the path of a module's source from the root of the checkout or the installation."""
+    """Return the path of a module's source from the directory that the package lies in."""
     return f"{name.replace('.', '/')}.py"
 
 

@@ -21,7 +21,7 @@ KILL_S: Final = 30.0
 """The system needs no broker's help for it."""
 LOOK_AGAIN_S: Final = 0.001
 CHUNK: Final = 65_536
-PACKAGES: Final = str(Path(broker.__file__).parents[1])
+PACKAGES: Final = str(Path(pocketmq.__file__).parents[1])
 THREAD_COUNTS: Final = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS")
 ONE_THREAD: Final = dict.fromkeys(THREAD_COUNTS, "1")
 """What is about to fork has no threads."""

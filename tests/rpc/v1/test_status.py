@@ -20,7 +20,7 @@ def tree(root: type[BrokerError]) -> Iterator[type[BrokerError]]:
     yield root
     for branch in root.__subclasses__():
         place = branch.__module__
-        if place.startswith("broker.") and not place.startswith(ELSEWHERE):
+        if place.startswith("pocketmq.") and not place.startswith(ELSEWHERE):
             yield from tree(branch)
 
 

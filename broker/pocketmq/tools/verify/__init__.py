@@ -3,6 +3,6 @@
     log ─► records as they ought to be ─┬─► units   compared with consumequeue/
                                         └─► entries compared with index/
 
-The walk is the one a rebuild makes (broker/pocketmq/rebuild), with sinks that compare instead of write. So
-the log is checked against itself, and every view against the log, in both directions.
+The walk is that of a rebuild (broker/pocketmq/rebuild); its sinks compare instead of write. So the
+log is checked against itself, and every view against the log, in both directions.
 """

@@ -1,0 +1,31 @@
+"""Stores as DataFrames of a Spark session, and the questions stores are asked most.
+
+    from pocketmq.spark import open_session, read_messages
+
+    messages = read_messages(open_session("local[2]"), "./store", columns=("topic", "body"))
+
+Needs the extra `spark`. docs/spark.md has the options, columns and answers.
+"""
+
+from pocketmq.backfill.analytics import (
+    committed_offsets,
+    consumer_lag,
+    duplicate_keys,
+    largest_keys,
+    messages_per_hour,
+)
+from pocketmq.backfill.readers import read_consume_queue, read_index, read_messages, register
+from pocketmq.backfill.session import open_session
+
+__all__ = [
+    "committed_offsets",
+    "consumer_lag",
+    "duplicate_keys",
+    "largest_keys",
+    "messages_per_hour",
+    "open_session",
+    "read_consume_queue",
+    "read_index",
+    "read_messages",
+    "register",
+]
