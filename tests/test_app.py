@@ -20,7 +20,7 @@ from pocketmq.config.load import load
 from pocketmq.files.disk import Disk
 from pocketmq.model.errors import FsyncFailed, IllegalConfig, SystemTopic
 from pocketmq.model.reading import PullStatus
-from pocketmq.store.starting.progress import Starting
+from pocketmq.store.recovery.progress import Starting
 from tests.running_broker import RunningBroker, broker_with, page
 
 

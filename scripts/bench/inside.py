@@ -15,15 +15,15 @@ from pocketmq.format.index_entries import index_entries, link_entries
 from pocketmq.format.index_layout import STYLE_5_5
 from pocketmq.format.java_hash import java_hashes
 from pocketmq.format.record import encode_records, record_sizes
-from pocketmq.format.stored_messages import MessageWriter
 from pocketmq.model.batch import Batch, Destination, PutResult, PutStatus, Written
 from pocketmq.model.reading import ReadRange
 from pocketmq.model.step import SystemClock
+from pocketmq.rpc.codec.stored_messages import MessageWriter
 from pocketmq.rpc.pb import broker_pb2 as pb
 from pocketmq.rpc.v1.send_message import drafts_of, walk_plain
 from pocketmq.rpc.v1.send_reply import encode_sent
-from pocketmq.services.sending.rules import SendRules
-from pocketmq.services.sending.send import Send, Sent
+from pocketmq.services.produce.rules import SendRules
+from pocketmq.services.produce.send import Send, Sent
 from pocketmq.store.message_store import open_store
 from pocketmq.store.settings import StoreSettings
 

@@ -25,14 +25,14 @@ from pocketmq.files.disk import Disk
 from pocketmq.format.addresses import UniqueKeyMaker, host_from_text
 from pocketmq.model.step import SystemClock
 from pocketmq.rpc.own.connection import Http2Connection
-from pocketmq.rpc.own.edge import Edge
+from pocketmq.rpc.own.server_state import Edge
 from pocketmq.rpc.pb import broker_pb2 as pb
 from pocketmq.rpc.service import Service, Shortcut
 from pocketmq.rpc.serving import Serving
-from pocketmq.rpc.v1.faces import BROKER, face
 from pocketmq.rpc.v1.send_message import SendMessage, parse_send_request
-from pocketmq.services.sending.rules import SendRules
-from pocketmq.services.sending.send import Send
+from pocketmq.rpc.v1.service_table import BROKER, face
+from pocketmq.services.produce.rules import SendRules
+from pocketmq.services.produce.send import Send
 from pocketmq.store.message_store import MessageStore, open_store
 from pocketmq.store.settings import StoreSettings
 

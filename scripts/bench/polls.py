@@ -29,9 +29,9 @@ from pocketmq.model.reading import PullResult, ReadRange
 from pocketmq.model.step import SystemClock
 from pocketmq.rpc.pb import broker_pb2 as pb
 from pocketmq.rpc.v1.send_message import drafts_of
+from pocketmq.services.produce.rules import SendRules
+from pocketmq.services.produce.send import Send
 from pocketmq.services.pull import Pull, PullRequest
-from pocketmq.services.sending.rules import SendRules
-from pocketmq.services.sending.send import Send
 from pocketmq.store.message_store import MessageStore, open_store
 from pocketmq.store.settings import StoreSettings
 

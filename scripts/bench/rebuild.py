@@ -110,9 +110,9 @@ def run_reput(store: Path) -> dict[str, float]:
     """Let the broker's own dispatch build the views of a store that has none."""
     from pocketmq.files.disk import Disk
     from pocketmq.model.step import SystemClock
+    from pocketmq.store.recovery.components import Structures
+    from pocketmq.store.recovery.start import start_at_once
     from pocketmq.store.settings import StoreSettings
-    from pocketmq.store.starting.start import start_at_once
-    from pocketmq.store.starting.structures import Structures
 
     parts = Structures(
         StoreSettings(

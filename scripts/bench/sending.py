@@ -22,8 +22,8 @@ from pocketmq.rpc.pb import messaging_pb2
 from pocketmq.rpc.v1.send_message import SendMessage, parse_send_request
 from pocketmq.rpc.v2.send_message import SendMessage as OfficialSendMessage
 from pocketmq.rpc.v2.send_shortcut import CLIENT_ID_KEY
-from pocketmq.services.sending.rules import SendRules
-from pocketmq.services.sending.send import Send
+from pocketmq.services.produce.rules import SendRules
+from pocketmq.services.produce.send import Send
 from pocketmq.store.message_store import open_store
 from pocketmq.store.settings import StoreSettings
 

@@ -35,7 +35,7 @@ from pocketmq.model.reading import ReadRange
 from pocketmq.model.step import SystemClock
 from pocketmq.rpc.pb import broker_pb2 as pb
 from pocketmq.store.message_store import MessageStore
-from pocketmq.store.reading.patience import value_of
+from pocketmq.store.read.cold_read import value_of
 
 PENDING: Final = 1_000_000
 BURST: Final = 100_000

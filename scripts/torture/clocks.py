@@ -20,9 +20,9 @@ from pocketmq.format.record import decode_record
 from pocketmq.model.errors import BrokerError
 from pocketmq.model.reading import ReadRange
 from pocketmq.model.step import SystemClock
-from pocketmq.services.sending.drafts import Delivery
+from pocketmq.services.produce.drafts import Delivery
 from pocketmq.store.message_store import MessageStore
-from pocketmq.store.reading.patience import value_of
+from pocketmq.store.read.cold_read import value_of
 from torture.budget import Budget
 from torture.handover import HOST
 from torture.pending import KEY, TOPIC, sent, serving

@@ -19,7 +19,7 @@ from typing import Any, Final
 from pocketmq.model.errors import MessageDamaged
 from pocketmq.model.reading import ReadRange
 from pocketmq.store.message_store import MessageStore, open_store
-from pocketmq.store.reading.patience import value_of
+from pocketmq.store.read.cold_read import value_of
 from tests.fakes.clock import FakeClock
 from tests.fakes.damaged_image import HANG_SECONDS, QueueKey, Stock, file_of, flip, stocked
 from tests.fakes.disk import SimDisk

@@ -25,8 +25,8 @@ from typing import Any, Final
 from pocketmq.files.disk import Disk
 from pocketmq.filter.tag import EVERYTHING
 from pocketmq.format.addresses import host_from_text
-from pocketmq.format.content import encode_properties
 from pocketmq.format.names import CONSUMER_OFFSETS_FILE
+from pocketmq.format.property_codec import encode_properties
 from pocketmq.format.record import decode_record
 from pocketmq.format.table_json import decode_table
 from pocketmq.model.administration import GroupSettings
@@ -36,7 +36,7 @@ from pocketmq.model.step import SystemClock
 from pocketmq.model.system_topics import Place, delayed
 from pocketmq.services.consume.consume import Consume
 from pocketmq.services.consume.journal import ConsumeSettings
-from pocketmq.services.timer.timer import Timer
+from pocketmq.services.delay.timer import Timer
 from pocketmq.store.message_store import MessageStore, opened
 from pocketmq.store.runner import Runner
 from pocketmq.store.settings import StoreSettings

@@ -34,13 +34,13 @@ from pocketmq.format.transaction_id import HalfPlace, transaction_id
 from pocketmq.model.step import Clock, SystemClock
 from pocketmq.model.transaction import Decision, Resolution
 from pocketmq.rebuild.log_files import KnownShape, find_log_files
-from pocketmq.services.sending.drafts import ABSENT_QUEUE, AT_ONCE, PEER, Delivery, Drafts
-from pocketmq.services.sending.send import Sent
+from pocketmq.services.produce.drafts import ABSENT_QUEUE, AT_ONCE, PEER, Delivery, Drafts
+from pocketmq.services.produce.send import Sent
 from pocketmq.store.message_store import MessageStore, open_store
 from pocketmq.store.runner import Runner
+from pocketmq.tools.pending.listing import LEASE, pending_messages
 from pocketmq.tools.selection import LogSearch
 from pocketmq.tools.verify.verification import VerifyOptions, verify
-from pocketmq.tools.waiting.pending import LEASE, pending_messages
 from torture.budget import Budget
 from torture.handover import HOST, SIZES, VERSION
 from torture.judged import Truth

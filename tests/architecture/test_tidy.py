@@ -140,7 +140,7 @@ SNIPPETS: list[tuple[Callable[[Source], Iterator[Finding]], str, list[int], str]
     ),
     (tidy.async_below_store, "async def f():\n    await g()", [1, 2], MODULE),
     (tidy.async_below_store, "async def f(): ...", [1], "broker/pocketmq/format/record.py"),
-    (tidy.async_below_store, "async def f(): ...", [], "broker/pocketmq/store/reading/reading.py"),
+    (tidy.async_below_store, "async def f(): ...", [], "broker/pocketmq/store/read/reading.py"),
     (
         tidy.bare_tasks,
         "asyncio.create_task(f())\ncreate_task(f())",

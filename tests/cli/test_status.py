@@ -16,7 +16,7 @@ from pocketmq.cli.status import (
     top,
 )
 from pocketmq.rpc.pb import admin_pb2 as pb
-from pocketmq.services.administration.status import Process, store_status
+from pocketmq.services.admin.status import Process, store_status
 from tests.cli.command_line import run
 from tests.cli.local_broker import STATUS, LocalBroker
 from tests.fakes.terminal import Terminal

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from pocketmq.rpc.pb import messaging_pb2 as pb
-from pocketmq.rpc.v2.faces import MESSAGING, NAME
+from pocketmq.rpc.v2.service_table import MESSAGING, NAME
 from tests.e2e.official.cases import Cases, official
 from tests.e2e.official.programs import Official
 

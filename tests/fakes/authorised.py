@@ -16,9 +16,9 @@ from pocketmq.model.errors import BrokerError
 from pocketmq.model.ownership import owner_groups
 from pocketmq.rpc.guard import Guard
 from pocketmq.rpc.service import Method, Service
-from pocketmq.rpc.v1.needs import rules_of
-from pocketmq.rpc.v2.faces import NAME
-from pocketmq.rpc.v2.needs import RULES
+from pocketmq.rpc.v1.permissions import rules_of
+from pocketmq.rpc.v2.permissions import RULES
+from pocketmq.rpc.v2.service_table import NAME
 from tests.fakes.call import FakeCall
 from tests.fakes.store_broker import StoreBroker, store_broker
 from tests.fakes.users import SECRET, access_of, grant_of, signed

@@ -7,9 +7,9 @@ from pocketmq.format.record import decode_record
 from pocketmq.model.administration import GroupSettings, ResetTarget
 from pocketmq.model.reading import ReadRange
 from pocketmq.model.topic import dead_letter_topic
-from pocketmq.services.administration.positions import reset_offsets
-from pocketmq.services.administration.redrive import Redrive
-from pocketmq.store.reading.patience import value_of
+from pocketmq.services.admin.positions import reset_offsets
+from pocketmq.services.admin.redrive import Redrive
+from pocketmq.store.read.cold_read import value_of
 from tests.fakes.consume_model import DEAD, LEFT
 from tests.fakes.consume_settling import ack
 from tests.fakes.consume_walk import GROUPS, QUEUES, ConsumeWalk

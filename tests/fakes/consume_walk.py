@@ -18,8 +18,8 @@ from random import Random
 from typing import Any, Final, NamedTuple
 
 from pocketmq.filter.tag import EVERYTHING, parse
-from pocketmq.format.content import encode_properties
 from pocketmq.format.java_hash import tags_code
+from pocketmq.format.property_codec import encode_properties
 from pocketmq.format.record import decode_record
 from pocketmq.model.administration import GroupSettings
 from pocketmq.model.consuming import Received, ReceiveRequest, SettleStatus
@@ -29,7 +29,7 @@ from pocketmq.model.topic import TYPE_ATTRIBUTE
 from pocketmq.services.consume.clients import ALIVE_MS
 from pocketmq.services.consume.consume import Consume
 from pocketmq.services.consume.journal import ConsumeSettings
-from pocketmq.services.schedule.schedule import Schedule
+from pocketmq.services.delay.levels import Schedule
 from pocketmq.store.job import Job
 from tests.fakes.consume_model import (
     LEASED,

@@ -17,7 +17,7 @@ from random import Random
 from typing import Any, Final, NamedTuple
 
 from pocketmq.model.transaction import Decision, Resolution
-from pocketmq.services.sending.drafts import Delivery
+from pocketmq.services.produce.drafts import Delivery
 from tests.fakes import consume_operators
 from tests.fakes.consume_model import BURIED, DELAYED, Asked, State, World
 from tests.fakes.consume_model import WAITING as WAITS

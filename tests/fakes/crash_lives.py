@@ -14,8 +14,8 @@ from random import Random
 from unittest.mock import patch
 
 from pocketmq.log import consume_queue_table, queue_end
-from pocketmq.store.starting import log_survey, quick_dispatch
-from pocketmq.store.views import flush as view_flush
+from pocketmq.store.dispatch import flush as view_flush
+from pocketmq.store.recovery import bulk_dispatch, log_survey
 from tests.fakes.crash_recovery import Started, Tally, recover
 from tests.fakes.crash_workload import Cut, Life
 from tests.fakes.disk_image import Image
@@ -43,7 +43,7 @@ def small_limits() -> Iterator[None]:
     with ExitStack() as patches:
         for where, name, value in SMALL_LIMITS:
             patches.enter_context(patch.object(where, name, value))
-        for takes_chunks in (log_survey.survey_log, quick_dispatch.QuickDispatch.__init__):
+        for takes_chunks in (log_survey.survey_log, bulk_dispatch.QuickDispatch.__init__):
             defaults = takes_chunks.__kwdefaults__
             patches.enter_context(patch.dict(defaults, chunk_size=SMALL_CHUNK))
         yield

@@ -9,8 +9,8 @@ from typing import Any
 from pocketmq.format.names import BACKUP_SUFFIX
 from pocketmq.log.checkpoint import QUEUE_ENDS_FILE
 from pocketmq.model.errors import BrokerError
-from pocketmq.store.starting.start import start_at_once
-from pocketmq.store.starting.structures import Structures
+from pocketmq.store.recovery.components import Structures
+from pocketmq.store.recovery.start import start_at_once
 from pocketmq.store.tables.tables import Tables
 from tests.fakes.clock import FakeClock
 from tests.fakes.crash_checks import (

@@ -20,7 +20,7 @@ from pocketmq.format.record import decode_record
 from pocketmq.model.errors import BrokerError, Corruption, MessageDamaged, StoreDamaged
 from pocketmq.model.reading import KeyRange, PullResult, PullStatus, ReadRange
 from pocketmq.store.message_store import MessageStore, open_store
-from pocketmq.store.reading.patience import value_of
+from pocketmq.store.read.cold_read import value_of
 from pocketmq.store.settings import StoreSettings
 from tests.fakes.clock import FakeClock
 from tests.fakes.disk import SimDisk

@@ -6,7 +6,7 @@ drafts_of(draft("orders", b"a"), draft("orders", b"b", tag="TagA"))
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from pocketmq.services.sending.drafts import ABSENT_QUEUE, AT_ONCE, Delivery, Drafts
+from pocketmq.services.produce.drafts import ABSENT_QUEUE, AT_ONCE, Delivery, Drafts
 from tests.fakes.store_language import BORN_HOST
 
 

@@ -19,7 +19,7 @@ from typing import Any
 
 import pytest
 
-from pocketmq.store.writing import durability
+from pocketmq.store.write import durability
 
 Flush = tuple["asyncio.Future[Any]", Executor | None, Callable[..., Any]]
 

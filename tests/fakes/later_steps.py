@@ -11,7 +11,7 @@ from random import Random
 from typing import Final
 
 from pocketmq.model.transaction import Resolution
-from pocketmq.services.sending.drafts import AT_ONCE, Delivery
+from pocketmq.services.produce.drafts import AT_ONCE, Delivery
 from tests.fakes.later_model import CAME, HALF, WAITING
 from tests.fakes.later_walk import GROUPS, JUMPS_MS, LEVELS_MS, LaterWalk
 from tests.fakes.loop import SeededLoop

@@ -26,15 +26,15 @@ from pocketmq.model.reading import ReadRange
 from pocketmq.model.step import Now
 from pocketmq.model.topic import GIVEN_UP_TOPIC
 from pocketmq.model.transaction import Check, Decision, Resolution
-from pocketmq.services.schedule.schedule import Schedule
-from pocketmq.services.sending.drafts import Delivery
-from pocketmq.services.sending.rules import SendRules
-from pocketmq.services.sending.send import Send, Sent
-from pocketmq.services.timer.timer import ARRIVAL_PAUSE_MS, Timer
+from pocketmq.services.delay.levels import Schedule
+from pocketmq.services.delay.timer import ARRIVAL_PAUSE_MS, Timer
+from pocketmq.services.produce.drafts import Delivery
+from pocketmq.services.produce.rules import SendRules
+from pocketmq.services.produce.send import Send, Sent
 from pocketmq.services.transaction.checking import CheckRules
 from pocketmq.services.transaction.transactions import Transactions
 from pocketmq.store.job import Job
-from pocketmq.store.reading.patience import value_of
+from pocketmq.store.read.cold_read import value_of
 from tests.fakes.disk import SimDisk
 from tests.fakes.disk_image import Image
 from tests.fakes.drafts import draft, drafts_of

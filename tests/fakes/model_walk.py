@@ -12,7 +12,7 @@ from typing import Final
 
 from pocketmq.format.record import decode_record
 from pocketmq.model.reading import Bound, KeyRange, ReadRange
-from pocketmq.store.reading.patience import value_of
+from pocketmq.store.read.cold_read import value_of
 from tests.fakes.disk import SimDisk
 from tests.fakes.disk_image import Image
 from tests.fakes.loop import SeededLoop

@@ -15,7 +15,7 @@ from google.protobuf.message import Message
 from pocketmq.model.errors import BrokerError
 from pocketmq.rpc.pb import messaging_pb2 as pb
 from pocketmq.rpc.service import Service
-from pocketmq.rpc.v2.faces import NAME
+from pocketmq.rpc.v2.service_table import NAME
 from tests.fakes.call import FakeCall
 from tests.fakes.store_broker import StoreBroker
 

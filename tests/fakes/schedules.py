@@ -25,9 +25,9 @@ from pocketmq.format.record import decode_record
 from pocketmq.model.errors import TransientPoolEmpty
 from pocketmq.model.message import StoredMessage
 from pocketmq.model.reading import PullResult, ReadRange
+from pocketmq.services.produce.rules import SendRules
+from pocketmq.services.produce.send import Send
 from pocketmq.services.pull import Pull, PullRequest
-from pocketmq.services.sending.rules import SendRules
-from pocketmq.services.sending.send import Send
 from pocketmq.store.settings import FLUSH_ASYNC, FLUSH_SYNC
 from tests.fakes.disk import SimDisk
 from tests.fakes.drafts import draft, drafts_of

@@ -19,10 +19,10 @@ from pocketmq.model.errors import TopicNotFound
 from pocketmq.model.message import StoredMessage
 from pocketmq.model.reading import PullResult, PullStatus
 from pocketmq.services.pull import Pull, PullRequest
+from pocketmq.store.dispatch import dispatcher, expiry, views
+from pocketmq.store.dispatch import flush as view_flush
 from pocketmq.store.message_store import MessageStore, open_store
-from pocketmq.store.reading.patience import value_of
-from pocketmq.store.views import dispatcher, expiry, views
-from pocketmq.store.views import flush as view_flush
+from pocketmq.store.read.cold_read import value_of
 from tests.fakes.disk import SimDisk
 from tests.fakes.loop import SeededLoop, run_seeded
 from tests.fakes.rows import Row, batch

@@ -23,35 +23,35 @@ import pytest
 from google.protobuf.message import Message
 
 from pocketmq.format.addresses import UniqueKeyMaker
-from pocketmq.format.content import encode_properties, plain_body
+from pocketmq.format.property_codec import encode_properties, plain_body
 from pocketmq.model.batch import Destination, PutResult
 from pocketmq.model.errors import BrokerError
 from pocketmq.model.message import KEYS, TAGS, UNIQUE_KEY, StoredMessage
 from pocketmq.model.reading import ReadRange
 from pocketmq.model.step import Now
-from pocketmq.rpc.backing import Backing
 from pocketmq.rpc.grpcio.server import GrpcioServer
 from pocketmq.rpc.own.server import OwnServer
 from pocketmq.rpc.service import Method, Service
+from pocketmq.rpc.services import Backing
 from pocketmq.rpc.v1.access import AccessFace
 from pocketmq.rpc.v1.admin import Admin
 from pocketmq.rpc.v1.messaging import Messaging
 from pocketmq.rpc.v1.pull_message import WAIT_MS_MAX
 from pocketmq.rpc.v2.messaging import OfficialMessaging, OfficialRules
 from pocketmq.services.access.access import Access
-from pocketmq.services.administration.members import Members
-from pocketmq.services.administration.status import Process
+from pocketmq.services.admin.members import Members
+from pocketmq.services.admin.status import Process
 from pocketmq.services.consume.consume import Consume
 from pocketmq.services.consume.journal import ConsumeSettings
+from pocketmq.services.produce.rules import SendRules
+from pocketmq.services.produce.send import Send
 from pocketmq.services.pull import Pull
 from pocketmq.services.query import Query
-from pocketmq.services.sending.rules import SendRules
-from pocketmq.services.sending.send import Send
 from pocketmq.services.sessions.sessions import Sessions
 from pocketmq.services.transaction.checking import CheckRules
 from pocketmq.services.transaction.transactions import Transactions
 from pocketmq.store.job import Job
-from pocketmq.store.reading.patience import value_of
+from pocketmq.store.read.cold_read import value_of
 from pocketmq.store.tables.users import UserTable
 from tests.fakes.call import FakeCall
 from tests.fakes.clock import FakeClock

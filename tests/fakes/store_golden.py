@@ -10,9 +10,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from pocketmq.store.recovery.components import Structures
+from pocketmq.store.recovery.start import start_at_once
 from pocketmq.store.settings import StoreSettings
-from pocketmq.store.starting.start import start_at_once
-from pocketmq.store.starting.structures import Structures
 from tests.fakes.clock import FakeClock
 from tests.fakes.quick_disk import QuickDisk
 from tests.golden_stores import GoldenStores

@@ -18,8 +18,8 @@ from typing import Any
 
 from pocketmq.files.disk import Disk
 from pocketmq.format.addresses import host_from_text
-from pocketmq.format.content import encode_properties
 from pocketmq.format.names import COMMIT_LOG_DIRECTORY, CONSUME_QUEUE_DIRECTORY, INDEX_DIRECTORY
+from pocketmq.format.property_codec import encode_properties
 from pocketmq.format.record import decode_record
 from pocketmq.model.batch import Destination, PutResult
 from pocketmq.model.message import KEYS, TAGS, UNIQUE_KEY
@@ -27,7 +27,7 @@ from pocketmq.model.reading import KeyRange, PullResult, PullStatus, ReadRange
 from pocketmq.model.step import Now
 from pocketmq.services.retention import Retention
 from pocketmq.store.message_store import MessageStore, open_store
-from pocketmq.store.reading.patience import NowOrLater
+from pocketmq.store.read.cold_read import NowOrLater
 from pocketmq.store.settings import FLUSH_SYNC, StoreSettings
 from tests.fakes.clock import FakeClock
 from tests.fakes.golden_log import files_below

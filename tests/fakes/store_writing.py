@@ -12,10 +12,10 @@ from typing import cast
 from pocketmq.log.commit_log import CommitLog
 from pocketmq.model.batch import Destination, PutResult, Run, Written
 from pocketmq.model.store_shape import DelayLevels
+from pocketmq.store.dispatch.dispatcher import Dispatcher
 from pocketmq.store.marks import Marks
-from pocketmq.store.views.dispatcher import Dispatcher
-from pocketmq.store.writing.put_lock import PutLock
-from pocketmq.store.writing.writer import Writer
+from pocketmq.store.write.put_lock import PutLock
+from pocketmq.store.write.writer import Writer
 from tests.fakes.clock import FakeClock
 from tests.fakes.quick_disk import QuickDisk
 from tests.fakes.rows import Row, batch

@@ -14,14 +14,14 @@ from pathlib import Path
 from typing import Any
 
 from pocketmq.files.disk import Disk
-from pocketmq.format.content import encode_properties
+from pocketmq.format.property_codec import encode_properties
 from pocketmq.format.record import decode_record
 from pocketmq.model.batch import Destination
 from pocketmq.model.message import DELIVER_AT, StoredMessage
 from pocketmq.model.reading import ReadRange
 from pocketmq.model.step import Now
 from pocketmq.model.system_topics import TIMER_TOPIC, Place, timed
-from pocketmq.services.timer.timer import Timer
+from pocketmq.services.delay.timer import Timer
 from pocketmq.store.message_store import MessageStore, open_store
 from tests.fakes.clock import FakeClock
 from tests.fakes.disk import SimDisk

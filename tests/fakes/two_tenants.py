@@ -14,7 +14,7 @@ from google.protobuf.message import Message
 
 from pocketmq.model.access import User
 from pocketmq.rpc.pb import broker_pb2 as pb
-from pocketmq.services.administration.delayed import Delayed
+from pocketmq.services.admin.delayed import Delayed
 from pocketmq.services.sessions.questions import Command
 from pocketmq.services.sessions.sessions import ClientKind, Described
 from tests.fakes.authorised import AuthorisedBroker, authorised_broker

@@ -14,7 +14,7 @@ import pytest
 
 from pocketmq.format.record import RECORD_HEAD, BadRecord, check_record, split_record
 from pocketmq.model.errors import StoreDamaged
-from pocketmq.store.starting import recovery
+from pocketmq.store.recovery import recovery_plan
 from tests.fakes.damaged_image import Seen, Stock, file_of, flip, stocked, write
 from tests.fakes.disk_image import Image
 
@@ -116,7 +116,7 @@ async def test_damage_costs_exactly_the_damaged_records(
 ) -> None:
     """Where a start does not look, where it does after an orderly end, and after a kill."""
     if way == "cold":
-        monkeypatch.setattr(recovery, "WALK_BACK", 0)
+        monkeypatch.setattr(recovery_plan, "WALK_BACK", 0)
     chosen = killed if way == "killed" else stock
     counts: Counter[str] = Counter()
     for image, kind, begin, end in cases(chosen, SEED):

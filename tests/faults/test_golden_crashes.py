@@ -2,7 +2,7 @@
 
 Each pair is a store before and after a real RocketMQ's own recovery. Opened here, the store before
 must serve every message that broker kept, byte for byte, and the sound ones it lost. That its
-views are those of a rebuild stands in tests/store/starting/test_recovery.py.
+views are those of a rebuild stands in tests/store/recovery/test_recovery_plan.py.
 """
 
 from pathlib import Path
@@ -15,7 +15,7 @@ from pocketmq.format.record import decode_record
 from pocketmq.format.record_scan import RecordScan
 from pocketmq.model.reading import PullResult, ReadRange
 from pocketmq.store.message_store import MessageStore, open_store
-from pocketmq.store.reading.patience import value_of
+from pocketmq.store.read.cold_read import value_of
 from pocketmq.store.settings import StoreSettings
 from tests.fakes.clock import FakeClock
 from tests.fakes.quick_disk import QuickDisk

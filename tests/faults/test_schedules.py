@@ -8,19 +8,19 @@ from typing import Any, Final
 
 import pytest
 
+from pocketmq.services.produce.send import Send
 from pocketmq.services.pull import Pull
-from pocketmq.services.sending.send import Send
 from pocketmq.store.message_store import MessageStore
-from pocketmq.store.reading.patience import Patience
-from pocketmq.store.reading.pulling import Pulling
-from pocketmq.store.reading.reading import Reading
+from pocketmq.store.read.cold_read import Patience
+from pocketmq.store.read.pulling import Pulling
+from pocketmq.store.read.reading import Reading
 from pocketmq.store.tables.durable_table import DurableTable
 from pocketmq.store.tables.offsets import ConsumerOffsets
 from pocketmq.store.tables.removed_queues import RemovedQueues
-from pocketmq.store.writing.allocation import Allocation
-from pocketmq.store.writing.commit import Commit
-from pocketmq.store.writing.durability import Durability
-from pocketmq.store.writing.writing import Writing
+from pocketmq.store.write.allocation import Allocation
+from pocketmq.store.write.commit import Commit
+from pocketmq.store.write.durability import Durability
+from pocketmq.store.write.writing import Writing
 from tests.fakes.schedules import Tally, play
 
 SEED: Final = int(os.environ.get("POCKETMQ_SEED", "1000000"))

@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 import pytest
 
 from pocketmq.format.addresses import offset_message_id, pack_host, parse_offset_message_id
-from pocketmq.format.content import encode_properties
 from pocketmq.format.names import COMMIT_LOG_DIRECTORY
+from pocketmq.format.property_codec import encode_properties
 from pocketmq.format.record import (
     HOSTS_V6_MASK,
     MAGIC_V2,

@@ -3,13 +3,13 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pocketmq.format.dispatch_batch import units_of
 from pocketmq.format.index_entries import index_entries
 from pocketmq.format.index_layout import STYLE_5_3, STYLE_5_5
 from pocketmq.format.journal_records import JournalRecords
 from pocketmq.format.pop_records import Ack, Batched, Checkpoint, Entry, ack_entry, checkpoint_entry
 from pocketmq.format.record import encode_records, record_sizes
 from pocketmq.format.record_scan import tags_codes_of
-from pocketmq.format.runs import units_of
 from pocketmq.model.batch import Batch, Destination, Written
 from pocketmq.model.store_shape import DelayLevels
 from pocketmq.model.system_topics import TIMER_TOPIC

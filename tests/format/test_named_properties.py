@@ -4,7 +4,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pocketmq.format.content import decode_properties
 from pocketmq.format.named_properties import (
     led_by_separator,
     property_block,
@@ -12,6 +11,7 @@ from pocketmq.format.named_properties import (
     property_text,
 )
 from pocketmq.format.names import COMMIT_LOG_DIRECTORY
+from pocketmq.format.property_codec import decode_properties
 from pocketmq.format.record import split_record
 from tests.fakes.golden_log import record_positions
 from tests.golden_stores import GoldenStores

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from pocketmq.format.content import decode_properties, encode_properties
+from pocketmq.format.property_codec import decode_properties, encode_properties
 from pocketmq.model.errors import IllegalProperty
 from pocketmq.model.message import RESERVED_PROPERTIES
 from pocketmq.model.names import check_property

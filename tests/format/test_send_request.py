@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as some
 
 from pocketmq.format.java_hash import WRAP, java_hash
-from pocketmq.format.plain_fields import is_printable, number_at, short_size, text_hash
+from pocketmq.format.protobuf_scan import is_printable, number_at, short_size, text_hash
 from pocketmq.format.send_request import FIELDS_MAX, SendRequest
 from pocketmq.rpc.pb import broker_pb2 as pb
 from pocketmq.rpc.v1.send_reply import varint

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from pocketmq.format.content import encode_properties
 from pocketmq.format.java_hash import java_hash
+from pocketmq.format.property_codec import encode_properties
 from pocketmq.format.record import decode_record, encode_records, record_sizes
 from pocketmq.format.record_scan import RecordScan
 from pocketmq.format.timed_records import (

@@ -8,7 +8,7 @@ from pocketmq.files.disk import Disk
 from pocketmq.format.consume_unit import UNIT
 from pocketmq.log.delay_levels import written_levels
 from pocketmq.model.store_shape import DEFAULT_DELAY_LEVELS
-from pocketmq.store.starting.geometry import fit_to_disk
+from pocketmq.store.recovery.geometry import fit_to_disk
 from tests.fakes.store_golden import golden_sizes
 from tests.fakes.store_language import small_settings
 from tests.golden_stores import GoldenStores

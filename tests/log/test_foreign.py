@@ -9,7 +9,7 @@ import pytest
 from pocketmq.files.disk import Disk
 from pocketmq.log.foreign import batch_topics, check_understood, refusals
 from pocketmq.model.errors import LogMissing, StorageError, UnsupportedStore
-from pocketmq.store.starting.structures import Structures
+from pocketmq.store.recovery.components import Structures
 from pocketmq.tools.backup import backup
 from pocketmq.tools.install import stage_and_install
 from pocketmq.tools.rebuild import plan_rebuild

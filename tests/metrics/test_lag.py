@@ -9,7 +9,7 @@ from pocketmq.metrics.lag import COLD_READS_MAX, REFRESH_INTERVAL_MS, Lag, Posit
 from pocketmq.model.consuming import Held
 from pocketmq.model.errors import Corruption
 from pocketmq.model.stats import Gauge
-from pocketmq.store.reading.patience import Later, NowOrLater
+from pocketmq.store.read.cold_read import Later, NowOrLater
 from tests.fakes.clock import START_MS, FakeClock
 
 

@@ -13,7 +13,7 @@ from pocketmq.metrics.numbers import INTERVAL_SECONDS, LoopLag, Oldest
 from pocketmq.model.errors import Corruption, DiskFull
 from pocketmq.model.message import StoredMessage
 from pocketmq.store.message_store import MessageStore
-from pocketmq.store.reading.patience import Later, NowOrLater
+from pocketmq.store.read.cold_read import Later, NowOrLater
 from tests.fakes.clock import START_MS, FakeClock
 from tests.fakes.records import record
 from tests.metrics.contract import FULL, NATIVE, OWN, TIMER, Shown, compare, families

@@ -9,20 +9,20 @@ from pocketmq.app.parts import long_poll_waiters
 from pocketmq.format.addresses import UniqueKeyMaker
 from pocketmq.metrics.exposition import Exposition, build_info, compiled_modules, proxy_up
 from pocketmq.metrics.numbers import PUBLIC, LoopLag, Numbers
-from pocketmq.rpc.backing import Backing
 from pocketmq.rpc.own.server import OwnServer
 from pocketmq.rpc.pb import broker_pb2 as pb
+from pocketmq.rpc.services import Backing
 from pocketmq.rpc.v1.messaging import Messaging
 from pocketmq.rpc.v1.send_message import drafts_of
-from pocketmq.services.administration.members import Members
+from pocketmq.services.admin.members import Members
 from pocketmq.services.consume.consume import Consume
 from pocketmq.services.consume.journal import ConsumeSettings
+from pocketmq.services.delay.levels import Schedule
+from pocketmq.services.produce.rules import SendRules
+from pocketmq.services.produce.send import Send
 from pocketmq.services.pull import Pull
 from pocketmq.services.query import Query
 from pocketmq.services.retention import Retention, RetentionSettings
-from pocketmq.services.schedule.schedule import Schedule
-from pocketmq.services.sending.rules import SendRules
-from pocketmq.services.sending.send import Send
 from pocketmq.services.sessions.sessions import Sessions
 from pocketmq.services.transaction.checking import CheckRules
 from pocketmq.services.transaction.transactions import Transactions

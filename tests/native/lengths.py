@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from pocketmq import native
-from pocketmq.format.plain_fields import number_at, short_size
+from pocketmq.format.protobuf_scan import number_at, short_size
 from pocketmq.format.send_request import SendRequest
 from pocketmq.wire.connection import Connection
 from pocketmq.wire.flow import Limits

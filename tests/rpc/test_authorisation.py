@@ -16,8 +16,8 @@ from google.protobuf.message import Message
 from google.protobuf.message_factory import GetMessageClass
 
 from pocketmq.model.errors import BrokerError
-from pocketmq.rpc.v1.faces import ACCESS, ADMIN, BROKER
-from pocketmq.rpc.v2.faces import MESSAGING
+from pocketmq.rpc.v1.service_table import ACCESS, ADMIN, BROKER
+from pocketmq.rpc.v2.service_table import MESSAGING
 from tests.fakes.two_tenants import OTHER, TwoTenants, two_tenants
 
 Path = tuple[str, ...]

@@ -10,7 +10,7 @@ from pocketmq.rpc.call_stats import (
     request_code,
 )
 from pocketmq.rpc.service import Internal, Method, method
-from pocketmq.rpc.v1.faces import ADMIN, BROKER
+from pocketmq.rpc.v1.service_table import ADMIN, BROKER
 
 
 def row(name: str, call_class: CallClass = CallClass.QUERY, code: str = "") -> Method:

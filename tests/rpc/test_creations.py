@@ -10,9 +10,9 @@ from pocketmq.rpc.creations import CREATING, HOUR_MS, Creations
 from pocketmq.rpc.guard import Guard
 from pocketmq.rpc.pb import broker_pb2 as pb
 from pocketmq.rpc.pb import messaging_pb2 as v2
-from pocketmq.rpc.v1.needs import rules_of
-from pocketmq.rpc.v2.faces import NAME
-from pocketmq.rpc.v2.needs import RULES
+from pocketmq.rpc.v1.permissions import rules_of
+from pocketmq.rpc.v2.permissions import RULES
+from pocketmq.rpc.v2.service_table import NAME
 from tests.fakes.store_broker import StoreBroker
 from tests.fakes.users import access_of, call_of, grant_of
 

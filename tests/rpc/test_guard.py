@@ -17,15 +17,22 @@ from pocketmq.model.topic import RETRY_PREFIX
 from pocketmq.rpc.admission import CallClass
 from pocketmq.rpc.call import Call
 from pocketmq.rpc.guard import Guard
-from pocketmq.rpc.needs import AdminOnly, FaceRules, NeedTable, group_need, nothing, topic_need
 from pocketmq.rpc.pb import broker_pb2
 from pocketmq.rpc.pb import messaging_pb2 as official_pb
+from pocketmq.rpc.permissions import (
+    AdminOnly,
+    FaceRules,
+    NeedTable,
+    group_need,
+    nothing,
+    topic_need,
+)
 from pocketmq.rpc.service import Kind, MalformedRequest, Metadata, Method, Service
-from pocketmq.rpc.v1.faces import ACCESS, ADMIN, BROKER, closed_faces
-from pocketmq.rpc.v1.needs import ACCESS_NEEDS, BROKER_NEEDS, admin_needs, rules_of
+from pocketmq.rpc.v1.permissions import ACCESS_NEEDS, BROKER_NEEDS, admin_needs, rules_of
+from pocketmq.rpc.v1.service_table import ACCESS, ADMIN, BROKER, closed_faces
 from pocketmq.rpc.v1.status import refuse
-from pocketmq.rpc.v2.faces import MESSAGING, closed_face
-from pocketmq.rpc.v2.needs import NEEDS, RULES
+from pocketmq.rpc.v2.permissions import NEEDS, RULES
+from pocketmq.rpc.v2.service_table import MESSAGING, closed_face
 from pocketmq.services.access.access import Access
 from tests.fakes.call import FakeCall
 from tests.fakes.mutated import mutated

@@ -9,9 +9,9 @@ import pytest
 from pocketmq.client import AsyncClient, Message, errors
 from pocketmq.rpc.guard import Guard
 from pocketmq.rpc.pb import messaging_pb2 as pb
-from pocketmq.rpc.v1.needs import rules_of
-from pocketmq.rpc.v2.faces import MESSAGING, NAME
-from pocketmq.rpc.v2.needs import RULES
+from pocketmq.rpc.v1.permissions import rules_of
+from pocketmq.rpc.v2.permissions import RULES
+from pocketmq.rpc.v2.service_table import MESSAGING, NAME
 from tests.fakes.store_broker import ServerClass, StoreBroker, connected, running
 from tests.fakes.users import SECRET, access_of, grant_of, signed
 

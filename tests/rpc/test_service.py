@@ -11,7 +11,7 @@ from pocketmq.rpc.service import (
     Method,
     method,
 )
-from pocketmq.rpc.v1.faces import BROKER
+from pocketmq.rpc.v1.service_table import BROKER
 
 
 def answer(request: pb.QueryByIdRequest, call: Call) -> pb.QueryByIdResponse:

@@ -26,7 +26,7 @@ from pocketmq.rpc.own.server import OwnServer
 from pocketmq.rpc.pb import admin_pb2, broker_pb2
 from pocketmq.rpc.pb import broker_pb2 as pb
 from pocketmq.rpc.service import DETAILS_KEY, Metadata, Service, method
-from pocketmq.rpc.v1.faces import BROKER
+from pocketmq.rpc.v1.service_table import BROKER
 from pocketmq.rpc.v1.status import refuse
 from tests.fakes.store_broker import ServerClass, StoreBroker, connected, running, store_broker
 from tests.fakes.store_language import turns

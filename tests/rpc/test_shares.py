@@ -10,9 +10,9 @@ import pytest
 from pocketmq.client import AsyncClient, ClientError, PullQuery
 from pocketmq.rpc.admission import DEFAULT_LIMITS, CallClass
 from pocketmq.rpc.guard import Guard
-from pocketmq.rpc.v1.needs import rules_of
-from pocketmq.rpc.v2.faces import NAME
-from pocketmq.rpc.v2.needs import RULES
+from pocketmq.rpc.v1.permissions import rules_of
+from pocketmq.rpc.v2.permissions import RULES
+from pocketmq.rpc.v2.service_table import NAME
 from pocketmq.services.access.access import Access
 from tests.fakes.store_broker import ServerClass, StoreBroker, running
 from tests.fakes.users import SECRET, access_of, grant_of

@@ -7,10 +7,10 @@ import pytest
 
 from pocketmq.model.errors import DiskFull
 from pocketmq.model.step import Now
-from pocketmq.services.timer import slot_delivery
+from pocketmq.services.delay import dequeue
 from pocketmq.store.settings import FLUSH_ASYNC
 from pocketmq.store.timer.timer_files import TimerFiles
-from pocketmq.store.writing.writing import Writing
+from pocketmq.store.write.writing import Writing
 from tests.fakes.crash_points import LOG_FOLDER
 from tests.fakes.disk import SimDisk
 from tests.fakes.held_log import log_held
@@ -125,7 +125,7 @@ async def test_what_was_delivered_once_is_not_looked_for_for_ever() -> None:
 async def test_of_two_alike_the_one_that_was_not_delivered_before_a_kill_comes(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(slot_delivery, "PUT_MAX", 1)
+    monkeypatch.setattr(dequeue, "PUT_MAX", 1)
     async with timing() as desk:
         await desk.put_waiting(*[row_of(desk, "a", 3_000) for _ in range(3)])
         await desk.pass_time(1_000)

@@ -14,12 +14,12 @@ from pocketmq.model.consuming import Received, ReceiveRequest
 from pocketmq.model.message import StoredMessage
 from pocketmq.model.reading import ReadRange
 from pocketmq.model.step import Next, Now
-from pocketmq.services.administration.positions import list_offsets
+from pocketmq.services.admin.positions import list_offsets
 from pocketmq.services.consume.consume import Consume
 from pocketmq.services.consume.journal import ConsumeSettings
-from pocketmq.services.schedule.schedule import Schedule
+from pocketmq.services.delay.levels import Schedule
 from pocketmq.store.job import Job
-from pocketmq.store.reading.patience import value_of
+from pocketmq.store.read.cold_read import value_of
 from tests.fakes.clock import FakeClock
 from tests.fakes.origins import origin_of
 from tests.fakes.store_language import STORE_HOST, TalkingStore, store_at

@@ -9,20 +9,20 @@ import numpy as np
 import pytest
 
 from pocketmq.files.disk import Disk
-from pocketmq.format.content import encode_properties
 from pocketmq.format.pop_records import Checkpoint, read_entry
+from pocketmq.format.property_codec import encode_properties
 from pocketmq.format.record import decode_record
 from pocketmq.format.timer_layout import MAGIC_DELETE, NO_UNIT, SLOT_COUNT, due_times
 from pocketmq.model.batch import Destination
 from pocketmq.model.step import Now
 from pocketmq.model.system_topics import TIMER_TOPIC, Place, timed
 from pocketmq.rebuild.log_files import KnownShape
-from pocketmq.services.consume import reviving
-from pocketmq.services.timer import handing_over as timer_handing_over
-from pocketmq.services.timer.timer import Timer
+from pocketmq.services.consume import revive
+from pocketmq.services.delay import handover as timer_handing_over
+from pocketmq.services.delay.timer import Timer
 from pocketmq.store.job import Job
+from pocketmq.tools.pending.timer_files import TimerFiles, read_timer_files
 from pocketmq.tools.verify.verification import VerifyOptions, verify
-from pocketmq.tools.waiting.timer_files import TimerFiles, read_timer_files
 from tests.fakes.clock import FakeClock
 from tests.fakes.consuming import GROUP, SIZES, TOPIC, ConsumeDesk, bodies, consuming
 from tests.fakes.rows import Row, batch
@@ -253,7 +253,7 @@ async def test_a_stop_looks_at_settled_leases_for_a_second_however_many_there_ar
 async def test_a_stop_writes_down_leases_for_a_second_however_many_there_are(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(reviving, "CARRIED_MAX", 1)
+    monkeypatch.setattr(revive, "CARRIED_MAX", 1)
     clock = SlowClock()
     async with handing_over(tmp_path / "s", clock) as desk:
         await desk.desk.send(*[f"{number}" for number in range(2 * SETTLED)])

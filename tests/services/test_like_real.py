@@ -11,14 +11,14 @@ from pathlib import Path
 
 import pytest
 
-from pocketmq.format.content import encode_properties
+from pocketmq.format.property_codec import encode_properties
 from pocketmq.format.record import decode_record
 from pocketmq.model.batch import Destination
 from pocketmq.model.message import StoredMessage
 from pocketmq.model.step import Now
 from pocketmq.model.system_topics import TIMER_TOPIC
 from pocketmq.model.topic import SCHEDULE_TOPIC
-from pocketmq.services.schedule.schedule import Schedule
+from pocketmq.services.delay.levels import Schedule
 from pocketmq.store.job import Job
 from tests.fakes.consuming import GROUP, INVISIBLE_MS, TOPIC, ConsumeDesk, consuming
 from tests.fakes.golden_log import open_log

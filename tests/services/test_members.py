@@ -2,8 +2,8 @@
 
 import pytest
 
-from pocketmq.services.administration import members
-from pocketmq.services.administration.members import PULL, RECEIVE, SEEN_MS, Members
+from pocketmq.services.admin import members
+from pocketmq.services.admin.members import PULL, RECEIVE, SEEN_MS, Members
 from tests.fakes.clock import FakeClock
 
 

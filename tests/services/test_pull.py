@@ -16,9 +16,9 @@ from pocketmq.services.pull import (
     Pull,
     PullRequest,
 )
-from pocketmq.store.reading.choosing import SCAN_COUNT_MIN
-from pocketmq.store.reading.patience import value_of
-from pocketmq.store.reading.waiting import GIVEN_UP_MAX
+from pocketmq.store.read.append_notifier import GIVEN_UP_MAX
+from pocketmq.store.read.cold_read import value_of
+from pocketmq.store.read.read_plan import SCAN_COUNT_MIN
 from tests.fakes.store_broker import StoreBroker
 from tests.fakes.store_language import store_at, turns
 

@@ -14,10 +14,10 @@ from pocketmq.model.step import Now
 from pocketmq.model.system_topics import TIMER_TOPIC
 from pocketmq.model.topic import TYPE_ATTRIBUTE
 from pocketmq.rpc.pb import broker_pb2 as pb
-from pocketmq.services.administration.delayed import Delayed
-from pocketmq.services.sending.drafts import Delivery
-from pocketmq.services.sending.rules import SendRules
-from pocketmq.services.sending.send import Send
+from pocketmq.services.admin.delayed import Delayed
+from pocketmq.services.produce.drafts import Delivery
+from pocketmq.services.produce.rules import SendRules
+from pocketmq.services.produce.send import Send
 from tests.fakes.clock import START_MS, at
 from tests.fakes.drafts import draft, drafts_of
 from tests.fakes.store_broker import StoreBroker, store_broker

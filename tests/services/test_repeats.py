@@ -7,9 +7,9 @@ import pytest
 
 from pocketmq.model import errors
 from pocketmq.rpc.pb import broker_pb2 as pb
-from pocketmq.services.sending import repeats
-from pocketmq.services.sending.drafts import Delivery
-from pocketmq.services.sending.rules import SendRules
+from pocketmq.services.produce import dedup
+from pocketmq.services.produce.drafts import Delivery
+from pocketmq.services.produce.rules import SendRules
 from tests.fakes.drafts import draft, drafts_of
 from tests.fakes.store_broker import StoreBroker, store_broker
 from tests.fakes.store_language import BORN_HOST, STORE_HOST, until
@@ -64,7 +64,7 @@ async def test_what_is_over_is_forgotten(broker: StoreBroker) -> None:
 
 
 async def test_so_many_are_known(broker: StoreBroker, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(repeats, "MESSAGES_KEPT_MAX", 3)
+    monkeypatch.setattr(dedup, "MESSAGES_KEPT_MAX", 3)
     remembering(broker)
     for names in (["a"], ["b", "c"], ["d"], ["b", "c"], ["a"]):
         await send(broker, *names)

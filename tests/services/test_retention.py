@@ -19,9 +19,9 @@ from pocketmq.services.retention import (
     is_wanted,
     percent_used,
 )
+from pocketmq.store.dispatch.expiry import Expiry, LogFile
 from pocketmq.store.job import Job
-from pocketmq.store.reading.holding import LEASE, Holder
-from pocketmq.store.views.expiry import Expiry, LogFile
+from pocketmq.store.read.holding import LEASE, Holder
 from tests.fakes.clock import at
 from tests.fakes.store_language import pauses_of
 

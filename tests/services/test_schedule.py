@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pocketmq.files.disk import Disk
-from pocketmq.format.content import encode_properties
+from pocketmq.format.property_codec import encode_properties
 from pocketmq.format.record import decode_record
 from pocketmq.format.table_json import decode_table, encode_table
 from pocketmq.model.batch import Destination
@@ -22,9 +22,9 @@ from pocketmq.model.message import DELAY, REAL_QUEUE, REAL_TOPIC, StoredMessage
 from pocketmq.model.reading import ReadRange
 from pocketmq.model.step import Now
 from pocketmq.model.topic import HALF_TOPIC, SCHEDULE_TOPIC
-from pocketmq.services.administration.groups import delete_group
-from pocketmq.services.administration.topics import remove_topics
-from pocketmq.services.schedule.schedule import SAVE_INTERVAL_MS, Schedule
+from pocketmq.services.admin.groups import delete_group
+from pocketmq.services.admin.topics import remove_topics
+from pocketmq.services.delay.levels import SAVE_INTERVAL_MS, Schedule
 from pocketmq.store.settings import FLUSH_ASYNC
 from pocketmq.store.tables.delay_offsets import DelayOffsets
 from tests.fakes.clock import FakeClock

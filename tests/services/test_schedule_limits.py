@@ -7,19 +7,19 @@ from typing import Any
 
 import pytest
 
-from pocketmq.format.content import encode_properties
+from pocketmq.format.property_codec import encode_properties
 from pocketmq.model.batch import Destination
 from pocketmq.model.due_time import DueTime
 from pocketmq.model.errors import BrokerReadOnly, DiskFull, FsyncFailed
 from pocketmq.model.message import DELAY, PROPERTY_CRC, REAL_QUEUE, REAL_TOPIC
 from pocketmq.model.step import Now
 from pocketmq.model.topic import SCHEDULE_TOPIC
-from pocketmq.services.administration.topics import remove_topics
-from pocketmq.services.schedule.level import SEEN_MAX, Level
-from pocketmq.services.schedule.schedule import SAVE_INTERVAL_MS
-from pocketmq.services.schedule.waiting import Waiting, WaitingMessages
+from pocketmq.services.admin.topics import remove_topics
+from pocketmq.services.delay.level import SEEN_MAX, Level
+from pocketmq.services.delay.level_pending import Waiting, WaitingMessages
+from pocketmq.services.delay.levels import SAVE_INTERVAL_MS
 from pocketmq.store.tables.delay_offsets import DelayOffsets
-from pocketmq.store.writing.writing import Writing
+from pocketmq.store.write.writing import Writing
 from tests.fakes.clock import FakeClock
 from tests.fakes.disk import SimDisk
 from tests.fakes.disk_image import Image

@@ -11,8 +11,8 @@ from pocketmq.format.addresses import UniqueKeyMaker
 from pocketmq.format.send_request import MESSAGES_MAX
 from pocketmq.model import errors
 from pocketmq.model.message import StoredMessage
-from pocketmq.services.sending.rules import SendRules
-from pocketmq.services.sending.send import Send, Sent
+from pocketmq.services.produce.rules import SendRules
+from pocketmq.services.produce.send import Send, Sent
 from tests.fakes.clock import START_MS
 from tests.fakes.drafts import Draft, draft, drafts_of
 from tests.fakes.store_broker import StoreBroker, store_broker

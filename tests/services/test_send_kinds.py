@@ -13,9 +13,9 @@ from pocketmq.model.message import RESERVED_PROPERTIES, StoredMessage
 from pocketmq.model.message_kind import MessageKind
 from pocketmq.model.system_topics import TIMER_TOPIC, real_place, revealed
 from pocketmq.model.topic import HALF_TOPIC, SCHEDULE_TOPIC, TYPE_ATTRIBUTE
-from pocketmq.services.sending.drafts import AT_ONCE, Delivery, kind_of
-from pocketmq.services.sending.rules import SendRules
-from pocketmq.services.sending.send import Send
+from pocketmq.services.produce.drafts import AT_ONCE, Delivery, kind_of
+from pocketmq.services.produce.rules import SendRules
+from pocketmq.services.produce.send import Send
 from tests.fakes.clock import START_MS, FakeClock
 from tests.fakes.drafts import Draft, draft, drafts_of
 from tests.fakes.store_broker import StoreBroker, store_broker

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from pocketmq.files.disk import Disk
-from pocketmq.format.content import encode_properties
 from pocketmq.format.java_hash import java_hash
+from pocketmq.format.property_codec import encode_properties
 from pocketmq.format.table_json import decode_table
 from pocketmq.format.timer_layout import SLOT_COUNT
 from pocketmq.log import commit_log
@@ -18,10 +18,10 @@ from pocketmq.model.message import OFFSET_MAX
 from pocketmq.model.reading import KeyRange
 from pocketmq.model.stats import Gauge
 from pocketmq.model.system_topics import revive_topic
-from pocketmq.services.administration.topics import remove_topics
-from pocketmq.services.timer import slot_delivery
-from pocketmq.store.reading.patience import NowOrLater
-from pocketmq.store.reading.reading import Reading
+from pocketmq.services.admin.topics import remove_topics
+from pocketmq.services.delay import dequeue
+from pocketmq.store.read.cold_read import NowOrLater
+from pocketmq.store.read.reading import Reading
 from tests.fakes.clock import FakeClock
 from tests.fakes.disk import SimDisk
 from tests.fakes.quick_disk import QuickDisk
@@ -410,7 +410,7 @@ async def test_a_journal_that_is_not_in_memory_is_read_apart_from_the_loop(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(commit_log, "HOT_SIZE", 0)
-    monkeypatch.setattr(slot_delivery, "LOOK_MAX", 4)  # It is looked at in parts.
+    monkeypatch.setattr(dequeue, "LOOK_MAX", 4)  # It is looked at in parts.
     open_leases, topic = set(range(3, 7)), "rmq_sys_REVIVE_LOG_DefaultCluster"
     disk = ColdDisk()
     async with timing(tmp_path / "s", disk=disk, is_open=open_leases.__contains__) as desk:

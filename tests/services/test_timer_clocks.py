@@ -10,12 +10,12 @@ from pocketmq.format.addresses import UniqueKeyMaker
 from pocketmq.format.timer_layout import SLOT_COUNT, Units
 from pocketmq.model.batch import Destination
 from pocketmq.model.step import Now
-from pocketmq.services.sending.drafts import Delivery
-from pocketmq.services.sending.rules import SendRules
-from pocketmq.services.sending.send import Send
-from pocketmq.services.timer import arriving, slot_delivery
-from pocketmq.services.timer.slot_delivery import SlotDelivery
-from pocketmq.services.timer.timer import Timer
+from pocketmq.services.delay import dequeue, enqueue
+from pocketmq.services.delay.dequeue import SlotDelivery
+from pocketmq.services.delay.timer import Timer
+from pocketmq.services.produce.drafts import Delivery
+from pocketmq.services.produce.rules import SendRules
+from pocketmq.services.produce.send import Send
 from pocketmq.store.message_store import open_store
 from pocketmq.store.tables.timer_check import ClockShift
 from tests.fakes.clock import START_MS, FakeClock
@@ -160,7 +160,7 @@ async def test_what_comes_again_by_another_clock_waits_no_less(
 async def test_a_recall_among_what_is_unread_holds_though_its_message_is_due(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(arriving, "READ_MAX", 8)
+    monkeypatch.setattr(enqueue, "READ_MAX", 8)
     async with timing() as desk:
         await desk.timer.close()
         names = [f"m{number}" for number in range(40)]
@@ -238,7 +238,7 @@ async def test_what_comes_before_the_timer_begins_goes_by_the_clock_of_then(jump
 async def test_what_comes_while_a_clock_is_set_back_a_little_joins_no_slot_that_was_begun(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(slot_delivery, "PUT_MAX", 2)
+    monkeypatch.setattr(dequeue, "PUT_MAX", 2)
     async with timing() as desk:
         desk.clock.advance(1_000 - desk.clock.wall % 1_000)
         for number in range(8):

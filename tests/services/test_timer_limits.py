@@ -5,21 +5,21 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pocketmq.format.content import encode_properties
 from pocketmq.format.java_hash import java_hash
+from pocketmq.format.property_codec import encode_properties
 from pocketmq.model.errors import DiskFull, StoreDamaged
 from pocketmq.model.message import OFFSET_MAX
 from pocketmq.model.stats import Counter, Gauge
 from pocketmq.model.system_topics import TIMER_TOPIC
 from pocketmq.model.topic import HALF_TOPIC
-from pocketmq.services.schedule.schedule import Schedule
-from pocketmq.services.timer import counts, putting, slot_delivery
-from pocketmq.services.timer.arriving import slot_times
-from pocketmq.services.timer.counts import WaitingCounts
-from pocketmq.services.timer.putting import Putting
-from pocketmq.services.timer.timer import Timer
+from pocketmq.services.delay import deliver, dequeue, timer_counts
+from pocketmq.services.delay.deliver import Putting
+from pocketmq.services.delay.enqueue import slot_times
+from pocketmq.services.delay.levels import Schedule
+from pocketmq.services.delay.timer import Timer
+from pocketmq.services.delay.timer_counts import WaitingCounts
 from pocketmq.store.message_store import MessageStore
-from pocketmq.store.writing.writing import Writing
+from pocketmq.store.write.writing import Writing
 from tests.fakes.rows import Row
 from tests.fakes.spoiled import spoil
 from tests.fakes.store_language import BORN_HOST, STORE_HOST
@@ -146,7 +146,7 @@ async def test_one_put_has_256_kib_of_records(
 async def test_a_put_of_what_is_due_ends_where_it_has_so_many_bytes(
     more: int, puts: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(putting, "PUT_BYTES_MAX", 2 * KIB + more)
+    monkeypatch.setattr(deliver, "PUT_BYTES_MAX", 2 * KIB + more)
     async with timing() as desk:
         await put_sized(desk, 6, -3_000, KIB)
         sizes = puts_of(monkeypatch)
@@ -157,7 +157,7 @@ async def test_a_put_of_what_is_due_ends_where_it_has_so_many_bytes(
 async def test_a_slot_with_more_units_than_one_look_follows_is_delivered_whole(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(slot_delivery, "CHAIN_MAX", 8)
+    monkeypatch.setattr(dequeue, "CHAIN_MAX", 8)
     async with timing() as desk:
         names = [f"m{number}" for number in range(30)]
         await desk.put_waiting(*[row_of(desk, name, 3_000) for name in names])
@@ -245,7 +245,7 @@ async def test_a_recall_behind_a_damaged_message_counts_as_the_time_comes(
 
 
 def test_of_topics_so_many_names_are_known(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(counts, "NAMES_MAX", 2)
+    monkeypatch.setattr(timer_counts, "NAMES_MAX", 2)
     known = WaitingCounts(["a", "b"])
     assert [known.name(java_hash(topic)) for topic in "abc"] == ["a", "b", ""]
     known.know(java_hash("c"), "c")

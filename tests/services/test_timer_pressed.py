@@ -4,14 +4,14 @@ import asyncio
 
 import pytest
 
-from pocketmq.format.content import encode_properties
+from pocketmq.format.property_codec import encode_properties
 from pocketmq.format.timer_layout import LOG_UNIT_SIZE, SLOT_COUNT
 from pocketmq.model.errors import DiskFull
 from pocketmq.model.message import OFFSET_MAX
 from pocketmq.model.system_topics import Place
-from pocketmq.services.timer import arriving
-from pocketmq.services.timer.resume import Resumption
-from pocketmq.services.timer.timer import Timer
+from pocketmq.services.delay import enqueue
+from pocketmq.services.delay.timer import Timer
+from pocketmq.services.delay.timer_resume import Resumption
 from pocketmq.store.timer.timer_files import TimerFiles
 from tests.fakes.rows import Row
 from tests.fakes.store_language import BORN_HOST
@@ -134,7 +134,7 @@ async def test_a_recall_holds_though_the_slot_before_takes_long() -> None:
 async def test_what_is_recalled_stays_away_though_marker_and_message_are_read_apart(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(arriving, "READ_MAX", 8)
+    monkeypatch.setattr(enqueue, "READ_MAX", 8)
     async with timing() as desk:
         await desk.wait("first", 30_000)
         await desk.pass_time(1_000)

@@ -15,11 +15,11 @@ from pocketmq.model.errors import DiskFull, DiskSlow
 from pocketmq.model.reading import ReadRange
 from pocketmq.model.stats import Counter
 from pocketmq.model.system_topics import TIMER_TOPIC
-from pocketmq.services.timer import slot_delivery
-from pocketmq.services.timer.arriving import Arriving
-from pocketmq.services.timer.counts import WaitingCounts
-from pocketmq.store.reading.reading import Reading
-from pocketmq.store.writing.writing import Writing
+from pocketmq.services.delay import dequeue
+from pocketmq.services.delay.enqueue import Arriving
+from pocketmq.services.delay.timer_counts import WaitingCounts
+from pocketmq.store.read.reading import Reading
+from pocketmq.store.write.writing import Writing
 from tests.fakes.store_language import turns
 from tests.fakes.timing import TimingDesk, row_of, timing
 
@@ -106,7 +106,7 @@ async def test_an_open_lease_is_looked_at_again_two_seconds_later() -> None:
 
 
 async def test_a_long_slot_is_followed_in_turns(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(slot_delivery, "CHAIN_MAX", 8)
+    monkeypatch.setattr(dequeue, "CHAIN_MAX", 8)
     turn, seen, chain = 0, list[int](), TimerLog.chain
 
     async def others() -> None:

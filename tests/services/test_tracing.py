@@ -4,8 +4,8 @@ import asyncio
 
 import pytest
 
-from pocketmq.services.administration import tracing
-from pocketmq.services.administration.tracing import trace_message
+from pocketmq.services.admin import tracing
+from pocketmq.services.admin.tracing import trace_message
 from tests.fakes.store_broker import StoreBroker
 
 KEY = "0A000001000000010000000000000001"

@@ -8,8 +8,8 @@ import pytest
 from pocketmq.model.administration import ResetTarget
 from pocketmq.model.errors import SystemTopic, TopicExists, UnsupportedTopic
 from pocketmq.rpc.pb import admin_pb2, broker_pb2
-from pocketmq.services.administration.positions import reset_offsets
-from pocketmq.services.administration.topics import create_topic, delete_topic
+from pocketmq.services.admin.positions import reset_offsets
+from pocketmq.services.admin.topics import create_topic, delete_topic
 from tests.fakes.drafts import draft, drafts_of
 from tests.fakes.golden_log import files_below
 from tests.fakes.store_broker import StoreBroker, store_broker

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from pocketmq.store.starting.structures import Structures
+from pocketmq.store.recovery.components import Structures
 from tests.fakes.store_golden import golden_parts
 from tests.fakes.store_language import TalkingStore, store_at
 from tests.golden_stores import GoldenStores

@@ -13,8 +13,8 @@ from pocketmq.backfill.job import new_job, run
 from pocketmq.backfill.reuse import find_reuse
 from pocketmq.files.disk import Disk
 from pocketmq.format.consume_unit import UNIT
-from pocketmq.format.left_over import LeftOver
-from pocketmq.log.left_over import left_over_now
+from pocketmq.format.deleted_topics import LeftOver
+from pocketmq.log.deleted_topics import left_over_now
 from pocketmq.log.queue_places import expired_queues
 from pocketmq.model.message import OFFSET_MAX
 from pocketmq.rebuild.log_files import KnownShape, find_log_files

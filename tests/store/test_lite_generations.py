@@ -10,7 +10,7 @@ from pocketmq.backfill.checks import check_files
 from pocketmq.backfill.job import new_job, run
 from pocketmq.files.disk import Disk
 from pocketmq.format.consume_unit import UNIT
-from pocketmq.log.left_over import left_over_now
+from pocketmq.log.deleted_topics import left_over_now
 from pocketmq.model.message import OFFSET_MAX
 from pocketmq.rebuild.log_files import KnownShape, find_log_files
 from pocketmq.rebuild.parallel import Job, rebuild_parallel

@@ -20,11 +20,11 @@ from pocketmq.model.errors import (
 from pocketmq.model.message import TRANSACTION_PREPARED
 from pocketmq.model.reading import Bound, PullStatus
 from pocketmq.model.step import Next, Now
+from pocketmq.store.dispatch import dispatcher as dispatcher_module
 from pocketmq.store.message_store import open_store
-from pocketmq.store.reading.patience import value_of
-from pocketmq.store.starting.progress import Starting
-from pocketmq.store.views import dispatcher as dispatcher_module
-from pocketmq.store.writing.allocation import Allocation
+from pocketmq.store.read.cold_read import value_of
+from pocketmq.store.recovery.progress import Starting
+from pocketmq.store.write.allocation import Allocation
 from tests.fakes.clock import START_MS, FakeClock
 from tests.fakes.golden_log import files_below
 from tests.fakes.quick_disk import QuickDisk, open_files

@@ -12,8 +12,8 @@ from pocketmq.model.errors import BrokerError, Code
 from pocketmq.rpc.admission import CallClass
 from pocketmq.rpc.pb import messaging_pb2 as pb
 from pocketmq.rpc.service import MalformedRequest, Service, method, refuse_plainly
-from pocketmq.rpc.v1.faces import BROKER
-from pocketmq.rpc.v2.faces import MESSAGING, NAME
+from pocketmq.rpc.v1.service_table import BROKER
+from pocketmq.rpc.v2.service_table import MESSAGING, NAME
 from pocketmq.rpc.v2.status import refuse
 from pocketmq.testing.faults import OWN, CallFault, Faults, FillableDisk, injected_error
 from pocketmq.testing.movable_clock import MovableClock

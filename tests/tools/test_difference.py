@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pocketmq.format.content import encode_properties
 from pocketmq.format.names import offset_file_name
+from pocketmq.format.property_codec import encode_properties
 from pocketmq.format.record import (
     RECORD_HEAD,
 )

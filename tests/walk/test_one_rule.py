@@ -15,7 +15,7 @@ from pocketmq.rebuild.log_files import LogFile, records_end, walk_over
 from pocketmq.rebuild.parallel import Job, rebuild_parallel
 from pocketmq.rebuild.plan import map_here, whole_files
 from pocketmq.rebuild.sequential import rebuild
-from pocketmq.store.starting.log_survey import Known, stretches, survey_log
+from pocketmq.store.recovery.log_survey import Known, stretches, survey_log
 from pocketmq.tools.difference import MessageComparison, Side
 from pocketmq.tools.repair.planning import plan_repair
 from pocketmq.tools.repair.repair import missing_part

@@ -17,11 +17,11 @@ from pocketmq.model.step import Clock
 from pocketmq.rpc.call import host_from_peer
 from pocketmq.rpc.creations import Creations
 from pocketmq.rpc.guard import Guard
-from pocketmq.rpc.needs import GET
+from pocketmq.rpc.permissions import GET
 from pocketmq.rpc.service import Service
-from pocketmq.rpc.v1.needs import rules_of
-from pocketmq.rpc.v2.faces import NAME as OFFICIAL
-from pocketmq.rpc.v2.needs import RULES as OFFICIAL_RULES
+from pocketmq.rpc.v1.permissions import rules_of
+from pocketmq.rpc.v2.permissions import RULES as OFFICIAL_RULES
+from pocketmq.rpc.v2.service_table import NAME as OFFICIAL
 from pocketmq.services.access.access import Access
 from pocketmq.store.tables.tables import Tables
 from pocketmq.store.tables.users import UserTable

@@ -20,20 +20,20 @@ from pocketmq.format.addresses import UniqueKeyMaker, pack_host
 from pocketmq.format.names import zone_from_name
 from pocketmq.model.stats import Gauge, Stat
 from pocketmq.model.step import Step
-from pocketmq.rpc.backing import Backing
 from pocketmq.rpc.service import Service
+from pocketmq.rpc.services import Backing
 from pocketmq.rpc.v1.access import AccessFace
 from pocketmq.rpc.v1.admin import Admin
 from pocketmq.rpc.v1.messaging import Messaging
 from pocketmq.rpc.v2.messaging import OfficialMessaging, OfficialRules
-from pocketmq.services.administration.status import Process
+from pocketmq.services.admin.status import Process
 from pocketmq.services.consume.consume import Consume
+from pocketmq.services.delay.levels import Schedule
+from pocketmq.services.delay.timer import Timer
 from pocketmq.services.pull import Pull
 from pocketmq.services.retention import Retention, is_wanted
-from pocketmq.services.schedule.schedule import Schedule
-from pocketmq.services.timer.timer import Timer
 from pocketmq.store.message_store import MessageStore
-from pocketmq.store.reading.holding import holder_at
+from pocketmq.store.read.holding import holder_at
 
 
 class Parts(NamedTuple):

@@ -48,11 +48,11 @@ from pocketmq.rpc.own.server import OwnServer
 from pocketmq.rpc.own.tls import Tls
 from pocketmq.rpc.service import Service
 from pocketmq.rpc.transports import new_server
-from pocketmq.rpc.v1.faces import closed_faces
-from pocketmq.rpc.v2.faces import closed_face
+from pocketmq.rpc.v1.service_table import closed_faces
+from pocketmq.rpc.v2.service_table import closed_face
 from pocketmq.store.message_store import MessageStore, open_store
+from pocketmq.store.recovery.progress import Starting
 from pocketmq.store.runner import Runner
-from pocketmq.store.starting.progress import Starting
 
 if TYPE_CHECKING:
     from pocketmq.rpc.grpcio.server import GrpcioServer

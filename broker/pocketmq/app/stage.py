@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from pocketmq.files.disk import Disk
 from pocketmq.model.step import Clock, SystemClock
 from pocketmq.rpc.service import Service
-from pocketmq.services.administration.topics import create_topic
+from pocketmq.services.admin.topics import create_topic
 from pocketmq.store.message_store import MessageStore
 from pocketmq.store.runner import Runner
 

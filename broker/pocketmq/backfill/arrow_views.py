@@ -13,7 +13,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from pocketmq.backfill.log_walk import Damage
-from pocketmq.backfill.wanted import NUMBER_MAX
+from pocketmq.backfill.row_filter import NUMBER_MAX
 from pocketmq.format.arrow_messages import batch_of
 from pocketmq.format.consume_unit import PRE_BLANK_SIZE, UNIT_SIZE, UNIT_TYPE, valid_unit_count
 from pocketmq.format.index_entries import ENTRY_TYPE

@@ -10,7 +10,7 @@ at the first record of every file.
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from pocketmq.backfill.wanted import NUMBER_MAX, NUMBER_MIN
+from pocketmq.backfill.row_filter import NUMBER_MAX, NUMBER_MIN
 from pocketmq.model.errors import Corruption
 from pocketmq.rebuild.log_files import LogFile, may_hold
 from pocketmq.rebuild.plan import Range

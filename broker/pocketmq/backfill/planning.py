@@ -10,7 +10,7 @@ from typing import Any, Final
 from pocketmq.backfill.arrow_views import find_index_files, find_queue_files
 from pocketmq.backfill.log_walk import Stretch, may_hold_any, survey
 from pocketmq.backfill.request import INDEX, MESSAGES, UNITS, Request
-from pocketmq.backfill.wanted import Wanted
+from pocketmq.backfill.row_filter import Wanted
 from pocketmq.rebuild.log_files import LogFile, find_log_files
 from pocketmq.rebuild.plan import PIECE_SIZE_MIN, Range, map_here, plan_ranges
 

@@ -22,7 +22,7 @@ from typing import Any, Final
 import pyarrow as pa
 
 from pocketmq.backfill.arrow_views import ENTRY_SCHEMA, UNIT_SCHEMA
-from pocketmq.backfill.wanted import Wanted, time_from_text
+from pocketmq.backfill.row_filter import Wanted, time_from_text
 from pocketmq.format.arrow_messages import schema_of
 from pocketmq.format.index_layout import IndexGeometry
 from pocketmq.format.message_columns import MESSAGE_COLUMNS

@@ -24,7 +24,7 @@ from pocketmq.backfill.arrow_views import (
 from pocketmq.backfill.log_walk import Damage, Stretch, walk
 from pocketmq.backfill.planning import PLANNERS
 from pocketmq.backfill.request import DAMAGE, FAIL, INDEX, MESSAGES, UNITS, Request, request_from
-from pocketmq.backfill.wanted import Wanted
+from pocketmq.backfill.row_filter import Wanted
 from pocketmq.format.arrow_messages import record_batches
 from pocketmq.format.columns.queues import QueueTable
 from pocketmq.format.message_columns import columns_of

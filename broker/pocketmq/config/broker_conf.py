@@ -16,7 +16,7 @@ from typing import Final, NamedTuple
 
 from pocketmq.config import rocketmq
 from pocketmq.config.document import settings_text
-from pocketmq.config.left_out import why_left_out
+from pocketmq.config.ignored_settings import why_left_out
 from pocketmq.config.load import Layers, checked, nearest
 from pocketmq.config.proxy_conf import TAKEN, is_proxy_conf, proxy_pairs, why_proxy_leaves_out
 from pocketmq.config.sections import KNOBS, PRESET, SERVER

@@ -3,8 +3,8 @@
 from collections.abc import Callable, Mapping
 from typing import Final, final
 
-from pocketmq.format.again import facts_of
 from pocketmq.format.named_properties import properties_size
+from pocketmq.format.rewrite import facts_of
 from pocketmq.model.filter import Filter
 from pocketmq.model.ownership import is_ambiguous
 from pocketmq.model.system_topics import is_of_group

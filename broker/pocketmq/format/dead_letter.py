@@ -3,9 +3,9 @@
 from collections.abc import Callable
 from typing import NamedTuple
 
-from pocketmq.format.again import put_again
 from pocketmq.format.java_hash import java_hash
 from pocketmq.format.record import decode_record
+from pocketmq.format.rewrite import put_again
 from pocketmq.model.batch import Run
 from pocketmq.model.errors import OriginUnknown
 from pocketmq.model.message import SHARDING_KEY

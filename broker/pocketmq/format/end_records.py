@@ -10,8 +10,8 @@ from typing import Final, final
 
 from pocketmq.format.half_record import HalfRecord
 from pocketmq.format.op_message import OP_BLOCK, OP_BODY_SIZE_MAX, OP_TAG
-from pocketmq.format.own_records import MAGIC, OwnRecords, write_block
-from pocketmq.format.send_records import TopicFrame, write_entry
+from pocketmq.format.record_encoder import TopicFrame, write_entry
+from pocketmq.format.system_records import MAGIC, OwnRecords, write_block
 from pocketmq.model.message import (
     FLAG_STORE_HOST_V6,
     FLAG_TRANSACTION_MASK,

@@ -10,7 +10,7 @@ here.
 
 from typing import Final, final
 
-from pocketmq.format.plain_fields import short_size, text_hash
+from pocketmq.format.protobuf_scan import short_size, text_hash
 from pocketmq.native.machine import i64
 
 DECISIONS_MAX: Final = 256

@@ -12,9 +12,9 @@ TransactionalMessageServiceImpl.putBackHalfMsgQueue, TransactionalMessageBridge.
 
 from typing import Final, NamedTuple
 
-from pocketmq.format.again import put_again
-from pocketmq.format.content import PROPERTIES_SIZE_MAX
+from pocketmq.format.property_codec import PROPERTIES_SIZE_MAX
 from pocketmq.format.record import HOSTS_V6_MASK, decode_record, split_record
+from pocketmq.format.rewrite import put_again
 from pocketmq.format.transaction_id import HalfPlace
 from pocketmq.model.batch import Batch, Destination, Run
 from pocketmq.model.errors import PropertiesTooLarge

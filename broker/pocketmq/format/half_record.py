@@ -8,7 +8,7 @@ ASCII, other records than those with a short topic name.
 
 from typing import Final, final
 
-from pocketmq.format.plain_fields import text_hash
+from pocketmq.format.protobuf_scan import text_hash
 from pocketmq.format.record import MAGIC_V1, topic_field
 from pocketmq.model.message import FLAG_BORN_HOST_V6, FLAG_STORE_HOST_V6
 from pocketmq.model.topic import HALF_TOPIC

@@ -6,9 +6,9 @@ All bytes are those that encode_records and index_entries make of the same messa
 from typing import Final, final
 
 from pocketmq.format.index_layout import STYLE_5_5
-from pocketmq.format.own_records import OwnRecords
 from pocketmq.format.pop_records import Entry
-from pocketmq.format.send_records import TopicFrame, hash_on, write_entry
+from pocketmq.format.record_encoder import TopicFrame, hash_on, write_entry
+from pocketmq.format.system_records import OwnRecords
 from pocketmq.model.message import QueueKey
 from pocketmq.native.machine import i64
 

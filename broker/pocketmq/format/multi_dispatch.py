@@ -11,7 +11,7 @@ Source: MultiDispatchUtils, ConsumeQueue.multiDispatchLmqQueue.
 
 from typing import Final
 
-from pocketmq.format.content import decode_properties
+from pocketmq.format.property_codec import decode_properties
 from pocketmq.format.record import BadRecord, split_record
 from pocketmq.model.errors import IllegalTopic
 from pocketmq.model.message import MULTI_DISPATCH, MULTI_QUEUE_OFFSET, OFFSET_MAX, QueueKey

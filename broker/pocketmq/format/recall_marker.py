@@ -5,7 +5,7 @@ Source: RecallMessageProcessor.buildMessage, HookUtils.transformTimerMessage.
 
 from typing import Final
 
-from pocketmq.format.content import encode_properties
+from pocketmq.format.property_codec import encode_properties
 from pocketmq.format.recall_handle import RecallHandle
 from pocketmq.model.batch import Batch, Destination, Run
 from pocketmq.model.message import (

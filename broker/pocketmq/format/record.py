@@ -35,8 +35,8 @@ from pocketmq.format.addresses import (
     offset_message_id,
     text_from_host,
 )
-from pocketmq.format.content import BodyBudget, decode_properties, plain_body
 from pocketmq.format.layout import CRC_MASK, Buffer, Layout, crc32
+from pocketmq.format.property_codec import BodyBudget, decode_properties, plain_body
 from pocketmq.model.batch import Batch, Destination
 from pocketmq.model.message import (
     DELAY,

@@ -4,7 +4,7 @@
     reconsume times      how often it was retried; attempts begin with one more. Those of a dead
                          letter do not count: they are of the group that gave it up
 
-Records are sound (store/reading/record_check.py); several may lie one behind the other.
+Records are sound (store/read/record_check.py); several may lie one behind the other.
 """
 
 from typing import Final

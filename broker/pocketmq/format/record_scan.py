@@ -10,9 +10,9 @@ once, at the end:
 from collections.abc import Iterator
 from typing import Final
 
-from pocketmq.format.content import decode_properties
 from pocketmq.format.java_hash import tags_code
 from pocketmq.format.layout import Buffer, is_zero
+from pocketmq.format.property_codec import decode_properties
 from pocketmq.format.record import (
     BLANK_SIZE,
     MAGIC_BLANK,

@@ -17,7 +17,7 @@ with what is left, never added to a place first.
 from typing import Final, final
 
 from pocketmq.format.addresses import host_from_text
-from pocketmq.format.plain_fields import is_printable, number_at, short_size, text_hash
+from pocketmq.format.protobuf_scan import is_printable, number_at, short_size, text_hash
 from pocketmq.model.message import RESERVED_PROPERTIES
 from pocketmq.native.machine import append, i64, vec
 

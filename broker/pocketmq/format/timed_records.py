@@ -5,7 +5,7 @@
                    properties and TIMER_ENQUEUE_MS, TIMER_DEQUEUE_MS
 
 A property block is not parsed pair by pair: blocks with the same names in the same order have one
-plan of where each value goes. What has an odd block takes the way of format/again.py; both make the
+plan of where each value goes. What has an odd block takes the way of format/rewrite.py; both make the
 same bytes.
 Source: TimerMessageStore.enqueue, convert.
 """
@@ -14,10 +14,10 @@ from operator import itemgetter
 from struct import Struct
 from typing import Any, Final, NamedTuple
 
-from pocketmq.format.again import facts_of, in_decoded_order, put_again
-from pocketmq.format.content import PROPERTIES_SIZE_MAX
 from pocketmq.format.java_hash import java_hash
+from pocketmq.format.property_codec import PROPERTIES_SIZE_MAX
 from pocketmq.format.record import MAGIC_V1, PROPERTY_CRC_SIZE, RECORD_HEAD, split_record
+from pocketmq.format.rewrite import facts_of, in_decoded_order, put_again
 from pocketmq.model.batch import Batch, Destination, Run
 from pocketmq.model.message import (
     KEYS,

@@ -10,7 +10,7 @@ Invariants
     3. A record's own physical offset equals the place where it lies.
     4. A record leaves 8 bytes in its file, so that a BLANK always fits; a batch moves whole.
 Not here: what is committed, durable and dispatched (store/marks.py), what records mean (services/),
-rebuilding (store/starting/recovery.py), the next file in time (store/writing/allocation.py).
+rebuilding (store/recovery/recovery_plan.py), the next file in time (store/write/allocation.py).
 Source: CommitLog, MappedFileQueue.
 """
 

@@ -30,8 +30,8 @@ from pocketmq.format.consume_unit import (
     UNIT_SIZE,
     is_extension_address,
 )
+from pocketmq.format.dispatch_batch import following_units
 from pocketmq.format.record import RECORD_SIZE_MIN
-from pocketmq.format.runs import following_units
 from pocketmq.log.queue_end import QueueEnd, find_end, leave_out_last
 from pocketmq.log.queue_extension import QueueExtension, last_address
 from pocketmq.log.queue_units import FILL_UNITS, QueueUnits

@@ -15,10 +15,10 @@ from typing import Final, NamedTuple
 
 from pocketmq.files.disk import Disk
 from pocketmq.files.disk_errors import close_all
+from pocketmq.format.dispatch_batch import entries_of
 from pocketmq.format.index_entries import PACKED, index_entries, searched_hash
 from pocketmq.format.index_layout import IndexGeometry, is_indexed
 from pocketmq.format.names import is_index_file_name, next_index_file_name
-from pocketmq.format.runs import entries_of
 from pocketmq.log.index_file import IndexFile
 from pocketmq.model.batch import Written
 from pocketmq.model.stats import Counter, Gauge

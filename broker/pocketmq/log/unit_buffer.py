@@ -14,7 +14,7 @@ blocks that the file has: nothing can go wrong then. Whatever is unusual is left
 from collections.abc import Sequence
 from typing import Final, final
 
-from pocketmq.format.runs import units_of
+from pocketmq.format.dispatch_batch import units_of
 from pocketmq.model.batch import Written
 from pocketmq.model.message import (
     FLAG_TRANSACTION_MASK,

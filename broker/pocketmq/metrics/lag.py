@@ -24,7 +24,7 @@ from pocketmq.model.errors import DiskSlow, StorageError
 from pocketmq.model.stats import Gauge, LabelValues
 from pocketmq.model.system_topics import leased_topic
 from pocketmq.model.topic import RETRY_PREFIX, is_system_group, is_system_topic
-from pocketmq.store.reading.patience import NowOrLater
+from pocketmq.store.read.cold_read import NowOrLater
 
 REFRESH_INTERVAL_MS: Final = 1_000
 TURN_SECONDS: Final = 0.002

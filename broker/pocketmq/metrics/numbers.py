@@ -20,7 +20,7 @@ from pocketmq.model.errors import DiskSlow, StorageError
 from pocketmq.model.message import StoredMessage
 from pocketmq.model.stats import Gauge, Histogram, LabelValues, Stat
 from pocketmq.store.message_store import MessageStore
-from pocketmq.store.reading.patience import NowOrLater, value_of
+from pocketmq.store.read.cold_read import NowOrLater, value_of
 from pocketmq.store.tables.durable_table import NamedTable
 from pocketmq.store.tables.tables import Tables
 

@@ -9,7 +9,7 @@
 
 Each returns a `Disguise`: where the message goes, and which of its properties change. What undoes
 it finds the place again by properties and names alone. Pure; a record is made of it by
-format/again.py.
+format/rewrite.py.
 Source: HookUtils, ScheduleMessageService, AbstractSendMessageProcessor.consumerSendMsgBack,
 PopReviveService, KeyBuilder.
 """

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from pocketmq.format.columns.heads import Numbers
 from pocketmq.format.consume_unit import PRE_BLANK, UNIT_SIZE
-from pocketmq.format.left_over import DRIFT_MAX
+from pocketmq.format.deleted_topics import DRIFT_MAX
 from pocketmq.format.record import RECORD_SIZE_MIN
 from pocketmq.model.message import QueueKey
 from pocketmq.rebuild.unit_files import QueueFiles

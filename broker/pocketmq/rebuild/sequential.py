@@ -14,7 +14,7 @@ import numpy as np
 
 from pocketmq.format.columns.queues import QueueTable
 from pocketmq.format.columns.records import decode, unit_rows
-from pocketmq.format.left_over import LeftOver, left_over_of
+from pocketmq.format.deleted_topics import LeftOver, left_over_of
 from pocketmq.format.names import CONSUME_QUEUE_DIRECTORY, INDEX_DIRECTORY
 from pocketmq.model.errors import Corruption
 from pocketmq.model.message import QueueKey

@@ -19,7 +19,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Final
 
-from pocketmq.format.left_over import left_over_of
+from pocketmq.format.deleted_topics import left_over_of
 from pocketmq.format.names import VIEW_DIRECTORIES
 from pocketmq.model.finding import ScanEnd
 from pocketmq.rebuild.log_files import KnownShape

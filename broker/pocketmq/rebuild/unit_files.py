@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from pocketmq.format.columns.heads import Numbers
 from pocketmq.format.columns.queues import QueueTable
 from pocketmq.format.consume_unit import PRE_BLANK, UNIT_SIZE, first_file_position
-from pocketmq.format.left_over import left_over_of
+from pocketmq.format.deleted_topics import left_over_of
 from pocketmq.format.names import offset_file_name, queue_directory
 from pocketmq.model.message import QueueKey
 

@@ -12,7 +12,7 @@ from typing import Final
 from pocketmq.model.access import Action, Kind, Need
 from pocketmq.model.errors import CreationsUsedUp, GroupNotFound, TopicNotFound
 from pocketmq.rpc.call import Call
-from pocketmq.rpc.needs import Asked
+from pocketmq.rpc.permissions import Asked
 
 HOUR_MS: Final = 3_600_000
 USERS_MAX: Final = 4_096

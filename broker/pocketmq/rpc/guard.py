@@ -19,8 +19,8 @@ from pocketmq.model.rights import Rights
 from pocketmq.rpc.admission import CallClass
 from pocketmq.rpc.call import Call
 from pocketmq.rpc.creations import CREATING, Creations
-from pocketmq.rpc.late_reply import LateReply
-from pocketmq.rpc.needs import PUB, AdminOnly, Asked, FaceRules, Named, group_need, topic_need
+from pocketmq.rpc.pending_reply import LateReply
+from pocketmq.rpc.permissions import PUB, AdminOnly, Asked, FaceRules, Named, group_need, topic_need
 from pocketmq.rpc.service import Handler, Metadata, Method, Service, Shortcut
 from pocketmq.services.access.access import Access
 

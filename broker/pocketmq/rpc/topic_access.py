@@ -11,7 +11,7 @@ from pocketmq.model.errors import AccessDenied, SystemTopic
 from pocketmq.model.ownership import record_owners
 from pocketmq.model.topic import TopicConfig, is_group_topic, is_readable_by, is_system_topic
 from pocketmq.rpc.call import Call
-from pocketmq.rpc.needs import LOOK, group_need, topic_need
+from pocketmq.rpc.permissions import LOOK, group_need, topic_need
 from pocketmq.store.tables.tables import Tables
 from pocketmq.store.tables.topics import TopicTable
 

@@ -2,7 +2,7 @@
 
     pull ──found, or nothing to wait for──────────────────────────────────► answer
        ▲  │
-       │  └─at the queue's end─► parked (store/reading/waiting.py) ──deadline, drain──► empty answer
+       │  └─at the queue's end─► parked (store/read/append_notifier.py) ──deadline, drain──► empty answer
        └──arrived, or a scan that matched nothing goes on behind it──┘
 
 Invariants
@@ -25,7 +25,7 @@ from pocketmq.model.errors import BrokerError
 from pocketmq.model.filter import Filter
 from pocketmq.model.reading import PullResult, PullStatus, ReadRange
 from pocketmq.store.message_store import MessageStore
-from pocketmq.store.reading.waiting import GroupKey, Waiter, Waiting
+from pocketmq.store.read.append_notifier import GroupKey, Waiter, Waiting
 
 LOOKED_AT_MAX: Final = 256
 LOOKED_AT_BYTES_MAX: Final = 256 * 1024

@@ -10,7 +10,7 @@ import asyncio
 from typing import Final
 
 from pocketmq.format.addresses import parse_offset_message_id
-from pocketmq.format.content import PROPERTIES_SIZE_MAX, BodyBudget
+from pocketmq.format.property_codec import PROPERTIES_SIZE_MAX, BodyBudget
 from pocketmq.format.record import is_shown
 from pocketmq.model.errors import IllegalKey, MessageNotFound
 from pocketmq.model.message import OFFSET_MAX, StoredMessage
@@ -22,7 +22,7 @@ from pocketmq.model.names import (
 )
 from pocketmq.model.reading import Bound, KeyRange, QueryResult
 from pocketmq.store.message_store import MessageStore
-from pocketmq.store.reading.patience import value_of
+from pocketmq.store.read.cold_read import value_of
 
 MESSAGE_COUNT_DEFAULT: Final = 64
 MESSAGE_COUNT_MAX: Final = 1_024

@@ -24,9 +24,9 @@ from pocketmq.model.errors import BrokerError, DiskAboveLimit, StoreFailed
 from pocketmq.model.message import OFFSET_MAX
 from pocketmq.model.stats import Counter, Gauge, LabelValues
 from pocketmq.model.step import Next, Now
+from pocketmq.store.dispatch.expiry import Expiry
 from pocketmq.store.job import Job, Rounds, until_done
-from pocketmq.store.reading.holding import Holder
-from pocketmq.store.views.expiry import Expiry
+from pocketmq.store.read.holding import Holder
 
 DISK: Final = "disk"
 SIZE: Final = "size"

@@ -33,23 +33,23 @@ from pocketmq.model.message import OFFSET_MAX
 from pocketmq.model.stats import Stat
 from pocketmq.model.step import Clock, Next, Now, Step
 from pocketmq.store.clamping import clamp_tables
+from pocketmq.store.dispatch.views import Views
 from pocketmq.store.heavy_turns import HeavyTurns
 from pocketmq.store.marks import Marks
-from pocketmq.store.reading.reading import Reading
+from pocketmq.store.read.reading import Reading
+from pocketmq.store.recovery.components import Structures
+from pocketmq.store.recovery.progress import Starting
+from pocketmq.store.recovery.start import Start
 from pocketmq.store.runner import Runner
 from pocketmq.store.settings import FLUSH_SYNC, StoreSettings
-from pocketmq.store.starting.progress import Starting
-from pocketmq.store.starting.start import Start
-from pocketmq.store.starting.structures import Structures
 from pocketmq.store.store_gauges import store_gauges
 from pocketmq.store.tables.order_files import ORDER_JOURNAL_BYTES
 from pocketmq.store.tables.tables import Tables
 from pocketmq.store.timer.level_clocks import LevelClocks
 from pocketmq.store.timer.timer_files import timer_files
-from pocketmq.store.views.views import Views
-from pocketmq.store.writing.allocation import Reserve
-from pocketmq.store.writing.durability import Durability
-from pocketmq.store.writing.writing import Writing
+from pocketmq.store.write.allocation import Reserve
+from pocketmq.store.write.durability import Durability
+from pocketmq.store.write.writing import Writing
 
 RUNNING: Final = "running"
 CATCH_UP_PAUSE_S: Final = 0.005

@@ -47,7 +47,7 @@ class StoreSettings(StoreShape):
     """Consume-queue files kept open; the least used is closed for the next one. Never more than
     half of what the process may open."""
     reserve_size_bytes: int = 16 * 1024 * 1024
-    """Set aside for the day the disk is full (store/writing/allocation.py); never more than one
+    """Set aside for the day the disk is full (store/write/allocation.py); never more than one
     commit-log file."""
     timer_log_file_size_bytes: int = 100 * 1024 * 1024
     timer_slot_count: int = 1_209_600

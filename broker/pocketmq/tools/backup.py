@@ -37,8 +37,8 @@ from pocketmq.format.names import (
 )
 from pocketmq.format.table_json import decode_table
 from pocketmq.log.checkpoint import FlushedMark
+from pocketmq.log.deleted_topics import left_over_now
 from pocketmq.log.foreign import check_understood
-from pocketmq.log.left_over import left_over_now
 from pocketmq.log.queue_places import expired_queues
 from pocketmq.log.store_directory import MANIFEST_FILE, ManifestFile, StoreDirectory, StoreManifest
 from pocketmq.model.errors import NotAStore, StoreLocked, StoreTooNew

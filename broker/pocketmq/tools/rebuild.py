@@ -39,7 +39,7 @@ from pocketmq.tools.install import (
     stage_and_install,
     sync_tree,
 )
-from pocketmq.tools.waiting.restoring import write_wheel
+from pocketmq.tools.pending.restoring import write_wheel
 
 STATE_DIRECTORY: Final = "rebuild-state"
 STAT_BLOCK_BYTES: Final = 512

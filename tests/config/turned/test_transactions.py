@@ -9,8 +9,8 @@ from pocketmq.app.backing import check_rules, send_rules
 from pocketmq.config.load import load
 from pocketmq.format.addresses import UniqueKeyMaker
 from pocketmq.model.errors import TransactionsRefused
-from pocketmq.services.sending.drafts import Delivery
-from pocketmq.services.sending.send import Send
+from pocketmq.services.produce.drafts import Delivery
+from pocketmq.services.produce.send import Send
 from tests.fakes.disk import SimDisk
 from tests.fakes.drafts import draft, drafts_of
 from tests.fakes.store_language import BORN_HOST, STORE_HOST

@@ -10,8 +10,8 @@ import pytest
 
 from pocketmq.filter.sql.grammar import tree_of
 from pocketmq.filter.sql.java_values import Incomparable
-from pocketmq.format.content import encode_properties
 from pocketmq.format.named_properties import led_by_separator
+from pocketmq.format.property_codec import encode_properties
 from pocketmq.model.errors import IllegalFilter
 from tests.golden_stores import ARCHIVES
 

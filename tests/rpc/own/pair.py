@@ -24,7 +24,7 @@ from h2.events import (
 from h2.exceptions import StreamClosedError
 
 from pocketmq.rpc.own.connection import Http2Connection
-from pocketmq.rpc.own.edge import Edge
+from pocketmq.rpc.own.server_state import Edge
 from pocketmq.rpc.service import Service
 from pocketmq.rpc.serving import Serving
 from tests.fakes.store_language import turns

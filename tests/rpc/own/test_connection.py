@@ -12,15 +12,15 @@ import pytest
 from pocketmq.model.errors import FsyncFailed
 from pocketmq.rpc.admission import CallClass
 from pocketmq.rpc.call import Call
-from pocketmq.rpc.late_reply import Late, LateReply
 from pocketmq.rpc.own import connection, lifetime, memory
-from pocketmq.rpc.own.edge import Edge
 from pocketmq.rpc.own.lifetime import Lifetime
+from pocketmq.rpc.own.server_state import Edge
 from pocketmq.rpc.pb import broker_pb2 as pb
+from pocketmq.rpc.pending_reply import Late, LateReply
 from pocketmq.rpc.service import Handler, Kind, Metadata, Method, Service, Shortcut
 from pocketmq.rpc.serving import Serving
 from pocketmq.rpc.v1.status import refuse
-from pocketmq.store.writing.flush_group import FlushGroup
+from pocketmq.store.write.flush_group import FlushGroup
 from pocketmq.wire.connection import Connection
 from tests.fakes.store_language import turns, until
 from tests.rpc.own.pair import Pair

@@ -7,9 +7,9 @@ from typing import Final
 import pytest
 
 from pocketmq.model.page import Answer as Page
-from pocketmq.rpc.own.edge import Edge
 from pocketmq.rpc.own.memory import Memory
 from pocketmq.rpc.own.page_call import BUSY
+from pocketmq.rpc.own.server_state import Edge
 from pocketmq.rpc.serving import Serving
 from tests.rpc.own.pair import Answer, Pair
 

@@ -25,7 +25,7 @@ from pocketmq.rpc.own.tls import Tls, tls_context
 from pocketmq.rpc.pb import broker_pb2 as pb
 from pocketmq.rpc.service import Service, method
 from pocketmq.rpc.transports import new_server
-from pocketmq.rpc.v1.faces import BROKER
+from pocketmq.rpc.v1.service_table import BROKER
 from pocketmq.rpc.v1.status import refuse
 from tests.fakes.store_broker import connected, running
 from tests.fakes.store_language import until

@@ -2,7 +2,7 @@
 
 import asyncio
 
-from pocketmq.rpc.own.edge import Edge
+from pocketmq.rpc.own.server_state import Edge
 from pocketmq.rpc.serving import Serving, Turns
 from tests.fakes.loop import SeededLoop, run_seeded
 

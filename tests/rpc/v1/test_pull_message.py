@@ -7,9 +7,8 @@ from typing import Any
 import pytest
 import zstandard
 
-from pocketmq.format.content import SHOWN_SIZE_MAX
+from pocketmq.format.property_codec import SHOWN_SIZE_MAX
 from pocketmq.format.record import decode_record
-from pocketmq.format.stored_messages import MessageWriter
 from pocketmq.model.errors import (
     BrokerError,
     IllegalFilter,
@@ -22,6 +21,7 @@ from pocketmq.model.errors import (
 )
 from pocketmq.model.message import FLAG_COMPRESSED
 from pocketmq.model.reading import PullResult, PullStatus
+from pocketmq.rpc.codec.stored_messages import MessageWriter
 from pocketmq.rpc.pb import broker_pb2 as pb
 from pocketmq.rpc.topic_access import check_client_reads, check_operator_reads
 from pocketmq.rpc.v1.pull_message import (

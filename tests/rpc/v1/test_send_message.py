@@ -28,7 +28,7 @@ from pocketmq.rpc.v1.send_message import (
     parse_send_request,
     walk_plain,
 )
-from pocketmq.services.sending.drafts import ABSENT_QUEUE, AT_ONCE, PEER, Delivery, Drafts
+from pocketmq.services.produce.drafts import ABSENT_QUEUE, AT_ONCE, PEER, Delivery, Drafts
 
 TRIES = 5
 """What processor time it takes is the least that it ever took."""

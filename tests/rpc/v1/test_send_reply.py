@@ -7,7 +7,7 @@ from pocketmq.format.addresses import host_from_text, offset_message_id
 from pocketmq.model.batch import Destination, PutResult, PutStatus
 from pocketmq.rpc.pb import broker_pb2 as pb
 from pocketmq.rpc.v1.send_reply import SEND_STATUSES, encode_sent, varint, wide_varint
-from pocketmq.services.sending.send import Sent
+from pocketmq.services.produce.send import Sent
 
 HOSTS = st.sampled_from([host_from_text("10.0.0.9:80"), host_from_text("[::1]:8081")])
 TEXT = st.text(st.characters(codec="utf-8"), min_size=1, max_size=200)

@@ -7,12 +7,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pocketmq.format.addresses import host_from_text
-from pocketmq.format.content import encode_properties
+from pocketmq.format.property_codec import encode_properties
 from pocketmq.format.record import decode_record
-from pocketmq.format.stored_messages import BODY_SIZE_MAX, KNOWN_MAX, ROOM_KEPT_MAX, MessageWriter
 from pocketmq.model.batch import Destination
 from pocketmq.model.errors import UnsupportedFeature
 from pocketmq.model.message import FLAG_COMPRESSED, StoredMessage
+from pocketmq.rpc.codec.stored_messages import (
+    BODY_SIZE_MAX,
+    KNOWN_MAX,
+    ROOM_KEPT_MAX,
+    MessageWriter,
+)
 from pocketmq.rpc.pb import broker_pb2 as pb
 from pocketmq.rpc.v1.stored_reply import proto_message
 from tests.fakes.records import record

@@ -7,16 +7,16 @@ from random import Random
 import pytest
 from google.protobuf.message import DecodeError
 
-from pocketmq.format.content import encode_properties
-from pocketmq.format.official_ack import read_ack
-from pocketmq.format.official_messages import OfficialMessages
+from pocketmq.format.property_codec import encode_properties
 from pocketmq.format.record import encode_records, record_sizes
 from pocketmq.model.batch import Batch, Destination
 from pocketmq.model.consuming import Settled, SettleStatus
 from pocketmq.model.message import FLAG_COMPRESSED
+from pocketmq.rpc.codec.v2_ack import read_ack
+from pocketmq.rpc.codec.v2_messages import OfficialMessages
 from pocketmq.rpc.pb import messaging_pb2 as pb
+from pocketmq.rpc.v2.ack import acked, read_acks
 from pocketmq.rpc.v2.delivered import message_of
-from pocketmq.rpc.v2.settling import acked, read_acks
 from tests.fakes.mutated import mutated
 from tests.fakes.official import name
 

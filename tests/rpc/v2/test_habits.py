@@ -19,7 +19,7 @@ from google.protobuf.timestamp_pb2 import Timestamp
 
 from pocketmq.model.administration import GroupSettings
 from pocketmq.rpc.pb import messaging_pb2 as pb
-from pocketmq.rpc.v2.faces import MESSAGING, NAME
+from pocketmq.rpc.v2.service_table import MESSAGING, NAME
 from tests.running_broker import RunningBroker, broker_with
 
 CALL_S: Final = 3

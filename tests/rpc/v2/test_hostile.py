@@ -14,7 +14,7 @@ from google.protobuf.descriptor import FieldDescriptor
 from google.protobuf.message import Message
 
 from pocketmq.rpc.pb import messaging_pb2 as pb
-from pocketmq.rpc.v2.faces import CLASSES
+from pocketmq.rpc.v2.service_table import CLASSES
 from tests.fakes.mutated import mutated
 from tests.fakes.official import OfficialDesk, sent
 

@@ -7,7 +7,7 @@ import pytest
 
 from pocketmq.rpc.guard import Guard
 from pocketmq.rpc.pb import messaging_pb2 as pb
-from pocketmq.rpc.v2.needs import RULES
+from pocketmq.rpc.v2.permissions import RULES
 from tests.fakes.official import OfficialDesk, name
 from tests.fakes.store_broker import StoreBroker
 from tests.fakes.users import access_of, grant_of, signed

@@ -17,7 +17,7 @@ from google.protobuf import text_format
 
 from pocketmq.model.administration import GroupSettings
 from pocketmq.rpc.pb import messaging_pb2 as pb
-from pocketmq.rpc.v2.faces import MESSAGING
+from pocketmq.rpc.v2.service_table import MESSAGING
 from tests.fakes.clock import FakeClock
 from tests.fakes.official import OfficialDesk, receive, sent
 from tests.fakes.store_broker import store_broker

@@ -19,7 +19,7 @@ from pocketmq.model.administration import GroupSettings
 from pocketmq.model.consuming import SettleStatus
 from pocketmq.model.system_topics import REVIVE_GROUP, REVIVE_TOPIC_PREFIX
 from pocketmq.model.topic import HALF_TOPIC, SCHEDULE_TOPIC
-from pocketmq.services.administration.lag import group_lag
+from pocketmq.services.admin.lag import group_lag
 from pocketmq.services.consume.journal import ConsumeSettings, Journal
 from pocketmq.store.tables.timer_check import TimerProgress
 from tests.fakes.consuming import (

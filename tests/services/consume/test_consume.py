@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from pocketmq.filter.tag import parse
-from pocketmq.format.content import PROPERTIES_SIZE_MAX, encode_properties
 from pocketmq.format.java_hash import tags_code
+from pocketmq.format.property_codec import PROPERTIES_SIZE_MAX, encode_properties
 from pocketmq.format.record import decode_record
 from pocketmq.model.administration import GroupSettings
 from pocketmq.model.batch import Destination, Run
@@ -25,8 +25,8 @@ from pocketmq.model.stats import Gauge
 from pocketmq.model.step import Now
 from pocketmq.model.system_topics import lease_retry_topic
 from pocketmq.services.consume.redelivery import Redelivery
-from pocketmq.services.consume.rereading import reread
-from pocketmq.services.schedule.schedule import Schedule
+from pocketmq.services.consume.reread import reread
+from pocketmq.services.delay.levels import Schedule
 from tests.fakes.consuming import (
     GROUP,
     INVISIBLE_MS,
@@ -439,7 +439,7 @@ async def test_a_receive_made_again_gets_nothing_that_is_settled_meanwhile(
         await desk.ack(got)
         return await reread(*asked)
 
-    monkeypatch.setattr("pocketmq.services.consume.taking.reread", acked_first)
+    monkeypatch.setattr("pocketmq.services.consume.receive.reread", acked_first)
     again = await desk.receive(client_id="c1", attempt_id="x")
     assert len(again.records) == len(again.handles) == len(again.attempts) == 1
 

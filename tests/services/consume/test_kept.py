@@ -14,12 +14,12 @@ from pocketmq.model.consuming import Received
 from pocketmq.model.reading import ReadRange
 from pocketmq.model.system_topics import REVIVE_QUEUE_COUNT, TIMER_TOPIC
 from pocketmq.services.consume import attempts, leases
-from pocketmq.services.consume.alarm import Alarm
 from pocketmq.services.consume.attempts import Attempts
 from pocketmq.services.consume.group_topic import GroupTopic
 from pocketmq.services.consume.handles import take_out
 from pocketmq.services.consume.journal import ConsumeSettings, Journal
 from pocketmq.services.consume.leases import Lease, LeaseTable
+from pocketmq.services.consume.wakeup import Alarm
 from pocketmq.store.watermark import Watermark
 from tests.fakes.consuming import GROUP, INVISIBLE_MS, TOPIC, ConsumeDesk, bodies
 from tests.fakes.store_language import STORE_HOST, at_once, turns

@@ -2,7 +2,7 @@
 
 from pocketmq.metrics.lag import Lag
 from pocketmq.model.administration import GroupSettings
-from pocketmq.services.administration.lag import group_lag
+from pocketmq.services.admin.lag import group_lag
 from tests.fakes.consuming import GROUP, TOPIC, ConsumeDesk
 
 LABELS = (GROUP, TOPIC, "false", "false")

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from pocketmq.format.record import decode_record, encode_records, record_sizes
 from pocketmq.model.batch import Destination, batch_of
 from pocketmq.model.message import SHARDING_KEY
-from pocketmq.services.consume.order_taking import message_group_of
+from pocketmq.services.consume.fifo.receive import message_group_of
 
 PIECES = [SHARDING_KEY, "\x01", "\x02", "a", "é", "KEYS", f"{SHARDING_KEY}\x01g\x02"]
 BLOCKS = st.lists(st.sampled_from([p.encode() for p in PIECES] + [b"\xff"]), max_size=9)

@@ -14,7 +14,7 @@ import pytest
 from pocketmq.model.administration import GroupSettings
 from pocketmq.model.consuming import Received
 from pocketmq.model.topic import SCHEDULE_TOPIC
-from pocketmq.services.administration.redrive import Redrive
+from pocketmq.services.admin.redrive import Redrive
 from pocketmq.store.settings import FLUSH_ASYNC, FLUSH_SYNC
 from tests.fakes.consuming import GROUP, TOPIC, ConsumeDesk, bodies, consuming
 from tests.fakes.disk import SimDisk

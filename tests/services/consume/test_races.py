@@ -15,8 +15,8 @@ from pocketmq.model.administration import GroupSettings
 from pocketmq.model.consuming import Received, SettleStatus
 from pocketmq.model.errors import StoreBusy
 from pocketmq.services.consume.leases import Lease, LeaseTable
-from pocketmq.services.consume.parking import handed_over
-from pocketmq.store.reading.patience import value_of
+from pocketmq.services.consume.long_poll import handed_over
+from pocketmq.store.read.cold_read import value_of
 from tests.fakes.consuming import (
     GROUP,
     INVISIBLE_MS,

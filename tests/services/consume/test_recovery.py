@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from pocketmq.format.content import encode_properties
 from pocketmq.format.names import CONFIG_DIRECTORY, CONSUMER_OFFSETS_FILE
+from pocketmq.format.property_codec import encode_properties
 from pocketmq.format.receipt_handle import GROUP_RETRY, NORMAL, RETRY_V1, RETRY_V2
 from pocketmq.model.administration import GroupSettings
 from pocketmq.model.batch import Destination
@@ -22,9 +22,9 @@ from pocketmq.model.system_topics import (
     timed,
 )
 from pocketmq.model.topic import retry_topic
-from pocketmq.services.administration.groups import delete_group
+from pocketmq.services.admin.groups import delete_group
 from pocketmq.services.consume.recovery import retry_kind
-from pocketmq.services.consume.rereading import reread
+from pocketmq.services.consume.reread import reread
 from tests.fakes.consuming import (
     GROUP,
     INVISIBLE_MS,
@@ -230,7 +230,7 @@ async def test_what_is_being_settled_is_lost_by_no_kill(
         await gate.wait()
         return await reread(*asked)
 
-    monkeypatch.setattr("pocketmq.services.consume.settling.reread", slow)
+    monkeypatch.setattr("pocketmq.services.consume.ack.reread", slow)
     async with consuming(tmp_path / "s", journal_max=journal_max) as desk:
         await desk.send("a", "b")
         held = await desk.receive()

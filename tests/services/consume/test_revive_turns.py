@@ -10,7 +10,7 @@ from pocketmq.model.errors import BrokerReadOnly, StoreBusy
 from pocketmq.model.step import Now
 from pocketmq.model.topic import retry_topic
 from pocketmq.services.consume.redelivery import Redelivery
-from pocketmq.services.consume.reviving import RETRY_PAUSE_MS, TURN_MAX, TURN_MS
+from pocketmq.services.consume.revive import RETRY_PAUSE_MS, TURN_MAX, TURN_MS
 from pocketmq.store.job import Job
 from tests.fakes.consuming import GROUP, INVISIBLE_MS, TOPIC, ConsumeDesk, bodies
 

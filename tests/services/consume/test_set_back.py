@@ -4,9 +4,9 @@ import pytest
 
 from pocketmq.model.administration import GroupSettings, ResetTarget
 from pocketmq.model.errors import GroupNotFound, TopicNotFound
-from pocketmq.services.administration.groups import delete_group
-from pocketmq.services.administration.positions import reset_offsets, set_offsets
-from pocketmq.services.administration.topics import delete_topic
+from pocketmq.services.admin.groups import delete_group
+from pocketmq.services.admin.positions import reset_offsets, set_offsets
+from pocketmq.services.admin.topics import delete_topic
 from tests.fakes.consuming import GROUP, INVISIBLE_MS, TOPIC, ConsumeDesk, bodies
 from tests.fakes.store_language import turns
 

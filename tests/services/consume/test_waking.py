@@ -12,7 +12,7 @@ from pocketmq.format.java_hash import tags_code
 from pocketmq.model.administration import GroupSettings
 from pocketmq.model.consuming import SettleStatus
 from pocketmq.model.step import Next, Now
-from pocketmq.services.consume import parking as parking_module
+from pocketmq.services.consume import long_poll as parking_module
 from pocketmq.services.consume.broadcasting import SWEEP_ABOVE
 from pocketmq.services.consume.consume import STEP_INTERVAL_MS
 from pocketmq.store.job import Job

@@ -19,8 +19,8 @@ from pocketmq.model.step import Now
 from pocketmq.model.transaction import Check
 from pocketmq.services.transaction import checking as checking_module
 from pocketmq.services.transaction.checking import TURN_MAX, TURN_MS
-from pocketmq.services.transaction.ledger import Ledger
-from pocketmq.services.transaction.reading import HalfReading
+from pocketmq.services.transaction.half_table import Ledger
+from pocketmq.services.transaction.read_halves import HalfReading
 from pocketmq.store.settings import FLUSH_SYNC
 from tests.fakes.disk import SimDisk
 from tests.fakes.store_language import turns, until

@@ -15,13 +15,13 @@ from pocketmq.model.errors import DiskAboveLimit, DiskSlow, FsyncFailed, Transac
 from pocketmq.model.message import TRANSACTION_CHECK_TIMES, StoredMessage
 from pocketmq.model.topic import HALF_TOPIC, OP_HALF_TOPIC
 from pocketmq.model.transaction import Check
-from pocketmq.services.administration.topics import remove_topics
-from pocketmq.services.transaction.alike import Became
+from pocketmq.services.admin.topics import remove_topics
+from pocketmq.services.transaction.check_schedule import Timetable
+from pocketmq.services.transaction.duplicate_halves import Became
 from pocketmq.services.transaction.finding import Finding
-from pocketmq.services.transaction.ledger import TRANSACTION_GROUP
+from pocketmq.services.transaction.half_table import TRANSACTION_GROUP
 from pocketmq.services.transaction.producers import Offer
-from pocketmq.services.transaction.reading import HalfReading
-from pocketmq.services.transaction.timetable import Timetable
+from pocketmq.services.transaction.read_halves import HalfReading
 from pocketmq.store.message_store import MessageStore
 from tests.fakes.disk import SimDisk
 from tests.fakes.store_language import until

@@ -22,7 +22,7 @@ from pocketmq.model.errors import RequestError, TransactionDecided, TransactionU
 from pocketmq.model.reading import KeyRange, QueryResult
 from pocketmq.model.stats import Gauge
 from pocketmq.model.transaction import Resolution
-from pocketmq.store.reading.reading import Reading
+from pocketmq.store.read.reading import Reading
 from pocketmq.store.settings import FLUSH_ASYNC, FLUSH_SYNC
 from tests.fakes.clock import FakeClock
 from tests.fakes.crash_points import CrashPoints

@@ -6,9 +6,9 @@ from hypothesis import strategies as st
 
 from pocketmq.services.transaction import halves as halves_module
 from pocketmq.services.transaction import ops as ops_module
+from pocketmq.services.transaction.check_schedule import ROUND_MS, Timetable
 from pocketmq.services.transaction.halves import HalfState, Halves
 from pocketmq.services.transaction.ops import Ops
-from pocketmq.services.transaction.timetable import ROUND_MS, Timetable
 
 DONE = [state for state in HalfState if state >= HalfState.COMMITTED]
 

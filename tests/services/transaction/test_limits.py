@@ -11,16 +11,16 @@ from pocketmq.model.errors import DiskSlow, TransactionDecided
 from pocketmq.model.step import Next, Now
 from pocketmq.model.topic import HALF_TOPIC, OP_HALF_TOPIC
 from pocketmq.model.transaction import Decision
+from pocketmq.services.transaction import fast_end as plain_module
 from pocketmq.services.transaction import finding as finding_module
-from pocketmq.services.transaction import plain as plain_module
-from pocketmq.services.transaction import reading as reading_module
+from pocketmq.services.transaction import read_halves as reading_module
 from pocketmq.services.transaction import transactions as transactions_module
 from pocketmq.services.transaction.finding import Finding
+from pocketmq.services.transaction.half_table import TRANSACTION_GROUP
 from pocketmq.services.transaction.halves import HalfState
-from pocketmq.services.transaction.ledger import TRANSACTION_GROUP
-from pocketmq.services.transaction.reading import HalfReading
+from pocketmq.services.transaction.read_halves import HalfReading
 from pocketmq.store.job import Job
-from pocketmq.store.writing.writing import Writing
+from pocketmq.store.write.writing import Writing
 from tests.fakes.disk import SimDisk
 from tests.fakes.rows import Row, batch
 from tests.fakes.store_language import STORE_HOST, turns

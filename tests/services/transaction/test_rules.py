@@ -14,8 +14,8 @@ from pocketmq.model.transaction import Check
 from pocketmq.services.transaction.checking import CheckRules
 from pocketmq.store.job import Job
 from pocketmq.store.message_store import MessageStore
-from pocketmq.store.reading.patience import Later
-from pocketmq.store.reading.reading import Reading
+from pocketmq.store.read.cold_read import Later
+from pocketmq.store.read.reading import Reading
 from tests.fakes.disk import SimDisk
 from tests.fakes.transacting import GROUP, RULES, TransactionDesk, transacting
 

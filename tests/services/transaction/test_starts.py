@@ -8,8 +8,8 @@ import pytest
 
 from pocketmq.model.message import OFFSET_MAX
 from pocketmq.model.topic import HALF_TOPIC
-from pocketmq.store.reading.patience import Later
-from pocketmq.store.reading.reading import Reading
+from pocketmq.store.read.cold_read import Later
+from pocketmq.store.read.reading import Reading
 from tests.fakes.disk import SimDisk
 from tests.fakes.transacting import RULES, TransactionDesk, transacting
 

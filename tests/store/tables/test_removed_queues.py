@@ -7,8 +7,8 @@ import pytest
 
 from pocketmq.cli.store.access import sizes_of
 from pocketmq.files.disk import Disk
-from pocketmq.services.administration.topics import remove_topics
-from pocketmq.store.views.expiry import Expiry
+from pocketmq.services.admin.topics import remove_topics
+from pocketmq.store.dispatch.expiry import Expiry
 from pocketmq.tools.verify.verification import VerifyOptions, verify
 from tests.fakes.store_language import TalkingStore, queue_bodies, store_at
 

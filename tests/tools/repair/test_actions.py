@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from pocketmq.format.stand_in import Style
+from pocketmq.format.filler_record import Style
 from pocketmq.model.finding import Finding
 from pocketmq.tools.repair.actions import (
     FileAct,

@@ -10,8 +10,8 @@ from pocketmq.format.op_message import is_op_body
 from pocketmq.model.batch import Destination, Run
 from pocketmq.model.message import TRANSACTION_COMMIT
 from pocketmq.model.topic import HALF_TOPIC, OP_HALF_TOPIC
+from pocketmq.tools.pending.halves import open_halves
 from pocketmq.tools.verify.verification import Verification, verify
-from pocketmq.tools.waiting.halves import open_halves
 from tests.fakes.checked_store import CheckedStore
 from tests.fakes.rows import batch
 from tests.fakes.store_language import STORE_HOST, put_row, small_settings, store_at

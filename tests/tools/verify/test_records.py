@@ -8,7 +8,7 @@ import pytest
 
 from pocketmq.cli.store.access import sizes_of
 from pocketmq.files.disk import Disk
-from pocketmq.log.left_over import left_over_now
+from pocketmq.log.deleted_topics import left_over_now
 from pocketmq.model.message import OFFSET_MAX
 from pocketmq.rebuild.sequential import rebuild
 from pocketmq.tools.verify.verification import VerifyOptions, verify

@@ -7,9 +7,9 @@ import pytest
 
 from pocketmq.files.disk import Disk
 from pocketmq.format.timer_layout import CHECK, LOG_UNIT_TYPE, SLOT_COUNT, SLOT_SIZE
+from pocketmq.tools.pending.timer_files import link_units, read_timer_files
 from pocketmq.tools.rebuild import plan_rebuild, rebuild_beside, rebuild_in_place
 from pocketmq.tools.repair.repair import NOTHING_TO_DO, repair_store
-from pocketmq.tools.waiting.timer_files import link_units, read_timer_files
 from tests.fakes.checked_store import CheckedStore
 from tests.golden_stores import GoldenStores
 

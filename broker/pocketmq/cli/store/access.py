@@ -82,7 +82,7 @@ def sizes_of(
     from pocketmq.config.load import load
     from pocketmq.model.store_shape import StoreShape
     from pocketmq.rebuild.log_files import KnownShape
-    from pocketmq.store.starting.geometry import fit_to_disk, unshown
+    from pocketmq.store.recovery.geometry import fit_to_disk, unshown
 
     config = load(assignments=assignments)
     talk_notes(config.warnings)
@@ -161,7 +161,7 @@ def _left_out_queues(disk: "Disk", directory: Path) -> str:
 
 def _left_over(disk: "Disk", directory: Path, log_file_bytes: int) -> str:
     """Return which records belong to no queue any more, as tools take it."""
-    from pocketmq.log.left_over import left_over_now
+    from pocketmq.log.deleted_topics import left_over_now
 
     return left_over_now(disk, directory, log_file_bytes).text
 

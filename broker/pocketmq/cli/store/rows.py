@@ -48,29 +48,29 @@ def print_index(store: Opened, out: Output) -> None:
 
 def print_halves(store: Opened, out: Output) -> None:
     """Print the half messages that wait for a decision."""
-    from pocketmq.tools.waiting.halves import open_halves
+    from pocketmq.tools.pending.halves import open_halves
 
     out.stream((half._asdict() for half in open_halves(*store)), HALF_COLUMNS)
 
 
 def print_pending(store: Opened, out: Output) -> None:
     """Print what waits for its time."""
-    from pocketmq.tools.waiting.pending import pending_messages
+    from pocketmq.tools.pending.listing import pending_messages
 
     out.stream((found._asdict() for found in pending_messages(*store)), PENDING_COLUMNS)
 
 
 def print_due(store: Opened, out: Output) -> None:
     """Print how much is due in which hour."""
-    from pocketmq.tools.waiting.counts import due_counts
-    from pocketmq.tools.waiting.pending import pending_messages
+    from pocketmq.tools.pending.counts import due_counts
+    from pocketmq.tools.pending.listing import pending_messages
 
     out.stream(due_counts(pending_messages(*store)), DUE_COLUMNS)
 
 
 def print_producers(store: Opened, out: Output) -> None:
     """Print how many transactions wait for whose decision."""
-    from pocketmq.tools.waiting.counts import half_counts
-    from pocketmq.tools.waiting.halves import open_halves
+    from pocketmq.tools.pending.counts import half_counts
+    from pocketmq.tools.pending.halves import open_halves
 
     out.stream(half_counts(open_halves(*store)), PRODUCER_COLUMNS)

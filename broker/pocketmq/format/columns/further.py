@@ -10,8 +10,8 @@ import numpy as np
 from pocketmq.format.columns.heads import Heads, Numbers
 from pocketmq.format.columns.properties import Spans
 from pocketmq.format.columns.queues import QueueTable
-from pocketmq.format.content import decode_properties
 from pocketmq.format.multi_dispatch import further_places
+from pocketmq.format.property_codec import decode_properties
 
 
 class Further(NamedTuple):

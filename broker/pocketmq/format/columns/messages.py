@@ -25,7 +25,7 @@ from pocketmq.format.columns.heads import Heads, Numbers, words_of
 from pocketmq.format.columns.properties import PropertySpans, Spans, find_properties, split_keys
 from pocketmq.format.columns.queues import QueueTable
 from pocketmq.format.columns.texts import hash_texts
-from pocketmq.format.content import decode_properties, plain_body
+from pocketmq.format.property_codec import decode_properties, plain_body
 from pocketmq.format.record import RECORD_HEAD
 from pocketmq.model.message import FLAG_BORN_HOST_V6, FLAG_COMPRESSED, FLAG_STORE_HOST_V6
 

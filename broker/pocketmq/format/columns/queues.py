@@ -12,9 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pocketmq.format.columns.heads import Heads, Numbers, Words, words_of
+from pocketmq.format.deleted_topics import NOTHING_LEFT_OVER, LeftOver
 from pocketmq.format.index_layout import TAG_TYPE, index_key
 from pocketmq.format.java_hash import WRAP, java_hash
-from pocketmq.format.left_over import NOTHING_LEFT_OVER, LeftOver
 from pocketmq.model.message import QueueKey
 
 EVERY_QUEUE: Final = "*"

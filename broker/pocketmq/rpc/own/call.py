@@ -16,14 +16,14 @@ from typing import Any, cast
 from pocketmq.model.errors import TooManyRequests
 from pocketmq.rpc.admission import Holder
 from pocketmq.rpc.call import May, anything, begin_request, end_request, turn_user
-from pocketmq.rpc.late_reply import LateReply
-from pocketmq.rpc.own.begun import begun
-from pocketmq.rpc.own.edge import LARGE_REPLY, UNTOLD_S, Client
+from pocketmq.rpc.own.eager_task import begun
 from pocketmq.rpc.own.ending import ABANDONED, EXPIRED, OLD, end, tell
-from pocketmq.rpc.own.late_calls import LateCalls
 from pocketmq.rpc.own.page_call import PageCall
+from pocketmq.rpc.own.pending_replies import LateCalls
 from pocketmq.rpc.own.requests import Requests
-from pocketmq.rpc.own.waiting import Unsent
+from pocketmq.rpc.own.server_state import LARGE_REPLY, UNTOLD_S, Client
+from pocketmq.rpc.own.waiting_calls import Unsent
+from pocketmq.rpc.pending_reply import LateReply
 from pocketmq.rpc.service import WireStatus
 from pocketmq.rpc.serving import OK, ServedMethod, let_frames_go
 from pocketmq.wire.stream import Stream

@@ -15,10 +15,10 @@ from typing import Final, cast
 from pocketmq.rpc.admission import CallClass, Holder, address_name
 from pocketmq.rpc.call import host_from_peer
 from pocketmq.rpc.own.call import OwnCall, take_news
-from pocketmq.rpc.own.edge import Client, Edge
 from pocketmq.rpc.own.memory import PROGRESS_SIZE, UNREAD_TIGHT_MAX
 from pocketmq.rpc.own.page_call import PageCall
-from pocketmq.rpc.own.waiting import Unsent, Waiting
+from pocketmq.rpc.own.server_state import Client, Edge
+from pocketmq.rpc.own.waiting_calls import Unsent, Waiting
 from pocketmq.rpc.service import MalformedRequest
 from pocketmq.rpc.serving import ServedMethod
 from pocketmq.wire.connection import Connection

@@ -25,8 +25,8 @@ from pocketmq.model.strangers import START_SIZE as STRANGER_SIZE
 from pocketmq.model.strangers import Sparingly, protocol_of
 from pocketmq.rpc.own.handshakes import Handshakes, address_of
 from pocketmq.rpc.own.proxy_protocol import SIZE_MAX, ProxyError, read_proxy_header
-from pocketmq.rpc.own.secured import H2, Secured
 from pocketmq.rpc.own.tls import Tls
+from pocketmq.rpc.own.tls_connection import H2, Secured
 from pocketmq.store.deadlines import Deadlines
 
 BACKLOG: Final = 1_024

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from pocketmq.model.page import Answer, ReadPage
-from pocketmq.rpc.own.edge import LARGE_REPLY, Client
+from pocketmq.rpc.own.server_state import LARGE_REPLY, Client
 from pocketmq.wire.frames import CANCEL
 from pocketmq.wire.stream import Stream
 

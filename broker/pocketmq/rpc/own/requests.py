@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable
 from typing import Any, Self
 
-from pocketmq.rpc.own.edge import Client
+from pocketmq.rpc.own.server_state import Client
 from pocketmq.rpc.serving import ServedMethod
 from pocketmq.wire.stream import Stream
 

@@ -13,9 +13,9 @@ from typing import Final
 from pocketmq.model.errors import BrokerError
 from pocketmq.rpc.admission import DEFAULT_LIMITS, CallClass
 from pocketmq.rpc.own.connection import Http2Connection
-from pocketmq.rpc.own.edge import Client, Edge
 from pocketmq.rpc.own.lifetime import Lifetime
 from pocketmq.rpc.own.listener import Listener, Speakers, Transport, listen_on
+from pocketmq.rpc.own.server_state import Client, Edge
 from pocketmq.rpc.service import Service
 from pocketmq.rpc.serving import Serving, Turns
 

@@ -17,7 +17,7 @@ from pocketmq.model.rights import explain
 from pocketmq.rpc.call import Call
 from pocketmq.rpc.pb import access_pb2 as pb
 from pocketmq.rpc.service import Service
-from pocketmq.rpc.v1.faces import ACCESS, face
+from pocketmq.rpc.v1.service_table import ACCESS, face
 from pocketmq.services.access.access import Access
 
 

@@ -21,19 +21,19 @@ from pocketmq.model.message import INT32_MAX
 from pocketmq.model.names import check_number
 from pocketmq.model.topic import TopicConfig, is_system_group, is_system_topic
 from pocketmq.model.tracing import TracedRecord
-from pocketmq.rpc.backing import Backing
 from pocketmq.rpc.call import Call
-from pocketmq.rpc.needs import DELETE, FIND, LIST, PUB, SEE, group_need, topic_need
 from pocketmq.rpc.pb import admin_pb2 as pb
+from pocketmq.rpc.permissions import DELETE, FIND, LIST, PUB, SEE, group_need, topic_need
 from pocketmq.rpc.service import Handler, MalformedRequest, Service
+from pocketmq.rpc.services import Backing
 from pocketmq.rpc.topic_access import check_may, check_operator_reads
 from pocketmq.rpc.v1.ask_clients import AskClients
-from pocketmq.rpc.v1.faces import ADMIN, face
 from pocketmq.rpc.v1.list_delayed import ListDelayed
 from pocketmq.rpc.v1.list_transactions import ListTransactions
 from pocketmq.rpc.v1.pull_message import PullMessage
 from pocketmq.rpc.v1.query_messages import QueryMessages
-from pocketmq.services.administration import (
+from pocketmq.rpc.v1.service_table import ADMIN, face
+from pocketmq.services.admin import (
     dead_letters,
     groups,
     lag,
@@ -42,7 +42,7 @@ from pocketmq.services.administration import (
     topics,
     tracing,
 )
-from pocketmq.services.administration.redrive import Redrive
+from pocketmq.services.admin.redrive import Redrive
 
 TYPE_NAMES: Final = frozenset(pb.TopicType.keys())
 

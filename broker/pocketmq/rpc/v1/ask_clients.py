@@ -6,12 +6,12 @@ from typing import Final
 from pocketmq.model.errors import MessageNotFound
 from pocketmq.model.names import check_number
 from pocketmq.model.reading import ReadRange
-from pocketmq.rpc.backing import Backing
 from pocketmq.rpc.call import Call, turn_user
 from pocketmq.rpc.pb import admin_pb2 as pb
+from pocketmq.rpc.services import Backing
 from pocketmq.rpc.topic_access import check_operator_reads, find_readable
 from pocketmq.services.sessions.questions import Command, PrintStack, Verify
-from pocketmq.store.reading.patience import value_of
+from pocketmq.store.read.cold_read import value_of
 
 WAIT_MS: Final = 5_000
 """What a real proxy waits for an answer."""

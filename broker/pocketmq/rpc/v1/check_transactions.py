@@ -6,12 +6,12 @@ answer, and it costs what one costs.
 
 from typing import Final
 
-from pocketmq.format.content import BodyBudget
+from pocketmq.format.property_codec import BodyBudget
 from pocketmq.model.names import check_number, check_producers
 from pocketmq.model.transaction import Check
 from pocketmq.rpc.call import Call
-from pocketmq.rpc.needs import PUB, group_need, topic_need
 from pocketmq.rpc.pb import broker_pb2 as pb
+from pocketmq.rpc.permissions import PUB, group_need, topic_need
 from pocketmq.rpc.v1.pull_message import check_id, effective_wait_ms
 from pocketmq.rpc.v1.stored_reply import proto_half
 from pocketmq.services.transaction.transactions import Transactions

@@ -9,10 +9,9 @@ from collections.abc import Awaitable, Sequence
 from functools import partial
 from typing import Any, Final
 
-from pocketmq.format.content import BodyBudget
+from pocketmq.format.property_codec import BodyBudget
 from pocketmq.format.record import decode_record, is_shown
 from pocketmq.format.record_heads import split_pieces
-from pocketmq.format.stored_messages import MessageWriter
 from pocketmq.model.consuming import (
     INVISIBLE_MAX_MS,
     INVISIBLE_MIN_MS,
@@ -26,14 +25,15 @@ from pocketmq.model.errors import UnsupportedFeature
 from pocketmq.model.message import INT32_MAX
 from pocketmq.model.names import check_group, check_number
 from pocketmq.rpc.call import Call, turn_user
+from pocketmq.rpc.codec.stored_messages import MessageWriter
 from pocketmq.rpc.pb import broker_pb2 as pb
 from pocketmq.rpc.service import Handler, MalformedRequest
 from pocketmq.rpc.topic_access import check_client_reads, find_readable
 from pocketmq.rpc.v1.pull_message import REPLY_SIZE_MAX, check_id, effective_wait_ms, wanted_of
 from pocketmq.rpc.v1.stored_reply import proto_message
-from pocketmq.services.administration.members import RECEIVE, Members
+from pocketmq.services.admin.members import RECEIVE, Members
 from pocketmq.services.consume.consume import Consume
-from pocketmq.services.consume.parking import handed_over
+from pocketmq.services.consume.long_poll import handed_over
 from pocketmq.services.pull import Pull
 from pocketmq.store.message_store import MessageStore
 

@@ -7,9 +7,9 @@ bytes ─► which half messages, and how ─► open? ─► one put ─► byt
 from typing import Final
 
 from pocketmq.format.end_request import EndRequest
-from pocketmq.rpc.late_reply import Late, LateReply
+from pocketmq.rpc.pending_reply import Late, LateReply
 from pocketmq.rpc.service import Metadata
-from pocketmq.services.transaction.plain import PlainEnd
+from pocketmq.services.transaction.fast_end import PlainEnd
 
 ENDED: Final = b"\x0a\x02\x08\x01"
 """A result: 0A size, 08 status."""

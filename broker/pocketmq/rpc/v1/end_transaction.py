@@ -9,8 +9,8 @@ from pocketmq.model.errors import TransactionDecided, TransactionUnknown
 from pocketmq.model.names import check_producers
 from pocketmq.model.transaction import Decided, Decision, Resolution
 from pocketmq.rpc.call import Call
-from pocketmq.rpc.late_reply import Late
 from pocketmq.rpc.pb import broker_pb2 as pb
+from pocketmq.rpc.pending_reply import Late
 from pocketmq.rpc.service import MalformedRequest, Shortcut
 from pocketmq.rpc.v1.end_shortcut import EndShortcut
 from pocketmq.services.transaction.transactions import Transactions

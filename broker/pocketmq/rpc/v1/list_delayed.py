@@ -2,9 +2,9 @@
 
 from pocketmq.model.administration import Page
 from pocketmq.rpc.call import Call
-from pocketmq.rpc.needs import GET, LIST, topic_need
 from pocketmq.rpc.pb import admin_pb2 as pb
-from pocketmq.services.administration.delayed import Delayed, not_waiting
+from pocketmq.rpc.permissions import GET, LIST, topic_need
+from pocketmq.services.admin.delayed import Delayed, not_waiting
 from pocketmq.store.message_store import MessageStore
 
 

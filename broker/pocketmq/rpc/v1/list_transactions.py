@@ -2,15 +2,15 @@
 
 from typing import Final
 
-from pocketmq.format.content import BodyBudget
 from pocketmq.format.half_message import Half
+from pocketmq.format.property_codec import BodyBudget
 from pocketmq.format.transaction_id import HalfPlace, read_transaction_id, transaction_id
 from pocketmq.model.access import Action, Kind
 from pocketmq.model.errors import TransactionUnknown
 from pocketmq.model.names import check_number
 from pocketmq.rpc.call import Call
-from pocketmq.rpc.needs import FIND, GET, LIST, group_need, listed, topic_need
 from pocketmq.rpc.pb import admin_pb2 as pb
+from pocketmq.rpc.permissions import FIND, GET, LIST, group_need, listed, topic_need
 from pocketmq.rpc.v1.stored_reply import proto_half
 from pocketmq.services.transaction.halves import HalfState
 from pocketmq.services.transaction.transactions import Transactions, no_half

@@ -5,10 +5,10 @@ Each method is the same sentence: check the request, ask a service, convert what
 
 from pocketmq.model.names import check_group, check_number
 from pocketmq.model.reading import Bound
-from pocketmq.rpc.backing import Backing
 from pocketmq.rpc.call import Call
 from pocketmq.rpc.pb import broker_pb2 as pb
 from pocketmq.rpc.service import Service
+from pocketmq.rpc.services import Backing
 from pocketmq.rpc.topic_access import (
     check_client_locates,
     check_client_reads,
@@ -17,10 +17,10 @@ from pocketmq.rpc.topic_access import (
 from pocketmq.rpc.v1.check_transactions import CheckTransactions
 from pocketmq.rpc.v1.consuming import Consuming
 from pocketmq.rpc.v1.end_transaction import EndTransaction
-from pocketmq.rpc.v1.faces import BROKER, face
 from pocketmq.rpc.v1.pull_message import PullMessage
 from pocketmq.rpc.v1.query_messages import QueryMessages
 from pocketmq.rpc.v1.send_message import SendMessage
+from pocketmq.rpc.v1.service_table import BROKER, face
 
 
 class Messaging:

@@ -10,21 +10,21 @@ from typing import Final
 
 from pocketmq.filter.owned import owned_by, owned_where
 from pocketmq.filter.parsing import parse_filter
-from pocketmq.format.content import BodyBudget
+from pocketmq.format.property_codec import BodyBudget
 from pocketmq.format.record import decode_record, is_shown
-from pocketmq.format.stored_messages import MessageWriter
 from pocketmq.model.filter import Filter
 from pocketmq.model.message import INT32_MAX
 from pocketmq.model.names import check_group, check_number
 from pocketmq.model.ownership import is_ambiguous
 from pocketmq.model.reading import PullResult, PullStatus, ReadRange
 from pocketmq.rpc.call import Call, turn_user
+from pocketmq.rpc.codec.stored_messages import MessageWriter
 from pocketmq.rpc.pb import broker_pb2 as pb
 from pocketmq.rpc.service import MalformedRequest
 from pocketmq.rpc.topic_access import TopicCheck, check_client_reads, find_readable, may_see
 from pocketmq.rpc.v1.send_reply import varint
 from pocketmq.rpc.v1.stored_reply import proto_message
-from pocketmq.services.administration.members import PULL, Members
+from pocketmq.services.admin.members import PULL, Members
 from pocketmq.services.pull import Pull, PullRequest
 from pocketmq.store.message_store import MessageStore
 

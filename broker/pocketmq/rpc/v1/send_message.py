@@ -17,8 +17,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from pocketmq.format.addresses import host_from_text
-from pocketmq.format.content import PROPERTIES_SIZE_MAX
-from pocketmq.format.send_reply import with_status
+from pocketmq.format.property_codec import PROPERTIES_SIZE_MAX
 from pocketmq.format.send_request import FIELDS_MAX, MESSAGES_MAX
 from pocketmq.model.errors import (
     IllegalProperty,
@@ -36,13 +35,14 @@ from pocketmq.model.names import (
 )
 from pocketmq.native import is_compiled
 from pocketmq.rpc.call import Call
-from pocketmq.rpc.late_reply import Late
+from pocketmq.rpc.codec.send_reply import with_status
 from pocketmq.rpc.pb import broker_pb2 as pb
+from pocketmq.rpc.pending_reply import Late
 from pocketmq.rpc.service import SMALL_REQUEST_MAX, MalformedRequest, Shortcut
 from pocketmq.rpc.v1.send_reply import encode_sent
 from pocketmq.rpc.v1.send_shortcut import SendShortcut
-from pocketmq.services.sending.drafts import ABSENT_QUEUE, AT_ONCE, PEER, Delivery, Drafts
-from pocketmq.services.sending.send import Send
+from pocketmq.services.produce.drafts import ABSENT_QUEUE, AT_ONCE, PEER, Delivery, Drafts
+from pocketmq.services.produce.send import Send
 
 KEY_COUNT_MAX: Final = PROPERTIES_SIZE_MAX // 2
 """Keys with a separator each that a property block can hold at most."""
@@ -217,7 +217,7 @@ def _long_size(raw: bytes, position: int) -> tuple[int, int]:
 
 
 def drafts_of(request: pb.SendMessageRequest) -> Drafts:
-    """Return the messages of a request as `services/sending/send.py` takes them.
+    """Return the messages of a request as `services/produce/send.py` takes them.
 
     Errors     TooManyMessages, IllegalNumber, IllegalTag, IllegalMessageGroup, IllegalProperty,
                 PropertiesTooLarge, TooManyProperties

@@ -11,7 +11,7 @@ from typing import Final
 from pocketmq.format.addresses import offset_message_id
 from pocketmq.model.batch import PutStatus
 from pocketmq.rpc.pb import broker_pb2 as pb
-from pocketmq.services.sending.send import Sent
+from pocketmq.services.produce.send import Sent
 
 SEND_STATUSES: Final = {
     PutStatus.OK: pb.SEND_OK,

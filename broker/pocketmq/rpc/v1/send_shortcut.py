@@ -4,13 +4,13 @@ bytes ─► where its parts lie ─► rules, queue, log ─► bytes of the re
          format/send_request    services/sending/plain    format/send_reply
 """
 
-from pocketmq.format.send_records import SendRecords
-from pocketmq.format.send_reply import encode_reply
+from pocketmq.format.record_encoder import SendRecords
 from pocketmq.format.send_request import SendRequest
 from pocketmq.native.machine import BytesWriter
-from pocketmq.rpc.late_reply import Late, LateReply
+from pocketmq.rpc.codec.send_reply import encode_reply
+from pocketmq.rpc.pending_reply import Late, LateReply
 from pocketmq.rpc.service import Metadata
-from pocketmq.services.sending.plain import PlainSend
+from pocketmq.services.produce.fast_send import PlainSend
 
 
 class SendShortcut:

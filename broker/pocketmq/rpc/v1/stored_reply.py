@@ -1,14 +1,14 @@
 """Stored messages in a reply, as objects of protobuf.
 
-Plain ones are written without: format/stored_messages.py.
+Plain ones are written without: rpc/codec/stored_messages.py.
 """
 
-from pocketmq.format.content import BodyBudget
 from pocketmq.format.half_message import shown_half
+from pocketmq.format.property_codec import BodyBudget
 from pocketmq.format.record import is_shown, message_fields
-from pocketmq.format.stored_messages import BODY_SIZE_MAX
 from pocketmq.model.errors import UnsupportedFeature
 from pocketmq.model.message import StoredMessage
+from pocketmq.rpc.codec.stored_messages import BODY_SIZE_MAX
 from pocketmq.rpc.pb import broker_pb2 as pb
 
 

@@ -15,8 +15,8 @@ from pocketmq.model.errors import TooManyRequests
 from pocketmq.model.names import check_number
 from pocketmq.model.transaction import Check
 from pocketmq.rpc.call import May
-from pocketmq.rpc.needs import PUB, SUB, consumed_needs, group_need, topic_need
 from pocketmq.rpc.pb import messaging_pb2 as pb
+from pocketmq.rpc.permissions import PUB, SUB, consumed_needs, group_need, topic_need
 from pocketmq.rpc.v2.delivered import message_of
 from pocketmq.rpc.v2.resources import resource_of
 from pocketmq.rpc.v2.transactions import question_of

@@ -10,8 +10,7 @@ from hashlib import md5
 from typing import Final
 
 from pocketmq.format.addresses import text_from_host
-from pocketmq.format.content import BodyBudget, is_gzip
-from pocketmq.format.official_messages import OWN_NAMES, TIMER_PREFIX
+from pocketmq.format.property_codec import BodyBudget, is_gzip
 from pocketmq.format.record import decode_record, is_shown
 from pocketmq.model.message import (
     BODY_CODEC,
@@ -30,6 +29,7 @@ from pocketmq.model.message import (
     StoredMessage,
 )
 from pocketmq.model.topic import DLQ_PREFIX
+from pocketmq.rpc.codec.v2_messages import OWN_NAMES, TIMER_PREFIX
 from pocketmq.rpc.pb import messaging_pb2 as pb
 from pocketmq.rpc.v2.durations import timestamp_of
 

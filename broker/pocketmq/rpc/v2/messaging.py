@@ -4,14 +4,14 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from pocketmq.model.errors import GroupNotFound
-from pocketmq.rpc.backing import Backing
 from pocketmq.rpc.service import Handler, Service
-from pocketmq.rpc.v2.faces import face
+from pocketmq.rpc.services import Backing
+from pocketmq.rpc.v2.ack import Settling
 from pocketmq.rpc.v2.offsets import Offsets
 from pocketmq.rpc.v2.receive_message import ReceiveMessage
 from pocketmq.rpc.v2.routes import Routes
 from pocketmq.rpc.v2.send_message import SendMessage
-from pocketmq.rpc.v2.settling import Settling
+from pocketmq.rpc.v2.service_table import face
 from pocketmq.rpc.v2.telemetry import Telemetry
 from pocketmq.rpc.v2.transactions import EndTransaction
 

@@ -11,8 +11,7 @@ from functools import partial
 from typing import Final
 
 from pocketmq.filter.parsing import parse_filter
-from pocketmq.format.content import BodyBudget
-from pocketmq.format.official_messages import OfficialMessages
+from pocketmq.format.property_codec import BodyBudget
 from pocketmq.format.record_heads import split_pieces
 from pocketmq.model.consuming import (
     INVISIBLE_MAX_MS,
@@ -25,6 +24,7 @@ from pocketmq.model.delivered import Delivered
 from pocketmq.model.errors import IllegalFilter, IllegalInvisibleTime
 from pocketmq.model.filter import Filter
 from pocketmq.rpc.call import Call, turn_user
+from pocketmq.rpc.codec.v2_messages import OfficialMessages
 from pocketmq.rpc.pb import messaging_pb2 as pb
 from pocketmq.rpc.service import Handler
 from pocketmq.rpc.topic_access import check_client_reads, find_readable
@@ -34,9 +34,9 @@ from pocketmq.rpc.v2.durations import ms_of, timestamp_of
 from pocketmq.rpc.v2.resources import group_of, topic_of
 from pocketmq.rpc.v2.routes import EnsureGroup
 from pocketmq.rpc.v2.status import OK
-from pocketmq.services.administration.members import OWN, RECEIVE, Dialect, Members
+from pocketmq.services.admin.members import OWN, RECEIVE, Dialect, Members
 from pocketmq.services.consume.consume import Consume
-from pocketmq.services.consume.parking import handed_over
+from pocketmq.services.consume.long_poll import handed_over
 from pocketmq.services.sessions.sessions import Sessions
 from pocketmq.store.message_store import MessageStore
 

@@ -9,7 +9,6 @@ import zlib
 from hashlib import md5, sha1
 from typing import Final
 
-from pocketmq.format.official_request import USER_SIZE_MAX
 from pocketmq.format.send_request import MESSAGES_MAX
 from pocketmq.format.transaction_id import HalfPlace, transaction_id
 from pocketmq.model.batch import PutStatus
@@ -43,15 +42,16 @@ from pocketmq.model.names import (
 )
 from pocketmq.model.topic import DEFAULT_TYPE
 from pocketmq.rpc.call import Call
-from pocketmq.rpc.late_reply import Late
+from pocketmq.rpc.codec.v2_send_request import USER_SIZE_MAX
 from pocketmq.rpc.pb import messaging_pb2 as pb
+from pocketmq.rpc.pending_reply import Late
 from pocketmq.rpc.service import Handler, Shortcut
 from pocketmq.rpc.v2.caller import client_id_of
 from pocketmq.rpc.v2.durations import ms_of
 from pocketmq.rpc.v2.resources import topic_of, wrapped
 from pocketmq.rpc.v2.send_shortcut import SendShortcut
 from pocketmq.rpc.v2.status import OK
-from pocketmq.services.sending.drafts import (
+from pocketmq.services.produce.drafts import (
     ABSENT_QUEUE,
     AT_ONCE,
     PEER,
@@ -60,7 +60,7 @@ from pocketmq.services.sending.drafts import (
     Envelope,
     kind_of,
 )
-from pocketmq.services.sending.send import Send, Sent
+from pocketmq.services.produce.send import Send, Sent
 
 RECOVERY_MAX_MS: Final = 3_600_000
 """How long a producer may keep the broker from asking for its decision."""

@@ -6,14 +6,14 @@ bytes ─► where its parts lie ─► rules, queue, log ─► bytes of the re
 
 from typing import Final
 
-from pocketmq.format.official_reply import encode_official_reply
-from pocketmq.format.official_request import OfficialRequest, TopicName
-from pocketmq.format.send_records import SendRecords
+from pocketmq.format.record_encoder import SendRecords
 from pocketmq.format.send_request import SendRequest
 from pocketmq.native.machine import BytesWriter
-from pocketmq.rpc.late_reply import Late, LateReply
+from pocketmq.rpc.codec.v2_send_reply import encode_official_reply
+from pocketmq.rpc.codec.v2_send_request import OfficialRequest, TopicName
+from pocketmq.rpc.pending_reply import Late, LateReply
 from pocketmq.rpc.service import Metadata
-from pocketmq.services.sending.plain import PlainSend
+from pocketmq.services.produce.fast_send import PlainSend
 
 CLIENT_ID_KEY: Final = "x-mq-client-id"
 NAMESPACE_KEY: Final = "x-mq-namespace"

@@ -21,11 +21,11 @@ from pocketmq.rpc.service import Handler
 from pocketmq.rpc.v2.caller import Caller, caller_of, session_id_of
 from pocketmq.rpc.v2.client_stream import TOPICS_MAX, ClientStream, Make, Together
 from pocketmq.rpc.v2.consumers import Consumer, Consumers, Subscribed
-from pocketmq.rpc.v2.goodbyes import Goodbyes
 from pocketmq.rpc.v2.resources import group_of, topic_of
 from pocketmq.rpc.v2.routes import EnsureGroup
 from pocketmq.rpc.v2.settings import settings_of_producer
 from pocketmq.rpc.v2.status import OK, status_of
+from pocketmq.rpc.v2.terminations import Goodbyes
 from pocketmq.services.sessions.questions import Say
 from pocketmq.services.sessions.sessions import KINDS, ClientKind, Described, Sessions
 from pocketmq.services.transaction.transactions import Transactions

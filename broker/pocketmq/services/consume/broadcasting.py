@@ -12,9 +12,9 @@ from pocketmq.filter.owned import owned_by
 from pocketmq.filter.turns import within_turn
 from pocketmq.model.consuming import Received, ReceiveRequest
 from pocketmq.model.reading import ReadRange
-from pocketmq.services.consume.taking import RECEIVE_BYTES_MAX
+from pocketmq.services.consume.receive import RECEIVE_BYTES_MAX
 from pocketmq.store.message_store import MessageStore
-from pocketmq.store.reading.patience import value_of
+from pocketmq.store.read.cold_read import value_of
 
 CLIENTS_KEPT_MAX: Final = 10_000
 """Clients whose positions are kept; the one that was heard of longest ago is forgotten first."""

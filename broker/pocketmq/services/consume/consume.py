@@ -22,23 +22,23 @@ from pocketmq.model.stats import Counter, Gauge, LabelValues, Stat
 from pocketmq.model.step import Next, Now
 from pocketmq.model.system_topics import leased_topic
 from pocketmq.model.topic import TopicConfig, retry_topic
-from pocketmq.services.consume.alarm import Alarm
+from pocketmq.services.consume.ack import Settling
 from pocketmq.services.consume.broadcasting import Broadcasting
 from pocketmq.services.consume.clients import Clients
-from pocketmq.services.consume.fence import Fence
+from pocketmq.services.consume.fifo.ack import settled_by_kind
+from pocketmq.services.consume.fifo.fifo import InOrder
+from pocketmq.services.consume.fifo.fifo_exit import LeavingOrder
 from pocketmq.services.consume.group_topic import GroupTopic
-from pocketmq.services.consume.in_order import InOrder
 from pocketmq.services.consume.journal import ConsumeSettings, Journal
 from pocketmq.services.consume.leases import LeaseTable
-from pocketmq.services.consume.leaving_order import LeavingOrder
-from pocketmq.services.consume.order_settling import settled_by_kind
-from pocketmq.services.consume.parking import AnyTaken, Parking, Taker, handed_over, nothing
+from pocketmq.services.consume.long_poll import AnyTaken, Parking, Taker, handed_over, nothing
+from pocketmq.services.consume.offset_barrier import Fence
+from pocketmq.services.consume.receive import Taking
 from pocketmq.services.consume.recovery import Recovery
 from pocketmq.services.consume.redelivery import Redelivery
-from pocketmq.services.consume.reviving import Reviving, revive_gauges
-from pocketmq.services.consume.settling import Settling
-from pocketmq.services.consume.taking import Taking
-from pocketmq.services.consume.unheard import Unheard
+from pocketmq.services.consume.revive import Reviving, revive_gauges
+from pocketmq.services.consume.undelivered import Unheard
+from pocketmq.services.consume.wakeup import Alarm
 from pocketmq.store.job import Job
 from pocketmq.store.message_store import MessageStore
 

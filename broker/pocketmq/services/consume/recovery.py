@@ -38,10 +38,10 @@ from pocketmq.model.system_topics import (
     lease_retry_topic_v2,
 )
 from pocketmq.model.topic import retry_topic
+from pocketmq.services.consume.fifo.fifo_exit import has_left
 from pocketmq.services.consume.leases import GroupQueueKey, Lease, LeaseTable
-from pocketmq.services.consume.leaving_order import has_left
 from pocketmq.store.message_store import MessageStore
-from pocketmq.store.reading.patience import value_of
+from pocketmq.store.read.cold_read import value_of
 
 _READ_MAX: Final = 512
 _TAGS_CODES: Final = frozenset(map(tags_code, (CHECKPOINT_TAG, ACK_TAG, BATCH_ACK_TAG)))

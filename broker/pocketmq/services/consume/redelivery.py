@@ -11,7 +11,7 @@ TopicConfigManager.createTopicInSendMessageBackMethod.
 
 from typing import Final
 
-from pocketmq.format.again import facts_of, put_again
+from pocketmq.format.rewrite import facts_of, put_again
 from pocketmq.model.administration import GroupConfig
 from pocketmq.model.batch import Run
 from pocketmq.model.store_shape import DelayLevels

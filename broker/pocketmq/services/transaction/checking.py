@@ -24,12 +24,12 @@ from pocketmq.model.errors import BrokerError, PropertiesTooLarge, StoreFailed
 from pocketmq.model.stats import Counter
 from pocketmq.model.step import Now
 from pocketmq.model.transaction import Check
-from pocketmq.services.transaction.counting import HalfCounts
-from pocketmq.services.transaction.doubts import Doubts
+from pocketmq.services.transaction.check_schedule import Timetable
+from pocketmq.services.transaction.half_counts import HalfCounts
+from pocketmq.services.transaction.half_table import Ledger
 from pocketmq.services.transaction.halves import HalfState
-from pocketmq.services.transaction.ledger import Ledger
 from pocketmq.services.transaction.producers import Producers, Room
-from pocketmq.services.transaction.timetable import Timetable
+from pocketmq.services.transaction.unresolved import Doubts
 from pocketmq.store.message_store import MessageStore
 
 LOOK_AFTER_MS: Final = 1_000

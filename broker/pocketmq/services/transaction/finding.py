@@ -17,9 +17,9 @@ from pocketmq.model.message import (
 )
 from pocketmq.model.reading import KeyRange
 from pocketmq.model.topic import GIVEN_UP_TOPIC, HALF_TOPIC
-from pocketmq.services.transaction.alike import NOWHERE, Alike, Became
+from pocketmq.services.transaction.duplicate_halves import NOWHERE, Alike, Became
 from pocketmq.store.message_store import MessageStore
-from pocketmq.store.reading.patience import value_of
+from pocketmq.store.read.cold_read import value_of
 
 PAGE: Final = 64
 _Birth = tuple[object, ...]

@@ -28,18 +28,18 @@ from pocketmq.services.transaction.checking import (
     Checking,
     CheckRules,
 )
-from pocketmq.services.transaction.counting import HalfCounts
-from pocketmq.services.transaction.deciding import FIRST, Deciding
-from pocketmq.services.transaction.doubts import Doubts
+from pocketmq.services.transaction.end_transaction import FIRST, Deciding
+from pocketmq.services.transaction.fast_end import PlainEnd
 from pocketmq.services.transaction.finding import Finding
+from pocketmq.services.transaction.half_counts import HalfCounts
+from pocketmq.services.transaction.half_table import Ledger
 from pocketmq.services.transaction.halves import HalfState
-from pocketmq.services.transaction.ledger import Ledger
-from pocketmq.services.transaction.plain import PlainEnd
 from pocketmq.services.transaction.producers import Offer, Producer, Producers, Room, plenty
+from pocketmq.services.transaction.unresolved import Doubts
 from pocketmq.store.job import Job
 from pocketmq.store.message_store import MessageStore
 from pocketmq.store.watermark import Watermark
-from pocketmq.store.writing.flush_group import FlushGroup
+from pocketmq.store.write.flush_group import FlushGroup
 
 STEP_INTERVAL_MS: Final = 500
 """At most so long between two steps: half messages that came are seen."""

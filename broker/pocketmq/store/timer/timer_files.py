@@ -35,7 +35,7 @@ from pocketmq.model.errors import NotAStore, StoreGap, WrongFileSize
 from pocketmq.model.message import QueueKey
 from pocketmq.model.step import Now
 from pocketmq.model.system_topics import TIMER_TOPIC
-from pocketmq.store.starting.structures import Structures
+from pocketmq.store.recovery.components import Structures
 from pocketmq.store.tables.timer_check import TimerCheck, TimerProgress
 from pocketmq.store.timer.ending import end_units
 from pocketmq.store.timer.recovery import FoundTimer, Kept, counts_of, recover_files

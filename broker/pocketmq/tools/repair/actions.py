@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from pocketmq.files.disk import Disk
 from pocketmq.files.mapped_file import MappedFile
-from pocketmq.format.stand_in import Style, stand_in, stand_in_to_file_end
+from pocketmq.format.filler_record import Style, stand_in, stand_in_to_file_end
 from pocketmq.log.quarantine import Quarantine
 from pocketmq.model.finding import Finding
 from pocketmq.rebuild.log_files import LogFile

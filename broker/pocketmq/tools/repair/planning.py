@@ -1,7 +1,7 @@
 """Looks at a store and says what a repair would do; nothing is changed.
 
 what was found                                what is done
-damage, sound records behind it in its file   stand-in records (format/stand_in.py)
+damage, sound records behind it in its file   stand-in records (format/filler_record.py)
 damage up to a file's end, files behind it    stand-in records and a BLANK
 damage behind the last sound record           zeros to the file's end
 a head that no broker writes                  stand-in records

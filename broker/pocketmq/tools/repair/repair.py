@@ -33,12 +33,12 @@ from pocketmq.rebuild.plan import whole_files
 from pocketmq.rebuild.range_pass import Advance, no_advance
 from pocketmq.rebuild.sequential import rebuild
 from pocketmq.tools.install import STAGING_DIRECTORY, StagedViews, install_views
+from pocketmq.tools.pending.timer_files import CHECK_PATH
 from pocketmq.tools.repair.actions import RepairPlan, set_aside_whole
 from pocketmq.tools.repair.neighbours import Neighbours
 from pocketmq.tools.repair.planning import plan_repair
 from pocketmq.tools.repair.small_files import lower_checkpoint
 from pocketmq.tools.repair.timers import restore_timers
-from pocketmq.tools.waiting.timer_files import CHECK_PATH
 
 ROUNDS_MAX: Final = 4
 """What lies behind damage is seen for the first time once that is mended."""

@@ -5,9 +5,9 @@ from pathlib import Path
 
 from pocketmq.files.disk import Disk
 from pocketmq.rebuild.log_files import KnownShape, LogFile
+from pocketmq.tools.pending.restoring import TimerPlan, install_timers, plan_timers
 from pocketmq.tools.verify.collector import Collector
 from pocketmq.tools.verify.timers import check_timers
-from pocketmq.tools.waiting.restoring import TimerPlan, install_timers, plan_timers
 
 
 def restore_timers(

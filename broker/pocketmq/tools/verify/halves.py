@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from pocketmq.format.columns.heads import Heads, rows_at
 from pocketmq.format.record import RECORD_HEAD
 from pocketmq.model.message import FLAG_TRANSACTION_MASK, TRANSACTION_COMMIT
+from pocketmq.tools.pending.halves import HalfQueue
 from pocketmq.tools.verify.collector import Collector
-from pocketmq.tools.waiting.halves import HalfQueue
 from pocketmq.walk.reader import Chunk
 
 _PREPARED_BACK: Final = RECORD_HEAD.size - RECORD_HEAD.positions["prepared_offset"]

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from pocketmq.format.columns.heads import Heads, is_marked
 from pocketmq.format.columns.queues import QueueTable
 from pocketmq.format.columns.records import Decoded
-from pocketmq.format.content import plain_body
+from pocketmq.format.property_codec import plain_body
 from pocketmq.format.record import PROPERTY_CRC_SIZE
 from pocketmq.model.errors import IllegalTopic
 from pocketmq.model.message import FLAG_COMPRESSED, OFFSET_MAX

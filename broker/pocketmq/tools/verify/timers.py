@@ -21,8 +21,7 @@ from pocketmq.format.names import TIMER_LOG_DIRECTORY, TIMER_WHEEL_FILE, offset_
 from pocketmq.format.timer_layout import MAGIC_DELETE, MAGIC_ROLL, SLOT_SIZE, due_times
 from pocketmq.model.finding import Finding
 from pocketmq.rebuild.log_files import KnownShape, LogFile
-from pocketmq.tools.verify.collector import Collector
-from pocketmq.tools.waiting.timer_files import (
+from pocketmq.tools.pending.timer_files import (
     CHECK_PATH,
     CheckNumbers,
     TimerFiles,
@@ -30,7 +29,8 @@ from pocketmq.tools.waiting.timer_files import (
     precision_of,
     read_timer_files,
 )
-from pocketmq.tools.waiting.timers import timer_rows
+from pocketmq.tools.pending.timers import timer_rows
+from pocketmq.tools.verify.collector import Collector
 
 SHOWN_MAX: Final = 1_000
 """Findings of one kind that are told one by one."""

@@ -31,7 +31,7 @@ from pocketmq.model.message import QueueKey
 from pocketmq.rebuild.unit_files import QueueFiles
 from pocketmq.tools.verify.collector import Collector
 from pocketmq.tools.verify.extension import Extension
-from pocketmq.tools.verify.unjudged import Unjudged
+from pocketmq.tools.verify.skipped_checks import Unjudged
 from pocketmq.walk.log_walk import Hole
 
 PIECE: Final = 1024 * 1024

@@ -33,11 +33,11 @@ from pocketmq.tools.verify.index_files import (
     open_index_files,
 )
 from pocketmq.tools.verify.order_journal import look_at_order_journal
+from pocketmq.tools.verify.pending import WaitingCheck
 from pocketmq.tools.verify.records import RecordCheck
+from pocketmq.tools.verify.skipped_checks import Unjudged
 from pocketmq.tools.verify.tables import TableCheck
 from pocketmq.tools.verify.units import ComparedFiles
-from pocketmq.tools.verify.unjudged import Unjudged
-from pocketmq.tools.verify.waiting import WaitingCheck
 from pocketmq.walk.log_walk import ORDERLY_END, TOO_OLD, Hole
 from pocketmq.walk.reader import Chunk
 

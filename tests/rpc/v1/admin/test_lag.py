@@ -7,7 +7,7 @@ import pytest
 from pocketmq.model.errors import GroupNotFound, IllegalGroup, IllegalPageToken, TopicNotFound
 from pocketmq.rpc.pb import admin_pb2 as pb
 from pocketmq.rpc.pb import broker_pb2 as rpc
-from pocketmq.services.administration.lag import queue_lag
+from pocketmq.services.admin.lag import queue_lag
 from tests.fakes.call import FakeCall
 from tests.fakes.store_broker import StoreBroker
 

@@ -6,7 +6,7 @@ import pytest
 
 from pocketmq.model import errors
 from pocketmq.rpc.pb import admin_pb2, broker_pb2
-from pocketmq.services.administration import delayed
+from pocketmq.services.admin import delayed
 from tests.fakes.clock import START_MS
 from tests.fakes.store_broker import StoreBroker
 

@@ -6,7 +6,7 @@ from pocketmq import __version__, native
 from pocketmq.model.errors import UnsupportedFeature
 from pocketmq.rpc.pb import admin_pb2 as pb
 from pocketmq.rpc.v1.admin import Admin
-from pocketmq.services.administration.status import Process
+from pocketmq.services.admin.status import Process
 from tests.fakes.call import FakeCall
 from tests.fakes.store_broker import StoreBroker
 

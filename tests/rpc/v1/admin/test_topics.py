@@ -18,7 +18,7 @@ from pocketmq.model.errors import (
 from pocketmq.model.topic import QUEUE_COUNT_MAX, TopicConfig
 from pocketmq.rpc.pb import admin_pb2 as pb
 from pocketmq.rpc.v1.admin import proto_topic
-from pocketmq.services.administration.topics import changed_attributes
+from pocketmq.services.admin.topics import changed_attributes
 from tests.fakes.call import FakeCall
 from tests.fakes.store_broker import StoreBroker
 from tests.fakes.store_language import until

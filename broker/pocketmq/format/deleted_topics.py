@@ -1,0 +1,112 @@
+"""What of a log its queues alone tell: which records belong to none, and where others stand.
+
+RocketMQ deletes a topic's row and its queues, never its messages, and numbers those of a topic made
+again from 0. What it left behind tells:
+
+    a topic with neither a row nor a queue    its records are left over
+    a queue that begins with offset 0         its records before that message are left over
+    a queue of such a topic that is not there its records before the first of these messages
+
+Records of RocketMQ 5.0.0 carry offsets above their units, as it counts refused sends too. Once the
+head of the log has expired, only the queue tells how far the first one that is left is above its.
+Offset 0 does not tell the unit's number either: brokers append it wherever the queue ends. The dead
+letter of a lite topic's first message is one more unit of that topic.
+
+Found by log/deleted_topics.py, applied by whatever builds queues from the log.
+"""
+
+import json
+from collections.abc import Iterable
+from typing import Final, NamedTuple
+
+from pocketmq.format.json_text import read_object
+from pocketmq.model.message import QueueKey
+from pocketmq.model.topic import LMQ_PREFIX, is_system_topic
+
+DRIFT_MAX: Final = 65_536
+"""How far an offset may be above that of its unit: more refused sends are damage."""
+
+
+class LeftOver(NamedTuple):
+    """What is left over, and which queues do not begin where their first record says.
+
+    topics   pairs of a physical offset and the topics there were: records of others below it
+    places   by queue that is there, where its first message lies: its records before; 0: no queue
+             offset 0 tells
+    starts   by queue, where the first message lies that is left, and its unit's number
+    """
+
+    topics: tuple[tuple[int, frozenset[str]], ...] = ()
+    places: dict[QueueKey, int] = {}  # noqa: RUF012 - nobody writes there
+    starts: dict[QueueKey, tuple[int, int]] = {}  # noqa: RUF012 - nobody writes there
+
+    def floor_of(self, topic: str, queue_id: int) -> int:
+        """Return the physical offset below which a queue's records are left over."""
+        floor = self.places.get((topic, queue_id), 0)
+        if not self.topics or is_system_topic(topic) or topic.startswith(LMQ_PREFIX):
+            return floor
+        return max(floor, *(upto for upto, known in self.topics if topic not in known), 0)
+
+    def with_empty(self, met: Iterable[QueueKey], keys: Iterable[QueueKey]) -> "LeftOver":
+        """Return what is left over of further queues, which are not there: no message came since.
+
+        met    queues of which the log has records that are left over: their topics were made again
+        keys   queues of which it has any
+        """
+        again = {topic for topic, queue_id in met if self.places.get((topic, queue_id))}
+        floors: dict[str, int] = {}
+        for (topic, _), place in self.places.items():
+            if topic in again and place:
+                floors[topic] = min(place, floors.get(topic, place))
+        empty = {key: floors[key[0]] for key in keys if key[0] in again and key not in self.places}
+        return self._replace(places=self.places | empty) if empty else self
+
+    def goes_on_from(self, earlier: "LeftOver") -> bool:
+        """Return whether nothing more is left over of what was there earlier."""
+        is_same = all(self.places.get(key) == place for key, place in earlier.places.items())
+        now = [known for _, known in self.topics]
+        before = [known for _, known in earlier.topics]
+        return (
+            is_same
+            and self.starts == earlier.starts
+            and len(now) == len(before)
+            and all(known <= later for known, later in zip(before, now, strict=True))
+        )
+
+    @property
+    def text(self) -> str:
+        """As JSON, "" where nothing is left over."""
+        if self == NOTHING_LEFT_OVER:
+            return ""
+        topics = [[upto, sorted(known)] for upto, known in self.topics]
+        places = [[*key, place] for key, place in sorted(self.places.items())]
+        starts = [[*key, *start] for key, start in sorted(self.starts.items())]
+        return json.dumps({"topics": topics, "places": places, "starts": starts})
+
+
+def is_numbered_otherwise(unit: int, queue_offset: int) -> bool:
+    """Return whether a broker gives a record of this offset a unit of this number."""
+    return unit < queue_offset <= unit + DRIFT_MAX or queue_offset == 0 < unit
+
+
+NOTHING_LEFT_OVER: Final = LeftOver()
+
+
+def left_over_of(text: str) -> LeftOver:
+    """Return what `LeftOver.text` says.
+
+    Errors   ValueError: the text is none
+    """
+    if not text:
+        return NOTHING_LEFT_OVER
+    try:
+        document = read_object(text)
+        topics = tuple((int(upto), frozenset(known)) for upto, known in document["topics"])
+        places = {(str(t), int(i)): int(place) for t, i, place in document["places"]}
+        starts = {
+            (str(t), int(i)): (int(place), int(unit))
+            for t, i, place, unit in document.get("starts", ())
+        }
+    except (KeyError, TypeError, OverflowError) as error:
+        raise ValueError("it does not say what is left over") from error
+    return LeftOver(topics, places, starts)

@@ -1,0 +1,170 @@
+"""A record of the log as a message to put again: elsewhere, with other properties.
+
+    record ──► the same body as it is stored, flags, birth ──► a run for `store.writing.put`
+               its properties, some changed, some dropped
+
+Nothing is decompressed or decoded that stays as it is, bytes that are no UTF-8 too. Names stand in
+the order of Java's hash table of 128 slots, which is how a real broker writes every message it has
+read; where it copies them, a table of its own begins with 16. Readers heed no order.
+Source: MessageDecoder.string2messageProperties, HashMap.
+"""
+
+from collections.abc import Collection, Iterable, Mapping
+from functools import lru_cache
+from typing import Final
+
+from pocketmq.format.addresses import offset_message_id
+from pocketmq.format.java_hash import java_hash
+from pocketmq.format.layout import Buffer
+from pocketmq.format.property_codec import (
+    NAME_SEPARATOR,
+    PAIR_SEPARATOR,
+    PROPERTIES_SIZE_MAX,
+    decode_properties,
+)
+from pocketmq.format.record import HOSTS_V6_MASK, PROPERTY_CRC_SIZE, split_record
+from pocketmq.model.batch import Batch, Destination, Run
+from pocketmq.model.errors import PropertiesTooLarge
+from pocketmq.model.message import (
+    INT32_MAX,
+    KEYS,
+    PROPERTY_CRC,
+    REAL_QUEUE,
+    REAL_TOPIC,
+    TAGS,
+    TIMER_OUT,
+    UNIQUE_KEY,
+)
+
+_DECODED_SLOTS: Final = 128
+_NAME: Final = NAME_SEPARATOR.encode()
+_PAIR: Final = PAIR_SEPARATOR.encode()
+_NEW_SLOTS: Final = 16
+_TAGS: Final = TAGS.encode()
+_NEEDED: Final = frozenset({REAL_QUEUE, REAL_TOPIC, TIMER_OUT})
+"""Without these a message does not find out of a topic where it waits."""
+_BLOCK_SIZE_MAX: Final = PROPERTIES_SIZE_MAX - PROPERTY_CRC_SIZE
+"""A store may give each record a check sum of its own."""
+_KEPT_NAME_MAX: Final = 64
+"""Bytes; the order of longer names is found anew each time."""
+
+
+def put_again(
+    record: Buffer,
+    *,
+    topic: str,
+    queue_id: int,
+    store_host: bytes,
+    changed: Mapping[str, str],
+    dropped: Collection[str] = (),
+    reconsume_times: int | None = None,
+    born_host: bytes | None = None,
+    is_copied: bool = False,
+) -> Run:
+    """Return a record as a run of one message.
+
+    record           all bytes of one sound record
+    store_host       packed address of this broker
+    changed          properties it gets; one with an empty value goes
+    dropped          names of properties it loses
+    reconsume_times  …, born_host: None keeps what it has
+    is_copied        order properties as a broker does that copies them into a table of its own
+    Effects          of changed properties those that only tell where it came from are left out
+                     where the block has no room for them
+    Errors           BadRecord; PropertiesTooLarge: no room for those it needs on its way
+    Cost             about 10 µs
+    """
+    head, body_begin, _, _, block_begin, block_end = split_record(record, 0)
+    pairs = _pairs(bytes(record[block_begin:block_end]))
+    for name in (PROPERTY_CRC, *dropped):
+        pairs.pop(name.encode(), None)
+    for name, value in changed.items():
+        pairs[name.encode()] = value.encode()
+    if _block_size(pairs) > _BLOCK_SIZE_MAX:
+        _make_room(pairs, changed)
+    names = _copied(pairs) if is_copied else in_decoded_order(pairs)
+    block = b"".join(name + _NAME + pairs[name] + _PAIR for name in names if pairs[name])
+    batch = Batch(
+        bodies=[bytes(record[body_begin : body_begin + head[14]])],
+        property_blocks=[block],
+        unique_keys=[_text(pairs, UNIQUE_KEY)],
+        keys=[_text(pairs, KEYS)],
+        tags=[_text(pairs, TAGS)],
+        born_ms=[head[8]],
+        born_hosts=[head[9] if born_host is None else born_host],
+        flags=[head[4]],
+        reconsume_times=[min(head[12] if reconsume_times is None else reconsume_times, INT32_MAX)],
+    )
+    return Destination(topic, queue_id, store_host, head[7] & ~HOSTS_V6_MASK), batch
+
+
+def facts_of(record: Buffer) -> tuple[int, dict[str, str], str]:
+    """Return (how often it was retried, its properties, its offset message id) of a record.
+
+    Errors   BadRecord
+    """
+    head, _, _, _, block_begin, block_end = split_record(record, 0)
+    properties = decode_properties(record[block_begin:block_end])
+    return head[12], properties, offset_message_id(head[11], head[6])
+
+
+def _pairs(block: bytes) -> dict[bytes, bytes]:
+    """Return what a property block says; of one name several times the last is valid."""
+    pairs = {}
+    for pair in block.split(_PAIR):
+        name, _, value = pair.partition(_NAME)
+        if name and value:
+            pairs[name] = value
+    return pairs
+
+
+def _block_size(pairs: Mapping[bytes, bytes]) -> int:
+    return sum(len(name) + len(value) + len(_NAME + _PAIR) for name, value in pairs.items())
+
+
+def _make_room(pairs: dict[bytes, bytes], changed: Collection[str]) -> None:
+    """Leave out what was changed and is not needed: a message that cannot go on would be stuck.
+
+    Errors   PropertiesTooLarge
+    """
+    for name in changed:
+        if name not in _NEEDED:
+            pairs.pop(name.encode(), None)
+    size = _block_size(pairs)
+    if size > _BLOCK_SIZE_MAX and _NEEDED.intersection(changed):
+        raise PropertiesTooLarge(size_bytes=size, limit_bytes=_BLOCK_SIZE_MAX)
+
+
+def in_decoded_order(names: Iterable[bytes]) -> list[bytes]:
+    """Return property names in the order in which a broker writes what it has read."""
+    return _ordered(names, _DECODED_SLOTS)
+
+
+def _ordered(names: Iterable[bytes], slots: int) -> list[bytes]:
+    """Return names by their slots; those of one slot stay as they are."""
+    return sorted(names, key=lambda name: _known_spread(name) & (slots - 1))
+
+
+def _copied(pairs: Mapping[bytes, bytes]) -> list[bytes]:
+    """Return names as they stand in a new table, which got the tag first and then grew."""
+    slots = _NEW_SLOTS
+    while len(pairs) * 4 > slots * 3:
+        slots *= 2
+    return _ordered(sorted(pairs, key=lambda name: name != _TAGS), slots)
+
+
+def _known_spread(name: bytes) -> int:
+    return _kept_spread(name) if len(name) <= _KEPT_NAME_MAX else _spread(name)
+
+
+def _spread(name: bytes) -> int:
+    """Return what Java's hash table places a name by."""
+    value = java_hash(name.decode("utf-8", "replace")) & 0xFFFFFFFF
+    return value ^ value >> 16
+
+
+_kept_spread: Final = lru_cache(maxsize=4096)(_spread)
+
+
+def _text(pairs: Mapping[bytes, bytes], name: str) -> str:
+    return pairs.get(name.encode(), b"").decode("utf-8", "replace")

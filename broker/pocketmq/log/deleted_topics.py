@@ -1,0 +1,164 @@
+"""Finds what of a log belongs to no queue any more (format/deleted_topics.py), and queues without one.
+
+    config/topics.json, consumequeue/   the topics there are; without a table nobody says
+    unit 0 of each queue                where its first message lies
+    pocketmq/left_over.json             what a backup found, as its copy has no queues
+
+A unit counts only where the record it leads to is the queue's, and the first one. A queue whose
+directory was lost is no deleted one as long as its topic has a row. Where a queue begins above its
+unit 0, the first one that still leads into the log tells how far its record's offset is above it.
+For a queue whose directory was lost, the table of queue ends tells both.
+"""
+
+from collections.abc import Iterable
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+from pocketmq.files.disk import Disk
+from pocketmq.format.checkpoint_layout import CheckpointValues, decode_checkpoint, encode_checkpoint
+from pocketmq.format.consume_unit import UNIT, UNIT_SIZE
+from pocketmq.format.deleted_topics import (
+    NOTHING_LEFT_OVER,
+    LeftOver,
+    is_numbered_otherwise,
+    left_over_of,
+)
+from pocketmq.format.names import (
+    ABORT_FILE,
+    BACKUP_SUFFIX,
+    CHECKPOINT_FILE,
+    CONFIG_DIRECTORY,
+    CONSUME_QUEUE_DIRECTORY,
+    LEFT_OVER_FILE,
+    OWN_DIRECTORY,
+    TOPICS_FILE,
+    offset_file_name,
+    offset_from_file_name,
+    queue_directory,
+)
+from pocketmq.format.table_json import decode_table
+from pocketmq.log.queue_places import (
+    first_log_offset,
+    first_unit,
+    lost_starts,
+    offset_of,
+    queue_keys,
+    unit_at,
+)
+from pocketmq.model.message import OFFSET_MAX, QueueKey
+
+_FIRST: Final = offset_file_name(0)
+
+
+def find_left_over(
+    disk: Disk, directory: Path, log_file_bytes: int, upto: int, known: Iterable[str] = ()
+) -> LeftOver:
+    """Return what is left over in a store.
+
+    upto     physical offset below which queues and topics are durable: what lies behind it may be
+             of a topic whose row a crash took
+    known    further topics that there are
+    Cost     a look into each queue
+    """
+    earlier = kept_left_over(disk, directory)
+    topics, places = known_topics(disk, directory), dict(earlier.places)
+    starts = dict(earlier.starts)
+    log_begin = first_log_offset(disk, directory)
+    there = set(queue_keys(disk, directory))
+    for key in there:
+        place = _first_place(disk, directory, key, log_file_bytes)
+        if place is not None:
+            places[key] = max(place, places.get(key, 0))
+        start = _start(disk, directory, key, log_begin, log_file_bytes) if log_begin else None
+        if start is not None:
+            starts[key] = start
+    checkpoint = encode_checkpoint(_checkpoint(disk, directory))
+    for key, place, number, said in lost_starts(disk, directory, checkpoint, there, log_file_bytes):
+        if is_numbered_otherwise(number, said):
+            starts[key] = (place, number)
+        elif number == said == 0:
+            places[key] = max(place, places.get(key, 0))
+    rules = earlier.topics
+    if topics is not None:
+        rules = ((upto, topics.union(known)), *(rule for rule in rules if rule[0] != upto))
+    return LeftOver(rules, places, starts)
+
+
+def left_over_now(disk: Disk, directory: Path, log_file_bytes: int) -> LeftOver:
+    """Return the same for a tool: after a crash, or beside a broker, as far as its checkpoint."""
+    upto = OFFSET_MAX
+    if disk.exists(directory / ABORT_FILE):
+        upto = _checkpoint(disk, directory).logics_physical_offset
+    return find_left_over(disk, directory, log_file_bytes, upto)
+
+
+def _checkpoint(disk: Disk, directory: Path) -> CheckpointValues:
+    path = directory / CHECKPOINT_FILE
+    return decode_checkpoint(disk.read_file(path) if disk.exists(path) else b"")
+
+
+def kept_left_over(disk: Disk, directory: Path) -> LeftOver:
+    """Return what a store has written down; a file that cannot be read says nothing."""
+    path = directory / OWN_DIRECTORY / LEFT_OVER_FILE
+    with suppress(FileNotFoundError, ValueError):
+        return left_over_of(disk.read_file(path).decode())
+    return NOTHING_LEFT_OVER
+
+
+def known_topics(disk: Disk, directory: Path) -> frozenset[str] | None:
+    """Return the topics that have a row or a queue, None where no table of topics can be read.
+
+    A real broker that deletes a topic may leave its directory behind, with nothing in it.
+    """
+    path = directory / CONFIG_DIRECTORY / TOPICS_FILE
+    for name in (path, path.with_name(path.name + BACKUP_SUFFIX)):
+        with suppress(FileNotFoundError, ValueError):
+            rows = decode_table(disk.read_file(name)).get("topicConfigTable")
+            if isinstance(rows, dict):
+                known = frozenset(map(str, rows))
+                queues = directory / CONSUME_QUEUE_DIRECTORY
+                others = [topic for topic in disk.names(queues) if topic not in known]
+                return known.union(topic for topic in others if _has_file(disk, queues / topic))
+    return None
+
+
+def _has_file(disk: Disk, topic: Path) -> bool:
+    """Return whether a queue of a topic has a file."""
+    files = (name for queue in disk.names(topic) for name in disk.names(topic / queue))
+    return any(offset_from_file_name(name) is not None for name in files)
+
+
+def _first_place(disk: Disk, directory: Path, key: QueueKey, log_file_bytes: int) -> int | None:
+    """Return where the message of queue offset 0 lies, 0 where its unit does not lead to it.
+
+    Returns  None for a queue without a unit
+    """
+    queue, unit = queue_directory(directory / CONSUME_QUEUE_DIRECTORY, *key), b""
+    with suppress(OSError):
+        unit = disk.read_file(queue / _FIRST, 0, UNIT_SIZE)
+    if not any(unit):
+        return 0 if any(map(offset_from_file_name, disk.names(queue))) else None
+    is_whole = len(unit) == UNIT_SIZE
+    if not is_whole or offset_of(disk, directory, key, unit, log_file_bytes) != 0:
+        return 0
+    place: int = UNIT.unpack(unit)[0]
+    return place
+
+
+def _start(
+    disk: Disk, directory: Path, key: QueueKey, log_begin: int, log_file_bytes: int
+) -> tuple[int, int] | None:
+    """Return where the first message lies that a queue still has, and the number of its unit.
+
+    Returns  None where its record says that number itself, or a unit leads there which does
+    Cost     some 15 units read of each queue, and a record
+    """
+    queue = queue_directory(directory / CONSUME_QUEUE_DIRECTORY, *key)
+    with suppress(OSError):  # Damaged otherwise, or a broker removes it meanwhile.
+        number, unit = first_unit(disk, queue, log_begin)
+        wanted = offset_of(disk, directory, key, unit, log_file_bytes) if unit else None
+        if wanted is not None and is_numbered_otherwise(number, wanted):
+            place: int = UNIT.unpack(unit)[0]
+            return (place, number) if unit_at(disk, queue, wanted) != unit else None
+    return None

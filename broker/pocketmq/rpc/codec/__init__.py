@@ -1,0 +1,1 @@
+"""Protobuf codecs of the fast paths, compiled."""

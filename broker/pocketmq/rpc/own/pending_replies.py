@@ -1,0 +1,216 @@
+"""Calls whose replies are there and wait for a flush: those of one read in one object.
+
+    shortcut ─► LateReply ─► joined to the calls of the same read ─► flush ─► all answered
+
+No future, task or timer for each: what a waiting call adds is its stream and its reply in two
+lists. What ends alone (its client resets it, or its time is over) leaves the others as they are.
+"""
+
+import asyncio
+from time import perf_counter
+from typing import Final, final
+
+from pocketmq.model.errors import BrokerError
+from pocketmq.native.machine import i64
+from pocketmq.rpc.own.ending import ABANDONED, EXPIRED, OLD, end, refuse
+from pocketmq.rpc.own.waiting_calls import Calling
+from pocketmq.rpc.pending_reply import LateReply
+from pocketmq.rpc.service import WireStatus
+from pocketmq.rpc.serving import ServedMethod
+from pocketmq.wire.stream import Stream
+
+NEVER: Final = float("inf")
+
+
+@final
+class LateCalls:
+    """Calls of one connection and one method that wait for the same flush.
+
+    group    what all of them wait for
+    count    those that still wait
+    """
+
+    __slots__ = (
+        "_begun_s", "_client", "_due_s", "_holder", "_late", "_replies", "_served", "_streams",
+        "_tick", "_user", "_wire", "count", "group",
+    )  # fmt: skip
+
+    def __init__(self, client: Calling, served: ServedMethod, late: LateReply) -> None:
+        self._client = client
+        self._wire = client.wire
+        self._served = served
+        self._late = late.late
+        self._user = late.user
+        self._holder = client.holder
+        if self._user != self._holder.user:
+            self._holder = client.identify(self._user, is_admin=False)
+        self._begun_s: float = client.now_s
+        self._streams: list[Stream] = []
+        self._replies: list[bytes] = []
+        self._due_s: float = NEVER
+        """When the first deadline is, by `perf_counter`."""
+        self._tick = -1
+        self.group = late.group
+        self.count: i64 = 0
+
+    def takes(self, late: LateReply) -> bool:
+        """Return whether a reply can be waited for with these."""
+        is_same = late.group is self.group and late.late is self._late
+        return is_same and late.user == self._user
+
+    def room(self) -> i64:
+        """Return how many more calls may begin before it is asked again whether one may."""
+        gate = self._served.gate
+        limit: i64 = gate.tight
+        entered: i64 = gate.count
+        room: i64 = limit - entered - self.count
+        if room <= 0 and not self._user:
+            free: i64 = gate.room(self._holder.weights)
+            return free - self.count
+        return room
+
+    def add(self, stream: Stream, reply: bytes) -> None:
+        """Let one more call wait; `begin` counts it."""
+        assert stream.call is None, "a stream has one call"
+        stream.call = self
+        self._wire.drop_request(stream)
+        self._streams.append(stream)
+        self._replies.append(reply)
+        self.count += 1
+        if stream.headers.timeout_ms >= 0:
+            due_s = self._time_is_over(stream)
+            if due_s < self._due_s:
+                self._due_s = due_s
+
+    def begin(self) -> None:
+        """Count the calls that were added, and wait; done once."""
+        assert self.count > 0, "somebody waits"
+        self._served.gate.enter(self._holder.weights, self.count)
+        self._served.stats.begin(self.count)
+        self._client.calls.add(self)
+        self.group.join(self.hear)
+        if self._due_s < NEVER:
+            self._watch_time()
+
+    def _time_is_over(self, stream: Stream) -> float:
+        """Return when, by `perf_counter`."""
+        timeout_ms: int = stream.headers.timeout_ms
+        return NEVER if timeout_ms < 0 else self._begun_s + timeout_ms / 1000
+
+    def _watch_time(self) -> None:
+        """Be called when the first deadline is."""
+        assert self._tick < 0, "one deadline stands for all"
+        self._tick = self._client.deadlines.after(self._due_s - perf_counter(), self.expire)
+
+    # -- the flush
+
+    def hear(self, flushed: asyncio.Future[bool]) -> None:
+        """Answer all, now that the flush has ended."""
+        if self.count == 0:
+            return
+        error = flushed.exception()
+        if error is not None:
+            assert isinstance(error, Exception), "what ends the process ends no call"
+            self._refuse(error)
+        elif flushed.result():
+            self._answer(self._replies)
+        elif self._late.otherwise is None:
+            self._wait_on()
+        else:
+            self._answer([self._late.otherwise(reply) for reply in self._replies])
+
+    def _answer(self, replies: list[bytes]) -> None:
+        wire, streams = self._wire, self._streams
+        at: i64 = 0
+        end: i64 = len(streams)
+        while at < end:
+            stream = streams[at]
+            if stream.call is self:
+                stream.call = None
+                wire.respond(stream, replies[at])
+            at += 1
+        self._served.stats.count_waited(perf_counter() - self._begun_s, self.count)
+        self._leave(self.count)
+
+    def _refuse(self, error: Exception) -> None:
+        """End all as their face shows an error."""
+        seconds = perf_counter() - self._begun_s
+        for stream in self._left():
+            stream.call = None
+            refuse(self._wire, stream, self._served, error, seconds)
+        self._leave(self.count)
+
+    def _wait_on(self) -> None:
+        """Wait for the next flush, as these do until one says that all is durable."""
+        try:
+            self.group = self._late.group()
+        except BrokerError as error:
+            self._refuse(error)
+        else:
+            self.group.join(self.hear)
+
+    # -- what ends before
+
+    def take_news(self, stream: Stream) -> None:
+        """Wait no more with a call that its client has reset."""
+        assert stream.call is self, "a stream has one call"
+        if stream.reset_code >= 0:
+            self._drop([stream], ABANDONED)
+
+    def expire(self) -> None:
+        """End calls whose time is over."""
+        now_s, first_s = perf_counter(), NEVER
+        over: list[Stream] = []
+        for stream in self._left():
+            due_s = self._time_is_over(stream)
+            if due_s <= now_s:
+                over.append(stream)
+            elif due_s < first_s:
+                first_s = due_s
+        self._due_s = first_s
+        self._tick = -1
+        self._drop(over, EXPIRED)
+        if self.count and first_s < NEVER:
+            self._watch_time()
+
+    def cancel(self) -> None:
+        """End all: nobody waits for them any more."""
+        self._drop(self._left(), ABANDONED)
+
+    def give_up(self) -> None:
+        """End all: they are the last of a connection that is too old."""
+        self._drop(self._left(), OLD)
+
+    def end_requests(self) -> None:
+        """Change nothing: their requests are here."""
+
+    def _left(self) -> list[Stream]:
+        return [stream for stream in self._streams if stream.call is self]
+
+    def _drop(self, streams: list[Stream], status: WireStatus) -> None:
+        """Wait no more with some; who is still there is told a status."""
+        if not streams:
+            return
+        seconds, is_open = perf_counter() - self._begun_s, self._client.is_open
+        for stream in streams:
+            stream.call = None
+            if is_open:
+                end(self._wire, stream, status)
+            self._served.stats.count_cancelled(seconds)
+        self._leave(len(streams))
+
+    def _leave(self, count: i64) -> None:
+        """Count calls that are waited for no more."""
+        assert 0 < count <= self.count, "who leaves has entered"
+        served, client = self._served, self._client
+        served.gate.leave(self._holder.weights, count)
+        served.stats.end(count)
+        self.count -= count
+        if self.count == 0:
+            client.calls.discard(self)
+            self._streams.clear()
+            self._replies.clear()
+            if self._tick >= 0:
+                client.deadlines.remove(self._tick, self.expire)
+                self._tick = -1
+        client.write_soon()

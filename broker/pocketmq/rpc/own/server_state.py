@@ -1,0 +1,253 @@
+"""What all connections of a server share: methods, deadlines, and how much memory is left."""
+
+import asyncio
+from abc import abstractmethod
+from collections import Counter
+from collections.abc import Callable
+from time import perf_counter
+from typing import Final
+
+from pocketmq.model.page import ReadPage
+from pocketmq.rpc.call_stats import MethodStats
+from pocketmq.rpc.own.memory import Memory
+from pocketmq.rpc.own.unary_fast_path import QuickCalls, QuickMethod
+from pocketmq.rpc.own.waiting_calls import Calling
+from pocketmq.rpc.serving import ServedMethod, Serving
+from pocketmq.store.deadlines import Deadlines
+from pocketmq.wire.stream import Stream
+
+TURN_S: Final = 0.01
+"""What connections together may take of one turn of the loop; the others, HTTP/1.1 and new ones
+among them, have theirs between two."""
+UNTOLD_S: Final = 0.001
+"""What they may take together before the loop is asked to tell when it comes round: to ask it at
+every read would cost as much as a small one."""
+LARGE_REPLY: Final = 65_536
+"""Bytes of an answer that needs room, and is counted at once, before the next one asks for some."""
+SMALL_READ: Final = 8_192
+"""Bytes that are taken at once while others, of which more came, wait for their turn."""
+
+
+class Client(Calling):
+    """A connection, as the edge sees it."""
+
+    __slots__ = ()
+
+    edge: "Edge"
+
+    @property
+    @abstractmethod
+    def is_busy(self) -> bool:
+        """Whether a call is under way, or its answer."""
+
+    @abstractmethod
+    def drain(self) -> None:
+        """Tell the client to begin no more calls here; the second time, that none are taken."""
+
+    @abstractmethod
+    def end_reads(self) -> None:
+        """End the calls that store nothing."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """End the connection once what was answered is sent."""
+
+    @abstractmethod
+    def write(self) -> None:
+        """Write all that may be written."""
+
+    @abstractmethod
+    def go_on(self) -> None:
+        """Take what came and had to wait."""
+
+    @abstractmethod
+    def count_kept(self) -> None:
+        """Count what is kept for the client."""
+
+    @abstractmethod
+    async def room(self, stream: Stream) -> None:
+        """Return when a stream of answers may go on."""
+
+
+class Edge:
+    """The side of a server that all its connections see."""
+
+    __slots__ = (
+        "_dirty",
+        "_is_turn",
+        "_line",
+        "_requesting",
+        "_turn_ends_s",
+        "_untold_s",
+        "addresses",
+        "answered",
+        "changed",
+        "connections",
+        "deadlines",
+        "is_draining",
+        "is_late",
+        "is_leaving",
+        "loop",
+        "memory",
+        "methods",
+        "pages",
+        "quick",
+        "serving",
+        "sizes",
+        "turn_s",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        serving: Serving,
+        clock: Callable[[], float] | None = None,
+    ) -> None:
+        """Begin with no connection.
+
+        clock   seconds that only grow, the loop's where there is none
+        """
+        self.loop = loop
+        self.serving = serving
+        self.deadlines = Deadlines(loop)
+        self.methods: dict[bytes, ServedMethod] = {}
+        self.sizes: dict[bytes, int] = {}
+        """Bytes of the largest request of each method; changed in place."""
+        self.pages: ReadPage | None = None
+        """Answers GET and HEAD; None: they are refused."""
+        self.connections: set[Client] = set()
+        self.addresses: Counter[str] = Counter()
+        """How many connections each address has."""
+        self.memory = Memory(self.connections, self.deadlines, clock or loop.time)
+        self.is_draining = self.is_leaving = False
+        """Whether streams of requests have ended, and whether clients are sent elsewhere."""
+        self.answered: list[MethodStats] = []
+        """Methods of which calls were answered at once and not folded into their metrics yet."""
+        self.quick = QuickCalls(self.answered, LARGE_REPLY)
+        self._line: dict[Client, None] = {}
+        """Connections of which something came that waits for its turn, in that order."""
+        self._is_turn = self.is_late = False
+        """Whether a turn has begun, and whether its time was over when a large answer was there."""
+        self._turn_ends_s = 0.0
+        self._untold_s = 0.0
+        """What connections took since the last turn that was told of ended."""
+        self.turn_s = TURN_S
+        self.changed = asyncio.Event()
+        """Set when a connection that drains has written something, or is gone."""
+        self._dirty: list[Client] = []
+        self._requesting = asyncio.Lock()
+        self.take_methods()
+
+    def join(self, connection: Client, address: str) -> None:
+        """Note a connection that begins."""
+        self.connections.add(connection)
+        self.addresses[address] += 1
+
+    def leave(self, connection: Client, address: str) -> None:
+        """Note one that is gone, if it was there."""
+        if connection in self.connections:
+            self.connections.remove(connection)
+            self.addresses[address] -= 1
+            if not self.addresses[address]:
+                del self.addresses[address]
+
+    def take_methods(self) -> None:
+        """Serve what `serving` has now."""
+        self.methods = {path.encode(): served for path, served in self.serving.methods.items()}
+        self.sizes.update({p: one.method.request_size_max for p, one in self.methods.items()})
+        self.quick.methods = {
+            path: QuickMethod(one, one.shortcut)
+            for path, one in self.methods.items()
+            if one.shortcut is not None and one.is_unary
+        }
+        assert self.sizes.keys() == self.methods.keys(), "what was served once is served"
+
+    def write_soon(self, connection: "Client") -> None:
+        """Write what a connection has for its client in the next turn of the loop, once."""
+        if not self._dirty:
+            self.loop.call_soon(self._write_all)
+        self._dirty.append(connection)
+
+    def _write_all(self) -> None:
+        dirty, self._dirty = self._dirty, []
+        for connection in dirty:
+            connection.write()
+
+    # -- turns of the loop
+
+    async def request_turn(self, user: str) -> None:
+        """Return when a request of a stream may be read: one in each turn of the loop.
+
+        What its handler does before it waits is part of that: with 4,000 streams, and a ms for each
+        request, one turn would take 4 s. Users take turns, and as much time is left to all others.
+        """
+        if not await self.serving.turns.came(user):  # What streams still say as they end.
+            async with self._requesting:
+                await asyncio.sleep(0)
+
+    def has_time_for(self, size: int) -> bool:
+        """Return whether so many bytes of a connection may be taken now; else it lines up."""
+        if not self._is_turn:
+            if self._untold_s < UNTOLD_S:
+                return True
+            self.begin_turn()
+        if self._line and size > SMALL_READ:
+            return False
+        return perf_counter() < self._turn_ends_s
+
+    def took(self, seconds: float) -> None:
+        """Count what a connection took, and the calls answered meanwhile; each took so long."""
+        self._untold_s += seconds
+        if self.answered:
+            for stats in self.answered:
+                stats.fold(seconds)
+            self.answered.clear()
+
+    def line_up(self, one: "Client") -> None:
+        """Have a connection go on when it is its turn."""
+        if not self._is_turn:
+            self.begin_turn()
+        self._line[one] = None
+
+    def begin_turn(self) -> None:
+        """Begin the time that connections have until the loop comes round."""
+        if not self._is_turn:
+            self._is_turn = True
+            self.loop.call_soon(self._end_turn)
+        self.is_late = False
+        self._untold_s = 0.0
+        self._turn_ends_s = perf_counter() + self.turn_s
+
+    def look_at_clock(self) -> None:
+        """Note whether the time of this turn is over: no more large answers are begun then."""
+        if not self._is_turn:
+            self.begin_turn()
+        self.is_late = perf_counter() >= self._turn_ends_s
+
+    def _end_turn(self) -> None:
+        """Let those go on who wait; who has little to say comes between, with as much time."""
+        self._is_turn = self.is_late = False
+        if not self._line:
+            return
+        self.begin_turn()
+        for _ in range(len(self._line)):
+            one = next(iter(self._line))
+            del self._line[one]
+            one.go_on()
+            if perf_counter() >= self._turn_ends_s:
+                break
+        self.is_late = False
+        self._turn_ends_s = perf_counter() + self.turn_s
+
+    def turn_away(self) -> None:
+        """Tell all clients, and those that come, to begin their calls elsewhere."""
+        self.is_leaving = True
+        for connection in [*self.connections]:
+            connection.drain()
+
+    def drain(self) -> None:
+        """End the requests of all streams: their handlers see no more of them."""
+        self.is_draining = True
+        for connection in self.connections:
+            for call in connection.calls:
+                call.end_requests()

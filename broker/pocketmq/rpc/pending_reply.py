@@ -1,0 +1,73 @@
+"""Replies that are there, and may be sent once a flush says so.
+
+A transport that knows of them needs no task for such a call: it joins the group, and sends what the
+flush says. Any other awaits the reply, like everything that handlers give.
+"""
+
+import asyncio
+from collections.abc import Callable, Generator
+from typing import final
+
+from pocketmq.store.write.flush_group import FlushGroup
+
+
+@final
+class Late:
+    """Makes replies of one method that wait.
+
+    group       returns what is told once all that lies in the log is durable
+    otherwise   returns what is said in the place of a reply whose flush comes too late; None: such
+                a one waits on
+    """
+
+    __slots__ = ("_last", "group", "otherwise")
+
+    def __init__(
+        self, group: Callable[[], FlushGroup], otherwise: Callable[[bytes], bytes] | None
+    ) -> None:
+        self.group = group
+        self.otherwise = otherwise
+        self._last: FlushGroup | None = None
+
+    def reply(self, in_time: bytes) -> "LateReply":
+        """Return a reply that waits for all that was stored before.
+
+        Errors   FsyncFailed
+        """
+        group = self._last
+        if group is None or not group.is_open:
+            group = self._last = self.group()
+        else:
+            group.count += 1
+        assert not group.future.cancelled()
+        return LateReply(self, group, in_time)
+
+
+@final
+class LateReply:
+    """One reply.
+
+    group     tells when it may be sent
+    in_time   what is sent then
+    user      who waits for it, "" where users are not checked
+    """
+
+    __slots__ = ("group", "in_time", "late", "user")
+
+    def __init__(self, late: Late, group: FlushGroup, in_time: bytes) -> None:
+        self.late = late
+        self.group = group
+        self.in_time = in_time
+        self.user = ""
+
+    def __await__(self) -> Generator[None, None, bytes]:
+        """Return what is to be sent, once it may be.
+
+        Errors   FsyncFailed
+        """
+        group, late = self.group, self.late
+        while not (yield from asyncio.shield(group.future).__await__()):
+            if late.otherwise is not None:
+                return late.otherwise(self.in_time)
+            group = late.group()
+        return self.in_time

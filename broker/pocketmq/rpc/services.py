@@ -1,0 +1,25 @@
+"""The services that faces ask, all together: each face takes those it needs."""
+
+from typing import NamedTuple
+
+from pocketmq.services.admin.members import Members
+from pocketmq.services.consume.consume import Consume
+from pocketmq.services.produce.send import Send
+from pocketmq.services.pull import Pull
+from pocketmq.services.query import Query
+from pocketmq.services.sessions.sessions import Sessions
+from pocketmq.services.transaction.transactions import Transactions
+from pocketmq.store.message_store import MessageStore
+
+
+class Backing(NamedTuple):
+    """An open store and what serves messages on it."""
+
+    store: MessageStore
+    send: Send
+    pull: Pull
+    query: Query
+    consume: Consume
+    members: Members
+    sessions: Sessions
+    transactions: Transactions

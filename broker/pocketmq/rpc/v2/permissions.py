@@ -1,0 +1,102 @@
+"""What calls of official clients need. Source: DefaultAuthorizationContextBuilder."""
+
+from typing import Any, Final
+
+from pocketmq.model.access import Action, Kind, Need
+from pocketmq.rpc.call import Call
+from pocketmq.rpc.codec.send_topic import official_topic
+from pocketmq.rpc.pb import messaging_pb2 as pb
+from pocketmq.rpc.permissions import (
+    FIND,
+    LOOK,
+    PUB,
+    SUB,
+    Asked,
+    FaceRules,
+    Named,
+    NeedTable,
+    consumed_needs,
+    group_need,
+    topic_need,
+)
+from pocketmq.rpc.service import Metadata
+from pocketmq.rpc.v2.resources import group_of, topic_of, wrapped
+from pocketmq.rpc.v2.send_shortcut import NAMESPACE_KEY
+
+
+def _of_topic(actions: tuple[Action, ...]) -> Asked:
+    return lambda request, call: [topic_need(topic_of(request.topic, call), actions)]
+
+
+def _sent(request: pb.SendMessageRequest, call: Call) -> list[Need]:
+    names = {topic_of(message.topic, call) for message in request.messages}
+    return [topic_need(name, PUB) for name in names]
+
+
+def _first_topic(raw: bytes, metadata: Metadata) -> str | None:
+    found = official_topic(raw)
+    if found is None:
+        return None
+    namespace, name = found
+    return wrapped(name, namespace or metadata(NAMESPACE_KEY) or "")
+
+
+def _consumed(request: Any, call: Call) -> list[Need]:
+    return _read(request.group, request.topic, call)
+
+
+def _of_queue(request: Any, call: Call) -> list[Need]:
+    return _read(request.group, request.message_queue.topic, call)
+
+
+def _read(group: pb.Resource, topic: pb.Resource, call: Call) -> list[Need]:
+    return consumed_needs(group_of(group, call), topic_of(topic, call))
+
+
+def _place(request: pb.QueryOffsetRequest, call: Call) -> list[Need]:
+    return [topic_need(topic_of(request.message_queue.topic, call), LOOK)]
+
+
+def _alive(request: pb.HeartbeatRequest, call: Call) -> list[Need]:
+    """Return what it needs to say that one is there: the group, if one says so."""
+    return [group_need(group_of(request.group, call), SUB)] if request.HasField("group") else []
+
+
+def _ended(request: pb.NotifyClientTerminationRequest, call: Call) -> list[Need]:
+    """Return the same of who ends; some producers name a group that has no name."""
+    return [group_need(group_of(request.group, call), SUB)] if request.group.name else []
+
+
+def _told(command: pb.TelemetryCommand, call: Call) -> list[Need]:
+    """Return what a client needs to be what its settings say."""
+    settings = command.settings
+    if settings.HasField("publishing"):
+        published = settings.publishing.topics
+        return [topic_need(topic_of(topic, call), PUB) for topic in published]
+    if not settings.HasField("subscription"):
+        return []
+    entries = settings.subscription.subscriptions
+    topics = [topic_need(topic_of(entry.topic, call), SUB) for entry in entries]
+    return [group_need(group_of(settings.subscription.group, call), SUB), *topics]
+
+
+NEEDS: Final[NeedTable] = {
+    "QueryRoute": _of_topic(FIND),
+    "Heartbeat": _alive,
+    "SendMessage": _sent,
+    "QueryAssignment": _consumed,
+    "ReceiveMessage": _of_queue,
+    "AckMessage": _consumed,
+    "ForwardMessageToDeadLetterQueue": _consumed,
+    "PullMessage": _of_queue,
+    "UpdateOffset": _of_queue,
+    "GetOffset": _of_queue,
+    "QueryOffset": _place,
+    "EndTransaction": _of_topic(PUB),
+    "Telemetry": _told,
+    "NotifyClientTermination": _ended,
+    "ChangeInvisibleDuration": _consumed,
+    "RecallMessage": _of_topic(PUB),
+    "SyncLiteSubscription": _consumed,
+}
+RULES: Final = FaceRules(NEEDS, {"SendMessage": Named(Kind.TOPIC, _first_topic)})

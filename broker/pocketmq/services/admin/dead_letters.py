@@ -1,0 +1,97 @@
+"""Dead letters: what groups gave up, and how much of it still waits to be looked at.
+
+They lie in the group's topic `%DLQ%group`. The group's own offset there says how far they were
+dealt with; nobody else moves it, as consumers read dead letters by offsets of their own.
+"""
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from pocketmq.model.administration import DeadLetters, Page, page_of
+from pocketmq.model.errors import SystemTopic
+from pocketmq.model.message import first_unread
+from pocketmq.model.names import check_group
+from pocketmq.model.topic import (
+    DLQ_PREFIX,
+    dead_letter_topic,
+    is_group_topic,
+    is_system_topic,
+)
+from pocketmq.store.message_store import MessageStore
+from pocketmq.store.read.cold_read import value_of
+
+
+class Waiting(NamedTuple):
+    """The dead letters of one queue that wait: [begin, end)."""
+
+    group: str
+    topic: str
+    queue_id: int
+    begin: int
+    end: int
+
+
+async def list_dead_letters(
+    store: MessageStore, group: str = "", *, page_size: int = 0, page_token: str = ""
+) -> Page[DeadLetters]:
+    """Return the dead letters of a group, or of a page of those that gave any up.
+
+    Errors   IllegalGroup, GroupNotFound, IllegalNumber, IllegalPageToken
+    Cost     a look into the log for each queue that has some waiting
+    """
+    if group:
+        check_group(group)
+        return Page([await dead_letters(store, group)], "")
+    page = page_of(_groups(store), page_size, page_token, check_group)
+    return Page([await dead_letters(store, name) for name in page.items], page.next_page_token)
+
+
+async def dead_letters(store: MessageStore, group: str) -> DeadLetters:
+    """Return how many dead letters of a group wait, and since when.
+
+    Errors   GroupNotFound
+    """
+    topic = dead_letter_topic(group)
+    waiting, stored, oldest_ms = 0, 0, 0
+    for _, _, queue_id, begin, end in waiting_ranges(store, group):
+        waiting += end - begin
+        stored += end
+        if begin < end:
+            time_ms = await value_of(store.reading.store_timestamp_at(topic, queue_id, begin)) or 0
+            oldest_ms = min(time_ms, oldest_ms or time_ms)
+    assert waiting <= stored, "what waits was stored"
+    return DeadLetters(group, topic, waiting, stored, oldest_ms)
+
+
+def waiting_ranges(store: MessageStore, group: str) -> list[Waiting]:
+    """Return the dead letters of a group that wait, by queue.
+
+    Errors   GroupNotFound: neither the group is there nor dead letters of one
+    """
+    topic = dead_letter_topic(group)
+    config = store.tables.topics.find(topic)
+    if config is None:
+        store.tables.groups.existing(group)
+    find, ranges = store.tables.offsets.find, []
+    for queue_id in range(config.queue_count if config is not None else 0):
+        lower, upper = store.reading.queue_range(topic, queue_id)
+        begin = first_unread(find(group, topic, queue_id) or 0, lower, upper)
+        ranges.append(Waiting(group, topic, queue_id, begin, upper))
+    return ranges
+
+
+def sendable_queues(store: MessageStore, topic: str) -> int:
+    """Return how many queues a topic takes producers' messages in.
+
+    Errors   IllegalTopic, SystemTopic, TopicNotFound, TopicNotWritable, UnsupportedTopic
+    """
+    if is_system_topic(topic) or is_group_topic(topic):
+        raise SystemTopic(topic=topic, why="write to")
+    config = store.tables.topics.existing(topic)
+    config.check_writable()
+    return config.write_queue_count
+
+
+def _groups(store: MessageStore) -> Iterable[str]:
+    names = store.tables.topics.names()
+    return sorted(n.removeprefix(DLQ_PREFIX) for n in names if n.startswith(DLQ_PREFIX))

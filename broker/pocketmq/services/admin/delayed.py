@@ -1,0 +1,164 @@
+"""Messages that wait for a delay level or a time, page by page or by their unique key.
+
+    levels   SCHEDULE_TOPIC_XXXX, queue by queue     what is due counts as delivered
+    times    rmq_sys_wheel_timer, queue 0            what a newer record of its key recalls or puts
+                                                     off does not count
+
+Pages go through the queues in this order; each looks at a bounded number of records, so one may be
+empty and yet not the last.
+"""
+
+from collections.abc import Iterator
+from typing import Final, NamedTuple
+
+from pocketmq.format.delayed_message import WAITING_TOPICS, delayed_message, goes_to
+from pocketmq.format.record import decode_record
+from pocketmq.model.administration import PAGE_SIZE_DEFAULT, PAGE_SIZE_MAX, DelayedMessage, Page
+from pocketmq.model.errors import IllegalPageToken, MessageNotFound
+from pocketmq.model.names import check_message_id, check_number
+from pocketmq.model.reading import KeyRange, ReadRange
+from pocketmq.store.message_store import MessageStore
+from pocketmq.store.read.cold_read import value_of
+
+LOOKED_AT_MAX: Final = 1_024
+"""Records of one page, listed or not: some 15 ms of the event loop."""
+READ_COUNT: Final = 256
+READ_BYTES: Final = 1024 * 1024
+RECORDS_OF_KEY: Final = 64
+SCHEDULED, TIMED = WAITING_TOPICS
+_TIMES: Final = "t"
+_OFFSET_LENGTH_MAX: Final = 18
+
+
+class Place(NamedTuple):
+    """Where a page begins: a queue of a waiting topic, and an offset in it."""
+
+    topic: str
+    queue_id: int
+    queue_offset: int
+
+    @property
+    def token(self) -> str:
+        """What a client asks for the page by."""
+        return f"{_TIMES if self.topic == TIMED else self.queue_id}-{self.queue_offset}"
+
+
+class Delayed:
+    """Tells what waits in an open store."""
+
+    __slots__ = ("_broker", "_levels", "_store")
+
+    def __init__(self, store: MessageStore) -> None:
+        self._store = store
+        self._broker = store.settings.broker
+        self._levels = store.settings.levels
+        assert self._levels.delays_ms, "a store has delay levels"
+
+    async def page(
+        self, topic: str = "", *, page_size: int = 0, page_token: str = ""
+    ) -> Page[DelayedMessage]:
+        """Return messages that wait, of one topic they go to or of all; "" ends the last page.
+
+        Errors   IllegalNumber, IllegalPageToken, Corruption, DiskSlow
+        """
+        check_number("page_size", page_size, upper=PAGE_SIZE_MAX)
+        if not page_token:  # What was answered before the first page is asked for is in the list.
+            await self._store.marks.dispatched.reached(self._store.appended)
+        size, looked_at = page_size or PAGE_SIZE_DEFAULT, 0
+        found: list[DelayedMessage] = []
+        for begin in self._places(page_token):
+            place: Place | None = begin
+            while place is not None:
+                if len(found) >= size or looked_at >= LOOKED_AT_MAX:
+                    return Page(found, place.token)
+                records, place = await self._read(place, size - len(found))
+                looked_at += len(records)
+                found += [one for one in await self._waiting(records) if topic in ("", one.topic)]
+        return Page(found, "")
+
+    async def _waiting(self, records: list[bytes]) -> list[DelayedMessage]:
+        """Return those that wait."""
+        found = []
+        for record in records:
+            message = decode_record(record, unfold=False)
+            one = delayed_message(message, self._levels, self._broker)
+            if one is not None and await self._waits(one):
+                found.append(one)
+        return found
+
+    async def of_id(self, message_id: str) -> list[DelayedMessage]:
+        """Return the messages of a unique key that wait.
+
+        Errors   IllegalMessageId, MessageNotFound: none does; Corruption, DiskSlow
+        """
+        check_message_id(message_id)
+        found = []
+        for topic in WAITING_TOPICS:
+            page = await self._store.reading.query(KeyRange(topic, message_id, RECORDS_OF_KEY))
+            for message in page.messages:
+                one = delayed_message(message, self._levels, self._broker)
+                if one is not None and one.message_id == message_id and await self._waits(one):
+                    found.append(one)
+        if not found:
+            raise not_waiting(message_id)
+        return found
+
+    async def _waits(self, one: DelayedMessage) -> bool:
+        """Return whether a message is not due, and no newer record speaks of it."""
+        if one.deliver_at_ms <= self._store.clock.wall_ms():
+            return False
+        if one.delay_level is not None or not one.message_id:
+            return True
+        wanted = KeyRange(TIMED, one.message_id, RECORDS_OF_KEY)
+        newer = (await self._store.reading.query(wanted)).messages
+        return all(
+            message.physical_offset <= one.physical_offset or not goes_to(message, one.topic)
+            for message in newer
+        )
+
+    def _places(self, token: str) -> Iterator[Place]:
+        """Yield where to begin in each queue that is left, the token's first.
+
+        Errors   IllegalPageToken
+        """
+        count = len(self._levels.delays_ms)
+        first, queue_offset = _parts(token, count)
+        for number in range(first, count + 1):
+            topic, queue_id = (SCHEDULED, number) if number < count else (TIMED, 0)
+            yield Place(topic, queue_id, queue_offset if number == first else 0)
+
+    async def _read(self, place: Place, count: int) -> tuple[list[bytes], Place | None]:
+        """Return records from a place on, and where the next ones are, None behind the last."""
+        reading = self._store.reading
+        lower, upper = reading.queue_range(place.topic, place.queue_id)
+        if place.topic == SCHEDULED:
+            lower = max(lower, self._store.tables.delay_offsets.find(place.queue_id + 1))
+        begin = max(lower, place.queue_offset)
+        if begin >= upper:
+            return [], None
+        count = min(READ_COUNT, max(count, 1))
+        wanted = ReadRange(place.topic, place.queue_id, begin, count, READ_BYTES)
+        found = await value_of(reading.pull(wanted))
+        return found.records, place._replace(queue_offset=max(found.next_begin_offset, begin + 1))
+
+
+def not_waiting(message_id: str) -> MessageNotFound:
+    """Return the error of an id by which no message waits."""
+    return MessageNotFound(topic=", ".join(WAITING_TOPICS), message_id=message_id)
+
+
+def _parts(token: str, level_count: int) -> tuple[int, int]:
+    """Return the number of a token's queue, times behind all levels, and the offset in it.
+
+    Errors   IllegalPageToken
+    """
+    if not token:
+        return 0, 0
+    name, _, text = token.partition("-")
+    is_number = all(part.isascii() and part.isdecimal() for part in (name.replace("t", "0"), text))
+    if not is_number or len(name) > 3 or len(text) > _OFFSET_LENGTH_MAX:
+        raise IllegalPageToken(token=token)
+    number = level_count if name == _TIMES else int(name) if name.isdecimal() else -1
+    if not 0 <= number <= level_count:
+        raise IllegalPageToken(token=token)
+    return number, int(text)

@@ -1,0 +1,118 @@
+"""Consumer groups: made, changed, listed, described, removed."""
+
+import asyncio
+from collections.abc import Iterable
+
+from pocketmq.model.administration import GroupConfig, GroupSettings, Page, page_of
+from pocketmq.model.errors import SystemGroup
+from pocketmq.model.message import INT32_MAX
+from pocketmq.model.names import check_group, check_number
+from pocketmq.model.ownership import owners
+from pocketmq.model.system_topics import leased_topic
+from pocketmq.model.topic import (
+    QUEUE_COUNT_MAX,
+    dead_letter_topic,
+    is_system_group,
+    retry_topic,
+)
+from pocketmq.services.admin.topics import remove_topics
+from pocketmq.store.message_store import MessageStore
+
+
+async def create_group(store: MessageStore, name: str, settings: GroupSettings) -> GroupConfig:
+    """Make a group, or return the one that is there with the same settings.
+
+    Errors   IllegalGroup, SystemGroup, IllegalNumber, GroupExists, DiskFull
+    """
+    check_changeable(name, why="create")
+    _check_settings(settings)
+    return await store.tables.groups.create(name, settings)
+
+
+async def update_group(store: MessageStore, name: str, settings: GroupSettings) -> GroupConfig:
+    """Change what is set of a group.
+
+    Errors   IllegalGroup, SystemGroup, GroupNotFound, IllegalNumber, DiskFull
+    """
+    check_changeable(name, why="change")
+    _check_settings(settings)
+    return await store.tables.groups.update(name, settings)
+
+
+async def delete_group(
+    store: MessageStore, name: str, *, with_topics: bool, dry_run: bool = False
+) -> list[str]:
+    """Remove a group and where it stands, its retry and dead-letter topics if asked to.
+
+    dry_run  only return what would go
+    Returns  the topics that went
+    Errors   IllegalGroup, SystemGroup, GroupNotFound, DiskFull
+    Source   AdminBrokerProcessor.deleteSubscriptionGroup, DeleteSubscriptionGroupCommand
+    """
+    check_changeable(name, why="remove")
+    store.tables.groups.existing(name)
+    topics = [*_own_topics(store, name)] if with_topics else []
+    if dry_run:
+        return topics
+
+    async def remove() -> None:
+        await store.tables.groups.remove(name)
+        await store.tables.offsets.remove_group(name)
+        await store.tables.orders.remove_group(name)
+        await remove_topics(store, topics)
+
+    await asyncio.shield(remove())  # Half a group is none.
+    return topics
+
+
+def _own_topics(store: MessageStore, name: str) -> Iterable[str]:
+    """Yield the topics that belong to a group: of its retries, of ended leases, of dead letters.
+
+    Names of groups may hold what parts group and topic in such a name, so only those of ended
+    leases are meant that the group has an offset in, and none that another owner has too.
+    """
+    is_group, is_topic = store.tables.groups.find, store.tables.topics.find
+    own, consumed = retry_topic(name), store.tables.offsets.all_of(name)
+    of_leases = [t for t in consumed if leased_topic(t, name) != t]
+    for topic in (own, *sorted(of_leases), dead_letter_topic(name)):
+        found = owners(topic, is_group, is_topic)
+        if is_topic(topic) is not None and all(owner.group == name for owner in found):
+            yield topic
+
+
+def list_groups(
+    store: MessageStore, *, page_size: int = 0, page_token: str = "", include_system: bool = False
+) -> Page[GroupConfig]:
+    """Return a page of the groups, by name.
+
+    Errors   IllegalNumber, IllegalPageToken
+    """
+    names = [n for n in store.tables.groups.names() if include_system or not is_system_group(n)]
+    page = page_of(names, page_size, page_token, check_group)
+    return Page([store.tables.groups.existing(name) for name in page.items], page.next_page_token)
+
+
+def describe_group(store: MessageStore, name: str) -> tuple[GroupConfig, list[str]]:
+    """Return a group and the topics it has an offset in.
+
+    Errors   IllegalGroup, GroupNotFound
+    """
+    return store.tables.groups.existing(name), sorted(store.tables.offsets.all_of(name))
+
+
+def check_changeable(group: str, *, why: str) -> None:
+    """Raise SystemGroup for a group of the broker, IllegalGroup for what cannot be one."""
+    check_group(group)
+    if is_system_group(group):
+        raise SystemGroup(group=group, why=why)
+
+
+def _check_settings(settings: GroupSettings) -> None:
+    for field, upper in (
+        ("max_attempts", INT32_MAX),
+        ("retry_queue_count", QUEUE_COUNT_MAX),
+        ("consume_timeout_minutes", INT32_MAX),
+    ):
+        value = getattr(settings, field)
+        if value is not None:
+            check_number(field, value, lower=1, upper=upper)

@@ -1,0 +1,130 @@
+"""How far consumer groups are behind, queue by queue, and how old what they missed is.
+
+What counts as consumed is said in one place, for metrics too: `unconsumed` of model/consuming.py.
+Source: AdminBrokerProcessor.getConsumeStats, ConsumerLagCalculator.
+"""
+
+import asyncio
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from pocketmq.model.administration import Page, QueueLag, TopicLag, page_of
+from pocketmq.model.consuming import NOTHING_HELD, Held, Leased, unconsumed
+from pocketmq.model.errors import IllegalPageToken
+from pocketmq.store.message_store import MessageStore
+from pocketmq.store.read.cold_read import value_of
+
+TOKEN_SEPARATOR: Final = "@"
+"""Between group and topic; neither name may hold it."""
+
+
+async def group_lag(
+    store: MessageStore, group: str, topic: str = "", read_leased: Callable[[], Leased] = dict
+) -> list[TopicLag]:
+    """Return the lag of a group with its queues, in one topic or in all it has an offset in.
+
+    read_leased   returns what groups have under leases
+    Errors   IllegalGroup, GroupNotFound, IllegalTopic, TopicNotFound
+    Cost     one look into the log for each queue that is behind
+    """
+    if topic:
+        store.tables.topics.existing(topic)
+    store.tables.groups.existing(group)
+    rows = store.tables.offsets.all_of(group)
+    leased = read_leased()
+    lags = []
+    for name in [topic] if topic else sorted(rows):
+        held = leased.get((group, name), {})
+        lag = _topic_lag(store, group, name, rows.get(name, {}), held)
+        queues = [
+            queue._replace(lag_ms=await _age_ms(store, name, queue, held)) for queue in lag.queues
+        ]
+        oldest_ms = max((queue.lag_ms for queue in queues), default=0)
+        lags.append(lag._replace(lag_ms=oldest_ms, queues=queues))
+    return lags
+
+
+async def all_lags(
+    store: MessageStore,
+    *,
+    topic: str = "",
+    page_size: int = 0,
+    page_token: str = "",
+    read_leased: Callable[[], Leased] = dict,
+) -> Page[TopicLag]:
+    """Return the lags of all groups, without queues and ages; in one topic or in all, a page.
+
+    read_leased   returns what groups have under leases
+    Errors   IllegalTopic, TopicNotFound, IllegalNumber, IllegalPageToken
+    """
+    if topic:
+        store.tables.topics.existing(topic)
+    pairs = sorted(
+        f"{group}{TOKEN_SEPARATOR}{name}"
+        for group, names in store.tables.offsets.topics_by_group().items()
+        for name in names
+        if topic in ("", name)
+    )
+    page = page_of(pairs, page_size, page_token, _check_pair)
+    lags, leased = [], read_leased()
+    for pair in page.items:
+        group, _, name = pair.partition(TOKEN_SEPARATOR)
+        committed = store.tables.offsets.all_of(group).get(name, {})
+        held = leased.get((group, name), {})
+        lags.append(_topic_lag(store, group, name, committed, held)._replace(queues=[]))
+        await asyncio.sleep(0)
+    return Page(lags, page.next_page_token)
+
+
+def queue_lag(
+    queue_id: int, committed: int | None, lower: int, upper: int, held: Held = NOTHING_HELD,
+    *, begins_at_min: bool = False,
+) -> QueueLag:  # fmt: skip
+    """Return how far a group is behind in a queue of [lower, upper), without the age.
+
+    begins_at_min   where a group has no offset it gets all there is; else that counts as consumed
+    """
+    left = unconsumed(
+        lower if committed is None and begins_at_min else committed, lower, upper, held
+    )
+    return QueueLag(queue_id, committed, lower, upper, left.left, 0)
+
+
+def _check_pair(token: str) -> None:
+    if TOKEN_SEPARATOR not in token:
+        raise IllegalPageToken(token=token)
+
+
+async def _age_ms(
+    store: MessageStore, topic: str, lag: QueueLag, leased: Mapping[int, Held]
+) -> int:
+    """Return how old the first message is that a group missed, 0 where it missed none."""
+    if not lag.lag_messages:
+        return 0
+    held = leased.get(lag.queue_id, NOTHING_HELD)
+    committed = lag.min_offset if lag.committed_offset is None else lag.committed_offset
+    begin = unconsumed(committed, lag.min_offset, lag.max_offset, held).begin
+    stored_ms = await value_of(store.reading.store_timestamp_at(topic, lag.queue_id, begin))
+    return 0 if stored_ms is None else max(store.clock.wall_ms() - stored_ms, 0)
+
+
+def _topic_lag(
+    store: MessageStore,
+    group: str,
+    topic: str,
+    committed: Mapping[int, int],
+    leased: Mapping[int, Held],
+) -> TopicLag:
+    """Return the lag in every queue the topic has, and those the group knows besides."""
+    config, group_config = store.tables.topics.find(topic), store.tables.groups.find(group)
+    begins = group_config is not None and bool(group_config.settings.begins_at_min)
+    count = config.queue_count if config is not None else 0
+    queues = []
+    for queue_id in sorted({*range(count), *committed}):
+        lower, upper = store.reading.queue_range(topic, queue_id)
+        held = leased.get(queue_id, NOTHING_HELD)
+        queues.append(
+            queue_lag(queue_id, committed.get(queue_id), lower, upper, held, begins_at_min=begins)
+        )
+    lag_messages = sum(queue.lag_messages for queue in queues)
+    return TopicLag(group, topic, sum(committed.values()), lag_messages, 0, queues)

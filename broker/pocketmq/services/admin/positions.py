@@ -1,0 +1,145 @@
+"""Where groups stand: listed, set, reset, cloned.
+
+What a move will do is known before anything is changed: all reads come first, and a dry run ends
+behind them. Offsets of one topic are changed in one write.
+Source: AdminBrokerProcessor.resetOffset, cloneGroupOffset.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from pocketmq.model.administration import GroupOffset, MovedOffset, ResetTarget
+from pocketmq.model.errors import IllegalGroup
+from pocketmq.model.names import check_number
+from pocketmq.model.reading import Bound
+from pocketmq.services.admin.groups import check_changeable
+from pocketmq.store.message_store import MessageStore
+from pocketmq.store.read.cold_read import value_of
+
+
+def list_offsets(store: MessageStore, group: str, topic: str = "") -> list[GroupOffset]:
+    """Return where a group stands, by topic and queue; in one topic or in all.
+
+    Errors   IllegalGroup, GroupNotFound, IllegalTopic, TopicNotFound
+    """
+    return [
+        GroupOffset(name, queue_id, queue_offset)
+        for name, queues in _rows(store, group, topic).items()
+        for queue_id, queue_offset in sorted(queues.items())
+    ]
+
+
+async def set_offsets(
+    store: MessageStore,
+    group: str,
+    topic: str,
+    queue_offsets: Iterable[tuple[int, int]],
+    *,
+    dry_run: bool = False,
+) -> list[MovedOffset]:
+    """Set a group's offsets in queues of a topic.
+
+    Errors   those of finding group, topic and queues, OffsetOutOfRange, DiskFull
+    """
+    _check_movable(store, group)
+    config = store.tables.topics.existing(topic)
+    config.check_supported()
+    wanted: dict[int, int] = {}
+    for queue_id, queue_offset in queue_offsets:
+        config.check_queue(queue_id)
+        check_number("offset", queue_offset)
+        store.reading.check_offset(topic, queue_id, queue_offset)
+        wanted[queue_id] = queue_offset
+    return await _move(store, group, topic, wanted, dry_run=dry_run)
+
+
+async def reset_offsets(
+    store: MessageStore,
+    group: str,
+    topic: str,
+    target: ResetTarget,
+    *,
+    queue_ids: Sequence[int] = (),
+    dry_run: bool = False,
+) -> list[MovedOffset]:
+    """Let a group stand at a time, an end or an offset of each queue, all queues or some.
+
+    Errors   those of finding group, topic and queues, IllegalNumber, OffsetOutOfRange, DiskFull
+    """
+    _check_movable(store, group)
+    config = store.tables.topics.existing(topic)
+    config.check_supported()
+    for queue_id in queue_ids:
+        config.check_queue(queue_id)
+    check_number("time_ms", target.time_ms or 0)
+    check_number("offset", target.queue_offset or 0)
+    chosen = sorted(set(queue_ids)) or range(config.read_queue_count)
+    wanted = {queue_id: await _place(store, target, topic, queue_id) for queue_id in chosen}
+    return await _move(store, group, topic, wanted, dry_run=dry_run)
+
+
+async def clone_offsets(
+    store: MessageStore, source: str, target: str, topic: str = "", *, dry_run: bool = False
+) -> list[MovedOffset]:
+    """Let a group stand where another one stands, in one topic or in all of the other's.
+
+    Errors   IllegalGroup, SystemGroup, GroupNotFound (the source), IllegalTopic, TopicNotFound,
+             DiskFull
+    """
+    store.tables.groups.existing(source)
+    check_changeable(target, why="move")
+    if source == target:
+        raise IllegalGroup(group=target, why="it is the source of the clone as well")
+    rows = _rows(store, source, topic)
+    moved = [row for name, queues in rows.items() for row in _moved(store, target, name, queues)]
+    for name in rows if not dry_run else ():
+        await store.tables.offsets.clone(source, target, name)
+        await store.tables.orders.forget(target, name, rows[name])
+    return moved
+
+
+def _rows(store: MessageStore, group: str, topic: str) -> dict[str, dict[int, int]]:
+    """Return topic -> queue id -> queue offset of a group, in one topic or in all."""
+    store.tables.groups.existing(group)
+    if topic:
+        store.tables.topics.existing(topic)
+    rows = sorted(store.tables.offsets.all_of(group).items())
+    return {name: queues for name, queues in rows if topic in ("", name)}
+
+
+async def _place(store: MessageStore, target: ResetTarget, topic: str, queue_id: int) -> int:
+    """Return the queue offset a reset leads to."""
+    reading = store.reading
+    if target.time_ms is not None:
+        return await value_of(
+            reading.queue_offset_by_time(topic, queue_id, target.time_ms, Bound.LOWER)
+        )
+    if target.queue_offset is not None:
+        reading.check_offset(topic, queue_id, target.queue_offset)
+        return target.queue_offset
+    lower, upper = reading.queue_range(topic, queue_id)
+    return upper if target.latest else lower
+
+
+async def _move(
+    store: MessageStore, group: str, topic: str, wanted: Mapping[int, int], *, dry_run: bool
+) -> list[MovedOffset]:
+    moved = _moved(store, group, topic, wanted)
+    if not dry_run:
+        await store.tables.offsets.set_many(group, topic, wanted)
+        await store.tables.orders.forget(group, topic, wanted)
+    return moved
+
+
+def _moved(
+    store: MessageStore, group: str, topic: str, wanted: Mapping[int, int]
+) -> list[MovedOffset]:
+    find = store.tables.offsets.find
+    return [
+        MovedOffset(topic, queue_id, find(group, topic, queue_id), queue_offset)
+        for queue_id, queue_offset in sorted(wanted.items())
+    ]
+
+
+def _check_movable(store: MessageStore, group: str) -> None:
+    store.tables.groups.existing(group)
+    check_changeable(group, why="move")

@@ -1,0 +1,127 @@
+"""Dead letters sent again: to the topic they came from, as their producers sent them.
+
+    what waits of %DLQ%group ──► the same bodies, without what retries added, retried 0 times
+    the group's offset there  ◄── behind them, once they are durable
+
+All groups of that topic see them, as they see any message sent. A crash between the two leaves the
+offset where it was: the next redrive sends them again.
+"""
+
+import asyncio
+from collections.abc import Callable
+from typing import Final
+
+from pocketmq.format.dead_letter import Revealed, reveal
+from pocketmq.model.administration import Redriven
+from pocketmq.model.reading import ReadRange
+from pocketmq.services.admin.dead_letters import Waiting, sendable_queues, waiting_ranges
+from pocketmq.store.message_store import MessageStore
+from pocketmq.store.read.cold_read import value_of
+
+MESSAGES_MAX: Final = 1_024
+"""Of one call; who wants more asks again."""
+PIECE_BYTES_MAX: Final = 1024 * 1024
+"""Of one put; a single larger message is one of its own."""
+
+
+class Redrive:
+    """Sends dead letters again, one call after the other: each goes on where the last one ended.
+
+    store_host   packed address of this broker
+    """
+
+    __slots__ = ("_piece_bytes", "_store", "_store_host", "_turn")
+
+    def __init__(self, store: MessageStore, store_host: bytes) -> None:
+        assert store_host, "what is stored says by whom"
+        self._store = store
+        self._store_host = store_host
+        # All of a piece lies in one file of the log.
+        self._piece_bytes = min(PIECE_BYTES_MAX, store.settings.commit_log_file_size_bytes // 2)
+        self._turn = asyncio.Lock()
+
+    async def redrive(
+        self,
+        group: str,
+        count_max: int = 0,
+        *,
+        topic: str = "",
+        dry_run: bool = False,
+        check: Callable[[str], object] = bool,
+    ) -> list[Redriven]:
+        """Send the dead letters again that have waited the longest; durable when it returns.
+
+        count_max   0, or more than MESSAGES_MAX: MESSAGES_MAX
+        topic       where to; "" for where each came from
+        dry_run     only tell where they would go
+        check       raises for a topic that may not be sent to
+        Errors      IllegalGroup, GroupNotFound, TopicNotFound, TopicNotWritable, SystemTopic,
+                    OriginUnknown: those before that one were sent; errors of puts
+        """
+        self._store.tables.groups.existing(group)
+        if topic:
+            sendable_queues(self._store, topic)
+        left = min(count_max or MESSAGES_MAX, MESSAGES_MAX)
+        done: list[Redriven] = []
+        async with self._turn:
+            for queue in waiting_ranges(self._store, group):
+                while queue.begin < queue.end and left:
+                    letters, following = await self._letters(queue, topic, left, check)
+                    if dry_run:
+                        done += [_planned(queue, letter) for letter in letters]
+                    else:
+                        # Who gives up half-way would leave the offset before what was sent.
+                        done += await asyncio.shield(self._send(queue, letters, following))
+                    left -= len(letters)
+                    assert queue.begin < following <= queue.end, "each round gets on"
+                    queue = queue._replace(begin=following)
+        return done
+
+    async def _letters(
+        self, queue: Waiting, topic: str, left: int, check: Callable[[str], object]
+    ) -> tuple[list[Revealed], int]:
+        """Return the first dead letters of a queue, and the offset behind them."""
+
+        def queue_count_of(name: str) -> int:
+            check(name)
+            return sendable_queues(self._store, name)
+
+        count = min(left, queue.end - queue.begin)
+        wanted = ReadRange(queue.topic, queue.queue_id, queue.begin, count, self._piece_bytes)
+        found = await value_of(self._store.reading.pull(wanted))
+        letters = [
+            reveal(
+                record,
+                queue.group,
+                topic=topic,
+                store_host=self._store_host,
+                queue_count_of=queue_count_of,
+            )
+            for record in found.records
+        ]
+        return letters, found.next_begin_offset
+
+    async def _send(
+        self, queue: Waiting, letters: list[Revealed], following: int
+    ) -> list[Redriven]:
+        """Send some, and let the group's offset pass them."""
+        writing, offsets = self._store.writing, self._store.tables.offsets
+        results = await writing.put([letter.run for letter in letters]) if letters else []
+        await self._store.all_durable()
+        await offsets.set_many(queue.group, queue.topic, {queue.queue_id: following})
+        return [
+            _planned(queue, letter)._replace(queue_offset=result.queue_offset)
+            for letter, result in zip(letters, results, strict=True)
+        ]
+
+
+def _planned(queue: Waiting, letter: Revealed) -> Redriven:
+    destination = letter.run[0]
+    return Redriven(
+        letter.message_id,
+        queue.queue_id,
+        letter.dead_queue_offset,
+        destination.topic,
+        destination.queue_id,
+        None,
+    )

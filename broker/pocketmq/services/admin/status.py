@@ -1,0 +1,70 @@
+"""The store as a whole and its process: how they are, and what the process can be asked for."""
+
+from collections.abc import Callable, Iterable
+from typing import Final, NamedTuple
+
+from pocketmq import __version__, native
+from pocketmq.model.administration import Member, StoreStatus
+from pocketmq.model.consuming import Leased
+from pocketmq.model.stats import Gauge
+from pocketmq.store.message_store import MessageStore
+
+INDEX_FILES: Final = "pocketmq_index_files"
+QUEUE_FILES: Final = "pocketmq_consume_queue_files"
+
+
+class Process(NamedTuple):
+    """What the process around the store tells and does; the defaults know of none.
+
+    read_settings      returns (key, value, origin) of every setting
+    drain              asks the process to end in order, and returns at once; None: it cannot be
+    retention_status   returns what retention is doing
+    store_host         its packed address, which records that are put again carry
+    members_of         returns who consumes for a group
+    read_leased        returns what groups have under leases (services/admin/lag.py)
+    """
+
+    read_settings: Callable[[], Iterable[tuple[str, str, str]]] = tuple
+    drain: Callable[[], None] | None = None
+    retention_status: Callable[[], str] = lambda: "off"
+    store_host: bytes = bytes(8)
+    members_of: Callable[[str], list[Member]] = lambda group: []
+    read_leased: Callable[[], Leased] = dict
+
+
+def store_status(store: MessageStore, process: Process) -> StoreStatus:
+    """Return what a store is doing and how far it has come."""
+    settings, topics = store.settings, store.tables.topics
+    configs = [topics.existing(name) for name in topics.names()]
+    _, used_bytes, free_bytes = store.disk_space()
+    return StoreStatus(
+        state=store.state,
+        state_since_ms=store.state_since_ms,
+        directory=str(settings.directory.absolute()),
+        min_offset=store.min_offset,
+        appended_offset=store.appended,
+        flushed_offset=store.flushed,
+        dispatched_offset=store.dispatched,
+        flush_mode=settings.flush,
+        version=__version__,
+        modules=native.form(),
+        topic_count=len(configs),
+        queue_count=sum(config.write_queue_count for config in configs),
+        group_count=len(store.tables.groups.names()),
+        cluster=settings.cluster,
+        broker=settings.broker,
+        retention_state=process.retention_status(),
+        disk_free_bytes=free_bytes,
+        disk_total_bytes=used_bytes + free_bytes,
+        index_file_count=_gauge(store, INDEX_FILES),
+        queue_file_count=_gauge(store, QUEUE_FILES),
+    )
+
+
+def _gauge(store: MessageStore, name: str) -> int:
+    """Return what a gauge without labels shows now, 0 where there is none."""
+    for stat in store.stats:
+        if stat.name == name and isinstance(stat, Gauge):
+            shown = stat.read()
+            return 0 if isinstance(shown, dict) else int(shown)
+    return 0

@@ -1,0 +1,1 @@
+"""Consuming in order: one message of a message group is in flight at a time."""

@@ -1,0 +1,271 @@
+"""Settling messages that were received in order: acknowledged, hidden longer, sent back, given up.
+
+    handles ─► queues ─► settled in memory ─► written down, many calls in one write ─► told
+
+A message that is put elsewhere is held by the broker itself while that is under way.
+Source: AckMessageProcessor.ackOrderly, ChangeInvisibleTimeProcessor.
+"""
+
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Final, NamedTuple, TypeVar
+
+from pocketmq.format.order_row import Delivery
+from pocketmq.format.receipt_handle import ORDERED, LeasePlace, read_handle
+from pocketmq.model.administration import GroupConfig
+from pocketmq.model.batch import Run
+from pocketmq.model.consuming import INVISIBLE_MAX_MS, Settled, SettleStatus
+from pocketmq.services.consume.fifo.queue import OrderedQueue
+from pocketmq.services.consume.fifo.table import OrderTable
+from pocketmq.services.consume.handles import actual_topic, runs_of
+from pocketmq.services.consume.leases import GroupQueue, LeaseTable
+from pocketmq.services.consume.redelivery import Redelivery
+from pocketmq.services.consume.reread import reread
+from pocketmq.store.job import Job
+from pocketmq.store.message_store import MessageStore
+
+MOVE_LEASE_MS: Final = 60_000
+"""How long the broker holds messages that it puts elsewhere."""
+OK: Final = SettleStatus.OK
+INVALID: Final = SettleStatus.INVALID_RECEIPT_HANDLE
+ILLEGAL_TIME: Final = SettleStatus.ILLEGAL_INVISIBLE_TIME
+
+_MARK: Final = f" {ORDERED} "
+Entry = TypeVar("Entry", bound=str | tuple[str, int])
+Settle = Callable[[Sequence[Entry]], Awaitable[list[Settled]]]
+MadeRun = Callable[[bytes, "Move"], Run]
+"""Returns what is put in the stead of a record."""
+
+
+class InOrder(NamedTuple):
+    """A message that a handle leads to."""
+
+    queue: GroupQueue
+    state: OrderedQueue
+    place: LeasePlace
+    queue_offset: int
+
+
+InQueue = tuple[GroupQueue, OrderedQueue]
+"""An ordered queue of a group, and its state."""
+
+
+class Move(NamedTuple):
+    """A message that is put elsewhere: what was held of it before, its place in the call."""
+
+    held: InOrder
+    before: Delivery
+    place: int
+
+    @property
+    def tried(self) -> int:
+        """How often it was retried where it lies."""
+        return self.before.number - 1
+
+
+class OrderedSettling:
+    """Settles what was received in order."""
+
+    __slots__ = ("_leases", "_redelivery", "_store", "_table")
+
+    def __init__(
+        self, store: MessageStore, table: OrderTable, leases: LeaseTable, redelivery: Redelivery
+    ) -> None:
+        self._store = store
+        self._table = table
+        self._leases = leases
+        self._redelivery = redelivery
+
+    def find(self, group: str, topic: str, handle: str) -> InOrder | None:
+        """Return what a handle leads to, None where its message is settled or given out again."""
+        read = read_handle(handle)
+        found = None if read is None else self._queue_of(group, topic, read[0])
+        if read is None or found is None:
+            return None
+        place, queue_offset = read
+        queue, state = found
+        is_held = state.is_current(queue_offset, place.popped_at_ms)
+        return InOrder(queue, state, place, queue_offset) if is_held else None
+
+    def _queue_of(self, group: str, topic: str, place: LeasePlace) -> InQueue | None:
+        """Return which queue a handle's place is of, None where it is of none received in order."""
+        if place.revive_queue != ORDERED:
+            return None
+        name = actual_topic(group, topic, place.retry)
+        config = self._store.tables.topics.find(name)
+        if config is None or place.queue_id >= config.queue_count:
+            return None
+        queue = self._leases.queue(group, name, place.queue_id, place.retry)
+        if not queue.may_be_in_order:  # It was left (leaving_order.py).
+            return None
+        return queue, self._table.of(queue)
+
+    async def ack(self, group: str, topic: str, handles: Sequence[str]) -> list[Settled]:
+        """Settle messages for good; durable when it returns.
+
+        Errors   DiskFull, FsyncFailed
+        Cost     that of the write, and 1 µs a handle
+        """
+        settled: list[Settled] = []
+        touched: dict[int, InQueue] = {}
+        for place, some, queue_offsets in runs_of(handles):
+            found = None if place is None else self._queue_of(group, topic, place)
+            if place is None or found is None:
+                settled += [Settled(INVALID, handle) for handle in some]
+                continue
+            touched[id(found[1])] = found
+            is_done = found[1].settle_all(queue_offsets, place.popped_at_ms)
+            settled += [
+                Settled(OK if done else INVALID, handle)
+                for done, handle in zip(is_done, some, strict=True)
+            ]
+        for queue, state in touched.values():
+            self._table.changed(queue, state)
+        await self._table.saved()
+        return settled
+
+    async def change_invisible(
+        self,
+        group: str,
+        topic: str,
+        entries: Sequence[tuple[str, int]],
+        *,
+        is_suspended: bool = False,
+    ) -> list[Settled]:
+        """Hide messages, and what follows on them, from now on for another time.
+
+        is_suspended   their delivery does not count as an attempt
+        Old handles and new ones settle them; durable when it returns.
+        Errors   DiskFull, FsyncFailed
+        """
+        settled: list[Settled] = []
+        now_ms = self._store.clock.wall_ms()
+        for handle, invisible_ms in entries:
+            held = self.find(group, topic, handle)
+            if not 0 <= invisible_ms <= INVISIBLE_MAX_MS:
+                settled.append(Settled(ILLEGAL_TIME, handle))
+            elif held is None:
+                settled.append(Settled(INVALID, handle))
+            else:
+                settled.append(Settled(OK, self._changed(held, now_ms + invisible_ms)))
+                if is_suspended:
+                    held.state.suspend(held.queue_offset)
+        await self._table.saved()
+        return settled
+
+    def _changed(self, held: InOrder, visible_at_ms: int) -> str:
+        """Let a lease end at a time; returns its new handle."""
+        place = held.place
+        is_changed = held.state.change(held.queue_offset, place.popped_at_ms, visible_at_ms)
+        assert is_changed, "a handle was found for it"
+        self._table.changed(held.queue, held.state)
+        hidden_ms = max(visible_at_ms - place.popped_at_ms, 0)
+        return f"{place._replace(invisible_ms=hidden_ms).prefix}{held.queue_offset}"
+
+    def release(self, group: str, topic: str, handles: Sequence[str]) -> bool:
+        """Take back what did not reach its receiver; returns whether there was something."""
+        found = [held for handle in handles if (held := self.find(group, topic, handle))]
+        for held in found:
+            held.state.release([held.queue_offset], held.place.popped_at_ms)
+            self._table.changed(held.queue, held.state)
+        return bool(found)
+
+    # -- sent back, given up -------------------------------------------------------------------
+    async def send_back(
+        self, group: GroupConfig, topic: str, entries: Sequence[tuple[str, int]]
+    ) -> list[Settled]:
+        """Put messages again behind a delay level, 0 for the usual one; below 0: give them up.
+
+        Effects  they come back by the group's retry topic: what follows them may go out before
+        Errors   those of a put: nothing was settled
+        """
+        levels = [level for _, level in entries]
+
+        def made(record: bytes, move: Move) -> Run:
+            source = move.held.queue.topic
+            level = levels[move.place]
+            return self._redelivery.back(record, group, source, level, tried=move.tried)
+
+        return await self._move(group, topic, [handle for handle, _ in entries], made)
+
+    async def give_up(
+        self, group: GroupConfig, topic: str, handles: Sequence[str]
+    ) -> list[Settled]:
+        """Make messages dead letters of their group.
+
+        Errors   those of a put: nothing was settled
+        """
+
+        def made(record: bytes, move: Move) -> Run:
+            source = move.held.queue.topic
+            return self._redelivery.dead(record, group, source, tried=move.tried)
+
+        return await self._move(group, topic, handles, made)
+
+    async def _move(
+        self, group: GroupConfig, topic: str, handles: Sequence[str], made: MadeRun
+    ) -> list[Settled]:
+        """Settle messages by putting others in their stead; what is gone from the log needs none.
+
+        Those are durable first, in every flush mode: else a power cut might leave neither.
+        Effects  runs to its end whatever becomes of the caller
+        """
+        await self._redelivery.prepare(group)
+        settled: list[Settled] = []
+        moves: list[Move] = []
+        until_ms = self._store.clock.wall_ms() + MOVE_LEASE_MS
+        for place, handle in enumerate(handles):
+            held = self.find(group.name, topic, handle)
+            before = held and held.state.seize(held.queue_offset, held.place.popped_at_ms, until_ms)
+            settled.append(Settled(OK if before else INVALID, handle))
+            if held is not None and before is not None:
+                moves.append(Move(held, before, place))
+        if moves:
+            await Job(self._moved(moves, made))
+        return settled
+
+    async def _moved(self, moves: Sequence[Move], made: MadeRun) -> None:
+        try:
+            runs: list[Run] = []
+            for move in moves:
+                held = move.held
+                found = await reread(self._store.reading, held.queue, [held.queue_offset])
+                runs += [made(record, move) for record in found.values()]
+            if runs:
+                await self._store.writing.put(runs)
+                await self._store.all_durable()
+        except BaseException:
+            for held, before, _ in moves:
+                held.state.restore(held.queue_offset, before)
+            raise
+        for held, before, _ in moves:
+            held.state.settle(held.queue_offset, before.popped_at_ms + 1)
+            self._table.changed(held.queue, held.state)
+        await self._table.saved()
+
+
+async def settled_by_kind(
+    entries: Sequence[Entry], leased: Settle[Entry], ordered: Settle[Entry]
+) -> list[Settled]:
+    """Settle each entry where its handle belongs; answers stand in the places of their entries.
+
+    What was given out in order may have been leased without order since (leaving_order.py).
+    Shape    entries are handles, or begin with one
+    """
+    handles = [entry if isinstance(entry, str) else entry[0] for entry in entries]
+    places: list[int] = []
+    count = 0
+    for place, some, _ in runs_of(handles) if any(_MARK in one for one in handles) else ():
+        if place is not None and place.revive_queue == ORDERED:
+            places += range(count, count + len(some))
+        count += len(some)
+    if not places:
+        return await leased(entries)
+    told = await ordered([entries[i] for i in places])
+    if len(told) == len(entries) and not any(one.status is INVALID for one in told):
+        return told
+    answers = dict(zip(places, told, strict=True))
+    others = [i for i in range(len(entries)) if i not in answers or answers[i].status is INVALID]
+    if others:
+        told = await leased([entries[i] for i in others])
+        answers |= zip(others, told, strict=True)
+    return [answers[i] for i in range(len(entries))]

@@ -1,0 +1,85 @@
+"""Consuming in order: a message group goes to one receive at a time (order_queue.py).
+
+    receive ─► order_taking.py     leases what may go out
+    ack …   ─► order_settling.py   by handles; what follows may go out then
+               order_table.py      states, which are written down before any answer
+
+Who waits is looked at again when something was settled, and when leases end (`ended`).
+Source: PopMessageProcessor (isOrder), QueueLevelConsumerManager.
+"""
+
+from collections.abc import Callable
+from heapq import heappop, heappush
+
+from pocketmq.services.consume.fifo.ack import OrderedSettling
+from pocketmq.services.consume.fifo.receive import OrderedTaking
+from pocketmq.services.consume.fifo.table import OrderTable
+from pocketmq.services.consume.group_topic import GroupTopic
+from pocketmq.services.consume.leases import LeaseTable
+from pocketmq.services.consume.redelivery import Redelivery
+from pocketmq.store.message_store import MessageStore
+
+
+class InOrder:
+    """Everything that is consumed in order.
+
+    is_alive   whether a client of a group lives, whose leases renew themselves then
+    """
+
+    __slots__ = ("_clock", "_ends", "_order", "settling", "table", "taking")
+
+    def __init__(
+        self,
+        store: MessageStore,
+        leases: LeaseTable,
+        redelivery: Redelivery,
+        broker: str,
+        is_alive: Callable[[str, str], bool],
+    ) -> None:
+        self._clock = store.clock
+        self.table = OrderTable(store)
+        self.taking = OrderedTaking(store, self.table, redelivery, broker, is_alive)
+        self.settling = OrderedSettling(store, self.table, leases, redelivery)
+        self._ends: list[tuple[int, int, GroupTopic]] = []
+        self._order = 0
+
+    def leave(self, target: GroupTopic, client_id: str) -> bool:
+        """End the leases that a client kept alive; returns whether there were some."""
+        is_left = False
+        for queue in target.all_queues():
+            state = self.table.of(queue)
+            if state.leave(client_id):
+                self.table.changed(queue, state)
+                self.table.save_soon()
+                is_left = True
+        return is_left
+
+    # -- leases that end while somebody waits --------------------------------------------------
+    def watch_ends(self, target: GroupTopic) -> None:
+        """Have a target among `ended` when its next lease ends, once somebody waits there."""
+        end_ms = self.taking.next_end_ms(target)
+        if end_ms is not None:
+            end_ms += self._clock.monotonic_ms() - self._clock.wall_ms()
+        if target.parked and end_ms is not None and not self._is_watched(target, end_ms):
+            assert target.is_ordered, "leases end by the journal where nothing is in order"
+            self._order += 1
+            target.ends_at_ms = end_ms
+            heappush(self._ends, (end_ms, self._order, target))
+
+    def _is_watched(self, target: GroupTopic, end_ms: int) -> bool:
+        return target.ends_at_ms is not None and target.ends_at_ms <= end_ms
+
+    @property
+    def next_end_ms(self) -> int | None:
+        """When leases end next for which somebody waits, monotonic."""
+        return self._ends[0][0] if self._ends else None
+
+    def ended(self, now_ms: int) -> list[GroupTopic]:
+        """Return where leases have ended, each once; `watch_ends` is told again afterwards."""
+        found: list[GroupTopic] = []
+        while self._ends and self._ends[0][0] <= now_ms:
+            end_ms, _, target = heappop(self._ends)
+            if target.ends_at_ms == end_ms:
+                target.ends_at_ms = None
+                found.append(target)
+        return found

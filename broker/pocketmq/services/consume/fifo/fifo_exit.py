@@ -1,0 +1,175 @@
+"""Queues that were received in order until now: what is known of them goes on without order.
+
+    settled ahead of the group's offset ─► passed by
+    given out, not settled ─► leases, as if received without order: they end when they would have
+    given out, and taken back ─► not given out
+
+The journal tells of the leases; once that is durable, in every flush mode, the table of what is
+received in order says of both that they are settled. After a crash in between a start has it say so
+(`has_left`): what was leased comes again by its lease, and is not leased once more. How often a
+message was given out in order the table alone has told: its attempts count anew from what its
+record says.
+Source: none; a real broker gives everything behind the group's offset out again.
+"""
+
+from collections.abc import Iterator, Mapping
+from itertools import chain, count
+
+from pocketmq.format.order_row import Delivery, QueueOrder
+from pocketmq.format.pop_records import CHECKPOINT_COUNT_MAX, Batched, Checkpoint, Entry
+from pocketmq.services.consume.fifo.table import OrderTable
+from pocketmq.services.consume.journal import Journal
+from pocketmq.services.consume.leases import GroupQueue, Lease, LeaseTable
+from pocketmq.store.message_store import MessageStore
+from pocketmq.store.tables.tables import Tables
+
+
+class LeavingOrder:
+    """Takes queues over from those who receive in order."""
+
+    __slots__ = ("_journal", "_leases", "_store", "_table")
+
+    def __init__(
+        self, store: MessageStore, table: OrderTable, leases: LeaseTable, journal: Journal
+    ) -> None:
+        self._store = store
+        self._table = table
+        self._leases = leases
+        self._journal = journal
+
+    async def leave(self, queue: GroupQueue) -> None:
+        """Know of a queue what was given out and settled in order, before it is read without.
+
+        Shape    nobody else reads it meanwhile
+        Effects  the group's offset follows what is settled, behind which a crash may have left it
+        Errors   those of a put: nothing changed; DiskFull of the table: what is left is done
+        """
+        assert queue.is_busy
+        leases, order = await self._leased(queue)
+        offsets, key = self._store.tables.offsets, (queue.group, queue.topic, queue.queue_id)
+        if offsets.find(*key) is not None:
+            offsets.advance(*key, order.next_offset)
+        leased = chain.from_iterable(one.queue_offsets for one in leases)
+        ahead = order.settled.union(at for at in leased if at >= order.next_offset)
+        queue.passed, queue.passed_from = ahead, order.next_offset
+        if queue.passed or order.delivered:
+            self._table.leave(queue, QueueOrder(order.next_offset, queue.passed))
+        queue.may_be_in_order = False
+        if leases:  # Else a kill would lease once more what is acknowledged by then.
+            await self._table.saved()
+
+    async def _leased(self, queue: GroupQueue) -> tuple[list[Lease], QueueOrder]:
+        """Lease what was given out in order; returns the leases, and what is known by then.
+
+        What changes or is settled while the journal is written is told of once more.
+        """
+        leases: list[Lease] = []
+        try:
+            order, settled = await self._all_told(queue, leases)
+        except BaseException:
+            for lease in leases:
+                self._leases.forget(lease)
+            raise
+        clock = self._store.clock
+        for lease in leases:
+            self._leases.add(lease, clock.monotonic_ms() + lease.end_ms - clock.wall_ms())
+        for at in settled:
+            lease = queue.leased[at]
+            self._leases.take_one(lease, at)
+            self._leases.close(lease, 1)
+        return leases, order
+
+    async def _all_told(
+        self, queue: GroupQueue, leases: list[Lease]
+    ) -> tuple[QueueOrder, set[int]]:
+        """Have the journal tell of all; returns what is known, and what was settled since."""
+        known, settled = dict[int, Delivery](), set[int]()
+        for later_ms in count():
+            order = self._table.left(queue)
+            changed = _changed(order, known)
+            ended = known.keys() - order.delivered.keys() - settled
+            if not changed and not ended:
+                break
+            over = ended | (known.keys() & changed.keys())
+            acks = [
+                self._journal.ack(lease, some)
+                for lease in leases
+                if (some := [at for at in lease.queue_offsets if at in over])
+            ]
+            checkpoints = list(self._checkpoints(queue, changed, later_ms))
+            leases += await self._put(queue, checkpoints, acks)
+            if checkpoints:
+                await self._store.all_durable()
+            known |= changed
+            settled |= ended
+        return order, settled
+
+    async def _put(
+        self, queue: GroupQueue, checkpoints: list[Checkpoint], acks: list[Entry]
+    ) -> list[Lease]:
+        """Put checkpoints, and what ends those of before; returns leases, which are expected."""
+        first = await self._journal.put([*map(self._journal.checkpoint, checkpoints), *acks])
+        renewed = self._table.renewed(queue)
+        leases = [
+            Lease(
+                queue, one, first + i,
+                first_popped_ms=one.first_popped_ms,
+                client_id=renewed.get(one.queue_offsets[0], ""),
+            )
+            for i, one in enumerate(checkpoints)
+        ]  # fmt: skip
+        for lease in leases:  # Else a fence that others pass would hide them from a start.
+            self._leases.expect(lease)
+        return leases
+
+    def _checkpoints(
+        self, queue: GroupQueue, changed: Mapping[int, Delivery], later_ms: int
+    ) -> Iterator[Checkpoint]:
+        """Yield what is written down of messages that are given out, those of one time together.
+
+        What a client renews by being alive stands by itself. What is told of once more bears a
+        later time: else what ends the checkpoint before would end it too.
+        They move no offset at a start: messages between them may not have been given out.
+        """
+        renewed = self._table.renewed(queue)
+        alike: dict[tuple[int, int, str], list[int]] = {}
+        for at, one in sorted(changed.items()):
+            key = one.popped_at_ms, one.visible_at_ms, renewed.get(at, "")
+            alike.setdefault(key, []).append(at)
+        revive_queue = self._journal.revive_queue()
+        for (first_ms, visible_at_ms, _), offsets in alike.items():
+            popped_at_ms = first_ms + later_ms
+            hidden_ms = max(visible_at_ms - popped_at_ms, 0)
+            for begin in range(0, len(offsets), CHECKPOINT_COUNT_MAX):
+                some = offsets[begin : begin + CHECKPOINT_COUNT_MAX]
+                batched = Batched(
+                    queue.group, queue.topic, queue.queue_id, some[0], popped_at_ms,
+                    self._journal.broker,
+                )  # fmt: skip
+                yield Checkpoint(batched, some, hidden_ms, revive_queue, first_ms)
+
+
+def has_left(tables: Tables, checkpoint: Checkpoint) -> None:
+    """Note that messages are leased without order, where a crash came before the table said so."""
+    group, topic, queue_id, _, popped_at_ms, _ = checkpoint.batched
+    committed = tables.offsets.find(group, topic, queue_id) or 0
+    order = tables.orders.find(group, topic, queue_id, committed)
+    delivered = order.delivered
+    gone = {
+        at
+        for at in checkpoint.queue_offsets
+        if at in delivered and delivered[at].popped_at_ms == popped_at_ms
+    }
+    if gone:
+        left = order._replace(
+            settled=order.settled | gone,
+            delivered={at: one for at, one in delivered.items() if at not in gone},
+        )
+        tables.orders.change(group, topic, queue_id, lambda: left)
+        tables.orders.save_soon()
+
+
+def _changed(order: QueueOrder, known: Mapping[int, Delivery]) -> dict[int, Delivery]:
+    """Return what is given out otherwise than is known."""
+    given = {at: one for at, one in order.delivered.items() if one.number or at in known}
+    return {at: one for at, one in given.items() if known.get(at) != one}

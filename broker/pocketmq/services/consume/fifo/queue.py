@@ -1,0 +1,412 @@
+"""What a group may be given of one ordered queue: state without a store, a loop or a clock.
+
+    next ◄──settled, delivered and waiting offsets──► scanned ◄──not looked at──► end
+
+A message group is idle, with messages that wait for a receive, or held: a receive has some of them
+under leases. Held ones become idle when each of their leases has ended, and then begin again at the
+first message that is not settled. Messages without a group follow on each other as one of their
+own. What is settled before lower ones is remembered until `next` comes past it.
+
+Invariants
+    1. A message group is held by one receive at most.
+    2. Of a message group nothing goes out before all that lies lower is settled or goes with it.
+    3. Everything below `next` is settled; `next` is not.
+Source: QueueLevelConsumerManager, where a whole queue is held.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from heapq import heapify, heappop, heappush
+from typing import Final
+
+from pocketmq.format.order_changes import OrderChange, whole_change
+from pocketmq.format.order_row import Delivery, QueueOrder
+from pocketmq.model.consuming import INVISIBLE_MAX_MS
+from pocketmq.services.consume.fifo.message_groups import IdleGroups, MessageGroup
+
+WINDOW_MAX: Final = 4_096
+"""How far ahead of `next` a queue is looked at: message groups behind it wait for those before."""
+RENEWED_MS: Final = 60_000
+"""How long a lease that renews itself lasts each time."""
+RENEWED_MAX_MS: Final = 3 * 3_600_000
+"""How long a lease renews itself in all."""
+ENDS_KEPT_MAX: Final = 64
+"""Times at which leases would have ended, had they not been changed, that are kept beyond twice
+the number of message groups."""
+LATE_CLAIMS_MAX: Final = 16
+"""Claims that are kept beyond the number of delivered messages."""
+
+
+class OrderedQueue:
+    """One queue and group. Offsets are queue offsets, times wall ms.
+
+    order            what is known of it from before
+    popped_after_ms  handles of the same offsets have times up to this one
+    """
+
+    __slots__ = (
+        "_claims", "_delivered", "_ends", "_groups", "_idle", "_is_whole", "_keys",
+        "_popped_after_ms", "_renewed", "_settled", "_suspended", "_touched", "_unseen_end",
+        "last_popped_ms", "next_offset", "scanned",
+    )  # fmt: skip
+
+    def __init__(self, order: QueueOrder, popped_after_ms: int = -1) -> None:
+        self.next_offset = order.next_offset
+        """The first offset that is not settled."""
+        self.scanned = order.next_offset
+        """The first offset that was not looked at."""
+        self._settled = set(order.settled)
+        self._delivered = dict(order.delivered)
+        self._keys: dict[int, str] = {}
+        self._groups: dict[str, MessageGroup] = {}
+        self._idle = IdleGroups()
+        self._ends: list[tuple[int, str]] = []
+        self._claims: dict[str, tuple[int, ...]] = {}
+        self._renewed: dict[int, str] = {}
+        self._suspended: set[int] = set()
+        self.last_popped_ms = popped_after_ms
+        """The latest time in a handle."""
+        self._popped_after_ms = popped_after_ms
+        self._touched: set[int] = set()
+        """Queue offsets of which `since` has not told what they are now."""
+        self._is_whole = True
+        """Whether it has told of none so far."""
+        self._unseen_end = max(order.delivered, default=-1) + 1
+        for queue_offset, delivery in sorted(order.delivered.items()):
+            if delivery.claim:
+                claimed = self._claims.get(delivery.claim, ())
+                self._claims[delivery.claim] = (*claimed, queue_offset)
+
+    # -- looking -------------------------------------------------------------------------------
+    @property
+    def must_scan(self) -> bool:
+        """Whether message groups of delivered messages are unknown: nothing goes out before."""
+        return self.scanned < self._unseen_end
+
+    @property
+    def room(self) -> int:
+        """How many more messages may be looked at."""
+        return max(self.next_offset + WINDOW_MAX - self.scanned, 0)
+
+    @property
+    def delivered_count(self) -> int:
+        """How many messages are given out and not settled, those whose lease has ended too."""
+        return len(self._delivered)
+
+    def skip_settled(self) -> int:
+        """Return the first offset that is to be looked at."""
+        while self.scanned in self._settled:
+            self.scanned += 1
+        return self.scanned
+
+    def scan(self, queue_offset: int, key: str) -> None:
+        """Know the next message and its message group; what lies between is gone from the log."""
+        self._pass_to(queue_offset)
+        self.scanned = queue_offset + 1
+        if queue_offset in self._settled:
+            return
+        group = self._groups.get(key)
+        self._keys[queue_offset] = key
+        if group is None:
+            group = self._groups[key] = MessageGroup()
+            group.offsets.append(queue_offset)
+            self._idle.add(key, group)
+        else:
+            group.offsets.append(queue_offset)
+        delivery = self._delivered.get(queue_offset)
+        if delivery is not None:
+            self._hold((queue_offset,), delivery.visible_at_ms)
+
+    def pass_by(self, end: int) -> None:
+        """Settle what was not looked at below an offset: it is not wanted, or gone."""
+        self._pass_to(end)
+        self.scanned = max(self.scanned, end)
+
+    def _pass_to(self, end: int) -> None:
+        assert end >= self.scanned, "messages are looked at in order, once"
+        for queue_offset in range(self.scanned, end):
+            self._settle(queue_offset)
+
+    # -- giving out ----------------------------------------------------------------------------
+    def end_leases(self, now_ms: int, is_alive: Callable[[str], bool]) -> bool:
+        """Let message groups go whose leases have ended; returns whether some were renewed.
+
+        is_alive   whether the client lives whose leases renew themselves
+        """
+        is_renewed = False
+        while self._ends and self._ends[0][0] <= now_ms:
+            _, key = heappop(self._ends)
+            group = self._groups.get(key)
+            if group is None or not group.held:
+                continue
+            for queue_offset in group.held:
+                is_renewed |= self._renew(queue_offset, now_ms, is_alive)
+            until_ms = self._ends_at(key)
+            if until_ms > now_ms:
+                heappush(self._ends, (until_ms, key))
+            else:
+                group.held.clear()
+                self._idle.add(key, group)
+        return is_renewed
+
+    def _renew(self, queue_offset: int, now_ms: int, is_alive: Callable[[str], bool]) -> bool:
+        delivery = self._delivered[queue_offset]
+        client = self._renewed.get(queue_offset, "")
+        if delivery.visible_at_ms > now_ms or not client or not is_alive(client):
+            return False
+        if now_ms - delivery.popped_at_ms >= RENEWED_MAX_MS:
+            return False
+        self._deliver(queue_offset, delivery._replace(visible_at_ms=now_ms + RENEWED_MS))
+        return True
+
+    def move_ends(self, by_ms: int) -> bool:
+        """Let all leases end so much later, or earlier where it is below 0; returns whether any.
+
+        What was taken back stays visible since the beginning of time.
+        """
+        for queue_offset, delivery in self._delivered.items():
+            if delivery.visible_at_ms:
+                visible_at_ms = max(delivery.visible_at_ms + by_ms, 1)
+                self._delivered[queue_offset] = delivery._replace(visible_at_ms=visible_at_ms)
+        self._is_whole = True
+        self._ends = [(max(end_ms + by_ms, 0), key) for end_ms, key in self._ends]
+        heapify(self._ends)
+        return bool(self._delivered)
+
+    def bound_ends(self, now_ms: int, begun_ms: int) -> None:
+        """Shortens leases that were given out by a clock that was ahead to their own length.
+
+        begun_ms   wall time by now at which the broker began: they last from there
+        """
+        for queue_offset, delivery in self._delivered.items():
+            length_ms = delivery.visible_at_ms - delivery.popped_at_ms
+            if length_ms <= 0:  # Its handle had to be later than one of the clock that was ahead.
+                length_ms = INVISIBLE_MAX_MS
+            if delivery.popped_at_ms > now_ms and delivery.visible_at_ms > begun_ms + length_ms:
+                bounded = delivery._replace(visible_at_ms=begun_ms + length_ms)
+                self._delivered[queue_offset] = bounded
+
+    def next_end_ms(self) -> int | None:
+        """Return when leases may end next, None while nothing is held."""
+        return self._ends[0][0] if self._ends else None
+
+    def ready(self, count_max: int) -> list[int]:
+        """Return offsets that may go out, lowest first.
+
+        Cost     of what is returned
+        """
+        if self.must_scan:
+            return []
+        return self._idle.lowest(count_max)
+
+    def is_ready(self, queue_offset: int) -> bool:
+        """Return whether an offset that was ready still is."""
+        return self._keys.get(queue_offset) in self._idle
+
+    def deliveries(self, queue_offset: int) -> int:
+        """Return how often a message was given out."""
+        delivery = self._delivered.get(queue_offset)
+        return 0 if delivery is None else delivery.number
+
+    def attempts(self, queue_offset: int) -> int:
+        """Return the same, without a delivery that its consumer suspended."""
+        return self.deliveries(queue_offset) - (queue_offset in self._suspended)
+
+    def suspend(self, queue_offset: int) -> None:
+        """Do not count the delivery of a message that is out; a start counts it."""
+        assert queue_offset in self._delivered, "it was given out"
+        self._suspended.add(queue_offset)
+
+    def lease(
+        self, offsets: Sequence[int], now_ms: int, until_ms: int, claim: str = "", client: str = ""
+    ) -> int:
+        """Give messages out that are ready; returns the time that stands in their handles.
+
+        claim    names the receive, for a caller that asks again
+        client   renews the leases as long as it lives, "" for none
+        Shape    of each message group its lowest ones
+        """
+        assert all(map(self.is_ready, offsets)), "nothing is given out of a group that is held"
+        found = (self._delivered.get(queue_offset) for queue_offset in offsets)
+        # The handles of an earlier delivery are told apart by their time.
+        now_ms = max(now_ms, self._popped_after_ms + 1)
+        popped_at_ms = max([now_ms, *(d.popped_at_ms + 1 for d in found if d is not None)])
+        self.last_popped_ms = max(self.last_popped_ms, popped_at_ms)
+        for queue_offset in offsets:
+            count = self.attempts(queue_offset) + 1
+            self._suspended.discard(queue_offset)
+            self._deliver(queue_offset, Delivery(count, popped_at_ms, until_ms, claim))
+            self._renewed.pop(queue_offset, None)
+            if client:
+                self._renewed[queue_offset] = client
+        self._hold(offsets, until_ms)
+        if claim:
+            self._forget_claims()
+            self._claims[claim] = tuple(offsets)
+        return popped_at_ms
+
+    def claimed(self, claim: str, now_ms: int) -> list[tuple[int, Delivery]]:
+        """Return (queue offset, delivery) of what a receive was given and still has, in order."""
+        found = ((number, self._delivered.get(number)) for number in self._claims.get(claim, ()))
+        return [
+            (number, delivery)
+            for number, delivery in found
+            if delivery is not None and delivery.claim == claim and delivery.visible_at_ms > now_ms
+        ]
+
+    # -- settling ------------------------------------------------------------------------------
+    def settle(self, queue_offset: int, popped_at_ms: int) -> bool:
+        """Be done with a message; False: it is settled, or was given out again."""
+        if not self.is_current(queue_offset, popped_at_ms):
+            return False
+        self._settle(queue_offset)
+        return True
+
+    def settle_all(self, queue_offsets: Sequence[int], popped_at_ms: int) -> list[bool]:
+        """Be done with messages of one receive, each as `settle` says."""
+        return [self.settle(queue_offset, popped_at_ms) for queue_offset in queue_offsets]
+
+    def change(self, queue_offset: int, popped_at_ms: int, visible_at_ms: int) -> bool:
+        """Let a lease end at another time; False: the message is settled or was given out again.
+
+        A lease that renewed itself no longer does.
+        """
+        if not self.is_current(queue_offset, popped_at_ms):
+            return False
+        self._renewed.pop(queue_offset, None)
+        self._visible_at(queue_offset, visible_at_ms)
+        return True
+
+    def leave(self, client: str) -> bool:
+        """End the leases that a client kept alive; returns whether there were some."""
+        held = [queue_offset for queue_offset, name in self._renewed.items() if name == client]
+        for queue_offset in held:
+            del self._renewed[queue_offset]
+            self._visible_at(queue_offset, 1)
+        return bool(held)
+
+    def release(self, offsets: Iterable[int], popped_at_ms: int) -> None:
+        """Take back what did not reach its caller, as if it had not been given out."""
+        for queue_offset in offsets:
+            delivery = self._delivered.get(queue_offset)
+            # What was taken back before is visible since the beginning of time.
+            if delivery and delivery.popped_at_ms == popped_at_ms and delivery.visible_at_ms:
+                back = delivery._replace(number=delivery.number - 1, visible_at_ms=0, claim="")
+                self._deliver(queue_offset, back)
+                self._renewed.pop(queue_offset, None)
+                if queue_offset in self._keys:  # Else it ends when it is looked at.
+                    heappush(self._ends, (0, self._keys[queue_offset]))
+
+    def seize(self, queue_offset: int, popped_at_ms: int, until_ms: int) -> Delivery | None:
+        """Hold a message for the broker itself, so that no handle leads to it.
+
+        Returns  what `restore` takes to undo it; None: it is settled or was given out again
+        """
+        if not self.is_current(queue_offset, popped_at_ms):
+            return None
+        delivery = self._delivered[queue_offset]
+        self._deliver(queue_offset, delivery._replace(popped_at_ms=popped_at_ms + 1))
+        self._visible_at(queue_offset, max(until_ms, delivery.visible_at_ms))
+        return delivery
+
+    def restore(self, queue_offset: int, delivery: Delivery) -> None:
+        """Let handles lead to a message again that was seized."""
+        if self.is_current(queue_offset, delivery.popped_at_ms + 1):
+            self._deliver(queue_offset, delivery)
+            self._visible_at(queue_offset, delivery.visible_at_ms)
+
+    def is_current(self, queue_offset: int, popped_at_ms: int) -> bool:
+        """Return whether a message is not settled, and this its last delivery."""
+        delivery = self._delivered.get(queue_offset)
+        return delivery is not None and delivery.popped_at_ms == popped_at_ms
+
+    def bury(self, queue_offset: int) -> None:
+        """Be done with a message that was given out often enough, or is gone from the log."""
+        self._settle(queue_offset)
+
+    def renewed(self) -> dict[int, str]:
+        """Return who keeps messages leased by being alive, by queue offset."""
+        return dict(self._renewed)
+
+    def order(self) -> QueueOrder:
+        """Return what has to be known after a restart."""
+        return QueueOrder(self.next_offset, frozenset(self._settled), dict(self._delivered))
+
+    def since(self) -> OrderChange:
+        """Return what changed since this was called last; the first time all there is."""
+        touched, self._touched = self._touched, set()
+        if self._is_whole:
+            self._is_whole = False
+            return whole_change(self.order())
+        settled: list[int] = []
+        delivered: list[tuple[int, Delivery]] = []
+        for queue_offset in sorted(touched):
+            delivery = self._delivered.get(queue_offset)
+            if delivery is not None:
+                delivered.append((queue_offset, delivery))
+            elif queue_offset in self._settled:
+                settled.append(queue_offset)
+        return OrderChange(False, self.next_offset, settled, delivered)
+
+    # -- within --------------------------------------------------------------------------------
+    def _deliver(self, queue_offset: int, delivery: Delivery) -> None:
+        self._delivered[queue_offset] = delivery
+        self._touched.add(queue_offset)
+
+    def _visible_at(self, queue_offset: int, visible_at_ms: int) -> None:
+        delivery = self._delivered[queue_offset]
+        self._deliver(queue_offset, delivery._replace(visible_at_ms=visible_at_ms))
+        if queue_offset in self._keys:
+            self._hold((queue_offset,), visible_at_ms)
+
+    def _hold(self, offsets: Sequence[int], until_ms: int) -> None:
+        """Let messages be held up to a time; one end stands for all of a message group."""
+        keys: dict[str, None] = {}
+        for queue_offset in offsets:
+            key = self._keys[queue_offset]
+            keys[key] = None
+            self._groups[key].held.add(queue_offset)
+        for key in keys:
+            self._idle.discard(key)
+            heappush(self._ends, (until_ms, key))
+        if len(self._ends) > 2 * len(self._groups) + ENDS_KEPT_MAX:
+            self._ends = [(self._ends_at(k), k) for k, g in self._groups.items() if g.held]
+            heapify(self._ends)
+
+    def _ends_at(self, key: str) -> int:
+        """Return when the last lease of a message group ends."""
+        return max(self._delivered[number].visible_at_ms for number in self._groups[key].held)
+
+    def _settle(self, queue_offset: int) -> None:
+        if queue_offset < self.next_offset:
+            return
+        delivery = self._delivered.pop(queue_offset, None)
+        self._renewed.pop(queue_offset, None)
+        self._suspended.discard(queue_offset)
+        key = self._keys.pop(queue_offset, None)
+        if key is not None:
+            self._leave_group(key, queue_offset, delivery.visible_at_ms if delivery else 0)
+        self._settled.add(queue_offset)
+        self._touched.add(queue_offset)
+        while self.next_offset in self._settled:
+            self._settled.remove(self.next_offset)
+            self._touched.discard(self.next_offset)
+            self.next_offset += 1
+        self.scanned = max(self.scanned, self.next_offset)
+
+    def _leave_group(self, key: str, queue_offset: int, until_ms: int) -> None:
+        group = self._groups[key]
+        group.offsets.remove(queue_offset)
+        group.held.discard(queue_offset)
+        if not group.offsets:
+            assert not group.held, "what is held is known"
+            del self._groups[key]
+            self._idle.discard(key)
+        elif not group.held:
+            self._idle.add(key, group)
+        elif all(self._delivered[number].visible_at_ms < until_ms for number in group.held):
+            heappush(self._ends, (self._ends_at(key), key))  # It was held for longest.
+
+    def _forget_claims(self) -> None:
+        if len(self._claims) > len(self._delivered) + LATE_CLAIMS_MAX:
+            current = {delivery.claim for delivery in self._delivered.values()}
+            self._claims = {c: offsets for c, offsets in self._claims.items() if c in current}

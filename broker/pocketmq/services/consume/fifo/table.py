@@ -1,0 +1,162 @@
+"""Ordered queues of all groups: what is held of each, and what of it is written down.
+
+    of(queue)       its state: as it was written when it is first asked for, and anew when somebody
+                    set the group's offset
+    changed(queue)  the group's offset follows what is settled; it is written down with the next
+                    `saved`, many changes in one write
+
+The journal of leases does not tell of these: what was answered stands in the table of orders
+(store/tables/order_info.py).
+Source: QueueLevelConsumerManager, ConsumerOffsetManager.
+"""
+
+from collections.abc import Callable
+from typing import final
+
+from pocketmq.format.order_row import QueueOrder
+from pocketmq.model.consuming import NOTHING_HELD, Held
+from pocketmq.model.due_time import JUMP_MS
+from pocketmq.services.consume.fifo.queue import OrderedQueue
+from pocketmq.services.consume.leases import GroupQueue, GroupQueueKey
+from pocketmq.store.clamping import clamp_offset
+from pocketmq.store.message_store import MessageStore
+
+
+@final
+class Ordered:
+    """An ordered queue of a group, and where the group stands by what is settled there."""
+
+    __slots__ = ("committed", "forgotten_count", "state")
+
+    def __init__(self, state: OrderedQueue, forgotten_count: int) -> None:
+        self.state = state
+        self.forgotten_count = forgotten_count
+        self.committed = state.next_offset
+
+
+class OrderTable:
+    """All ordered queues that were asked for since the start."""
+
+    __slots__ = (
+        "_begun_ms", "_clock", "_groups", "_offsets", "_orders", "_queues", "_reading", "_skew_ms",
+        "_store",
+    )  # fmt: skip
+
+    def __init__(self, store: MessageStore) -> None:
+        self._store = store
+        self._reading = store.reading
+        self._clock = store.clock
+        self._skew_ms = self._skew()
+        self._begun_ms = store.clock.monotonic_ms()
+        self._groups = store.tables.groups
+        self._offsets = store.tables.offsets
+        self._orders = store.tables.orders
+        self._queues: dict[GroupQueueKey, Ordered] = {}
+
+    def of(self, queue: GroupQueue) -> OrderedQueue:
+        """Return the state of a queue; a group's first look at it sets its offset.
+
+        Effects  where the wall clock was set since, what is given out anywhere ends as much later
+                 or earlier by it: so long after it was given out as was meant
+        """
+        self._follow_clock()
+        queue.may_be_in_order = True
+        group, topic, queue_id = key = queue.group, queue.topic, queue.queue_id
+        committed = self._offsets.find(*key)
+        held, forgotten_count = self._queues.get(key), self._orders.forgotten_count(*key)
+        if held is not None and committed == held.committed:
+            if forgotten_count == held.forgotten_count:
+                return held.state
+        lower, upper = self._reading.queue_range(topic, queue_id)
+        if committed is None:
+            committed = lower if self._begins_at_min(queue) else upper
+            self._offsets.begin(group, topic, queue_id, committed)
+        elif committed > upper:
+            committed = min(committed, self._store.queue_end(topic, queue_id))
+            clamp_offset(self._store.tables, group, topic, queue_id, committed)
+        begin = max(committed, lower)
+        # An offset that somebody set makes void what was known before.
+        order = QueueOrder(begin) if held else self._orders.find(group, topic, queue_id, begin)
+        state = OrderedQueue(order, held.state.last_popped_ms if held else -1)
+        state.bound_ends(self._clock.wall_ms(), self._skew() + self._begun_ms)
+        held = self._queues[key] = Ordered(state, forgotten_count)
+        self._offsets.advance(group, topic, queue_id, held.committed)
+        assert self._offsets.find(*key) == held.committed
+        return held.state
+
+    def left(self, queue: GroupQueue) -> QueueOrder:
+        """Return what is known of a queue that is not received in order any more."""
+        group, topic, queue_id = key = queue.group, queue.topic, queue.queue_id
+        if key in self._queues:
+            return self.of(queue).order()
+        committed = self._offsets.find(*key) or 0
+        return self._orders.find(group, topic, queue_id, committed)
+
+    def renewed(self, queue: GroupQueue) -> dict[int, str]:
+        """Return who keeps messages of a queue leased by being alive, by queue offset."""
+        held = self._queues.get((queue.group, queue.topic, queue.queue_id))
+        return {} if held is None else held.state.renewed()
+
+    def leave(self, queue: GroupQueue, order: QueueOrder) -> None:
+        """Hold nothing of a queue any more; what is written down of it is its last order."""
+        group, topic, queue_id = key = queue.group, queue.topic, queue.queue_id
+        self._queues.pop(key, None)
+        self._orders.change(group, topic, queue_id, lambda: order)
+        self._orders.save_soon()
+
+    def _skew(self) -> int:
+        return self._clock.wall_ms() - self._clock.monotonic_ms()
+
+    def _follow_clock(self) -> None:
+        skew_ms = self._skew()
+        jump_ms, self._skew_ms = skew_ms - self._skew_ms, skew_ms
+        if abs(jump_ms) > JUMP_MS:
+            for (group, topic, queue_id), held in self._queues.items():
+                state = held.state
+                if state.move_ends(jump_ms):
+                    self._orders.change(group, topic, queue_id, state.order, state.since)
+
+    def _begins_at_min(self, queue: GroupQueue) -> bool:
+        group = self._groups.find(queue.group)
+        return bool(queue.retry) or group is None or bool(group.settings.begins_at_min)
+
+    def changed(self, queue: GroupQueue, state: OrderedQueue) -> None:
+        """Note that a state changed; nothing where an offset or leaving its queue made it void."""
+        group, topic, queue_id = queue.group, queue.topic, queue.queue_id
+        if (group, topic, queue_id) not in self._queues or self.of(queue) is not state:
+            return
+        self._orders.change(group, topic, queue_id, state.order, state.since)
+        held = self._queues[group, topic, queue_id]
+        if state.next_offset != held.committed:
+            assert state.next_offset > held.committed, "what is settled stays so"
+            self._offsets.advance(group, topic, queue_id, state.next_offset)
+            held.committed = state.next_offset
+
+    def when_saved(self, then: Callable[[BaseException | None], None]) -> None:
+        """Call with None, or with an error, when every change so far is durable."""
+        self._orders.when_saved(then)
+
+    async def saved(self) -> None:
+        """Return when every change so far is durable.
+
+        Errors   DiskFull, FsyncFailed
+        """
+        await self._orders.saved()
+
+    def save_soon(self) -> None:
+        """Begin to write what changed."""
+        self._orders.save_soon()
+
+    def add_held(self, found: dict[tuple[str, str], dict[int, Held]]) -> None:
+        """Add what is given out and not settled of each queue, by (group, topic) and queue id."""
+        for (group, topic, queue_id), ordered in self._queues.items():
+            if ordered.state.delivered_count:
+                queues = found.setdefault((group, topic), {})
+                held = queues.get(queue_id, NOTHING_HELD)
+                ahead = held.ahead + ordered.state.delivered_count
+                queues[queue_id] = held._replace(ahead=ahead)
+
+    @property
+    def delivered_count(self) -> int:
+        """Messages that are given out and not settled."""
+        return sum(held.state.delivered_count for held in self._queues.values())

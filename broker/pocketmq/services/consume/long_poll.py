@@ -1,0 +1,233 @@
+"""Receives that wait for messages: first come, first served, by group and topic.
+
+    nothing there ─► parked ──arrival──► the oldest is served, then the next, while there is more
+                        └──deadline, drain, caller gone──► empty, or forgotten
+
+A parked receive is one future and one entry on the heap of deadlines. Arrivals are watched once for
+each queue and group, however many wait; what arrives wakes one after the other, each as long as
+something is left. Nothing is leased for a future that is done already, and what was leased while
+its caller went away is given back soon.
+Source: PopLongPollingService.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from contextvars import copy_context
+from functools import partial
+from heapq import heapify, heappop, heappush
+from typing import Final
+
+from pocketmq.model.consuming import Received, ReceiveRequest
+from pocketmq.model.errors import BrokerError, Draining
+from pocketmq.services.consume.fifo.receive import OrderedTaken, OrderedTaking
+from pocketmq.services.consume.group_topic import GroupTopic, Parked
+from pocketmq.services.consume.leases import GroupQueue
+from pocketmq.services.consume.receive import Taken, Taking
+from pocketmq.store.job import Job
+from pocketmq.store.message_store import MessageStore
+
+Taker = Taking | OrderedTaking
+AnyTaken = Taken | OrderedTaken
+DEADLINES_KEPT_MIN: Final = 1_024
+"""Deadlines of receives that ended are dropped when they are more than this and half of all."""
+ENDED_MAX: Final = 256
+"""Receives that have waited long enough and are answered before others get their turn."""
+SWEEP_ABOVE: Final = 64
+"""A mark with more watches than this forgets those that were given up."""
+
+
+def nothing(now_ms: int) -> Received:
+    """Return what a receive is answered that got no message."""
+    return Received([], [], [], 0, now_ms)
+
+
+async def handed_over(
+    found: Awaitable[Received], release: Callable[[list[str]], object]
+) -> Received:
+    """Return what a receive gets; what came as its caller gave up is released by its handles."""
+    try:
+        return await found
+    except asyncio.CancelledError:
+        if isinstance(found, asyncio.Future) and found.done() and not found.cancelled():
+            if found.exception() is None:
+                release(list(found.result().handles))
+        raise
+
+
+class Parking:
+    """All receives that wait.
+
+    taker_of   returns what leases to the receives of a target
+    release    gives leases back whose caller is gone
+    watched    is told of a target when its receives are to wait on
+    """
+
+    __slots__ = (
+        "_context", "_deadlines", "_left_one", "_order", "_reading", "_release", "_serving",
+        "_store", "_taker_of", "_watched", "is_draining", "waiter_count",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        store: MessageStore,
+        taker_of: Callable[[GroupTopic], Taker],
+        release: Callable[[GroupTopic, AnyTaken], None],
+        watched: Callable[[GroupTopic], None],
+    ) -> None:
+        self._store = store
+        self._reading = store.reading
+        self._taker_of = taker_of
+        self._release = release
+        self._watched = watched
+        self._left_one = self._left
+        self._context = copy_context()
+        """One of each for all that wait: garbage collection looks at what each has of its own."""
+        self._deadlines: list[tuple[int, int, Parked]] = []
+        self._order = 0
+        self._serving: set[GroupTopic] = set()
+        self.waiter_count = 0
+        """Receives that are parked now."""
+        self.is_draining = False
+
+    def park(
+        self, target: GroupTopic, request: ReceiveRequest, deadline_ms: int
+    ) -> "asyncio.Future[Received]":
+        """Return what a receive gets until a deadline, in monotonic ms; it may be cancelled."""
+        future: asyncio.Future[Received] = asyncio.get_running_loop().create_future()
+        parked = Parked(request, future)
+        target.park(parked)
+        self.waiter_count += 1
+        future.add_done_callback(self._left_one, context=self._context)
+        self._order += 1
+        heappush(self._deadlines, (deadline_ms, self._order, parked))
+        if len(self._deadlines) > DEADLINES_KEPT_MIN + 2 * self.waiter_count:
+            self._deadlines = [one for one in self._deadlines if not one[2].future.done()]
+            heapify(self._deadlines)
+        self.watch(target)
+        return future
+
+    def _left(self, _: object) -> None:
+        self.waiter_count -= 1
+        assert self.waiter_count >= 0
+
+    @property
+    def next_deadline_ms(self) -> int | None:
+        """When the next receive has waited long enough, in monotonic ms."""
+        return self._deadlines[0][0] if self._deadlines else None
+
+    def end_waits(self, now_ms: int, wall_ms: int) -> None:
+        """Answer receives whose deadline has passed, as many as one turn has room for."""
+        for _ in range(min(ENDED_MAX, len(self._deadlines))):
+            if self._deadlines[0][0] > now_ms:
+                return
+            future = heappop(self._deadlines)[2].future
+            if not future.done():
+                future.set_result(nothing(wall_ms))
+
+    def drain(self) -> None:
+        """Answer all receives, and park none any more; those get messages for whom some are leased.
+
+        An empty answer to these would hide their messages for as long as they asked for.
+        """
+        self.is_draining = True
+        wall_ms = self._store.clock.wall_ms()
+        for _, _, parked in self._deadlines:
+            if not (parked.is_served or parked.future.done()):
+                parked.future.set_result(nothing(wall_ms))
+
+    def refuse(self, target: GroupTopic, check: Callable[[], object]) -> None:
+        """Answer all receives of a target with the error that `check` raises, each its own."""
+        for parked in list(target.parked):
+            try:
+                check()
+            except BrokerError as error:
+                if not parked.future.done():
+                    parked.future.set_exception(error)
+
+    # -- arrivals ------------------------------------------------------------------------------
+    def watch(self, target: GroupTopic) -> None:
+        """Serve those who wait as soon as there is something."""
+        for queue in target.all_queues():
+            watch = target.watches.get(queue)
+            if watch is None or watch.done():
+                self._watch_queue(target, queue)
+        if not target.parked or target.serving is not None:
+            return
+        if self._taker_of(target).is_ready(target):
+            self.serve(target)
+        else:
+            self._watched(target)
+
+    def _watch_queue(self, target: GroupTopic, queue: GroupQueue) -> None:
+        mark = self._reading.arrivals(queue.topic, queue.queue_id)
+        if mark.waiter_count > SWEEP_ABOVE:
+            mark.sweep(0)
+        watch = mark.reached(mark.value + 1)
+        if watch.done():
+            return  # The store is ending.
+        target.watches[queue] = watch
+        watch.add_done_callback(lambda _: self.serve(target))
+
+    def serve(self, target: GroupTopic) -> None:
+        """Begin to serve those who wait, unless that is being done or nobody waits."""
+        if target.serving is None and target.parked and not self.is_draining:
+            target.serving = Job(self._serve(target))
+            self._serving.add(target)
+
+    async def _serve(self, target: GroupTopic) -> None:
+        taker = self._taker_of(target)
+        try:
+            while (parked := _first(target)) is not None and taker.is_ready(target):
+                await self._serve_one(target, taker, parked)
+        finally:
+            target.serving = None
+            self._serving.discard(target)
+        if _first(target) is not None and not self.is_draining:
+            self.watch(target)
+
+    async def _serve_one(self, target: GroupTopic, taker: Taker, parked: Parked) -> None:
+        parked.is_served = True
+        try:
+            taken = await taker.take(parked.request, target)
+        except Draining:
+            if not parked.future.done():
+                parked.future.set_result(nothing(self._store.clock.wall_ms()))
+            return
+        except BrokerError as error:
+            if not parked.future.done():
+                parked.future.set_exception(error)
+            return
+        if taken is None:
+            parked.is_served = False
+            if self.is_draining and not parked.future.done():
+                parked.future.set_result(nothing(self._store.clock.wall_ms()))
+            await asyncio.sleep(0)
+            return
+        if target.parked and target.parked[0] is parked:
+            target.parked.popleft()
+        taker.when_durable(partial(self._hand, target, parked, taken))
+
+    def _hand(
+        self, target: GroupTopic, parked: Parked, taken: AnyTaken, error: BaseException | None
+    ) -> None:
+        if parked.future.done():
+            self._release(target, taken)
+        elif error is not None:
+            parked.future.set_exception(error)
+        else:
+            parked.future.set_result(taken.received)
+
+    async def close(self) -> None:
+        """Return when nothing is under way."""
+        for target in list(self._serving):
+            if target.serving is not None:
+                await target.serving.reached()
+
+
+def _first(target: GroupTopic) -> Parked | None:
+    """Return who waits longest, without those who gave up."""
+    while target.parked:
+        if not target.parked[0].future.done():
+            return target.parked[0]
+        target.parked.popleft()
+    return None

@@ -1,0 +1,336 @@
+"""What becomes of leases that run out: messages are put again, or given up, or leased on.
+
+    due ─► who renews by being alive, and is: leased on
+       └─► read again ─► retry copies or dead letters, and acks, in one put ─► gone from the table
+
+Source: PopReviveService.
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Iterator
+from typing import Final, NamedTuple
+
+from pocketmq.format.pop_records import Checkpoint
+from pocketmq.model.batch import Run
+from pocketmq.model.errors import BrokerError
+from pocketmq.model.stats import Counter, Gauge, LabelValues
+from pocketmq.model.step import Clock
+from pocketmq.model.system_topics import REVIVE_QUEUE_COUNT
+from pocketmq.model.topic import DLQ_PREFIX, is_system_topic
+from pocketmq.services.consume.ack import Settling
+from pocketmq.services.consume.clients import Clients
+from pocketmq.services.consume.journal import Journal
+from pocketmq.services.consume.leases import Lease, LeaseTable
+from pocketmq.services.consume.redelivery import Redelivery
+from pocketmq.services.consume.reread import reread
+from pocketmq.store.message_store import MessageStore
+
+REVIVED_MAX: Final = 32
+"""Messages whose leases are ended together."""
+TURN_MAX: Final = 16
+"""Messages that are read and put again in one turn of the loop: about a millisecond of work."""
+TURN_MS: Final = 2
+"""What takes longer is put, however little it is; others get their turn in between."""
+PUT_BYTES: Final = 256 * 1024
+"""Bodies that are put again at once, the last one beyond it."""
+CARRIED_MAX: Final = 256
+"""Leases that one put writes down anew."""
+CARRIED_BYTES_MAX: Final = 4 * 1024
+"""What the record of a lease takes at most."""
+RENEWED_MS: Final = 60_000
+"""How long a lease that renews itself lasts each time."""
+RENEWED_MAX_MS: Final = 3 * 3_600_000
+"""How long a lease renews itself in all (renewMaxTimeMillis)."""
+RETRY_PAUSE_MS: Final = 1_000
+"""When a lease is looked at again that could not be ended."""
+CLOSING_MS: Final = 1_000
+"""What a stop takes to write down leases that are settled in part, however many there are."""
+
+logger = logging.getLogger(__name__)
+
+
+async def _was_put(put: Awaitable[None]) -> bool:
+    """Return whether a put was taken; one that was not leaves its leases as they were."""
+    try:
+        await put
+    except BrokerError as error:
+        logger.warning("lease.kept", extra={"reason": str(error)})
+        return False
+    return True
+
+
+class _Revived(NamedTuple):
+    """A message whose lease is over, and what is put in its stead; None: it is gone."""
+
+    lease: Lease
+    queue_offset: int
+    run: Run | None
+
+    @property
+    def size_bytes(self) -> int:
+        return 0 if self.run is None else sum(map(len, self.run[1].bodies))
+
+
+class _Turn:
+    """What was done in one turn of the loop."""
+
+    __slots__ = ("_begun_ms", "_clock", "_count", "_size_bytes")
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._begun_ms = clock.monotonic_ms()
+        self._count = 0
+        self._size_bytes = 0
+
+    def add(self, size_bytes: int) -> None:
+        """Count one message more."""
+        self._count += 1
+        self._size_bytes += size_bytes
+        assert self._count <= TURN_MAX
+
+    @property
+    def is_over(self) -> bool:
+        """Whether others are to have theirs."""
+        if self._count >= TURN_MAX or self._size_bytes >= PUT_BYTES:
+            return True
+        return self._clock.monotonic_ms() - self._begun_ms >= TURN_MS
+
+
+def _parts(taken: list[tuple[Lease, list[int]]]) -> Iterator[tuple[Lease, list[int]]]:
+    """Yield messages of leases, no more at a time than a turn has room for."""
+    for lease, queue_offsets in taken:
+        for begin in range(0, len(queue_offsets), TURN_MAX):
+            yield lease, queue_offsets[begin : begin + TURN_MAX]
+
+
+class Reviving:
+    """Ends leases that run out."""
+
+    __slots__ = (
+        "_clients", "_journal", "_leases", "_redelivery", "_settling", "_store", "dead_letters",
+        "expired", "retried",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        store: MessageStore,
+        leases: LeaseTable,
+        journal: Journal,
+        redelivery: Redelivery,
+        settling: Settling,
+        clients: Clients,
+    ) -> None:
+        self._store = store
+        self._leases = leases
+        self._journal = journal
+        self._redelivery = redelivery
+        self._settling = settling
+        self._clients = clients
+        self.expired = Counter(
+            "pocketmq_lease_expired_total", "Messages whose lease ran out before they were settled."
+        )
+        self.retried = Counter(
+            "rocketmq_pop_revive_retry_messages_total", "Messages put again after their lease.",
+            ("consumer_group", "topic", "put_status"),
+        )  # fmt: skip
+        self.dead_letters = Counter(
+            "rocketmq_send_to_dlq_messages_total", "Messages that became dead letters.",
+            ("consumer_group", "topic", "is_system"),
+        )  # fmt: skip
+
+    def due(self, now_ms: int) -> list[Lease]:
+        """Return leases whose time is over, as many as one put takes."""
+        found: list[Lease] = []
+        count = 0
+        for lease in self._leases.ended(now_ms):
+            found.append(lease)
+            count += lease.pending_count
+            if count >= REVIVED_MAX:
+                break
+        return found
+
+    async def end(self, leases: list[Lease], monotonic_ms: int) -> None:
+        """End leases that are due; what fails is tried again after RETRY_PAUSE_MS."""
+        renewed = [lease for lease in leases if self._is_renewed(lease, monotonic_ms)]
+        ended = [lease for lease in leases if lease not in renewed] if renewed else leases
+        try:
+            await _was_put(self._settling.renew(renewed, RENEWED_MS))
+            await self._revive_all(ended)
+        finally:
+            again_ms = self._store.clock.monotonic_ms() + RETRY_PAUSE_MS
+            for lease in leases:
+                if lease.pending_count:
+                    self._leases.end_at(lease, again_ms)
+
+    def old(self, journal_max: int) -> list[Lease]:
+        """Return leases for which a start would read more than so much of the journal."""
+        old = self._leases.oldest(self._journal.end - journal_max, CARRIED_MAX)
+        return old if self._store.writing.takes(len(old) * CARRIED_BYTES_MAX) else []
+
+    async def carry(self, old: list[Lease]) -> None:
+        """Write leases down anew, as far as they are not settled, if that needs no waiting.
+
+        What is settled in between would be told of before the new checkpoint, which says that it is
+        not: a start believes what comes last.
+        """
+        leases = [lease for lease in old if lease.pending_count and not lease.settling_count]
+        if not leases or not self._store.writing.takes(len(leases) * CARRIED_BYTES_MAX):
+            return
+        checkpoints = [
+            Checkpoint(
+                lease.batched,
+                lease.pending(),
+                lease.invisible_ms,
+                lease.revive_queue,
+                lease.first_popped_ms,
+            )
+            for lease in leases
+        ]
+        try:
+            first = await self._journal.put([self._journal.checkpoint(one) for one in checkpoints])
+        except BrokerError as error:
+            logger.warning("lease.kept", extra={"reason": str(error)})
+            return
+        for i, lease in enumerate(leases):
+            self._leases.move(lease, first + i)
+
+    async def carry_partly_settled(self) -> None:
+        """Writes down anew what is left of leases, as far as that needs no waiting; at a stop.
+
+        A real broker that takes the store over may read a checkpoint behind its acknowledgements,
+        which it passes over then. What is left after CLOSING_MS stays as it is, with a log event.
+        """
+        leases = self._leases.partly_settled()
+        until_ms = self._store.clock.monotonic_ms() + CLOSING_MS
+        for begin in range(0, len(leases), CARRIED_MAX):
+            if self._store.clock.monotonic_ms() >= until_ms:
+                logger.warning("stop.shortened", extra={"left": "leases settled in part"})
+                return
+            await self.carry(leases[begin : begin + CARRIED_MAX])
+
+    def _is_renewed(self, lease: Lease, monotonic_ms: int) -> bool:
+        client_id, group = lease.client_id, lease.queue.group
+        if not client_id or not self._clients.is_alive(client_id, group, monotonic_ms):
+            return False
+        return lease.end_ms - lease.first_popped_ms < RENEWED_MAX_MS
+
+    async def _revive_all(self, leases: list[Lease]) -> None:
+        """Put leases again; where that fails each message that is left by itself: one may be why.
+
+        Cost     a put that is too large, or refused, is tried in parts once each
+        """
+        taken = [(lease, lease.pending()) for lease in leases if lease.pending_count]
+        if not taken:
+            return
+        if await _was_put(self._revive(taken)):
+            return
+        for lease, queue_offsets in taken if self._store.writing.refusal is None else ():
+            for queue_offset in queue_offsets:
+                if lease.queue.leased.get(queue_offset) is lease:  # Nobody settled it meanwhile.
+                    await _was_put(self._revive([(lease, [queue_offset])]))
+
+    async def _revive(self, taken: list[tuple[Lease, list[int]]]) -> None:
+        """Put messages of leases again, as many in one put as a turn has room for."""
+        for lease, queue_offsets in taken:
+            self._leases.take(lease, queue_offsets)
+        left = {lease: [*queue_offsets] for lease, queue_offsets in taken}
+        some: list[_Revived] = []
+        turn = _Turn(self._store.clock)
+        try:
+            for lease, queue_offsets in _parts(taken):
+                runs = await self._runs_of(lease, queue_offsets)
+                for at in queue_offsets:
+                    some.append(_Revived(lease, at, runs.pop(at, None)))
+                    turn.add(some[-1].size_bytes)
+                    if turn.is_over:
+                        await self._put(some, left)
+                        some = []
+                        await asyncio.sleep(0)
+                        turn = _Turn(self._store.clock)
+            if some:
+                await self._put(some, left)
+        except BaseException:
+            for lease, queue_offsets in left.items():
+                if queue_offsets:
+                    self._leases.give_back(lease, queue_offsets)
+            raise
+
+    async def _put(self, some: list[_Revived], left: dict[Lease, list[int]]) -> None:
+        """Put messages again, and that their leases are over; they are not `left` then."""
+        by_lease: dict[Lease, list[int]] = {}
+        for lease, at, _ in some:
+            by_lease.setdefault(lease, []).append(at)
+        acks = [self._journal.ack(lease, at) for lease, at in by_lease.items()]
+        await self._journal.put(acks, [run for _, _, run in some if run is not None])
+        for lease, queue_offsets in by_lease.items():
+            del left[lease][: len(queue_offsets)]
+            self._leases.close(lease, len(queue_offsets))
+            self.expired.value += len(queue_offsets)
+        for lease, _, run in some:
+            if run is not None:
+                self.count(lease.queue.group, [run])
+
+    async def _runs_of(self, lease: Lease, queue_offsets: list[int]) -> dict[int, Run]:
+        """Return what is put for messages of a lease by queue offset; none for a group gone."""
+        queue = lease.queue
+        group = self._store.tables.groups.find(queue.group)
+        if group is None:
+            return {}
+        if self._store.tables.is_removed(queue.topic):
+            logger.warning(
+                "lease.discarded",
+                extra={
+                    "count": len(queue_offsets),
+                    "reason": f"topic {queue.topic} was removed",
+                },
+            )
+            return {}
+        await self._redelivery.prepare_lease_retry(group, queue.topic)
+        records = await reread(self._store.reading, queue, queue_offsets)
+        return {
+            at: self._redelivery.over(
+                record, group, queue.topic, lease.popped_at_ms, is_counted=lease.is_counted
+            )
+            for at, record in records.items()
+        }
+
+    def count(self, group: str, runs: list[Run]) -> None:
+        """Count what was put in the stead of leased messages."""
+        for destination, batch in runs:
+            topic = destination.topic
+            if topic.startswith(DLQ_PREFIX):
+                is_system = "true" if is_system_topic(topic) else "false"
+                self.dead_letters.add((group, topic, is_system), len(batch))
+            else:
+                self.retried.add((group, topic, "PUT_OK"), len(batch))
+
+
+def revive_gauges(leases: LeaseTable, monotonic_ms: Callable[[], int]) -> list[Gauge]:
+    """Return what metrics show of leases that are over and not ended yet, by revive queue.
+
+    Source   PopMetricsManager, whose lag is a count under a name of milliseconds
+    """
+
+    def by_queue(measure: Callable[[int, Lease], float]) -> dict[LabelValues, float]:
+        now_ms = monotonic_ms()
+        found: dict[LabelValues, float] = {(str(n),): 0.0 for n in range(REVIVE_QUEUE_COUNT)}
+        for lease in leases.overdue(now_ms):
+            labels = (str(lease.revive_queue),)
+            found[labels] = measure(int(found.get(labels, 0)), lease)
+        return found
+
+    return [
+        Gauge(
+            "rocketmq_pop_revive_lag_milliseconds",
+            "Checkpoints whose time is over and that are not revived: a count.",
+            lambda: by_queue(lambda count, lease: count + 1.0),
+            ("queue_id",),
+        ),
+        Gauge(
+            "rocketmq_pop_revive_latency_milliseconds",
+            "How long the time of the oldest of them is over.",
+            lambda: by_queue(lambda most, one: float(max(most, monotonic_ms() - one.ends_ms))),
+            ("queue_id",),
+        ),
+    ]

@@ -1,0 +1,102 @@
+"""What was leased for callers who never had it: it comes back soon.
+
+leased, not handed out yet    its leases end in a second, or in order: as if never given out
+handed out, answer lost       the same by handles; where only some of a lease were lost, their
+                              time is changed, which the journal is told of (`let_come`)
+"""
+
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import Final
+
+from pocketmq.model.errors import BrokerError
+from pocketmq.model.step import Clock
+from pocketmq.services.consume.ack import Settling
+from pocketmq.services.consume.fifo.fifo import InOrder
+from pocketmq.services.consume.fifo.receive import OrderedTaken
+from pocketmq.services.consume.leases import Lease, LeaseTable
+from pocketmq.services.consume.receive import Taken
+from pocketmq.services.consume.wakeup import Alarm
+
+RELEASED_MS: Final = 1_000
+"""How long messages stay hidden whose receiver went away before it had them."""
+
+
+class Unheard:
+    """Gives back what nobody heard of."""
+
+    __slots__ = ("_alarm", "_clock", "_in_order", "_leases", "_settling", "_waiting")
+
+    def __init__(
+        self,
+        clock: Clock,
+        leases: LeaseTable,
+        settling: Settling,
+        in_order: InOrder,
+        alarm: Alarm,
+    ) -> None:
+        self._clock = clock
+        self._leases = leases
+        self._settling = settling
+        self._in_order = in_order
+        self._alarm = alarm
+        self._waiting: list[tuple[str, str, list[tuple[str, int]]]] = []
+
+    def release(self, group: str, topic: str, handles: Sequence[str]) -> bool:
+        """Let messages come back soon that their receiver never had.
+
+        Returns  whether some of them may be received at once
+        """
+        is_free = self._in_order.settling.release(group, topic, handles)
+        by_lease: dict[Lease, list[str]] = {}
+        for handle in handles:
+            held = self._settling.find(group, topic, handle)
+            if held is not None:
+                by_lease.setdefault(held.lease, []).append(handle)
+        parts: list[tuple[str, int]] = []
+        for lease, its in by_lease.items():
+            if len(set(its)) == lease.pending_count:
+                self._release([lease])
+            else:
+                # A changed lease begins a millisecond after the one it takes the place of. It ends
+                # no later than that one: the others of it are still held.
+                left_ms = max(lease.ends_ms - self._clock.monotonic_ms(), 0)
+                parts += [(handle, min(RELEASED_MS - 1, left_ms)) for handle in its]
+        if parts:
+            self._waiting.append((group, topic, parts))
+            self._alarm.by(self._clock.monotonic_ms())
+        return is_free
+
+    def release_taken(self, taken: Taken | OrderedTaken) -> None:
+        """Let come back soon what was leased for a receive that nobody waits for."""
+        if isinstance(taken, OrderedTaken):
+            self._in_order.taking.release(taken)
+        else:
+            self._release(taken.leases)
+
+    def leave(self, client_id: str, group: str) -> None:
+        """Let come back soon what a client that ends kept leased for a group by being alive.
+
+        Cost     a look at every message that the group has leased
+        """
+        queues = [queue for queue in self._leases.queues.values() if queue.group == group]
+        held = {lease for queue in queues for lease in queue.leased.values()}
+        self._release([lease for lease in held if lease.client_id == client_id])
+
+    def _release(self, leases: Sequence[Lease]) -> None:
+        ends_ms = self._clock.monotonic_ms() + RELEASED_MS
+        for lease in leases:
+            self._leases.release(lease, ends_ms)
+        self._alarm.by(ends_ms)
+
+    @property
+    def has_some(self) -> bool:
+        """Whether `let_come` has something to do."""
+        return bool(self._waiting)
+
+    async def let_come(self) -> None:
+        """Change the time of what one answer lost; what fails comes when its lease runs out."""
+        group, topic, parts = self._waiting.pop()
+        assert parts, "nothing is changed for nothing"
+        with suppress(BrokerError):
+            await self._settling.change_invisible(group, topic, parts)

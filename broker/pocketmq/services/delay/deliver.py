@@ -1,0 +1,230 @@
+"""Messages whose time has come, put where they belong.
+
+    record ──► its real topic            as a real broker writes it
+           ├─► the timer's topic         waits for longer than the wheel's window
+           └─► nowhere                   taken back; its lease is settled; its topic is no more
+
+The journal of leases waits as long as its leases are open, a little at a time: a real broker that
+takes the store over finds it in the wheel, and ours needs nothing in its revive topic.
+
+Source: TimerMessageStore.convert, doPut; TimerDequeueGetMessageService.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Sequence
+from typing import Final, NamedTuple
+
+from pocketmq.format.java_hash import java_hash
+from pocketmq.format.pop_records import CHECKPOINT_TAG
+from pocketmq.format.rewrite import facts_of
+from pocketmq.format.timed_records import (
+    Due,
+    DueRecords,
+    is_journal_record,
+    is_taken_back,
+    odd_run,
+    one_by_one,
+    queue_offset_of,
+    run_of,
+)
+from pocketmq.model.batch import Destination, Run
+from pocketmq.model.errors import BrokerError, RecordTooLarge
+from pocketmq.model.message import INT32_MAX, TAGS, TIMER_ROLLS, UNIQUE_KEY
+from pocketmq.model.stats import Counter
+from pocketmq.model.system_topics import (
+    REVIVE_TOPIC_PREFIX,
+    TIMER_TOPIC,
+    Place,
+    real_place,
+    revive_topic,
+)
+from pocketmq.model.topic import HALF_TOPIC
+from pocketmq.store.message_store import MessageStore
+from pocketmq.store.settings import FLUSH_SYNC
+
+_REVIVE_PREFIX: Final = REVIVE_TOPIC_PREFIX.encode()
+_CHECKPOINT: Final = f"\x02{TAGS}\x01{CHECKPOINT_TAG}\x02".encode()
+_NUMBER_LENGTH_MAX: Final = 10
+PUT_BYTES_MAX: Final = 256 * 1024
+
+logger = logging.getLogger(__name__)
+
+IsOpen = Callable[[int], bool]
+"""Whether a lease is open, by its queue offset in the journal."""
+
+
+class TimedMessage(NamedTuple):
+    """A record whose time has come.
+
+    enqueued_ms   when it came into the wheel, as TIMER_ENQUEUE_MS says it
+    is_roll       its own time is still to come
+    moved_ms      of such: by how much it differs, by the clock of now, from what the record says
+    """
+
+    record: bytes
+    enqueued_ms: int
+    is_roll: bool = False
+    moved_ms: int = 0
+
+
+class Putting:
+    """Puts what is due into an open store.
+
+    store_host      packed address of this broker
+    is_lease_open   what becomes of the journal of leases
+    """
+
+    __slots__ = (
+        "_due", "_is_lease_open", "_store", "_store_host", "bytes_max", "count", "dequeued",
+        "dropped", "journal_hash",
+    )  # fmt: skip
+
+    def __init__(self, store: MessageStore, store_host: bytes, is_lease_open: IsOpen) -> None:
+        assert store_host
+        self._store = store
+        self._store_host = store_host
+        self._is_lease_open = is_lease_open
+        self._due = DueRecords()
+        self.bytes_max = min(PUT_BYTES_MAX, store.log.record_size_max // 2)
+        """Records of one put."""
+        self.journal_hash = java_hash(revive_topic(store.settings.cluster))
+        """What units of the journal of leases say of their topic."""
+        self.count = 0
+        """Messages whose time came, whatever became of them."""
+        self.dequeued = Counter(
+            "rocketmq_timer_dequeue_total", "Messages that left the timer.", ("topic",)
+        )
+        self.dropped = Counter(
+            "pocketmq_timer_dropped_total", "Messages of the timer that are not delivered.",
+            ("reason",),
+        )  # fmt: skip
+
+    async def put(self, messages: Sequence[TimedMessage], taken_back: frozenset[bytes]) -> None:
+        """Put messages next to each other: all, or none.
+
+        taken_back  unique keys of those that are not delivered, alone or behind topic and "+"
+        Shape       records of some more than `bytes_max` at most
+        Effects     they lie in the log; it is not waited for the disk
+        Errors      those of a put: nothing was stored
+        """
+        runs, counts = self._runs(messages, taken_back)
+        if runs:
+            try:
+                await self._store.writing.put(runs, wait=False)
+            except RecordTooLarge:
+                for run in runs:
+                    await self._put_alone(run)
+        if runs and self._store.settings.flush == FLUSH_SYNC:
+            # Consumers see what is durable: somebody has to ask for that.
+            self._store.writing.durable().add_done_callback(asyncio.Future.exception)
+        self.count += len(messages)
+        for topic, count in counts.items():
+            self.dequeued.add((topic,), count)
+
+    async def _put_alone(self, run: Run) -> None:
+        """Put what does not fit a file of the log together with others."""
+        for part in one_by_one(run):
+            try:
+                await self._store.writing.put([part], wait=False)
+            except RecordTooLarge as error:
+                logger.warning("timer.discarded", extra={"reason": str(error), "count": 1})
+                self.dropped.add(("discarded",))
+
+    def _runs(
+        self, messages: Sequence[TimedMessage], taken_back: frozenset[bytes]
+    ) -> tuple[list[Run], dict[str, int]]:
+        now_ms = self._store.clock.wall_ms()
+        runs: list[Run] = []
+        by_place: dict[tuple[bytes, bytes, int], list[Due]] = {}
+        counts: dict[str, int] = {}
+        for message in messages:
+            made = self._due.message(message.record, message.enqueued_ms, now_ms)
+            if made is None or message.is_roll:
+                run = self._odd(message, now_ms, taken_back)
+                if run is not None:
+                    runs.append(run)
+                    counts[run[0].topic] = counts.get(run[0].topic, 0) + 1
+            elif not self._is_dropped(message.record, made, taken_back):
+                key = (made.topic, made.queue, made.system_flag)
+                by_place.setdefault(key, []).append(made)
+        for (topic, queue, system_flag), found in by_place.items():
+            place = self._place(topic, queue, len(found))
+            if place is not None:
+                destination = Destination(*place, self._store_host, system_flag)
+                runs.append(run_of(destination, found))
+                counts[place.topic] = counts.get(place.topic, 0) + len(found)
+        return runs, counts
+
+    def is_of_journal(self, record: bytes) -> bool:
+        """Return whether a record is one of the journal of leases."""
+        return is_journal_record(record)
+
+    def is_checkpoint(self, record: bytes) -> bool:
+        """Return whether a record is a checkpoint of the journal of leases."""
+        return is_journal_record(record) and _CHECKPOINT in record
+
+    def is_open(self, record: bytes) -> bool:
+        """Return whether a record is of the journal, and tells of a lease that is open."""
+        return is_journal_record(record) and self._is_lease_open(queue_offset_of(record))
+
+    def drop(self, reason: str, count: int) -> None:
+        """Count messages whose time came and that are not delivered."""
+        if count:
+            self.count += count
+            self.dropped.add((reason,), count)
+
+    def _is_dropped(self, record: bytes, made: Due, taken_back: frozenset[bytes]) -> bool:
+        if made.topic.startswith(_REVIVE_PREFIX):
+            if not self._is_lease_open(queue_offset_of(record)):
+                self.dropped.add(("settled",))
+                return True
+        if taken_back:
+            if is_taken_back(made.topic, made.row[2].encode(), taken_back):
+                self.dropped.add(("recalled",))
+                return True
+        return False
+
+    def _place(self, topic: bytes, queue: bytes, count: int) -> Place | None:
+        """Return where messages go, None where they go nowhere, which is logged."""
+        name = topic.decode("utf-8", "replace")
+        is_number = queue.isdigit() and len(queue) <= _NUMBER_LENGTH_MAX
+        why = ""
+        if not name or not is_number or int(queue) > INT32_MAX or name in (HALF_TOPIC, TIMER_TOPIC):
+            why = "it says no place to be delivered at"
+        elif self._store.tables.is_removed(name):
+            why = f"topic {name} was removed"
+        if why:
+            logger.warning("timer.discarded", extra={"reason": why, "count": count})
+            self.dropped.add(("discarded",), count)
+            return None
+        self._store.tables.topics.adopt(name, int(queue) + 1)
+        return Place(name, int(queue))
+
+    def _odd(self, message: TimedMessage, now_ms: int, taken_back: frozenset[bytes]) -> Run | None:
+        """Return the run of a message that goes on waiting, or whose properties are unusual."""
+        record = message.record
+        _, properties, _ = facts_of(record)
+        rolls = 0
+        found: Place | None = Place(TIMER_TOPIC, 0)
+        if message.is_roll:
+            said = properties.get(TIMER_ROLLS, "")
+            rolls = int(said) + 1 if said.isdecimal() and len(said) <= _NUMBER_LENGTH_MAX else 1
+        else:
+            place = real_place(properties) or Place("", 0)
+            key = properties.get(UNIQUE_KEY, "")
+            if key and is_taken_back(place.topic.encode(), key.encode(), taken_back):
+                self.dropped.add(("recalled",))
+                return None
+            found = self._place(place.topic.encode(), b"%d" % place.queue_id, 1)
+        if found is None:
+            return None
+        try:
+            return odd_run(
+                record, place=found, store_host=self._store_host, rolls=rolls,
+                enqueued_ms=message.enqueued_ms, dequeued_ms=now_ms, moved_ms=message.moved_ms,
+            )  # fmt: skip
+        except BrokerError as error:
+            logger.warning("timer.discarded", extra={"reason": str(error), "count": 1})
+            self.dropped.add(("discarded",))
+            return None

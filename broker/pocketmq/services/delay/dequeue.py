@@ -1,0 +1,232 @@
+"""One slot whose second has passed: its messages, oldest first, put some at a time.
+
+    chain, newest to oldest ──turned──► markers: what they take back
+                                    └─► messages: read by their places, put
+
+A step takes PUT_MAX messages; where it stands between steps is in memory alone: after a crash the
+slot is delivered once more, without what stands at its real place already. The journal of leases
+moves on to a later slot while its leases are open.
+Source: TimerMessageStore.dequeue, TimerDequeueGetMessageService.
+"""
+
+import asyncio
+import logging
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pocketmq.format.timed_records import taken_back
+from pocketmq.format.timer_layout import (
+    LOG_UNIT_TYPE,
+    MAGIC_DELETE,
+    MAGIC_ROLL,
+    NO_UNIT,
+    Units,
+    due_times,
+)
+from pocketmq.model.system_topics import TIMER_TOPIC, Place
+from pocketmq.services.delay.deliver import Putting, TimedMessage
+from pocketmq.services.delay.enqueue import OPEN_PAUSE_MS, IsDelivered
+from pocketmq.services.delay.timer_counts import WaitingCounts
+from pocketmq.store.message_store import MessageStore
+from pocketmq.store.read.cold_read import value_of
+
+PUT_MAX: Final = 256
+"""Messages of one put: some milliseconds of work."""
+AGAIN: Final = Place(TIMER_TOPIC, 0)
+"""Where what waits for longer than the wheel's window goes."""
+CHAIN_MAX: Final = 4_096
+"""Units of a chain that are followed, or moved, before others get their turn."""
+LOOK_MAX: Final = 256
+"""Entries of the journal of leases that are read before others get their turn: a millisecond."""
+
+logger = logging.getLogger(__name__)
+
+
+class SlotDelivery:
+    """Delivers one slot of an open store.
+
+    time_ms   its second, which is over
+    """
+
+    __slots__ = (
+        "_at", "_counts", "_markers", "_putting", "_store", "_taken_back", "_units", "time_ms"
+    )  # fmt: skip
+
+    def __init__(
+        self, store: MessageStore, putting: Putting, counts: WaitingCounts, time_ms: int
+    ) -> None:
+        self._store = store
+        self._counts = counts
+        self._putting = putting
+        self.time_ms = time_ms
+        self._units: Units | None = None
+        self._markers = np.empty(0, np.bool_)
+        self._taken_back: frozenset[bytes] = frozenset()
+        self._at = 0
+
+    @property
+    def is_over(self) -> bool:
+        """Whether all of it was delivered."""
+        return self._units is not None and self._at >= len(self._units)
+
+    @property
+    def left_count(self) -> int:
+        """How many messages of it are not delivered, as far as is known."""
+        return 0 if self._units is None else len(self._units) - self._at
+
+    async def some(self, write_ms: int, is_delivered: IsDelivered | None) -> int:
+        """Deliver what comes next; returns how many messages it looked at.
+
+        write_ms   the second of now, or as far ahead as the wheel reaches
+        Errors   StorageError, DiskSlow; those of a put: it is tried again
+        """
+        if self._units is None:
+            await self._open(write_ms)
+        units = self._units
+        assert units is not None
+        upper = self._upper(units)
+        assert self._at <= upper <= len(units)
+        some = units[self._at : upper]
+        if not len(some):
+            return 0
+        records = await self._records(some)
+        messages: list[TimedMessage] = []
+        rolls = (some["magic"] & MAGIC_ROLL).astype(bool).tolist()
+        times = some["write_time"].tolist()
+        passed = self._markers[self._at : upper].tolist()
+        shifts_ms = some["shift_ms"].tolist()
+        for record, enqueued_ms, is_roll, is_passed, shift_ms in zip(
+            records, times, rolls, passed, shifts_ms, strict=True
+        ):
+            is_left_out = is_passed or not record
+            if not is_left_out and is_delivered is not None:
+                is_left_out = await is_delivered(record, AGAIN if is_roll else None)
+            if not is_left_out:
+                messages.append(TimedMessage(record, enqueued_ms, is_roll, shift_ms))
+        clock = self._store.timer.clock
+        assert clock is not None
+        if any(rolls):  # The wall clock may have been set while all this was read.
+            messages = [one._replace(moved_ms=one.moved_ms - clock.ahead_ms) for one in messages]
+        await self._putting.put(messages, self._taken_back)
+        self._at = upper
+        return len(some)
+
+    def _upper(self, units: Units) -> int:
+        """Return behind which unit the next put ends: not too many, not too long."""
+        sizes = np.cumsum(units["record_size"][self._at : self._at + PUT_MAX], dtype=np.int64)
+        count = int(np.searchsorted(sizes, self._putting.bytes_max, "right"))
+        return min(self._at + max(count, 1), len(units))
+
+    async def _open(self, write_ms: int) -> None:
+        """Follow the chain, and read what it takes back."""
+        units = await _chain_of(self._store, self.time_ms)
+        is_here = due_times(units) == self.time_ms
+        if not is_here.all():
+            logger.warning("timer.damaged", extra={"slot_ms": self.time_ms})
+            units = units[is_here]
+        is_open, is_over = await self._journal_of(units)
+        waiting = units[~(is_over | is_open)]
+        markers = (waiting["magic"] & (MAGIC_DELETE | MAGIC_ROLL)) == MAGIC_DELETE
+        records = await self._records(waiting[markers])
+        # Nothing is read from here on: what fails before begins anew, and counts once.
+        await self._move_on(units[is_open], write_ms)
+        self._putting.drop("settled", int(is_over.sum()))
+        self._counts.take(units[~is_open])
+        keys = [taken_back(record) for record in records if record]
+        self._taken_back = frozenset(filter(None, keys))
+        self._markers = markers
+        self._units = waiting
+
+    async def _journal_of(self, units: Units) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+        """Return which units are of the journal of leases: (of leases that are open, of others).
+
+        Cost     about 3 µs for each of the journal: nearly all of it is settled by then
+        Errors   StorageError, DiskSlow
+        """
+        numbers = np.flatnonzero(units["topic_hash"] == self._putting.journal_hash)
+        is_over = np.zeros(len(units), np.bool_)
+        is_open = is_over.copy()
+        for begin in range(0, len(numbers), LOOK_MAX):
+            some = numbers[begin : begin + LOOK_MAX]
+            for number, record in zip(some.tolist(), await self._found(units[some]), strict=True):
+                is_open[number] = self._putting.is_open(record)
+                is_over[number] = not is_open[number] and self._putting.is_of_journal(record)
+            await asyncio.sleep(0)
+        return is_open, is_over
+
+    async def _move_on(self, units: Units, write_ms: int) -> None:
+        """Let the journal of open leases wait on, each entry once.
+
+        Errors   DiskFull: some of it waits on, and will once more
+        """
+        _, firsts = np.unique(units["physical_offset"], return_index=True)
+        for begin in range(0, len(firsts), CHAIN_MAX):
+            some = units[firsts[begin : begin + CHAIN_MAX]]
+            times_ms = np.full(len(some), write_ms + OPEN_PAUSE_MS, np.int64)
+            _move(self._store, some, times_ms)
+            await asyncio.sleep(0)
+
+    async def _records(self, units: Units) -> list[bytes]:
+        """Return the records of units, empty for those that are not there, which is told."""
+        records = await self._found(units)
+        if b"" in records:
+            lost = records.count(b"")
+            logger.warning("timer.discarded", extra={"reason": "no record there", "count": lost})
+            self._putting.dropped.add(("discarded",), lost)
+        return records
+
+    async def _found(self, units: Units) -> list[bytes]:
+        """Return the records of units, empty for those that are not there; cold ones by a thread.
+
+        Errors   StorageError, DiskSlow
+        """
+        wanted = list(
+            zip(units["physical_offset"].tolist(), units["record_size"].tolist(), strict=True)
+        )
+        order = sorted(range(len(wanted)), key=wanted.__getitem__)
+        found = await value_of(
+            self._store.reading.placed(TIMER_TOPIC, 0, [wanted[number] for number in order])
+        )
+        records = [b""] * len(wanted)
+        for number, record in zip(order, found, strict=True):
+            records[number] = record
+        return records
+
+
+async def _chain_of(store: MessageStore, time_ms: int) -> Units:
+    """Return the units of a slot, oldest first."""
+    log, wheel = store.timer.log, store.timer.wheel
+    assert log is not None
+    assert wheel is not None
+    slot = wheel.slot(time_ms)
+    place = NO_UNIT if slot is None else slot.last
+    parts: list[Units] = []
+    while place != NO_UNIT:
+        places, some = log.chain(place, CHAIN_MAX)
+        if not places:
+            logger.warning("timer.damaged", extra={"slot_ms": time_ms})
+            break
+        parts.append(some)
+        place = int(some["previous"][-1])
+        if place != NO_UNIT:
+            await asyncio.sleep(0)
+    units = np.concatenate(parts, dtype=LOG_UNIT_TYPE) if parts else np.empty(0, LOG_UNIT_TYPE)
+    return units[::-1]
+
+
+def _move(store: MessageStore, units: Units, times_ms: NDArray[np.int64]) -> None:
+    """Let messages that wait do so in the slots of other times.
+
+    Errors   DiskFull: some of them wait there, the others do not
+    """
+    units = units.copy()
+    write_ms = units["write_time"].astype(np.int64)
+    # The delay is an i32: what moved by more says that it was written then.
+    base_ms = np.where(np.abs(times_ms - write_ms) < 2**31, write_ms, times_ms)
+    units["write_time"] = base_ms
+    units["delay"] = times_ms - base_ms
+    while len(units):
+        count = store.timer.add(units, is_move=True)
+        units = units[count:]

@@ -1,0 +1,111 @@
+"""What waits in the schedule topic: read from a level's queue, and made ready to be delivered.
+
+Source: ScheduleMessageService.messageTimeUp.
+"""
+
+import logging
+from typing import Final, NamedTuple
+
+from pocketmq.format.rewrite import facts_of, put_again
+from pocketmq.model.batch import Run
+from pocketmq.model.errors import MessageDamaged
+from pocketmq.model.reading import PullStatus, ReadRange
+from pocketmq.model.system_topics import Place, real_place
+from pocketmq.model.topic import HALF_TOPIC, SCHEDULE_TOPIC
+from pocketmq.store.message_store import MessageStore
+from pocketmq.store.read.cold_read import value_of
+
+BATCH_MAX: Final = 128
+"""Messages delivered by one put."""
+BATCH_BYTES_MAX: Final = 256 * 1024
+
+logger = logging.getLogger(__name__)
+
+
+class Waiting(NamedTuple):
+    """A message of the schedule topic; place is None where it is not to be delivered."""
+
+    record: bytes
+    place: Place | None
+
+    @property
+    def queue_offset(self) -> int:
+        """Its queue offset among what waits for its level."""
+        return int.from_bytes(self.record[20:28])
+
+    @property
+    def physical_offset(self) -> int:
+        """Where its record lies."""
+        return int.from_bytes(self.record[28:36])
+
+
+class WaitingMessages:
+    """The messages of the schedule topic of an open store, level n in queue n - 1.
+
+    store_host   packed address of this broker
+    """
+
+    __slots__ = ("_store", "_store_host")
+
+    def __init__(self, store: MessageStore, store_host: bytes) -> None:
+        assert store_host
+        self._store = store
+        self._store_host = store_host
+
+    def range_of(self, level: int) -> tuple[int, int]:
+        """Return the queue offsets of a level's first message and behind its last one."""
+        return self._store.reading.queue_range(SCHEDULE_TOPIC, level - 1)
+
+    async def due_ms(self, level: int, queue_offset: int) -> list[int]:
+        """Return when messages of a level are due, wall time, BATCH_MAX of them at most.
+
+        Errors   StorageError, DiskSlow
+        """
+        codes = self._store.reading.tags_codes(SCHEDULE_TOPIC, level - 1, queue_offset, BATCH_MAX)
+        return await value_of(codes)
+
+    async def read(self, level: int, queue_offset: int, count: int) -> tuple[list[Waiting], int]:
+        """Return messages of a level, and the queue offset behind them.
+
+        Effects  one that is damaged is passed over, and logged
+        Errors   StorageError, DiskSlow
+        """
+        wanted = ReadRange(SCHEDULE_TOPIC, level - 1, queue_offset, count, BATCH_BYTES_MAX)
+        try:
+            found = await value_of(self._store.reading.pull(wanted))
+        except MessageDamaged as error:
+            logger.warning(
+                "schedule.discarded",
+                extra={"physical_offset": error.physical_offset, "reason": str(error)},
+            )
+            return [], queue_offset + 1
+        if found.status is PullStatus.EXPIRED:
+            return [], max(found.next_begin_offset, queue_offset)
+        return [self._judged(record) for record in found.records], found.next_begin_offset
+
+    def _judged(self, record: bytes) -> Waiting:
+        _, properties, message_id = facts_of(record)
+        place, why = real_place(properties), ""
+        if place is None or place.topic in (HALF_TOPIC, SCHEDULE_TOPIC):
+            why = "it says no place to be delivered at"
+        elif self._store.tables.is_removed(place.topic):
+            why = f"topic {place.topic} was removed"
+        if why:
+            logger.warning(
+                "schedule.discarded",
+                extra={"physical_offset": int(message_id[-16:], 16), "reason": why},
+            )
+        return Waiting(record, None if why else place)
+
+    def run(self, waiting: Waiting) -> Run:
+        """Return what is put for a message that has a place: the same, there."""
+        assert waiting.place is not None
+        topic, queue_id = waiting.place
+        self._store.tables.topics.adopt(topic, queue_id + 1)
+        return put_again(
+            waiting.record,
+            topic=topic,
+            queue_id=queue_id,
+            store_host=self._store_host,
+            changed={},
+        )

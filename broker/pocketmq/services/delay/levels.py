@@ -1,0 +1,215 @@
+"""Delivering what waits for a delay level.
+
+    SCHEDULE_TOPIC_XXXX, queue level - 1 ──due──► put again at its real place, unchanged
+                                                    │
+                         delayOffset.json ◄─────────┘ how far each level is, every 10 s
+
+Nothing is delivered twice, crash or not: what is written down is durable, and a start finds out
+what was delivered behind it (resume.py).
+Source: ScheduleMessageService.
+"""
+
+import logging
+from asyncio import CancelledError
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import suppress
+from typing import Final
+
+from pocketmq.model.errors import BrokerError, RecordTooLarge, StoreFailed
+from pocketmq.model.stats import Counter, Gauge
+from pocketmq.model.step import Next, Now
+from pocketmq.services.delay.level import SEEN_LEAD_MS, Level
+from pocketmq.services.delay.level_pending import Waiting, WaitingMessages
+from pocketmq.services.delay.level_resume import Resumption
+from pocketmq.store.job import Job, Rounds, until_done
+from pocketmq.store.message_store import MessageStore
+
+SAVE_INTERVAL_MS: Final = 10_000
+"""How often it is written down how far levels are (flushDelayOffsetInterval)."""
+CLOCK_INTERVAL_MS: Final = 1_000
+"""How often at least it is seen whether the wall clock jumped."""
+RETRY_PAUSE_MS: Final = 1_000
+"""After a put that was refused, as by a full disk."""
+
+logger = logging.getLogger(__name__)
+
+
+class Schedule:
+    """Delivers the messages of all delay levels of an open store.
+
+    store_host   packed address of this broker
+    """
+
+    __slots__ = (
+        "_delivering", "_levels", "_messages", "_now", "_rounds", "_save_at_ms", "_saving",
+        "_served", "_set_count", "_store", "delivered", "stats",
+    )  # fmt: skip
+
+    def __init__(self, store: MessageStore, store_host: bytes) -> None:
+        self._store = store
+        self._messages = WaitingMessages(store, store_host)
+        self._levels: list[Level] = []
+        self._now = Now(0, 0)
+        self._rounds = Rounds(self._endless_rounds)
+        self._delivering: Job[None] | None = None
+        self._saving: Job[None] | None = None
+        self._save_at_ms = 0
+        self._served = 0
+        self._set_count = -1
+        """How often the wall clock was set, as far as it was seen here; a start is as one time."""
+        self.delivered = Counter(
+            "pocketmq_delayed_delivered_total", "Messages delivered at the end of a delay level."
+        )
+        waiting = Gauge(
+            "pocketmq_delayed_messages",
+            "Messages that wait for a delay level.",
+            self._waiting_count,
+        )
+        self.stats: list[Counter | Gauge] = [self.delivered, waiting]
+
+    @property
+    def is_on(self) -> bool:
+        """Whether it delivers at all: a damaged store takes nothing."""
+        return self._store.damage is None
+
+    def _waiting_count(self) -> float:
+        ends = [self._messages.range_of(level.number)[1] for level in self._levels]
+        return float(sum(ends) - sum(level.queue_offset for level in self._levels))
+
+    def step(self, now: Now) -> Next:
+        """Deliver at most one batch of one level; the put and its reads are begun, not waited for.
+
+        Errors   StorageError
+        """
+        assert now.monotonic_ms >= self._now.monotonic_ms, "monotonic time never goes back"
+        self._now = now
+        return self._rounds.go_on()
+
+    async def close(self) -> None:
+        """Write down how far the levels are; `step` is not called any more."""
+        for job in (self._delivering, self._saving):
+            if job is not None:
+                await job.reached()
+        clock = self._store.clock
+        self._store.look_at_clocks(Now(clock.monotonic_ms(), clock.wall_ms()))
+        if self._levels and self._is_changed():
+            with suppress(BrokerError):  # A start finds out.
+                await self._save(self._offsets(), self._store.appended)
+
+    def _endless_rounds(self) -> Iterator[Next]:
+        if not self._levels:
+            resumption = Resumption(self._store, self._messages)
+            self._levels = yield from until_done(Job(resumption.levels(self._now.wall_ms)))
+        while True:
+            if self._look_at_clocks():
+                # What is delivered next goes by it: a start has to know.
+                yield from self._saved_clocks()
+            self._save_if_due()
+            if self._store.marks.appended.time_ms > self._now.wall_ms + SEEN_LEAD_MS:
+                for one in self._levels:
+                    one.see(self._now, self._messages.range_of(one.number)[1])
+            level = min(self._levels, key=self._turn)
+            if level.look_at_ms > self._now.monotonic_ms:
+                at_ms = min(level.look_at_ms, self._save_at_ms)
+                at_ms = min(at_ms, self._now.monotonic_ms + CLOCK_INTERVAL_MS)
+                yield Next(max(at_ms, self._now.monotonic_ms + 1))
+                continue
+            self._served += 1
+            level.served = self._served
+            self._delivering = Job(self._deliver(level, self._now))
+            yield from until_done(self._delivering)
+            yield Next(self._now.monotonic_ms)
+
+    def _look_at_clocks(self) -> bool:
+        """See whether somebody set the wall clock."""
+        self._store.look_at_clocks(self._now)
+        set_count = self._store.level_clocks.set_count
+        if self._set_count == set_count:
+            return False
+        self._set_count = set_count
+        for level in self._levels:
+            level.clock_set(self._now, self._messages.range_of(level.number)[1])
+        return True
+
+    def _saved_clocks(self) -> Generator[Next, None, None]:
+        try:
+            if self._saving is not None:
+                yield from until_done(self._saving)
+            if self._is_changed():
+                self._saving = Job(self._save(self._offsets(), self._store.appended))
+                yield from until_done(self._saving)
+        finally:
+            self._saving = None
+
+    def _turn(self, level: Level) -> tuple[int, int]:
+        """Return what orders levels: those that are due by how long ago they were served."""
+        return max(level.look_at_ms, self._now.monotonic_ms), level.served
+
+    # -- delivering ----------------------------------------------------------------------------
+    async def _deliver(self, level: Level, now: Now) -> None:
+        """Deliver what is due of a level, BATCH_MAX messages at most."""
+        try:
+            count = await self._due_count(level, now)
+            if count:
+                found = await self._messages.read(level.number, level.queue_offset, count)
+                waiting, following = found
+                await self._put(level, waiting)
+                level.advance(following)
+        except (StoreFailed, CancelledError):
+            raise
+        except BrokerError as error:
+            level.look_at_ms = now.monotonic_ms + RETRY_PAUSE_MS
+            logger.warning("schedule.refused", extra={"level": level.number, "reason": str(error)})
+
+    async def _put(self, level: Level, waiting: Sequence[Waiting]) -> None:
+        """Put messages where they go; one that no file of the log takes is passed over."""
+        runs = [self._messages.run(one) for one in waiting if one.place is not None]
+        try:
+            if runs:
+                await self._store.writing.put(runs)
+                self.delivered.value += len(runs)
+        except RecordTooLarge as error:
+            if len(waiting) == 1:
+                logger.warning(
+                    "schedule.discarded",
+                    extra={"physical_offset": waiting[0].physical_offset, "reason": str(error)},
+                )
+                return
+            for one in waiting:
+                await self._put(level, [one])
+                level.advance(one.queue_offset + 1)
+
+    async def _due_count(self, level: Level, now: Now) -> int:
+        """Return how many messages of a level are due."""
+        lower, upper = self._messages.range_of(level.number)
+        level.advance(max(lower, level.queue_offset))  # What expired unread is gone.
+        times_ms = await self._messages.due_ms(level.number, level.queue_offset)
+        return level.due_count(times_ms, upper, now)
+
+    # -- writing down how far it is ------------------------------------------------------------
+    def _offsets(self) -> dict[int, int]:
+        return {level.number: level.queue_offset for level in self._levels}
+
+    def _is_changed(self) -> bool:
+        find = self._store.tables.delay_offsets.find
+        is_moved = any(at != find(number) for number, at in self._offsets().items())
+        written = self._store.tables.delay_offsets.clocks
+        return is_moved or self._store.level_clocks.written != written
+
+    def _save_if_due(self) -> None:
+        """Begin to write down how far levels are; no put is under way."""
+        now_ms = self._now.monotonic_ms
+        if self._saving is not None and self._saving.is_done:
+            job, self._saving = self._saving, None
+            job.result()
+        if now_ms < self._save_at_ms or self._saving is not None:
+            return
+        self._save_at_ms = now_ms + SAVE_INTERVAL_MS
+        if self._is_changed():
+            self._saving = Job(self._save(self._offsets(), self._store.appended))
+
+    async def _save(self, offsets: dict[int, int], end: int) -> None:
+        """Write down what was so when the log ended at `end`, once that is durable."""
+        clocks = self._store.level_clocks.written
+        if await self._store.writing.durable():
+            await self._store.tables.delay_offsets.put(offsets, end, clocks)

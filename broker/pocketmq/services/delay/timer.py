@@ -1,0 +1,434 @@
+"""Delivering at a time: what waits in the timer's topic for a second of its own.
+
+    rmq_sys_wheel_timer, queue 0 ──arriving.py──► wheel and log ──slot_delivery.py──► real topics
+                                                        │
+                                    timercheck ◄────────┘ how far, each second
+
+A slot is delivered when its second is over: RocketMQ puts what is due at 12:00:05 into the slot of
+12:00:04, what is due a moment later into the next. Nothing is delivered early, whatever is done to
+the wall clock: the wheel turns by a clock of its own (wheel_clock.py).
+Source: TimerMessageStore.
+"""
+
+import asyncio
+import logging
+from asyncio import CancelledError
+from collections.abc import Coroutine, Iterator
+from contextlib import suppress
+from typing import Any, Final
+
+from pocketmq.format.timer_layout import PRECISION_MS
+from pocketmq.model.due_time import LEAD_MAX_MS
+from pocketmq.model.errors import BrokerError, StoreFailed
+from pocketmq.model.message import OFFSET_MAX
+from pocketmq.model.stats import Gauge, LabelValues, Stat
+from pocketmq.model.step import Next, Now
+from pocketmq.model.system_topics import TIMER_TOPIC, Place
+from pocketmq.services.delay.deliver import IsOpen, Putting
+from pocketmq.services.delay.dequeue import SlotDelivery
+from pocketmq.services.delay.enqueue import Arriving, second_of, topic_range
+from pocketmq.services.delay.handover import end_settled, mark_read
+from pocketmq.services.delay.timer_counts import WaitingCounts
+from pocketmq.services.delay.timer_resume import Resumption
+from pocketmq.store.job import Job, Rounds, until_done
+from pocketmq.store.message_store import MessageStore
+from pocketmq.store.tables.timer_check import TimerProgress
+from pocketmq.store.timer.wheel_clock import WheelClock
+
+SAVE_INTERVAL_MS: Final = 1_000
+IDLE_SAVE_INTERVAL_MS: Final = 10_000
+"""Where nothing happened but that time passed."""
+ARRIVAL_PAUSE_MS: Final = 50
+"""What comes meanwhile is taken in together."""
+BOUNDS_S: Final = (5, 60, 300, 900, 3_600, 14_400, 28_800, 86_400)
+"""What waits is counted up to these."""
+RETRY_PAUSE_MS: Final = 1_000
+"""After a put that was refused, as by a full disk."""
+CLOSING_READS_MAX: Final = 1_000
+"""Reads of what came, before a stop leaves the rest unread."""
+CLOSING_MS: Final = 1_000
+"""What a stop takes to read what came, and to look at checkpoints, however many there are."""
+
+logger = logging.getLogger(__name__)
+
+
+class Timer:
+    """The timer of an open store.
+
+    store_host      packed address of this broker
+    is_lease_open   whether a lease of the journal is open: what is settled goes nowhere
+    """
+
+    __slots__ = (
+        "_arrive_at_ms", "_arrive_upto", "_arriving", "_clock", "_count_at_ms", "_counted",
+        "_counts", "_delivered_before", "_is_closing", "_now", "_putting", "_read_ms",
+        "_resume_below_ms", "_resumption", "_retry_at_ms", "_rounds", "_save_at_ms", "_saved",
+        "_saving", "_seen_before_ms", "_seen_ms", "_slot", "_store", "_told_ms", "_working",
+        "stats",
+    )  # fmt: skip
+
+    def __init__(self, store: MessageStore, store_host: bytes, is_lease_open: IsOpen) -> None:
+        self._store = store
+        self._putting = Putting(store, store_host, is_lease_open)
+        self._counts = WaitingCounts(
+            [*store.tables.topics.names(), *store.tables.timer_counts.rows]
+        )
+        self._clock: WheelClock | None = None
+        self._seen_ms = self._told_ms = 0
+        """How far its clock is ahead of the wall clock, as far as it is written down."""
+        self._arriving: Arriving | None = None
+        self._resumption: Resumption | None = None
+        self._resume_below_ms: int
+        self._read_ms = 0
+        """The slot that is read next."""
+        self._slot: SlotDelivery | None = None
+        self._now = Now(0, 0)
+        self._rounds = Rounds(self._endless_rounds)
+        self._working: Job[None] | None = None
+        self._saving: Job[None] | None = None
+        self._saved: tuple[int, int, int] | None = None
+        self._counted: dict[LabelValues, float] = {}
+        self._count_at_ms = 0
+        self._is_closing = False
+        self._delivered_before: int
+        """Of what was delivered and does not count so yet nothing lies below this."""
+        self._retry_at_ms = 0
+        self._save_at_ms = 0
+        self._arrive_at_ms = 0
+        self._seen_before_ms: int | None = None
+        """The slot before which all that was stored could be read."""
+        self._arrive_upto = (0, 0)
+        """Read before the slot of this time: up to this queue offset."""
+        self.stats: list[Stat] = [
+            self._counts.enqueued,
+            self._putting.dequeued,
+            self._putting.dropped,
+            Gauge(
+                "rocketmq_timer_enqueue_lag", "Messages of the timer's topic it has not read.",
+                lambda: float(self.lag),
+            ),
+            Gauge(
+                "rocketmq_timer_dequeue_lag", "Messages that are due and not delivered.",
+                lambda: float(self._slot.left_count if self._slot is not None else 0),
+            ),
+            Gauge(
+                "rocketmq_timer_dequeue_latency_milliseconds", "How late the timer is, in ms.",
+                lambda: float(self._late_ms()),
+            ),
+            Gauge(
+                "rocketmq_timing_messages", "Messages that wait for their time, by topic.",
+                self._counts.by_topic, ("topic",),
+            ),
+            Gauge(
+                "rocketmq_timer_message_snapshot", "Messages that wait, by how long at most.",
+                self._snapshot, ("timer_bound_s",),
+            ),
+        ]  # fmt: skip
+
+    @property
+    def is_on(self) -> bool:
+        """Whether it delivers at all: a damaged store takes nothing."""
+        return self._store.damage is None
+
+    @property
+    def lag(self) -> int:
+        """How many messages of its topic it has not read."""
+        return self._arriving.lag if self._arriving is not None else 0
+
+    @property
+    def waiting_count(self) -> int:
+        """How many messages wait for their time, those of the journal of leases among them."""
+        wheel = self._store.timer.wheel
+        return self.lag + (wheel.waiting_count(self._read_ms) if wheel is not None else 0)
+
+    def _snapshot(self) -> dict[LabelValues, float]:
+        """Return how many messages wait for at most so many seconds."""
+        wheel = self._store.timer.wheel
+        if wheel is None:
+            return {}
+        ends_ms = [self._write_ms + bound * PRECISION_MS for bound in BOUNDS_S]
+        counts = wheel.counts_until(self._read_ms, ends_ms)
+        return {(str(bound),): count for bound, count in zip(BOUNDS_S, counts, strict=True)}
+
+    def _late_ms(self) -> int:
+        return max(self._write_ms - self._read_ms, 0) if self._read_ms else 0
+
+    def floor(self) -> int:
+        """Return a physical offset: nothing at it or above may go, for it waits for its time."""
+        if not self.is_on:
+            return OFFSET_MAX
+        if self._arriving is None:
+            return 0
+        # What was delivered, and not written down as that, is read again after a power cut.
+        timer = self._store.timer
+        lowest = timer.lowest_message(min(self._read_ms, timer.progress.read_ms))
+        unread = self._arriving.unread_from
+        return min(place for place in (lowest, unread, OFFSET_MAX) if place is not None)
+
+    def step(self, now: Now) -> Next:
+        """Take in some of what came, or deliver some of what is due; begun, not waited for.
+
+        Errors   StorageError
+        """
+        assert now.monotonic_ms >= self._now.monotonic_ms, "monotonic time never goes back"
+        self._now = now
+        if self._clock is not None:
+            self._look(self._clock)
+        return self._rounds.go_on()
+
+    async def close(self) -> None:
+        """Write down how far it is; `step` is not called any more."""
+        for job in (self._working, self._saving):
+            if job is not None:
+                await job.reached()
+        self._is_closing = True
+        clock = self._store.clock
+        self._store.look_at_clocks(Now(clock.monotonic_ms(), clock.wall_ms()))
+        if self._arriving is not None:
+            with suppress(BrokerError):  # A start finds out.
+                await self._hand_over(self._arriving)
+            with suppress(BrokerError):
+                self._note_delivered()
+                await self._save(self._read_ms)
+
+    async def _hand_over(self, arriving: Arriving) -> None:
+        """Leaves the files as a real broker needs them: see handing_over.py.
+
+        Errors   StorageError, DiskSlow, FsyncFailed; those of a put
+        """
+        # What consuming wrote as it closed counts: checkpoints of leases that are open.
+        await self._store.dispatch_below(self._store.appended)
+        until_ms = self._store.clock.monotonic_ms() + CLOSING_MS
+        for _ in range(CLOSING_READS_MAX):
+            if not arriving.lag or self._store.clock.monotonic_ms() >= until_ms:
+                break
+            await arriving.some(self._write_ms, self._read_ms, self._is_delivered)
+        await end_settled(self._store, self._putting, self._read_ms, until_ms)
+        if not arriving.lag:
+            await mark_read(self._store, arriving.queue_offset, self._read_ms)
+
+    # -- rounds --------------------------------------------------------------------------------
+    def _endless_rounds(self) -> Iterator[Next]:
+        if self._arriving is None:
+            yield from until_done(Job(self._begin()))
+        assert self._arriving is not None
+        while True:
+            self._save_if_due()
+            self._note_delivered()
+            work: Coroutine[Any, Any, None] | None = None
+            if self._now.monotonic_ms < self._retry_at_ms:
+                yield Next(self._retry_at_ms)
+                continue
+            if self._told_ms != self._clock_of().ahead_ms:
+                work = self._save_clock()
+            elif self._read_ms < self._write_ms and not self._is_owing:
+                work = self._deliver()
+            elif self._is_owing or (
+                self._arriving.lag and self._now.monotonic_ms >= self._arrive_at_ms
+            ):
+                work = self._arrive()
+            if work is None:
+                yield self._pause()
+                continue
+            self._working = Job(self._tried(work))
+            yield from until_done(self._working)
+            yield Next(self._now.monotonic_ms)
+
+    def _pause(self) -> Next:
+        """Return when there is something to do next: a second is over, or something came."""
+        assert self._arriving is not None
+        now_ms = self._now.monotonic_ms
+        at_ms = now_ms + PRECISION_MS - self._clock_of().now_ms % PRECISION_MS
+        if self._arriving.lag:
+            return Next(min(at_ms, self._arrive_at_ms))
+        arrivals = self._store.reading.arrivals(TIMER_TOPIC, 0)
+        return Next(at_ms, arrivals, self._arriving.queue_offset + 1)
+
+    @property
+    def _write_ms(self) -> int:
+        """The second of now: no slot of it or later is read."""
+        return second_of(self._clock.now_ms if self._clock is not None else self._now.wall_ms)
+
+    def _clock_of(self) -> WheelClock:
+        assert self._clock is not None
+        return self._clock
+
+    def _look(self, clock: WheelClock) -> None:
+        """Look at the clocks; what was set is written down before anything else is done."""
+        self._store.look_at_clocks(self._now)
+        if clock.ahead_ms != self._seen_ms:
+            by_ms, self._seen_ms = self._seen_ms - clock.ahead_ms, clock.ahead_ms
+            logger.warning("timer.clock_set", extra={"by_ms": by_ms})
+        if self._arriving is not None:
+            clock.forget(self._arriving.queue_offset)
+
+    async def _tried(self, work: Coroutine[Any, Any, None]) -> None:
+        """Do some work; what the store does not take now is tried again."""
+        try:
+            await work
+        except (StoreFailed, CancelledError):
+            raise
+        except BrokerError as error:
+            self._retry_at_ms = self._now.monotonic_ms + RETRY_PAUSE_MS
+            logger.warning("timer.refused", extra={"reason": str(error)})
+
+    async def _begin(self) -> None:
+        """Find out where it goes on.
+
+        Errors   DiskFull, ReadFailed
+        """
+        store = self._store
+        found = await store.timer.found()
+        progress = store.timer.progress
+        store.timer.heed(self._now)
+        clock = self._clock = store.timer.clock
+        assert clock is not None
+        self._seen_ms = self._told_ms = progress.shifts[-1].ahead_ms
+        read_ms = found.read_ms or self._write_ms
+        wheel = store.timer.wheel
+        if wheel is not None and not found.read_ms:
+            read_ms = min([read_ms, *wheel.used_from(0)[:1].tolist()])
+        self._resumption = Resumption(store, progress.delivered_before)
+        # Clocks that are set are written down at once: what came since then is of one clock. Lives
+        # before that went further, by other clocks, told what they had left to look at.
+        last_ms = min(store.marks.appended.time_ms, self._now.wall_ms + LEAD_MAX_MS)
+        delivered_ms = max(last_ms + clock.ahead_ms, progress.wheel_ms)
+        if self._went_back(progress):
+            delivered_ms = max(delivered_ms, progress.wheel_ms + LEAD_MAX_MS)
+        below_ms = second_of(delivered_ms) + PRECISION_MS
+        self._resume_below_ms = max(below_ms, progress.resume_below_ms)
+        self._delivered_before = progress.delivered_before
+        arriving = Arriving(store, self._putting, self._counts, clock, found.queue_offset)
+        arriving.skip_below_ms, arriving.skip_upto = found.read_ms, found.known_upto
+        arriving.kept = found.kept
+        for units in store.timer.waiting(read_ms):
+            arriving.know(units)
+            await asyncio.sleep(0)
+        self._arriving, self._read_ms = arriving, read_ms
+
+    def _went_back(self, progress: TimerProgress) -> bool:
+        """Returns whether store times followed the clock back since the progress was written.
+
+        The last one does not bound then what was delivered by the clock before.
+        """
+        if self._resumption is None or self._resumption.is_over:
+            return False
+        written_ms = progress.wheel_ms - progress.shifts[-1].ahead_ms  # By the wall clock of then.
+        return self._store.marks.appended.time_ms + LEAD_MAX_MS // 2 < written_ms
+
+    # -- work ----------------------------------------------------------------------------------
+    @property
+    def _is_owing(self) -> bool:
+        """Whether something came that is read before the next slot, as it may be recalled by it."""
+        wheel, behind_ms = self._store.timer.wheel, self._write_ms - self._read_ms
+        if self._slot is not None or wheel is None or self._arriving is None:
+            return False
+        if not 0 < behind_ms < wheel.span_ms // 2:
+            return False  # It would meet slots that are a lap behind.
+        if self._arrive_upto[0] != self._read_ms:
+            self._arrive_upto = self._read_ms, topic_range(self._store)[1]
+        return self._arriving.queue_offset < self._arrive_upto[1]
+
+    async def _all_seen(self) -> None:
+        """Wait until all that is stored by now can be read: a recall of what is due may be last."""
+        await self._store.marks.dispatched.reached(self._store.appended)
+
+    async def _arrive(self) -> None:
+        assert self._arriving is not None
+        await self._all_seen()
+        upto = self._arrive_upto
+        self._arrive_upto = self._read_ms, 0  # What cannot be read keeps no slot from its time.
+        has_more = await self._arriving.some(self._write_ms, self._read_ms, self._is_delivered)
+        if has_more:
+            self._arrive_upto = upto
+        self._arrive_at_ms = 0 if has_more else self._now.monotonic_ms + ARRIVAL_PAUSE_MS
+
+    async def _deliver(self) -> None:
+        """Deliver some of the slot that is read next, or go to the one after it."""
+        write_ms, wheel = self._write_ms, self._store.timer.wheel
+        if wheel is None:
+            self._read_ms = write_ms
+            return
+        if self._slot is None:
+            self._read_ms = wheel.next_used(self._read_ms, write_ms)
+            if self._read_ms >= write_ms or wheel.slot(self._read_ms) is None:
+                return
+            if self._seen_before_ms != self._read_ms:
+                self._seen_before_ms = self._read_ms
+                await self._all_seen()
+                self._arrive_upto = self._read_ms, topic_range(self._store)[1]
+                if self._is_owing:
+                    return
+            self._slot = SlotDelivery(self._store, self._putting, self._counts, self._read_ms)
+        await self._deliver_some(self._slot)
+
+    async def _deliver_some(self, slot: SlotDelivery) -> None:
+        is_old = slot.time_ms < self._resume_below_ms
+        is_delivered = self._is_delivered if is_old else None
+        await slot.some(self._write_ms, is_delivered)
+        if slot.is_over:
+            self._slot = None
+            self._read_ms = slot.time_ms + PRECISION_MS
+
+    async def _is_delivered(self, record: bytes, place: Place | None) -> bool:
+        assert self._resumption is not None
+        return await self._resumption.is_delivered(record, place)
+
+    async def _save_clock(self) -> None:
+        """Write down that the wall clock was set."""
+        while self._saving is not None and not self._saving.is_done:
+            await self._saving.reached()
+        await self._save(self._read_ms)
+        if self._told_ms != self._clock_of().ahead_ms:
+            self._retry_at_ms = self._now.monotonic_ms + RETRY_PAUSE_MS
+
+    # -- writing down how far it is ------------------------------------------------------------
+    def _note_delivered(self) -> None:
+        """Note how far the log is, where all that was delivered counts as that from now on."""
+        assert self._arriving is not None
+        is_resumed = self._read_ms >= self._resume_below_ms and self._arriving.is_resumed
+        if is_resumed and self._slot is None and self._arriving.is_even:
+            self._delivered_before = self._store.appended
+
+    def _state(self) -> tuple[int, int, int]:
+        """Return what changes when something comes or is delivered."""
+        assert self._arriving is not None
+        log = self._store.timer.log
+        delivered = self._putting.count
+        return self._arriving.queue_offset, 0 if log is None else log.end, delivered
+
+    def _save_if_due(self) -> None:
+        """Begin to write down how far it is."""
+        now_ms = self._now.monotonic_ms
+        if self._saving is not None and self._saving.is_done:
+            job, self._saving = self._saving, None
+            job.result()
+        is_changed = self._state() != self._saved
+        pause_ms = SAVE_INTERVAL_MS if is_changed else IDLE_SAVE_INTERVAL_MS
+        if self._saving is None and now_ms >= self._save_at_ms + pause_ms:
+            self._save_at_ms = now_ms
+            self._saving = Job(self._tried(self._save(self._read_ms)))
+
+    async def _save(self, read_ms: int) -> None:
+        """Write down what is so now, once all of it is durable."""
+        assert self._arriving is not None
+        store, state, queue_offset = self._store, self._state(), self._arriving.queue_offset
+        before, clock = store.timer.progress, self._clock_of()
+        progress = TimerProgress(
+            read_ms, 0, queue_offset, queue_offset, before.state_version,
+            self._now.wall_ms, before.version_counter + 1, self._delivered_before,
+            clock.now_ms, self._resume_below_ms if read_ms < self._resume_below_ms else 0,
+            clock.shifts,
+        )  # fmt: skip
+        flushed = await store.timer.flush()
+        if await store.writing.durable():
+            await store.timer.write_down(progress._replace(log_flushed=flushed))
+            self._saved, self._told_ms = state, progress.shifts[-1].ahead_ms
+            await self._save_counts()
+
+    async def _save_counts(self) -> None:
+        """Write down how many messages wait, now and then: only people look at that."""
+        counts, now_ms = self._counts.by_topic(), self._now.monotonic_ms
+        if counts != self._counted and (now_ms >= self._count_at_ms or self._is_closing):
+            self._counted, self._count_at_ms = counts, now_ms + IDLE_SAVE_INTERVAL_MS
+            await self._store.tables.timer_counts.replace(self._counts.rows(self._now.wall_ms))

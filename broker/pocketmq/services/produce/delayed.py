@@ -1,0 +1,120 @@
+"""Messages that are not for now: which of the broker's own topics they wait in, by what properties.
+
+    delay level     SCHEDULE_TOPIC_XXXX, queue level - 1
+    time, delay     rmq_sys_wheel_timer, queue 0; already over: the topic itself
+    transaction     RMQ_SYS_TRANS_HALF_TOPIC, queue 0
+
+Source: HookUtils.handleScheduleMessage, TransactionalMessageBridge.
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from pocketmq.format.recall_handle import RecallHandle, encode_recall_handle
+from pocketmq.model.batch import Batch, Destination, PutResult, Run
+from pocketmq.model.errors import IllegalDeliveryTime
+from pocketmq.model.message import (
+    CHECK_IMMUNITY_SECONDS,
+    DELIVER_AT,
+    PRIORITY,
+    PRODUCER_GROUP,
+    TIMER_DELAY_MS,
+    TIMER_OUT,
+)
+from pocketmq.model.system_topics import Disguise, Place, delayed, half, timed
+from pocketmq.services.produce.drafts import Delivery
+
+
+class Waiting(NamedTuple):
+    """How long messages may wait: delay levels there are, and ms ahead of now."""
+
+    level_count: int
+    delay_max_ms: int
+
+
+class Parting(NamedTuple):
+    """A request's messages by where they are put.
+
+    runs      in the order of their first messages
+    numbers   of each run: which messages of the request it holds, rising
+    """
+
+    runs: list[Run]
+    numbers: list[list[int]]
+
+    def joined(self, results: Sequence[PutResult]) -> tuple[PutResult, list[int]]:
+        """Return where the messages lie in the order of the request, and their queue offsets.
+
+        results   one of each run, of one put
+        """
+        assert len(results) == len(self.runs)
+        count = sum(map(len, self.numbers))
+        places, queue_offsets = [0] * count, [0] * count
+        for result, numbers in zip(results, self.numbers, strict=True):
+            for index, number in enumerate(numbers):
+                places[number] = result.physical_offsets[index]
+                queue_offsets[number] = result.queue_offset + index
+        last = results[-1]
+        return last._replace(physical_offsets=places, queue_offset=queue_offsets[0]), queue_offsets
+
+
+def disguise(
+    place: Place, delivery: Delivery, message_id: str, now_ms: int, waiting: Waiting
+) -> Disguise:
+    """Return where a message is put that goes to `place`, and what properties it gets for it.
+
+    Errors   IllegalDeliveryTime
+    """
+    if delivery.delay_level > 0:
+        return delayed(place, delivery.delay_level, waiting.level_count)
+    if delivery.transactional:
+        waits = half(place, message_id)
+        said = {PRODUCER_GROUP: delivery.producer_group or place.topic}
+        if delivery.first_check_ms > 0:
+            said[CHECK_IMMUNITY_SECONDS] = str(-(-delivery.first_check_ms // 1_000))
+        return waits._replace(changed=said | waits.changed)
+    if delivery.priority is not None:
+        return Disguise(place, {PRIORITY: str(delivery.priority)})
+    if delivery.delay_ms > 0:
+        at_ms, said = now_ms + delivery.delay_ms, {TIMER_DELAY_MS: str(delivery.delay_ms)}
+    elif delivery.deliver_at_ms > 0:
+        at_ms, said = delivery.deliver_at_ms, {DELIVER_AT: str(delivery.deliver_at_ms)}
+    else:
+        return Disguise(place, {})
+    if at_ms - now_ms > waiting.delay_max_ms:
+        raise IllegalDeliveryTime(ahead_ms=at_ms - now_ms, limit_ms=waiting.delay_max_ms)
+    if at_ms <= now_ms:
+        return Disguise(place, said)
+    waits = timed(place, at_ms)
+    return waits._replace(changed=said | waits.changed)
+
+
+def recall_handle(disguise: Disguise, place: Place, broker: str, message_id: str) -> str:
+    """Return what a message is recalled by, "" for one that waits for no time of its own.
+
+    place   where it is to be delivered
+    """
+    slot_text = disguise.changed.get(TIMER_OUT)
+    if slot_text is None or " " in message_id:
+        return ""
+    handle = RecallHandle(place.topic, broker, int(slot_text) + 1, message_id)
+    return encode_recall_handle(handle)
+
+
+def parted(places: Sequence[Place], batch: Batch, destination: Destination) -> Parting:
+    """Return messages as the runs they are put by, each to its place.
+
+    destination   the queue they are for, and what all of them share
+    """
+    assert len(places) == len(batch)
+    numbers: dict[Place, list[int]] = {}
+    for number, place in enumerate(places):
+        numbers.setdefault(place, []).append(number)
+    runs = [
+        (
+            destination._replace(topic=place.topic, queue_id=place.queue_id),
+            batch.part(members) if len(numbers) > 1 else batch,
+        )
+        for place, members in numbers.items()
+    ]
+    return Parting(runs, list(numbers.values()))

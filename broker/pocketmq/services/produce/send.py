@@ -1,0 +1,399 @@
+"""Sending: check, choose a queue, add what the broker adds, put.
+
+The order of checks is RocketMQ's: time, broker permission, topic, topic creation, topic permission,
+queue, messages, sizes. One bad message refuses the whole request and stores nothing. Requests with
+nothing unusual take a quicker way (plain.py).
+
+Stored properties, in this order: UNIQ_KEY, WAIT, KEYS, TAGS, __SHARDINGKEY, the user's own,
+what tells when to deliver (waiting.py), CLUSTER, MSG_REGION, TRACE_ON.
+Source: SendMessageProcessor, AbstractSendMessageProcessor.msgCheck, MessageExtEncoder.
+"""
+
+from collections.abc import Mapping, Sequence
+from random import Random
+from typing import Final, NamedTuple
+
+from pocketmq.format.addresses import UniqueKeyMaker
+from pocketmq.format.java_hash import java_hash
+from pocketmq.format.property_codec import PAIR_SEPARATOR, PROPERTIES_SIZE_MAX
+from pocketmq.format.record import PROPERTY_CRC_SIZE
+from pocketmq.format.send_request import MESSAGES_MAX
+from pocketmq.format.transaction_id import HalfPlace, transaction_id
+from pocketmq.model.batch import Batch, Destination, PutResult, PutStatus, Run
+from pocketmq.model.errors import (
+    BodyTooLarge,
+    MixedQueues,
+    NoMessages,
+    QueueOutOfRange,
+    SystemTopic,
+    TooManyMessages,
+    TopicNotFound,
+    TransactionsRefused,
+)
+from pocketmq.model.message import KEY_SEPARATOR, KEYS, TAGS, TIMER_OUT
+from pocketmq.model.message_kind import MessageKind
+from pocketmq.model.names import check_message_group, check_topic
+from pocketmq.model.stats import Stat
+from pocketmq.model.step import Clock, Now
+from pocketmq.model.system_topics import TIMER_TOPIC, Disguise, Place
+from pocketmq.model.topic import (
+    DEFAULT_TOPIC,
+    HALF_TOPIC,
+    PERMISSION_INHERIT,
+    PERMISSION_READ,
+    PERMISSION_WRITE,
+    SCHEDULE_TOPIC,
+    TopicConfig,
+    is_group_topic,
+    is_system_topic,
+)
+from pocketmq.services.produce.checks import are_plain, check_each
+from pocketmq.services.produce.dedup import Repeats
+from pocketmq.services.produce.delayed import Waiting, disguise, parted, recall_handle
+from pocketmq.services.produce.drafts import (
+    ABSENT_QUEUE,
+    PLAIN_ENVELOPE,
+    Drafts,
+    Envelope,
+    kind_of,
+)
+from pocketmq.services.produce.fast_send import PlainSend
+from pocketmq.services.produce.recall import Recall
+from pocketmq.services.produce.rules import SendRules, SendStats
+from pocketmq.store.message_store import MessageStore
+from pocketmq.store.settings import FLUSH_SYNC
+from pocketmq.store.write.flush_group import FlushGroup
+
+BROKERS_OWN: Final = frozenset({HALF_TOPIC, SCHEDULE_TOPIC, TIMER_TOPIC})
+AT_ONCE_KINDS: Final = frozenset({MessageKind.NORMAL, MessageKind.FIFO})
+
+
+class Sent(NamedTuple):
+    """Where the messages of a request lie: next to each other in one queue, unless they wait.
+
+    Message i has message_ids[i], result.physical_offsets[i] and queue offset result.queue_offset +
+    i.
+
+    destination    the queue they are for; those that wait lie elsewhere
+    queue_offsets  of messages that wait or have a wish of their own, where each lies; else none
+    handles        of those, what each is recalled by, "" where it cannot be
+    transactions   of messages of transactions, by what each is ended
+    """
+
+    destination: Destination
+    message_ids: list[str]
+    result: PutResult
+    queue_offsets: Sequence[int] = ()
+    handles: Sequence[str] = ()
+    transactions: Sequence[str] = ()
+
+
+class Send:
+    """The send pipeline over one store."""
+
+    __slots__ = (
+        "_clock", "_heads", "_key_maker", "_level_count", "_properties_max", "_random", "_rules",
+        "_store", "_tail", "counts", "plain", "recall", "repeats",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        store: MessageStore,
+        rules: SendRules,
+        clock: Clock,
+        *,
+        key_maker: UniqueKeyMaker,
+        random: Random,
+    ) -> None:
+        self._store = store
+        self._rules = rules
+        self._clock = clock
+        self._key_maker = key_maker
+        self._random = random
+        crc_size = PROPERTY_CRC_SIZE if store.settings.property_crc else 0
+        self._properties_max = PROPERTIES_SIZE_MAX - crc_size
+        self._heads = ("\x02WAIT\x01false\x02", "\x02WAIT\x01true\x02")
+        self._tail = rules.block_tail
+        self._level_count = len(store.settings.levels.delays_ms)
+        self.counts = SendStats()
+        self.recall = Recall(store, rules, clock)
+        self.repeats: Repeats[Sent] = Repeats(clock)
+        self.plain = PlainSend(
+            store, rules, clock, self.counts, key_maker=key_maker, random=random,
+            block_size_max=self._properties_max,
+        )  # fmt: skip
+
+    def take(self, rules: SendRules) -> None:
+        """Follow other rules from the next request on; host and cluster stay."""
+        assert rules.store_host == self._rules.store_host
+        assert rules.cluster == self._rules.cluster
+        self._rules = rules
+        self.plain.take(rules)
+        self.recall.take(rules)
+
+    @property
+    def stats(self) -> list[Stat]:
+        """What metrics show of it."""
+        return [*self.counts.all, self.repeats.answered]
+
+    @property
+    def is_durable(self) -> bool:
+        """Whether what lies in the log is as durable as the flush mode promises."""
+        return self._store.settings.flush != FLUSH_SYNC
+
+    def flush_group(self) -> FlushGroup:
+        """Return what is told True once all that was sent so far is durable, False where late.
+
+        Errors   FsyncFailed
+        """
+        return self._store.writing.flush_group()
+
+    async def send(
+        self, drafts: Drafts, peer_host: bytes, envelope: Envelope = PLAIN_ENVELOPE
+    ) -> Sent:
+        """Store the messages of one request next to each other in one queue.
+
+        One that is asked again within the rules' window is answered as the first time.
+        Errors   RequestError kinds: nothing is stored; Unavailable kinds: try again
+        Source   SendMessageProcessor.sendMessage, sendBatchMessage
+        """
+        window_ms = self._rules.dedupe_window_ms
+        if not window_ms or not drafts.message_ids or "" in drafts.message_ids:
+            return await self._send(drafts, peer_host, envelope)
+        key = drafts.topics[0], tuple(drafts.message_ids), tuple(drafts.deliveries)
+        sent, is_repeated = await self.repeats.once(
+            key, window_ms, lambda: self._send(drafts, peer_host, envelope)
+        )
+        # The first time it may not have waited for the disk.
+        if is_repeated and drafts.wait and not self.is_durable:
+            if not await self._store.writing.durable():
+                late = sent.result._replace(status=PutStatus.FLUSH_DISK_TIMEOUT)
+                sent = sent._replace(result=late)
+        return sent
+
+    async def _send(self, drafts: Drafts, peer_host: bytes, envelope: Envelope) -> Sent:
+        self._rules.check_moment(self._clock.wall_ms())
+        count = len(drafts.bodies)
+        if not count:
+            raise NoMessages()
+        if count > MESSAGES_MAX:
+            raise TooManyMessages(count=count, limit=MESSAGES_MAX)
+        topic = drafts.topics[0]
+        config = self._store.tables.topics.find(topic)
+        if config is None or not config.is_plain:
+            config = await self._make_topic(topic)
+        if not config.is_writable:
+            config.check_writable()
+        kind = kind_of(drafts)
+        if self._rules.check_kinds:
+            config.check_kind(kind)
+        if self._rules.refuses_transactions and kind is MessageKind.TRANSACTION:
+            raise TransactionsRefused()
+        queue_id, store_host = self._choose_queue(config, drafts), self._rules.store_host
+        destination = Destination(topic, queue_id, store_host, envelope.system_flag)
+        if kind in AT_ONCE_KINDS:
+            batch = self._batch(topic, drafts, peer_host, envelope.notes)
+            (result,) = await self._store.writing.put(((destination, batch),), wait=drafts.wait)
+            sent = Sent(destination, batch.unique_keys, result)
+        else:
+            sent = await self._send_waiting(destination, drafts, peer_host, envelope.notes)
+        result = sent.result
+        assert len(result.physical_offsets) == count
+        self.counts.count(topic, kind.label, count, result.end - min(result.physical_offsets))
+        return sent
+
+    async def _send_waiting(
+        self, destination: Destination, drafts: Drafts, peer_host: bytes, notes: Sequence[str]
+    ) -> Sent:
+        """Store messages that are to be delivered another time, or have a priority.
+
+        Errors   IllegalDeliveryTime, those of `send`
+        """
+        place = Place(destination.topic, destination.queue_id)
+        drafts = drafts._replace(message_ids=self._named(drafts.message_ids, self._clock.wall_ms()))
+        while True:
+            disguises, batch = self._disguised(place, drafts, peer_host, notes)
+            parting = parted([one.place for one in disguises], batch, destination)
+            # A clock may be set while something is waited for: then it is asked once more.
+            if not await self._made_room(parting.runs):
+                break
+        results = await self._store.writing.put(parting.runs, wait=drafts.wait)
+        self._observe(disguises, batch.born_ms)
+        result, queue_offsets = parting.joined(results)
+        if drafts.deliveries[0].transactional:
+            rows = zip(queue_offsets, result.physical_offsets, batch.unique_keys, strict=True)
+            ids = [transaction_id(HalfPlace(*row)) for row in rows]
+            return Sent(destination, batch.unique_keys, result, queue_offsets, transactions=ids)
+        handles = [
+            recall_handle(one, place, self._store.settings.broker, message_id)
+            for one, message_id in zip(disguises, batch.unique_keys, strict=True)
+        ]
+        return Sent(destination, batch.unique_keys, result, queue_offsets, handles)
+
+    def _disguised(
+        self, place: Place, drafts: Drafts, peer_host: bytes, notes: Sequence[str]
+    ) -> tuple[list[Disguise], Batch]:
+        """Return how messages wait, by the clock of now, and what is put of them."""
+        now_ms = self._clock.wall_ms()
+        self._store.look_at_clocks(Now(self._clock.monotonic_ms(), now_ms))
+        waiting = Waiting(self._level_count, self._rules.delay_max_ms)
+        rows = zip(drafts.deliveries, drafts.message_ids, strict=True)
+        disguises = [disguise(place, one, name, now_ms, waiting) for one, name in rows]
+        added = [_text(one.changed) for one in disguises]
+        return disguises, self._batch(place.topic, drafts, peer_host, notes, added)
+
+    async def _made_room(self, runs: Sequence[Run]) -> bool:
+        """See that runs can be put at once; returns whether that had to be waited for."""
+        has_waited = False
+        for topic in {destination.topic for destination, _ in runs} & BROKERS_OWN:
+            # What waits is found by a broker that reads the table of topics.
+            found = self._store.tables.topics.find(topic)
+            if found is None or not found.is_kept:
+                queue_count = self._level_count if topic == SCHEDULE_TOPIC else 1
+                await self._store.tables.topics.ensure(topic, queue_count)
+                has_waited = True
+        return await self._store.writing.room(runs) or has_waited
+
+    def _observe(self, disguises: Sequence[Disguise], born_ms: Sequence[int]) -> None:
+        """Count how long timed messages are to wait, in whole seconds from their birth to a slot.
+
+        Source   TimerMessageStore.enqueue
+        """
+        for one, born in zip(disguises, born_ms, strict=True):
+            if TIMER_OUT in one.changed:
+                self.counts.ahead.observe(max(int(one.changed[TIMER_OUT]) - born, 0) // 1_000)
+
+    def _named(self, message_ids: list[str], now_ms: int) -> list[str]:
+        """Return ids, made where there is none."""
+        if "" not in message_ids:
+            return message_ids
+        make_key = self._key_maker.make
+        return [message_id or make_key(now_ms) for message_id in message_ids]
+
+    async def topic(self, name: str) -> TopicConfig:
+        """Return a topic by its name, a new one where topics are made as they are asked for.
+
+        Errors   IllegalTopic, SystemTopic, TopicNotFound, DiskFull
+        """
+        config = self._store.tables.topics.find(name)
+        if config is None and is_group_topic(name):
+            raise TopicNotFound(topic=name)
+        return config or await self._make_topic(name)
+
+    async def _make_topic(self, topic: str) -> TopicConfig:
+        """Return a topic that the table does not hold: kept if it has queues, else made.
+
+        A new one is like the default topic.
+        Source   TopicConfigManager.createTopicInSendMessageMethod
+        """
+        check_topic(topic)
+        if is_system_topic(topic) or is_group_topic(topic):
+            raise SystemTopic(topic=topic, why="write to")
+        if self._store.tables.topics.find(topic) is not None:
+            return await self._store.tables.topics.keep(topic)
+        if not self._rules.auto_create_topics:
+            raise TopicNotFound(topic=topic)
+        queue_count = self._rules.default_queue_count
+        permission = PERMISSION_READ | PERMISSION_WRITE
+        template = self._store.tables.topics.find(DEFAULT_TOPIC)
+        if template is not None:
+            if not template.permission & PERMISSION_INHERIT:
+                raise TopicNotFound(topic=topic)
+            queue_count = min(queue_count, template.write_queue_count)
+            permission = template.permission & ~PERMISSION_INHERIT
+        return await self._store.tables.topics.create(
+            topic, queue_count=queue_count, permission=permission
+        )
+
+    def _choose_queue(self, config: TopicConfig, drafts: Drafts) -> int:
+        """Return the queue of a request: the one named, the group's, or a random one.
+
+        A priority stands for a queue: of one that is higher than there are, the last.
+        """
+        count = config.write_queue_count
+        queue_id, group = drafts.queue_ids[0], drafts.groups[0]
+        if drafts.queue_ids.count(queue_id) != len(drafts.queue_ids):
+            raise MixedQueues(why="queue ids")
+        if drafts.groups.count(group) != len(drafts.groups):
+            raise MixedQueues(why="message groups")
+        if group:
+            check_message_group(group)
+        priority = drafts.deliveries[0].priority
+        if priority is not None:
+            if any(one.priority != priority for one in drafts.deliveries):
+                raise MixedQueues(why="priorities")
+            return min(priority, count - 1)
+        if queue_id == ABSENT_QUEUE:
+            if group:
+                return (java_hash(group) & 0x7FFFFFFF) % count
+            return int(self._random.random() * count)
+        if not 0 <= queue_id < count:
+            raise QueueOutOfRange(topic=config.name, queue_id=queue_id, count=count)
+        return queue_id
+
+    def _batch(
+        self, topic: str, drafts: Drafts, peer_host: bytes, notes: Sequence[str],
+        added: Sequence[str] = (),
+    ) -> Batch:  # fmt: skip
+        """Return checked messages as the store takes them.
+
+        Plain messages pass together; where anything is unusual each is looked at closely.
+        notes, added   what the block of each gets besides, if any does
+        """
+        now_ms, born_ms = self._clock.wall_ms(), drafts.born_ms
+        ids = self._named(drafts.message_ids, now_ms)
+        if not any(born_ms):
+            born_ms = [now_ms] * len(ids)
+        elif 0 in born_ms:
+            born_ms = [moment or now_ms for moment in born_ms]
+        keys = list(map(KEY_SEPARATOR.join, drafts.keys))
+        blocks = self._blocks(ids, keys, drafts, notes, added)
+        if not are_plain(topic, drafts, keys) or max(map(len, blocks)) > self._properties_max:
+            check_each(topic, drafts, blocks, self._properties_max)
+        size_sum, limit = sum(map(len, drafts.bodies)), self._rules.max_message_size_bytes
+        if size_sum > limit:
+            raise BodyTooLarge(size_bytes=size_sum, limit_bytes=limit)
+        return Batch(
+            bodies=drafts.bodies,
+            property_blocks=blocks,
+            unique_keys=ids,
+            keys=keys,
+            tags=drafts.tags,
+            born_ms=born_ms,
+            born_hosts=[host or peer_host for host in drafts.born_hosts],
+            flags=drafts.flags,
+            reconsume_times=[0] * len(ids),
+        )
+
+    def _blocks(
+        self, ids: list[str], keys: list[str], drafts: Drafts, notes: Sequence[str],
+        added: Sequence[str],
+    ) -> list[bytes]:  # fmt: skip
+        """Return the property block of each message."""
+        head, tail, tags = self._heads[drafts.wait], self._tail, drafts.tags
+        if notes:
+            head = PAIR_SEPARATOR
+            waits = added or [""] * len(ids)
+            added = [note + waiting for note, waiting in zip(notes, waits, strict=True)]
+        group = f"__SHARDINGKEY\x01{drafts.groups[0]}\x02" if drafts.groups[0] else ""
+        if "" in keys or "" in tags or group or added or any(drafts.properties):
+            return [
+                (
+                    f"UNIQ_KEY\x01{message_id}{head}"
+                    f"{_text({KEYS: names}) if names else ''}"
+                    f"{_text({TAGS: tag}) if tag else ''}"
+                    f"{group}{_text(properties)}{waits}{tail}"
+                ).encode()
+                for message_id, names, tag, properties, waits in zip(
+                    ids, keys, tags, drafts.properties, added or [""] * len(ids), strict=True
+                )
+            ]
+        return [
+            f"UNIQ_KEY\x01{message_id}{head}KEYS\x01{names}\x02TAGS\x01{tag}\x02{tail}".encode()
+            for message_id, names, tag in zip(ids, keys, tags, strict=True)
+        ]
+
+
+def _text(properties: Mapping[str, str]) -> str:
+    """Return a user's own properties as they stand in a block."""
+    return "".join(f"{name}\x01{value}\x02" for name, value in properties.items())

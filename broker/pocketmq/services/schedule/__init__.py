@@ -1,1 +1,0 @@
-"""Delivering what waits for a delay level."""

@@ -1,0 +1,309 @@
+"""Decisions: what producers say of their transactions, and what is put for it.
+
+    all decisions of one turn of the loop ─► their half messages, read together
+        ─► committed messages, and one message that tells which half messages are done: one put
+        ─► durable ─► answered
+
+A decision holds for the half message whose place, key and group it names, or for that message where
+it lies since it was put again; it is taken once. The same one again is answered as the first was,
+the opposite one is told what was decided.
+Source: EndTransactionProcessor.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from pocketmq.format.half_message import Half, committed
+from pocketmq.format.transaction_id import HalfPlace, read_transaction_id
+from pocketmq.model.errors import (
+    BrokerError,
+    RequestError,
+    TopicNotFound,
+    TransactionDecided,
+    TransactionUnknown,
+)
+from pocketmq.model.transaction import Decided, Decision, Resolution
+from pocketmq.services.transaction.finding import Finding
+from pocketmq.services.transaction.half_table import PUT_MESSAGES_MAX, Ledger
+from pocketmq.services.transaction.halves import HalfState
+from pocketmq.services.transaction.unresolved import Doubts
+from pocketmq.store.job import Job
+
+STATES: Final = {
+    Resolution.COMMIT: HalfState.COMMITTED,
+    Resolution.ROLLBACK: HalfState.ROLLED_BACK,
+}
+FIRST: Final = {
+    HalfState.COMMITTED: "committed",
+    HalfState.ROLLED_BACK: "rolled back",
+    HalfState.GIVEN_UP: "given up, as nobody said what becomes of it,",
+    HalfState.LOST: "given up, as its message is damaged,",
+}
+"""How a decision against the first one is told of it."""
+NO_ID: Final = "that is no transaction id"
+NOT_THERE: Final = "no half message of this place, key and group is there"
+NO_PLACE: Final = "its message does not say where it goes"
+DAMAGED: Final = "its message is damaged"
+
+Ended = Callable[[str, int, HalfState], None]
+"""Is told of each half message that a decision ended: where it goes, and its store time."""
+
+
+class Said:
+    """A decision on its way.
+
+    place      what its id names
+    at         queue offset where that half message lies now
+    is_known   the half message was found to be of the place, key and group it names
+    state      what it is to become
+    found      what it was decided to be before
+    error      why it was not taken
+    """
+
+    __slots__ = ("at", "error", "found", "group", "is_done", "is_known", "place", "state", "text")
+
+    def __init__(self, group: str, text: str, place: HalfPlace, state: HalfState) -> None:
+        self.group = group
+        self.text = text
+        self.place = place
+        self.at = place.queue_offset
+        self.state = state
+        self.error: BrokerError | None = None
+        self.is_done = self.is_known = False
+        self.found = HalfState.OPEN
+
+    def unknown(self, why: str = NOT_THERE) -> None:
+        """There is no such transaction."""
+        self.fail(TransactionUnknown(transaction_id=self.text, group=self.group, why=why))
+
+    def fail(self, error: BrokerError) -> None:
+        """It was not taken."""
+        assert not self.is_done
+        self.error, self.is_done = error, True
+
+    def compare(self, found: HalfState) -> None:
+        """It was decided before."""
+        self.found = found
+        if found is not self.state:
+            self.error = TransactionDecided(transaction_id=self.text, first=FIRST[found])
+        self.is_done = True
+
+    def means(self, half: Half) -> bool:
+        """Return whether this is the half message it names."""
+        is_here = self.is_known or half.place.physical_offset == self.place.physical_offset
+        return is_here and (half.group, half.place.unique_key) == (
+            self.group, self.place.unique_key,
+        )  # fmt: skip
+
+
+class Deciding:
+    """Takes decisions, those of one turn of the event loop together.
+
+    is_removed     whether a topic is no more
+    queue_count    how many queues of a topic are sent to, 0 where it is not known
+    """
+
+    __slots__ = (
+        "_doubts", "_ended", "_finding", "_is_removed", "_job", "_ledger", "_queue_count", "_said",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        ledger: Ledger,
+        finding: Finding,
+        doubts: Doubts,
+        ended: Ended,
+        is_removed: Callable[[str], bool],
+        queue_count: Callable[[str], int],
+    ) -> None:
+        self._ledger = ledger
+        self._finding = finding
+        self._doubts = doubts
+        self._ended = ended
+        self._is_removed = is_removed
+        self._queue_count = queue_count
+        self._said: list[Said] = []
+        self._job: Job[None] | None = None
+
+    async def decide(self, group: str, decisions: Sequence[Decision]) -> list[Decided]:
+        """Take decisions of a producer group; durable when it returns.
+
+        Effects  UNKNOWN changes nothing
+        Errors   those of a put, of reading: some of the others may have been taken, say all again
+        """
+        said = [_said(group, *decision) for decision in decisions]
+        waiting = [one for one in said if one is not None and not one.is_done]
+        if waiting:
+            self._said += waiting
+            if self._job is None:
+                self._job = Job(self._turn())
+            await self._job
+        for one in said:
+            if one is not None and one.error and not isinstance(one.error, RequestError):
+                raise one.error
+        return [
+            Decided(text, one.error if one is not None and one.error else None)  # type: ignore[arg-type]
+            for one, (text, _) in zip(said, decisions, strict=True)
+        ]
+
+    async def state_of(self, half: Half) -> HalfState:
+        """Return what became of a half message: OPEN where nothing did yet.
+
+        Errors   Corruption, DiskSlow
+        """
+        asked = Said(half.group, half.place.unique_key, half.place, HalfState.OPEN)
+        await self._place(asked)
+        return asked.found
+
+    async def newest_of(self, half: Half) -> int:
+        """Return the queue offset of the newest half message that is the same as one.
+
+        Errors   Corruption, DiskSlow
+        """
+        first = await self._finding.first(half.group, half.place)
+        at = half.place.queue_offset
+        return at if first is None else max(at, (await self._finding.became(first)).queue_offset)
+
+    async def _turn(self) -> None:
+        """Take all decisions that came in one turn of the loop."""
+        self._job = None
+        said, self._said = self._said, []
+        halves = self._ledger.halves
+        while said:
+            fresh: list[Said] = []
+            busy: list[Said] = []
+            for one in said:
+                try:
+                    await self._place(one)
+                except BrokerError as error:
+                    one.fail(error)
+                if one.is_done:
+                    continue
+                if halves.is_open(one.at):
+                    self._ledger.take(one.at)
+                    fresh.append(one)
+                else:
+                    busy.append(one)
+            assert len({one.at for one in fresh}) == len(fresh), "one decision for each"
+            for begin in range(0, len(fresh), PUT_MESSAGES_MAX):
+                await self._end(fresh[begin : begin + PUT_MESSAGES_MAX])
+            for one in busy:
+                await self._ledger.left(one.at)
+            said = [one for one in said if not one.is_done]
+        await self._doubts.tell()
+        await self._ledger.durable()
+
+    async def _place(self, one: Said) -> None:
+        """Find where the half message lies that a decision names, and whether it is done."""
+        ledger, halves = self._ledger, self._ledger.halves
+        if not await ledger.arrived(one.at, one.place.physical_offset):
+            one.unknown()
+            return
+        await self._doubts.clear(one.at)
+        while (state := halves.state(one.at)) not in (HalfState.OPEN, HalfState.TAKEN):
+            first = await self._finding.first(one.group, one.place)
+            if first is None:
+                one.unknown()
+                return
+            one.is_known = True
+            if state is HalfState.DONE:
+                await self._doubts.clear_all(first)
+                state = halves.state(one.at)
+            if state is HalfState.MOVED:
+                at = halves.moved_to(one.at)
+            elif state is None or state is HalfState.DONE:
+                state, at = await self._finding.became(first)
+            if state is not HalfState.MOVED:
+                one.compare(state)
+                return
+            if at == one.at:
+                one.compare(HalfState.ROLLED_BACK)
+                return
+            one.at = at
+            await self._doubts.clear(at)
+            if not await ledger.arrived(at, first.physical_offset):
+                one.unknown()
+                return
+
+    # -- ending what is open -------------------------------------------------------------------
+    async def _end(self, taken: list[Said]) -> None:
+        """End half messages that were taken; those that are too much for one go are given back."""
+        at_once: dict[int, Said] = {one.at: one for one in taken}
+        try:
+            found = await self._ledger.reading.read(sorted(at_once))
+        except BrokerError as error:
+            for one in taken:
+                self._leave(one, error)
+            return
+        pairs: list[tuple[Said, Half]] = []
+        size = 0
+        for at, one in at_once.items():
+            half = found.get(at)
+            refusal = self._refusal(one, half) if at in found or not found else None
+            if refusal is not None or half is None:
+                self._leave(one, refusal)
+                continue
+            if pairs and size + len(half.record) > self._ledger.put_bytes:
+                await self._put(pairs)
+                pairs, size = [], 0
+            pairs.append((one, half))
+            size += len(half.record)
+        if pairs:
+            await self._put(pairs)
+
+    def _refusal(self, one: Said, half: Half | None) -> BrokerError | None:
+        """Return why a decision does not end the half message that was read at its place."""
+        why = ""
+        if half is None:
+            why = DAMAGED
+        elif not one.means(half):
+            why = NOT_THERE
+        elif half.real is None and one.state is HalfState.COMMITTED:
+            why = NO_PLACE
+        elif one.state is HalfState.COMMITTED and self._is_removed(half.real.topic):  # type: ignore[union-attr]
+            return TopicNotFound(topic=half.real.topic)  # type: ignore[union-attr]
+        if not why:
+            return None
+        return TransactionUnknown(transaction_id=one.text, group=one.group, why=why)
+
+    def _leave(self, one: Said, error: BrokerError | None) -> None:
+        self._ledger.give_back(one.at)
+        if error is not None:
+            one.fail(error)
+
+    async def _put(self, pairs: list[tuple[Said, Half]]) -> None:
+        """Put what decisions make of half messages; where one cannot be put, each by itself."""
+        runs = [
+            committed(half, self._queue_count(half.real.topic))
+            for one, half in pairs
+            if one.state is HalfState.COMMITTED and half.real is not None
+        ]
+        try:
+            await self._ledger.put([one.at for one, _ in pairs], runs)
+        except RequestError as error:
+            if len(pairs) > 1:
+                for pair in pairs:
+                    await self._put([pair])
+                return
+            self._leave(pairs[0][0], error)
+        except BrokerError as error:
+            for one, _ in pairs:
+                self._leave(one, error)
+        else:
+            for one, half in pairs:
+                self._ledger.finish(one.at, one.state)
+                one.is_done = True
+                topic = half.real.topic if half.real is not None else ""
+                self._ended(topic, half.store_ms, one.state)
+
+
+def _said(group: str, text: str, resolution: Resolution) -> Said | None:
+    """Return a decision to take, None for one that says nothing of a transaction."""
+    state = STATES.get(resolution, HalfState.OPEN)
+    if state is HalfState.OPEN and text.strip():
+        return None
+    place = read_transaction_id(text)
+    one = Said(group, text, place or HalfPlace(0, 0, text), state)
+    if place is None:
+        one.unknown(NO_ID)
+    return one

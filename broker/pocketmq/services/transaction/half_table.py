@@ -1,0 +1,191 @@
+"""What is known of half messages, and the puts that end them.
+
+    put(named, runs)    what takes the place of half messages and that they are done: one put
+
+A half message is done when that is in the log, beside what became of it: a crash leaves both or
+neither. What its caller is told waits for as much as the flush mode promises.
+"""
+
+import asyncio
+from collections.abc import Sequence
+from typing import Final
+
+from pocketmq.format.half_message import Half
+from pocketmq.format.op_message import op_run
+from pocketmq.format.transaction_id import HalfPlace
+from pocketmq.model.batch import PutResult, Run, Written
+from pocketmq.model.topic import GIVEN_UP_TOPIC, HALF_TOPIC, OP_HALF_TOPIC
+from pocketmq.services.transaction.half_counts import HalfCounts
+from pocketmq.services.transaction.halves import HalfState, Halves
+from pocketmq.services.transaction.ops import Ops
+from pocketmq.services.transaction.read_halves import HalfReading
+from pocketmq.store.message_store import MessageStore
+from pocketmq.store.settings import FLUSH_SYNC
+
+TRANSACTION_GROUP: Final = "CID_RMQ_SYS_TRANS"
+"""The group whose offsets say from where on half messages and their ends are read."""
+PUT_BYTES_MAX: Final = 1024 * 1024
+PUT_MESSAGES_MAX: Final = 256
+TOPICS: Final = (HALF_TOPIC, OP_HALF_TOPIC, GIVEN_UP_TOPIC)
+
+
+class Ledger:
+    """The half messages of an open store.
+
+    store_host   packed address of this broker
+    put_bytes    of half messages ended by one put: it has to fit a file of the log
+    """
+
+    __slots__ = (
+        "_counts",
+        "_store",
+        "_waiters",
+        "halves",
+        "ops",
+        "put_bytes",
+        "reading",
+        "store_host",
+    )
+
+    def __init__(self, store: MessageStore, store_host: bytes, counts: HalfCounts) -> None:
+        assert store_host, "what is stored says by whom"
+        self._store = store
+        self._counts = counts
+        self.store_host = store_host
+        self._waiters: dict[int, list[asyncio.Future[None]]] = {}
+        self.reading = HalfReading(store)
+        self.halves = Halves(0)
+        self.ops = Ops(0)
+        self.put_bytes = min(PUT_BYTES_MAX, store.settings.commit_log_file_size_bytes // 4)
+
+    async def recover(self) -> None:
+        """Know of all half messages that may not be done; once, before anything is decided.
+
+        Errors   Corruption, DiskSlow
+        Cost     a read of what was told of ends since the offsets on disk
+        """
+        assert not self.halves.end
+        find = self._store.tables.offsets.find
+        lower, upper = self.reading.range_of(HALF_TOPIC)
+        at = find(TRANSACTION_GROUP, HALF_TOPIC, 0) or 0
+        self.halves = Halves(min(max(at, lower), upper))
+        self.halves.grow(upper, HalfState.UNSURE)
+        lower, upper = self.reading.range_of(OP_HALF_TOPIC)
+        at = find(TRANSACTION_GROUP, OP_HALF_TOPIC, 0) or 0
+        self.ops = Ops(min(max(at, lower), upper))
+        async for queue_offset, named in self.reading.ops(self.ops.base):
+            self.ops.add(queue_offset, named)
+            self.halves.end_before(named)
+        self._store.views.dispatcher.remembered.follow(HALF_TOPIC, self._follow)
+
+    def _follow(self, run: Written) -> None:
+        if not run.destination.queue_id:
+            self.halves.put(run.queue_offset, run.physical_offsets)
+
+    def see(self) -> tuple[int, int]:
+        """Know of half messages that came since; returns their range."""
+        begin = self.halves.end
+        self.halves.grow(self.reading.range_of(HALF_TOPIC)[1])
+        return begin, self.halves.end
+
+    async def arrived(self, queue_offset: int, physical_offset: int) -> bool:
+        """Return whether a half message can be read, once what was stored so far is dispatched."""
+        upper = self.reading.range_of(HALF_TOPIC)[1]
+        if queue_offset >= upper and physical_offset < self._store.appended:
+            await self._store.marks.dispatched.reached(self._store.appended)
+            upper = self.reading.range_of(HALF_TOPIC)[1]
+        self.halves.grow(upper)
+        return queue_offset < upper
+
+    async def half_at(self, place: HalfPlace) -> Half | None:
+        """Return the half message of a place and key, done or not; None where none is there.
+
+        Errors   StorageError, DiskSlow
+        """
+        if not await self.arrived(place.queue_offset, place.physical_offset):
+            return None
+        half = (await self.reading.read([place.queue_offset])).get(place.queue_offset)
+        return half if half is not None and half.place == place else None
+
+    def take(self, queue_offset: int) -> None:
+        """Let nobody else end a half message: what ends it is under way."""
+        self.halves.take(queue_offset)
+
+    def give_back(self, queue_offset: int) -> None:
+        """Nothing came of it."""
+        self.halves.give_back(queue_offset)
+        self._wake(queue_offset)
+
+    def finish(self, queue_offset: int, state: HalfState, moved_to: int = 0) -> None:
+        """Know what became of a half message."""
+        self.halves.finish(queue_offset, state, moved_to)
+        # What a start finds to have moved may have ended where it lies now.
+        self._counts.drop(queue_offset, moved_to if self.halves.may_be_open(moved_to) else 0)
+        self._wake(queue_offset)
+
+    def finish_open(self, queue_offsets: Sequence[int], states: bytes) -> None:
+        """Know what became of half messages that are open: nobody waits for these.
+
+        states   a byte for each, its HalfState
+        """
+        self.halves.finish_open(queue_offsets, states)
+        if self._counts.has_open:
+            for queue_offset in queue_offsets:
+                self._counts.drop(queue_offset)
+
+    def _wake(self, queue_offset: int) -> None:
+        for waiter in self._waiters.pop(queue_offset, ()):
+            if not waiter.done():
+                waiter.set_result(None)
+
+    async def left(self, queue_offset: int) -> None:
+        """Return when nobody has taken a half message any more."""
+        while self.halves.state(queue_offset) is HalfState.TAKEN:
+            waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            self._waiters.setdefault(queue_offset, []).append(waiter)
+            await waiter
+
+    async def put(self, named: Sequence[int], runs: Sequence[Run]) -> list[PutResult]:
+        """Put runs, and that half messages are done, by their queue offsets; the runs' results.
+
+        Effects  nothing happens between the write and the return
+        Errors   those of store.writing.put: nothing was stored
+        """
+        topics = self._store.tables.topics
+        for topic in TOPICS:
+            found = topics.find(topic)
+            if found is None or not found.is_kept:
+                await topics.ensure(topic, 1)
+        told = op_run(named, store_host=self.store_host, now_ms=self._store.clock.wall_ms())
+        results = await self._store.writing.put([*runs, told], wait=False)
+        first = results[-1].queue_offset
+        for queue_offset in range(first, first + len(told[1])):
+            self.ops.add(queue_offset, named)
+        return results[:-1]
+
+    @property
+    def is_durable(self) -> bool:
+        """Whether what lies in the log is as durable as the flush mode promises."""
+        return self._store.settings.flush != FLUSH_SYNC
+
+    async def durable(self) -> None:
+        """Return when all that was put is as durable as the flush mode promises.
+
+        Errors   FsyncFailed
+        """
+        while not self.is_durable and not await self._store.writing.durable():
+            pass  # A disk that is late is waited for as long as the caller waits.
+
+    async def save(self) -> None:
+        """Write down from where on a start has to read, once that is durable in the log.
+
+        Errors   DiskFull, FsyncFailed
+        """
+        half_begin = self.halves.begin
+        op_begin = self.ops.advance(half_begin)
+        offsets = self._store.tables.offsets
+        for topic, at in ((HALF_TOPIC, half_begin), (OP_HALF_TOPIC, op_begin)):
+            assert at >= 0
+            if at and at != offsets.find(TRANSACTION_GROUP, topic, 0):
+                if await self._store.writing.durable():
+                    await offsets.set_many(TRANSACTION_GROUP, topic, {0: at})

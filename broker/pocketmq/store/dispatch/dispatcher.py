@@ -1,0 +1,156 @@
+"""Reput: records that became visible go to every view, in log order.
+
+    log ──[dispatched … visible)──► consume queues ──► index ──► arrival marks
+
+Runs of fresh puts are remembered, so that the log need not be read again; when the memory is not
+contiguous with what was dispatched (after a start, or when it grew too long) the log is scanned.
+A view that cannot be written is tried again every second, at last with no messages taken till then.
+Source: ReputMessageService, CommitLogDispatcherBuildConsumeQueue, CommitLogDispatcherBuildIndex.
+"""
+
+import logging
+from collections.abc import Callable, Sequence
+from time import perf_counter
+from typing import Final
+
+from pocketmq.log.commit_log import CommitLog
+from pocketmq.log.view import View
+from pocketmq.model.batch import Written
+from pocketmq.model.errors import DiskFull, ViewFailed
+from pocketmq.model.stats import Histogram
+from pocketmq.model.store_shape import DelayLevels
+from pocketmq.store.dispatch.dispatch_buffer import Remembered
+from pocketmq.store.dispatch.read_back import written_between
+from pocketmq.store.marks import Marks
+
+BATCH_MAX: Final = 1_024
+"""Records one step dispatches: about 2 ms of the event loop."""
+BATCH_MIN: Final = 8
+SLOW_STEP_SECONDS: Final = 0.01
+"""A longer step is followed by one of half as many records: a thousand new queues make files."""
+RETRY_INTERVAL_MS: Final = 1_000
+QUEUE_TRIES_MAX: Final = 30
+INDEX_TRIES_MAX: Final = 3
+
+logger = logging.getLogger(__name__)
+
+
+class Dispatcher:
+    """Moves `dispatched` after `visible`; `arrived` is told what queues got."""
+
+    __slots__ = (
+        "_arrived", "_batch_max", "_blocked", "_levels", "_log", "_marks", "_retry_at_ms", "_tries",
+        "_tries_max", "_views", "failure", "remembered", "reput_seconds",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        log: CommitLog,
+        marks: Marks,
+        views: Sequence[View],
+        levels: DelayLevels,
+        arrived: Callable[[Sequence[Written]], None],
+    ) -> None:
+        self._log = log
+        self._marks = marks
+        self._views = views
+        self._tries_max = [QUEUE_TRIES_MAX, *[INDEX_TRIES_MAX] * (len(views) - 1)]
+        self._levels = levels
+        self._arrived = arrived
+        self.remembered = Remembered()
+        """Runs that wait for dispatch in memory."""
+        self._blocked: tuple[int, list[Written]] | None = None
+        self._batch_max = BATCH_MAX
+        self._tries = 0
+        self._retry_at_ms = 0
+        self.failure: ViewFailed | None = None
+        """Set while a view has used up its tries."""
+        self.reput_seconds = Histogram("pocketmq_reput_seconds", "Time one step of dispatch took.")
+
+    @property
+    def is_blocked(self) -> bool:
+        """Whether a view waits for its next try."""
+        return self._blocked is not None
+
+    def remember(self, written: Sequence[Written]) -> None:
+        """Keep the runs of a put; called in log order, under the put-lock."""
+        self.remembered.add(written)
+
+    @property
+    def _dispatched(self) -> int:
+        return self._marks.dispatched.value
+
+    def step(self, visible: int, now_ms: int) -> int:
+        """Dispatch a bounded piece of what lies below `visible`; returns when to be called again.
+
+        Returns  now_ms when there is more to do, a later time while a view waits for its next try,
+                 else 0
+        """
+        if self._blocked is not None:
+            if now_ms < self._retry_at_ms:
+                return self._retry_at_ms
+            number, batch = self._blocked
+            self._blocked = None
+            return self._apply(batch, number, now_ms, is_retry=True)
+        if self._dispatched >= visible:
+            return 0
+        batch = self._next_batch(visible)
+        if not batch:
+            return now_ms if self._dispatched < visible else 0
+        begun = perf_counter()
+        result = self._apply(batch, 0, now_ms, is_retry=False)
+        taken = perf_counter() - begun
+        self.reput_seconds.observe(taken)
+        if taken > SLOW_STEP_SECONDS:
+            count = sum(map(len, batch))
+            self._batch_max = max(min(count, self._batch_max) // 2, BATCH_MIN)
+        elif self._batch_max < BATCH_MAX:
+            self._batch_max = min(self._batch_max * 2, BATCH_MAX)
+        return result or (now_ms if self._dispatched < visible else 0)
+
+    def _next_batch(self, visible: int) -> list[Written]:
+        dispatched = self._dispatched
+        begin = self.remembered.first_from(dispatched)
+        if begin == dispatched or (begin >= 0 and self._follows(begin)):
+            return self.remembered.take(visible, self._batch_max)
+        upper = min(visible, begin) if begin >= 0 else visible
+        found = written_between(
+            self._log, dispatched, upper, self._levels, count_max=self._batch_max
+        )
+        if not found:  # A file's BLANK at most lies here.
+            marks = self._marks
+            marks.dispatch(upper, marks.dispatched.time_ms, marks.last_dispatched)
+        return found
+
+    def _follows(self, physical_offset: int) -> bool:
+        """Return whether nothing but a file's BLANK lies between `dispatched` and an offset."""
+        size = self._log.file_size_bytes
+        is_file_start = physical_offset % size == 0
+        if not is_file_start or physical_offset - self._dispatched > size:
+            return False
+        return self._log.record_size_at(self._dispatched) is None
+
+    def _apply(self, batch: list[Written], number: int, now_ms: int, *, is_retry: bool) -> int:
+        for position in range(number, len(self._views)):
+            view = self._views[position]
+            try:
+                view.apply(() if is_retry and position == number else batch)
+            except DiskFull as error:
+                self._block(position, batch, now_ms, error)
+                return self._retry_at_ms
+            self._tries = 0
+        self.failure = None
+        last = batch[-1]
+        assert last.begin >= self._dispatched, "nothing is dispatched twice"
+        self._marks.dispatch(last.end, last.store_time_ms, last.physical_offsets[-1])
+        self._arrived(batch)
+        return 0
+
+    def _block(self, number: int, batch: list[Written], now_ms: int, error: DiskFull) -> None:
+        self._blocked = (number, batch)
+        self._retry_at_ms = now_ms + RETRY_INTERVAL_MS
+        self._tries += 1
+        tries_max = self._tries_max[number]
+        logger.warning("view.blocked", extra={"path": error.path, "tries": self._tries})
+        if self._tries >= tries_max:
+            self.failure = ViewFailed(path=error.path, tries=self._tries, why="the disk is full")

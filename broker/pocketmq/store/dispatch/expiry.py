@@ -1,0 +1,250 @@
+"""Letting old messages go: which files there are, how old they are, and removing them.
+
+    log      oldest file out of the row ─► name gone, directory synced (in a thread) ─► unmapped
+    queues   leading files whose units all lead below the log, never the last; minimum corrected
+    index    leading files whose records all lie below the log, never the last
+
+Order: the log first, so that no queue misses what the log still has. A reader who holds a removed
+file ends in peace; whoever asks for what is gone is told where the queue begins now. Nothing is
+decided here (services/retention.py).
+Source: CleanCommitLogService, CleanConsumeQueueService, IndexService.deleteExpiredFile.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Coroutine, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from pathlib import Path
+from time import perf_counter
+from typing import Any, Final, NamedTuple, TypeVar
+
+from pocketmq.files.mapped_file import MappedFile
+from pocketmq.format.names import files_from, queue_directory
+from pocketmq.format.record import (
+    BLANK_SIZE,
+    HEADS,
+    HOSTS_V6_MASK,
+    MAGIC_BLANK,
+    MAGIC_V1,
+    MAGIC_V2,
+    RECORD_SIZE_MIN,
+    SIZE_AND_MAGIC,
+    SYSTEM_FLAG,
+    SYSTEM_FLAG_POSITION,
+)
+from pocketmq.log.index_file import IndexFile
+from pocketmq.model.errors import StoreFailed
+from pocketmq.store.job import Job
+from pocketmq.store.marks import Marks
+from pocketmq.store.recovery.components import Structures
+
+TURN_SECONDS: Final = 0.003
+"""Queues are looked at for this long before others get their turn."""
+WALK_BYTES: Final = 1024 * 1024
+UNKNOWN_TIME: Final = 2**63 - 1
+"""Store time of what cannot be read: never old enough."""
+
+Result = TypeVar("Result")
+
+logger = logging.getLogger(__name__)
+
+
+class LogFile(NamedTuple):
+    """The oldest file of a log: the physical offset of its first byte, and its length."""
+
+    base: int
+    size_bytes: int
+
+
+class Expiry:
+    """Removes the oldest files of an open store.
+
+    What it begins is a job, and runs to its end whatever becomes of who asked: what was taken out
+    of the tables has to go from the disk too, or the next start would find it.
+    """
+
+    __slots__ = ("_disk", "_jobs", "_last_times", "_marks", "_parts", "_pool")
+
+    def __init__(self, parts: Structures, marks: Marks) -> None:
+        self._parts = parts
+        self._disk = parts.disk
+        self._marks = marks
+        self._pool = ThreadPoolExecutor(1, thread_name_prefix="expire")
+        self._jobs: list[Job[Any]] = []
+        self._last_times: dict[int, int] = {}
+
+    def _begin(self, work: Coroutine[Any, Any, Result]) -> Job[Result]:
+        job = Job(work)
+        self._jobs = [*(job for job in self._jobs if not job.is_done), job]
+        return job
+
+    @property
+    def floor(self) -> int:
+        """Physical offset from which on a start after a power cut needs the log.
+
+        What it takes of the views is built again from the log: that must still be there.
+        """
+        durable = self._parts.checkpoint.values.logics_physical_offset
+        return min(self._marks.dispatched.value, self._marks.flushed.value, durable)
+
+    def oldest(self) -> LogFile | None:
+        """Return the oldest file that may go: not the last one, and durable in every view."""
+        files = self._parts.log.files.files
+        if len(files) < 2 or files[0].base + files[0].size > self.floor:
+            return None
+        return LogFile(files[0].base, files[0].size)
+
+    @property
+    def log_size_bytes(self) -> int:
+        """Length of all commit-log files."""
+        log = self._parts.log
+        return len(log.files.files) * log.file_size_bytes
+
+    def last_time(self, oldest: LogFile, upto_ms: int = UNKNOWN_TIME) -> Job[int]:
+        """Find the store time of the last record in the oldest file, ms; 0 without a record.
+
+        upto_ms  a later time is of a clock that was ahead: that of the first later file counts
+                 whose time is not, as the oldest file is no younger
+        Cost     one walk over a file in a thread, once
+        """
+        return self._begin(self._last_time(oldest, upto_ms))
+
+    async def _last_time(self, oldest: LogFile, upto_ms: int) -> int:
+        files = self._parts.log.files.files
+        assert files[0].base == oldest.base
+        known = {base: ms for base, ms in self._last_times.items() if base >= oldest.base}
+        self._last_times = known
+        for file in [*files[:-1]]:
+            if file.base not in known:
+                known[file.base] = await self._walked(file)
+            if known[file.base] <= upto_ms or known[file.base] == UNKNOWN_TIME:
+                return known[file.base]
+        return known[oldest.base]
+
+    async def _walked(self, file: MappedFile) -> int:
+        held = file.hold()
+        try:
+            return await self._in_thread(_last_time, held)
+        finally:
+            held.let_go()
+
+    def drop(self, oldest: LogFile) -> Job[None]:
+        """Remove the oldest file of the log; durable when it is done.
+
+        Errors   WriteFailed: it stays, in the log and on disk
+        """
+        return self._begin(self._drop(oldest))
+
+    async def _drop(self, oldest: LogFile) -> None:
+        files = self._parts.log.files
+        assert files.files[0].base == oldest.base
+        assert oldest.base + oldest.size_bytes <= self.floor
+        file = files.drop_first()
+        try:
+            await self._in_thread(self._forget, [file.path])
+        except BaseException:
+            files.files.insert(0, file)
+            raise
+        file.close()
+        logger.info("commit_log.expired", extra={"path": str(file.path), "bytes": file.size})
+
+    def trim_views(self) -> Job[None]:
+        """Let queues and index follow the log, a few queues at a time."""
+        return self._begin(self._trim_views())
+
+    async def _trim_views(self) -> None:
+        lower = self._parts.log.min_offset
+        begun = perf_counter()
+        gone: list[MappedFile] = []
+        for key in [*self._parts.queues.queues]:
+            queue = self._parts.queues.queues.get(key)
+            if queue is not None:
+                gone += queue.trim(lower)
+            if perf_counter() - begun > TURN_SECONDS:
+                await self._remove(gone)
+                gone = []
+                await asyncio.sleep(0)
+                begun = perf_counter()
+        await self._remove([*gone, *self._parts.index.trim(lower)])
+
+    def drop_queues(self, topic: str) -> Job[None]:
+        """Remove the consume queues of a topic, files and directories."""
+        return self._begin(self._drop_queues(topic))
+
+    async def _drop_queues(self, topic: str) -> None:
+        queues = self._parts.queues
+        keys = {key for key in queues.queues if key[0] == topic}
+        directories = [queue_directory(queues.directory, *key) for key in sorted(keys)]
+        ends = [q.files.files[-1] for q in queues.doubtful if q.topic == topic]
+        files = queues.take(keys)
+        for file in files:
+            file.close()
+        paths = [file.path for file in files]
+        await self._in_thread(self._forget_queues, paths, directories, ends)
+
+    def _forget_queues(
+        self, paths: list[Path], directories: list[Path], ends: list[MappedFile]
+    ) -> None:
+        """Remove files, directories, and those above that are empty then; blocks.
+
+        ends     last files of queues behind which a crash may have left others
+        Effects  strange files keep their directories
+        """
+        for last in ends:
+            behind = files_from(self._disk.names(last.path.parent), last.base + 1)
+            paths += [last.path.with_name(name) for name in behind]
+        self._forget(paths)
+        for directory in [*directories, *sorted({path.parent for path in directories})]:
+            with suppress(OSError, StoreFailed):
+                self._disk.remove_directory(directory)
+
+    async def _remove(self, files: Sequence[MappedFile | IndexFile]) -> None:
+        if not files:
+            return
+        for file in files:
+            file.close()
+        paths = [file.path for file in files]
+        await self._in_thread(self._forget, paths)
+
+    async def _in_thread(self, work: Callable[..., Result], *arguments: object) -> Result:
+        return await asyncio.get_running_loop().run_in_executor(self._pool, work, *arguments)
+
+    def _forget(self, paths: list[Path]) -> None:
+        """Take names away for good; blocks."""
+        for path in paths:
+            self._disk.unlink(path)
+        for directory in sorted({path.parent for path in paths}):
+            self._disk.sync_directory(directory)
+
+    async def close(self) -> None:
+        """Wait for what was begun, and end the thread."""
+        for job in self._jobs:
+            await job.reached()
+        self._pool.shutdown()
+
+
+def _last_time(file: MappedFile) -> int:
+    """Return the store time of the last record of a held file, ms; blocks.
+
+    UNKNOWN_TIME where records end before the file does: nothing says how old the rest is.
+    Cost   about 0.2 µs a record, and reading the file once
+    """
+    position, begin, last = 0, 0, -1
+    piece = b""
+    while position + BLANK_SIZE <= file.size:
+        if position + BLANK_SIZE > begin + len(piece):
+            begin, piece = position, file.read(position, WALK_BYTES)
+        size, magic = SIZE_AND_MAGIC.unpack_from(piece, position - begin)
+        if magic == MAGIC_BLANK and size == file.size - position:
+            break
+        if magic not in (MAGIC_V1, MAGIC_V2) or not RECORD_SIZE_MIN <= size <= file.size - position:
+            logger.warning("commit_log.age_unknown", extra={"path": str(file.path)})
+            return UNKNOWN_TIME
+        last = position
+        position += size
+    if last < 0:
+        return 0
+    head = file.read(last, HEADS[HOSTS_V6_MASK].size)
+    (system_flag,) = SYSTEM_FLAG.unpack_from(head, SYSTEM_FLAG_POSITION)
+    return int(HEADS[system_flag & HOSTS_V6_MASK].unpack_from(head)[10])

@@ -1,0 +1,310 @@
+"""Making views durable by and by, and writing down how far they are.
+
+Every second queues with two dirty pages or more are synced; every ten seconds all views, then, as
+soon as the log is durable as far as they tell of it, the table of queue ends, the mark and the
+checkpoint: each describes only what is durable already. After a failure, of this or of another part
+of the store, none is written again.
+
+The first pass after a crash looks behind the ends of queues that the start took from the table:
+what lies there must be gone before a checkpoint lets anyone believe it.
+Source: FlushConsumeQueueService, StoreCheckpoint.
+"""
+
+import asyncio
+from collections.abc import Callable, Coroutine, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from time import perf_counter
+from typing import Any, Final, NamedTuple, TypeVar
+
+from pocketmq.files.mapped_file import MappedFile, let_go
+from pocketmq.format.checkpoint_layout import encode_checkpoint
+from pocketmq.log.consume_queue import ConsumeQueue
+from pocketmq.log.consume_queue_table import FILES_APART_MAX
+from pocketmq.log.queue_end import QueueEnd, is_clean_behind
+from pocketmq.model.errors import BrokerError, StoreFailed
+from pocketmq.model.message import QueueKey
+from pocketmq.model.stats import Histogram
+from pocketmq.model.step import Next, Now
+from pocketmq.store.job import Job
+from pocketmq.store.marks import Marks
+from pocketmq.store.recovery.components import Structures
+from pocketmq.store.settings import PAGE_SIZE
+
+NEVER: Final = -1
+AT_ONCE: Final = 0
+TURN_SECONDS: Final = 0.003
+"""Queues are looked at for this long before others get their turn."""
+BEHIND_MAX: Final = 128 * 1024 * 1024
+"""Bytes of log behind the checkpoint with which it is not waited for the time: a start after a
+crash scans and dispatches them again, some 5 s a GiB."""
+
+Item = TypeVar("Item")
+QUEUES: Final = "consumequeue"
+VIEWS: Final = "views"
+
+
+class Unsaved(NamedTuple):
+    """What is durable in the views, and waits for the log to be so before it is written down.
+
+    last_record, views_time   start and store time (ms) of the last record the views have
+    log_time                  store time of the last record known to be durable, ms
+    """
+
+    last_record: int
+    views_time: int
+    log_time: int
+    rows: dict[QueueKey, QueueEnd]
+
+
+class ViewFlush:
+    """Syncs consume queues and index; owns the checkpoint."""
+
+    __slots__ = (
+        "_changed", "_checkpoint", "_disk", "_ends", "_fail", "_index", "_job", "_mark", "_marks",
+        "_pool", "_queues", "_request_flush", "_settings", "_thorough_at_ms", "_unsaved",
+        "flush_seconds",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        structures: Structures,
+        marks: Marks,
+        request_flush: Callable[[], None],
+        fail: Callable[[StoreFailed], None],
+    ) -> None:
+        self._disk = structures.disk
+        self._queues = structures.queues
+        self._index = structures.index
+        self._checkpoint = structures.checkpoint
+        self._mark = structures.mark
+        self._ends = structures.ends
+        self._settings = structures.settings
+        self._marks = marks
+        self._request_flush = request_flush
+        self._fail = fail
+        self._changed: dict[QueueKey, None] = {}
+        """Queues that small passes flushed since their ends were noted."""
+        self._unsaved: Unsaved | None = None
+        self._pool = ThreadPoolExecutor(1, thread_name_prefix="flush-views")
+        self._job: Job[None] | None = None
+        self._thorough_at_ms = NEVER
+        self.flush_seconds = {
+            file: Histogram("pocketmq_flush_seconds", "Time one flush took.", labels={"file": file})
+            for file in (QUEUES, VIEWS)
+        }
+        """By what was flushed: queues alone, or all views with mark and checkpoint."""
+
+    def step(self, now: Now) -> Next:
+        """Begin a pass off the event loop, unless one is under way."""
+        now_ms, settings = now.monotonic_ms, self._settings
+        if self._thorough_at_ms == NEVER:
+            self._thorough_at_ms = now_ms + settings.view_flush_thorough_interval_ms
+        if self._job is None:
+            if self._unsaved is not None:
+                self._begin(self._save_when_flushed, self._unsaved)
+            elif now_ms >= self._thorough_at_ms or self._behind_bytes() >= BEHIND_MAX:
+                self._thorough_at_ms = now_ms + settings.view_flush_thorough_interval_ms
+                self._begin_thorough()
+            else:
+                self._begin_queues()
+        again = Next(now_ms + settings.view_flush_interval_ms)
+        if self._unsaved is None:
+            return again
+        return again._replace(mark=self._marks.flushed, value=self._unsaved.last_record + 1)
+
+    def _behind_bytes(self) -> int:
+        """Return how much was dispatched since the checkpoint."""
+        return self._marks.last_dispatched - self._checkpoint.values.logics_physical_offset
+
+    def _begin(self, work: Callable[..., Coroutine[Any, Any, None]], *arguments: Any) -> None:
+        """Begin a pass; one that fails ends the store."""
+
+        async def run() -> None:
+            try:
+                await work(*arguments)
+            except Exception as error:  # noqa: BLE001 - whatever it is ends the store
+                if self._marks.failure is None:
+                    self._fail(StoreFailed.by(error))
+            finally:
+                self._job = None
+
+        assert self._job is None
+        self._job = Job(run())
+
+    async def _in_thread(self, work: Callable[[], None], held: Sequence[MappedFile] = ()) -> None:
+        """Return when work is done; after a failure of any part of the store nothing follows it."""
+        try:
+            await asyncio.get_running_loop().run_in_executor(self._pool, work)
+        finally:
+            let_go(held)
+        if self._marks.failure is not None:
+            raise self._marks.failure
+
+    # -- small passes --------------------------------------------------------------------------
+    def _begin_queues(self) -> None:
+        least = self._settings.view_flush_least_pages * PAGE_SIZE
+        files: list[MappedFile] = []
+        grown, self._queues.grown = self._queues.grown, set()
+        for key in grown:  # Of ten thousand that are dirty few have grown so far.
+            queue = self._queues.queues.get(key)
+            if queue is not None and queue.units.end - queue.flushed >= least:
+                files += self._taken(key, queue)
+                self._changed[key] = None
+        if files:
+            self._begin(self._flush_queues, *self._syncing(files))
+
+    async def _flush_queues(self, sync: Callable[[], None], held: list[MappedFile]) -> None:
+        begun = perf_counter()
+        await self._in_thread(sync, held)
+        self.flush_seconds[QUEUES].observe(perf_counter() - begun)
+
+    def _taken(self, key: QueueKey, queue: ConsumeQueue) -> list[MappedFile]:
+        """Return the dirty files of a queue, which counts as flushed from here on."""
+        files = queue.dirty_files()
+        queue.count_as_flushed()
+        self._queues.dirty.discard(key)
+        return files
+
+    def _syncing(self, files: list[MappedFile]) -> tuple[Callable[[], None], list[MappedFile]]:
+        """Return (what a thread calls to sync files, those of them that are held meanwhile)."""
+        if len(files) > FILES_APART_MAX or self._queues.has_unsynced_cuts:
+            self._queues.has_unsynced_cuts = False
+            return lambda: self._disk.sync_all(self._settings.directory), []
+        held = [file.hold() for file in files if file.is_open]
+        calls = [file.sync if file.is_open else file.sync_apart for file in files]
+
+        def sync_each() -> None:
+            for call in calls:
+                call()
+
+        return sync_each, held
+
+    # -- thorough passes -----------------------------------------------------------------------
+    def _begin_thorough(self) -> None:
+        self._unsaved = None
+        self._request_flush()
+        marks = self._marks
+        ends = marks.last_dispatched, marks.dispatched.time_ms, marks.flushed.time_ms
+        self._begin(self._thorough, *ends)
+
+    async def _thorough(self, last_record: int, views_time: int, log_time: int) -> None:
+        """Take what is dirty, a few queues at a time, flush it, and write down how far views are.
+
+        What queues take meanwhile is flushed too; an end beyond the point is of no use to a start.
+        """
+        files: list[MappedFile] = []
+        rows, queues = self._ends.rows, self._queues
+
+        def take(key: QueueKey) -> None:
+            queue = queues.queues.get(key)
+            if queue is not None:
+                files.extend(self._taken(key, queue))
+                rows[key] = queue.end()
+
+        changed, self._changed = self._changed, {}
+        keys = [*queues.dirty, *(key for key in changed if key not in queues.dirty)]
+        await _in_turns(keys, take)
+        for key in rows.keys() - queues.queues.keys():
+            del rows[key]
+        unsaved = Unsaved(last_record, views_time, log_time, dict(rows))
+        unclean = await self._flush_all(files)
+        if unclean:
+            await _in_turns(unclean, self._remove_leftovers)
+            self._thorough_at_ms = AT_ONCE
+        else:
+            self._unsaved = unsaved
+            await self._save_when_flushed(unsaved)
+
+    async def _flush_all(self, files: list[MappedFile]) -> list[ConsumeQueue]:
+        """Sync all views; returns queues behind whose ends a crash has left something."""
+        begun = perf_counter()
+        doubtful = [(queue, queue.files.files[-1]) for queue in self._queues.doubtful]
+        if doubtful:  # Units may have come over what was left there: it counts as gone.
+            self._queues.has_unsynced_cuts = True
+        sync_files, held = self._syncing(files)
+        index_files = [*self._index.files]
+        held += [file.hold() for file in index_files]
+        unclean: list[ConsumeQueue] = []
+
+        def sync_all() -> None:
+            unclean.extend(q for q, last in doubtful if not is_clean_behind(self._disk, last))
+            self._mark.sync()
+            sync_files()
+            self._index.flush(index_files)
+
+        await self._in_thread(sync_all, held)
+        self.flush_seconds[VIEWS].observe(perf_counter() - begun)
+        left = set(unclean)
+        for queue, _ in doubtful:
+            queue.is_doubtful = queue.is_doubtful and queue in left
+        return unclean
+
+    def _remove_leftovers(self, queue: ConsumeQueue) -> None:
+        try:
+            self._queues.settle([queue])
+        except (BrokerError, FileNotFoundError):
+            self._ends.remove()  # The next start is to read all queues.
+            raise
+
+    async def _save_when_flushed(self, unsaved: Unsaved) -> None:
+        """Write table, mark and checkpoint, once the log is durable so far.
+
+        A checkpoint ahead of the log would make units believed whose records a power cut took. The
+        mark is told first, so that at no moment a power cut leaves a mark that is void.
+        """
+        last_record, views_time, log_time, rows = unsaved
+        old = self._checkpoint.values
+        values = old._replace(
+            physic_msg_timestamp=max(old.physic_msg_timestamp, log_time),
+            logics_msg_timestamp=max(old.logics_msg_timestamp, views_time),
+            index_msg_timestamp=self._index.sealed_time or old.index_msg_timestamp,
+            logics_physical_offset=max(old.logics_physical_offset, last_record),
+        )
+        if values != old and last_record >= self._marks.flushed.value:
+            self._request_flush()
+            return
+        self._unsaved = None
+        if values == old:
+            return
+        written = encode_checkpoint(values)
+        self._mark.announce(written)
+
+        def save() -> None:
+            self._ends.save(written, rows)
+            self._mark.sync()
+            self._checkpoint.save(values)
+
+        await self._in_thread(save)
+        assert self._checkpoint.values == values
+        self._mark.settle()
+
+    async def finish(self) -> None:
+        """Make everything durable and write the last checkpoint; the log is flushed already.
+
+        A failure ends the store.
+        """
+        await self._idle()
+        self._begin_thorough()
+        await self._idle()
+        if self._thorough_at_ms == AT_ONCE:
+            self._begin_thorough()
+            await self._idle()
+
+    async def close(self) -> None:
+        """Wait for a pass under way and end the thread."""
+        await self._idle()
+        self._pool.shutdown()
+
+    async def _idle(self) -> None:
+        while self._job is not None:
+            await self._job.reached()
+
+
+async def _in_turns(items: list[Item], work: Callable[[Item], None]) -> None:
+    """Work through items on the event loop, letting others have their turn."""
+    begun = perf_counter()
+    while items:
+        work(items.pop())
+        if perf_counter() - begun >= TURN_SECONDS:
+            await asyncio.sleep(0)
+            begun = perf_counter()

@@ -1,0 +1,132 @@
+"""The views of an open store: given records, made durable, followed by those who wait, trimmed."""
+
+import asyncio
+import logging
+from collections.abc import Callable, Sequence
+from time import perf_counter
+from typing import Final
+
+from pocketmq.format.dispatch_batch import queues_of
+from pocketmq.model.batch import Written
+from pocketmq.model.errors import StoreFailed
+from pocketmq.model.stats import Stat
+from pocketmq.model.step import Next, Now, Step
+from pocketmq.store.dispatch.dispatcher import Dispatcher
+from pocketmq.store.dispatch.expiry import Expiry
+from pocketmq.store.dispatch.flush import ViewFlush
+from pocketmq.store.marks import Marks
+from pocketmq.store.recovery.components import Structures
+from pocketmq.store.runner import Pause
+from pocketmq.store.watermark import Arrivals
+
+PAUSE_SECONDS: Final = 0.005
+"""Between two dispatch steps: views grow in batches, and consumers wait no longer than this."""
+BULK_BYTES: Final = 64 * 1024
+"""With this much to dispatch a step is worth taking at once, more or less."""
+BULK_PAUSE_SECONDS: Final = 0.001
+TURN_SECONDS: Final = 0.005
+"""Dispatch gives way to other work after this long, even when more is waiting."""
+
+logger = logging.getLogger(__name__)
+
+
+class Views:
+    """Consume queues and index, and what keeps them up with the log.
+
+    request_flush   asks for a flush of the log
+    fail            ends the store
+    """
+
+    __slots__ = (
+        "_extension_failures", "_marks", "_paused_until", "_structures", "arrivals", "dispatcher",
+        "expiry", "flush", "index", "queues",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        structures: Structures,
+        marks: Marks,
+        request_flush: Callable[[], None],
+        fail: Callable[[StoreFailed], None],
+    ) -> None:
+        self._structures = structures
+        self._marks = marks
+        self._extension_failures = 0
+        self._paused_until = 0.0
+        self.queues = structures.queues
+        self.index = structures.index
+        self.arrivals = Arrivals()
+        self.dispatcher = Dispatcher(
+            structures.log, marks, (self.queues, self.index), structures.levels, self._grew
+        )
+        self.flush = ViewFlush(structures, marks, request_flush, fail)
+        self.expiry = Expiry(structures, marks)
+
+    @property
+    def steps(self) -> list[Step]:
+        """What is to be called while the store is open."""
+        return [self.dispatch, self.flush.step]
+
+    @property
+    def stats(self) -> list[Stat]:
+        """What metrics show of them."""
+        return [
+            *self.queues.stats,
+            *self.index.stats,
+            *self.flush.flush_seconds.values(),
+            self.dispatcher.reput_seconds,
+        ]
+
+    def mapped(self) -> tuple[int, int]:
+        """Return (count, bytes) of all mapped files; those of the index are mapped all the time."""
+        parts, count = self._structures, len(self.index.files)
+        rows = (parts.log_files, parts.queue_files)
+        size_bytes = count * self.index.geometry.file_size + sum(row.size_bytes for row in rows)
+        return count + sum(row.count for row in rows), size_bytes
+
+    def dispatch(self, now: Now) -> Next:
+        """Dispatch what became visible, for a turn: a step.
+
+        A record that comes long after the last one is dispatched at once, others some at a time.
+        """
+        visible, dispatched = self._marks.visible(), self._marks.dispatched
+        behind_bytes = visible.value - dispatched.value
+        assert behind_bytes >= 0
+        if not behind_bytes:
+            return Next(mark=visible, value=dispatched.value + 1)
+        loop = asyncio.get_running_loop()
+        early_seconds = self._paused_until - loop.time()
+        if early_seconds > 0:
+            return Next(mark=Pause(early_seconds))
+        again_at_ms = self.dispatch_some(now.monotonic_ms)
+        turn_end = perf_counter() + TURN_SECONDS
+        while 0 < again_at_ms <= now.monotonic_ms and perf_counter() < turn_end:
+            again_at_ms = self.dispatch_some(now.monotonic_ms)
+        if again_at_ms:
+            return Next(again_at_ms)
+        is_bulk = behind_bytes >= BULK_BYTES
+        self._paused_until = loop.time() + (BULK_PAUSE_SECONDS if is_bulk else PAUSE_SECONDS)
+        return Next(mark=visible, value=dispatched.value + 1)
+
+    def dispatch_some(self, now_ms: int) -> int:
+        """Dispatch a bounded piece; returns when more is to be done, monotonic ms, 0: unknown."""
+        again_at_ms = self.dispatcher.step(self._marks.visible().value, now_ms)
+        failures = self.queues.extension_failures
+        if failures > self._extension_failures:
+            if not self._extension_failures:
+                logger.warning("extension.failed", extra={"effect": "plain tags codes are stored"})
+            self._extension_failures = failures
+        return again_at_ms
+
+    def _grew(self, written: Sequence[Written]) -> None:
+        if not self.arrivals.has_marks:
+            return
+        for key in queues_of(written):
+            queue = self.queues.queues.get(key)
+            if queue is not None:
+                self.arrivals.advance(key, queue.max_offset)
+
+    async def close(self) -> None:
+        """Wait for what is under way; end the threads."""
+        await self.flush.close()
+        await self.expiry.close()

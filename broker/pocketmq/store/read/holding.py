@@ -1,0 +1,99 @@
+"""Which waiting message keeps the oldest files of the log from expiring.
+
+    place in the log ─► delayed message | lease | open transaction | a record that is not read yet
+
+Source: none; RocketMQ lets go what waits.
+"""
+
+from datetime import UTC, datetime
+from typing import Final, NamedTuple
+
+from pocketmq.format.pop_records import Checkpoint, read_entry
+from pocketmq.format.record import BadRecord
+from pocketmq.model.errors import BrokerError
+from pocketmq.model.message import PRODUCER_GROUP, TIMER_OUT, StoredMessage
+from pocketmq.model.system_topics import REVIVE_TOPIC_PREFIX, TIMER_TOPIC, real_place
+from pocketmq.model.topic import HALF_TOPIC
+from pocketmq.store.read.cold_read import value_of
+from pocketmq.store.read.reading import Reading
+
+DELAY: Final = "delayed message"
+LEASE: Final = "lease"
+TRANSACTION: Final = "open transaction"
+RECORD: Final = "record"
+_DIGITS_MAX: Final = 18
+
+
+class Holder(NamedTuple):
+    """What waits at a physical offset, so that no file from there on expires.
+
+    kind       DELAY, LEASE, TRANSACTION, or RECORD where it does not say
+    topic      the one it goes to, or was leased from; "" where it does not say
+    group      of a lease its consumer group, of a transaction its producer group; else ""
+    until_ms   wall time at which it is over by itself; 0: none is known
+    """
+
+    kind: str
+    topic: str
+    group: str
+    physical_offset: int
+    until_ms: int = 0
+
+    def text(self, *, with_names: bool = True) -> str:
+        """Returns the holder for an operator; without the names of topic and group for anybody."""
+        of = f" of group {self.group}" if self.group and with_names else ""
+        where = f" in topic {self.topic}" if self.topic and with_names else ""
+        until = f" until {_time_text(self.until_ms)}" if self.until_ms else ""
+        return f"held by {self.kind}{of}{where} at offset {self.physical_offset}{until}"
+
+
+def _time_text(time_ms: int) -> str:
+    """Returns a time in UTC, or its number of ms where no calendar has it."""
+    try:
+        return datetime.fromtimestamp(time_ms / 1_000, UTC).isoformat(timespec="seconds")
+    except (ValueError, OverflowError, OSError):
+        return f"{time_ms} ms"
+
+
+async def holder_at(reading: Reading, physical_offset: int) -> Holder:
+    """Returns what waits at a place in the log.
+
+    Cost     one record is read
+    """
+    nothing = Holder(RECORD, "", "", physical_offset)
+    try:
+        message = await value_of(reading.message_at(physical_offset))
+        if message is None:
+            return nothing
+        place = real_place(message.properties)
+        topic = place.topic if place is not None else ""
+        if message.topic == HALF_TOPIC:
+            group = message.properties.get(PRODUCER_GROUP, "")
+            return Holder(TRANSACTION, topic, group, physical_offset)
+        if message.topic != TIMER_TOPIC:
+            return nothing
+        if topic.startswith(REVIVE_TOPIC_PREFIX):
+            return await _lease(reading, message)
+    except (BrokerError, BadRecord):  # What is damaged, or on a slow disk, holds all the same.
+        return nothing
+    return Holder(DELAY, topic, "", physical_offset, _until_ms(message))
+
+
+async def _lease(reading: Reading, message: StoredMessage) -> Holder:
+    """Returns the lease that a message of the journal is about; an ack has no time of its own."""
+    place = message.physical_offset
+    wanted = [(place, message.store_size)]
+    (record,) = await value_of(reading.placed(TIMER_TOPIC, 0, wanted))
+    entry = read_entry(record) if record else None
+    if entry is None:
+        return Holder(LEASE, "", "", place, _until_ms(message))
+    said, _ = entry
+    until_ms = _until_ms(message)
+    if isinstance(said, Checkpoint):
+        until_ms = said.batched.popped_at_ms + said.invisible_ms
+    return Holder(LEASE, said.batched.topic, said.batched.group, place, until_ms)
+
+
+def _until_ms(message: StoredMessage) -> int:
+    text = message.properties.get(TIMER_OUT, "")
+    return int(text) if text.isascii() and text.isdecimal() and len(text) <= _DIGITS_MAX else 0

@@ -1,0 +1,265 @@
+"""Pulling messages of one queue: the status first, then the records that its units lead to.
+
+condition                         status                  next begin
+outside of the queue              (store/read/read_plan.py)
+scanned, nothing accepted         NO_MATCHED_MESSAGE      behind the last unit scanned
+record gone since                 EXPIRED                 first unit the log still holds
+otherwise                         FOUND                   behind the last unit returned
+
+    units ──choose──► rows ──runs──► bytes of each run ──checked──► records before the first damage
+                                        fresh      through the map
+                                        resident   by one read that never waits, at once
+                                        cold       by the same read in a thread, files held
+
+A page fault stops every caller of the process, a read stops its own thread. A record is handed out
+only when it is the one asked for and sound (store/read/record_check.py); one that is not ends
+the pull before it. Where it is the first of the range, the log is searched for it
+(store/read/unit_repair.py).
+Source: DefaultMessageStore.getMessage.
+"""
+
+from collections.abc import Awaitable, Callable
+from functools import partial
+from typing import Final
+
+from pocketmq.files.mapped_file import ColdRead, MappedFile, hold_all, let_go
+from pocketmq.format.consume_unit import UNIT_SIZE
+from pocketmq.log.commit_log import CommitLog
+from pocketmq.log.consume_queue import ConsumeQueue
+from pocketmq.model.errors import MessageDamaged, ReadFailed
+from pocketmq.model.reading import PullResult, PullStatus, ReadRange
+from pocketmq.store.read.cold_read import Later, NowOrLater, Patience
+from pocketmq.store.read.read_plan import (
+    BYTES_MAX,
+    Accept,
+    Rows,
+    apart,
+    choose,
+    first_place,
+    is_gone,
+    join,
+    plain_accept,
+    runs_of,
+    scan_count_of,
+    status_at,
+)
+from pocketmq.store.read.record_check import (
+    GAP_MAX,
+    Asked,
+    Beside,
+    Damage,
+    Found,
+    asked_of,
+    beside,
+    is_row_known,
+    read_runs,
+    remember_sound,
+    shown_at,
+    sound_count,
+    was_sound,
+)
+
+RESIDENT_GAP_MAX: Final = 4 * 1024
+"""GAP_MAX where the bytes are in memory: a call costs what copying so many does."""
+RESIDENT_RUNS_MAX: Final = 64
+"""Reads on the event loop for one pull; records that lie further apart are read in a thread."""
+NO_FILE: Final = "no file holds it"
+
+Repair = Callable[[CommitLog, ConsumeQueue, Damage], Awaitable[bytes | Damage]]
+"""Returns the record that damage hides, or what is wrong with the log."""
+
+
+class Pulling:
+    """Pulls from the queues of one log."""
+
+    __slots__ = ("_log", "_patience", "_repair")
+
+    def __init__(self, log: CommitLog, patience: Patience, repair: Repair) -> None:
+        self._log = log
+        self._patience = patience
+        self._repair = repair
+
+    def pull(
+        self, queue: ConsumeQueue | None, wanted: ReadRange, accept: Accept | None, *, joined: bool
+    ) -> NowOrLater[PullResult]:
+        """Return records from a queue offset on, the first whatever its size.
+
+        joined   records next to each other in the log as one element, unless they come later
+        Errors   of the awaitable: MessageDamaged: the first record; it says where to go on
+        Cost     about 1 µs a record and, at its first reading, the CRC of its body
+        """
+        try:
+            return self.resident(queue, wanted, accept, joined=joined)
+        except (ColdRead, ReadFailed):
+            return Later(partial(self.cold, queue, wanted, accept))
+
+    def resident(
+        self,
+        queue: ConsumeQueue | None,
+        wanted: ReadRange,
+        accept: Accept | None = None,
+        *,
+        joined: bool = False,
+    ) -> PullResult:
+        """Return the same from memory.
+
+        Errors   ColdRead: not all of it is there, or the first record is damaged
+        """
+        if joined:
+            assert accept is None, "a filter looks at each record by itself"
+        log, begin = self._log, wanted.queue_offset
+        status = status_at(queue, begin)
+        if status.status is not PullStatus.FOUND or queue is None:
+            return status
+        units = queue.units.read_resident(begin, scan_count_of(wanted.max_messages, accept))
+        is_fresh = log.hot_begin <= 0 or first_place(units) >= log.hot_begin
+        rows, following = self._chosen(queue, units, wanted, accept, is_limited=not is_fresh)
+        asked = asked_of(log, queue)
+        runs = runs_of(rows, log.file_size_bytes, RESIDENT_GAP_MAX)
+        if not is_fresh and len(runs) > RESIDENT_RUNS_MAX:
+            raise ColdRead(_nothing)
+        records: list[bytes] = []
+        count, damage = 0, None
+        for run in runs:
+            pieces, piece_count, damage = self._of_run(run, asked, is_fresh=is_fresh, joined=joined)
+            records += pieces
+            count += piece_count
+            if damage is not None:
+                break
+        answer = answer_of(status, following, Found(records, count, damage))
+        answer = answer or self._gone_since(queue, status)
+        if answer is None:
+            raise ColdRead(_nothing)
+        return answer
+
+    def _chosen(
+        self, queue: ConsumeQueue, units: bytes, wanted: ReadRange, accept: Accept | None, *,
+        is_limited: bool,
+    ) -> tuple[Rows, int]:  # fmt: skip
+        if is_limited:
+            wanted = wanted._replace(max_bytes=min(wanted.max_bytes, BYTES_MAX))
+        return choose(units, wanted, None if accept is None else plain_accept(queue, accept))
+
+    def _of_run(self, run: Rows, asked: Asked, *, is_fresh: bool, joined: bool) -> Found:
+        """Return the records of a run, those before its first damage.
+
+        Errors   ColdRead
+        """
+        rows = run.rows
+        (begin, _, first), (last, last_size, last_number) = rows[0], rows[-1]
+        file = self._file_at(begin)
+        if file is None:
+            return Found([], 0, Damage(first, begin, NO_FILE))
+        buffer: memoryview | bytes = file.view
+        origin = file.base
+        if not is_fresh:
+            size = last + last_size - begin
+            is_possible = 0 <= size <= BYTES_MAX + len(rows) * RESIDENT_GAP_MAX
+            if not is_possible or not self._log.tells_resident:
+                raise ColdRead(_nothing)
+            buffer, origin = file.read_resident(begin - origin, size), begin
+        is_known = was_sound(file, begin, asked, first, last_number + 1)
+        if is_known and joined and is_row_known(buffer, origin, run, asked):
+            return Found(join(buffer, origin, run), len(rows))
+        count = sound_count(buffer, origin, run, asked, is_known=is_known)
+        damage = None
+        if count < len(rows):
+            place, _, number = rows[count]
+            damage = Damage(number, place, "it is not what was stored")
+            run = run._replace(rows=rows[:count])
+        elif not is_known and last_number - first + 1 == count:
+            remember_sound(file, asked, first, last_number + 1)
+        pieces = join(buffer, origin, run) if joined else apart(buffer, origin, run.rows)
+        return Found(pieces, count, damage)
+
+    def _file_at(self, physical_offset: int) -> MappedFile | None:
+        return self._log.files.file_at(physical_offset) if physical_offset >= 0 else None
+
+    async def cold(
+        self, queue: ConsumeQueue | None, wanted: ReadRange, accept: Accept | None = None
+    ) -> PullResult:
+        """Return the same, from wherever the records are, BYTES_MAX at most.
+
+        Errors   MessageDamaged: the first record of the range is damaged; it says where to go on
+        """
+        begin = wanted.queue_offset
+        status = status_at(queue, begin)
+        if status.status is not PullStatus.FOUND or queue is None:
+            return status
+        scan_count = scan_count_of(wanted.max_messages, accept)
+        first = max(begin - 1, queue.files.min_offset // UNIT_SIZE)
+        count = begin - first + scan_count
+        around = await self._patience.again(partial(queue.units.read_resident, first, count + 1))
+        units = around[(begin - first) * UNIT_SIZE : count * UNIT_SIZE]
+        rows, following = self._chosen(queue, units, wanted, accept, is_limited=True)
+        found = await self._read(asked_of(self._log, queue), rows, beside(first, around))
+        answer = answer_of(status, following, found) or self._gone_since(queue, status)
+        if answer is not None or found.damage is None:
+            return answer or status._replace(status=PullStatus.NO_MATCHED_MESSAGE)
+        repaired = await self._repair(self._log, queue, found.damage)
+        if isinstance(repaired, bytes):
+            records = [shown_at(repaired, begin)]
+            return status._replace(next_begin_offset=begin + 1, records=records, record_count=1)
+        answer = self._gone_since(queue, status)
+        if answer is None:
+            raise damage_error(self._log, repaired)
+        return answer
+
+    async def _read(self, asked: Asked, rows: Rows, around: Beside) -> Found:
+        """Return the records of some rows, read in a thread."""
+        runs: list[tuple[MappedFile, Rows]] = []
+        nowhere: Damage | None = None
+        for run in runs_of(rows, self._log.file_size_bytes, GAP_MAX):
+            place, _, number = run.rows[0]
+            file = self._file_at(place)
+            if file is None:
+                nowhere = Damage(number, place, NO_FILE)
+                break
+            file.doubt()  # What is read now may come from the disk, and stay in memory.
+            runs.append((file, run))
+        held = hold_all(file for file, _ in runs)
+        assert len(held) == len(runs)
+        # A caller who gives up does not end the read: its files are let go when it has ended.
+        job = partial(read_runs, runs, asked, around)
+        found = await self._patience.apart(job, lambda: let_go(held))
+        return found._replace(damage=found.damage or nowhere)
+
+    def _gone_since(self, queue: ConsumeQueue, status: PullResult) -> PullResult | None:
+        """Return what is true of a range that was removed or expired, None where it is there."""
+        if not queue.files.files:
+            return status_at(None, status.next_begin_offset)
+        if not is_gone(queue, status.next_begin_offset, self._log.min_offset):
+            return None
+        queue.correct_min(self._log.min_offset)
+        lower = queue.min_offset
+        return status._replace(status=PullStatus.EXPIRED, next_begin_offset=lower, min_offset=lower)
+
+
+def _nothing() -> None:
+    """What a pull of old or damaged records does by itself."""
+
+
+def answer_of(status: PullResult, following: int, found: Found) -> PullResult | None:
+    """Return the answer with what was found, None where nothing is sound at the very beginning."""
+    if found.damage is not None:
+        following = found.damage.queue_offset
+    assert status.next_begin_offset <= following
+    assert len(found.records) <= found.record_count
+    if following == status.next_begin_offset:
+        return None
+    _, _, lower, upper, _, _ = status
+    kind = PullStatus.FOUND if found.records else PullStatus.NO_MATCHED_MESSAGE
+    return PullResult(kind, following, lower, upper, found.records, found.record_count)
+
+
+def damage_error(log: CommitLog, damage: Damage) -> MessageDamaged:
+    """Return the error for a record of a queue that is not what was stored."""
+    path, position = log.place_of(damage.physical_offset)
+    return MessageDamaged(
+        path=path,
+        file_position=position,
+        physical_offset=damage.physical_offset,
+        why=damage.why,
+        queue_offset=damage.queue_offset,
+        next_begin_offset=damage.queue_offset + 1,
+    )

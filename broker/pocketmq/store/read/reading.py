@@ -1,0 +1,228 @@
+"""Reading a store: pulls, lookups by key, by id, by time.
+
+What is in memory is returned at once; what may have to wait for the disk, damage included, comes as
+an awaitable of it (store/read/cold_read.py). Searches by key are always awaited: they give way
+to others between their pages.
+Source: DefaultMessageStore (getMessage, queryMessage, lookMessageByOffset, getOffsetInQueueByTime).
+"""
+
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from time import perf_counter
+from typing import Final
+
+from pocketmq.format.consume_unit import PRE_BLANK_SIZE, UNIT
+from pocketmq.model.administration import QueueState
+from pocketmq.model.errors import OffsetOutOfRange
+from pocketmq.model.message import StoredMessage
+from pocketmq.model.reading import Bound, KeyRange, PullResult, QueryResult, ReadRange
+from pocketmq.store.marks import Marks
+from pocketmq.store.read.cold_read import TRIES_MAX, NowOrLater, Patience, value_of
+from pocketmq.store.read.key_search import KeySearch
+from pocketmq.store.read.lookups import queue_offset_by_time, shown_message, store_time_at
+from pocketmq.store.read.pulling import Pulling
+from pocketmq.store.read.read_at import Place, placed_records
+from pocketmq.store.read.read_plan import Accept
+from pocketmq.store.read.unit_repair import UnitRepair
+from pocketmq.store.recovery.components import Structures
+from pocketmq.store.watermark import Arrivals, Watermark
+
+COLD_THREADS: Final = 4
+"""Reads that wait for the disk at once: more would not make it quicker."""
+UNIQUE_KEY_PAGE: Final = 16
+"""Candidates looked at in one piece for a unique key; more than one is rare."""
+
+
+class Reading:
+    """The reading part of a store that is open."""
+
+    __slots__ = (
+        "_arrivals", "_keys", "_log", "_marks", "_message_at", "_patience", "_pool", "_pulling",
+        "_queues", "repair", "stats",
+    )  # fmt: skip
+
+    def __init__(
+        self, parts: Structures, arrivals: Arrivals, marks: Marks, *, is_writing: bool
+    ) -> None:
+        self._log = parts.log
+        self._queues = parts.queues
+        self._arrivals = arrivals
+        self._marks = marks
+        self._pool = ThreadPoolExecutor(COLD_THREADS, thread_name_prefix="cold-read")
+        self._patience = Patience(self._pool)
+        foreign_queues = None if parts.made_here else parts.queues
+        self._message_at = partial(shown_message, parts.log, foreign_queues)
+        self._keys = KeySearch(parts.log, parts.index, self._message_at, is_ours=parts.made_here)
+        self.repair = UnitRepair(parts.disk, self._patience, parts.levels, is_writing=is_writing)
+        """Searches for records that no unit leads to."""
+        self._pulling = Pulling(parts.log, self._patience, self.repair.record_of)
+        self.stats = self._keys.stats
+
+    def close(self) -> None:
+        """End the threads, once what they read is read."""
+        self._pool.shutdown()
+
+    # -- queues --------------------------------------------------------------------------------
+    def pull(
+        self,
+        wanted: ReadRange,
+        accept: Accept | None = None,
+        *,
+        joined: bool = False,
+    ) -> NowOrLater[PullResult]:
+        """Return records of a queue from an offset on (store/read/pulling.py).
+
+        accept   judges tags codes
+        joined   records that lie next to each other in the log may come as one element
+        Errors   of the awaitable: MessageDamaged: the first record; it says where to go on
+        """
+        queue = self._queues.find(wanted.topic, wanted.queue_id)
+        return self._pulling.pull(queue, wanted, accept, joined=joined)
+
+    async def pull_cold(self, wanted: ReadRange, accept: Accept | None = None) -> PullResult:
+        """Return what `pull` would, read off the event loop whatever is in memory."""
+        queue = self._queues.find(wanted.topic, wanted.queue_id)
+        return await self._pulling.cold(queue, wanted, accept)
+
+    def placed(self, topic: str, queue_id: int, places: Sequence[Place]) -> NowOrLater[list[bytes]]:
+        """Return records of a queue by (physical offset, size), see store/read/read_at.py.
+
+        Errors   StorageError, DiskSlow
+        """
+        queue = self._queues.find(topic, queue_id)
+        if queue is None:
+            return [b""] * len(places)
+        return self._patience.now_or_later(partial(placed_records, self._log, queue, places))
+
+    def tags_codes(
+        self, topic: str, queue_id: int, queue_offset: int, count: int
+    ) -> NowOrLater[list[int]]:
+        """Return the tags codes of messages of a queue, from one inside it on; fewer at its end."""
+        queue = self._queues.find(topic, queue_id)
+        if queue is None:
+            return []
+
+        def look() -> list[int]:
+            units = queue.units.read_resident(queue_offset, count)
+            return [queue.plain_code(code) for _, _, code in UNIT.iter_unpack(units)]
+
+        return self._patience.now_or_later(look)
+
+    def place_of(self, topic: str, queue_id: int, queue_offset: int) -> NowOrLater[int | None]:
+        """Return the physical offset of a message, None where the queue does not hold it."""
+        queue = self._queues.find(topic, queue_id)
+        if queue is None:
+            return None
+
+        def look() -> int | None:
+            unit = queue.units.resident_at(queue_offset)
+            return None if unit is None or unit[1] == PRE_BLANK_SIZE else unit[0]
+
+        return self._patience.now_or_later(look)
+
+    def queue_range(self, topic: str, queue_id: int) -> tuple[int, int]:
+        """Return (min, max) queue offset, (0, 0) for a queue nothing was stored in."""
+        queue = self._queues.find(topic, queue_id)
+        return (queue.min_offset, queue.max_offset) if queue is not None else (0, 0)
+
+    def queue_ids(self, topic: str) -> list[int]:
+        """Return the queues of a topic something was stored in, however many it has now."""
+        return sorted(queue_id for name, queue_id in self._queues.queues if name == topic)
+
+    def check_offset(self, topic: str, queue_id: int, queue_offset: int) -> None:
+        """Raise OffsetOutOfRange unless a reader of the queue can stand there: from min to max."""
+        lower, upper = self.queue_range(topic, queue_id)
+        if not lower <= queue_offset <= upper:
+            raise OffsetOutOfRange(queue_offset=queue_offset, min_offset=lower, max_offset=upper)
+
+    async def span(self, topic: str, queue_id: int) -> QueueState:
+        """Return where a queue begins and ends.
+
+        Errors   StorageError, DiskSlow
+        """
+        lower, upper = self.queue_range(topic, queue_id)
+        if lower >= upper:
+            return QueueState(queue_id, lower, upper, 0, 0)
+        earliest = await value_of(self.store_timestamp_at(topic, queue_id, lower))
+        latest = await value_of(self.store_timestamp_at(topic, queue_id, upper - 1))
+        return QueueState(queue_id, lower, upper, earliest or 0, latest or 0)
+
+    def arrivals(self, topic: str, queue_id: int) -> Watermark:
+        """Return the mark that rises with the queue's max offset, for those who wait."""
+        return self._arrivals.mark((topic, queue_id), self.queue_range(topic, queue_id)[1])
+
+    # -- by key and id -------------------------------------------------------------------------
+    async def query(self, wanted: KeyRange) -> QueryResult:
+        """Return one page of messages by key, newest first (store/read/key_search.py).
+
+        Shape    bodies are as they are stored, here and in the two below
+        Errors   IllegalPageToken, Corruption, DiskSlow
+        """
+        return await self._page(wanted, iter(range(TRIES_MAX)))
+
+    async def message_by_unique_key(self, topic: str, key: str) -> StoredMessage | None:
+        """Return the newest message whose unique key this is.
+
+        Ids that hash alike make a long chain: other searches get their turn between its pages.
+        Errors   Corruption, DiskSlow
+        """
+        tries, wanted = iter(range(TRIES_MAX)), KeyRange(topic, key, UNIQUE_KEY_PAGE)
+        while True:
+            page = await self._page(wanted, tries)
+            found = next((m for m in page.messages if m.unique_key == key), None)
+            if found is not None or not page.next_cursor:
+                return found
+            wanted = wanted._replace(cursor=page.next_cursor)
+
+    async def _page(self, wanted: KeyRange, tries: Iterator[int]) -> QueryResult:
+        def search() -> QueryResult:
+            begun = perf_counter()
+            page = self._keys.by_key(wanted)
+            self._keys.seconds.observe(perf_counter() - begun)
+            return page
+
+        return await self._patience.in_turn(search, lambda page: bool(page.next_cursor), tries)
+
+    def message_at(self, physical_offset: int) -> NowOrLater[StoredMessage | None]:
+        """Return the visible record that starts at an offset, None when none starts there.
+
+        Errors   Corruption, DiskSlow
+        """
+
+        def look() -> StoredMessage | None:
+            is_visible = physical_offset < self._marks.dispatched.value
+            return self._message_at(physical_offset) if is_visible else None
+
+        return self._patience.now_or_later(look)
+
+    # -- by time -------------------------------------------------------------------------------
+    def queue_offset_by_time(
+        self, topic: str, queue_id: int, time_ms: int, bound: Bound
+    ) -> NowOrLater[int]:
+        """Return where a queue stands at a time (store/read/lookups.py); 0 for an empty queue.
+
+        Errors   StorageError, DiskSlow
+        """
+
+        def look() -> int:
+            queue = self._queues.find(topic, queue_id)
+            if queue is None:
+                return 0
+            return queue_offset_by_time(self._log, queue, time_ms, bound)
+
+        return self._patience.now_or_later(look)
+
+    def store_timestamp_at(
+        self, topic: str, queue_id: int, queue_offset: int
+    ) -> NowOrLater[int | None]:
+        """Return the store time of a message in ms, None when there is none.
+
+        Errors   StorageError, DiskSlow
+        """
+
+        def look() -> int | None:
+            queue = self._queues.find(topic, queue_id)
+            return None if queue is None else store_time_at(self._log, queue, queue_offset)
+
+        return self._patience.now_or_later(look)

@@ -1,0 +1,164 @@
+"""Giving the views what they lack of the log, by column, at a start.
+
+    chunks ─► units ────────┬─(put)──► every queue once
+        └───► index entries ┘    └───► index
+
+Chunks come from the walk that looks for the log's end, as long as nothing is damaged; how far the
+views get what was taken of them is known when it is over. Else they are read here.
+
+The views end as they would if each record had been dispatched alone.
+"""
+
+from collections.abc import Container, Iterable, Iterator
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pocketmq.format.columns.queues import QueueTable
+from pocketmq.format.columns.records import Decoded, UnitRows, decode, unit_rows
+from pocketmq.format.index_entries import packed
+from pocketmq.model.finding import ScanEnd
+from pocketmq.model.topic import QUARANTINE_TOPIC
+from pocketmq.store.recovery.components import Structures
+from pocketmq.store.recovery.log_survey import CHUNK_SIZE, log_sources
+from pocketmq.walk.reader import Chunk, LogReader
+
+COLLECTED_MAX: Final = 262_144
+"""Records kept until views get theirs: one write for each queue, not one for each chunk."""
+AHEAD_MAX: Final = 1_048_576
+"""Records that are kept while it is not known yet how far the views get them: some 100 MB."""
+
+
+class QuickDispatch:
+    """One run over records of the log without damage, in log order.
+
+    only   queues that are to get units; None: all
+    """
+
+    __slots__ = (
+        "_count", "_entries", "_gap_queues", "_gaps", "_looked_at", "_only", "_parts", "_reader",
+        "_units", "begin", "end", "queues",
+    )  # fmt: skip
+
+    def __init__(
+        self, parts: Structures, *, begin: int = 0, chunk_size: int = CHUNK_SIZE,
+        only: Container[object] | None = None,
+    ) -> None:  # fmt: skip
+        self._parts = parts
+        self.begin = begin
+        """Physical offset from which on records are taken."""
+        self._only = only
+        self._reader = LogReader(chunk_size=chunk_size)
+        self.queues = QueueTable(left_over=parts.left_over)
+        """Those met."""
+        self._gap_queues: list[int] = []
+        """Numbers of the queues whose records tell of gaps, among the first `_looked_at`."""
+        self._looked_at = 0
+        self._count = 0
+        self._gaps: list[tuple[int, int]] = []
+        self._units: list[tuple[NDArray[Any], ...]] = []
+        self._entries: list[tuple[NDArray[Any], ...]] = []
+        self.end = -1
+        """Physical offset behind the last record taken."""
+
+    @property
+    def is_full(self) -> bool:
+        """Whether so much was taken that it is to be put first."""
+        return self._count >= AHEAD_MAX
+
+    def steps(
+        self, stretches: Iterable[tuple[int, int]], *, queues_from: int, index_from: int
+    ) -> Iterator[int]:
+        """Dispatch, yielding the physical offset up to which records were looked at.
+
+        queues_from, index_from   physical offsets from which on each lacks records
+        Errors   DiskFull, AllocationFailed
+        Cost     about 2 µs a record with three keys, and 6 µs for each queue and 262,144 records
+        """
+        for chunk in self._chunks(stretches):
+            self.take(chunk)
+            if self._count >= COLLECTED_MAX:
+                self.put(queues_from=queues_from, index_from=index_from, upto=self.end)
+            yield chunk.end
+        self.put(queues_from=queues_from, index_from=index_from, upto=self.end)
+
+    def _chunks(self, stretches: Iterable[tuple[int, int]]) -> Iterator[Chunk]:
+        for begin, end in stretches:
+            for source in log_sources(self._parts.log, self._parts.disk, begin):
+                if source.base >= end:
+                    break
+                yield from self._reader.chunks(source, max(begin, source.base), end)
+                if self._reader.stop.kind is not ScanEnd.FILE_FULL:
+                    break
+
+    def take(self, chunk: Chunk) -> None:
+        """Keep what the views need of a chunk; they get it with `put`."""
+        parts = self._parts
+        decoded = decode(
+            chunk.buffer, chunk.heads, self.queues, style=parts.index.style, levels=parts.levels
+        )
+        self._find_gaps(decoded)
+        heads, entries = decoded.heads, decoded.entries
+        self._entries.append(
+            (
+                entries.hash.astype(np.int64),
+                heads.physical_offset[entries.record],
+                heads.store_timestamp_ms[entries.record],
+            )
+        )
+        record, *columns = rows = unit_rows(decoded)
+        self._begin_queues(rows)
+        self._units.append((*columns, heads.store_timestamp_ms[record]))
+        assert chunk.end > self.end
+        self.end = chunk.end
+        self._count += len(heads)
+
+    def put(self, *, queues_from: int, index_from: int, upto: int) -> None:
+        """Give the views what was taken of records that start below an offset.
+
+        Errors   DiskFull, AllocationFailed
+        """
+        self._parts.queues.note_gaps(gap for gap in self._gaps if gap[0] < upto)
+        for hashes, places, times in self._entries:
+            chosen = slice(*np.searchsorted(places, (index_from, upto)).tolist())
+            if chosen.start < chosen.stop:
+                self._parts.index.put(packed(hashes[chosen], places[chosen], times[chosen]))
+        self._put_units(queues_from, upto)
+        self._gaps, self._entries, self._units, self._count = [], [], [], 0
+
+    def _begin_queues(self, rows: UnitRows) -> None:
+        """Give first messages the numbers of their units, where their offsets are above these."""
+        starts = self._parts.left_over.starts
+        if starts:
+            places, keys = rows.units["physical_offset"], self.queues.keys
+            for at in np.flatnonzero(np.isin(places, [place for place, _ in starts.values()])):
+                place, unit = starts.get(keys[rows.queue[at]], (-1, 0))
+                if place == places[at]:
+                    rows.queue_offset[at] = unit
+
+    def _find_gaps(self, decoded: Decoded) -> None:
+        keys, seen = self.queues.keys, self._looked_at
+        self._gap_queues += [n for n in range(seen, len(keys)) if keys[n][0] == QUARANTINE_TOPIC]
+        self._looked_at = len(keys)
+        if self._gap_queues:
+            is_gap = np.isin(decoded.queue, self._gap_queues) & ~decoded.is_queued
+            found = decoded.heads.take(is_gap)
+            ends = found.physical_offset + found.size
+            self._gaps += zip(found.physical_offset.tolist(), ends.tolist(), strict=True)
+
+    def _put_units(self, begin: int, upto: int) -> None:
+        """Give the queues units that lead into [begin, upto)."""
+        if not self._units:
+            return
+        queue, *rows = (np.concatenate(parts) for parts in zip(*self._units, strict=True))
+        assert all(len(row) == len(queue) for row in rows)
+        places = rows[1]["physical_offset"]  # They rise.
+        chosen: Any = slice(*np.searchsorted(places, (begin, upto)).tolist())
+        queue, rows = queue[chosen], [row[chosen] for row in rows]
+        if self._only is not None:
+            keys = self.queues.keys
+            chosen = np.isin(queue, [n for n, key in enumerate(keys) if key in self._only])
+            queue, rows = queue[chosen], [row[chosen] for row in rows]
+        if len(queue):
+            self._parts.queues.apply_units(self.queues.keys, queue, *rows)

@@ -1,0 +1,295 @@
+"""The structures of one store, built together behind its lock, and closed together.
+
+Built, none has looked at its files: a start (store/recovery/start.py) loads them and makes them
+agree.
+"""
+
+import logging
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Final
+
+from pocketmq.files.disk import Disk
+from pocketmq.files.disk_errors import close_all
+from pocketmq.files.memory import TransientPool
+from pocketmq.files.open_files import OpenFiles
+from pocketmq.filter.subscriptions import NO_BITS, FilterBits, read_subscriptions
+from pocketmq.format.checkpoint_layout import encode_checkpoint
+from pocketmq.format.deleted_topics import NOTHING_LEFT_OVER
+from pocketmq.format.index_layout import IndexGeometry, StyleSpans
+from pocketmq.format.names import (
+    CHECKPOINT_FILE,
+    COMMIT_LOG_DIRECTORY,
+    CONFIG_DIRECTORY,
+    CONSUME_QUEUE_DIRECTORY,
+    CONSUME_QUEUE_EXTENSION_DIRECTORY,
+    INDEX_DIRECTORY,
+    LEFT_OVER_FILE,
+    MARK_FILE,
+    SUBSCRIPTIONS_FILE,
+    zone_from_name,
+)
+from pocketmq.log.checkpoint import Checkpoint, FlushedMark, QueueEnds
+from pocketmq.log.commit_log import CommitLog
+from pocketmq.log.consume_queue_table import NONE_REMOVED, ConsumeQueueTable
+from pocketmq.log.deleted_topics import find_left_over
+from pocketmq.log.foreign import batch_topics, check_understood
+from pocketmq.log.hash_index import HashIndex
+from pocketmq.log.index_style import written_styles
+from pocketmq.log.queue_extension import Extension, no_bitmap
+from pocketmq.log.store_directory import (
+    BEHIND_SIZE,
+    ClosedState,
+    ManifestFile,
+    StoreDirectory,
+    StoreManifest,
+)
+from pocketmq.model.errors import IllegalConfig
+from pocketmq.model.message import QueueKey
+from pocketmq.store.recovery.geometry import fit_to_disk
+from pocketmq.store.settings import FLUSH_SYNC, StoreSettings
+
+LOG_FILES_OPEN_MAX: Final = 64
+"""Commit-log files mapped at once; old ones are read without a map, or one after the other."""
+logger = logging.getLogger(__name__)
+
+
+def _transient_pool(settings: StoreSettings, disk: Disk) -> TransientPool | None:
+    """Return the pool a store is to have.
+
+    Errors   IllegalConfig: what is acknowledged in sync mode lies on disk, not in a buffer
+    """
+    if not settings.transient_pool:
+        return None
+    if settings.flush == FLUSH_SYNC:
+        why = 'it needs store.flush = "async": with sync a send waits for the disk, not for memory'
+        raise IllegalConfig(field="store.transient_pool", why=why)
+    pool = TransientPool(
+        disk.memory,
+        size_bytes=settings.commit_log_file_size_bytes,
+        count=settings.transient_pool_file_count,
+    )
+    if not pool.is_locked:
+        logger.warning("transient_pool.unlocked", extra={"limit": "RLIMIT_MEMLOCK"})
+    return pool
+
+
+def _views(
+    settings: StoreSettings,
+    disk: Disk,
+    keeper: OpenFiles,
+    removed: Mapping[QueueKey, int],
+    batch_topics: frozenset[str],
+    bitmap_of: Callable[[str, int, int], bytes] = no_bitmap,
+) -> tuple[ConsumeQueueTable, HashIndex]:
+    """Return queues and index, not loaded yet."""
+    root = settings.directory
+    queues = ConsumeQueueTable(
+        disk,
+        root / CONSUME_QUEUE_DIRECTORY,
+        settings.consume_queue_file_size_bytes,
+        keeper,
+        Extension(
+            root / CONSUME_QUEUE_EXTENSION_DIRECTORY,
+            settings.consume_queue_extension_file_size_bytes,
+            settings.consume_queue_extension,
+            bitmap_of,
+        ),
+        removed,
+        batch_topics,
+    )
+    index = HashIndex(
+        disk,
+        root / INDEX_DIRECTORY,
+        IndexGeometry.of(settings),
+        style=settings.index_style,
+        zone=zone_from_name(settings.time_zone),
+    )
+    return queues, index
+
+
+def _filter_bits(settings: StoreSettings, disk: Disk) -> FilterBits:
+    """Return the subscriptions that units of the extension have bits for.
+
+    They are RocketMQ's to change; here they are read at the start, and stay as they are.
+    """
+    path = settings.directory / CONFIG_DIRECTORY / SUBSCRIPTIONS_FILE
+    if not settings.consume_queue_extension or not disk.exists(path):
+        return NO_BITS
+    try:
+        return read_subscriptions(disk.read_file(path))
+    except ValueError as error:
+        logger.warning("subscriptions.unreadable", extra={"path": str(path), "why": str(error)})
+        return NO_BITS
+
+
+class Structures:
+    """Log, views, checkpoint, mark and manifest of a store that is locked by this process."""
+
+    __slots__ = (
+        "batch_topics", "checkpoint", "directory", "disk", "ends", "filter_bits", "index",
+        "left_over", "levels", "log", "log_files", "made_here", "manifest", "manifest_file",
+        "mark", "queue_files", "queues", "settings", "was_aborted",
+    )  # fmt: skip
+
+    def __init__(
+        self, settings: StoreSettings, disk: Disk, removed: Mapping[QueueKey, int] = NONE_REMOVED
+    ) -> None:
+        self.disk = disk
+        self.directory = StoreDirectory(disk, settings.directory)
+        # A log that our own mark misses is damaged; where that is void a start asks once more.
+        is_marked = disk.exists(self.directory.own_directory / MARK_FILE)
+        check_understood(disk, settings.directory, may_lack_log=is_marked)
+        self.directory.acquire()
+        try:
+            self._build(settings, disk, removed)
+        except BaseException:
+            self.directory.release()
+            raise
+
+    def _build(self, settings: StoreSettings, disk: Disk, removed: Mapping[QueueKey, int]) -> None:
+        root, own = settings.directory, self.directory.own_directory
+        self.was_aborted = self.directory.was_aborted()
+        """Whether the abort mark was there."""
+        self.manifest_file = ManifestFile(disk, own)
+        self.manifest: StoreManifest | None = self.manifest_file.read()
+        self.settings = settings = fit_to_disk(settings, self.manifest, disk)
+        self.made_here = self.manifest is None or self.manifest.made_here
+        """Whether this broker began the store; without a manifest, known once its log is loaded."""
+        self.levels = settings.levels
+        self.left_over = NOTHING_LEFT_OVER
+        """Records that belong to no queue any more, known once it matters."""
+        self.log_files = OpenFiles(LOG_FILES_OPEN_MAX)
+        self.log = CommitLog(
+            disk,
+            root / COMMIT_LOG_DIRECTORY,
+            settings.commit_log_file_size_bytes,
+            property_crc=settings.property_crc,
+            keeper=self.log_files,
+            pool=_transient_pool(settings, disk),
+            warm=settings.warm_files,
+        )
+        self.filter_bits = _filter_bits(settings, disk)
+        self.queue_files = OpenFiles(min(settings.open_queue_files_max, disk.open_files_max() // 2))
+        self.batch_topics = batch_topics(disk, root)
+        """Topics of which no queue is made here."""
+        self.queues, self.index = _views(
+            settings, disk, self.queue_files, removed, self.batch_topics, self._bitmap_of
+        )
+        self.checkpoint = Checkpoint(disk, root / CHECKPOINT_FILE)
+        self.mark = FlushedMark(disk, own)
+        self.ends = QueueEnds(disk, own)
+
+    def _bitmap_of(self, topic: str, physical_offset: int, size: int) -> bytes:
+        """Return the bitmap of a record, b"" where its topic has no subscriptions."""
+        if not self.filter_bits.has(topic):
+            return b""
+        return self.filter_bits.bitmap(topic, self.log.read(physical_offset, size))
+
+    def check_views(self) -> None:
+        """Raise what loading the views would raise, and change nothing.
+
+        Errors   NotAStore, WrongFileSize, ReadFailed
+        Cost     a look at every file's name and at the end of every queue
+        """
+        keeper = OpenFiles(LOG_FILES_OPEN_MAX)
+        views = _views(self.settings, self.disk, keeper, NONE_REMOVED, self.batch_topics)
+        try:
+            for view in views:
+                view.load(read_only=True)
+        finally:
+            close_all(view.close for view in views)
+
+    def written_styles(self) -> tuple[StyleSpans, str | None]:
+        """Return the styles that the index there is shows (log/index_style.py)."""
+        return written_styles(
+            self.disk,
+            self.settings.directory,
+            log_file_bytes=self.log.file_size_bytes,
+            geometry=self.index.geometry,
+        )
+
+    def disbelieve(self, physical_offset: int) -> None:
+        """Let a crash believe no unit from an offset on: they go, and are not built again yet."""
+        before = self.checkpoint.values
+        values = before._replace(logics_physical_offset=physical_offset)
+        if self.mark.valid_upto(encode_checkpoint(before)) is not None:
+            self.mark.write(self.mark.flushed_upto, encode_checkpoint(values))
+            self.mark.sync()
+        self.checkpoint.save(values)
+
+    def was_left_in_order(self, mark: int | None) -> bool:
+        """Return whether the last life ended in order; its abort mark may be there still.
+
+        mark   the flushed offset, None without a valid one
+        """
+        closed = self.manifest.closed if self.manifest is not None else None
+        if not self.was_aborted or closed is None:
+            return not self.was_aborted
+        behind = self.log.read(closed.log_end, BEHIND_SIZE)
+        return closed.is_last_word(self.checkpoint.content, mark, behind)
+
+    @property
+    def listed_at_stop(self) -> ClosedState:
+        """The list of the last orderly stop, of a store that has one."""
+        assert self.manifest is not None
+        assert self.manifest.closed is not None
+        return self.manifest.closed
+
+    @property
+    def keeps_left_over(self) -> bool:
+        """Whether the store is a copy that says what is left over."""
+        return self.disk.exists(self.own_directory / LEFT_OVER_FILE)
+
+    def find_left_over(self, upto: int) -> None:
+        """Know which records belong to no queue any more, before queues are built of the log."""
+        closed = self.manifest.closed if self.manifest is not None else None
+        known = closed.queues if closed is not None else ()
+        self.left_over = find_left_over(
+            self.disk, self.settings.directory, self.log.file_size_bytes, upto, known
+        )
+
+    def write_manifest(self, closed: ClosedState | None) -> None:
+        """Replace the manifest; blocks."""
+        log_end = self.log.appended if closed is None else closed.log_end
+        assert log_end == self.log.appended
+        self.manifest = StoreManifest.with_shape(
+            self.settings,
+            cluster=self.settings.cluster,
+            broker=self.settings.broker,
+            made_here=self.made_here,
+            property_crc_from=self.log.property_crc_from,
+            closed=closed,
+        )
+        self.manifest_file.write(self.manifest)
+
+    def closed_state(self) -> ClosedState:
+        """Return what the views hold now, for the next start to compare."""
+        queues: dict[str, dict[str, list[int]]] = {}
+        for (topic, queue_id), queue in sorted(self.queues.queues.items()):
+            queues.setdefault(topic, {})[str(queue_id)] = [queue.min_offset, queue.max_offset]
+        return ClosedState(
+            log_end=self.log.appended,
+            checkpoint=self.checkpoint.content.hex(),
+            queues=queues,
+            index_files=[file.path.name for file in self.index.files],
+        )
+
+    @property
+    def own_directory(self) -> Path:
+        """Where this broker keeps what RocketMQ does not know."""
+        return self.directory.own_directory
+
+    def close(self) -> None:
+        """Unmap all files and give the lock back."""
+        pool = [] if self.log.pool is None else [self.log.pool.close]
+        views, small = (self.index, self.queues), (self.checkpoint, self.mark)
+        close_all(
+            [
+                *(view.close for view in views),
+                self.log.close,
+                *pool,
+                *(file.close for file in small),
+                self.directory.release,
+            ]
+        )

@@ -1,0 +1,285 @@
+"""Making log and views agree, as the tables say (store/recovery/decisions.py); no opinions here.
+
+    walk the log to its end ─► decide ─► cut, quarantine or refuse ─► give the views what they lack
+
+Views are cut before the log is changed: none may lead to what is no message any more.
+Source: CommitLog.recoverNormally, recoverAbnormally; DefaultMessageStore.recover.
+"""
+
+import logging
+from collections.abc import Callable, Generator, Iterator
+from typing import Final, NamedTuple
+
+from pocketmq.format.names import offset_file_name
+from pocketmq.model.errors import StoreDamaged
+from pocketmq.model.finding import ScanEnd
+from pocketmq.store.recovery.bulk_dispatch import QuickDispatch
+from pocketmq.store.recovery.components import Structures
+from pocketmq.store.recovery.decisions import LogDecision, Observation, Plan, ViewPlan, decide
+from pocketmq.store.recovery.fillers import fill_holes
+from pocketmq.store.recovery.log_survey import Known, Survey, stretches, survey_log
+from pocketmq.store.recovery.progress import Starting
+from pocketmq.walk.log_walk import Hole
+from pocketmq.walk.reader import Chunk
+
+WALK_BACK: Final = 16 * 1024 * 1024
+"""A walk begins with the file it has to begin in, where that costs no more than so many bytes:
+what lies before is looked at for damage again."""
+
+logger = logging.getLogger(__name__)
+
+
+class Beliefs(NamedTuple):
+    """What a start may believe before it has looked.
+
+    views          which units and index entries are believed
+    mark           the flushed offset, None without a valid one
+    from_min       a consume queue is missing something: build from the log's minimum
+    accept_damage  go on over damage
+    now_ms         wall time, for the name of a quarantine
+    """
+
+    views: ViewPlan
+    mark: int | None
+    from_min: bool = False
+    accept_damage: bool = False
+    now_ms: int = 0
+
+    @property
+    def is_aborted(self) -> bool:
+        """Whether the last life did not end in order."""
+        return self.views.believed_upto is not None
+
+
+class Recovery:
+    """Performs a plan on one store's structures; `steps` yields progress between bounded pieces.
+
+    disbelieve   is called before views are cut below what a crash would find believed, with where
+    """
+
+    __slots__ = (
+        "_disbelieve", "_parts", "_progress", "damage", "holes", "last_record", "last_time", "plan",
+    )  # fmt: skip
+
+    def __init__(
+        self, parts: Structures, progress: Starting, disbelieve: Callable[[int], None]
+    ) -> None:
+        self._parts = parts
+        self._progress = progress
+        self._disbelieve = disbelieve
+        self.plan = Plan("@no_log", LogDecision.KEEP)
+        self.damage: StoreDamaged | None = None
+        """Why the store takes no messages; None where it does."""
+        self.holes: list[Hole] = []
+        """Damage that the log has, with sound records behind it."""
+        self.last_record = 0
+        """Start of the last sound record."""
+        self.last_time = 0
+        """Its store time, ms."""
+
+    def steps(self, beliefs: Beliefs) -> Iterator[float]:
+        """Recover, yielding the share done (0..1).
+
+        Effects  where the table says DAMAGED: `damage` is set, the log is as it was
+        Errors   DiskFull, AllocationFailed, FsyncFailed while damage is quarantined
+        """
+        log = self._parts.log
+        below = beliefs.views.below
+        if beliefs.is_aborted and beliefs.mark is not None:
+            self._parts.index.mend(below, self._parts.log.store_time_at)
+        marks = (
+            self._parts.queues.durable_below(below),
+            self._parts.index.durable_below(below, beliefs.views.sealed_time),
+        )
+        begin = min(log.min_offset if beliefs.from_min else marks[0], marks[1], log.appended)
+        self._progress.enter("scan")
+        quick = QuickDispatch(self._parts, begin=begin)
+        survey = yield from self._survey(marks, beliefs, quick)
+        is_short = beliefs.mark is None and self._is_short(survey, beliefs)
+        # Where not one record can be read it may be no log at all: nothing is cut.
+        is_unknown = is_short and survey.end == log.min_offset
+        seen = Observation(
+            has_log=bool(log.files.files),
+            end=survey.end,
+            scan_end=ScanEnd.END_OF_DATA if is_unknown else survey.scan_end,
+            mark=beliefs.mark,
+            view_offsets=tuple(self._complete(mark, survey.end) for mark in marks),
+            has_holes=bool(survey.holes),
+            is_short=is_short,
+            accept_damage=beliefs.accept_damage,
+        )
+        self.plan = decide(seen)
+        # Without a mark the views are all there is of what the log lost.
+        is_rebuilt = beliefs.is_aborted and beliefs.mark is not None
+        if self.plan.log is LogDecision.DAMAGED:
+            self._refuse(survey, beliefs.mark)
+            if is_rebuilt:
+                self._cut_views(below)
+        else:
+            self._end_log(survey, beliefs, below)
+        self._progress.enter("dispatch")
+        if self.damage is None or is_rebuilt:
+            yield from self._dispatch(survey.end, quick, from_min=beliefs.from_min)
+        yield 1.0
+
+    def _survey(
+        self, marks: tuple[int, int], beliefs: Beliefs, quick: QuickDispatch
+    ) -> Generator[float, None, Survey]:
+        """Walk the log to its end; what views lack is taken along."""
+        log, begin = self._parts.log, self._begin_of_walk(quick.begin)
+        view_end = max(marks) if not beliefs.is_aborted else None
+
+        def take(chunk: Chunk) -> None:
+            if chunk.end > quick.begin and not quick.is_full:
+                quick.take(chunk)
+
+        survey = yield from survey_log(
+            log, self._parts.disk, begin, Known(beliefs.mark, view_end),
+            crc=beliefs.is_aborted, take=take,
+        )  # fmt: skip
+        self.last_record, self.last_time = survey.last_record, survey.last_time
+        self.holes = survey.holes
+        assert self.last_record <= survey.end
+        return survey
+
+    def _complete(self, mark: int, end: int) -> int:
+        """Return the log's end for a view that has the last record: its mark may lie inside it."""
+        return end if self.last_record < mark <= end else mark
+
+    def _is_short(self, survey: Survey, beliefs: Beliefs) -> bool:
+        """Return whether another broker's log lacks records at its end that were durable.
+
+        After a crash its checkpoint tells the store time of the last one that was, and queues that
+        lead behind the end may as well lead to what was never flushed.
+        """
+        if self._parts.queues.durable_offset <= survey.end:
+            return False
+        durable_ms = self._parts.checkpoint.values.physic_msg_timestamp
+        return not beliefs.is_aborted or self._time_before(survey.end) < durable_ms
+
+    def _begin_of_walk(self, physical_offset: int) -> int:
+        """Return where to begin so that a record is known to start there."""
+        position = physical_offset % self._parts.log.file_size_bytes
+        if position > WALK_BACK and self._parts.log.record_size_at(physical_offset) is not None:
+            return physical_offset
+        return physical_offset - position
+
+    # -- the log -------------------------------------------------------------------------------
+    def _refuse(self, survey: Survey, mark: int | None) -> None:
+        """Serve what is sound, and say why nothing is taken."""
+        self._parts.log.serve_upto(survey.end)
+        first = survey.holes[0] if survey.holes else None
+        durable = self._parts.queues.durable_offset if mark is None else mark
+        begin = first.begin if first is not None else survey.end
+        end = first.end if first is not None else max(durable, survey.end)
+        why = first.reason if first is not None else survey.reason or "the log ends here"
+        if mark is not None:
+            why += f", but bytes up to {mark} were durable"
+        else:
+            count = self._count_behind(survey.end)
+            why += f", but queues lead to {count} messages behind it, up to {durable}"
+        path = first.path if first is not None else survey.path
+        self.damage = StoreDamaged(
+            path=path or self._path_behind(begin, end),
+            file_position=begin % self._parts.log.file_size_bytes,
+            begin=begin,
+            end=end,
+            why=why,
+        )
+        for hole in survey.holes:
+            _report_damage(hole.path, hole.begin, hole.end, hole.reason)
+        if first is None or survey.end < durable:
+            _report_damage(self.damage.path, survey.end, max(durable, survey.end), why)
+
+    def _path_behind(self, begin: int, end: int) -> str:
+        """Return which file of the log lacks something of [begin, end): the first that is gone."""
+        files = self._parts.log.files
+        last = files.files[-1] if files.files else None
+        if last is not None and end > last.base + last.size:
+            return str(files.directory / offset_file_name(last.base + last.size))
+        return self._parts.log.place_of(begin)[0]
+
+    def _count_behind(self, physical_offset: int) -> int:
+        """Return how many units lead to records at or behind an offset."""
+        return sum(
+            queue.max_offset - queue.units.first_at_or_behind(physical_offset)
+            for queue in self._parts.queues.queues.values()
+            if queue.max_physical_offset > physical_offset
+        )
+
+    def _end_log(self, survey: Survey, beliefs: Beliefs, below: int) -> None:
+        """Make the log end with its last sound record, and the views not reach beyond it."""
+        log, end = self._parts.log, survey.end
+        if self.plan.label == "@ahead" and (count := self._count_behind(end)):
+            logger.warning("views.ahead", extra={"physical_offset": end, "messages": count})
+        self._parts.index.drop_doubtful(self._parts.log.store_time_at, beliefs.views.sealed_time)
+        upto = min(below, end, survey.holes[0].begin if survey.holes else end)
+        if beliefs.is_aborted and upto < below:
+            self._disbelieve(upto)
+        self._cut_views(upto)
+        if survey.holes:  # Views first: none may lead to what is no message any more.
+            fill_holes(
+                log, self._parts.disk, self._parts.settings.directory, survey.holes,
+                time_ms=self._time_before(survey.holes[0].begin), now_ms=beliefs.now_ms,
+            )  # fmt: skip
+            self.holes = []
+        if survey.is_torn:
+            logger.warning("log.cut", extra={"physical_offset": end, "reason": survey.reason})
+            self._progress.truncated_bytes = log.appended - end
+        if survey.is_torn or beliefs.is_aborted:
+            log.truncate(end)  # A lost page may have left records behind it.
+        else:
+            log.adopt_end(end)
+        assert log.appended == end
+        self._cut_views(end)
+
+    def _time_before(self, place: int) -> int:
+        """Return the store time of the last record before a place, in its file; 0 without one."""
+        log = self._parts.log
+        file = log.files.file_at(place - 1)
+        last = None
+        for physical_offset, _, _, _ in log.scan(file.base, place) if file is not None else ():
+            last = physical_offset
+        return 0 if last is None else log.store_time_at(last)
+
+    # -- the views -----------------------------------------------------------------------------
+    def _cut_views(self, physical_offset: int) -> None:
+        self._parts.queues.truncate(physical_offset, self._parts.log.store_time_at)
+        self._parts.index.truncate(physical_offset, self._parts.log.store_time_at)
+
+    def _dispatch(self, end: int, quick: QuickDispatch, *, from_min: bool) -> Iterator[float]:
+        """Give the views what they lack of the log below an offset."""
+        parts = self._parts
+        queues_from, index_from = parts.queues.durable_offset, parts.index.durable_offset
+        if from_min:
+            queues_from = parts.log.min_offset
+        lowest = min(queues_from, index_from)
+        if lowest > self.last_record:
+            return
+        if quick.begin > lowest or self.holes:
+            quick = QuickDispatch(parts)
+        begin = max(self._begin_of_walk(lowest), parts.log.min_offset)
+        holes = [hole for hole in self.holes if hole.end > begin]
+        parts.queues.note_gaps((hole.begin, hole.end) for hole in holes)
+        parts_of_log = [*stretches(holes, begin, end)]
+        quick.put(queues_from=queues_from, index_from=index_from, upto=end)
+        untaken = stretches(holes, max(begin, quick.end), end)
+        for place in quick.steps(untaken, queues_from=queues_from, index_from=index_from):
+            yield (place - begin) / (end - begin)
+        left_over = quick.queues.left_over
+        if left_over == parts.left_over:
+            return
+        empty = left_over.places.keys() - parts.left_over.places.keys()
+        parts.left_over = left_over
+        parts.queues.remove(empty)
+        quick = QuickDispatch(parts, only=empty)
+        for place in quick.steps(parts_of_log, queues_from=queues_from, index_from=end):
+            yield (place - begin) / (end - begin)
+
+
+def _report_damage(path: str, begin: int, end: int, reason: str) -> None:
+    size = end - begin
+    logger.error(
+        "log.damaged",
+        extra={"path": path, "physical_offset": begin, "bytes": size, "reason": reason},
+    )

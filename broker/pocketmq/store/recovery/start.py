@@ -1,0 +1,205 @@
+"""The order of a start, on one page: `Start.steps`. What is decided stands in decisions.py.
+
+lock and build ─► load ─► views: what is believed ─► log: where it ends, and what of it ─►
+views get what they lack ─► all of it is written down, for the next crash to start from
+"""
+
+import logging
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Final
+
+from pocketmq.format.checkpoint_layout import encode_checkpoint
+from pocketmq.log.foreign import check_place, check_understood
+from pocketmq.model.errors import Corruption
+from pocketmq.model.step import Clock
+from pocketmq.store.recovery.completeness import missing_from_list, missing_from_log
+from pocketmq.store.recovery.components import Structures
+from pocketmq.store.recovery.decisions import Compared, ViewObservation, ViewPlan, decide_views
+from pocketmq.store.recovery.junk import report_junk
+from pocketmq.store.recovery.progress import Starting
+from pocketmq.store.recovery.recovery_plan import Beliefs, Recovery
+
+RENEWED_MAX: Final = 64 * 1024 * 1024
+"""Bytes of the log that are flushed again after a crash without a mark; older ones were."""
+
+VIEW_SIZES: Final = (
+    "consume_queue_file_size_bytes", "consume_queue_extension_file_size_bytes",
+    "index_slot_count", "index_entry_count_max",
+)  # fmt: skip
+"""Settings that decide how long the files of queues and index are."""
+
+logger = logging.getLogger(__name__)
+
+
+class Start:
+    """One start of a store that is locked and built; what was found stays in `recovery`."""
+
+    __slots__ = ("_has_looked", "_parts", "_progress", "recovery", "views")
+
+    def __init__(self, parts: Structures, progress: Starting) -> None:
+        self._parts = parts
+        self._progress = progress
+        self._has_looked = False
+        self.recovery = Recovery(parts, progress, parts.disbelieve)
+        self.views: ViewPlan | None = None
+        """The row of the table of views that applied."""
+
+    def look(self) -> None:
+        """Read the small files and find the log; nothing is changed.
+
+        Errors   NotAStore, WrongFileSize, StoreGap, ReadFailed: the store stays as it is
+        """
+        parts = self._parts
+        self._progress.enter("load")
+        report_junk(parts.disk, parts.settings.directory)
+        parts.log.load()
+        parts.checkpoint.load()
+        parts.mark.open()
+        if not parts.log.files.files and parts.mark.valid_upto(parts.checkpoint.content) is None:
+            check_understood(parts.disk, parts.settings.directory)
+        if parts.manifest is None:
+            parts.check_views()
+        self._has_looked = True
+
+    def steps(self, now_ms: int) -> Iterator[float]:
+        """Load everything and make it agree, yielding the share done between bounded pieces.
+
+        Effects  where the log is damaged below what was durable, `recovery.damage` is set, and
+                 checkpoint, mark and manifest stay as they were
+        Errors   NotAStore, WrongFileSize, StoreGap: nothing was changed;
+                 Corruption: a queue is not as its table says, the next start reads all queues
+        """
+        try:
+            yield from self._steps(now_ms)
+        except (Corruption, FileNotFoundError):
+            if self._parts.queues.doubtful:
+                self._parts.ends.remove()
+            raise
+
+    def _steps(self, now_ms: int) -> Iterator[float]:
+        parts, settings = self._parts, self._parts.settings
+        if not self._has_looked:
+            self.look()
+        parts.directory.make_directories()
+        mark = parts.mark.valid_upto(parts.checkpoint.content)
+        views = self.views = decide_views(self._observed(mark))
+        self._load_views(views)
+        from_min = self._drop_incomplete(views)
+        beliefs = Beliefs(views, mark, from_min, settings.accept_damage, now_ms)
+        yield from self.recovery.steps(beliefs)
+        self._progress.enter("settle")
+        parts.queues.correct_min(parts.log.min_offset)
+        if settings.property_crc:
+            before = parts.manifest.property_crc_from if parts.manifest is not None else None
+            parts.log.property_crc_from = parts.log.appended if before is None else before
+        if self.recovery.damage is None:
+            self._write_down(may_wait=views.may_wait and not from_min)
+
+    # -- the views as they were left -----------------------------------------------------------
+    def _observed(self, mark: int | None) -> ViewObservation:
+        parts = self._parts
+        values = parts.checkpoint.values
+        closed = parts.manifest.closed if parts.manifest is not None else None
+        is_listed = closed is not None and closed.is_of(parts.checkpoint.content)
+        return ViewObservation(not parts.was_left_in_order(mark), mark, is_listed, values)
+
+    def _load_views(self, plan: ViewPlan) -> None:
+        parts = self._parts
+        found, settings = parts.manifest, parts.settings
+        knows_size = found is not None and all(
+            getattr(found, name) == getattr(settings, name) for name in VIEW_SIZES
+        )
+        checkpoint_bytes = parts.checkpoint.content
+        ends = parts.ends.load(checkpoint_bytes) if plan.takes_ends else {}
+        parts.queues.load(believed_upto=plan.units_upto, knows_size=knows_size, ends=ends)
+        parts.index.load(knows_size=knows_size)
+        if found is None:
+            parts.made_here = not parts.log.files.files
+            if "index_style" not in settings.explicit:
+                self._find_style()
+
+    def _find_style(self) -> None:
+        """Go on in the style the index was written in last."""
+        parts, index = self._parts, self._parts.index
+        index.style = parts.written_styles()[1] or index.style
+        parts.settings = replace(parts.settings, index_style=index.style)
+
+    def _drop_incomplete(self, plan: ViewPlan) -> bool:
+        """Remove views that lack something; returns whether queues are built from the log's min."""
+        parts = self._parts
+        log, queues, index = parts.log, parts.queues, parts.index
+        queues.correct_min(log.min_offset)
+        lacking, index_lacks = queues.damaged, False
+        if plan.compared is Compared.LIST:
+            listed = parts.listed_at_stop
+            lacking, index_lacks = missing_from_list(listed, queues, index, log.min_offset)
+        elif plan.compared is Compared.LOG:
+            parts.find_left_over(plan.below)
+            lacking, index_lacks, parts.left_over = missing_from_log(
+                log, queues, index, parts.levels, parts.written_styles()[0], parts.left_over
+            )
+            lacking = {key for key in lacking if key[0] not in parts.batch_topics}
+        lacking = lacking | queues.damaged
+        is_built_whole = lacking or parts.keeps_left_over or not plan.below
+        if plan.compared is not Compared.LOG and is_built_whole:
+            parts.find_left_over(plan.below)
+        for topic, queue_id in sorted(lacking):
+            check_place(parts.disk, parts.settings.directory, topic, queue_id)
+        for topic, queue_id in sorted(lacking):
+            logger.warning("consume_queue.incomplete", extra={"topic": topic, "queue_id": queue_id})
+        if lacking and parts.was_aborted:
+            parts.disbelieve(0)
+        queues.remove(lacking)
+        if index_lacks or index.is_damaged:
+            logger.warning("index.incomplete", extra={"files": len(index.files)})
+            index.remove_all()
+        queues.finish_removals()
+        return bool(lacking)
+
+    # -- what was found, for the next crash ----------------------------------------------------
+    def _write_down(self, *, may_wait: bool) -> None:
+        """Write down what was found, so that the next crash starts from there.
+
+        Views are synced first: the checkpoint describes durable things only. Where many queues are
+        dirty, and the checkpoint there is still holds, a running store does both instead.
+        """
+        parts = self._parts
+        log, queues, mark, ends = parts.log, parts.queues, parts.mark, parts.ends
+        if parts.was_aborted:
+            log.renew(max(mark.flushed_upto, log.appended - RENEWED_MAX))
+        end, values = log.appended, parts.checkpoint.values
+        last, time_ms = self.recovery.last_record, self.recovery.last_time
+        assert last <= end
+        parts.index.flush()
+        may_wait = may_wait and values.logics_physical_offset <= last
+        is_left = may_wait and queues.has_much_to_sync
+        if not is_left:
+            queues.flush()
+        ends.rows = queues.ends()
+        if end and not is_left:
+            values = values._replace(
+                physic_msg_timestamp=time_ms or values.physic_msg_timestamp,
+                logics_msg_timestamp=time_ms or values.logics_msg_timestamp,
+                index_msg_timestamp=parts.index.sealed_time or values.index_msg_timestamp,
+                confirm_physical_offset=last,
+                logics_physical_offset=last,
+            )
+            if ends.load(encode_checkpoint(values)) != ends.rows:
+                ends.save(encode_checkpoint(values), ends.rows)
+        mark.write(end, encode_checkpoint(values))
+        mark.sync()
+        parts.checkpoint.save(values)  # Until here the other half of the mark counts.
+        assert mark.valid_upto(parts.checkpoint.content) == end
+        parts.write_manifest(None)
+
+
+def start_at_once(parts: Structures, clock: Clock) -> Start:
+    """Start a store without a pause; blocks.
+
+    Errors   those of `Start.steps`
+    """
+    start = Start(parts, Starting(clock))
+    for _ in start.steps(clock.wall_ms()):
+        pass
+    return start

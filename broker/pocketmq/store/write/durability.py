@@ -1,0 +1,215 @@
+"""When written bytes become durable: group commit or by timer.
+
+    sync    every put that waits asks for a flush; one flush is in progress at a time, and all puts
+            that arrive meanwhile share the next one; the first one takes along what the same turn
+            of the loop brings
+    async   every 500 ms when 4 pages are dirty, every 10 s anyhow
+
+`flushed` rises only after the disk said yes. The first failure, of whatever part of the store, is
+final: every put that waits gets it, nothing is acknowledged after it, no sync is tried again, the
+mark stays as it is, and the process ends.
+Source: GroupCommitService, FlushRealTimeService, FlushDiskWatcher.
+"""
+
+import asyncio
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from time import perf_counter
+from typing import Final
+
+from pocketmq.files.mapped_file import MappedFile, hold_all, let_go
+from pocketmq.log.checkpoint import FlushedMark
+from pocketmq.log.commit_log import CommitLog
+from pocketmq.model.errors import BrokerError
+from pocketmq.model.stats import COUNT_BUCKETS, Histogram
+from pocketmq.model.step import Clock, Next, Now
+from pocketmq.store.job import or_failed
+from pocketmq.store.marks import Marks
+from pocketmq.store.settings import FLUSH_SYNC, PAGE_SIZE, StoreSettings
+from pocketmq.store.write.flush_group import FlushGroup
+
+SWEEP_INTERVAL_MS: Final = 100
+"""How often puts that waited too long are told FLUSH_DISK_TIMEOUT."""
+
+
+class Durability:
+    """Flushes the commit log and moves the `flushed` mark."""
+
+    __slots__ = (
+        "_begun_upto", "_clock", "_fail", "_group", "_is_asked", "_job", "_log", "_mark", "_marks",
+        "_pool", "_settings", "_thorough_at_ms", "_waiting", "flush_seconds", "group_messages",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        log: CommitLog,
+        mark: FlushedMark,
+        marks: Marks,
+        settings: StoreSettings,
+        clock: Clock,
+        fail: Callable[[BaseException], None],
+    ) -> None:
+        self._log = log
+        self._mark = mark
+        self._marks = marks
+        self._settings = settings
+        self._clock = clock
+        self._fail = fail
+        self._pool = ThreadPoolExecutor(1, thread_name_prefix="flush")
+        self._job: asyncio.Future[None] | None = None
+        self._group: FlushGroup | None = None
+        self._begun_upto = marks.flushed.value
+        """What the last flush that began is of."""
+        self._is_asked = False
+        self._waiting = 0
+        self._thorough_at_ms = 0
+        self.flush_seconds = Histogram(
+            "pocketmq_flush_seconds", "Time one flush took.", labels={"file": "commitlog"}
+        )
+        self.group_messages = Histogram(
+            "pocketmq_group_commit_messages", "Puts that shared one flush.", COUNT_BUCKETS
+        )
+
+    def reached(self, end: int) -> asyncio.Future[bool]:
+        """Ask for a flush and return when everything before `end` is durable.
+
+        Returns  True, or False when `sync_flush_timeout_ms` passed first
+        Errors   FsyncFailed
+        """
+        if self._marks.failure is not None:
+            raise self._marks.failure
+        self._waiting += 1
+        return self._waited(end, self._clock.monotonic_ms())
+
+    def _waited(self, end: int, now_ms: int) -> asyncio.Future[bool]:
+        future = self._marks.flushed.reached(end, now_ms + self._settings.sync_flush_timeout_ms)
+        if self._job is None and not self._is_asked:
+            self._is_asked = True
+            asyncio.get_running_loop().call_soon(self._begin_asked)
+        return future
+
+    def _begin_asked(self) -> None:
+        self._is_asked = False
+        self.request()
+
+    def group(self) -> FlushGroup:
+        """Ask for a flush of all there is; returns what all wait for who append before it begins.
+
+        Returns  what is told False when `sync_flush_timeout_ms` passed first, a little earlier for
+                 those who join last; who finds it open may join it by its `count`
+        Errors   FsyncFailed
+        """
+        marks = self._marks
+        if marks.failure is not None:
+            raise marks.failure
+        now_ms, end = self._clock.monotonic_ms(), marks.appended.value
+        self._close_group(now_ms)
+        self._waiting += 1
+        if self._group is not None:
+            return self._group
+        future = self._waited(end, now_ms)
+        # The next flush is of all of it, and of what comes until it begins; not so with a pool.
+        is_whole = self._log.pool is None and marks.committed.value == end
+        is_open = is_whole and end > self._begun_upto
+        group = FlushGroup(future, now_ms, is_open=is_open)
+        if is_open:
+            self._group = group
+        return group
+
+    def _close_group(self, now_ms: int) -> None:
+        """Let no more join those who wait for long already."""
+        group = self._group
+        if group is not None and now_ms - group.begun_ms >= SWEEP_INTERVAL_MS:
+            self._end_group(group)
+
+    def _end_group(self, group: FlushGroup) -> None:
+        """Let no more join."""
+        group.is_open = False
+        self._waiting += group.count
+        self._group = None
+
+    def request(self) -> None:
+        """Start a flush unless one is in progress, one has failed, or nothing is dirty."""
+        committed, flushed = self._marks.committed, self._marks.flushed
+        if self._job is not None or committed.value <= flushed.value:
+            return
+        if self._marks.failure is not None:  # The kernel reports a loss once; a sync would hide it.
+            return
+        target, time_ms = committed.value, committed.time_ms
+        if self._group is not None:
+            self._end_group(self._group)
+        try:
+            files = hold_all(self._log.files_between(flushed.value, target))
+        except BrokerError as error:
+            self._fail(error)
+            return
+        group, self._waiting = self._waiting, 0
+        self._begun_upto = target
+        begun = perf_counter()
+        self._job = asyncio.get_running_loop().run_in_executor(self._pool, _sync_all, files)
+
+        def finish(job: "asyncio.Future[None]") -> None:
+            let_go(files)
+            self._finish(job, target, time_ms, group, begun)
+
+        self._job.add_done_callback(or_failed(finish, self._fail))
+
+    def _finish(
+        self, job: "asyncio.Future[None]", target: int, time_ms: int, group: int, begun: float
+    ) -> None:
+        self._job = None
+        error = job.exception()
+        if error is not None:
+            self._fail(error)
+        if self._marks.failure is not None:
+            return
+        try:
+            self._mark.write(target)
+        except BrokerError as failure:  # The mark is allocated: what it meets is no full disk.
+            self._fail(failure)
+            return
+        self.flush_seconds.observe(perf_counter() - begun)
+        if group:
+            self.group_messages.observe(group)
+        assert self._mark.flushed_upto == target
+        self._marks.flush(target, time_ms)
+        if self._waiting:
+            self.request()
+
+    def step(self, now: Now) -> Next:
+        """Flush by timer, and answer puts that waited too long."""
+        now_ms = now.monotonic_ms
+        self._marks.flushed.sweep(now_ms)
+        self._close_group(now_ms)
+        settings = self._settings
+        if settings.flush == FLUSH_SYNC:
+            self.request()
+            return Next(now_ms + SWEEP_INTERVAL_MS)
+        dirty = self._marks.committed.value - self._marks.flushed.value
+        is_thorough = now_ms >= self._thorough_at_ms
+        if is_thorough:
+            self._thorough_at_ms = now_ms + settings.flush_thorough_interval_ms
+        if is_thorough or dirty >= settings.flush_least_pages * PAGE_SIZE:
+            self.request()
+        return Next(now_ms + settings.flush_interval_ms)
+
+    async def drain(self) -> None:
+        """Return when everything committed so far is durable, or a flush has failed."""
+        marks = self._marks
+        while marks.committed.value > marks.flushed.value and marks.failure is None:
+            self.request()
+            if self._job is None:  # It could not begin, and the store has failed.
+                return
+            await asyncio.wait([self._job])  # It may be one that began before the last append.
+        if self._job is not None:
+            await asyncio.wait([self._job])
+
+    def close(self) -> None:
+        """End the flush thread."""
+        self._pool.shutdown()
+
+
+def _sync_all(files: list[MappedFile]) -> None:
+    """Sync files oldest first: the mark is the end of one contiguous durable range."""
+    for file in files:
+        file.sync()

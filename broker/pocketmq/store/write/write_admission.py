@@ -1,0 +1,50 @@
+"""Whether puts are taken, and why not."""
+
+from typing import final
+
+from pocketmq.model.errors import BrokerError, DiskFull, Draining, StoreFailed
+from pocketmq.store.dispatch.dispatcher import Dispatcher
+from pocketmq.store.marks import Marks
+from pocketmq.store.write.allocation import Reserve
+
+
+@final
+class Gate:
+    """All that may keep puts out, in one place.
+
+    refusal     what puts are answered with, None while they are taken
+    is_ending   nothing more is taken, for good
+    """
+
+    __slots__ = ("_dispatcher", "_marks", "_reserve", "is_ending", "refusal")
+
+    def __init__(
+        self, marks: Marks, dispatcher: Dispatcher, reserve: Reserve, refusal: BrokerError | None
+    ) -> None:
+        self._marks = marks
+        self._dispatcher = dispatcher
+        self._reserve = reserve
+        self.refusal = refusal
+        self.is_ending = False
+
+    @property
+    def is_open(self) -> bool:
+        """Whether `check` has nothing to say."""
+        if self.is_ending or self.refusal is not None or self._marks.failure is not None:
+            return False
+        return self._dispatcher.failure is None and self._reserve.released is None
+
+    def check(self) -> None:
+        """Raise StoreFailed, Draining, DiskFull or the refusal while puts are not taken."""
+        if self._marks.failure is not None:
+            raise StoreFailed(why="it has failed before")
+        if self.is_ending:
+            raise Draining()
+        view_failure = self._dispatcher.failure
+        if view_failure is not None:
+            raise DiskFull(path=view_failure.path)
+        if self.refusal is not None:
+            raise self.refusal
+        if self._reserve.released is not None:
+            raise self._reserve.released
+        assert self.is_open

@@ -1,0 +1,201 @@
+"""The way into an open store: puts, and what makes them durable.
+
+    room? ─► one synchronous block under the put-lock ─► wait for the flush (durability.py)
+
+The block is `Writer.append` (writer.py). Queue offsets are dense; a put that fails before the block
+takes none.
+Source: CommitLog.asyncPutMessages.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from pocketmq.model.batch import PutResult, PutStatus, Run
+from pocketmq.model.errors import (
+    BrokerError,
+    RecordTooLarge,
+    TransientPoolEmpty,
+)
+from pocketmq.model.stats import Stat
+from pocketmq.model.step import Clock, Step
+from pocketmq.model.system_topics import TIMER_TOPIC
+from pocketmq.model.topic import SCHEDULE_TOPIC
+from pocketmq.store.dispatch.dispatcher import Dispatcher
+from pocketmq.store.marks import Marks
+from pocketmq.store.recovery.components import Structures
+from pocketmq.store.settings import FLUSH_SYNC
+from pocketmq.store.write.allocation import Allocation, Reserve
+from pocketmq.store.write.commit import Commit
+from pocketmq.store.write.durability import Durability
+from pocketmq.store.write.flush_group import FlushGroup
+from pocketmq.store.write.prefault import PagesAhead
+from pocketmq.store.write.put_lock import PutLock
+from pocketmq.store.write.put_path import PutPath
+from pocketmq.store.write.write_admission import Gate
+from pocketmq.store.write.writer import Writer
+
+WAITING_TOPICS: Final = frozenset({SCHEDULE_TOPIC, TIMER_TOPIC})
+
+logger = logging.getLogger(__name__)
+
+
+def _tell_long_hold(held_ms: int) -> None:
+    logger.warning("put_lock.held", extra={"held_ms": held_ms})
+
+
+class Writing:
+    """Takes messages, unless there is a reason not to.
+
+    dispatcher   is told what was stored
+    damage       why the store takes nothing at all, None where it is whole
+    fail         ends the store
+    """
+
+    __slots__ = (
+        "_damage", "_log", "_marks", "_settings", "allocation", "before_waiting", "commit",
+        "durability", "gate", "pages_ahead", "put_path", "reserve", "writer",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        structures: Structures,
+        marks: Marks,
+        clock: Clock,
+        durability: Durability,
+        dispatcher: Dispatcher,
+        reserve: Reserve,
+        damage: BrokerError | None,
+        fail: Callable[[BaseException], None],
+    ) -> None:
+        log, settings = structures.log, structures.settings
+        self._log = log
+        self._settings = settings
+        self._marks = marks
+        self._damage = damage
+        self.before_waiting: Callable[[], None] = lambda: None
+        """Called before the append of what waits, which says its time by the wall clock."""
+        self.gate = Gate(marks, dispatcher, reserve, damage)
+        self.durability = durability
+        self.commit = Commit(log, marks, settings, fail)
+        self.reserve = reserve
+        self.allocation = Allocation(log, structures.own_directory, clock, fail, reserve=reserve)
+        self.pages_ahead = PagesAhead(log, marks)
+        lock = PutLock(settings.busy_timeout_ms, _tell_long_hold)
+        self.writer = Writer(log, dispatcher, marks, clock, structures.levels, lock)
+        self.put_path = PutPath(self.writer, marks, self.gate, self.allocation)
+
+    @property
+    def steps(self) -> list[Step]:
+        """What is to be called while the store is open."""
+        steps: list[Step] = [self.durability.step, self.allocation.step]
+        last = self.pages_ahead.step if self._log.pool is None else self.commit.step
+        return [*steps, last]
+
+    @property
+    def stats(self) -> list[Stat]:
+        """What metrics show of it."""
+        lock, durability = self.writer.lock, self.durability
+        stats: list[Stat] = [lock.wait_seconds, lock.hold_seconds, self.writer.append_seconds]
+        return [*stats, durability.flush_seconds, durability.group_messages]
+
+    async def put(self, runs: Sequence[Run], *, wait: bool = True) -> list[PutResult]:
+        """Store runs next to each other: all of their messages, or none.
+
+        wait     answer when what the flush mode promises holds; else when they lie in the log
+        Errors   RecordTooLarge, Draining, BrokerReadOnly, StoreBusy, DiskFull: nothing was stored;
+                 FsyncFailed: the process ends, whether they survive is unknown
+        Source   CommitLog.asyncPutMessage, asyncPutMessages
+        """
+        sizes = self.writer.sizes(runs)
+        await self._room(sum(map(sum, sizes)))
+        if any(destination.topic in WAITING_TOPICS for destination, _ in runs):
+            self.before_waiting()
+        results = self.writer.append(runs, sizes)
+        assert results[-1].end == self._marks.appended.value
+        self._appended()
+        if wait and self._settings.flush == FLUSH_SYNC:
+            if not await self.durability.reached(results[-1].end):
+                late = PutStatus.FLUSH_DISK_TIMEOUT
+                return [result._replace(status=late) for result in results]
+        return results
+
+    async def room(self, runs: Sequence[Run]) -> bool:
+        """Wait until runs can be put without waiting; returns whether it had to.
+
+        Errors   those of `put` but for what comes of the flush
+        """
+        return await self._room(sum(map(sum, self.writer.sizes(runs))))
+
+    async def _room(self, size_sum: int) -> bool:
+        log, has_waited = self._log, False
+        if size_sum > log.record_size_max:
+            raise RecordTooLarge(size_bytes=size_sum, limit_bytes=log.record_size_max)
+        self.gate.check()
+        while not log.has_room(size_sum):
+            if log.spare_base is None:
+                raise TransientPoolEmpty(count=self._settings.transient_pool_file_count)
+            await self.allocation.room()
+            self.gate.check()
+            has_waited = True
+        return has_waited
+
+    def _appended(self) -> None:
+        """Go on after an append: commit what lies in the files, ask for the next file."""
+        log, marks = self._log, self._marks
+        if log.pool is None:
+            marks.commit(marks.appended.value, marks.appended.time_ms)
+        if log.spare_base is not None:
+            self.allocation.request()
+
+    def durable(self) -> asyncio.Future[bool]:
+        """Return what is True once all appended so far is durable.
+
+        Returns  False when `sync_flush_timeout_ms` passed first
+        Errors   FsyncFailed
+        """
+        return self.durability.reached(self._marks.appended.value)
+
+    def flush_group(self) -> FlushGroup:
+        """Return the same for many at once.
+
+        Errors   FsyncFailed
+        """
+        return self.durability.group()
+
+    @property
+    def refusal(self) -> BrokerError | None:
+        """What puts are answered with, None while they are taken."""
+        return self.gate.refusal
+
+    def takes(self, size_bytes: int) -> bool:
+        """Return whether a put of records of so many bytes would be stored now, without waiting."""
+        return self.gate.is_open and self._log.has_room(size_bytes)
+
+    @property
+    def is_writable(self) -> bool:
+        """Whether a put of the usual size would be taken now."""
+        return self.gate.is_open and not self.allocation.full
+
+    def refuse(self, refusal: BrokerError | None) -> None:
+        """Answer puts with this error from now on; None: take them again, unless damaged."""
+        refusal = refusal or self._damage
+        if (refusal is None) != (self.gate.refusal is None):
+            event = "store.resumed" if refusal is None else "store.refused"
+            logger.warning(event, extra={"reason": str(refusal or "")})
+        self.gate.refusal = refusal
+
+    def end(self) -> None:
+        """Take nothing more, for good."""
+        self.gate.is_ending = True
+
+    async def drain(self) -> None:
+        """Return when everything appended so far is durable, or the store has failed."""
+        await self.commit.drain()
+        await self.durability.drain()
+
+    def close(self) -> None:
+        """End the threads; the steps have ended, and what they began."""
+        self.commit.close()
+        self.durability.close()

@@ -1,0 +1,59 @@
+"""The faces of v1 serve what the proto promises, by RocketMQ's words, closed or open."""
+
+import pytest
+
+from pocketmq.model.errors import Recovering
+from pocketmq.rpc.admission import CallClass
+from pocketmq.rpc.own.server import OwnServer
+from pocketmq.rpc.service import Service
+from pocketmq.rpc.v1.service_table import ACCESS, ADMIN, BROKER, CLASSES, SETTLING, closed_faces
+from tests.fakes.call import FakeCall
+from tests.fakes.store_broker import StoreBroker
+
+
+def own(broker: StoreBroker) -> list[Service]:
+    """Broker, Admin and Access, without what official clients come to."""
+    return [service for service in broker.services() if service.name.startswith("pocketmq.v1.")]
+
+
+def test_every_method_of_the_proto_is_served_in_its_class(broker: StoreBroker) -> None:
+    messaging, admin, access = own(broker)
+    for service, descriptor in ((messaging, BROKER), (admin, ADMIN), (access, ACCESS)):
+        assert service.name == descriptor.full_name
+        assert {row.name for row in service.methods} == set(descriptor.methods_by_name)
+        classes = {
+            "SendMessage": CallClass.SEND,
+            "Recall": CallClass.SEND,
+            "PullMessage": CallClass.POLL,
+            "Receive": CallClass.POLL,
+            "CheckTransactions": CallClass.POLL,
+            "EndTransaction": CallClass.SETTLE,
+            **dict.fromkeys(SETTLING, CallClass.SETTLE),
+        }
+        for name in ("PrintClientStack", "VerifyMessage"):
+            classes[name] = CallClass.QUESTION
+        other = CLASSES[descriptor.name]
+        assert all(row.call_class is classes.get(row.name, other) for row in service.methods)
+
+
+def test_methods_go_by_rocketmqs_words_where_it_has_such_a_request(broker: StoreBroker) -> None:
+    rows = [row for service in own(broker) for row in service.methods]
+    ours = {row.name for row in rows if not row.request_code}
+    dead_letters = {"ListDeadLetters", "RedriveDeadLetters", "ForwardToDeadLetters"}
+    # RocketMQ has PullMessage too.
+    others = {"Explain", "ListDelayed", "Flush", "Drain", "PullMessage"}
+    transactions = {"ListTransactions", "DescribeTransaction"}
+    assert ours == others | dead_letters | transactions
+
+
+async def test_a_closed_face_differs_in_its_handlers_only(broker: StoreBroker) -> None:
+    closed, opened = (OwnServer(services) for services in (closed_faces(), own(broker)))
+    for mine, other in zip(closed_faces(), own(broker), strict=True):
+        for row in mine.methods:
+            with pytest.raises(Recovering):
+                row.handler(row.request(), FakeCall())
+        assert {(row.name, row.call_class) for row in mine.methods} == {
+            (row.name, row.call_class) for row in other.methods
+        }
+    for stat, twin in zip(closed.stats, opened.stats, strict=True):
+        assert getattr(stat, "series", {}).keys() == getattr(twin, "series", {}).keys()
