@@ -32,7 +32,7 @@ CONSTANTS: Final = (
     ("empty frames of a connection", "wire.flow", "EMPTY_MAX"),
     ("CONTINUATION frames of a header block", "wire.flow", "CONTINUATIONS_MAX"),
     ("bytes of a body that is decompressed", "format.property_codec", "PLAIN_SIZE_MAX"),
-    ("bytes that a call which shows messages decompresses", "format.property_codec", "SHOWN_SIZE_MAX"),
+    ("bytes that a call showing messages decompresses", "format.property_codec", "SHOWN_SIZE_MAX"),
     ("bytes that a receive decompresses", "rpc.v2.receive_message", "DECOMPRESSED_MAX"),
     ("bytes of a message's properties", "format.property_codec", "PROPERTIES_SIZE_MAX"),
     ("signatures that are remembered", "services.access.access", "VERIFIED_MAX"),

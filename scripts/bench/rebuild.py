@@ -88,7 +88,7 @@ def run_verify(store: Path, views: Path) -> dict[str, float]:
 def run_backfill(store: Path, out: Path, workers: int, jobs: int) -> dict[str, Any]:
     """Rebuild several times in one Spark session; the first job warms it."""
     from pocketmq.backfill.session import open_session, spark_mapper
-    from pocketmq.rebuild.parallel import Job, rebuild_parallel
+    from pocketmq.rebuild.parallel import RebuildJob, rebuild_parallel
 
     begun = perf_counter()
     session = open_session(f"local[{workers}]", name="bench")
@@ -99,7 +99,8 @@ def run_backfill(store: Path, out: Path, workers: int, jobs: int) -> dict[str, A
             shutil.rmtree(out, ignore_errors=True)
             begun = perf_counter()
             rebuild_parallel(
-                Job(files, settings(), out, OFFSET_MAX, workers=workers), spark_mapper(session)
+                RebuildJob(files, settings(), out, OFFSET_MAX, workers=workers),
+                spark_mapper(session),
             )
             seconds.append(perf_counter() - begun)
     session.stop()
@@ -110,11 +111,11 @@ def run_reput(store: Path) -> dict[str, float]:
     """Let the broker's own dispatch build the views of a store that has none."""
     from pocketmq.files.disk import Disk
     from pocketmq.model.step import SystemClock
-    from pocketmq.store.recovery.components import Structures
+    from pocketmq.store.recovery.components import StoreComponents
     from pocketmq.store.recovery.start import start_at_once
     from pocketmq.store.settings import StoreSettings
 
-    parts = Structures(
+    parts = StoreComponents(
         StoreSettings(
             directory=store, commit_log_file_size_bytes=FILE_SIZE, index_slot_count=5_000_000,
             index_entry_count_max=20_000_000, time_zone="UTC",

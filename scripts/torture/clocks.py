@@ -20,7 +20,7 @@ from pocketmq.format.record import decode_record
 from pocketmq.model.errors import BrokerError
 from pocketmq.model.reading import ReadRange
 from pocketmq.model.step import SystemClock
-from pocketmq.services.produce.drafts import Delivery
+from pocketmq.services.produce.drafts import DeliveryRequest
 from pocketmq.store.message_store import MessageStore
 from pocketmq.store.read.cold_read import value_of
 from torture.budget import Budget
@@ -102,12 +102,12 @@ class Watched:
             level = chance.choice([*LEVELS_MS])
             self.levels.add(number)
             self.due_ms[number] = now_ms + LEVELS_MS[level]
-            await sent(parts, TOPIC, number, Delivery(delay_level=level))
+            await sent(parts, TOPIC, number, DeliveryRequest(delay_level=level))
             return
         wait_ms, ahead_ms = chance.randrange(300, 6_000), clock.ahead_ms
         self.due_ms[number] = now_ms + wait_ms
-        at_ms = Delivery(deliver_at_ms=clock.wall_ms() + wait_ms)
-        wish = chance.choice((at_ms, Delivery(delay_ms=wait_ms)))
+        at_ms = DeliveryRequest(deliver_at_ms=clock.wall_ms() + wait_ms)
+        wish = chance.choice((at_ms, DeliveryRequest(delay_ms=wait_ms)))
         done = await sent(parts, TOPIC, number, wish)
         if wish is at_ms and clock.ahead_ms != ahead_ms:
             self.vague.add(number)

@@ -33,7 +33,7 @@ from pocketmq.model.administration import GroupSettings
 from pocketmq.model.batch import Batch, Destination, Run
 from pocketmq.model.consuming import Received, ReceiveRequest
 from pocketmq.model.step import SystemClock
-from pocketmq.model.system_topics import Place, delayed
+from pocketmq.model.system_topics import QueuePlace, delayed
 from pocketmq.services.consume.consume import Consume
 from pocketmq.services.consume.journal import ConsumeSettings
 from pocketmq.services.delay.timer import Timer
@@ -144,7 +144,7 @@ def settings_of(directory: Path) -> StoreSettings:
 
 def message(number: int, *, level: int = 0) -> Run:
     """Return a message as a producer sends it; one with a level waits for that first."""
-    place = Place(TOPIC, number % QUEUE_COUNT)
+    place = QueuePlace(TOPIC, number % QUEUE_COUNT)
     key = f"7F0000010001{number:020X}"
     properties = {
         "UNIQ_KEY": key, "WAIT": "true", "KEYS": f"k{number}", "TAGS": f"t{number % 3}",

@@ -34,7 +34,7 @@ from pocketmq.format.transaction_id import HalfPlace, transaction_id
 from pocketmq.model.step import Clock, SystemClock
 from pocketmq.model.transaction import Decision, Resolution
 from pocketmq.rebuild.log_files import KnownShape, find_log_files
-from pocketmq.services.produce.drafts import ABSENT_QUEUE, AT_ONCE, PEER, Delivery, Drafts
+from pocketmq.services.produce.drafts import ABSENT_QUEUE, AT_ONCE, PEER, DeliveryRequest, Drafts
 from pocketmq.services.produce.send import Sent
 from pocketmq.store.message_store import MessageStore, open_store
 from pocketmq.store.runner import Runner
@@ -139,7 +139,7 @@ async def serving(directory: Path, clock: Clock) -> AsyncIterator[tuple[MessageS
 
 
 async def sent(
-    parts: Parts, topic: str, number: int, delivery: Delivery = AT_ONCE, **properties: str
+    parts: Parts, topic: str, number: int, delivery: DeliveryRequest = AT_ONCE, **properties: str
 ) -> Sent:
     """Send a message of a number."""
     drafts = Drafts(
@@ -179,25 +179,25 @@ async def make(directory: Path, chance: Random) -> Made:
 async def _timed(parts: Parts, made: Made, place: set[int], at_ms: int) -> None:
     number = made.next(place)
     made.due_ms[number] = at_ms - 1_000
-    await sent(parts, TOPIC, number, Delivery(deliver_at_ms=at_ms))
+    await sent(parts, TOPIC, number, DeliveryRequest(deliver_at_ms=at_ms))
 
 
 async def _recalled(parts: Parts, made: Made, at_ms: int) -> None:
-    found = await sent(parts, TOPIC, made.next(made.never), Delivery(deliver_at_ms=at_ms))
+    found = await sent(parts, TOPIC, made.next(made.never), DeliveryRequest(deliver_at_ms=at_ms))
     await parts.backing.send.recall.recall(TOPIC, found.handles[0], HOST)
 
 
 async def _levelled(parts: Parts, made: Made, level: int) -> None:
     number = made.next(made.near if level < LEVELS[-1] else made.far)
     made.due_ms[number] = SystemClock().wall_ms() + (0, 1_000, 5_000, 10_000)[level % 17]
-    await sent(parts, TOPIC, number, Delivery(delay_level=level))
+    await sent(parts, TOPIC, number, DeliveryRequest(delay_level=level))
 
 
 async def _decided(parts: Parts, made: Made, resolution: Resolution) -> None:
     """Send a transaction and decide it, or leave it to the real broker's producer to."""
     is_commit = resolution is Resolution.COMMIT
     number = made.next(made.near if is_commit else made.never)
-    found = await sent(parts, PAID, number, Delivery(transactional=True))
+    found = await sent(parts, PAID, number, DeliveryRequest(transactional=True))
     if resolution is not Resolution.UNKNOWN:
         half = HalfPlace(
             found.queue_offsets[0], found.result.physical_offsets[0], found.message_ids[0]
@@ -206,7 +206,9 @@ async def _decided(parts: Parts, made: Made, resolution: Resolution) -> None:
         (done,) = await parts.backing.transactions.decide(PRODUCER, [decision])
         assert done.error is None, done.error
     other = made.next(made.answered if is_commit else made.never)
-    await sent(parts, PAID, other, Delivery(transactional=True), **{ANSWER: resolution.value})
+    await sent(
+        parts, PAID, other, DeliveryRequest(transactional=True), **{ANSWER: resolution.value}
+    )
 
 
 # -- judging ---------------------------------------------------------------------------------------

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from pocketmq.app.ports import Bound, Ports
+from pocketmq.app.ports import BoundAddress, Ports
 from pocketmq.app.stage import Stage
 from pocketmq.client import AsyncClient, Message
 from pocketmq.client.client_error import ClientError
@@ -28,7 +28,7 @@ def handed(host: str) -> Stage:
 
 def why_open(address: str, *assignments: str, setting: str = "rpc.listen") -> str:
     """Return why a port is open, "" for one that only this machine reaches."""
-    ports = Ports("localhost:8081", (Bound(setting, address),), None)
+    ports = Ports("localhost:8081", (BoundAddress(setting, address),), None)
     found = ports.opened(load(assignments=assignments))
     assert all(key == setting for key, _ in found)
     return "; ".join(why for _, why in found)

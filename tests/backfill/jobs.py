@@ -4,14 +4,14 @@ from pathlib import Path
 from typing import Any
 
 from pocketmq.backfill.job import new_job
-from pocketmq.rebuild.parallel import Job
+from pocketmq.rebuild.parallel import RebuildJob
 from tests.fakes.log_bytes import SMALL, LogBytes, golden_settings
 from tests.golden_stores import GoldenStores
 
 FILE_SIZE = 1024
 
 
-def golden_job(golden: GoldenStores, name: str, out: Path, **options: Any) -> Job:
+def golden_job(golden: GoldenStores, name: str, out: Path, **options: Any) -> RebuildJob:
     """A job for a golden store; records are checked by their CRCs."""
     size = golden.manifest(name)["params"]["mappedFileSizeCommitLog"]
     settings = golden_settings(golden, name, check_crc=True)
@@ -26,6 +26,6 @@ def small_log(store: Path, count: int = 40) -> LogBytes:
     return log.close()
 
 
-def small_job(log: LogBytes, out: Path, **options: Any) -> Job:
+def small_job(log: LogBytes, out: Path, **options: Any) -> RebuildJob:
     """A job for such a log."""
     return new_job(log.store, out, SMALL, log_file_bytes=FILE_SIZE, **options)

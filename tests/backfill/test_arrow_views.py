@@ -16,7 +16,7 @@ from pocketmq.backfill.arrow_views import (
     find_queue_files,
     unit_batches,
 )
-from pocketmq.backfill.log_walk import Damage
+from pocketmq.backfill.log_walk import DamagedBytes
 from pocketmq.files.disk import Disk
 from pocketmq.format.consume_unit import PRE_BLANK, UNIT
 from pocketmq.format.index_layout import HEADER_SIZE, IndexGeometry
@@ -24,13 +24,13 @@ from pocketmq.tools.dump import index_rows, queue_units
 from tests.fakes.tool_sizes import golden_tool_sizes
 from tests.golden_stores import GoldenStores
 
-Found = tuple[list[dict[str, Any]], list[Damage]]
+Found = tuple[list[dict[str, Any]], list[DamagedBytes]]
 
 
 def collected(found: Any) -> Found:
     parts = list(found)
-    rows = [row for part in parts if not isinstance(part, Damage) for row in part.to_pylist()]
-    return rows, [part for part in parts if isinstance(part, Damage)]
+    rows = [row for part in parts if not isinstance(part, DamagedBytes) for row in part.to_pylist()]
+    return rows, [part for part in parts if isinstance(part, DamagedBytes)]
 
 
 def units_of(store: Path) -> Found:

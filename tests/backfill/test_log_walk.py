@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from pocketmq.backfill.log_walk import Damage, survey, walk
+from pocketmq.backfill.log_walk import DamagedBytes, survey, walk
 from pocketmq.rebuild.log_files import LogFile
 from pocketmq.rebuild.plan import Range, map_here, plan_ranges
 from tests.backfill.jobs import FILE_SIZE
@@ -20,14 +20,14 @@ def log_of(store: Path, count: int = 40) -> LogBytes:
     return log
 
 
-def walked(files: list[LogFile], piece_size: int = 0) -> tuple[list[int], list[Damage]]:
+def walked(files: list[LogFile], piece_size: int = 0) -> tuple[list[int], list[DamagedBytes]]:
     """(physical offsets of all records, damage) of a log."""
     ranges = plan_ranges(files, files[-1].end, map_here, workers=1, piece_size=piece_size)
     places: list[int] = []
-    damage: list[Damage] = []
+    damage: list[DamagedBytes] = []
     for stretch in survey(ranges):
         for found in walk(stretch, check_crc=True):
-            if isinstance(found, Damage):
+            if isinstance(found, DamagedBytes):
                 damage.append(found)
             else:
                 places += found.heads.physical_offset.tolist()

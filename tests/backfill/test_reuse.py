@@ -10,7 +10,7 @@ import pytest
 
 from pocketmq.backfill.job import outlook, run
 from pocketmq.backfill.reuse import find_reuse
-from pocketmq.rebuild.parallel import Job
+from pocketmq.rebuild.parallel import RebuildJob
 from pocketmq.rebuild.plan import map_here, plan_ranges
 from tests.backfill.jobs import small_job, small_log
 from tests.fakes.log_bytes import LogBytes, rebuilt_files
@@ -34,12 +34,12 @@ class Counted:
         return map_here(function, tasks)
 
 
-def killed_before(job: Job, kind: str) -> None:
+def killed_before(job: RebuildJob, kind: str) -> None:
     with pytest.raises(Killed):
         run(job, Counted(kind))
 
 
-def assert_as_fresh(job: Job, fresh: Path) -> None:
+def assert_as_fresh(job: RebuildJob, fresh: Path) -> None:
     run(replace(job, out=fresh), map_here)
     assert rebuilt_files(job.out) == rebuilt_files(fresh)
 

@@ -2,7 +2,7 @@
 
 from unittest.mock import sentinel
 
-from pocketmq.cli.connection import Connection, make_client
+from pocketmq.cli.connection import BrokerConnection, make_client
 from tests.cli.command_line import run
 from tests.cli.local_broker import LocalBroker
 
@@ -20,7 +20,7 @@ def test_many_calls_share_one_connection(broker: LocalBroker) -> None:
     async def answer() -> object:
         return sentinel.answer
 
-    with Connection("a:1") as connected:
+    with BrokerConnection("a:1") as connected:
         assert connected.ask(answer()) is sentinel.answer
         question = connected.client.admin.describe_topic("orders")
         assert connected.ask(question).name == "orders"

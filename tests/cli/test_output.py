@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from pocketmq.cli.output import Column, Output, Rows, at, columns, moment
+from pocketmq.cli.output import Column, Output, PrintedRows, at, columns, moment
 from tests.fakes.terminal import Terminal
 
 COLUMNS = columns("name", "size")
@@ -71,7 +71,7 @@ def test_one_document_as_it_is_printed(
 def test_an_error_closes_an_array_that_was_begun(
     capsys: pytest.CaptureFixture[str], names: list[str], text: str
 ) -> None:
-    with pytest.raises(ValueError), Rows("json", COLUMNS) as rows:
+    with pytest.raises(ValueError), PrintedRows("json", COLUMNS) as rows:
         for name in names:
             rows.add({"name": name})
         raise ValueError
@@ -79,7 +79,7 @@ def test_an_error_closes_an_array_that_was_begun(
 
 
 def test_rows_as_jsonl_are_a_line_each_at_once(capsys: pytest.CaptureFixture[str]) -> None:
-    with Rows("jsonl", COLUMNS) as rows:
+    with PrintedRows("jsonl", COLUMNS) as rows:
         rows.add({"name": "a\nb", "size": 1})
         rows.flush()
         assert capsys.readouterr().out == '{"name":"a\\nb","size":1}\n'
@@ -90,7 +90,7 @@ def test_rows_as_jsonl_are_a_line_each_at_once(capsys: pytest.CaptureFixture[str
 def test_a_table_has_its_titles_once_and_columns_that_line_up(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    with Rows("table", COLUMNS) as rows:
+    with PrintedRows("table", COLUMNS) as rows:
         rows.add({"name": "orders", "size": 1})
         rows.add({"name": "b", "size": 20})
         rows.flush()
@@ -99,7 +99,7 @@ def test_a_table_has_its_titles_once_and_columns_that_line_up(
 
 
 def test_a_cell_is_one_short_printable_line(capsys: pytest.CaptureFixture[str]) -> None:
-    with Rows("table", columns("x")) as rows:
+    with PrintedRows("table", columns("x")) as rows:
         rows.add({"x": "a\nb\x1b[31m" + "c" * 100})
     _, cell = capsys.readouterr().out.splitlines()
     assert len(cell) == 60
@@ -113,7 +113,7 @@ def test_a_moment_names_its_zone_and_0_is_none() -> None:
 
 
 def test_csv_has_titles_once_and_quotes_what_needs_it(capsys: pytest.CaptureFixture[str]) -> None:
-    with Rows("csv", columns("a"), columns("b")) as rows:
+    with PrintedRows("csv", columns("a"), columns("b")) as rows:
         rows.add({"a": 'say "x", y', "b": {"k": [1]}})
         rows.flush()
         rows.add({"a": "line\nbreak", "b": True})

@@ -11,7 +11,7 @@ import pytest
 from click.testing import CliRunner
 
 from pocketmq import __version__, native
-from pocketmq.cli.groups import WORDS, LazyGroup, Place
+from pocketmq.cli.groups import WORDS, CommandModule, LazyGroup
 from pocketmq.cli.program import PLACES, program
 from pocketmq.client import Unreachable
 from pocketmq.model.errors import StoreFailed, TopicNotFound
@@ -217,7 +217,10 @@ def test_who_sends_is_told_to_create(broker: LocalBroker) -> None:
 
 def test_a_list_of_commands_has_their_order_and_loads_none() -> None:
     missing = "tests.cli.a_module_that_is_not_there"
-    places = {"topic": Place("pocketmq.cli.topic", "Tells of topics."), "a": Place(missing, "No.")}
+    places = {
+        "topic": CommandModule("pocketmq.cli.topic", "Tells of topics."),
+        "a": CommandModule(missing, "No."),
+    }
     done = CliRunner().invoke(LazyGroup("tool", places=places), ["--help"])
     assert done.exit_code == 0
     assert [line.split()[0] for line in done.output.splitlines()[-2:]] == ["topic", "a"]

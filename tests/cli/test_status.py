@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from pocketmq.cli.connection import Connection
+from pocketmq.cli.connection import BrokerConnection
 from pocketmq.cli.status import (
     Snapshot,
     TopicMoment,
@@ -57,7 +57,7 @@ def test_a_snapshot_has_all_topics_and_what_groups_left(broker: LocalBroker) -> 
     broker.store.tables.topics.adopt("audit", 1)
     broker.stand("billing", "orders", q0=1)
     broker.stand("other", "orders", q0=3)
-    with Connection("x") as connected:
+    with BrokerConnection("x") as connected:
         taken = take_snapshot(connected)
     assert taken.topics == {
         "audit": TopicMoment(0, 0, 0, 0, 0),

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pocketmq.client import ClientError, PullPage, PullQuery, TailQuery, TopicState, Unreachable
-from pocketmq.client.following import RETRY_S, Patience
+from pocketmq.client.following import RETRY_S, BrokerWait
 from pocketmq.client.tail import Tail
 from pocketmq.client.wire import LoopWire
 from pocketmq.model.administration import QueueState
@@ -95,7 +95,7 @@ async def told(
 ) -> list[int]:
     """Return the places of what is told."""
     places: list[int] = []
-    patience = Patience(log.said.append) if wanted.is_lasting else None
+    patience = BrokerWait(log.said.append) if wanted.is_lasting else None
     wire = loop or Loop()
     tail = Tail(wanted, wire, log.pull, log.describe_topic, log.query_by_time, patience)
     async with aclosing(tail.pages()) as pages:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from pocketmq.config.plain_acl import PlainAcl, read_plain_acl
 from pocketmq.config.plain_yaml import PlainYamlError, read_yaml
-from pocketmq.model.access import Action, Kind, Need
+from pocketmq.model.access import Action, Need, ResourceKind
 from pocketmq.model.errors import IllegalConfig
 from pocketmq.model.rights import Rights
 
@@ -45,7 +45,7 @@ FILE = Path("plain_acl.yml")
 HOST = b"\x0a\0\0\7"
 
 
-def may(acl: PlainAcl, user: str, action: Action, kind: Kind, name: str) -> bool:
+def may(acl: PlainAcl, user: str, action: Action, kind: ResourceKind, name: str) -> bool:
     """Return whether a user of a file may do something."""
     (found,) = [one for one in acl.users if one.access_key == user]
     rights = Rights(found, [grant for grant in acl.grants if grant.user == user])
@@ -67,10 +67,10 @@ def test_the_file_of_the_distribution_is_read() -> None:
     ]
     for topic, actions in (("topicA", ""), ("topicB", "pub sub"), ("topicC", "sub"), ("x", "")):
         for action in (Action.PUB, Action.SUB):
-            allowed = may(acl, "RocketMQ", action, Kind.TOPIC, topic)
+            allowed = may(acl, "RocketMQ", action, ResourceKind.TOPIC, topic)
             assert allowed is (action.value in actions.split()), (topic, action)
     for group, is_allowed in (("groupA", False), ("groupB", True), ("other", True)):
-        assert may(acl, "RocketMQ", Action.SUB, Kind.GROUP, group) is is_allowed
+        assert may(acl, "RocketMQ", Action.SUB, ResourceKind.GROUP, group) is is_allowed
     assert [note.partition(" ")[0] for note in acl.notes] == [
         "globalWhiteRemoteAddresses",
         "whiteRemoteAddress",
@@ -82,9 +82,9 @@ def test_the_file_of_the_distribution_is_read() -> None:
 def test_the_rule_for_a_name_takes_the_place_of_the_default(usual: str, own: str) -> None:
     acl = account(defaultTopicPerm=usual, topicPerms=f"[orders={own}]")
     for action, word in ((Action.PUB, "PUB"), (Action.SUB, "SUB")):
-        assert may(acl, "app", action, Kind.TOPIC, "orders") is (word in own.split("|"))
-        assert may(acl, "app", action, Kind.TOPIC, "other") is (word in usual.split("|"))
-        assert not may(acl, "app", action, Kind.GROUP, "orders")
+        assert may(acl, "app", action, ResourceKind.TOPIC, "orders") is (word in own.split("|"))
+        assert may(acl, "app", action, ResourceKind.TOPIC, "other") is (word in usual.split("|"))
+        assert not may(acl, "app", action, ResourceKind.GROUP, "orders")
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ from pocketmq.format.columns.messages import (
     TextLists,
     TextMaps,
     Texts,
-    unfolded_bodies,
+    decompressed_bodies,
 )
 from pocketmq.format.columns.queues import QueueTable
 from pocketmq.format.message_columns import BINARY, MessageColumn
@@ -31,7 +31,7 @@ Rows = list[dict[str, Any]]
 
 
 def by_column(
-    files: Sequence[LogFile], columns: Sequence[MessageColumn], *, unfold: bool = True
+    files: Sequence[LogFile], columns: Sequence[MessageColumn], *, decompress: bool = True
 ) -> Rows:
     """Every message of a sound log, read by column."""
     rows: Rows = []
@@ -39,7 +39,7 @@ def by_column(
     for file in files:
         with file.opened() as source:
             for chunk in reader.chunks(source, file.base, file.end):
-                for messages in _portions(chunk, queues, unfold):
+                for messages in _portions(chunk, queues, decompress):
                     values = [python_values(c.read(messages), c.type != BINARY) for c in columns]
                     names = [column.name for column in columns]
                     found = zip(*values, strict=True)
@@ -47,21 +47,25 @@ def by_column(
     return rows
 
 
-def _portions(chunk: Chunk, queues: QueueTable, unfold: bool) -> Iterator[MessageColumns]:
+def _portions(chunk: Chunk, queues: QueueTable, decompress: bool) -> Iterator[MessageColumns]:
     buffer, heads = chunk.buffer, chunk.heads
-    parts = unfolded_bodies(buffer, heads, bytes_max=2000) if unfold else [(slice(None), None)]
+    parts = (
+        decompressed_bodies(buffer, heads, bytes_max=2000) if decompress else [(slice(None), None)]
+    )
     for part, bodies in parts:
         some = heads.take(part)
         yield MessageColumns(buffer, some, queues.number(buffer, some), queues, bodies)
 
 
 def one_by_one(
-    files: Sequence[LogFile], columns: Sequence[MessageColumn], *, unfold: bool = True
+    files: Sequence[LogFile], columns: Sequence[MessageColumn], *, decompress: bool = True
 ) -> Rows:
     """Every message of a sound log, decoded alone."""
     return [
         {
-            column.name: values_of(decode_record(content, position, unfold=unfold))[column.name]
+            column.name: values_of(decode_record(content, position, decompress=decompress))[
+                column.name
+            ]
             for column in columns
         }
         for file in files

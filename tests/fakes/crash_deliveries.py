@@ -17,7 +17,7 @@ from random import Random
 from typing import Any, Final, NamedTuple
 
 from pocketmq.model.transaction import Decision, Resolution
-from pocketmq.services.produce.drafts import Delivery
+from pocketmq.services.produce.drafts import DeliveryRequest
 from tests.fakes import consume_operators
 from tests.fakes.consume_model import BURIED, DELAYED, Asked, State, World
 from tests.fakes.consume_model import WAITING as WAITS
@@ -51,7 +51,7 @@ class Crash(NamedTuple):
 # -- what is delivered later -----------------------------------------------------------------------
 async def _timer(walk: LaterWalk) -> Case:
     for delay_ms in (1_000, 1_000, 1_900, 60_000):
-        await walk.send(WAITING, Delivery(delay_ms=delay_ms))
+        await walk.send(WAITING, DeliveryRequest(delay_ms=delay_ms))
     walk.loop.clock.advance(4_000)
     yield walk.step_all
     await walk.look(is_stepped=True)
@@ -59,14 +59,14 @@ async def _timer(walk: LaterWalk) -> Case:
 
 async def _arrival(walk: LaterWalk) -> Case:
     for delay_ms in (1_000, 7_000):
-        await walk.send(WAITING, Delivery(delay_ms=delay_ms))
+        await walk.send(WAITING, DeliveryRequest(delay_ms=delay_ms))
     yield walk.step_all
     await walk.look(is_stepped=True)
 
 
 async def _level(walk: LaterWalk) -> Case:
     for level in (1, 1, 2):
-        await walk.send(WAITING, Delivery(delay_level=level))
+        await walk.send(WAITING, DeliveryRequest(delay_level=level))
     await walk.pass_time(500)
     walk.loop.clock.advance(LEVELS_MS[1])
     yield walk.step_all
@@ -74,7 +74,7 @@ async def _level(walk: LaterWalk) -> Case:
 
 
 async def _recall(walk: LaterWalk) -> Case:
-    await walk.send(WAITING, Delivery(delay_ms=7_000))
+    await walk.send(WAITING, DeliveryRequest(delay_ms=7_000))
     await walk.steps()
     (key,) = walk.handles
     walk.model.recalled(key, walk.now, ok=None)
@@ -86,7 +86,7 @@ async def _recall(walk: LaterWalk) -> Case:
 
 async def _decided(walk: LaterWalk, resolution: Resolution) -> Case:
     for _ in range(3):
-        await walk.send(HALF, Delivery(transactional=True))
+        await walk.send(HALF, DeliveryRequest(transactional=True))
     group = next(iter(walk.halves.values()))[0]
     keys = [key for key, (its_group, _) in walk.halves.items() if its_group == group]
     for key in keys:
@@ -100,7 +100,7 @@ async def _decided(walk: LaterWalk, resolution: Resolution) -> Case:
 
 async def _check_back(walk: LaterWalk) -> Case:
     for _ in range(2):
-        await walk.send(HALF, Delivery(transactional=True))
+        await walk.send(HALF, DeliveryRequest(transactional=True))
     await walk.pass_time(RULES.timeout_ms)
     walk.loop.clock.advance(RULES.interval_ms)
     yield walk.step_all
@@ -109,7 +109,7 @@ async def _check_back(walk: LaterWalk) -> Case:
 
 
 async def _given_up(walk: LaterWalk) -> Case:
-    await walk.send(HALF, Delivery(transactional=True))
+    await walk.send(HALF, DeliveryRequest(transactional=True))
     for _ in range(RULES.checks_max):
         await walk.pass_time(RULES.timeout_ms + RULES.interval_ms)
     walk.loop.clock.advance(RULES.interval_ms)
@@ -119,9 +119,13 @@ async def _given_up(walk: LaterWalk) -> Case:
 
 async def _later_written_down(walk: LaterWalk) -> Case:
     """What was delivered and asked about is followed by how far each service has come."""
-    for delay in (Delivery(delay_ms=1_000), Delivery(delay_ms=1_900), Delivery(delay_level=1)):
+    for delay in (
+        DeliveryRequest(delay_ms=1_000),
+        DeliveryRequest(delay_ms=1_900),
+        DeliveryRequest(delay_level=1),
+    ):
         await walk.send(WAITING, delay)
-    await walk.send(HALF, Delivery(transactional=True))
+    await walk.send(HALF, DeliveryRequest(transactional=True))
     walk.loop.clock.advance(4_000)
     yield partial(_stepped_until_written, walk)
     await walk.look(is_stepped=True)

@@ -31,8 +31,8 @@ SMALL_CHUNK = 300
 SMALL_LIMITS = (
     (consume_queue_table, "FILES_APART_MAX", 0),
     (view_flush, "FILES_APART_MAX", 0),
-    (quick_dispatch, "COLLECTED_MAX", 3),
-    (quick_dispatch, "AHEAD_MAX", 5),
+    (bulk_dispatch, "COLLECTED_MAX", 3),
+    (bulk_dispatch, "AHEAD_MAX", 5),
     (queue_end.written_end, "__defaults__", (20,)),
 )
 
@@ -43,7 +43,7 @@ def small_limits() -> Iterator[None]:
     with ExitStack() as patches:
         for where, name, value in SMALL_LIMITS:
             patches.enter_context(patch.object(where, name, value))
-        for takes_chunks in (log_survey.survey_log, bulk_dispatch.QuickDispatch.__init__):
+        for takes_chunks in (log_survey.survey_log, bulk_dispatch.BulkDispatch.__init__):
             defaults = takes_chunks.__kwdefaults__
             patches.enter_context(patch.dict(defaults, chunk_size=SMALL_CHUNK))
         yield

@@ -9,7 +9,7 @@ from typing import Any
 from pocketmq.format.names import BACKUP_SUFFIX
 from pocketmq.log.checkpoint import QUEUE_ENDS_FILE
 from pocketmq.model.errors import BrokerError
-from pocketmq.store.recovery.components import Structures
+from pocketmq.store.recovery.components import StoreComponents
 from pocketmq.store.recovery.start import start_at_once
 from pocketmq.store.tables.tables import Tables
 from tests.fakes.clock import FakeClock
@@ -72,7 +72,7 @@ class Started:
         clock = FakeClock()
         self.tables = Tables(disk, STORE, clock)
         self.removed = self.tables.removed.next_offsets
-        self.parts = Structures(small_settings(STORE, **geometry), disk, self.removed)
+        self.parts = StoreComponents(small_settings(STORE, **geometry), disk, self.removed)
         self.tables.removed.load()
         self.recovery = start_at_once(self.parts, clock).recovery
         self.tables.read()

@@ -33,7 +33,7 @@ import os
 from pathlib import Path
 from typing import Final, cast
 
-from pocketmq.files.disk_errors import FullDisk, Reading
+from pocketmq.files.disk_errors import FullDisk, ReadErrors
 from pocketmq.model.errors import (
     FsyncFailed,
 )
@@ -58,7 +58,7 @@ class SimDisk(SimNames):
     def read_file(self, path: Path, position: int = 0, size_bytes: int | None = None) -> bytes:
         if size_bytes is not None:
             return super().read_file(path, position, size_bytes)
-        with Reading(path):
+        with ReadErrors(path):
             self.begin("read", path)
             return self._file(path).content
 
@@ -102,7 +102,7 @@ class SimDisk(SimNames):
 
     def open(self, path: Path | str, *, read_only: bool = False) -> int:
         path = Path(path)
-        with Reading(path):
+        with ReadErrors(path):
             self.begin("open", path)
             return self._opened(self._file(path), path)
 
@@ -137,7 +137,7 @@ class SimDisk(SimNames):
 
     def map(self, descriptor: int, size_bytes: int, *, read_only: bool = False) -> mmap.mmap:
         file, path = self._open[descriptor]
-        with Reading(path):
+        with ReadErrors(path):
             self.begin("map", path)
         if size_bytes > file.size:
             raise ValueError("mmap length is greater than file size")

@@ -12,8 +12,8 @@ from typing import Final
 
 from pocketmq.files.directory_lock import DirectoryLock
 from pocketmq.files.disk import Disk
-from pocketmq.files.disk_errors import FullDisk, Reading
-from pocketmq.files.memory import Memory
+from pocketmq.files.disk_errors import FullDisk, ReadErrors
+from pocketmq.files.memory import PageMemory
 from pocketmq.model.errors import (
     AllocationFailed,
     FsyncFailed,
@@ -59,7 +59,7 @@ class SimLock(DirectoryLock):
         self._sim.locks.discard(self.path)
 
 
-class SimMemory(Memory):
+class SimMemory(PageMemory):
     """Pages of a simulated disk: all are in memory."""
 
     __slots__ = ("_sim",)
@@ -150,7 +150,7 @@ class SimNames(Disk):
         return 4096
 
     def space(self, path: Path) -> tuple[int, int]:
-        with Reading(path):
+        with ReadErrors(path):
             self.begin("space", path)
         used = self._used()
         return used, (self.capacity_bytes or 1 << 40) - used
@@ -176,13 +176,13 @@ class SimNames(Disk):
 
     # -- names ---------------------------------------------------------------------------------
     def names(self, directory: Path) -> list[str]:
-        with suppress(FileNotFoundError, NotADirectoryError), Reading(directory):
+        with suppress(FileNotFoundError, NotADirectoryError), ReadErrors(directory):
             self.begin("names", directory)
             return sorted(self._folder(directory).live)
         return []
 
     def _stat(self, path: Path) -> Node | None:
-        with Reading(path):
+        with ReadErrors(path):
             self.begin("stat", path)
         return self.image.find(path)
 
@@ -194,7 +194,7 @@ class SimNames(Disk):
 
     def file_size(self, path: Path | str) -> int:
         path = Path(path)
-        with Reading(path):
+        with ReadErrors(path):
             self.begin("stat", path)
             return self._file(path).size
 

@@ -6,7 +6,7 @@ drafts_of(draft("orders", b"a"), draft("orders", b"b", tag="TagA"))
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from pocketmq.services.produce.drafts import ABSENT_QUEUE, AT_ONCE, Delivery, Drafts
+from pocketmq.services.produce.drafts import ABSENT_QUEUE, AT_ONCE, DeliveryRequest, Drafts
 from tests.fakes.store_language import BORN_HOST
 
 
@@ -24,7 +24,7 @@ class Draft(NamedTuple):
     born_host: bytes
     flag: int
     properties: Mapping[str, str]
-    delivery: Delivery
+    delivery: DeliveryRequest
 
 
 def draft(
@@ -39,7 +39,7 @@ def draft(
     born_ms: int = 0,
     flag: int = 0,
     properties: dict[str, str] | None = None,
-    delivery: Delivery = AT_ONCE,
+    delivery: DeliveryRequest = AT_ONCE,
     **more: str,
 ) -> Draft:
     """Return a message as a client sends it; `more` are properties too."""

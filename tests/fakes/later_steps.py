@@ -11,7 +11,7 @@ from random import Random
 from typing import Final
 
 from pocketmq.model.transaction import Resolution
-from pocketmq.services.produce.drafts import AT_ONCE, Delivery
+from pocketmq.services.produce.drafts import AT_ONCE, DeliveryRequest
 from tests.fakes.later_model import CAME, HALF, WAITING
 from tests.fakes.later_walk import GROUPS, JUMPS_MS, LEVELS_MS, LaterWalk
 from tests.fakes.loop import SeededLoop
@@ -42,7 +42,7 @@ async def _send(walk: LaterWalk, chance: Random) -> None:
 
 async def _send_level(walk: LaterWalk, chance: Random) -> None:
     level = chance.randint(1, len(LEVELS_MS))
-    await walk.send(WAITING, Delivery(delay_level=level), _turns(chance))
+    await walk.send(WAITING, DeliveryRequest(delay_level=level), _turns(chance))
 
 
 async def _send_timed(walk: LaterWalk, chance: Random) -> None:
@@ -50,16 +50,16 @@ async def _send_timed(walk: LaterWalk, chance: Random) -> None:
     at_ms = walk.now.wall_ms + delay_ms
     delivery = chance.choice(
         (
-            Delivery(delay_ms=delay_ms),
-            Delivery(deliver_at_ms=at_ms),
-            Delivery(deliver_at_ms=at_ms // 1_000 * 1_000),
+            DeliveryRequest(delay_ms=delay_ms),
+            DeliveryRequest(deliver_at_ms=at_ms),
+            DeliveryRequest(deliver_at_ms=at_ms // 1_000 * 1_000),
         )
     )
     await walk.send(WAITING, delivery, _turns(chance))
 
 
 async def _send_half(walk: LaterWalk, chance: Random) -> None:
-    await walk.send(HALF, Delivery(transactional=True), _turns(chance))
+    await walk.send(HALF, DeliveryRequest(transactional=True), _turns(chance))
 
 
 # -- settling --------------------------------------------------------------------------------------

@@ -28,7 +28,7 @@ from pocketmq.model.topic import GIVEN_UP_TOPIC
 from pocketmq.model.transaction import Check, Decision, Resolution
 from pocketmq.services.delay.levels import Schedule
 from pocketmq.services.delay.timer import ARRIVAL_PAUSE_MS, Timer
-from pocketmq.services.produce.drafts import Delivery
+from pocketmq.services.produce.drafts import DeliveryRequest
 from pocketmq.services.produce.rules import SendRules
 from pocketmq.services.produce.send import Send, Sent
 from pocketmq.services.transaction.checking import CheckRules
@@ -234,7 +234,7 @@ class LaterWalk(SeededStore):
             await self.steps()
 
     # -- producing -----------------------------------------------------------------------------
-    async def send(self, kind: str, delivery: Delivery, turns: int | None = None) -> None:
+    async def send(self, kind: str, delivery: DeliveryRequest, turns: int | None = None) -> None:
         """Send a message."""
         self.number += 1
         key, topic = f"K{self.number}", self.random.choice(TOPICS)

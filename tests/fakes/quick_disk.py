@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any
 
 from pocketmq.files.disk import Disk
-from pocketmq.files.memory import Memory
+from pocketmq.files.memory import PageMemory
 from pocketmq.model.errors import AllocationFailed, DiskFull, FsyncFailed
 
 DRAFTS = shutil.ignore_patterns("*.draft")
@@ -41,7 +41,7 @@ def full_disk() -> DiskFull:
     return DiskFull(path="/full")
 
 
-class QuickMemory(Memory):
+class QuickMemory(PageMemory):
     """Pages that are locked at once."""
 
     __slots__ = ("_disk",)
@@ -76,7 +76,7 @@ class QuickDisk(Disk):
 
     def __init__(self) -> None:
         super().__init__()
-        self.memory: Memory = QuickMemory(self)
+        self.memory: PageMemory = QuickMemory(self)
         self.calls: defaultdict[str, list[tuple[Any, ...]]] = defaultdict(list)
         self._faults: dict[str, tuple[int, Exception]] = {}
         self._cold = False

@@ -32,12 +32,12 @@ from pocketmq.model.step import Now
 from pocketmq.rpc.grpcio.server import GrpcioServer
 from pocketmq.rpc.own.server import OwnServer
 from pocketmq.rpc.service import Method, Service
-from pocketmq.rpc.services import Backing
+from pocketmq.rpc.services import Services
 from pocketmq.rpc.v1.access import AccessFace
-from pocketmq.rpc.v1.admin import Admin
+from pocketmq.rpc.v1.admin import AdminMethods
 from pocketmq.rpc.v1.messaging import Messaging
 from pocketmq.rpc.v1.pull_message import WAIT_MS_MAX
-from pocketmq.rpc.v2.messaging import OfficialMessaging, OfficialRules
+from pocketmq.rpc.v2.messaging import MessagingV2, OfficialRules
 from pocketmq.services.access.access import Access
 from pocketmq.services.admin.members import Members
 from pocketmq.services.admin.status import Process
@@ -91,7 +91,7 @@ class StoreBroker:
             ),
             self.consume.leave,
         )
-        self.backing = Backing(
+        self.backing = Services(
             store, self.send, self.pull, self.query, self.consume, self.members, self.sessions,
             self.transactions,
         )  # fmt: skip
@@ -100,7 +100,7 @@ class StoreBroker:
         rules = OfficialRules(
             "broker-a", "10.0.0.9:8081", lambda: 4 << 20, lambda: self.auto_create_groups
         )
-        self.official = OfficialMessaging(self.backing, rules)
+        self.official = MessagingV2(self.backing, rules)
         self.settings = [("store.flush", "async", "--set")]
         self.drains: list[str] = []
         """One entry for each time the broker was asked to end."""
@@ -110,12 +110,12 @@ class StoreBroker:
             members_of=self.members.of_group,
             read_leased=self.consume.leased,
         )
-        self.admin = Admin(self.backing, process)
+        self.admin = AdminMethods(self.backing, process)
         self.access = Access(UserTable(SimDisk(), Path("/store")), store.clock, HOUR_MS)
         self.access_face = AccessFace(self.access, is_checked=False)
         self.methods: dict[str, Method] = {
             **{f"Access/{method.name}": method for method in self.access_face.service().methods},
-            **{f"Admin/{method.name}": method for method in self.admin.service().methods},
+            **{f"AdminMethods/{method.name}": method for method in self.admin.service().methods},
             **{method.name: method for method in self.messaging.service().methods},
         }
 

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from pocketmq.store.recovery.components import Structures
+from pocketmq.store.recovery.components import StoreComponents
 from pocketmq.store.recovery.start import start_at_once
 from pocketmq.store.settings import StoreSettings
 from tests.fakes.clock import FakeClock
@@ -53,16 +53,16 @@ def golden_sizes(golden: GoldenStores, name: str, *unset: str) -> dict[str, Any]
 @contextmanager
 def golden_parts(
     golden: GoldenStores, name: str, scratch: Path, **settings: Any
-) -> Iterator[Structures]:
+) -> Iterator[StoreComponents]:
     """Open a copy of a store and recover it; sizes are found out unless they are given."""
     with recovered(golden_copy(golden, name, scratch / name), **settings) as parts:
         yield parts
 
 
 @contextmanager
-def recovered(directory: Path, **settings: Any) -> Iterator[Structures]:
+def recovered(directory: Path, **settings: Any) -> Iterator[StoreComponents]:
     """Open a store and recover it; what recovery wrote stays behind."""
-    parts = Structures(StoreSettings(directory=directory, **settings), QuickDisk())
+    parts = StoreComponents(StoreSettings(directory=directory, **settings), QuickDisk())
     try:
         start_at_once(parts, FakeClock())
         yield parts

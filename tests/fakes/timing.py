@@ -20,7 +20,7 @@ from pocketmq.model.batch import Destination
 from pocketmq.model.message import DELIVER_AT, StoredMessage
 from pocketmq.model.reading import ReadRange
 from pocketmq.model.step import Now
-from pocketmq.model.system_topics import TIMER_TOPIC, Place, timed
+from pocketmq.model.system_topics import TIMER_TOPIC, QueuePlace, timed
 from pocketmq.services.delay.timer import Timer
 from pocketmq.store.message_store import MessageStore, open_store
 from tests.fakes.clock import FakeClock
@@ -39,7 +39,7 @@ SETTINGS: dict[str, Any] = {
     "timer_log_file_size_bytes": 1_000,
 }
 
-ORDERS = Place("orders", 0)
+ORDERS = QueuePlace("orders", 0)
 TURNS_MAX = 20_000
 """Of a timer that has something to do."""
 
@@ -98,13 +98,13 @@ class TimingDesk:
         key: str | None = None, **more: str,
     ) -> None:  # fmt: skip
         """Put a message that is due so many ms from now."""
-        place = Place(topic, queue_id)
+        place = QueuePlace(topic, queue_id)
         await self.put_waiting(row_of(self, name, in_ms, place=place, key=key, **more))
 
     async def put_waiting(self, *rows: Row) -> None:
         """Put messages into the timer's topic."""
         destination = Destination(TIMER_TOPIC, 0, STORE_HOST)
-        self.store.timer.heed(Now(self.clock.monotonic, self.clock.wall))
+        self.store.timer.observe_clock(Now(self.clock.monotonic, self.clock.wall))
         await self.store.writing.put([(destination, batch(*rows))])
         await self.settled()
 
@@ -167,7 +167,7 @@ class TimingDesk:
 
 
 def row_of(
-    desk: TimingDesk, name: str, in_ms: int, *, place: Place = ORDERS,
+    desk: TimingDesk, name: str, in_ms: int, *, place: QueuePlace = ORDERS,
     key: str | None = None, **more: str,
 ) -> Row:  # fmt: skip
     """Return a message as it waits that is due so many ms from now."""

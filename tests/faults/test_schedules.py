@@ -11,7 +11,7 @@ import pytest
 from pocketmq.services.produce.send import Send
 from pocketmq.services.pull import Pull
 from pocketmq.store.message_store import MessageStore
-from pocketmq.store.read.cold_read import Patience
+from pocketmq.store.read.cold_read import ColdReads
 from pocketmq.store.read.pulling import Pulling
 from pocketmq.store.read.reading import Reading
 from pocketmq.store.tables.durable_table import DurableTable
@@ -44,7 +44,7 @@ CANCELLED_IN: Final[tuple[Any, ...]] = (
     Pull.wait,
     Reading.pull_cold,
     Pulling._read,
-    Patience.apart,
+    ColdReads.apart,
 )
 SELDOM: Final = {"put", "drain", "wait", "remove_topic", "send"}
 """Functions with an await that only seldom suspends: no room, a flush that is under way, a mark
@@ -52,7 +52,7 @@ that is reached already. Another await of theirs is cancelled often enough."""
 CANCELS_MIN_OF: Final = {
     Reading.pull_cold: 40,
     Pulling._read: 40,
-    Patience.apart: 40,
+    ColdReads.apart: 40,
 }
 """What a store seldom has to wait for: records that are read in a thread. The long battery comes to
 a hundred after some 50,000 schedules."""

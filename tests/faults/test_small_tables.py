@@ -16,7 +16,7 @@ import pytest
 from pocketmq.files.table_file import TableFile
 from pocketmq.format.checkpoint_layout import CheckpointValues
 from pocketmq.format.names import offset_file_name
-from pocketmq.log.checkpoint import Checkpoint, FlushedMark
+from pocketmq.log.checkpoint import FlushedMark, StoreCheckpoint
 from pocketmq.log.commit_log import CommitLog
 from pocketmq.model.errors import StorageError
 from pocketmq.store.tables.removed_queues import RemovedQueues
@@ -110,11 +110,11 @@ def values(number: int) -> CheckpointValues:
 def test_a_checkpoint_is_the_old_or_the_new_one() -> None:
     disk = SimDisk()
     disk.make_directory(HOME)
-    checkpoint = Checkpoint(disk, HOME / "checkpoint")
+    checkpoint = StoreCheckpoint(disk, HOME / "checkpoint")
     checkpoint.save(values(1))
     found = set()
     for image in states(lambda on: checkpoint.save(values(2)), disk):
-        again = Checkpoint(SimDisk(image), HOME / "checkpoint")
+        again = StoreCheckpoint(SimDisk(image), HOME / "checkpoint")
         again.load()
         found.add(again.values.logics_physical_offset)
     assert found == {1, 2}

@@ -14,7 +14,7 @@ from unittest.mock import patch
 import pytest
 
 from pocketmq.files.disk import Disk
-from pocketmq.files.disk_errors import FULL_DISK_ERRORS, FullDisk, Reading, forget, path_of
+from pocketmq.files.disk_errors import FULL_DISK_ERRORS, FullDisk, ReadErrors, forget, path_of
 from pocketmq.model.errors import (
     AllocationFailed,
     BrokerError,
@@ -178,7 +178,7 @@ WHERE = Path("/s/file")
 
 @pytest.mark.parametrize("code", [errno.EIO, errno.EACCES, errno.EMFILE])
 def test_what_cannot_be_read_says_where_and_why(code: int) -> None:
-    with pytest.raises(ReadFailed) as caught, Reading(WHERE):
+    with pytest.raises(ReadFailed) as caught, ReadErrors(WHERE):
         raise OSError(code, os.strerror(code))
     assert (caught.value.path, caught.value.strerror) == (str(WHERE), os.strerror(code))
     assert isinstance(caught.value, OSError)
@@ -186,12 +186,12 @@ def test_what_cannot_be_read_says_where_and_why(code: int) -> None:
 
 @pytest.mark.parametrize("kind", [FileNotFoundError, NotADirectoryError, ValueError])
 def test_that_nothing_is_there_passes_as_it_is(kind: type[Exception]) -> None:
-    with pytest.raises(kind), Reading(WHERE):
+    with pytest.raises(kind), ReadErrors(WHERE):
         raise kind
 
 
 def test_an_error_that_says_where_already_stays() -> None:
-    with pytest.raises(ReadFailed, match="/inner"), Reading(WHERE):
+    with pytest.raises(ReadFailed, match="/inner"), ReadErrors(WHERE):
         raise ReadFailed(path="/inner", why="EIO")
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from pocketmq.files.disk_errors import close_all
 from pocketmq.files.mapped_file import MappedFile
-from pocketmq.files.memory import Memory, TransientPool
+from pocketmq.files.memory import PageMemory, TransientPool
 from pocketmq.files.open_files import OpenFiles
 from tests.fakes.quick_disk import QuickDisk
 
@@ -100,7 +100,7 @@ def test_an_error_keeps_no_other_from_being_closed() -> None:
     assert closed == ["b", "d"]
 
 
-class StingyMemory(Memory):
+class StingyMemory(PageMemory):
     """A system that locks one buffer and no more."""
 
     locked = 0

@@ -106,7 +106,7 @@ def row_of(place: Place, message: StoredMessage) -> tuple[Row, bool]:
     """Return what a record was put from, and whether a property CRC was added to it."""
     *_, block_begin, block_end = split_record(place.content, place.position)
     block, has_crc = separate_crc(place.content[block_begin:block_end])
-    body = decode_record(place.content, place.position, unfold=False).body
+    body = decode_record(place.content, place.position, decompress=False).body
     born = (message.born_timestamp_ms, message.born_host)
     row = Row(body, block, message.flag, *born, reconsume_times=message.reconsume_times)
     return row, has_crc
@@ -203,7 +203,7 @@ def test_hosts_ids_and_keys_are_those_of_the_record(log: Log) -> None:
 
 def test_bodies_are_what_was_stored_and_unfold_to_what_was_sent(log: Log) -> None:
     for place, found, row in zip(log.places, log.messages, log.rows, strict=True):
-        stored = decode_record(place.content, place.position, unfold=False).body
+        stored = decode_record(place.content, place.position, decompress=False).body
         assert (len(stored), digest(stored)) == (row["bodyLength"], row["bodySha1"])
         assert digest(found.body) == row.get("plainBodySha1", row["bodySha1"])
         assert len(found.body) == row.get("plainBodyLength", row["bodyLength"])

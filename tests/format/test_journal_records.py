@@ -7,7 +7,14 @@ from pocketmq.format.dispatch_batch import units_of
 from pocketmq.format.index_entries import index_entries
 from pocketmq.format.index_layout import STYLE_5_3, STYLE_5_5
 from pocketmq.format.journal_records import JournalRecords
-from pocketmq.format.pop_records import Ack, Batched, Checkpoint, Entry, ack_entry, checkpoint_entry
+from pocketmq.format.pop_records import (
+    Ack,
+    Batched,
+    Entry,
+    PopCheckpoint,
+    ack_entry,
+    checkpoint_entry,
+)
 from pocketmq.format.record import encode_records, record_sizes
 from pocketmq.format.record_scan import tags_codes_of
 from pocketmq.model.batch import Batch, Destination, Written
@@ -25,7 +32,7 @@ def entries(draw: st.DrawFn) -> Entry:
     at = draw(OFFSETS)
     batched = Batched(draw(NAMES), draw(NAMES), draw(st.integers(0, 9)), at[0], draw(TIMES), "b-a")
     if draw(st.booleans()):
-        return checkpoint_entry(Checkpoint(batched, at, draw(TIMES), 3), "rmq_sys_REVIVE_LOG_c")
+        return checkpoint_entry(PopCheckpoint(batched, at, draw(TIMES), 3), "rmq_sys_REVIVE_LOG_c")
     return ack_entry(Ack(batched, at), draw(TIMES), 3, "rmq_sys_REVIVE_LOG_c")
 
 

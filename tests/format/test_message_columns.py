@@ -118,8 +118,8 @@ def test_bodies_are_unfolded_when_asked_for(tmp_path: Path) -> None:
     (files,) = [log.found()]
     columns = columns_of(["body"])
     stored = [{"body": body} for body in (packed, b"", b"no zlib")]
-    assert by_column(files, columns, unfold=False) == stored
-    assert one_by_one(files, columns, unfold=False) == stored
+    assert by_column(files, columns, decompress=False) == stored
+    assert one_by_one(files, columns, decompress=False) == stored
 
 
 @pytest.mark.parametrize(
@@ -154,14 +154,14 @@ def test_a_message_group(tmp_path: Path) -> None:
     assert groups == ["g1", None, "订"]
 
 
-def batched(files: list[LogFile], names: list[str], *, unfold: bool = True) -> list[Any]:
+def batched(files: list[LogFile], names: list[str], *, decompress: bool = True) -> list[Any]:
     """All messages of a log as batches, each as long as what it comes with."""
     search, batches = LogSearch(files, Selection()), []
     for picked in search:
         buffer, heads, queue, _ = picked
         columns = columns_of(names)
         for part, batch in record_batches(
-            buffer, heads, queue, search.queues, columns, unfold=unfold
+            buffer, heads, queue, search.queues, columns, decompress=decompress
         ):
             batch.validate(full=True)
             assert len(batch) == len(picked.take(part).heads)
@@ -173,12 +173,12 @@ def rows_of(batches: list[Any]) -> list[dict[str, Any]]:
     return [row for batch in batches for row in batch.to_pylist()]
 
 
-@pytest.mark.parametrize("unfold", [True, False])
+@pytest.mark.parametrize("decompress", [True, False])
 @pytest.mark.parametrize("name", ["basic", "semantics"])
-def test_golden_messages_as_batches(golden: GoldenStores, name: str, unfold: bool) -> None:
+def test_golden_messages_as_batches(golden: GoldenStores, name: str, decompress: bool) -> None:
     files = golden_files(golden, name)
-    found = rows_of(batched(files, [], unfold=unfold))
-    assert found == one_by_one(files, MESSAGE_COLUMNS, unfold=unfold)
+    found = rows_of(batched(files, [], decompress=decompress))
+    assert found == one_by_one(files, MESSAGE_COLUMNS, decompress=decompress)
 
 
 def test_the_columns_asked_for_in_the_order_given(golden: GoldenStores) -> None:

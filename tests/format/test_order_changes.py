@@ -1,9 +1,9 @@
 """What changed of an ordered queue, change by change."""
 
 from pocketmq.format.order_changes import OrderChange, ReplayedOrder, whole_change
-from pocketmq.format.order_row import Delivery, QueueOrder
+from pocketmq.format.order_row import OrderedDelivery, QueueOrder
 
-OLD, NEW = Delivery(1, 100, 200), Delivery(2, 300, 400)
+OLD, NEW = OrderedDelivery(1, 100, 200), OrderedDelivery(2, 300, 400)
 
 
 def test_a_whole_change_leaves_nothing_of_before() -> None:
@@ -21,5 +21,5 @@ def test_a_change_adds_to_what_was_before() -> None:
 
 def test_what_was_taken_back_counts_as_not_given_out() -> None:
     replayed = ReplayedOrder(QueueOrder(5, frozenset(), {6: OLD}))
-    replayed.change(OrderChange(False, 5, [], [(6, Delivery(0, 100, 0))]))
+    replayed.change(OrderChange(False, 5, [], [(6, OrderedDelivery(0, 100, 0))]))
     assert replayed.order() == QueueOrder(5, frozenset(), {})

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pocketmq.format.order_row import Delivery, QueueOrder, decode_order, encode_order
+from pocketmq.format.order_row import OrderedDelivery, QueueOrder, decode_order, encode_order
 
 REAL = {
     "cm": 5, "i": 60000, "l": 1795221452479, "o": [3, 1, 2], "oc": {}, "popTime": 1795221452479,
@@ -11,7 +11,7 @@ REAL = {
 """Of the golden store `semantics`: 3, 4 and 5 were received, 3 and 5 acknowledged."""
 OFFSETS = st.integers(0, 2**62)
 TIMES = st.integers(0, 2**45)
-DELIVERIES = st.builds(Delivery, st.integers(1, 40), TIMES, TIMES, st.text(max_size=9))
+DELIVERIES = st.builds(OrderedDelivery, st.integers(1, 40), TIMES, TIMES, st.text(max_size=9))
 
 
 @st.composite
@@ -26,7 +26,7 @@ def test_what_a_real_broker_left_unsettled_is_hidden_until_its_time() -> None:
     found = decode_order(REAL, committed=4)
     assert found.next_offset == 4
     assert found.settled == {5}
-    assert found.delivered == {4: Delivery(1, 1795221452479, 1795221512479)}
+    assert found.delivered == {4: OrderedDelivery(1, 1795221452479, 1795221512479)}
     late = decode_order(REAL, committed=3)
     assert late == found, "the committed offset lags behind the row"
 
@@ -34,8 +34,8 @@ def test_what_a_real_broker_left_unsettled_is_hidden_until_its_time() -> None:
 def test_times_and_counts_of_a_real_row_are_those_of_each_message() -> None:
     row = {**REAL, "cm": 0, "oc": {4: 2}, "ot": {3: 7}, "a": "again", "o": [3, 1]}
     assert decode_order(row, committed=0).delivered == {
-        3: Delivery(1, 1795221452479, 7, " again"),
-        4: Delivery(3, 1795221452479, 1795221512479, " again"),
+        3: OrderedDelivery(1, 1795221452479, 7, " again"),
+        4: OrderedDelivery(3, 1795221452479, 1795221512479, " again"),
     }
 
 
@@ -64,7 +64,7 @@ def test_a_real_broker_can_pass_over_what_it_does_not_know(order: QueueOrder) ->
 def test_a_row_of_an_earlier_form_is_read() -> None:
     own = {"next": 3, "settled": [[5, 6]], "delivered": {4: [2, 7, 9, "who"], "x": [1, 1, 1, ""]}}
     found = decode_order({**REAL, "pocketmq": own}, committed=0)
-    assert found == QueueOrder(3, frozenset({5}), {4: Delivery(2, 7, 9, "who")})
+    assert found == QueueOrder(3, frozenset({5}), {4: OrderedDelivery(2, 7, 9, "who")})
 
 
 @given(orders())

@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 from pocketmq.format.pop_records import (
     Ack,
     Batched,
-    Checkpoint,
     Entry,
+    PopCheckpoint,
     ack_entry,
     checkpoint_entry,
     read_entry,
@@ -37,7 +37,7 @@ def stored(entry: Entry) -> bytes:
 def test_checkpoints_and_acks_are_those_of_a_real_broker(golden: GoldenStores) -> None:
     log = open_log(golden, "semantics")
     ends: dict[Batched, tuple[int, int]] = {}
-    counts = {Checkpoint: 0, Ack: 0}
+    counts = {PopCheckpoint: 0, Ack: 0}
     for _, file, position, size in log.scan(0):
         record = bytes(file.view[position : position + size])
         head, body, topic, topic_end, block, block_end = split_record(record, 0)
@@ -47,7 +47,7 @@ def test_checkpoints_and_acks_are_those_of_a_real_broker(golden: GoldenStores) -
         said, properties = entry
         if properties["REAL_TOPIC"] != TOPIC:
             continue
-        if isinstance(said, Checkpoint):
+        if isinstance(said, PopCheckpoint):
             due_ms = said.batched.popped_at_ms + said.invisible_ms
             ends[said.batched] = due_ms, said.revive_queue
             made = checkpoint_entry(said, TOPIC)
@@ -58,7 +58,7 @@ def test_checkpoints_and_acks_are_those_of_a_real_broker(golden: GoldenStores) -
         assert made.property_block == record[block:block_end]
         assert (made.unique_key, made.tag) == (properties["UNIQ_KEY"], properties["TAGS"])
     log.close()
-    assert counts == {Checkpoint: 27, Ack: 45}
+    assert counts == {PopCheckpoint: 27, Ack: 45}
 
 
 @given(BATCHED, OFFSETS, COUNTS, st.integers(0, 7))
@@ -66,7 +66,7 @@ def test_a_checkpoint_is_read_as_it_was_made(
     batched: Batched, diffs: list[int], invisible_ms: int, queue: int
 ) -> None:
     offsets = [batched.start_offset + diff for diff in diffs]
-    checkpoint = Checkpoint(batched, offsets, invisible_ms, queue)
+    checkpoint = PopCheckpoint(batched, offsets, invisible_ms, queue)
     read = read_entry(stored(checkpoint_entry(checkpoint, TOPIC)))
     assert read is not None
     assert read[0] == checkpoint
@@ -85,7 +85,7 @@ def test_messages_that_are_settled_already_are_left_out() -> None:
         stored(Entry(body, encode_properties({"REAL_TOPIC": TOPIC, "TAGS": "ck"}), "", "ck"))
     )
     assert read is not None
-    assert read[0] == Checkpoint(Batched("G", "T", 1, 10, 7, "b"), [11], 9, 0)
+    assert read[0] == PopCheckpoint(Batched("G", "T", 1, 10, 7, "b"), [11], 9, 0)
 
 
 @given(st.sampled_from(["ck", "ack", "bAck"]), st.binary(max_size=60))

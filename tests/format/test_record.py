@@ -337,7 +337,7 @@ def test_rows_follow_on_each_other(system_flag: int, offsets: list[int]) -> None
     sizes = record_sizes(destination, batch(*rows))
     content = encode(destination, *rows, queue_offset=7, physical_offset=500)
     starts = [sum(sizes[:number]) for number in range(3)]
-    found = [decode_record(content, start, unfold=False) for start in starts]
+    found = [decode_record(content, start, decompress=False) for start in starts]
     assert [m.queue_offset for m in found] == offsets
     assert [m.physical_offset for m in found] == [500 + start for start in starts]
     assert [m.body for m in found] == [b"a", b"bb", b""]
@@ -405,7 +405,7 @@ def test_every_record_comes_back(
     for number, (given_row, size) in enumerate(zip(rows, sizes, strict=True)):
         place = begin + position - 3
         assert check_record(memoryview(content), position, place) == size
-        found = decode_record(bytearray(content), position, unfold=False)
+        found = decode_record(bytearray(content), position, decompress=False)
         assert found.properties.pop("__CRC32#", "") != "" or not crc
         assert (found.body, found.properties) == (
             given_row.body,
@@ -428,7 +428,7 @@ def test_a_body_is_unfolded_unless_it_is_asked_for_as_stored() -> None:
     folded = zlib.compress(b"Hello RocketMQ")
     record = encode(Destination("T", 0, STORE_HOST, 0x301), row(folded, {}))
     assert decode_record(record).body == b"Hello RocketMQ"
-    assert decode_record(record, unfold=False).body == folded
+    assert decode_record(record, decompress=False).body == folded
     assert decode_record(record).body_crc == body_crc(folded)
 
 

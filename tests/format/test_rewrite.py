@@ -19,8 +19,8 @@ from pocketmq.model.message import (
 )
 from pocketmq.model.system_topics import (
     TIMER_TOPIC,
-    Disguise,
-    Place,
+    ParkedMessage,
+    QueuePlace,
     dead,
     delayed,
     leased_topic,
@@ -248,9 +248,9 @@ def offset_id(message: StoredMessage) -> str:
     return offset_message_id(message.store_host, message.physical_offset)
 
 
-def again(content: bytes, disguise: Disguise, store_host: bytes) -> Run:
+def again(content: bytes, disguise: ParkedMessage, store_host: bytes) -> Run:
     """Put a record again as a disguise says."""
-    place: Place = disguise.place
+    place: QueuePlace = disguise.place
     return put_again(
         content,
         topic=place.topic,

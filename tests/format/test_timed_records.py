@@ -44,7 +44,7 @@ def delivered_pairs(records: list[bytes]) -> list[tuple[bytes, bytes]]:
     waiting: dict[tuple[str, str], bytes] = {}
     pairs = []
     for record in records:
-        message = decode_record(record, unfold=False)
+        message = decode_record(record, decompress=False)
         key = message.unique_key, message.properties.get("TIMER_OUT_MS", "")
         if message.topic == TIMER_TOPIC:
             waiting[key] = record
@@ -55,7 +55,7 @@ def delivered_pairs(records: list[bytes]) -> list[tuple[bytes, bytes]]:
 
 def made_of(record: bytes, real: bytes, *, is_odd: bool) -> bytes:
     """Our record at the place, and at the times, of the real one."""
-    message = decode_record(real, unfold=False)
+    message = decode_record(real, decompress=False)
     times = [int(message.properties[f"TIMER_{name}QUEUE_MS"]) for name in ("EN", "DE")]
     place = message.topic, message.queue_id
     if is_odd:
@@ -85,13 +85,13 @@ def test_each_is_the_record_that_a_real_broker_wrote(records: list[bytes], is_od
 
 def test_columns_say_what_records_do(records: list[bytes]) -> None:
     wanted = [record for record in records if TIMER_TOPIC.encode() in record[80:4096]]
-    wanted = [r for r in wanted if decode_record(r, unfold=False).topic == TIMER_TOPIC]
+    wanted = [r for r in wanted if decode_record(r, decompress=False).topic == TIMER_TOPIC]
     facts = TimedFacts()
     for begin in range(0, len(wanted), 7):
         facts.add(b"".join(wanted[begin : begin + 7]))
     assert len(facts) == len(wanted) == 134
     for number, record in enumerate(wanted):
-        message = decode_record(record, unfold=False)
+        message = decode_record(record, decompress=False)
         said = message.properties
         assert facts.record(number) == record
         assert facts.due_ms[number] == int(said["TIMER_OUT_MS"])

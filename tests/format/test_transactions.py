@@ -12,7 +12,7 @@ from pocketmq.format.transaction_id import HalfPlace, read_transaction_id, trans
 from pocketmq.model.batch import Destination, Run
 from pocketmq.model.errors import PropertiesTooLarge
 from pocketmq.model.message import OFFSET_MAX, TRANSACTION_COMMIT
-from pocketmq.model.system_topics import Place
+from pocketmq.model.system_topics import QueuePlace
 from pocketmq.model.topic import GIVEN_UP_TOPIC, HALF_TOPIC, OP_HALF_TOPIC
 from tests.fakes.rows import Row, batch
 from tests.fakes.store_language import BORN_HOST, BORN_MS, STORE_HOST
@@ -96,7 +96,7 @@ def test_a_commit_is_its_half_message_but_for_where_it_waited(
 ) -> None:
     said = {**own, **HALF, "REAL_QID": str(queue_id)}
     half = read_half(half_of(said, body))
-    assert half.real == Place("orders", queue_id)
+    assert half.real == QueuePlace("orders", queue_id)
     assert (half.group, half.place, half.checks) == ("g", HalfPlace(7, 99, "K"), 0)
     destination, messages = committed(half)
     assert destination == Destination("orders", queue_id, STORE_HOST, TRANSACTION_COMMIT, 99)

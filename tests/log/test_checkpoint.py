@@ -11,8 +11,8 @@ from pocketmq.format.names import MARK_FILE
 from pocketmq.log.checkpoint import (
     MARK,
     SLOT_SIZE,
-    Checkpoint,
     FlushedMark,
+    StoreCheckpoint,
 )
 from pocketmq.model.errors import DiskFull, FsyncFailed
 from tests.fakes.quick_disk import QuickDisk, full_disk
@@ -28,14 +28,14 @@ def disk() -> QuickDisk:
 
 
 @pytest.fixture
-def checkpoint(disk: QuickDisk, tmp_path: Path) -> Iterator[Checkpoint]:
-    made = Checkpoint(disk, tmp_path / "checkpoint")
+def checkpoint(disk: QuickDisk, tmp_path: Path) -> Iterator[StoreCheckpoint]:
+    made = StoreCheckpoint(disk, tmp_path / "checkpoint")
     yield made
     made.close()
 
 
-def reopen(checkpoint: Checkpoint) -> CheckpointValues:
-    anew = Checkpoint(Disk(), checkpoint.path)
+def reopen(checkpoint: StoreCheckpoint) -> CheckpointValues:
+    anew = StoreCheckpoint(Disk(), checkpoint.path)
     anew.load()
     return anew.values
 
@@ -43,25 +43,25 @@ def reopen(checkpoint: Checkpoint) -> CheckpointValues:
 @pytest.mark.parametrize("name", NAMES)
 def test_a_real_checkpoint_reads_as_its_broker_tells(golden: GoldenStores, name: str) -> None:
     told = golden.manifest(name).get("checkpoint")
-    checkpoint = Checkpoint(Disk(), golden.store(name) / "checkpoint")
+    checkpoint = StoreCheckpoint(Disk(), golden.store(name) / "checkpoint")
     checkpoint.load()
     assert checkpoint.values == (CheckpointValues(*told.values()) if told else CheckpointValues())
 
 
-def test_a_store_without_a_checkpoint_has_zeros(checkpoint: Checkpoint) -> None:
+def test_a_store_without_a_checkpoint_has_zeros(checkpoint: StoreCheckpoint) -> None:
     checkpoint.load()
     assert checkpoint.values == CheckpointValues(0, 0, 0, 0, 0, 0)
     assert not checkpoint.path.exists()
 
 
-def test_the_file_has_the_bytes_of_the_sample(checkpoint: Checkpoint) -> None:
+def test_the_file_has_the_bytes_of_the_sample(checkpoint: StoreCheckpoint) -> None:
     checkpoint.save(SAMPLE)
     content = checkpoint.path.read_bytes()
     assert (content[:40], len(content)) == (SAMPLE_BYTES, 4096)
     assert not any(content[40:])
 
 
-def test_what_was_saved_last_is_read_back(checkpoint: Checkpoint) -> None:
+def test_what_was_saved_last_is_read_back(checkpoint: StoreCheckpoint) -> None:
     """Closing twice is fine, and saving opens again."""
     checkpoint.save(SAMPLE)
     checkpoint.close()
@@ -72,7 +72,7 @@ def test_what_was_saved_last_is_read_back(checkpoint: Checkpoint) -> None:
 
 @pytest.mark.parametrize("size", [0, 24, 40, 47])
 def test_a_file_of_an_older_or_interrupted_writer_reads_as_zeros_where_it_ends(
-    checkpoint: Checkpoint, size: int
+    checkpoint: StoreCheckpoint, size: int
 ) -> None:
     values = CheckpointValues(1, 2, 3, 4, 5, 6)
     checkpoint.save(values)
@@ -81,13 +81,13 @@ def test_a_file_of_an_older_or_interrupted_writer_reads_as_zeros_where_it_ends(
     assert reopen(checkpoint) == CheckpointValues(*values[:kept])
 
 
-def test_an_existing_file_keeps_its_other_bytes(checkpoint: Checkpoint) -> None:
+def test_an_existing_file_keeps_its_other_bytes(checkpoint: StoreCheckpoint) -> None:
     checkpoint.path.write_bytes(b"\xff" * 4096)
     checkpoint.save(SAMPLE)
     assert checkpoint.path.read_bytes()[48:] == b"\xff" * 4048
 
 
-def test_each_save_is_synced_before_it_counts(disk: QuickDisk, checkpoint: Checkpoint) -> None:
+def test_each_save_is_synced_before_it_counts(disk: QuickDisk, checkpoint: StoreCheckpoint) -> None:
     checkpoint.save(SAMPLE)
     disk.fail("sync", FsyncFailed(why="Input/output error"))
     with pytest.raises(FsyncFailed):
@@ -96,7 +96,9 @@ def test_each_save_is_synced_before_it_counts(disk: QuickDisk, checkpoint: Check
 
 
 @pytest.mark.parametrize("call", ["make_sparse_file", "allocate"])
-def test_a_full_disk_may_be_tried_again(disk: QuickDisk, checkpoint: Checkpoint, call: str) -> None:
+def test_a_full_disk_may_be_tried_again(
+    disk: QuickDisk, checkpoint: StoreCheckpoint, call: str
+) -> None:
     disk.fail(call, full_disk())
     with pytest.raises(DiskFull):
         checkpoint.save(SAMPLE)

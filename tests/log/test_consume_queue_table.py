@@ -13,7 +13,7 @@ from hypothesis import strategies as some
 from pocketmq.files.disk import Disk
 from pocketmq.format.consume_unit import UNIT, UNIT_SIZE, UNIT_TYPE
 from pocketmq.log.consume_queue_table import FILES_APART_MAX, ConsumeQueueTable
-from pocketmq.log.queue_extension import NO_EXTENSION, Extension
+from pocketmq.log.queue_extension import NO_EXTENSION, ExtensionFiles
 from pocketmq.model.batch import Written
 from pocketmq.model.errors import WrongFileSize
 from pocketmq.model.message import (
@@ -45,7 +45,7 @@ class Queues:
     def apply(self, *entries: Written) -> None:
         self.table.apply(entries)
 
-    def anew(self, extension: Extension = NO_EXTENSION) -> ConsumeQueueTable:
+    def anew(self, extension: ExtensionFiles = NO_EXTENSION) -> ConsumeQueueTable:
         self.table.close()
         self.table = ConsumeQueueTable(self.disk, self.directory, SIZE, None, extension)
         return self.table
@@ -364,7 +364,7 @@ def test_what_is_believed_is_told_to_every_queue(queues: Queues) -> None:
 
 def test_where_no_extension_is_nobody_looks_for_one(queues: Queues, tmp_path: Path) -> None:
     queues.apply(*of_three_queues(6))
-    table = queues.anew(Extension(tmp_path / "consumequeue_ext", 1_000, False))
+    table = queues.anew(ExtensionFiles(tmp_path / "consumequeue_ext", 1_000, False))
     table.load()
     assert queues.places == places_of(6)
     assert [queue.extension for queue in table.queues.values()] == [None] * 3
@@ -382,7 +382,11 @@ class Begun:
         self.ends = queues.table.ends()
 
     def anew(
-        self, *, believed_upto: int = 10_000, removed: int = 0, extension: Extension = NO_EXTENSION
+        self,
+        *,
+        believed_upto: int = 10_000,
+        removed: int = 0,
+        extension: ExtensionFiles = NO_EXTENSION,
     ) -> ConsumeQueueTable:
         table = self.queues.anew(extension)
         table.removed = {("T", 1): removed}
@@ -434,7 +438,7 @@ def test_a_queue_that_is_gone_is_to_be_built_again_unless_it_was_removed(
 
 
 def test_with_an_extension_all_queues_are_read(begun: Begun, tmp_path: Path) -> None:
-    begun.anew(extension=Extension(tmp_path / "consumequeue_ext", 1_000, True))
+    begun.anew(extension=ExtensionFiles(tmp_path / "consumequeue_ext", 1_000, True))
     assert begun.doubtful == []
     assert len(begun.queues.places) == 3
 

@@ -9,7 +9,7 @@ import pytest
 from pocketmq.files.disk import Disk
 from pocketmq.log.foreign import batch_topics, check_understood, refusals
 from pocketmq.model.errors import LogMissing, StorageError, UnsupportedStore
-from pocketmq.store.recovery.components import Structures
+from pocketmq.store.recovery.components import StoreComponents
 from pocketmq.tools.backup import backup
 from pocketmq.tools.install import stage_and_install
 from pocketmq.tools.rebuild import plan_rebuild
@@ -87,7 +87,7 @@ def test_a_foreign_store_is_refused_and_stays_as_it_is(
     was = files_below(foreign)
     disk = Disk()
     for act in (
-        lambda: Structures(settings, QuickDisk()),
+        lambda: StoreComponents(settings, QuickDisk()),
         lambda: plan_rebuild(disk, foreign, sizes),
         lambda: stage_and_install(disk, foreign, sizes, lambda _: pytest.fail("nothing to stage")),
         lambda: plan_repair(disk, foreign, sizes, now_ms=0),

@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 import pytest
 
 from pocketmq import native
-from pocketmq.metrics.endpoint import Health, site_pages
+from pocketmq.metrics.endpoint import ProbeAnswers, site_pages
 from pocketmq.metrics.exposition import Exposition
 from pocketmq.metrics.http1 import HttpPort, Site
 from pocketmq.model.errors import IllegalConfig
@@ -54,7 +54,7 @@ async def serving(address: str = "127.0.0.1:0") -> AsyncIterator[Port]:
     counter = Counter("pocketmq_things_total", "Things.")
     exposition = Exposition(lambda: [counter], cluster="c1", broker="b1")
     site = Site()
-    health = Health(lambda: port.state)
+    health = ProbeAnswers(lambda: port.state)
     site.pages.update(site_pages(exposition, health, {"version": "0.1.0"}, port.refresh))
     server = HttpPort(site, address)
     port.address = server.address
@@ -143,15 +143,17 @@ async def test_an_address_in_use_is_an_error_that_names_it() -> None:
     ],
 )
 def test_a_state_decides_what_probes_are_told(state: str, is_alive: bool, is_ready: bool) -> None:
-    health = Health(lambda: state)
+    health = ProbeAnswers(lambda: state)
     assert health.state == state
     assert health.is_alive is is_alive
     assert health.is_ready is is_ready
 
 
 def test_recovery_tells_how_far_it_is() -> None:
-    health = Health(lambda: "recovering", read_progress=lambda: 0.12345)
+    health = ProbeAnswers(lambda: "recovering", read_progress=lambda: 0.12345)
     assert health.report() == {"state": "recovering", "progress": 0.123}
-    assert Health(lambda: "running", read_progress=lambda: 1.0).report() == {"state": "running"}
-    held = Health(lambda: "running", read_held=lambda: "held by lease at offset 7")
+    assert ProbeAnswers(lambda: "running", read_progress=lambda: 1.0).report() == {
+        "state": "running"
+    }
+    held = ProbeAnswers(lambda: "running", read_held=lambda: "held by lease at offset 7")
     assert held.report() == {"state": "running", "retention": "held by lease at offset 7"}

@@ -11,7 +11,7 @@ from pocketmq.metrics.exposition import Exposition, build_info, compiled_modules
 from pocketmq.metrics.numbers import PUBLIC, LoopLag, Numbers
 from pocketmq.rpc.own.server import OwnServer
 from pocketmq.rpc.pb import broker_pb2 as pb
-from pocketmq.rpc.services import Backing
+from pocketmq.rpc.services import Services
 from pocketmq.rpc.v1.messaging import Messaging
 from pocketmq.rpc.v1.send_message import drafts_of
 from pocketmq.services.admin.members import Members
@@ -46,7 +46,7 @@ class WholeBroker:
         self.transactions = Transactions(store, STORE_HOST, CheckRules())
         sessions = Sessions(lambda client_id, group: None, self.consume.leave)
         self.messaging = Messaging(
-            Backing(store, send, pull, query, self.consume, members, sessions, self.transactions)
+            Services(store, send, pull, query, self.consume, members, sessions, self.transactions)
         )
         server = OwnServer([self.messaging.service()])
         retention = Retention(

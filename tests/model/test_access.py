@@ -4,8 +4,8 @@ import pytest
 
 from pocketmq.model.access import (
     Action,
-    Kind,
     Need,
+    ResourceKind,
     User,
     actions_from_text,
     resource_from_text,
@@ -44,7 +44,7 @@ def verdict(need: Need, *grants: tuple[str, str] | tuple[str, str, str], at: byt
 
 
 def topic(name: str, *actions: Action) -> Need:
-    return Need(actions or (Action.PUB,), Kind.TOPIC, name)
+    return Need(actions or (Action.PUB,), ResourceKind.TOPIC, name)
 
 
 YES, NO, DENIED = "a rule allows it", "no rule allows it", "a rule denies it"
@@ -71,7 +71,7 @@ YES, NO, DENIED = "a rule allows it", "no rule allows it", "a rule denies it"
         (topic("orders"), [("pub", "topic:orders", "10.0.0.0/8")], YES),
         (topic("orders"), [("pub", "topic:orders", "10.0.0.8")], NO),
         (topic("orders"), [("pub", "topic:orders", "2001:db8::/32")], NO),
-        (Need((Action.PUB,), Kind.CLUSTER, "c"), [("pub", "cluster:c")], YES),
+        (Need((Action.PUB,), ResourceKind.CLUSTER, "c"), [("pub", "cluster:c")], YES),
     ],
 )
 def test_the_rules_decide(need: Need, grants: list[tuple[str, str]], why: str) -> None:
@@ -85,7 +85,8 @@ def test_a_rule_holds_only_where_it_says() -> None:
 
 
 @pytest.mark.parametrize(
-    "need", [topic("SCHEDULE_TOPIC_XXXX"), Need((Action.SUB,), Kind.GROUP, "CID_RMQ_SYS_TRANS")]
+    "need",
+    [topic("SCHEDULE_TOPIC_XXXX"), Need((Action.SUB,), ResourceKind.GROUP, "CID_RMQ_SYS_TRANS")],
 )
 def test_what_belongs_to_the_broker_is_for_admins_alone(need: Need) -> None:
     assert "belongs to the broker" in verdict(need, ("all", "*"))

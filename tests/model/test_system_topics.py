@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from pocketmq.model.message import DELAY, DELIVER_AT, INT32_MAX, RETRY_TOPIC
 from pocketmq.model.system_topics import (
     DELIVERY_TIMES,
-    Place,
+    QueuePlace,
     back_level,
     dead,
     delayed,
@@ -15,7 +15,7 @@ from pocketmq.model.system_topics import (
     lease_retry_topic_v2,
     leased_topic,
     real_place,
-    revealed,
+    restored,
     revived,
     sent_back,
     timed,
@@ -23,7 +23,7 @@ from pocketmq.model.system_topics import (
 from tests.fakes.origins import origin_of
 
 TOPICS = st.text("abcT_-%|0", min_size=1, max_size=20)
-PLACES = st.builds(Place, TOPICS, st.integers(0, INT32_MAX))
+PLACES = st.builds(QueuePlace, TOPICS, st.integers(0, INT32_MAX))
 PROPERTIES = st.dictionaries(
     st.sampled_from(["KEYS", "TAGS", "DELAY", "REAL_TOPIC", "TIMER_DELIVER_MS", "WAIT", "mine"]),
     st.text("ab1 ", min_size=1),
@@ -32,7 +32,7 @@ PROPERTIES = st.dictionaries(
 
 @given(PLACES, PROPERTIES, st.integers(1, 40), st.integers(1, 30))
 def test_a_delayed_message_finds_its_place_again(
-    place: Place, properties: dict[str, str], level: int, level_count: int
+    place: QueuePlace, properties: dict[str, str], level: int, level_count: int
 ) -> None:
     disguise = delayed(place, level, level_count)
     waiting = disguise.applied(properties)
@@ -47,7 +47,7 @@ def test_a_delayed_message_finds_its_place_again(
 
 @given(PLACES, PROPERTIES, st.integers(1, 10**15))
 def test_a_timed_message_finds_its_place_again(
-    place: Place, properties: dict[str, str], deliver_at_ms: int
+    place: QueuePlace, properties: dict[str, str], deliver_at_ms: int
 ) -> None:
     disguise = timed(place, deliver_at_ms)
     waiting = disguise.applied(properties)
@@ -67,14 +67,14 @@ SENT = st.dictionaries(
 
 @given(PLACES, SENT, st.integers(1, 18), st.integers(1, 10**15), st.text("AB12", min_size=1))
 def test_what_waits_is_revealed_as_it_was_sent(
-    place: Place, sent: dict[str, str], level: int, deliver_at_ms: int, unique_key: str
+    place: QueuePlace, sent: dict[str, str], level: int, deliver_at_ms: int, unique_key: str
 ) -> None:
     by_level = {k: v for k, v in sent.items() if k not in DELIVERY_TIMES} | {DELAY: str(level)}
-    assert revealed(delayed(place, level, 18).applied(by_level)) == (place, by_level)
-    assert revealed(timed(place, deliver_at_ms).applied(sent)) == (place, sent)
+    assert restored(delayed(place, level, 18).applied(by_level)) == (place, by_level)
+    assert restored(timed(place, deliver_at_ms).applied(sent)) == (place, sent)
     half_sent = sent | {"TRAN_MSG": "true"}
-    assert revealed(half(place, unique_key).applied(half_sent)) == (place, half_sent)
-    assert revealed(sent) is None
+    assert restored(half(place, unique_key).applied(half_sent)) == (place, half_sent)
+    assert restored(sent) is None
 
 
 @given(TOPICS, TOPICS, st.integers(1, 18))

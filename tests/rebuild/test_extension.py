@@ -8,7 +8,7 @@ import pytest
 
 from pocketmq.rebuild.extension import extend_queues
 from pocketmq.rebuild.log_files import KnownShape, LogFile
-from pocketmq.rebuild.parallel import Job, rebuild_parallel
+from pocketmq.rebuild.parallel import RebuildJob, rebuild_parallel
 from pocketmq.rebuild.plan import map_here
 from pocketmq.rebuild.sequential import rebuild
 from tests.fakes.golden_log import files_below
@@ -43,7 +43,7 @@ def test_in_one_process_and_in_many_tasks(
 ) -> None:
     one, many = tmp_path / "one", tmp_path / "many"
     rebuild(files, shape, one, upto=EVERYTHING)
-    rebuild_parallel(Job(files, shape, many, EVERYTHING, piece_size=20_000), map_here)
+    rebuild_parallel(RebuildJob(files, shape, many, EVERYTHING, piece_size=20_000), map_here)
     assert_real(golden, one)
     assert_real(golden, many)
 

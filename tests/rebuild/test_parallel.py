@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from pocketmq.rebuild.parallel import Job, rebuild_parallel
+from pocketmq.rebuild.parallel import RebuildJob, rebuild_parallel
 from pocketmq.rebuild.plan import map_here
 from pocketmq.rebuild.sequential import rebuild
 from tests.fakes.log_bytes import (
@@ -22,8 +22,8 @@ from tests.fakes.log_bytes import (
 from tests.golden_stores import GoldenStores
 
 
-def job_of(golden: GoldenStores, name: str, out: Path, **options: Any) -> Job:
-    return Job(
+def job_of(golden: GoldenStores, name: str, out: Path, **options: Any) -> RebuildJob:
+    return RebuildJob(
         golden_files(golden, name), golden_settings(golden, name, check_crc=True), out, EVERYTHING,
         accept_holes=True, **options,
     )  # fmt: skip
@@ -113,7 +113,7 @@ def test_a_job_with_another_limit_reads_what_is_new_and_leaves_nothing_behind(
 ) -> None:
     log, counting = log_of_forty(tmp_path), Counting()
     limits = [*log.places, EVERYTHING]
-    job = Job(log.found(), SMALL, tmp_path / "out", limits[first], keep_spool=True)
+    job = RebuildJob(log.found(), SMALL, tmp_path / "out", limits[first], keep_spool=True)
     rebuild_parallel(job, map_here)
     rebuild_parallel(replace(job, upto=limits[then]), counting)
     rebuild(log.found(), SMALL, tmp_path / "wanted", upto=limits[then])

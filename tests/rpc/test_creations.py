@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from pocketmq.model.access import Kind
+from pocketmq.model.access import ResourceKind
 from pocketmq.model.errors import AccessDenied, CreationsUsedUp, GroupNotFound, TopicNotFound
 from pocketmq.rpc.creations import CREATING, HOUR_MS, Creations
 from pocketmq.rpc.guard import Guard
@@ -26,7 +26,7 @@ class Desk:
         self.broker, self.now_ms = broker, 1_000
         broker.auto_create_groups = True
         tables = broker.store.tables
-        exists = {Kind.TOPIC: tables.topics.find, Kind.GROUP: tables.groups.find}
+        exists = {ResourceKind.TOPIC: tables.topics.find, ResourceKind.GROUP: tables.groups.find}
         creations = Creations(exists, lambda: self.now_ms, lambda: LIMIT)
         access = access_of(*[grant_of("app", *rule) for rule in rules], clock=broker.clock)
         access.take(0)

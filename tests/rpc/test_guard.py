@@ -27,7 +27,7 @@ from pocketmq.rpc.permissions import (
     nothing,
     topic_need,
 )
-from pocketmq.rpc.service import Kind, MalformedRequest, Metadata, Method, Service
+from pocketmq.rpc.service import MalformedRequest, Metadata, Method, MethodKind, Service
 from pocketmq.rpc.v1.permissions import ACCESS_NEEDS, BROKER_NEEDS, admin_needs, rules_of
 from pocketmq.rpc.v1.service_table import ACCESS, ADMIN, BROKER, closed_faces
 from pocketmq.rpc.v1.status import refuse
@@ -293,7 +293,7 @@ def method_of(**own: Any) -> Method:
 async def test_each_request_of_a_stream_is_looked_at() -> None:
     access = access_of(grant_of("app", "sub", "topic:t"))
     needs: NeedTable = {"M": lambda request, call: [topic_need(request, (Action.SUB,))]}
-    service = Service("S", (method_of(kind=Kind.BIDI),), refuse)
+    service = Service("S", (method_of(kind=MethodKind.BIDI),), refuse)
     (row,) = Guard(access).guarded(service, FaceRules(needs)).methods
     heard = []
 
@@ -317,7 +317,9 @@ async def test_who_is_gone_is_heard_no_more() -> None:
     access = access_of()
     (row,) = (
         Guard(access)
-        .guarded(Service("S", (method_of(kind=Kind.BIDI),), refuse), FaceRules({"M": nothing}))
+        .guarded(
+            Service("S", (method_of(kind=MethodKind.BIDI),), refuse), FaceRules({"M": nothing})
+        )
         .methods
     )
 
@@ -365,7 +367,7 @@ async def test_who_may_no_more_is_told_nothing_more(lose: Any, outcome: Any) -> 
     def needed(request: str, call: Call) -> list[Need]:
         return [topic_need("t", (Action.SUB,))] if request == "t" else []
 
-    row = method_of(kind=Kind.BIDI, handler=told)
+    row = method_of(kind=MethodKind.BIDI, handler=told)
     (row,) = Guard(access).guarded(Service("S", (row,), refuse), FaceRules({"M": needed})).methods
     heard = []
     with pytest.raises(outcome):
@@ -377,9 +379,9 @@ async def test_who_may_no_more_is_told_nothing_more(lose: Any, outcome: Any) -> 
 
 
 @pytest.mark.parametrize(("lose", "outcome"), LOST)
-@pytest.mark.parametrize("kind", [Kind.UNARY, Kind.SERVER_STREAM])
+@pytest.mark.parametrize("kind", [MethodKind.UNARY, MethodKind.SERVER_STREAM])
 async def test_who_waits_for_messages_gets_none_that_come_when_he_may_no_more(
-    kind: Kind, lose: Any, outcome: Any
+    kind: MethodKind, lose: Any, outcome: Any
 ) -> None:
     access = access_of(grant_of("app", "sub", "topic:t"))
 
@@ -392,13 +394,13 @@ async def test_who_waits_for_messages_gets_none_that_come_when_he_may_no_more(
         yield "message"
 
     types = (broker_pb2.QueryByIdRequest, broker_pb2.QueryByIdResponse)
-    handler = one if kind is Kind.UNARY else several
+    handler = one if kind is MethodKind.UNARY else several
     method = Method("M", *types, handler, CallClass.POLL, kind=kind)
     needs: NeedTable = {"M": lambda request, call: [topic_need("t", (Action.SUB,))]}
     (row,) = Guard(access).guarded(Service("S", (method,), refuse), FaceRules(needs)).methods
     answer = row.handler("t", call_of())
     with pytest.raises(outcome):
-        await (answer if kind is Kind.UNARY else anext(answer))
+        await (answer if kind is MethodKind.UNARY else anext(answer))
 
 
 def own_send(topic: str) -> bytes:

@@ -12,7 +12,7 @@ from pocketmq.model.errors import BrokerError, TopicNotFound
 from pocketmq.rpc.admission import DEFAULT_LIMITS, CallClass
 from pocketmq.rpc.call import Call
 from pocketmq.rpc.pb import broker_pb2 as pb
-from pocketmq.rpc.service import Handler, Kind, Method, Service, WireStatus
+from pocketmq.rpc.service import Handler, Method, MethodKind, Service, WireStatus
 from pocketmq.rpc.v1.status import refuse
 from tests.fakes.store_broker import ServerClass, connected, running
 from tests.fakes.store_language import turns
@@ -63,10 +63,10 @@ class Numbers:
 
     def service(self, refuse: Any) -> Service:
         """Return the table of methods."""
-        rows: list[tuple[str, Handler, Kind]] = [
-            ("Up", self.up, Kind.SERVER_STREAM),
-            ("Total", self.total, Kind.CLIENT_STREAM),
-            ("Doubled", self.doubled, Kind.BIDI),
+        rows: list[tuple[str, Handler, MethodKind]] = [
+            ("Up", self.up, MethodKind.SERVER_STREAM),
+            ("Total", self.total, MethodKind.CLIENT_STREAM),
+            ("Doubled", self.doubled, MethodKind.BIDI),
         ]
         return Service(
             NAME,

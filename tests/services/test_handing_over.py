@@ -9,19 +9,19 @@ import numpy as np
 import pytest
 
 from pocketmq.files.disk import Disk
-from pocketmq.format.pop_records import Checkpoint, read_entry
+from pocketmq.format.pop_records import PopCheckpoint, read_entry
 from pocketmq.format.property_codec import encode_properties
 from pocketmq.format.record import decode_record
 from pocketmq.format.timer_layout import MAGIC_DELETE, NO_UNIT, SLOT_COUNT, due_times
 from pocketmq.model.batch import Destination
 from pocketmq.model.step import Now
-from pocketmq.model.system_topics import TIMER_TOPIC, Place, timed
+from pocketmq.model.system_topics import TIMER_TOPIC, QueuePlace, timed
 from pocketmq.rebuild.log_files import KnownShape
 from pocketmq.services.consume import revive
 from pocketmq.services.delay import handover as timer_handing_over
 from pocketmq.services.delay.timer import Timer
 from pocketmq.store.job import Job
-from pocketmq.tools.pending.timer_files import TimerFiles, read_timer_files
+from pocketmq.tools.pending.timer_files import TimerSnapshot, read_timer_files
 from pocketmq.tools.verify.verification import VerifyOptions, verify
 from tests.fakes.clock import FakeClock
 from tests.fakes.consuming import GROUP, SIZES, TOPIC, ConsumeDesk, bodies, consuming
@@ -65,7 +65,9 @@ class Desk:
 
     async def wait(self, name: str, in_ms: int) -> None:
         """Put a message of a user's that is due so many ms from now."""
-        block = encode_properties(timed(Place(TOPIC, 1), self.clock.wall_ms() + in_ms).applied({}))
+        block = encode_properties(
+            timed(QueuePlace(TOPIC, 1), self.clock.wall_ms() + in_ms).applied({})
+        )
         row = Row(name.encode(), block, 0, BORN_MS, BORN_HOST)
         await self.desk.store.writing.put([(Destination(TIMER_TOPIC, 0, STORE_HOST), batch(row))])
         await self.desk.settled()
@@ -86,7 +88,7 @@ class Real:
     """What a real broker does with the files: TimerMessageStore.recover, then dequeue."""
 
     def __init__(self, directory: Path) -> None:
-        self._files: TimerFiles = read_timer_files(Disk(), directory)
+        self._files: TimerSnapshot = read_timer_files(Disk(), directory)
         self._log = (directory / "commitlog" / f"{0:020d}").read_bytes()
 
     def _record(self, at: int) -> bytes:
@@ -122,7 +124,7 @@ class Real:
         """Return the queue offsets of each checkpoint that it delivers to its revive topic."""
         entries = [read_entry(record) for record in self.delivered()]
         told = [entry[0] for entry in entries if entry is not None]
-        return [said.queue_offsets for said in told if isinstance(said, Checkpoint)]
+        return [said.queue_offsets for said in told if isinstance(said, PopCheckpoint)]
 
 
 def is_sound(directory: Path) -> bool:

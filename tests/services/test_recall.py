@@ -15,7 +15,7 @@ from pocketmq.model.system_topics import TIMER_TOPIC
 from pocketmq.model.topic import TYPE_ATTRIBUTE
 from pocketmq.rpc.pb import broker_pb2 as pb
 from pocketmq.services.admin.delayed import Delayed
-from pocketmq.services.produce.drafts import Delivery
+from pocketmq.services.produce.drafts import DeliveryRequest
 from pocketmq.services.produce.rules import SendRules
 from pocketmq.services.produce.send import Send
 from tests.fakes.clock import START_MS, at
@@ -112,7 +112,9 @@ async def test_a_topic_has_to_be_one_of_later_messages(broker: StoreBroker) -> N
 
 async def later(desk: TimingDesk, name: str, delay_ms: int) -> str:
     """Send a message for later as a client does; returns its recall handle."""
-    drafts = drafts_of(draft(body=name.encode(), queue_id=0, delivery=Delivery(delay_ms=delay_ms)))
+    drafts = drafts_of(
+        draft(body=name.encode(), queue_id=0, delivery=DeliveryRequest(delay_ms=delay_ms))
+    )
     handle = str((await sending(desk).send(drafts, BORN_HOST)).handles[0])
     await desk.settled()
     return handle

@@ -8,7 +8,7 @@ import pytest
 from pocketmq.model import errors
 from pocketmq.rpc.pb import broker_pb2 as pb
 from pocketmq.services.produce import dedup
-from pocketmq.services.produce.drafts import Delivery
+from pocketmq.services.produce.drafts import DeliveryRequest
 from pocketmq.services.produce.rules import SendRules
 from tests.fakes.drafts import draft, drafts_of
 from tests.fakes.store_broker import StoreBroker, store_broker
@@ -96,15 +96,19 @@ async def test_who_asks_again_while_it_is_under_way_gets_the_same_answer() -> No
 
 async def test_messages_for_later_are_known_too(broker: StoreBroker) -> None:
     remembering(broker)
-    first = await send(broker, "a", delivery=Delivery(delay_ms=9_000))
-    assert await send(broker, "a", delivery=Delivery(delay_ms=9_000)) == first
+    first = await send(broker, "a", delivery=DeliveryRequest(delay_ms=9_000))
+    assert await send(broker, "a", delivery=DeliveryRequest(delay_ms=9_000)) == first
     assert first.handles[0]
     assert await stored(broker) == ["a"]
 
 
 async def test_the_same_ids_for_another_time_are_another_wish(broker: StoreBroker) -> None:
     remembering(broker)
-    wishes = [Delivery(delay_ms=9_000), Delivery(delay_ms=8_000), Delivery(transactional=True)]
+    wishes = [
+        DeliveryRequest(delay_ms=9_000),
+        DeliveryRequest(delay_ms=8_000),
+        DeliveryRequest(transactional=True),
+    ]
     for _ in range(2):
         for wish in wishes:
             await send(broker, "a", delivery=wish)

@@ -14,21 +14,23 @@ from pocketmq.services.retention import (
     TIME,
     Retention,
     RetentionSettings,
-    Seen,
+    RetentionState,
     decide,
     is_wanted,
     percent_used,
 )
-from pocketmq.store.dispatch.expiry import Expiry, LogFile
+from pocketmq.store.dispatch.expiry import Expiry, OldestLogFile
 from pocketmq.store.job import Job
-from pocketmq.store.read.holding import LEASE, Holder
+from pocketmq.store.read.holding import LEASE, RetentionHolder
 from tests.fakes.clock import at
 from tests.fakes.store_language import pauses_of
 
 HOUR_MS = 3_600_000
 NOW = 1_000 * HOUR_MS
 SETTINGS = RetentionSettings(mode="on", hours="4;16")
-CALM = Seen(now_ms=NOW, local_hour=12, used_percent=50, log_size_bytes=1_000, oldest_time=NOW)
+CALM = RetentionState(
+    now_ms=NOW, local_hour=12, used_percent=50, log_size_bytes=1_000, oldest_time=NOW
+)
 OLD = NOW - 72 * HOUR_MS
 
 
@@ -120,9 +122,9 @@ class House:
             find_holder=self._holder,
         )
 
-    async def _holder(self, physical_offset: int) -> Holder:
+    async def _holder(self, physical_offset: int) -> RetentionHolder:
         self.looks += 1
-        return Holder(LEASE, "orders", "billing", physical_offset, 99 * HOUR_MS)
+        return RetentionHolder(LEASE, "orders", "billing", physical_offset, 99 * HOUR_MS)
 
     def _disk_space(self) -> tuple[str, int, int]:
         if self.blind is not None:
@@ -133,17 +135,17 @@ class House:
     def log_size_bytes(self) -> int:
         return len(self.bases)
 
-    def oldest(self) -> LogFile | None:
-        return LogFile(self.bases[0], 1) if len(self.bases) > 1 else None
+    def oldest(self) -> OldestLogFile | None:
+        return OldestLogFile(self.bases[0], 1) if len(self.bases) > 1 else None
 
-    def last_time(self, oldest: LogFile, upto_ms: int) -> Job[int]:
+    def last_time(self, oldest: OldestLogFile, upto_ms: int) -> Job[int]:
         async def walk() -> int:
             self.walks += 1
             return oldest.base * HOUR_MS
 
         return Job(walk())
 
-    def drop(self, oldest: LogFile) -> Job[None]:
+    def drop(self, oldest: OldestLogFile) -> Job[None]:
         async def drop() -> None:
             if self.error is not None:
                 raise self.error

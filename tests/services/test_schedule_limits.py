@@ -16,7 +16,7 @@ from pocketmq.model.step import Now
 from pocketmq.model.topic import SCHEDULE_TOPIC
 from pocketmq.services.admin.topics import remove_topics
 from pocketmq.services.delay.level import SEEN_MAX, Level
-from pocketmq.services.delay.level_pending import Waiting, WaitingMessages
+from pocketmq.services.delay.level_pending import LevelPending, WaitingMessages
 from pocketmq.services.delay.levels import SAVE_INTERVAL_MS
 from pocketmq.store.tables.delay_offsets import DelayOffsets
 from pocketmq.store.write.writing import Writing
@@ -452,7 +452,9 @@ async def test_what_waits_tells_where_it_lies(waiting: Scheduled) -> None:
     lie_at = [(one.queue_offset, one.physical_offset) for one in waiting.messages(SCHEDULE_TOPIC)]
     assert [(one.queue_offset, one.physical_offset) for one in found] == lie_at
     assert (len(found), following) == (3, 3)
-    far = Waiting(b"\xff" * 20 + (1 << 62).to_bytes(8) + (1 << 61).to_bytes(8) + b"\xff" * 8, None)
+    far = LevelPending(
+        b"\xff" * 20 + (1 << 62).to_bytes(8) + (1 << 61).to_bytes(8) + b"\xff" * 8, None
+    )
     assert (far.queue_offset, far.physical_offset) == (1 << 62, 1 << 61)
 
 

@@ -11,9 +11,9 @@ from pocketmq.format.addresses import UniqueKeyMaker
 from pocketmq.model import errors
 from pocketmq.model.message import RESERVED_PROPERTIES, StoredMessage
 from pocketmq.model.message_kind import MessageKind
-from pocketmq.model.system_topics import TIMER_TOPIC, real_place, revealed
+from pocketmq.model.system_topics import TIMER_TOPIC, real_place, restored
 from pocketmq.model.topic import HALF_TOPIC, SCHEDULE_TOPIC, TYPE_ATTRIBUTE
-from pocketmq.services.produce.drafts import AT_ONCE, Delivery, kind_of
+from pocketmq.services.produce.drafts import AT_ONCE, DeliveryRequest, kind_of
 from pocketmq.services.produce.rules import SendRules
 from pocketmq.services.produce.send import Send
 from tests.fakes.clock import START_MS, FakeClock
@@ -24,14 +24,14 @@ from tests.golden_stores import GoldenStores
 
 DAY_MS = 24 * 3_600_000
 LEVEL_COUNT = 18
-WISHES: dict[str, tuple[str, Delivery]] = {
+WISHES: dict[str, tuple[str, DeliveryRequest]] = {
     "NORMAL": ("", AT_ONCE),
     "FIFO": ("g", AT_ONCE),
-    "DELAY": ("", Delivery(delay_level=3)),
-    "DELAY by time": ("", Delivery(deliver_at_ms=START_MS + 5_000)),
-    "DELAY by length": ("", Delivery(delay_ms=5_000)),
-    "TRANSACTION": ("", Delivery(transactional=True)),
-    "PRIORITY": ("", Delivery(priority=0)),
+    "DELAY": ("", DeliveryRequest(delay_level=3)),
+    "DELAY by time": ("", DeliveryRequest(deliver_at_ms=START_MS + 5_000)),
+    "DELAY by length": ("", DeliveryRequest(delay_ms=5_000)),
+    "TRANSACTION": ("", DeliveryRequest(transactional=True)),
+    "PRIORITY": ("", DeliveryRequest(priority=0)),
 }
 """A message of each kind; the kind is the first word."""
 
@@ -94,7 +94,7 @@ async def test_types_are_heeded_only_where_rules_say_so(broker: StoreBroker) -> 
         st.tuples(
             st.sampled_from(["", "g"]),
             st.builds(
-                Delivery,
+                DeliveryRequest,
                 st.sampled_from([0, 2]),
                 st.sampled_from([0, 7]),
                 st.sampled_from([0, 7]),
@@ -107,7 +107,7 @@ async def test_types_are_heeded_only_where_rules_say_so(broker: StoreBroker) -> 
     )
 )
 def test_a_request_is_of_one_kind_and_each_message_of_one(
-    wanted: list[tuple[str, Delivery]],
+    wanted: list[tuple[str, DeliveryRequest]],
 ) -> None:
     drafts = drafts_of(*(draft(group=group, delivery=delivery) for group, delivery in wanted))
     wishes = [
@@ -152,7 +152,7 @@ async def test_what_waits_says_where_it_goes(desk: Desk) -> None:
 @pytest.mark.parametrize(("priority", "queue_id"), [(0, 0), (1, 1), (3, 3), (4, 3), (99, 3)])
 async def test_a_priority_is_a_queue(desk: Desk, priority: int, queue_id: int) -> None:
     await desk.topics.create("ranked", queue_count=4)
-    sent = await desk.send(draft("ranked", queue_id=0, delivery=Delivery(priority=priority)))
+    sent = await desk.send(draft("ranked", queue_id=0, delivery=DeliveryRequest(priority=priority)))
     ((_, lies_in, properties),) = await desk.stored()
     assert (lies_in, properties["_SYS_MSG_PRIORITY_"]) == (queue_id, str(priority))
     assert sent.destination.queue == ("ranked", queue_id)
@@ -160,13 +160,13 @@ async def test_a_priority_is_a_queue(desk: Desk, priority: int, queue_id: int) -
 
 async def test_messages_of_a_request_have_one_priority(desk: Desk) -> None:
     with pytest.raises(errors.MixedQueues):
-        await desk.send(*(draft(delivery=Delivery(priority=one)) for one in (0, 1)))
+        await desk.send(*(draft(delivery=DeliveryRequest(priority=one)) for one in (0, 1)))
 
 
 async def test_each_message_of_a_request_goes_its_own_way(desk: Desk) -> None:
     moments = [START_MS + 9_000, START_MS - 1, START_MS + 1]
-    drafts = [draft(queue_id=1, delivery=Delivery(deliver_at_ms=at)) for at in moments]
-    drafts.append(draft(queue_id=1, delivery=Delivery(delay_level=99)))
+    drafts = [draft(queue_id=1, delivery=DeliveryRequest(deliver_at_ms=at)) for at in moments]
+    drafts.append(draft(queue_id=1, delivery=DeliveryRequest(delay_level=99)))
     sent = await desk.send(*drafts)
     found = {one.physical_offset: one for one in await desk.broker.messages()}
     lie = [found[place] for place in sent.result.physical_offsets]
@@ -179,10 +179,10 @@ async def test_each_message_of_a_request_goes_its_own_way(desk: Desk) -> None:
 
 
 @pytest.mark.parametrize("delivery", [
-    Delivery(deliver_at_ms=START_MS + DAY_MS + 1), Delivery(delay_ms=DAY_MS + 1),
+    DeliveryRequest(deliver_at_ms=START_MS + DAY_MS + 1), DeliveryRequest(delay_ms=DAY_MS + 1),
 ])  # fmt: skip
-async def test_beyond_the_limit_nothing_is_stored(desk: Desk, delivery: Delivery) -> None:
-    within = draft(delivery=Delivery(delay_ms=DAY_MS))
+async def test_beyond_the_limit_nothing_is_stored(desk: Desk, delivery: DeliveryRequest) -> None:
+    within = draft(delivery=DeliveryRequest(delay_ms=DAY_MS))
     with pytest.raises(errors.IllegalDeliveryTime, match="86400001 ms ahead"):
         await desk.send(within, draft(delivery=delivery))
     assert await desk.stored() == []
@@ -199,7 +199,11 @@ async def test_kinds_are_counted(desk: Desk) -> None:
 
 
 async def test_how_long_messages_are_to_wait_is_counted_in_seconds(desk: Desk) -> None:
-    for delivery in (Delivery(delay_ms=61_001), Delivery(delay_ms=DAY_MS), Delivery(delay_level=3)):
+    for delivery in (
+        DeliveryRequest(delay_ms=61_001),
+        DeliveryRequest(delay_ms=DAY_MS),
+        DeliveryRequest(delay_level=3),
+    ):
         await desk.send(draft(delivery=delivery))
     ahead = desk.service.counts.ahead
     assert (sum(ahead.counts), ahead.sum) == (2, 61 + 86_399)
@@ -233,7 +237,7 @@ def as_sent(record: dict[str, Any]) -> Draft | None:
     if record["topic"] not in (SCHEDULE_TOPIC, TIMER_TOPIC, HALF_TOPIC):
         return None
     length = int(said.get("TIMER_DELAY_SEC", "0")) * 1000 + int(said.get("TIMER_DELAY_MS", "0"))
-    delivery = Delivery(
+    delivery = DeliveryRequest(
         int(said.get("DELAY", "0")), int(said.get("TIMER_DELIVER_MS", "0")), length, is_half
     )
     own = {
@@ -265,7 +269,7 @@ async def test_records_that_wait_are_a_real_brokers(golden: GoldenStores) -> Non
         assert {k: v for k, v in ours.properties.items() if k not in UNLIKE} == {
             k: v for k, v in real.items() if k not in UNLIKE
         }
-        place_and_rest = revealed(real)
+        place_and_rest = restored(real)
         assert place_and_rest is not None
         assert place_and_rest[0] == (real["REAL_TOPIC"], int(real["REAL_QID"]))
     assert kinds == {SCHEDULE_TOPIC, TIMER_TOPIC, HALF_TOPIC}

@@ -11,9 +11,9 @@ from pocketmq.format.timer_layout import SLOT_COUNT, Units
 from pocketmq.model.batch import Destination
 from pocketmq.model.step import Now
 from pocketmq.services.delay import dequeue, enqueue
-from pocketmq.services.delay.dequeue import SlotDelivery
+from pocketmq.services.delay.dequeue import TimerDequeue
 from pocketmq.services.delay.timer import Timer
-from pocketmq.services.produce.drafts import Delivery
+from pocketmq.services.produce.drafts import DeliveryRequest
 from pocketmq.services.produce.rules import SendRules
 from pocketmq.services.produce.send import Send
 from pocketmq.store.message_store import open_store
@@ -204,7 +204,7 @@ async def test_a_clock_that_is_set_while_a_send_has_to_wait_makes_nothing_early_
         key_maker = UniqueKeyMaker(address=b"\n\0\0\1", process_id=1, random_bytes=b"abcd")
         rules = SendRules(STORE_HOST, "C", check_kinds=False)
         sending = Send(desk.store, rules, desk.clock, key_maker=key_maker, random=Random(1))
-        message = draft("orders", b"a", message_id="a", delivery=Delivery(delay_ms=10_000))
+        message = draft("orders", b"a", message_id="a", delivery=DeliveryRequest(delay_ms=10_000))
         # The first of its kind waits until the timer's topic stands in the table.
         sent = asyncio.ensure_future(sending.send(drafts_of(message), BORN_HOST))
         await asyncio.sleep(0)
@@ -299,15 +299,15 @@ async def test_a_clock_set_while_a_slot_is_read_makes_what_comes_again_neither_e
         await desk.pass_time(0)
         jumps = [jump_ms]
 
-        async def read(slot: SlotDelivery, units: Units) -> list[bytes]:
+        async def read(slot: TimerDequeue, units: Units) -> list[bytes]:
             records = await records_of(slot, units)
             if records and jumps:
                 desk.clock.wall += jumps.pop()
-                desk.store.timer.heed(Now(desk.clock.monotonic, desk.clock.wall))
+                desk.store.timer.observe_clock(Now(desk.clock.monotonic, desk.clock.wall))
             return records
 
-        records_of = SlotDelivery._records
-        monkeypatch.setattr(SlotDelivery, "_records", read)
+        records_of = TimerDequeue._records
+        monkeypatch.setattr(TimerDequeue, "_records", read)
         await desk.pass_time(3 * DAY_MS - 2_000, step_ms=DAY_MS // 2)
         assert not jumps
         assert desk.bodies() == []

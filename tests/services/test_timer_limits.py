@@ -13,7 +13,7 @@ from pocketmq.model.stats import Counter, Gauge
 from pocketmq.model.system_topics import TIMER_TOPIC
 from pocketmq.model.topic import HALF_TOPIC
 from pocketmq.services.delay import deliver, dequeue, timer_counts
-from pocketmq.services.delay.deliver import Putting
+from pocketmq.services.delay.deliver import TimerDelivery
 from pocketmq.services.delay.enqueue import slot_times
 from pocketmq.services.delay.levels import Schedule
 from pocketmq.services.delay.timer import Timer
@@ -348,13 +348,13 @@ async def test_settled_entries_are_put_nowhere_and_counted(
             await desk.wait(name, 3_000, topic=REVIVE, TAGS="ck")
         await desk.pass_time(1_000)
         asked: list[int] = []
-        put = Putting.put
+        put = TimerDelivery.put
 
-        async def told(putting: Putting, messages: Any, *more: Any) -> None:
+        async def told(putting: TimerDelivery, messages: Any, *more: Any) -> None:
             asked.append(len(messages))
             await put(putting, messages, *more)
 
-        monkeypatch.setattr(Putting, "put", told)
+        monkeypatch.setattr(TimerDelivery, "put", told)
         await desk.pass_time(4_000)
         assert sum(asked) == 0
         assert counted(desk, "pocketmq_timer_dropped_total") == {"settled": 2}

@@ -8,10 +8,10 @@ from pocketmq.format.property_codec import encode_properties
 from pocketmq.format.timer_layout import LOG_UNIT_SIZE, SLOT_COUNT
 from pocketmq.model.errors import DiskFull
 from pocketmq.model.message import OFFSET_MAX
-from pocketmq.model.system_topics import Place
+from pocketmq.model.system_topics import QueuePlace
 from pocketmq.services.delay import enqueue
 from pocketmq.services.delay.timer import Timer
-from pocketmq.services.delay.timer_resume import Resumption
+from pocketmq.services.delay.timer_resume import TimerResumption
 from pocketmq.store.timer.timer_files import TimerFiles
 from tests.fakes.rows import Row
 from tests.fakes.store_language import BORN_HOST
@@ -54,7 +54,7 @@ async def test_a_long_journal_of_leases_lets_others_have_their_turn(in_ms: int) 
         return False
 
     async with timing(is_open=is_open) as desk:
-        place = Place(topic, 0)
+        place = QueuePlace(topic, 0)
         rows = [row_of(desk, f"m{n}", in_ms, place=place, TAGS="ck") for n in range(900)]
         ticking = asyncio.create_task(others())
         await desk.put_waiting(*rows)
@@ -69,7 +69,7 @@ async def test_what_was_found_delivered_is_so_when_asked_again() -> None:
         await desk.wait("a", 2_000)
         await desk.pass_time(4_000)
         (message,) = desk.messages("rmq_sys_wheel_timer")
-        resumption = Resumption(desk.store, 0)
+        resumption = TimerResumption(desk.store, 0)
         record = desk.store.log.read(message.physical_offset, 1_000)
         record = record[: int.from_bytes(record[:4])]
         assert await resumption.is_delivered(record)

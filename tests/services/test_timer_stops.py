@@ -16,7 +16,7 @@ from pocketmq.model.reading import ReadRange
 from pocketmq.model.stats import Counter
 from pocketmq.model.system_topics import TIMER_TOPIC
 from pocketmq.services.delay import dequeue
-from pocketmq.services.delay.enqueue import Arriving
+from pocketmq.services.delay.enqueue import TimerEnqueue
 from pocketmq.services.delay.timer_counts import WaitingCounts
 from pocketmq.store.read.reading import Reading
 from pocketmq.store.write.writing import Writing
@@ -201,7 +201,7 @@ async def test_a_stop_reads_a_thousand_times_at_most(monkeypatch: pytest.MonkeyP
     async with timing() as desk:
         await desk.wait("unread", 60_000)
         with monkeypatch.context() as patch:
-            patch.setattr(Arriving, "some", in_vain)
+            patch.setattr(TimerEnqueue, "some", in_vain)
             await desk.timer.close()
     assert reads == [1_000]
 

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from pocketmq.store.recovery.components import Structures
+from pocketmq.store.recovery.components import StoreComponents
 from tests.fakes.store_golden import golden_parts
 from tests.fakes.store_language import TalkingStore, store_at
 from tests.golden_stores import GoldenStores
 
-Parts = Callable[[str], Structures]
+Parts = Callable[[str], StoreComponents]
 
 
 @pytest.fixture
@@ -24,10 +24,10 @@ async def store(tmp_path: Path) -> AsyncIterator[TalkingStore]:
 @pytest.fixture(scope="session")
 def real(golden: GoldenStores, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Parts]:
     """Golden stores as they are opened without being told any size, once each, to be read."""
-    opened: dict[str, Structures] = {}
+    opened: dict[str, StoreComponents] = {}
     with ExitStack() as stack:
 
-        def parts(name: str) -> Structures:
+        def parts(name: str) -> StoreComponents:
             if name not in opened:
                 scratch = tmp_path_factory.mktemp("real")
                 opened[name] = stack.enter_context(golden_parts(golden, name, scratch))

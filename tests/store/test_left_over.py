@@ -18,7 +18,7 @@ from pocketmq.log.deleted_topics import left_over_now
 from pocketmq.log.queue_places import expired_queues
 from pocketmq.model.message import OFFSET_MAX
 from pocketmq.rebuild.log_files import KnownShape, find_log_files
-from pocketmq.rebuild.parallel import Job, rebuild_parallel
+from pocketmq.rebuild.parallel import RebuildJob, rebuild_parallel
 from pocketmq.rebuild.plan import map_here
 from pocketmq.rebuild.sequential import rebuild
 from pocketmq.tools.backup import backup
@@ -176,7 +176,7 @@ def rebuilt(directory: Path, out: Path, way: str) -> Path:
     """Where its views were built anew."""
     sizes, files = shape_with(directory), find_log_files(directory)
     if way == "parallel":
-        rebuild_parallel(Job(files, sizes, out, OFFSET_MAX), map_here)
+        rebuild_parallel(RebuildJob(files, sizes, out, OFFSET_MAX), map_here)
     elif way == "rebuild":
         rebuild_in_place(Disk(), plan_rebuild(Disk(), directory, sizes), sizes, accept_holes=False)
         return directory
@@ -268,7 +268,7 @@ def mended(way: str, directory: Path, scratch: Path, sizes: KnownShape, queue: s
     return directory
 
 
-def job_of(directory: Path, out: Path, sizes: KnownShape) -> Job:
+def job_of(directory: Path, out: Path, sizes: KnownShape) -> RebuildJob:
     """A backfill of a store, as the command makes it."""
     known_expired = tuple(expired_queues(Disk(), directory))
     log_bytes = sizes.commit_log_file_size_bytes

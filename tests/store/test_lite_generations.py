@@ -13,7 +13,7 @@ from pocketmq.format.consume_unit import UNIT
 from pocketmq.log.deleted_topics import left_over_now
 from pocketmq.model.message import OFFSET_MAX
 from pocketmq.rebuild.log_files import KnownShape, find_log_files
-from pocketmq.rebuild.parallel import Job, rebuild_parallel
+from pocketmq.rebuild.parallel import RebuildJob, rebuild_parallel
 from pocketmq.rebuild.plan import map_here
 from pocketmq.rebuild.sequential import rebuild
 from pocketmq.tools.backup import backup
@@ -56,7 +56,7 @@ def built(way: str, store: Path, out: Path) -> Path:
         rebuild(find_log_files(store), sizes, out, upto=OFFSET_MAX)
     elif way == "parallel":
         files = find_log_files(store)
-        job = Job(files, sizes, out, OFFSET_MAX, workers=7, piece_size=500, piece_entries=33)
+        job = RebuildJob(files, sizes, out, OFFSET_MAX, workers=7, piece_size=500, piece_entries=33)
         rebuild_parallel(job, map_here)
     elif way == "backfill":
         log_bytes = sizes.commit_log_file_size_bytes
@@ -148,7 +148,7 @@ def test_a_dead_letter_that_begins_the_log_is_the_unit_it_was(
     found = left_over_now(Disk(), headless, SHAPE.commit_log_file_size_bytes)
     sizes = replace(SHAPE, left_over=found.text)
     if pieces:
-        job = Job(files, sizes, tmp_path / "out", OFFSET_MAX, workers=3, piece_size=pieces)
+        job = RebuildJob(files, sizes, tmp_path / "out", OFFSET_MAX, workers=3, piece_size=pieces)
         rebuild_parallel(job, map_here)
     else:
         rebuild(files, sizes, tmp_path / "out", upto=OFFSET_MAX)

@@ -13,7 +13,7 @@ import pytest
 from pocketmq.files.disk import Disk
 from pocketmq.format.checkpoint_layout import CheckpointValues, encode_checkpoint
 from pocketmq.format.names import CONSUME_QUEUE_DIRECTORY, INDEX_DIRECTORY
-from pocketmq.log.checkpoint import Checkpoint, FlushedMark
+from pocketmq.log.checkpoint import FlushedMark, StoreCheckpoint
 from pocketmq.log.store_directory import ManifestFile
 from pocketmq.rebuild.log_files import find_log_files
 from pocketmq.rebuild.sequential import Rebuilt, rebuild
@@ -87,7 +87,7 @@ async def test_the_small_files_agree(tmp_path: Path) -> None:
     assert manifest is not None
     assert manifest.closed is not None
     assert manifest.closed.index_files == built.index_names
-    checkpoint = Checkpoint(Disk(), store / "checkpoint")
+    checkpoint = StoreCheckpoint(Disk(), store / "checkpoint")
     checkpoint.load()
     assert 0 < checkpoint.values.logics_physical_offset < built.end
     assert checkpoint.values.index_msg_timestamp > 0
@@ -122,7 +122,7 @@ async def test_views_that_tell_of_less_never_stand_beside_a_checkpoint_that_prom
 
 
 def checkpoint_of(store: Path) -> CheckpointValues:
-    checkpoint = Checkpoint(Disk(), store / "checkpoint")
+    checkpoint = StoreCheckpoint(Disk(), store / "checkpoint")
     checkpoint.load()
     return checkpoint.values
 

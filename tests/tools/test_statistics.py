@@ -29,7 +29,7 @@ def measured(files: list[LogFile], by: str | None = None, top: int = 9999) -> St
 def stored(files: list[LogFile]) -> list[StoredMessage]:
     """Every message, its body as it is stored."""
     return [
-        decode_record(content, position, unfold=False)
+        decode_record(content, position, decompress=False)
         for file in files
         for content in [Path(file.path).read_bytes()]
         for position, _ in RecordScan(content, file.base)

@@ -6,13 +6,13 @@ from random import Random
 
 import pytest
 
-from pocketmq.backfill.log_walk import Damage, survey, walk
+from pocketmq.backfill.log_walk import DamagedBytes, survey, walk
 from pocketmq.cli.output import Exit
 from pocketmq.format.names import COMMIT_LOG_DIRECTORY
 from pocketmq.log.commit_log import CommitLog
 from pocketmq.model.errors import Corruption
 from pocketmq.rebuild.log_files import LogFile, records_end, walk_over
-from pocketmq.rebuild.parallel import Job, rebuild_parallel
+from pocketmq.rebuild.parallel import RebuildJob, rebuild_parallel
 from pocketmq.rebuild.plan import map_here, whole_files
 from pocketmq.rebuild.sequential import rebuild
 from pocketmq.store.recovery.log_survey import Known, stretches, survey_log
@@ -109,7 +109,7 @@ def all_see(tmp_path: Path, log: LogBytes, piece_size: int = 0) -> list[int]:
     built = rebuild(files, CRC, tmp_path / "one", upto=EVERYTHING, accept_holes=True)
     assert (built.record_count, built.holes) == (len(wanted), holes)
     assert unit_count(tmp_path / "one") == len(wanted)
-    job = Job(
+    job = RebuildJob(
         files, CRC, tmp_path / "many", files[-1].end, workers=2, piece_size=piece_size,
         accept_holes=True,
     )  # fmt: skip
@@ -137,7 +137,7 @@ def test_a_damaged_record_is_lost_and_no_other(tmp_path: Path, name: str) -> Non
     places: list[int] = []
     for stretch in survey(whole_files(log.found(), EVERYTHING)):
         for step in walk(stretch, check_crc=True):
-            places += [] if isinstance(step, Damage) else step.heads.physical_offset.tolist()
+            places += [] if isinstance(step, DamagedBytes) else step.heads.physical_offset.tolist()
     assert places == wanted
 
 
@@ -195,7 +195,7 @@ def test_a_wrong_time_before_damage_does_not_hide_the_rest_of_the_log(tmp_path: 
     files = log.found()
     with pytest.raises(Corruption, match=f"physical offset {begins[0]}"):
         rebuild(files, CRC, tmp_path / "refused", upto=EVERYTHING)
-    job = Job(files, CRC, tmp_path / "refused too", files[-1].end, workers=2)
+    job = RebuildJob(files, CRC, tmp_path / "refused too", files[-1].end, workers=2)
     with pytest.raises(Corruption, match=f"physical offset {begins[0]}"):
         rebuild_parallel(job, map_here)
     seen = verify(QuickDisk(), log.store, SIZES, VerifyOptions(log_only=True)).findings

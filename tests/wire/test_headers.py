@@ -2,7 +2,7 @@
 
 import pytest
 
-from pocketmq.wire.fields import Field, kind_of
+from pocketmq.wire.fields import HeaderField, kind_of
 from pocketmq.wire.frames import StreamFault
 from pocketmq.wire.headers import Headers, check_trailers, request_headers
 from pocketmq.wire.metadata import binary_values, escaped, timeout_ms
@@ -12,8 +12,8 @@ GRPC = (b"content-type", b"application/grpc")
 Pair = tuple[bytes, bytes]
 
 
-def made(*pairs: Pair) -> list[Field]:
-    return [Field(name, value, kind_of(name)) for name, value in pairs]
+def made(*pairs: Pair) -> list[HeaderField]:
+    return [HeaderField(name, value, kind_of(name)) for name, value in pairs]
 
 
 def request(*pairs: Pair) -> Headers:

@@ -10,7 +10,7 @@ from pocketmq.config.live import LiveConfig
 from pocketmq.config.sections import Config
 from pocketmq.config.sections_access import AUTO, OFF, ON
 from pocketmq.files.disk import Disk
-from pocketmq.model.access import Kind, Need, User
+from pocketmq.model.access import Need, ResourceKind, User
 from pocketmq.model.errors import BrokerError, IllegalConfig
 from pocketmq.model.ownership import owner_groups
 from pocketmq.model.step import Clock
@@ -33,7 +33,7 @@ OPEN_PAGES: Final = frozenset({"/livez", "/readyz", "/startupz"})
 logger = logging.getLogger(__name__)
 
 
-class Door:
+class AccessControl:
     """The users of a broker, and whether they are asked for."""
 
     __slots__ = (
@@ -79,7 +79,7 @@ class Door:
             return [*services]
         is_group, is_topic = tables.groups.find, tables.topics.find
         self.access.know_owners(lambda name: owner_groups(name, is_group, is_topic))
-        exists = {Kind.TOPIC: is_topic, Kind.GROUP: is_group}
+        exists = {ResourceKind.TOPIC: is_topic, ResourceKind.GROUP: is_group}
         creations = Creations(exists, self._clock.monotonic_ms, self._creations_per_hour)
         guard = Guard(self.access, creations)
         rules = {**rules_of(self._cluster), OFFICIAL: OFFICIAL_RULES}
@@ -97,7 +97,7 @@ class Door:
         if not self.is_checked or path in OPEN_PAGES:
             return True
         host = host_from_peer(peer)
-        need = Need(GET, Kind.CLUSTER, self._cluster)
+        need = Need(GET, ResourceKind.CLUSTER, self._cluster)
         try:
             rights = self.access.of_reader(authorization, is_private=is_private)
             self.access.check(rights, (need,), host)
@@ -106,7 +106,7 @@ class Door:
         return True
 
 
-def door_of(live: LiveConfig, disk: Disk, clock: Clock, ports: Ports) -> Door:
+def door_of(live: LiveConfig, disk: Disk, clock: Clock, ports: Ports) -> AccessControl:
     """Return the door of a broker whose store is yet to be opened.
 
     ports    what it listens on already
@@ -124,7 +124,7 @@ def door_of(live: LiveConfig, disk: Disk, clock: Clock, ports: Ports) -> Door:
     is_checked = must_check(config, ports)
     if is_checked and not any(user.is_enabled for user in table.roster.users.values()):
         raise _nobody(config, ports)
-    return Door(
+    return AccessControl(
         access, live, clock, is_checked=is_checked, in_clear=", ".join(ports.in_clear(config)),
         has_new_admin=has_new_admin,
     )  # fmt: skip

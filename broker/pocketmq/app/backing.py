@@ -6,7 +6,7 @@ from secrets import randbits
 from pocketmq.config.live import LiveConfig
 from pocketmq.config.sections import Config
 from pocketmq.format.addresses import UniqueKeyMaker
-from pocketmq.rpc.services import Backing
+from pocketmq.rpc.services import Services
 from pocketmq.services.admin.members import Members
 from pocketmq.services.consume.consume import Consume
 from pocketmq.services.consume.journal import ConsumeSettings
@@ -23,7 +23,7 @@ from pocketmq.store.tables.tables import Tables
 
 def backing_of(
     store: MessageStore, live: LiveConfig, store_host: bytes, keys: UniqueKeyMaker
-) -> Backing:
+) -> Services:
     """Return the services of an open store; they follow its settings.
 
     store_host   packed, as records carry it
@@ -44,7 +44,9 @@ def backing_of(
         consume.leave,
     )
     members = Members(clock)
-    return Backing(store, send, Pull(store), Query(store), consume, members, sessions, transactions)
+    return Services(
+        store, send, Pull(store), Query(store), consume, members, sessions, transactions
+    )
 
 
 def bound_tables(tables: Tables, config: Config) -> None:

@@ -11,7 +11,7 @@ from datetime import datetime
 from functools import partial
 from typing import NamedTuple
 
-from pocketmq.app.access import Door
+from pocketmq.app.access import AccessControl
 from pocketmq.app.backing import backing_of
 from pocketmq.config.addresses import advertised_address
 from pocketmq.config.live import LiveConfig
@@ -21,11 +21,11 @@ from pocketmq.format.names import zone_from_name
 from pocketmq.model.stats import Gauge, Stat
 from pocketmq.model.step import Step
 from pocketmq.rpc.service import Service
-from pocketmq.rpc.services import Backing
+from pocketmq.rpc.services import Services
 from pocketmq.rpc.v1.access import AccessFace
-from pocketmq.rpc.v1.admin import Admin
+from pocketmq.rpc.v1.admin import AdminMethods
 from pocketmq.rpc.v1.messaging import Messaging
-from pocketmq.rpc.v2.messaging import OfficialMessaging, OfficialRules
+from pocketmq.rpc.v2.messaging import MessagingV2, OfficialRules
 from pocketmq.services.admin.status import Process
 from pocketmq.services.consume.consume import Consume
 from pocketmq.services.delay.levels import Schedule
@@ -39,11 +39,11 @@ from pocketmq.store.read.holding import holder_at
 class Parts(NamedTuple):
     """What runs on an open store."""
 
-    backing: Backing
+    backing: Services
     schedule: Schedule
     timer: Timer
     retention: Retention
-    door: Door
+    door: AccessControl
     services: list[Service]
 
     @property
@@ -98,7 +98,11 @@ def long_poll_waiters(pull: Pull, consume: Consume) -> Gauge:
 
 
 def parts_of(
-    store: MessageStore, live: LiveConfig, bound: str, drain: Callable[[], None], door: Door
+    store: MessageStore,
+    live: LiveConfig,
+    bound: str,
+    drain: Callable[[], None],
+    door: AccessControl,
 ) -> Parts:
     """Return what runs on an open store.
 
@@ -138,9 +142,9 @@ def parts_of(
     )
     faces = (
         Messaging(backing),
-        Admin(backing, process),
+        AdminMethods(backing, process),
         AccessFace(door.access, is_checked=door.is_checked),
-        OfficialMessaging(backing, official),
+        MessagingV2(backing, official),
     )
     schedule = Schedule(store, store_host)
     services = door.guarded((face.service() for face in faces), store.tables)

@@ -27,7 +27,7 @@ RPC: Final = "rpc.listen"
 HTTP: Final = "http.listen"
 
 
-class Bound(NamedTuple):
+class BoundAddress(NamedTuple):
     """One bound address.
 
     setting   what chose it: a setting, or LISTEN_FDS
@@ -47,7 +47,7 @@ class Ports(NamedTuple):
     """
 
     grpc: str
-    bound: tuple[Bound, ...]
+    bound: tuple[BoundAddress, ...]
     http: HttpPort | None
 
     @property
@@ -124,10 +124,10 @@ def bind(
         listening.close()
         why = "only our own transport takes a socket that was handed over (LISTEN_FDS)"
         raise IllegalConfig(field="rpc.transport", why=why)
-    bound = [Bound(setting, one) for one in _addresses(server, address)]
+    bound = [BoundAddress(setting, one) for one in _addresses(server, address)]
     http = HttpPort(site, config.http.listen) if config.http.listen else None
     if http is not None:
-        bound.append(Bound(HTTP, http.address))
+        bound.append(BoundAddress(HTTP, http.address))
     assert bound, "a server listens somewhere"
     return Ports(address, tuple(bound), http)
 

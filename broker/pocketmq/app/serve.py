@@ -32,7 +32,7 @@ from pocketmq.app.stage import Opened, Stage
 from pocketmq.config.live import LiveConfig
 from pocketmq.config.sections import Config
 from pocketmq.log.store_directory import FORMAT_VERSION
-from pocketmq.metrics.endpoint import Health, site_pages
+from pocketmq.metrics.endpoint import ProbeAnswers, site_pages
 from pocketmq.metrics.exposition import Exposition, build_info, compiled_modules, proxy_up
 from pocketmq.metrics.http1 import HttpPort, Site
 from pocketmq.metrics.logs import start_logs
@@ -326,7 +326,7 @@ async def _http_served(
         max_series=config.metrics.max_series,
         find_gone=outside.gone,
     )
-    health = Health(
+    health = ProbeAnswers(
         lambda: outside.state,
         read_progress=lambda: outside.starting.progress,
         read_held=lambda: outside.held(),

@@ -1,6 +1,6 @@
 """Units of consume queues and entries of index files as Arrow record batches.
 
-Nothing is looked up in the log; what the files themselves show to be wrong is told as `Damage`.
+Nothing is looked up in the log; what the files themselves show to be wrong becomes `DamagedBytes`.
 """
 
 from collections.abc import Callable, Iterator
@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from pocketmq.backfill.log_walk import Damage
+from pocketmq.backfill.log_walk import DamagedBytes
 from pocketmq.backfill.row_filter import NUMBER_MAX
 from pocketmq.format.arrow_messages import batch_of
 from pocketmq.format.consume_unit import PRE_BLANK_SIZE, UNIT_SIZE, UNIT_TYPE, valid_unit_count
@@ -147,10 +147,10 @@ def unit_batches(file: QueueFile, schema: Any) -> Iterator[Any]:
         yield batch_of(columns, schema)
     place = int(units["physical_offset"][count - 1]) if count else 0
     if file.size % UNIT_SIZE:
-        yield Damage(file.path, file.size, place, "its length is no multiple of a unit's")
+        yield DamagedBytes(file.path, file.size, place, "its length is no multiple of a unit's")
     elif count < len(units) and (file.is_followed or units[count:].tobytes().strip(b"\0")):
         position = count * UNIT_SIZE
-        yield Damage(file.path, position, place, "no unit where there are units behind")
+        yield DamagedBytes(file.path, position, place, "no unit where there are units behind")
 
 
 def find_index_files(store: Path) -> list[str]:
@@ -175,7 +175,7 @@ def entry_batches(
     geometry = geometry or _geometry_of(file)
     reason = _header_fault(file, header, geometry) if geometry else _NO_GEOMETRY
     if geometry is None or reason:
-        yield Damage(path, 0, 0, reason)
+        yield DamagedBytes(path, 0, 0, reason)
         return
     if skipped(header):
         return
@@ -189,7 +189,7 @@ def entry_batches(
         place = int(rows["physical"][-1]) if sound else place
         if sound < count:
             position = geometry.entries_position + ENTRY_SIZE * (begin + sound)
-            yield Damage(path, position, place, f"entry {begin + sound} cannot be one")
+            yield DamagedBytes(path, position, place, f"entry {begin + sound} cannot be one")
             return
 
 

@@ -25,7 +25,7 @@ from pocketmq.format.names import (
 from pocketmq.model.errors import StoreLocked, ViewFailed
 from pocketmq.rebuild.estimate import Estimate, estimate_job
 from pocketmq.rebuild.log_files import KnownShape, find_log_files
-from pocketmq.rebuild.parallel import Job, rebuild_parallel
+from pocketmq.rebuild.parallel import RebuildJob, rebuild_parallel
 from pocketmq.rebuild.plan import TRIES, Mapper, Range, TaskFailed, plan_ranges
 from pocketmq.rebuild.staging import FORMAT_VERSION, MANIFEST_FILE, PLAN_FILE, Staging
 
@@ -61,7 +61,7 @@ def new_job(
     log_file_bytes: int,
     upto: int | None = None,
     **options: Any,
-) -> Job:
+) -> RebuildJob:
     """Return a job for a store's log.
 
     upto      records that start below this physical offset; None: all of them
@@ -71,7 +71,7 @@ def new_job(
     files = find_log_files(store.resolve(), log_file_bytes)
     end = files[-1].end if files else 0
     upto = end if upto is None else min(upto, end)
-    return Job(files=files, settings=settings, out=out.resolve(), upto=upto, **options)
+    return RebuildJob(files=files, settings=settings, out=out.resolve(), upto=upto, **options)
 
 
 def objection(store: Path, out: Path) -> str:
@@ -97,7 +97,7 @@ def objection(store: Path, out: Path) -> str:
     return ""
 
 
-def outlook(job: Job, mapper: Mapper) -> Outlook:
+def outlook(job: RebuildJob, mapper: Mapper) -> Outlook:
     """Return what `run` would do; changes nothing.
 
     Cost     a sample of some megabytes; where files are to be cut, hopping over them once,
@@ -116,7 +116,7 @@ def outlook(job: Job, mapper: Mapper) -> Outlook:
     )
 
 
-def run(job: Job, mapper: Mapper) -> Document:
+def run(job: RebuildJob, mapper: Mapper) -> Document:
     """Build everything that is not there yet; returns the manifest.
 
     Errors   Corruption: sound records behind damage, unless the job accepts holes; IllegalTopic;
@@ -132,7 +132,7 @@ def run(job: Job, mapper: Mapper) -> Document:
     return manifest(job.out)
 
 
-def _rebuild(job: Job, staging: Staging, mapper: Mapper) -> None:
+def _rebuild(job: RebuildJob, staging: Staging, mapper: Mapper) -> None:
     if (staging.work / PLAN_FILE).exists():
         reuse = find_reuse(job, _ranges(job, mapper))
         if reuse.is_complete:
@@ -173,7 +173,7 @@ def is_running(out: Path) -> bool:
     return False
 
 
-def _ranges(job: Job, mapper: Mapper) -> list[Range]:
+def _ranges(job: RebuildJob, mapper: Mapper) -> list[Range]:
     return plan_ranges(job.files, job.upto, mapper, workers=job.workers, piece_size=job.piece_size)
 
 

@@ -20,7 +20,7 @@ from pocketmq.walk.search import first_times
 
 
 @dataclass(frozen=True, slots=True)
-class Damage:
+class DamagedBytes:
     """Bytes of a file that are not what they must be.
 
     position          byte of the file
@@ -88,7 +88,7 @@ def _first_times(file: LogFile) -> tuple[int, ...]:
         return first_times(source)
 
 
-def walk(stretch: Stretch, *, check_crc: bool) -> Iterator[Chunk | Damage]:
+def walk(stretch: Stretch, *, check_crc: bool) -> Iterator[Chunk | DamagedBytes]:
     """Yield the sound records of a stretch chunk by chunk, and the holes between them, in order."""
     file, upto = stretch.part.file, stretch.part.end
     log_walk = LogWalk(LogReader(check_crc=check_crc))
@@ -98,4 +98,4 @@ def walk(stretch: Stretch, *, check_crc: bool) -> Iterator[Chunk | Damage]:
             if not isinstance(found, Hole):
                 yield found
             elif found.is_followed or stretch.is_followed:
-                yield Damage(file.path, found.begin - file.base, found.begin, found.reason)
+                yield DamagedBytes(file.path, found.begin - file.base, found.begin, found.reason)

@@ -10,7 +10,7 @@ from typing import Any, Final
 from pocketmq.backfill.arrow_views import find_index_files, find_queue_files
 from pocketmq.backfill.log_walk import Stretch, may_hold_any, survey
 from pocketmq.backfill.request import INDEX, MESSAGES, UNITS, Request
-from pocketmq.backfill.row_filter import Wanted
+from pocketmq.backfill.row_filter import RowFilter
 from pocketmq.rebuild.log_files import LogFile, find_log_files
 from pocketmq.rebuild.plan import PIECE_SIZE_MIN, Range, map_here, plan_ranges
 
@@ -18,7 +18,7 @@ PARTITIONS_PER_WORKER: Final = 4
 """Into how many partitions many small files are put for each task that runs at once."""
 
 
-def _plan_messages(request: Request, wanted: Wanted) -> list[list[Any]]:
+def _plan_messages(request: Request, wanted: RowFilter) -> list[list[Any]]:
     stretches = planned_log(request) if request.ranges is None else [
         stretch_from(document) for document in request.ranges
     ]  # fmt: skip
@@ -61,7 +61,7 @@ def planned_log(request: Request, mapper: Any = map_here) -> list[Stretch]:
     return survey(plan_ranges(files, upto, mapper, workers=workers, piece_size=piece_size))
 
 
-def _plan_units(request: Request, wanted: Wanted) -> list[list[Any]]:
+def _plan_units(request: Request, wanted: RowFilter) -> list[list[Any]]:
     files = [
         file
         for file in find_queue_files(request.store)
@@ -72,7 +72,7 @@ def _plan_units(request: Request, wanted: Wanted) -> list[list[Any]]:
     return _shared(files, request.workers)
 
 
-def _plan_entries(request: Request, wanted: Wanted) -> list[list[Any]]:
+def _plan_entries(request: Request, wanted: RowFilter) -> list[list[Any]]:
     return _shared(find_index_files(request.store), request.workers)
 
 
@@ -83,7 +83,7 @@ def _shared(tasks: Sequence[Any], workers: int) -> list[list[Any]]:
     return [list(tasks[begin:end]) for begin, end in pairwise(borders)]
 
 
-PLANNERS: Final[Mapping[str, Callable[[Request, Wanted], list[list[Any]]]]] = {
+PLANNERS: Final[Mapping[str, Callable[[Request, RowFilter], list[list[Any]]]]] = {
     MESSAGES: _plan_messages,
     UNITS: _plan_units,
     INDEX: _plan_entries,

@@ -22,7 +22,7 @@ from typing import Any, Final
 import pyarrow as pa
 
 from pocketmq.backfill.arrow_views import ENTRY_SCHEMA, UNIT_SCHEMA
-from pocketmq.backfill.row_filter import Wanted, time_from_text
+from pocketmq.backfill.row_filter import RowFilter, time_from_text
 from pocketmq.format.arrow_messages import schema_of
 from pocketmq.format.index_layout import IndexGeometry
 from pocketmq.format.message_columns import MESSAGE_COLUMNS
@@ -104,7 +104,7 @@ class Request:
     table: Table
     kind: str
     names: tuple[str, ...]
-    wanted: Wanted
+    wanted: RowFilter
     on_damage: str
     check_crc: bool
     workers: int
@@ -181,12 +181,12 @@ def _column_names(kind: str, text: str) -> tuple[str, ...]:
     return names or tuple(there)
 
 
-def _wanted(kind: str, table: Table, given: Mapping[str, str]) -> Wanted:
+def _wanted(kind: str, table: Table, given: Mapping[str, str]) -> RowFilter:
     lacking = () if table.has_queues else ("topic", "queue_id", "queue_begin", "queue_upto")
     for name in (*lacking, *(() if table.time else ("since", "until"))):
         if name in given:
             raise ValueError(f"{kind} cannot be chosen by {name}")
-    wanted = Wanted()
+    wanted = RowFilter()
     topics = [name.strip() for name in given.get("topic", "").split(",") if name.strip()]
     if topics:
         wanted = wanted.of_topics(topics)

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pocketmq.rebuild.parallel import Job, is_finished
+from pocketmq.rebuild.parallel import RebuildJob, is_finished
 from pocketmq.rebuild.plan import Range
 from pocketmq.rebuild.staging import (
     MANIFEST_FILE,
@@ -46,7 +46,7 @@ class Reuse:
     changed: list[Document]
 
 
-def find_reuse(job: Job, ranges: list[Range]) -> Reuse:
+def find_reuse(job: RebuildJob, ranges: list[Range]) -> Reuse:
     """Return what there is to go on from for a job with these ranges; changes nothing."""
     staging = Staging(job.out)
     known = staging.read(staging.work / PLAN_FILE)
@@ -91,7 +91,7 @@ def _is_usable(known: Document, wanted: Document, changed: list[Document]) -> bo
 
 
 def _is_complete(
-    staging: Staging, job: Job, known: Document, wanted: Document, read: list[Document]
+    staging: Staging, job: RebuildJob, known: Document, wanted: Document, read: list[Document]
 ) -> bool:
     """Return whether the files and the manifest are of what is asked for now.
 

@@ -18,7 +18,7 @@ _MILLISECOND: Final = timedelta(milliseconds=1)
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class RowFilter:
     """What rows must be.
 
     topics   None: of any topic
@@ -32,12 +32,12 @@ class Wanted:
         """Return the least and the largest number of a column."""
         return self.bounds.get(name, (NUMBER_MIN, NUMBER_MAX))
 
-    def within(self, name: str, least: int = NUMBER_MIN, largest: int = NUMBER_MAX) -> "Wanted":
+    def within(self, name: str, least: int = NUMBER_MIN, largest: int = NUMBER_MAX) -> "RowFilter":
         """Return the same with a column that is in a range, ends included, too."""
         low, high = self.bound(name)
         return replace(self, bounds={**self.bounds, name: (max(low, least), min(high, largest))})
 
-    def of_topics(self, topics: Iterable[str]) -> "Wanted":
+    def of_topics(self, topics: Iterable[str]) -> "RowFilter":
         """Return the same with a topic that is one of some, too."""
         known = frozenset(topics)
         return replace(self, topics=known if self.topics is None else known & self.topics)

@@ -21,10 +21,10 @@ from pocketmq.backfill.arrow_views import (
     entry_batches,
     unit_batches,
 )
-from pocketmq.backfill.log_walk import Damage, Stretch, walk
+from pocketmq.backfill.log_walk import DamagedBytes, Stretch, walk
 from pocketmq.backfill.planning import PLANNERS
 from pocketmq.backfill.request import DAMAGE, FAIL, INDEX, MESSAGES, UNITS, Request, request_from
-from pocketmq.backfill.row_filter import Wanted
+from pocketmq.backfill.row_filter import RowFilter
 from pocketmq.format.arrow_messages import record_batches
 from pocketmq.format.columns.queues import QueueTable
 from pocketmq.format.message_columns import columns_of
@@ -93,7 +93,7 @@ class StoreReader(DataSourceReader):
         read = READERS[self._request.kind]
         for task in partition.value or ():
             for found in read(task, self._request, self._request.wanted, shaped.stored):
-                if not isinstance(found, Damage):
+                if not isinstance(found, DamagedBytes):
                     yield from shaped.rows(found, self._request.wanted)
                 elif self._request.on_damage == FAIL:
                     raise found.error
@@ -114,7 +114,7 @@ class _Shape:
         self.stored = tuple(dict.fromkeys(self._sources)) or table.schema.names[:1]
         assert set(self.stored) <= set(table.schema.names)
 
-    def rows(self, batch: Any, wanted: Wanted) -> Iterator[Any]:
+    def rows(self, batch: Any, wanted: RowFilter) -> Iterator[Any]:
         """Yield what is wanted of a batch, if anything."""
         kept = wanted.rows(self._numbers, lambda name: batch.column(name).to_numpy())
         if kept is not None:
@@ -135,7 +135,7 @@ class _Shape:
     def _fields(self) -> list[Any]:
         return [field for field in self._schema if field.name != DAMAGE]
 
-    def damage(self, damage: Damage) -> Any:
+    def damage(self, damage: DamagedBytes) -> Any:
         """Return the row that tells of damage."""
         columns = [
             pa.array([str(damage.error)]) if field.name == DAMAGE else pa.nulls(1, field.type)
@@ -153,11 +153,11 @@ def _moments(ms: Any) -> Any:
 
 # -- reading ---------------------------------------------------------------------------------------
 def _messages(
-    stretch: Stretch, request: Request, wanted: Wanted, names: Sequence[str]
+    stretch: Stretch, request: Request, wanted: RowFilter, names: Sequence[str]
 ) -> Iterator[Any]:
     columns, queues = columns_of(names), QueueTable()
     for found in walk(stretch, check_crc=request.check_crc):
-        if isinstance(found, Damage):
+        if isinstance(found, DamagedBytes):
             yield found
             continue
         heads = found.heads
@@ -173,17 +173,17 @@ def _messages(
             yield from (batch for _, batch in rows)
 
 
-def _units(file: QueueFile, request: Request, wanted: Wanted, names: Any) -> Iterator[Any]:
+def _units(file: QueueFile, request: Request, wanted: RowFilter, names: Any) -> Iterator[Any]:
     return unit_batches(file, request.table.schema)
 
 
-def _entries(path: str, request: Request, wanted: Wanted, names: Any) -> Iterator[Any]:
+def _entries(path: str, request: Request, wanted: RowFilter, names: Any) -> Iterator[Any]:
     return entry_batches(path, request.geometry, request.table.schema, skipped=lambda header: not (
         wanted.overlaps("physical_offset", header.begin_physical_offset, header.end_physical_offset)
     ))  # fmt: skip
 
 
-READERS: Final[Mapping[str, Callable[[Any, Request, Wanted, Sequence[str]], Iterator[Any]]]] = {
+READERS: Final[Mapping[str, Callable[[Any, Request, RowFilter, Sequence[str]], Iterator[Any]]]] = {
     MESSAGES: _messages,
     UNITS: _units,
     INDEX: _entries,

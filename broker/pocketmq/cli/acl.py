@@ -5,7 +5,7 @@ from typing import Final
 
 import click
 
-from pocketmq.cli.connection import Connection, Group
+from pocketmq.cli.connection import BrokerConnection, ConnectedGroup
 from pocketmq.cli.options import examples
 from pocketmq.cli.output import Column, Output, columns
 from pocketmq.cli.rosters import roster_of, store_option
@@ -25,7 +25,7 @@ deny_option: Final = click.option(
 
 
 @click.group(
-    cls=Group,
+    cls=ConnectedGroup,
     epilog=examples(
         "pocketmq acl grant orders-app pub 'topic:orders-*'",
         "pocketmq acl grant billing sub topic:orders",
@@ -57,7 +57,7 @@ def acl() -> None:
 )  # fmt: skip
 @store_option
 def grant(
-    broker: Connection, out: Output, user: str, actions: str, resource: str, deny: bool,
+    broker: BrokerConnection, out: Output, user: str, actions: str, resource: str, deny: bool,
     sources: tuple[str, ...], store: Path | None,
 ) -> None:  # fmt: skip
     """Let USER do ACTIONS to RESOURCE; with --deny, deny it whatever else is granted.
@@ -79,7 +79,7 @@ def grant(
 @deny_option
 @store_option
 def revoke(
-    broker: Connection, out: Output, user: str, actions: str, resource: str, deny: bool,
+    broker: BrokerConnection, out: Output, user: str, actions: str, resource: str, deny: bool,
     store: Path | None,
 ) -> None:  # fmt: skip
     """Take ACTIONS out of USER's grants about RESOURCE, as it stands there; all takes all.
@@ -93,7 +93,7 @@ def revoke(
 @acl.asks("List grants.", "pocketmq acl ls orders-app")
 @click.argument("user", default="")
 @store_option
-def ls(broker: Connection, out: Output, user: str, store: Path | None) -> None:
+def ls(broker: BrokerConnection, out: Output, user: str, store: Path | None) -> None:
     """List the grants of USER, or of all."""
     out.table(roster_of(broker, store).grants(user), COLUMNS)
 
@@ -108,7 +108,7 @@ def ls(broker: Connection, out: Output, user: str, store: Path | None) -> None:
 @click.option("--source", default="", metavar="ADDRESS", help="From where; else 127.0.0.1.")
 @store_option
 def explain(
-    broker: Connection, out: Output, user: str, action: str, resource: str, source: str,
+    broker: BrokerConnection, out: Output, user: str, action: str, resource: str, source: str,
     store: Path | None,
 ) -> None:  # fmt: skip
     """Tell whether USER may do ACTION to RESOURCE, and which grant decides."""

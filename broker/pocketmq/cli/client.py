@@ -4,7 +4,7 @@ from typing import Any, Final
 
 import click
 
-from pocketmq.cli.connection import Connection, Group
+from pocketmq.cli.connection import BrokerConnection, ConnectedGroup
 from pocketmq.cli.options import examples
 from pocketmq.cli.output import Exit, Failure, Output, talk, write
 from pocketmq.model.administration import ClientAnswer
@@ -19,7 +19,7 @@ wait_option: Final = click.option(
 
 
 @click.group(
-    cls=Group,
+    cls=ConnectedGroup,
     epilog=examples(
         "pocketmq group members billing                     their ids",
         "pocketmq client stack billing CLIENT_ID",
@@ -34,7 +34,7 @@ def client() -> None:
 @click.argument("group")
 @click.argument("client_id")
 @wait_option
-def stack(broker: Connection, out: Output, group: str, client_id: str, wait_ms: int) -> None:
+def stack(broker: BrokerConnection, out: Output, group: str, client_id: str, wait_ms: int) -> None:
     """Print what each thread of a consumer does now, as that client tells it.
 
     The clients for Java and Go answer; that for Python does not, which ends in a time-out.
@@ -56,7 +56,7 @@ def stack(broker: Connection, out: Output, group: str, client_id: str, wait_ms: 
 @click.argument("message_id")
 @wait_option
 def verify(
-    broker: Connection,
+    broker: BrokerConnection,
     out: Output,
     group: str,
     client_id: str,

@@ -58,7 +58,7 @@ def asks_broker(
             **given: Any,
         ) -> None:  # fmt: skip
             secret_key = secret_key or secret_of(secret_key_file)
-            with Connection(endpoint, access_key, secret_key) as broker:
+            with BrokerConnection(endpoint, access_key, secret_key) as broker:
                 function(broker, **given)
 
         # Options of every command stand behind those of its own.
@@ -69,7 +69,7 @@ def asks_broker(
     return decorate
 
 
-class Group(NamingGroup):
+class ConnectedGroup(NamingGroup):
     """A group of commands that ask a broker, listed as they are defined."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
@@ -102,7 +102,7 @@ def make_client(endpoint: str, access_key: str = "", secret_key: str = "") -> "A
     return AsyncClient(endpoint, retry_ms=0, access_key=access_key, secret_key=secret_key)
 
 
-class Connection:
+class BrokerConnection:
     """An open client and the loop it lives on; used in a `with`."""
 
     __slots__ = ("_runner", "client")

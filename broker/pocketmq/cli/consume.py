@@ -4,7 +4,7 @@ from typing import Final, NamedTuple
 
 import click
 
-from pocketmq.cli.connection import Connection, asks_broker
+from pocketmq.cli.connection import BrokerConnection, asks_broker
 from pocketmq.cli.documents import MESSAGE_COLUMNS, ShownMessages
 from pocketmq.cli.options import DURATION, MOMENT, ReadBy, filtered, takes
 from pocketmq.cli.output import Exit, Failure, Output
@@ -105,7 +105,7 @@ class Way(NamedTuple):
 )
 @filtered
 def consume(
-    broker: Connection,
+    broker: BrokerConnection,
     out: Output,
     topic: str,
     way: Way,
@@ -152,7 +152,7 @@ def consume(
         raise damaged.failure()
 
 
-def _first_offset(broker: Connection, topic: str, queue: QueueState, begin: Begin) -> int:
+def _first_offset(broker: BrokerConnection, topic: str, queue: QueueState, begin: Begin) -> int:
     if begin.time_ms is not None:
         return broker.ask(broker.client.query_by_time(topic, queue.queue_id, begin.time_ms))
     if begin.offset is not None:
@@ -160,7 +160,7 @@ def _first_offset(broker: Connection, topic: str, queue: QueueState, begin: Begi
     return queue.min_offset if begin.end == "min" else queue.max_offset
 
 
-def _queues(broker: Connection, topic: str, queue_id: int | None) -> list[QueueState]:
+def _queues(broker: BrokerConnection, topic: str, queue_id: int | None) -> list[QueueState]:
     queues = broker.ask(broker.admin.describe_topic(topic)).readable_queues
     chosen = [queue for queue in queues if queue_id in (None, queue.queue_id)]
     if not chosen and queue_id is not None:

@@ -7,7 +7,7 @@ from typing import Final
 
 import click
 
-from pocketmq.cli.connection import Connection, Group
+from pocketmq.cli.connection import BrokerConnection, ConnectedGroup
 from pocketmq.cli.documents import MESSAGE_COLUMNS, ShownMessages
 from pocketmq.cli.group import show_moved
 from pocketmq.cli.options import examples, yes_option
@@ -25,7 +25,7 @@ REDRIVEN_MAX: Final = 1_024
 
 
 @click.group(
-    cls=Group,
+    cls=ConnectedGroup,
     epilog=examples(
         "pocketmq dlq ls",
         "pocketmq dlq peek billing --max 10",
@@ -39,7 +39,7 @@ def dlq() -> None:
 
 @dlq.asks("List groups that gave messages up.", "pocketmq dlq ls", "pocketmq dlq ls billing")
 @click.argument("group", required=False)
-def ls(broker: Connection, out: Output, group: str | None) -> None:
+def ls(broker: BrokerConnection, out: Output, group: str | None) -> None:
     """List how many dead letters wait, by group, and since when the first of them does.
 
     Those that were redriven or purged do not wait any more.
@@ -59,7 +59,9 @@ def ls(broker: Connection, out: Output, group: str | None) -> None:
 @click.argument("group")
 @click.option("--max", "count_max", type=click.IntRange(1), help="At most so many.")
 @click.option("--all", "is_all", is_flag=True, help="Those that do not wait any more too.")
-def peek(broker: Connection, out: Output, group: str, count_max: int | None, is_all: bool) -> None:
+def peek(
+    broker: BrokerConnection, out: Output, group: str, count_max: int | None, is_all: bool
+) -> None:
     """Print the dead letters of GROUP that wait, in order; they stay as they are."""
     with out.rows(MESSAGE_COLUMNS) as rows:
         shown = ShownMessages(rows, count_max)
@@ -79,7 +81,7 @@ def peek(broker: Connection, out: Output, group: str, count_max: int | None, is_
 @click.option("--to-topic", "topic", default="", help="There [default: where each came from].")
 @yes_option
 def redrive(
-    broker: Connection, out: Output, group: str, count_max: int | None, topic: str, yes: bool
+    broker: BrokerConnection, out: Output, group: str, count_max: int | None, topic: str, yes: bool
 ) -> None:
     """Send the dead letters of GROUP that wait again, as their producers sent them.
 
@@ -113,7 +115,7 @@ def redrive(
 )
 @click.argument("group")
 @yes_option
-def purge(broker: Connection, out: Output, group: str, yes: bool) -> None:
+def purge(broker: BrokerConnection, out: Output, group: str, yes: bool) -> None:
     """Let the dead letters of GROUP that wait count as dealt with.
 
     They stay in the store until they expire: `pocketmq dlq peek GROUP --all` still prints them.
@@ -127,7 +129,7 @@ def purge(broker: Connection, out: Output, group: str, yes: bool) -> None:
     show_moved(group, moved, out, is_done=yes)
 
 
-def _waiting(broker: Connection, group: str, *, is_all: bool) -> Iterator[PullQuery]:
+def _waiting(broker: BrokerConnection, group: str, *, is_all: bool) -> Iterator[PullQuery]:
     """Yield where to begin to read each queue of a group's dead letters."""
     (letters,) = broker.ask(broker.admin.list_dead_letters(group)).items
     if not letters.stored_count:
@@ -139,7 +141,7 @@ def _waiting(broker: Connection, group: str, *, is_all: bool) -> Iterator[PullQu
         yield replace(query, queue_offset=max(queue.min_offset, stands.get(queue.queue_id, 0)))
 
 
-def _stands(broker: Connection, group: str, topic: str) -> dict[int, int]:
+def _stands(broker: BrokerConnection, group: str, topic: str) -> dict[int, int]:
     """Return where a group stands in a topic, by queue; a group that was removed stands nowhere."""
     try:
         offsets = broker.ask(broker.admin.list_offsets(group, topic))

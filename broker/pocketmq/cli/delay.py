@@ -5,7 +5,7 @@ from typing import Final
 
 import click
 
-from pocketmq.cli.connection import Connection, Group
+from pocketmq.cli.connection import BrokerConnection, ConnectedGroup
 from pocketmq.cli.options import examples
 from pocketmq.cli.output import Exit, Failure, Output, at, columns
 from pocketmq.format.recall_handle import decode_recall_handle
@@ -16,7 +16,7 @@ MORE_COLUMNS: Final = columns("queue_id", "delay_level", at("store_timestamp_ms"
 
 
 @click.group(
-    cls=Group,
+    cls=ConnectedGroup,
     epilog=examples(
         "pocketmq delay ls",
         "pocketmq delay show 0102FC000000014F600B1281BC00000000",
@@ -30,7 +30,7 @@ def delay() -> None:
 @delay.asks("List messages that wait.", "pocketmq delay ls", "pocketmq delay ls reminders -o jsonl")
 @click.argument("topic", required=False, default="")
 @click.option("--max", "count_max", type=click.IntRange(1), help="At most so many.")
-def ls(broker: Connection, out: Output, topic: str, count_max: int | None) -> None:
+def ls(broker: BrokerConnection, out: Output, topic: str, count_max: int | None) -> None:
     """List messages that wait for a delay level or a time, those of TOPIC or of all topics.
 
     Those of levels come first, by level; then those of times, as they were sent.
@@ -43,7 +43,7 @@ def ls(broker: Connection, out: Output, topic: str, count_max: int | None) -> No
 
 @delay.asks("Show a message that waits.", "pocketmq delay show ID")
 @click.argument("message_id", metavar="ID")
-def show(broker: Connection, out: Output, message_id: str) -> None:
+def show(broker: BrokerConnection, out: Output, message_id: str) -> None:
     """Show when the message with this unique key is delivered, and by what it is recalled."""
     found = broker.ask(broker.admin.list_delayed(message_id=message_id)).items
     out.table((_document(one) for one in found), COLUMNS, MORE_COLUMNS)
@@ -55,7 +55,7 @@ def show(broker: Connection, out: Output, message_id: str) -> None:
     "pocketmq delay recall HANDLE      the recall_handle that produce printed",
 )
 @click.argument("which", metavar="ID|HANDLE")
-def recall(broker: Connection, out: Output, which: str) -> None:
+def recall(broker: BrokerConnection, out: Output, which: str) -> None:
     """Take back a message that waits for its time, by its unique key or its recall handle.
 
     Messages that wait for a delay level have no handle and cannot be taken back.
@@ -65,7 +65,7 @@ def recall(broker: Connection, out: Output, which: str) -> None:
         out.show({"message_id": message_id, "topic": topic})
 
 
-def _handles(broker: Connection, which: str) -> list[tuple[str, str]]:
+def _handles(broker: BrokerConnection, which: str) -> list[tuple[str, str]]:
     """Return (topic, handle) of the messages that are meant."""
     try:
         return [(decode_recall_handle(which).topic, which)]

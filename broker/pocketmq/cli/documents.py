@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from math import inf
 from typing import Any, Final
 
-from pocketmq.cli.output import Column, Rows, at, columns
+from pocketmq.cli.output import Column, PrintedRows, at, columns
 from pocketmq.client import GroupState, Leased, Receipt, TopicState
 from pocketmq.format.record import message_fields
 from pocketmq.model.administration import MovedOffset, TopicCounts, TopicLag
@@ -125,7 +125,7 @@ class ShownMessages:
 
     __slots__ = ("_rows", "left")
 
-    def __init__(self, rows: Rows, count_max: int | None) -> None:
+    def __init__(self, rows: PrintedRows, count_max: int | None) -> None:
         self._rows = rows
         self.left = count_max or inf
 

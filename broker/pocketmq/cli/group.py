@@ -5,7 +5,7 @@ from typing import Final
 
 import click
 
-from pocketmq.cli.connection import Connection, Group
+from pocketmq.cli.connection import BrokerConnection, ConnectedGroup
 from pocketmq.cli.documents import group_document, lag_documents, moved_document
 from pocketmq.cli.options import MOMENT, ReadBy, examples, takes, watch_option, yes_option
 from pocketmq.cli.output import Column, Output, at, columns, only_planned, talk
@@ -37,7 +37,7 @@ MORE_MOVED_COLUMNS: Final = columns("group")
 
 
 @click.group(
-    cls=Group,
+    cls=ConnectedGroup,
     epilog=examples(
         "pocketmq group ls",
         "pocketmq group lag billing --watch 2s",
@@ -70,7 +70,7 @@ takes_settings: Final = takes(
 )
 @click.argument("name")
 @takes_settings
-def create(broker: Connection, out: Output, name: str, settings: GroupSettings) -> None:
+def create(broker: BrokerConnection, out: Output, name: str, settings: GroupSettings) -> None:
     """Create a group; one that is there with the same settings stays as it is.
 
     What is not given is RocketMQ's default: 17 attempts, not in order, 1 retry queue.
@@ -80,7 +80,7 @@ def create(broker: Connection, out: Output, name: str, settings: GroupSettings) 
 
 @group.asks("List groups by name.", "pocketmq group ls -o jsonl")
 @click.option("--system", is_flag=True, help="The broker's own groups too.")
-def ls(broker: Connection, out: Output, system: bool) -> None:
+def ls(broker: BrokerConnection, out: Output, system: bool) -> None:
     """List groups by name."""
     found = broker.all(broker.admin.list_groups, include_system=system)
     out.table(map(group_document, found), COLUMNS, MORE_COLUMNS)
@@ -88,7 +88,7 @@ def ls(broker: Connection, out: Output, system: bool) -> None:
 
 @group.asks("Describe a group.", "pocketmq group info billing")
 @click.argument("name")
-def info(broker: Connection, out: Output, name: str) -> None:
+def info(broker: BrokerConnection, out: Output, name: str) -> None:
     """Describe a group: its settings, and the topics it has an offset in."""
     out.show(group_document(broker.ask(broker.admin.describe_group(name))))
 
@@ -100,7 +100,7 @@ def info(broker: Connection, out: Output, name: str) -> None:
 )
 @click.argument("name")
 @watch_option
-def members(broker: Connection, out: Output, name: str, watch_s: float | None) -> None:
+def members(broker: BrokerConnection, out: Output, name: str, watch_s: float | None) -> None:
     """List the clients that received or pulled for a group within two minutes, the last one first.
 
     A client without an id is told apart by its address.
@@ -125,7 +125,7 @@ def members(broker: Connection, out: Output, name: str, watch_s: float | None) -
 @click.option("--topic", default="", help="Only this topic.")
 @watch_option
 def lag(
-    broker: Connection, out: Output, name: str | None, topic: str, watch_s: float | None
+    broker: BrokerConnection, out: Output, name: str | None, topic: str, watch_s: float | None
 ) -> None:
     """Tell how many messages a group has not consumed, and how old the first of them is.
 
@@ -147,7 +147,7 @@ def lag(
     repeat(watch_s, show)
 
 
-def all_lags(broker: Connection, topic: str = "") -> Iterator[TopicLag]:
+def all_lags(broker: BrokerConnection, topic: str = "") -> Iterator[TopicLag]:
     """Yield how far every group is behind, in one topic or in all."""
     return broker.all(broker.admin.all_lags, topic=topic)
 
@@ -169,7 +169,7 @@ def age_text(age_ms: int) -> str:
 )
 @click.argument("name")
 @takes_settings
-def edit(broker: Connection, out: Output, name: str, settings: GroupSettings) -> None:
+def edit(broker: BrokerConnection, out: Output, name: str, settings: GroupSettings) -> None:
     """Change what is given of a group; where it stands stays."""
     if settings == GroupSettings():
         raise click.UsageError("say what to change, as --max-attempts 5")
@@ -201,7 +201,7 @@ def _target(text: str) -> ResetTarget:
 )  # fmt: skip
 @yes_option
 def reset(
-    broker: Connection,
+    broker: BrokerConnection,
     out: Output,
     name: str,
     topic: str,
@@ -231,7 +231,7 @@ def reset(
     show_moved(name, moved, out, is_done=yes)
 
 
-def _topics(broker: Connection, name: str, topic: str) -> list[str]:
+def _topics(broker: BrokerConnection, name: str, topic: str) -> list[str]:
     """Return one topic, or all a group consumes, its retry topics too, not its dead letters."""
     if topic:
         return [topic]
@@ -247,7 +247,7 @@ def _topics(broker: Connection, name: str, topic: str) -> list[str]:
 @click.argument("name")
 @click.option("--topic", default="", help="Only in this topic [default: all of the group's].")
 @yes_option
-def skip(broker: Connection, out: Output, name: str, topic: str, yes: bool) -> None:
+def skip(broker: BrokerConnection, out: Output, name: str, topic: str, yes: bool) -> None:
     """Let a group stand at the end of its topics' queues: what it has not consumed stays unread.
 
     Its retry topics are meant too, its dead letters are not: see `pocketmq dlq purge`.
@@ -270,7 +270,9 @@ def skip(broker: Connection, out: Output, name: str, topic: str, yes: bool) -> N
 @click.argument("target")
 @click.option("--topic", default="", help="Only in this topic [default: all of SOURCE's].")
 @yes_option
-def clone(broker: Connection, out: Output, source: str, target: str, topic: str, yes: bool) -> None:
+def clone(
+    broker: BrokerConnection, out: Output, source: str, target: str, topic: str, yes: bool
+) -> None:
     """Let group TARGET stand where group SOURCE stands.
 
     TARGET is made where there is none; what it had in these topics is replaced.
@@ -297,7 +299,7 @@ def show_moved(group: str, moved: Sequence[MovedOffset], out: Output, *, is_done
 @click.argument("name")
 @click.option("--with-topics", is_flag=True, help="Its retry and dead-letter topics too.")
 @yes_option
-def rm(broker: Connection, out: Output, name: str, with_topics: bool, yes: bool) -> None:
+def rm(broker: BrokerConnection, out: Output, name: str, with_topics: bool, yes: bool) -> None:
     """Remove a group and where it stands; its messages stay.
 
     A consumer that comes back under this name makes the group anew, without offsets.

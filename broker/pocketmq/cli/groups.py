@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple
 import click
 
 
-class Place(NamedTuple):
+class CommandModule(NamedTuple):
     """The module where a command is defined by its name, and what a list of commands says of it."""
 
     module: str
@@ -107,7 +107,7 @@ class NamingGroup(click.Group):
 class LazyGroup(NamingGroup):
     """A group whose commands are named by their places."""
 
-    def __init__(self, *args: Any, places: Mapping[str, Place], **extra: Any) -> None:
+    def __init__(self, *args: Any, places: Mapping[str, CommandModule], **extra: Any) -> None:
         super().__init__(*args, **extra)
         self._places = places
 

@@ -5,7 +5,7 @@ from typing import Final
 
 import click
 
-from pocketmq.cli.connection import Connection, Group
+from pocketmq.cli.connection import BrokerConnection, ConnectedGroup
 from pocketmq.cli.documents import (
     MESSAGE_COLUMNS,
     PAGE_COUNT,
@@ -34,7 +34,7 @@ MORE_TRACE_COLUMNS: Final = columns(
 
 
 @click.group(
-    cls=Group,
+    cls=ConnectedGroup,
     epilog=examples(
         "pocketmq msg by-key orders order-42",
         "pocketmq msg trace 7F00000100002A9F0000000000000000",
@@ -59,7 +59,7 @@ def msg() -> None:
     help="Print the newest so many.",
 )  # fmt: skip
 def by_key(
-    broker: Connection,
+    broker: BrokerConnection,
     out: Output,
     topic: str,
     key: str,
@@ -108,7 +108,7 @@ def _place_from_text(text: str) -> tuple[str, int, int]:
     help="Get it by its place in a queue.",
 )  # fmt: skip
 def get(
-    broker: Connection,
+    broker: BrokerConnection,
     out: Output,
     message_id: str | None,
     topic: str | None,
@@ -126,7 +126,7 @@ def get(
     out.show(message_document(message))
 
 
-def _at(broker: Connection, place: tuple[str, int, int]) -> StoredMessage:
+def _at(broker: BrokerConnection, place: tuple[str, int, int]) -> StoredMessage:
     topic, queue_id, queue_offset = place
     text = f"queue {queue_id} of topic {topic!r} holds no message at offset {queue_offset}"
     missing = Failure(text, Exit.NOT_FOUND, f"pocketmq topic info {topic}")
@@ -140,11 +140,11 @@ def _at(broker: Connection, place: tuple[str, int, int]) -> StoredMessage:
     raise missing
 
 
-def _in_topic(broker: Connection, topic: str, message_id: str) -> StoredMessage:
+def _in_topic(broker: BrokerConnection, topic: str, message_id: str) -> StoredMessage:
     return broker.ask(broker.reader(topic).query_by_id(topic, message_id))
 
 
-def _anywhere(broker: Connection, message_id: str) -> StoredMessage:
+def _anywhere(broker: BrokerConnection, message_id: str) -> StoredMessage:
     """Return the message with an id, whatever its topic; asks topic by topic."""
     for topic in broker.all(broker.admin.list_topics):
         try:
@@ -166,7 +166,7 @@ def _nowhere(message_id: str) -> Failure:
 )
 @click.argument("message_id", metavar="ID")
 @click.option("--topic", default="", help="Topic it was sent to [default: every topic in turn].")
-def trace(broker: Connection, out: Output, message_id: str, topic: str) -> None:
+def trace(broker: BrokerConnection, out: Output, message_id: str, topic: str) -> None:
     """Print where a message went: where it was sent to, delayed, retried and given up.
 
     ID is its message id or an offset message id. GROUP is who it comes again for, or who gave it

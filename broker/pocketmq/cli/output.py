@@ -115,9 +115,9 @@ class Output:
             write(json_text(document, indent=2 if self.form == "json" else None) + "\n")
         sys.stdout.flush()
 
-    def rows(self, columns: Columns, more: Columns | None = None) -> "Rows":
+    def rows(self, columns: Columns, more: Columns | None = None) -> "PrintedRows":
         """Return what prints rows as they come, to be used in a `with`."""
-        return Rows(self.form, columns, more)
+        return PrintedRows(self.form, columns, more)
 
     def table(
         self, documents: Iterable[Document], columns: Columns, more: Columns | None = None
@@ -167,7 +167,7 @@ def only_planned(text: str) -> Failure:
     return Failure(f"nothing was done: {text}", Exit.REFUSED, "add --yes to do it")
 
 
-class Rows:
+class PrintedRows:
     """Rows of one kind, printed as they come; used in a `with`.
 
     columns   what a table shows
@@ -184,7 +184,7 @@ class Rows:
         self._widths = [len(column.title) for column in self._columns]
         self._count = 0
 
-    def __enter__(self) -> "Rows":
+    def __enter__(self) -> "PrintedRows":
         return self
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:

@@ -9,7 +9,7 @@ from typing import Any, BinaryIO, Final
 
 import click
 
-from pocketmq.cli.connection import Connection, asks_broker
+from pocketmq.cli.connection import BrokerConnection, asks_broker
 from pocketmq.cli.documents import receipt_document
 from pocketmq.cli.options import DURATION, MOMENT, PAIR
 from pocketmq.cli.output import Output, columns
@@ -79,7 +79,7 @@ COLUMNS: Final = columns("message_id", "queue_id", "queue_offset", "status")
 )  # fmt: skip
 @click.option("--no-wait", is_flag=True, help="Do not wait for the disk.")
 def produce(
-    broker: Connection,
+    broker: BrokerConnection,
     out: Output,
     topic: str,
     body: str | None,
@@ -157,7 +157,7 @@ def batches(groups: Iterable[list[bytes]], count_max: int) -> Iterator[list[byte
             yield batch
 
 
-def send_all(broker: Connection, messages: list[Message], wait: Wait) -> Iterator[Receipt]:
+def send_all(broker: BrokerConnection, messages: list[Message], wait: Wait) -> Iterator[Receipt]:
     """Send a batch, in halves where the broker finds it too large; yields receipts in order.
 
     Errors   ClientError

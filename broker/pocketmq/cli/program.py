@@ -7,33 +7,35 @@ from typing import Any, Final
 import click
 
 from pocketmq import __version__
-from pocketmq.cli.groups import LazyGroup, Place
+from pocketmq.cli.groups import CommandModule, LazyGroup
 from pocketmq.cli.options import examples
 from pocketmq.cli.output import Exit
 from pocketmq.config.units import is_utf8
 
 PLACES: Final = {
-    "dev": Place("pocketmq.cli.serve", "Run a broker that leaves nothing behind."),
-    "serve": Place("pocketmq.cli.serve", "Run a broker."),
-    "config": Place("pocketmq.cli.config", "Make, check and show settings."),
-    "status": Place("pocketmq.cli.status", "Show how a broker is doing."),
-    "top": Place("pocketmq.cli.status", "Watch the busiest topics of a broker."),
-    "topic": Place("pocketmq.cli.topic", "Create, change, list, count, remove topics."),
-    "group": Place("pocketmq.cli.group", "Consumer groups, and where they stand."),
-    "client": Place("pocketmq.cli.client", "Ask connected clients what they do."),
-    "produce": Place("pocketmq.cli.produce", "Send messages."),
-    "consume": Place("pocketmq.cli.consume", "Print messages of a topic, or receive them."),
-    "tail": Place("pocketmq.cli.tail", "Print messages of a topic as they come."),
-    "msg": Place("pocketmq.cli.message", "Look single messages up, and where they went."),
-    "delay": Place("pocketmq.cli.delay", "See what waits for its time; take it back."),
-    "txn": Place("pocketmq.cli.transactions", "See transactions nobody decided; decide them."),
-    "dlq": Place("pocketmq.cli.dead_letters", "See what groups gave up; send it again."),
-    "user": Place("pocketmq.cli.user", "Who may call: users and their secrets."),
-    "acl": Place("pocketmq.cli.acl", "What users may do: grants, and why not."),
-    "store": Place("pocketmq.cli.store", "Look at, check and mend a store directory."),
-    "backfill": Place("pocketmq.cli.backfill", "Build queues and index with Spark."),
-    "version": Place("pocketmq.cli.version", "Show what runs here, compiled or not."),
-    "completion": Place("pocketmq.cli.completion", "Print what completes commands."),
+    "dev": CommandModule("pocketmq.cli.serve", "Run a broker that leaves nothing behind."),
+    "serve": CommandModule("pocketmq.cli.serve", "Run a broker."),
+    "config": CommandModule("pocketmq.cli.config", "Make, check and show settings."),
+    "status": CommandModule("pocketmq.cli.status", "Show how a broker is doing."),
+    "top": CommandModule("pocketmq.cli.status", "Watch the busiest topics of a broker."),
+    "topic": CommandModule("pocketmq.cli.topic", "Create, change, list, count, remove topics."),
+    "group": CommandModule("pocketmq.cli.group", "Consumer groups, and where they stand."),
+    "client": CommandModule("pocketmq.cli.client", "Ask connected clients what they do."),
+    "produce": CommandModule("pocketmq.cli.produce", "Send messages."),
+    "consume": CommandModule("pocketmq.cli.consume", "Print messages of a topic, or receive them."),
+    "tail": CommandModule("pocketmq.cli.tail", "Print messages of a topic as they come."),
+    "msg": CommandModule("pocketmq.cli.message", "Look single messages up, and where they went."),
+    "delay": CommandModule("pocketmq.cli.delay", "See what waits for its time; take it back."),
+    "txn": CommandModule(
+        "pocketmq.cli.transactions", "See transactions nobody decided; decide them."
+    ),
+    "dlq": CommandModule("pocketmq.cli.dead_letters", "See what groups gave up; send it again."),
+    "user": CommandModule("pocketmq.cli.user", "Who may call: users and their secrets."),
+    "acl": CommandModule("pocketmq.cli.acl", "What users may do: grants, and why not."),
+    "store": CommandModule("pocketmq.cli.store", "Look at, check and mend a store directory."),
+    "backfill": CommandModule("pocketmq.cli.backfill", "Build queues and index with Spark."),
+    "version": CommandModule("pocketmq.cli.version", "Show what runs here, compiled or not."),
+    "completion": CommandModule("pocketmq.cli.completion", "Print what completes commands."),
 }
 
 

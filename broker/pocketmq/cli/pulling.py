@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Final
 
-from pocketmq.cli.connection import Connection
+from pocketmq.cli.connection import BrokerConnection
 from pocketmq.cli.documents import PAGE_COUNT
 from pocketmq.cli.output import LOOK_AT_STORE, Exit, Failure, talk
 from pocketmq.client import ClientError, PullPage, PullQuery
@@ -66,7 +66,7 @@ class QueueReader:
     query: PullQuery
 
     def pages(
-        self, broker: Connection, count_max: float, damaged: Damaged | None = None
+        self, broker: BrokerConnection, count_max: float, damaged: Damaged | None = None
     ) -> Iterator[PullPage]:
         """Yield its messages up to its end or a count, which may be inf.
 

@@ -4,7 +4,7 @@ from dataclasses import replace
 from time import monotonic
 from typing import Final
 
-from pocketmq.cli.connection import Connection
+from pocketmq.cli.connection import BrokerConnection
 from pocketmq.cli.documents import MESSAGE_COLUMNS, ShownMessages, leased_document
 from pocketmq.cli.output import Output, columns, talk
 from pocketmq.client import Leased, ReceiveQuery, SettleStatus
@@ -17,7 +17,7 @@ WAIT_MS: Final = 15_000
 
 
 def show_received(
-    broker: Connection,
+    broker: BrokerConnection,
     out: Output,
     query: ReceiveQuery,
     *,
@@ -48,7 +48,7 @@ def show_received(
         talk(f"{late} leases ran out before they were acknowledged: those messages come again")
 
 
-def _acknowledge(broker: Connection, query: ReceiveQuery, received: list[Leased]) -> int:
+def _acknowledge(broker: BrokerConnection, query: ReceiveQuery, received: list[Leased]) -> int:
     """Acknowledge messages; returns of how many the lease had ended already."""
     handles = [one.receipt_handle for one in received]
     settled = broker.ask(broker.client.ack(query.group, query.topic, handles))

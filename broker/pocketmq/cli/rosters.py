@@ -6,7 +6,7 @@ from typing import Any, Final, TypeVar
 
 import click
 
-from pocketmq.cli.connection import Connection
+from pocketmq.cli.connection import BrokerConnection
 from pocketmq.cli.options import PATH
 from pocketmq.model.access import (
     Grant,
@@ -54,7 +54,7 @@ class BrokerRoster:
 
     __slots__ = ("_ask", "_broker")
 
-    def __init__(self, broker: Connection) -> None:
+    def __init__(self, broker: BrokerConnection) -> None:
         self._broker = broker.admin.access
         self._ask = broker.ask
 
@@ -184,7 +184,7 @@ class StoreRoster:
         return {"allowed": told.is_allowed, "why": told.why, "grant": grant}
 
 
-def roster_of(broker: Connection, store: Path | None) -> BrokerRoster | StoreRoster:
+def roster_of(broker: BrokerConnection, store: Path | None) -> BrokerRoster | StoreRoster:
     """Return the users of a store where one is named, else those of the broker."""
     return BrokerRoster(broker) if store is None else StoreRoster(store)
 

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import click
 
-from pocketmq.cli.connection import Connection, asks_broker
+from pocketmq.cli.connection import BrokerConnection, asks_broker
 from pocketmq.cli.group import all_lags
 from pocketmq.cli.options import PAUSE, watch_option
 from pocketmq.cli.output import Document, Output, amount, columns, moment, talk
 from pocketmq.cli.watching import repeat
 from pocketmq.client import ClientError
-from pocketmq.client.following import Patience
+from pocketmq.client.following import BrokerWait
 from pocketmq.model.administration import StoreStatus
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ LINES_KEPT: Final = 8
 @asks_broker("pocketmq status", "pocketmq status --settings", "pocketmq status --watch 2s")
 @click.option("--settings", is_flag=True, help="The settings it runs with, and where they stood.")
 @watch_option
-def status(broker: Connection, out: Output, settings: bool, watch_s: float | None) -> None:
+def status(broker: BrokerConnection, out: Output, settings: bool, watch_s: float | None) -> None:
     """Tell what a broker's store is doing and how far it has come.
 
     Offsets are bytes from the start of the commit log.
@@ -109,7 +109,7 @@ class Snapshot(NamedTuple):
     "--count", "count_max", type=click.IntRange(1),
     help="End after so many [default: 1, on a terminal with Ctrl-C].",
 )  # fmt: skip
-def top(broker: Connection, out: Output, interval_s: float, count_max: int | None) -> None:
+def top(broker: BrokerConnection, out: Output, interval_s: float, count_max: int | None) -> None:
     """Show topics by messages in and out a second, with lag and the store's numbers.
 
     IN_PER_S counts messages stored, OUT_PER_S offsets committed by groups. On a terminal the
@@ -118,7 +118,7 @@ def top(broker: Connection, out: Output, interval_s: float, count_max: int | Non
     if out.form == "table" and sys.stdout.isatty():
         _draw(broker, interval_s, count_max)
         return
-    for document in _moments(broker, interval_s, count_max or 1, Patience(talk)):
+    for document in _moments(broker, interval_s, count_max or 1, BrokerWait(talk)):
         if out.is_table or out.form == "csv":
             out.table(document["topics"], COLUMNS)
         else:
@@ -126,7 +126,7 @@ def top(broker: Connection, out: Output, interval_s: float, count_max: int | Non
 
 
 def _moments(
-    broker: Connection, interval_s: float, count_max: int | None, patience: Patience
+    broker: BrokerConnection, interval_s: float, count_max: int | None, patience: BrokerWait
 ) -> Iterator[Document]:
     """Yield what happened in each interval; none while the broker is away."""
     before, count = take_snapshot(broker), 0
@@ -143,7 +143,7 @@ def _moments(
         before, count = after, count + 1
 
 
-def take_snapshot(broker: Connection) -> Snapshot:
+def take_snapshot(broker: BrokerConnection) -> Snapshot:
     """Ask a broker for all its topics, groups and its store.
 
     Errors   ClientError
@@ -197,7 +197,7 @@ def _rank(row: Document) -> tuple[float, int, str]:
     return -row["in_per_s"] - row["out_per_s"], -row["lag_messages"], row["name"]
 
 
-def _draw(broker: Connection, interval_s: float, count_max: int | None) -> None:
+def _draw(broker: BrokerConnection, interval_s: float, count_max: int | None) -> None:
     """Draw each moment over the one before, until Ctrl-C."""
     from rich.console import Console
     from rich.live import Live
@@ -206,7 +206,7 @@ def _draw(broker: Connection, interval_s: float, count_max: int | None) -> None:
     console = Console()
     try:
         with Live("Looking…", console=console, screen=True, auto_refresh=False) as live:
-            patience = Patience(lambda text: live.update(Text(text), refresh=True))
+            patience = BrokerWait(lambda text: live.update(Text(text), refresh=True))
             for document in _moments(broker, interval_s, count_max, patience):
                 picture = _picture(document, max(console.height - LINES_KEPT, 1))
                 live.update(picture, refresh=True)

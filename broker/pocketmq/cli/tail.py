@@ -4,12 +4,12 @@ from typing import Any
 
 import click
 
-from pocketmq.cli.connection import Connection, asks_broker
+from pocketmq.cli.connection import BrokerConnection, asks_broker
 from pocketmq.cli.documents import MESSAGE_COLUMNS, ShownMessages
 from pocketmq.cli.options import MOMENT, filtered
 from pocketmq.cli.output import Output, talk
 from pocketmq.client import TailQuery
-from pocketmq.client.following import Patience
+from pocketmq.client.following import BrokerWait
 
 
 @asks_broker(
@@ -24,7 +24,9 @@ from pocketmq.client.following import Patience
 @click.option("--max", "count_max", type=click.IntRange(1), help="End after so many messages.")
 @click.option("--follow/--no-follow", default=True, help="Wait for more [default: yes].")
 @filtered
-def tail(broker: Connection, out: Output, topic: str, count_max: int | None, **given: Any) -> None:
+def tail(
+    broker: BrokerConnection, out: Output, topic: str, count_max: int | None, **given: Any
+) -> None:
     """Print the messages of TOPIC in the order they were stored, and go on as more come.
 
     Left to itself it begins now. It needs no group and commits nothing; Ctrl-C ends it. When the
@@ -36,4 +38,4 @@ def tail(broker: Connection, out: Output, topic: str, count_max: int | None, **g
 
     with out.rows(MESSAGE_COLUMNS) as rows:
         shown = ShownMessages(rows, count_max)
-        broker.show(broker.client.tail_pages(wanted, Patience(talk)), shown.add)
+        broker.show(broker.client.tail_pages(wanted, BrokerWait(talk)), shown.add)

@@ -5,7 +5,7 @@ from typing import Final
 
 import click
 
-from pocketmq.cli.connection import Connection, Group
+from pocketmq.cli.connection import BrokerConnection, ConnectedGroup
 from pocketmq.cli.documents import counts_document, topic_document
 from pocketmq.cli.options import PAIR, examples, watch_option, yes_option
 from pocketmq.cli.output import Column, Output, at, columns, only_planned, talk
@@ -44,7 +44,8 @@ def permission_text(permission: int) -> str:
 
 
 @click.group(
-    cls=Group, epilog=examples("pocketmq topic ls", "pocketmq topic create orders --queues 4")
+    cls=ConnectedGroup,
+    epilog=examples("pocketmq topic ls", "pocketmq topic create orders --queues 4"),
 )
 def topic() -> None:
     """Create, change, list, count and remove topics."""
@@ -58,7 +59,7 @@ def topic() -> None:
 )  # fmt: skip
 @click.option("--queues", "queue_count", type=click.IntRange(1), default=8, show_default=True)
 def create(
-    broker: Connection, out: Output, name: str, type_name: str | None, queue_count: int
+    broker: BrokerConnection, out: Output, name: str, type_name: str | None, queue_count: int
 ) -> None:
     """Create a topic; one that is there with the same settings stays as it is."""
     made = broker.admin.create_topic(name, queue_count=queue_count, type_name=type_name or "")
@@ -67,7 +68,7 @@ def create(
 
 @topic.asks("List topics by name.", "pocketmq topic ls -o jsonl")
 @click.option("--system", is_flag=True, help="The broker's own topics too.")
-def ls(broker: Connection, out: Output, system: bool) -> None:
+def ls(broker: BrokerConnection, out: Output, system: bool) -> None:
     """List topics by name."""
     found = broker.all(broker.admin.list_topics, page_size=PAGE_COUNT, include_system=system)
     out.table(map(topic_document, found), COLUMNS, MORE_COLUMNS)
@@ -75,7 +76,7 @@ def ls(broker: Connection, out: Output, system: bool) -> None:
 
 @topic.asks("Describe a topic and its queues.", "pocketmq topic info orders")
 @click.argument("name")
-def info(broker: Connection, out: Output, name: str) -> None:
+def info(broker: BrokerConnection, out: Output, name: str) -> None:
     """Describe a topic: its settings, and where each of its queues begins and ends."""
     described = broker.ask(broker.admin.describe_topic(name))
     document = topic_document(described)
@@ -97,7 +98,7 @@ def info(broker: Connection, out: Output, name: str) -> None:
 @click.option("--system", is_flag=True, help="Without NAME: the broker's own topics too.")
 @watch_option
 def stats(
-    broker: Connection, out: Output, name: str | None, system: bool, watch_s: float | None
+    broker: BrokerConnection, out: Output, name: str | None, system: bool, watch_s: float | None
 ) -> None:
     """Count the messages of a topic, queue by queue, or of all topics.
 
@@ -145,7 +146,7 @@ def stats(
 )
 @yes_option
 def edit(
-    broker: Connection,
+    broker: BrokerConnection,
     out: Output,
     name: str,
     queues: int | None,
@@ -226,7 +227,7 @@ def _say_hidden(topic: TopicState, read_queue_count: int) -> None:
 )
 @click.argument("name")
 @yes_option
-def rm(broker: Connection, out: Output, name: str, yes: bool) -> None:
+def rm(broker: BrokerConnection, out: Output, name: str, yes: bool) -> None:
     """Remove a topic, its queues, and where groups stand in it.
 
     The retry topics groups have for it go too. Its messages cannot be read any more; their bytes

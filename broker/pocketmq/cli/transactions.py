@@ -4,7 +4,7 @@ from typing import Final
 
 import click
 
-from pocketmq.cli.connection import Connection, Group
+from pocketmq.cli.connection import BrokerConnection, ConnectedGroup
 from pocketmq.cli.options import examples
 from pocketmq.cli.output import Exit, Failure, Output, at, columns
 from pocketmq.client import Ended, EndStatus, OpenTransaction, Resolution
@@ -17,7 +17,7 @@ RESULTS: Final = {Resolution.COMMIT: "committed", Resolution.ROLLBACK: "rolled b
 
 
 @click.group(
-    cls=Group,
+    cls=ConnectedGroup,
     epilog=examples(
         "pocketmq txn ls",
         "pocketmq txn show 2A.1F4C0.0102FC000000014F600B1281BC00000000",
@@ -35,7 +35,7 @@ def txn() -> None:
     "--max", "count_max", type=click.IntRange(1), default=100, show_default=True,
     help="At most so many.",
 )  # fmt: skip
-def ls(broker: Connection, out: Output, group: str, topic: str, count_max: int) -> None:
+def ls(broker: BrokerConnection, out: Output, group: str, topic: str, count_max: int) -> None:
     """List transactions that nobody decided, the oldest first.
 
     CHECKS is how often a producer of the group was asked.
@@ -46,28 +46,28 @@ def ls(broker: Connection, out: Output, group: str, topic: str, count_max: int) 
 
 @txn.asks("Show a transaction.", "pocketmq txn show ID")
 @click.argument("transaction_id", metavar="ID")
-def show(broker: Connection, out: Output, transaction_id: str) -> None:
+def show(broker: BrokerConnection, out: Output, transaction_id: str) -> None:
     """Show one transaction by its id: open, committed, rolled back or given up."""
     out.show(_described(broker, transaction_id)._asdict())
 
 
 @txn.asks("Commit transactions.", "pocketmq txn commit ID", "pocketmq txn commit ID ID")
 @click.argument("transaction_ids", metavar="ID...", nargs=-1, required=True)
-def commit(broker: Connection, out: Output, transaction_ids: tuple[str, ...]) -> None:
+def commit(broker: BrokerConnection, out: Output, transaction_ids: tuple[str, ...]) -> None:
     """Deliver the messages of transactions, as their producers would."""
     _end(broker, out, transaction_ids, Resolution.COMMIT)
 
 
 @txn.asks("Roll transactions back.", "pocketmq txn rollback ID", "pocketmq txn rollback ID ID")
 @click.argument("transaction_ids", metavar="ID...", nargs=-1, required=True)
-def rollback(broker: Connection, out: Output, transaction_ids: tuple[str, ...]) -> None:
+def rollback(broker: BrokerConnection, out: Output, transaction_ids: tuple[str, ...]) -> None:
     """Drop the messages of transactions: they are never delivered."""
     _end(broker, out, transaction_ids, Resolution.ROLLBACK)
 
 
 @txn.asks("Resume given-up transactions.", "pocketmq txn resume ID")
 @click.argument("transaction_ids", metavar="ID...", nargs=-1, required=True)
-def resume(broker: Connection, out: Output, transaction_ids: tuple[str, ...]) -> None:
+def resume(broker: BrokerConnection, out: Output, transaction_ids: tuple[str, ...]) -> None:
     """Let transactions that were given up wait for their decision again.
 
     Each has a new id, by which it can be committed or rolled back. Its producers are asked again.
@@ -78,13 +78,13 @@ def resume(broker: Connection, out: Output, transaction_ids: tuple[str, ...]) ->
             rows.add({"transaction_id": again, "was": text})
 
 
-def _described(broker: Connection, transaction_id: str) -> OpenTransaction:
+def _described(broker: BrokerConnection, transaction_id: str) -> OpenTransaction:
     found, _ = broker.ask(broker.admin.describe_transaction(transaction_id))
     return found
 
 
 def _end(
-    broker: Connection, out: Output, transaction_ids: tuple[str, ...], resolution: Resolution
+    broker: BrokerConnection, out: Output, transaction_ids: tuple[str, ...], resolution: Resolution
 ) -> None:
     """End transactions, each by its own group; the first that is not ended is the error."""
     failed: Ended | None = None

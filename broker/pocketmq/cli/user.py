@@ -6,7 +6,7 @@ from typing import Final
 
 import click
 
-from pocketmq.cli.connection import Connection, Group, secret_of
+from pocketmq.cli.connection import BrokerConnection, ConnectedGroup, secret_of
 from pocketmq.cli.options import (
     FILE,
     access_key_option,
@@ -29,7 +29,7 @@ secret_file_option: Final = click.option(
 
 
 @click.group(
-    cls=Group,
+    cls=ConnectedGroup,
     epilog=examples(
         "pocketmq user add admin --admin --store ./store     before the first start",
         "pocketmq user add orders-app",
@@ -54,7 +54,7 @@ def user() -> None:
 @secret_file_option
 @store_option
 def add(
-    broker: Connection, out: Output, key: str, admin: bool, secret_file: Path | None,
+    broker: BrokerConnection, out: Output, key: str, admin: bool, secret_file: Path | None,
     store: Path | None,
 ) -> None:  # fmt: skip
     """Make a user, and show the secret if it is made here: it is not shown again."""
@@ -67,7 +67,7 @@ def add(
 
 @user.asks("List users by their keys.", "pocketmq user ls -o jsonl")
 @store_option
-def ls(broker: Connection, out: Output, store: Path | None) -> None:
+def ls(broker: BrokerConnection, out: Output, store: Path | None) -> None:
     """List users by their keys, without their secrets."""
     out.table(roster_of(broker, store).users(), COLUMNS)
 
@@ -84,7 +84,7 @@ def ls(broker: Connection, out: Output, store: Path | None) -> None:
 @secret_file_option
 @store_option
 def edit(
-    broker: Connection, out: Output, key: str, admin: bool | None, enabled: bool | None,
+    broker: BrokerConnection, out: Output, key: str, admin: bool | None, enabled: bool | None,
     new_secret: bool, secret_file: Path | None, store: Path | None,
 ) -> None:  # fmt: skip
     """Change what is given of a user; it holds at once, for clients that are connected too."""
@@ -117,7 +117,7 @@ def token(access_key: str, secret_key: str, secret_key_file: Path | None) -> Non
 @click.argument("key")
 @yes_option
 @store_option
-def rm(broker: Connection, out: Output, key: str, yes: bool, store: Path | None) -> None:
+def rm(broker: BrokerConnection, out: Output, key: str, yes: bool, store: Path | None) -> None:
     """Remove a user and its grants; without --yes only what would go is shown."""
     roster = roster_of(broker, store)
     plan = {"access_key": key, "grants": roster.grants(key)}

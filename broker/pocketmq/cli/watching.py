@@ -7,7 +7,7 @@ import click
 
 from pocketmq.cli.output import talk
 from pocketmq.client import ClientError
-from pocketmq.client.following import Patience
+from pocketmq.client.following import BrokerWait
 
 
 def repeat(watch_s: float | None, show: Callable[[], None]) -> None:
@@ -18,7 +18,7 @@ def repeat(watch_s: float | None, show: Callable[[], None]) -> None:
     if watch_s is None:
         show()
         return
-    patience = Patience(talk)
+    patience = BrokerWait(talk)
     try:
         while True:
             if not patience.is_gone:

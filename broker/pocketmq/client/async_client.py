@@ -19,9 +19,9 @@ from typing import Final, Self
 from pocketmq.client.async_admin import AsyncAdmin
 from pocketmq.client.channel import RETRY_MS, TIMEOUT_MS, Channel, Stub, value_of
 from pocketmq.client.client_error import ClientError
-from pocketmq.client.consuming import Consuming, receive, settle
+from pocketmq.client.consuming import ReceiveLoop, receive, settle
 from pocketmq.client.credentials import Credentials
-from pocketmq.client.following import Following, Patience, Pull
+from pocketmq.client.following import BrokerWait, Following, Pull
 from pocketmq.client.messages import find_by_id, find_by_key, pull
 from pocketmq.client.tail import Tail
 from pocketmq.client.transacting import (
@@ -191,7 +191,7 @@ class AsyncClient:
         It goes on until it is cancelled, a checker raises, or `count_max` were ended.
         is_lasting   a broker that goes away is waited for
         """
-        patience = Patience() if is_lasting else None
+        patience = BrokerWait() if is_lasting else None
         checks = Checks(self._stub, self._channel.wire, group, self._client_id, patience)
         return await answer_checks(
             self._stub, group, checks, checker, inf if count_max is None else count_max
@@ -227,7 +227,7 @@ class AsyncClient:
                     yield message
 
     async def tail_pages(
-        self, query: TailQuery, patience: Patience | None = None
+        self, query: TailQuery, patience: BrokerWait | None = None
     ) -> AsyncGenerator[list[StoredMessage], None]:
         """Yield the same as `tail`, together what came together.
 
@@ -236,7 +236,7 @@ class AsyncClient:
         is_operators = is_system_topic(query.topic) or is_group_topic(query.topic)
         pull = self.admin.pull if is_operators else self.pull
         describe, find = self.admin.describe_topic, self.query_by_time
-        waits = (patience or Patience()) if query.is_lasting else None
+        waits = (patience or BrokerWait()) if query.is_lasting else None
         tail = Tail(query, self._channel.wire, pull, describe, find, waits)
         async with aclosing(tail.pages()) as pages:
             async for page in pages:
@@ -318,12 +318,12 @@ class AsyncClient:
         count_max    end after so many were done
         is_lasting   a broker that goes away is waited for
         """
-        loop = Consuming(
+        loop = ReceiveLoop(
             self._stub,
             self._channel.wire,
             self._named(query),
             count_max=inf if count_max is None else count_max,
-            patience=Patience() if is_lasting else None,
+            patience=BrokerWait() if is_lasting else None,
         )
         async with aclosing(loop.messages()) as messages:
             async for message in messages:

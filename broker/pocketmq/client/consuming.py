@@ -17,7 +17,7 @@ from typing import Any, Final
 
 from pocketmq.client.channel import Stub
 from pocketmq.client.client_error import ClientError
-from pocketmq.client.following import Patience
+from pocketmq.client.following import BrokerWait
 from pocketmq.client.messages import stored_message
 from pocketmq.client.values import Leased, ReceiveQuery
 from pocketmq.client.wire import Wire
@@ -76,7 +76,7 @@ _STATUSES: Final = {
 }
 
 
-class Consuming:
+class ReceiveLoop:
     """A loop of receives.
 
     stub       what it asks by
@@ -95,7 +95,7 @@ class Consuming:
         query: ReceiveQuery,
         *,
         count_max: float = inf,
-        patience: Patience | None = None,
+        patience: BrokerWait | None = None,
     ) -> None:
         assert count_max > 0, "a loop without a message is none"
         self._stub = stub

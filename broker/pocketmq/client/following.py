@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from pocketmq.client.client_error import ClientError
 from pocketmq.client.values import PullPage, PullQuery
-from pocketmq.client.wire import Pending, Wire
+from pocketmq.client.wire import RunningCall, Wire
 from pocketmq.model.message import StoredMessage
 from pocketmq.model.reading import PullStatus
 
@@ -31,7 +31,7 @@ def keep_quiet(text: str) -> None:
     """Tell nobody."""
 
 
-class Patience:
+class BrokerWait:
     """Waits for a broker that goes away once it has answered; says so once, and when it is back.
 
     say   tells people
@@ -85,7 +85,7 @@ class Following:
         pull: Pull,
         *,
         wait_ms: float = inf,
-        patience: Patience | None = None,
+        patience: BrokerWait | None = None,
     ) -> None:
         assert wait_ms > 0, "who does not wait has no use for this"
         self._wire = wire
@@ -104,7 +104,7 @@ class Following:
         wire = self._wire
         self._deadline_ms = monotonic() * 1000 + self._wait_ms
         watches = [Watch(query, self._wait_ms) for query in queries]
-        waiting: dict[Pending[list[StoredMessage]], Watch] = {
+        waiting: dict[RunningCall[list[StoredMessage]], Watch] = {
             wire.begin(self._arrival(watch)): watch for watch in watches
         }
         try:

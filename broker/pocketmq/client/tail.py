@@ -10,7 +10,7 @@ from contextlib import aclosing
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from pocketmq.client.following import PAGE_COUNT, Following, Patience, Pull, place_in_log
+from pocketmq.client.following import PAGE_COUNT, BrokerWait, Following, Pull, place_in_log
 from pocketmq.client.values import PullQuery, TailQuery, TopicState
 from pocketmq.client.wire import Wire
 from pocketmq.model.message import StoredMessage
@@ -45,7 +45,7 @@ class Tail:
         pull: Pull,
         describe: Describe,
         find: Find,
-        patience: Patience | None = None,
+        patience: BrokerWait | None = None,
     ) -> None:
         assert None in (wanted.since_ms, wanted.last_count), "there is one way to begin"
         self._wanted = wanted

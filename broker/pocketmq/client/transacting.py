@@ -12,7 +12,7 @@ from typing import Final
 
 from pocketmq.client.channel import Stub
 from pocketmq.client.client_error import ClientError
-from pocketmq.client.following import RETRY_S, Patience
+from pocketmq.client.following import RETRY_S, BrokerWait
 from pocketmq.client.messages import stored_message
 from pocketmq.client.values import Ended, EndStatus, PendingTransaction
 from pocketmq.client.wire import Wire
@@ -66,7 +66,7 @@ class Checks:
     __slots__ = ("_client_id", "_group", "_patience", "_stub", "_wire")
 
     def __init__(
-        self, stub: Stub, wire: Wire, group: str, client_id: str, patience: Patience | None
+        self, stub: Stub, wire: Wire, group: str, client_id: str, patience: BrokerWait | None
     ) -> None:
         assert group
         self._stub = stub

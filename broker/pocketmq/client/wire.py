@@ -40,7 +40,7 @@ Given_co = TypeVar("Given_co", covariant=True)
 Question = Coroutine[Any, Any, Found]
 
 
-class Pending(Protocol[Given_co]):
+class RunningCall(Protocol[Given_co]):
     """A coroutine at work on its own; both kinds of futures are these."""
 
     def done(self) -> bool:
@@ -74,10 +74,10 @@ class Wire(Protocol):
     async def all_of(self, questions: Iterable[Question[Found]]) -> list[Found]:
         """Return what coroutines return, side by side where the wire can."""
 
-    def begin(self, question: Question[Found]) -> Pending[Found]:
+    def begin(self, question: Question[Found]) -> RunningCall[Found]:
         """Let a coroutine run on its own."""
 
-    async def first_of(self, pendings: Collection[Pending[Any]]) -> None:
+    async def first_of(self, pendings: Collection[RunningCall[Any]]) -> None:
         """Return when one of them has ended."""
 
     async def close(self) -> None:
@@ -127,13 +127,13 @@ class LoopWire:
         """Return what coroutines return, side by side."""
         return await asyncio.gather(*questions)
 
-    def begin(self, question: Question[Found]) -> Pending[Found]:
+    def begin(self, question: Question[Found]) -> RunningCall[Found]:
         """Let a coroutine run on its own."""
         task = asyncio.Task(question)
         task.add_done_callback(_seen)  # who lets it go does not want to know how it ended
         return task
 
-    async def first_of(self, pendings: Collection[Pending[Any]]) -> None:
+    async def first_of(self, pendings: Collection[RunningCall[Any]]) -> None:
         """Return when one of them has ended."""
         tasks = [pending for pending in pendings if isinstance(pending, asyncio.Task)]
         await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
@@ -188,7 +188,7 @@ class BlockingWire:
         """Return what coroutines return, one after the other."""
         return [await question for question in questions]
 
-    def begin(self, question: Question[Found]) -> Pending[Found]:
+    def begin(self, question: Question[Found]) -> RunningCall[Found]:
         """Let a coroutine run in a thread of its own, which does not keep the process alive."""
         pending: futures.Future[Found] = futures.Future()
 
@@ -202,7 +202,7 @@ class BlockingWire:
         Thread(target=run, name="pocketmq-client", daemon=True).start()
         return pending
 
-    async def first_of(self, pendings: Collection[Pending[Any]]) -> None:
+    async def first_of(self, pendings: Collection[RunningCall[Any]]) -> None:
         """Return when one of them has ended."""
         waited = [pending for pending in pendings if isinstance(pending, futures.Future)]
         futures.wait(waited, return_when=futures.FIRST_COMPLETED)

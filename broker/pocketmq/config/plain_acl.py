@@ -18,8 +18,8 @@ from pocketmq.config.plain_yaml import PlainYamlError, read_yaml
 from pocketmq.model.access import (
     Action,
     Grant,
-    Kind,
     Resource,
+    ResourceKind,
     User,
     check_user,
     resource_from_text,
@@ -35,8 +35,8 @@ PERMISSIONS: Final[Mapping[str, frozenset[Action]]] = {
     "DENY": frozenset(),
 }
 _KINDS: Final = (
-    (Kind.TOPIC, "defaultTopicPerm", "topicPerms"),
-    (Kind.GROUP, "defaultGroupPerm", "groupPerms"),
+    (ResourceKind.TOPIC, "defaultTopicPerm", "topicPerms"),
+    (ResourceKind.GROUP, "defaultGroupPerm", "groupPerms"),
 )
 _NO_WHITE_LIST: Final = "addresses that need no signature are not known here: all calls are signed"
 

@@ -33,7 +33,14 @@ from pathlib import Path
 from typing import Final
 
 from pocketmq.files.directory_lock import DirectoryLock
-from pocketmq.files.disk_errors import FULL_DISK_ERRORS, FullDisk, Reading, Trouble, forget, path_of
+from pocketmq.files.disk_errors import (
+    FULL_DISK_ERRORS,
+    FullDisk,
+    ReadErrors,
+    Trouble,
+    forget,
+    path_of,
+)
 from pocketmq.files.enclosure import (
     DIRECTORY_MODE,
     FILE_MODE,
@@ -42,7 +49,7 @@ from pocketmq.files.enclosure import (
     check_kind,
     check_plain,
 )
-from pocketmq.files.memory import Memory
+from pocketmq.files.memory import PageMemory
 from pocketmq.files.system_calls import exchange_names, sync_file_system
 from pocketmq.model.errors import (
     AllocationFailed,
@@ -68,7 +75,7 @@ class Disk:
         self.enclosure = Enclosure()
         """The store directories below which no links are followed."""
         self.trouble = Trouble()
-        self.memory = Memory()
+        self.memory = PageMemory()
         self.tells_resident = bool(RWF_NOWAIT)
         """Whether `read_resident` knows what is in memory, as far as it was asked."""
 
@@ -78,7 +85,7 @@ class Disk:
 
     def space(self, path: Path) -> tuple[int, int]:
         """Return (bytes used, bytes an ordinary user may still write) of a path's file system."""
-        with Reading(path):
+        with ReadErrors(path):
             stats = os.statvfs(path)
         used = (stats.f_blocks - stats.f_bfree) * stats.f_frsize
         return used, stats.f_bavail * stats.f_frsize
@@ -96,7 +103,7 @@ class Disk:
         """Return the content of a small file, or some bytes of a file."""
         with self.opened(path) as descriptor:
             if size_bytes is None:
-                with Reading(path):
+                with ReadErrors(path):
                     size_bytes = os.fstat(descriptor).st_size
             return self.read_at(descriptor, position, size_bytes)
 
@@ -144,7 +151,7 @@ class Disk:
         """Return the sorted names in a directory, none when there is no such directory."""
         with (
             contextlib.suppress(FileNotFoundError, NotADirectoryError),
-            Reading(directory),
+            ReadErrors(directory),
             self.enclosure.place(f"{directory}/") as place,
         ):
             return sorted(os.listdir(place))
@@ -161,7 +168,7 @@ class Disk:
     def _mode(self, path: Path) -> int | None:
         with (
             contextlib.suppress(FileNotFoundError, NotADirectoryError),
-            Reading(path),
+            ReadErrors(path),
         ):
             return self._found(path).st_mode
         return None
@@ -174,7 +181,7 @@ class Disk:
 
     def file_size(self, path: Path | str) -> int:
         """Return the length in bytes."""
-        with Reading(path):
+        with ReadErrors(path):
             found = self._found(path)
             if stat.S_ISLNK(found.st_mode):
                 raise NotAPlainFile(path=str(path), why="it is a symbolic link")
@@ -316,7 +323,7 @@ class Disk:
 
         Errors   FileNotFoundError, ReadFailed, NotAPlainFile
         """
-        with Reading(path), self.enclosure.place(path) as place:
+        with ReadErrors(path), self.enclosure.place(path) as place:
             return self._open_plain(path, place, os.O_RDONLY if read_only else os.O_RDWR)
 
     def _open_plain(self, path: Path | str, place: str, flags: int) -> int:
@@ -393,7 +400,7 @@ class Disk:
 
         Cost   one call for each hole; the file's length where the system cannot tell
         """
-        with Reading(self._path_of(descriptor)):
+        with ReadErrors(self._path_of(descriptor)):
             end = os.fstat(descriptor).st_size
         position = 0
         try:
@@ -407,7 +414,7 @@ class Disk:
     def map(self, descriptor: int, size_bytes: int, *, read_only: bool = False) -> mmap.mmap:
         """Return a shared map of the whole file; `read_only`: it cannot be written through."""
         access = mmap.ACCESS_READ if read_only else mmap.ACCESS_WRITE
-        with Reading(self._path_of(descriptor)):
+        with ReadErrors(self._path_of(descriptor)):
             return mmap.mmap(descriptor, size_bytes, access=access)
 
     # -- reading and writing -------------------------------------------------------------------

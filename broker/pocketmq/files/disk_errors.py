@@ -52,7 +52,7 @@ class _AtPath:
         return None
 
 
-class Reading(_AtPath):
+class ReadErrors(_AtPath):
     """Turns a failure to look at a file into ReadFailed; that nothing is there passes as it is."""
 
     __slots__ = ()

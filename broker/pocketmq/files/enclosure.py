@@ -84,16 +84,16 @@ class Enclosure:
         new = (f"{root}/", f"{os.path.abspath(root)}/")
         self._roots = tuple(dict.fromkeys((*self._roots, *new)))
 
-    def place(self, path: Path | str) -> "Place":
+    def place(self, path: Path | str) -> "EnclosedPath":
         """Return the place of a path, to be entered."""
         text = os.fspath(path)
         for root in self._roots:
             if text.startswith(root):
-                return Place(root, text)
-        return Place("", text)
+                return EnclosedPath(root, text)
+        return EnclosedPath("", text)
 
 
-class Place:
+class EnclosedPath:
     """Holds the directory of a path open while a `with` block works on the path's last name.
 
     Errors   NotAPlainFile: a directory of it is a link; FileNotFoundError, NotADirectoryError

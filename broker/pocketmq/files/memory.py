@@ -21,7 +21,7 @@ PIECES_MAX: Final = 1_024
 """Buffers that one call may fill."""
 
 
-class Memory:
+class PageMemory:
     """Pages of maps and buffers; a test can replace it (`Disk.memory`)."""
 
     __slots__ = ("_can_populate",)
@@ -95,7 +95,7 @@ class TransientPool:
 
     __slots__ = ("_buffers", "_free", "count", "is_locked")
 
-    def __init__(self, memory: Memory, *, size_bytes: int, count: int) -> None:
+    def __init__(self, memory: PageMemory, *, size_bytes: int, count: int) -> None:
         self.count = count
         self._buffers = [memory.make_buffer(size_bytes) for _ in range(count)]
         locked = [memory.lock(buffer) for buffer in self._buffers]

@@ -19,7 +19,7 @@ from pocketmq.format.columns.messages import (
     Picks,
     TextLists,
     Texts,
-    unfolded_bodies,
+    decompressed_bodies,
 )
 from pocketmq.format.columns.queues import QueueTable
 from pocketmq.format.message_columns import (
@@ -55,19 +55,19 @@ def record_batches(
     queues: QueueTable,
     columns: Sequence[MessageColumn],
     *,
-    unfold: bool = True,
+    decompress: bool = True,
     schema: Any = None,
 ) -> Iterator[tuple[slice, Any]]:
     """Yield stretches of records, each with a `pyarrow.RecordBatch` that does not need the buffer.
 
     queue    the records' numbers in `queues`
-    unfold   decompress bodies; where they are large the records come in several batches
+    decompress   decompress bodies; where they are large the records come in several batches
     schema   that of the columns if not given; what it has behind them is null
     Cost     about 3 µs a record of 1 KiB with all columns
     """
     schema = schema or schema_of(columns)
-    has_bodies = unfold and any(column.name == BODY for column in columns)
-    stretches = unfolded_bodies(buffer, heads) if has_bodies else [(slice(None), None)]
+    has_bodies = decompress and any(column.name == BODY for column in columns)
+    stretches = decompressed_bodies(buffer, heads) if has_bodies else [(slice(None), None)]
     for stretch, bodies in stretches:
         part = heads.take(stretch)
         messages = MessageColumns(buffer, part, queue[stretch], queues, bodies)

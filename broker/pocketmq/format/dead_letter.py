@@ -35,7 +35,7 @@ def reveal(
     Queue            that of its message group, where it has one; else they take turns
     Errors           OriginUnknown, those of `queue_count_of`, BadRecord
     """
-    message = decode_record(record, unfold=False)
+    message = decode_record(record, decompress=False)
     origin = sent_first(group, message.properties)
     if origin is None:
         raise OriginUnknown(group=group, queue_offset=message.queue_offset)

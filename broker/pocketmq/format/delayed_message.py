@@ -19,7 +19,7 @@ from pocketmq.model.message import (
     StoredMessage,
 )
 from pocketmq.model.store_shape import DelayLevels
-from pocketmq.model.system_topics import TIMER_TOPIC, revealed
+from pocketmq.model.system_topics import TIMER_TOPIC, restored
 from pocketmq.model.topic import SCHEDULE_TOPIC, SYSTEM_PREFIXES
 
 WAITING_TOPICS: Final = (SCHEDULE_TOPIC, TIMER_TOPIC)
@@ -34,7 +34,7 @@ def delayed_message(
     broker   this broker's name, which recall handles carry
     """
     properties = message.properties
-    sent = revealed(properties)
+    sent = restored(properties)
     if sent is None or sent[0].topic.startswith(SYSTEM_PREFIXES) or TIMER_DELETE in properties:
         return None
     slot_ms, level = _number(properties.get(TIMER_OUT)), _number(properties.get(DELAY))

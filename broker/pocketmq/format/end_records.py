@@ -11,7 +11,7 @@ from typing import Final, final
 from pocketmq.format.half_record import HalfRecord
 from pocketmq.format.op_message import OP_BLOCK, OP_BODY_SIZE_MAX, OP_TAG
 from pocketmq.format.record_encoder import TopicFrame, write_entry
-from pocketmq.format.system_records import MAGIC, OwnRecords, write_block
+from pocketmq.format.system_records import MAGIC, SystemRecords, write_block
 from pocketmq.model.message import (
     FLAG_STORE_HOST_V6,
     FLAG_TRANSACTION_MASK,
@@ -52,7 +52,7 @@ class _Committed:
 
 
 @final
-class EndRecords(OwnRecords):
+class EndRecords(SystemRecords):
     """Makes the bytes that end some half messages.
 
     frame   of the topic that tells which half messages are done

@@ -36,7 +36,7 @@ from pocketmq.model.message import (
     UNIQUE_KEY,
     StoredMessage,
 )
-from pocketmq.model.system_topics import Place, real_place
+from pocketmq.model.system_topics import QueuePlace, real_place
 from pocketmq.model.topic import GIVEN_UP_TOPIC, HALF_TOPIC
 
 _PAIR: Final = b"\x02"
@@ -66,7 +66,7 @@ class Half(NamedTuple):
 
     record: bytes
     place: HalfPlace
-    real: Place | None
+    real: QueuePlace | None
     group: str
     checks: int
     immunity_ms: int | None
@@ -122,7 +122,7 @@ def shown_half(record: bytes) -> StoredMessage:
     Shape    its body is as it is stored
     Errors   BadRecord
     """
-    message = decode_record(record, unfold=False)
+    message = decode_record(record, decompress=False)
     place = real_place(message.properties)
     message.properties = {
         name: text for name, text in message.properties.items() if name not in _OWN_NAMES

@@ -8,7 +8,7 @@ from typing import Final, final
 from pocketmq.format.index_layout import STYLE_5_5
 from pocketmq.format.pop_records import Entry
 from pocketmq.format.record_encoder import TopicFrame, hash_on, write_entry
-from pocketmq.format.system_records import OwnRecords
+from pocketmq.format.system_records import SystemRecords
 from pocketmq.model.message import QueueKey
 from pocketmq.native.machine import i64
 
@@ -16,7 +16,7 @@ _BLOCK_SIZE_MAX: Final = 0x7FFF
 
 
 @final
-class JournalRecords(OwnRecords):
+class JournalRecords(SystemRecords):
     """Makes the bytes of some entries."""
 
     __slots__ = ("_taken",)

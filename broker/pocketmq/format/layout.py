@@ -13,7 +13,7 @@ try:
 except ImportError:
     from zlib import crc32
 
-__all__ = ["CRC_MASK", "Buffer", "Field", "Layout", "crc32", "is_zero"]
+__all__ = ["CRC_MASK", "Buffer", "Layout", "LayoutField", "crc32", "is_zero"]
 
 CRC_MASK: Final = 0x7FFFFFFF
 """RocketMQ drops the sign bit of a CRC-32."""
@@ -31,7 +31,7 @@ def is_zero(buffer: Buffer, begin: int, end: int) -> bool:
     return True
 
 
-class Field(NamedTuple):
+class LayoutField(NamedTuple):
     """One row: a name, a `struct` code and what the bytes mean."""
 
     name: str
@@ -45,7 +45,7 @@ class Layout:
     __slots__ = ("fields", "positions", "size", "struct")
 
     def __init__(self, *rows: tuple[str, str, str]) -> None:
-        self.fields = tuple(Field(*row) for row in rows)
+        self.fields = tuple(LayoutField(*row) for row in rows)
         self.struct = struct.Struct(">" + "".join(field.code for field in self.fields))
         self.size = self.struct.size
         self.positions: dict[str, int] = {}

@@ -17,7 +17,7 @@ from typing import Any, Final, NamedTuple
 from zlib import crc32
 
 from pocketmq.format.json_text import is_integer, read_json
-from pocketmq.format.order_row import Delivery, QueueOrder, order_from, read_spans, spans_of
+from pocketmq.format.order_row import OrderedDelivery, QueueOrder, order_from, read_spans, spans_of
 from pocketmq.model.message import INT32_MAX, OFFSET_MAX
 
 VERSION_MEMBER: Final = "pocketmqVersion"
@@ -40,7 +40,7 @@ class OrderChange(NamedTuple):
     is_whole: bool
     next_offset: int
     settled: list[int]
-    delivered: list[tuple[int, Delivery]]
+    delivered: list[tuple[int, OrderedDelivery]]
 
 
 QueueChange = tuple[str, int, OrderChange]
@@ -65,9 +65,9 @@ def encode_changes(changes: Iterable[QueueChange], follows: int, number: int) ->
     return _HEAD.pack(len(text), crc, follows, number) + text
 
 
-def _shared(delivered: list[tuple[int, Delivery]]) -> list[list[Any]]:
+def _shared(delivered: list[tuple[int, OrderedDelivery]]) -> list[list[Any]]:
     """Return [number, popped at, visible at, claim, spans] of messages given out alike."""
-    alike: dict[Delivery, list[int]] = {}
+    alike: dict[OrderedDelivery, list[int]] = {}
     for queue_offset, delivery in delivered:
         alike.setdefault(delivery, []).append(queue_offset)
     return [[*delivery, spans_of(offsets)] for delivery, offsets in alike.items()]
@@ -131,7 +131,7 @@ def _change(row: list[Any]) -> QueueChange:
     if not all(is_integer(number, 0, OFFSET_MAX) for number in numbers):
         raise ValueError("it is no order")
     delivered = [
-        (queue_offset, Delivery(*alike[:-1]))
+        (queue_offset, OrderedDelivery(*alike[:-1]))
         for alike in shared
         for queue_offset in read_spans(alike[-1])
     ]

@@ -28,7 +28,7 @@ DELIVERIES_MAX: Final = 1 << 30
 """A file may say more; counting on from here stays within what clients are told, 32 bits."""
 
 
-class Delivery(NamedTuple):
+class OrderedDelivery(NamedTuple):
     """One message that was given out and is not settled.
 
     number          the how manieth it is, 1 for the first
@@ -53,14 +53,16 @@ class QueueOrder(NamedTuple):
 
     next_offset: int = 0
     settled: frozenset[int] = frozenset()
-    delivered: Mapping[int, Delivery] = {}
+    delivered: Mapping[int, OrderedDelivery] = {}
 
 
 def encode_order(order: QueueOrder, written_at_ms: int) -> dict[str, Any]:
     """Return the row of a queue, readable for both."""
     known = sorted({*order.settled, *order.delivered})
     shown = [offset for offset in known[:BIT_COUNT] if offset - known[0] <= INT32_MAX]
-    last = max(order.delivered.values(), key=lambda d: d.popped_at_ms, default=Delivery(0, 0, 0))
+    last = max(
+        order.delivered.values(), key=lambda d: d.popped_at_ms, default=OrderedDelivery(0, 0, 0)
+    )
     delivered = {offset: order.delivered[offset] for offset in shown if offset in order.delivered}
     bits = sum(1 << n for n, offset in enumerate(shown) if offset in order.settled)
     row = {
@@ -115,7 +117,9 @@ def _own(own: Mapping[str, Any]) -> QueueOrder:
     if isinstance(rows, list):  # Else of an earlier form, a table.
         rows = {row[0]: row[1:] for row in rows if _begins_with_number(row)}
     found = _rows({"delivered": rows}, "delivered", _is_delivery)
-    delivered = {offset: Delivery(min(row[0], DELIVERIES_MAX), *row[1:]) for offset, row in found}
+    delivered = {
+        offset: OrderedDelivery(min(row[0], DELIVERIES_MAX), *row[1:]) for offset, row in found
+    }
     return QueueOrder(_number(own.get("next")), frozenset(settled), delivered)
 
 
@@ -149,7 +153,7 @@ def _real(row: Mapping[str, Any]) -> QueueOrder:
     attempt_id = row.get("a")
     claim = f" {attempt_id}" if isinstance(attempt_id, str) and attempt_id else ""
     delivered = {
-        offset: Delivery(
+        offset: OrderedDelivery(
             min(counts.get(offset, 0) + 1, DELIVERIES_MAX),
             popped_at_ms,
             times.get(offset, min(popped_at_ms + hidden_ms, OFFSET_MAX)),
@@ -172,7 +176,7 @@ def _rows(table: Mapping[str, Any], member: str, is_fit: Any) -> Iterator[tuple[
 
 def _is_delivery(row: Any) -> bool:
     """Return whether a list holds the fields of a delivery."""
-    is_shaped = isinstance(row, list) and len(row) == len(Delivery._fields)
+    is_shaped = isinstance(row, list) and len(row) == len(OrderedDelivery._fields)
     return is_shaped and all(map(_is_number, row[:3])) and row[0] > 0 and isinstance(row[3], str)
 
 

@@ -49,7 +49,7 @@ class Batched(NamedTuple):
     broker: str
 
 
-class Checkpoint(NamedTuple):
+class PopCheckpoint(NamedTuple):
     """Messages that are leased: their queue offsets, and for how long.
 
     first_popped_ms   when the receive was that the lease goes back to; 0: this is that receive's
@@ -79,7 +79,7 @@ class Entry(NamedTuple):
     tag: str
 
 
-def checkpoint_entry(checkpoint: Checkpoint, revive_topic: str) -> Entry:
+def checkpoint_entry(checkpoint: PopCheckpoint, revive_topic: str) -> Entry:
     """Return the message of a checkpoint.
 
     Cost     about 4 µs for 32 messages
@@ -138,7 +138,7 @@ def _quoted(text: str) -> str:
     return json.dumps(text, ensure_ascii=False)
 
 
-def read_entry(record: Buffer) -> tuple[Checkpoint | Ack, Mapping[str, str]] | None:
+def read_entry(record: Buffer) -> tuple[PopCheckpoint | Ack, Mapping[str, str]] | None:
     """Returns the entry that a stored record holds, and its properties.
 
     None     the record is not one of the broker's own: a client's message may have the same tag
@@ -169,7 +169,7 @@ def read_entry(record: Buffer) -> tuple[Checkpoint | Ack, Mapping[str, str]] | N
     return entry, properties
 
 
-def _checkpoint(said: dict[str, Any], properties: Mapping[str, str]) -> Checkpoint:
+def _checkpoint(said: dict[str, Any], properties: Mapping[str, str]) -> PopCheckpoint:
     batched = _batched(said)
     done = said.get("bm") or 0
     if not isinstance(done, int):
@@ -180,7 +180,7 @@ def _checkpoint(said: dict[str, Any], properties: Mapping[str, str]) -> Checkpoi
         raise ValueError("its offsets do not rise")
     pending = [at for i, at in enumerate(offsets) if not done >> i & 1]
     revive_queue = _count(int(properties.get(REAL_QUEUE) or 0), INT32_MAX)
-    return Checkpoint(
+    return PopCheckpoint(
         batched, pending, _count(said["it"]), revive_queue, _count(said.get(_FIRST, 0))
     )
 

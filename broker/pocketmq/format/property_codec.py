@@ -33,7 +33,7 @@ CODECS: Final = {LZ4: "lz4", ZSTD: "zstd"}
 """Names of codecs; all others are zlib."""
 GZIP_MAGIC: Final = b"\x1f\x8b"
 ZSTD_STEP: Final = 1024
-"""Bytes unfolded in one go; at a block of 128 KiB for every four they become 32 MiB at most."""
+"""Bytes decompressed in one go; at a block of 128 KiB for every four they become 32 MiB at most."""
 
 _ZLIB_OR_GZIP: Final = 32 + zlib.MAX_WBITS
 """RocketMQ's clients of version 4 send the one, those of version 5 the other."""
@@ -141,44 +141,44 @@ class _TooLarge(Exception):
 
 
 def _unfold_zlib(body: bytes, size_max: int) -> bytes | None:
-    unfolder = zlib.decompressobj(_ZLIB_OR_GZIP)
+    decompressor = zlib.decompressobj(_ZLIB_OR_GZIP)
     try:
-        plain = unfolder.decompress(body, size_max + 1)
+        plain = decompressor.decompress(body, size_max + 1)
     except zlib.error:
         return None
     if len(plain) > size_max:
         raise _TooLarge
-    return plain if unfolder.eof else None
+    return plain if decompressor.eof else None
 
 
 def _unfold_lz4(body: bytes, size_max: int) -> bytes | None:
     import lz4.frame
 
-    unfolder = lz4.frame.LZ4FrameDecompressor()
+    decompressor = lz4.frame.LZ4FrameDecompressor()
     try:
-        plain: bytes = unfolder.decompress(body, size_max + 1)
+        plain: bytes = decompressor.decompress(body, size_max + 1)
     except RuntimeError:
         return None
     if len(plain) > size_max:
         raise _TooLarge
-    return plain if unfolder.eof else None
+    return plain if decompressor.eof else None
 
 
 def _unfold_zstd(body: bytes, size_max: int) -> bytes | None:
     import zstandard
 
-    unfolder = zstandard.ZstdDecompressor().decompressobj()
+    decompressor = zstandard.ZstdDecompressor().decompressobj()
     plain = bytearray()
     try:
         for begin in range(0, len(body), ZSTD_STEP):
-            plain += unfolder.decompress(body[begin : begin + ZSTD_STEP])
+            plain += decompressor.decompress(body[begin : begin + ZSTD_STEP])
             if len(plain) > size_max:
                 raise _TooLarge
-            if unfolder.eof:
+            if decompressor.eof:
                 break
     except zstandard.ZstdError:
         return None
-    return bytes(plain) if unfolder.eof else None
+    return bytes(plain) if decompressor.eof else None
 
 
 _UNFOLDERS: dict[int, Callable[[bytes, int], bytes | None]] = {

@@ -17,14 +17,14 @@ from pocketmq.model.message import (
     TIMER_DELETE,
     UNIQUE_KEY,
 )
-from pocketmq.model.system_topics import Place, timed
+from pocketmq.model.system_topics import QueuePlace, timed
 
 BODY: Final = b"0"
 
 
 def recall_marker(handle: RecallHandle, now_ms: int, born_host: bytes, store_host: bytes) -> Run:
     """Return what is put to recall a message; the hosts are packed."""
-    waits = timed(Place(handle.topic, 0), handle.at_ms)
+    waits = timed(QueuePlace(handle.topic, 0), handle.at_ms)
     properties = {
         # A real broker compares this with the unique key alone, unless it is told to have the
         # topic before it (appendTopicForTimerDeleteKey).

@@ -266,8 +266,8 @@ def split_record(buffer: Buffer, position: int) -> tuple[tuple, int, int, int, i
     return head, body_begin, topic_begin, topic_end, block_begin, block_end
 
 
-def decode_record(buffer: Buffer, position: int = 0, *, unfold: bool = True) -> StoredMessage:
-    """Return the record at a position; `unfold` decompresses its body.
+def decode_record(buffer: Buffer, position: int = 0, *, decompress: bool = True) -> StoredMessage:
+    """Return the record at a position; `decompress` decompresses its body.
 
     Errors   BadRecord; neither CRC nor own offset are looked at (see `check_record`)
     """
@@ -281,7 +281,7 @@ def decode_record(buffer: Buffer, position: int = 0, *, unfold: bool = True) -> 
         queue_offset=head[5],
         physical_offset=head[6],
         store_size=head[0],
-        body=plain_body(body, head[7]) if unfold else body,
+        body=plain_body(body, head[7]) if decompress else body,
         body_crc=head[2],
         properties=decode_properties(buffer[block_begin:block_end]),
         system_flag=head[7],

@@ -112,7 +112,7 @@ def _sized(text: bytes) -> bytes:
 
 
 @final
-class SendRecords:
+class RecordEncoder:
     """Makes the bytes of one request after another; those of the one before are gone then.
 
     sizes, places, codes   bytes, physical offset and tags code of each record

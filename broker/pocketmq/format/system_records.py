@@ -25,7 +25,7 @@ _WORD: Final = 0xFFFF_FFFF
 _HALF: Final = 0x8000_0000
 
 
-class OwnRecords(ABC):
+class SystemRecords(ABC):
     """Makes the bytes of some records, after others; those before are gone then.
 
     frame      of the topic that messages of the broker's own go to, whose queue is 0

@@ -5,7 +5,7 @@
                    properties and TIMER_ENQUEUE_MS, TIMER_DEQUEUE_MS
 
 A property block is not parsed pair by pair: blocks with the same names in the same order have one
-plan of where each value goes. What has an odd block takes the way of format/rewrite.py; both make the
+plan of where each value goes. An odd block is encoded by format/rewrite.py; both make the
 same bytes.
 Source: TimerMessageStore.enqueue, convert.
 """

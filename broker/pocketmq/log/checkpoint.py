@@ -92,7 +92,7 @@ class _NumbersFile:
             self._disk.close(descriptor)
 
 
-class Checkpoint(_NumbersFile):
+class StoreCheckpoint(_NumbersFile):
     """The checkpoint and the values it holds."""
 
     __slots__ = ("values",)

@@ -25,7 +25,7 @@ from pocketmq.format.dispatch_batch import by_queue
 from pocketmq.format.names import queue_directory, queue_id_from_name
 from pocketmq.log.consume_queue import ConsumeQueue
 from pocketmq.log.queue_end import QueueEnd
-from pocketmq.log.queue_extension import NO_EXTENSION, Extension, QueueExtension
+from pocketmq.log.queue_extension import NO_EXTENSION, ExtensionFiles, QueueExtension
 from pocketmq.log.queue_units import Units
 from pocketmq.log.unit_buffer import UnitBuffers
 from pocketmq.model.batch import Written
@@ -57,7 +57,7 @@ class ConsumeQueueTable:
         directory: Path,
         file_size_bytes: int,
         keeper: Keeper | None = None,
-        extension: Extension = NO_EXTENSION,
+        extension: ExtensionFiles = NO_EXTENSION,
         removed: Mapping[QueueKey, int] = NONE_REMOVED,
         batch_topics: Container[str] = (),
     ) -> None:

@@ -1,4 +1,4 @@
-"""Finds what of a log belongs to no queue any more (format/deleted_topics.py), and queues without one.
+"""Finds log records of deleted topics (format/deleted_topics.py), and queues without records.
 
     config/topics.json, consumequeue/   the topics there are; without a table nobody says
     unit 0 of each queue                where its first message lies

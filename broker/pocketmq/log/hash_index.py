@@ -182,7 +182,7 @@ class HashIndex:
         if self.files:
             self.files[-1].truncate(physical_offset, time_of)
 
-    def mend(self, physical_offset: int, time_of: Callable[[int], int]) -> None:
+    def repair(self, physical_offset: int, time_of: Callable[[int], int]) -> None:
         """After a crash: keep the entries of records below an offset, which were durable.
 
         What a power cut left of the others is taken out; they are dispatched again.
@@ -190,7 +190,7 @@ class HashIndex:
         while self.files and not self.files[-1].begins_below(physical_offset):
             self.files.pop().remove()
         if self.files:
-            self.files[-1].mend(physical_offset, time_of)
+            self.files[-1].repair(physical_offset, time_of)
 
     def durable_below(self, physical_offset: int, sealed_time: int | None) -> int:
         """Return `durable_offset` as `drop_doubtful`, then `truncate` would leave it."""

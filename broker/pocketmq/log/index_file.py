@@ -237,7 +237,7 @@ class IndexFile:
         if number < self.header.index_count:
             self._keep_below(number, time_of)
 
-    def mend(self, physical_offset: int, time_of: Callable[[int], int]) -> None:
+    def repair(self, physical_offset: int, time_of: Callable[[int], int]) -> None:
         """Keep the entries of records below an offset, and make slots and header say the same.
 
         For a file whose pages a power cut kept or lost one by one: the entries kept were durable,

@@ -41,7 +41,7 @@ class QueueEnd(NamedTuple):
     min_place: int
 
 
-class Written(NamedTuple):
+class WrittenUnits(NamedTuple):
     """What of a file holds units.
 
     end        byte behind the last unit before the first lost one
@@ -67,7 +67,7 @@ def first_doubtful(files: Sequence[MappedFile], believed_upto: int, *, read_only
     return max(number, 0)
 
 
-def written_end(file: MappedFile, believed_upto: int, read_size: int = READ_SIZE) -> Written:
+def written_end(file: MappedFile, believed_upto: int, read_size: int = READ_SIZE) -> WrittenUnits:
     """Return where the units of an open file end.
 
     Shape    read_size is of whole units
@@ -79,7 +79,9 @@ def written_end(file: MappedFile, believed_upto: int, read_size: int = READ_SIZE
         units = file.read(begin, end - begin)
         if not begin or vouches(units, believed_upto):
             kept = valid_unit_count(units) * UNIT_SIZE
-            return Written(begin + kept, units[kept:] != bytes(len(units) - kept), units[:kept])
+            return WrittenUnits(
+                begin + kept, units[kept:] != bytes(len(units) - kept), units[:kept]
+            )
         read_size *= _GROWTH
 
 

@@ -38,7 +38,7 @@ def no_bitmap(topic: str, physical_offset: int, size: int) -> bytes:
     return b""
 
 
-class Extension(NamedTuple):
+class ExtensionFiles(NamedTuple):
     """Where the extension of all queues lies, how long its files are, and whether it is written.
 
     An extension that is not written is read all the same where it exists. `bitmap_of` makes the
@@ -51,7 +51,7 @@ class Extension(NamedTuple):
     bitmap_of: Callable[[str, int, int], bytes] = no_bitmap
 
 
-NO_EXTENSION: Final = Extension(None, 0, False)
+NO_EXTENSION: Final = ExtensionFiles(None, 0, False)
 
 
 class QueueExtension:

@@ -28,7 +28,7 @@ RECOVERING: Final = "recovering"
 FAILED: Final = "failed"
 
 
-class Health:
+class ProbeAnswers:
     """What the probes are told.
 
     read_state      returns the store's state
@@ -79,7 +79,7 @@ Page = Callable[[str], Awaitable[Answer]]
 
 def site_pages(
     exposition: Exposition,
-    health: Health,
+    health: ProbeAnswers,
     version: Mapping[str, object],
     refresh: Callable[[], Awaitable[None]] | None = None,
 ) -> dict[str, Page]:

@@ -37,7 +37,7 @@ class Action(Enum):
     __hash__ = object.__hash__  # Enum's own takes longer than all the rest of a check
 
 
-class Kind(Enum):
+class ResourceKind(Enum):
     """What a resource is; EVERYTHING in rules alone."""
 
     EVERYTHING = "*"
@@ -51,17 +51,17 @@ class Kind(Enum):
 class Resource(NamedTuple):
     """A topic, a group or a cluster by its name, or many by a pattern."""
 
-    kind: Kind
+    kind: ResourceKind
     pattern: str
 
     def __str__(self) -> str:
-        if self.kind is Kind.EVERYTHING:
+        if self.kind is ResourceKind.EVERYTHING:
             return EVERY
         return f"{self.kind.value}:{self.pattern}"
 
-    def covers(self, kind: Kind, name: str) -> bool:
+    def covers(self, kind: ResourceKind, name: str) -> bool:
         """Return whether it stands for a thing; the name * is that of all, which only * covers."""
-        if self.kind is Kind.EVERYTHING:
+        if self.kind is ResourceKind.EVERYTHING:
             return True
         if self.kind is not kind:
             return False
@@ -99,7 +99,7 @@ class Need(NamedTuple):
     """What a call asks to do: one of the actions, on a thing by its name, * for all of a kind."""
 
     actions: tuple[Action, ...]
-    kind: Kind
+    kind: ResourceKind
     name: str
 
     @property
@@ -139,13 +139,13 @@ def resource_from_text(text: str) -> Resource:
     Errors   IllegalGrant
     """
     if text == EVERY:
-        return Resource(Kind.EVERYTHING, EVERY)
+        return Resource(ResourceKind.EVERYTHING, EVERY)
     kind, _, pattern = text.partition(":")
     try:
-        found = Kind(kind.lower())
+        found = ResourceKind(kind.lower())
     except ValueError:
-        found = Kind.EVERYTHING
-    if found is Kind.EVERYTHING or not pattern:
+        found = ResourceKind.EVERYTHING
+    if found is ResourceKind.EVERYTHING or not pattern:
         why = "write topic:NAME, group:NAME, cluster:NAME, with a * at the end for many, or *"
         raise IllegalGrant(text=text, what="resource", why=why)
     if len(pattern) > PATTERN_LENGTH_MAX or not pattern.isprintable():

@@ -17,8 +17,8 @@ from typing import Final, NamedTuple
 from pocketmq.model.access import (
     Action,
     Grant,
-    Kind,
     Need,
+    ResourceKind,
     User,
     action_from_text,
     resource_from_text,
@@ -56,7 +56,7 @@ class Rights:
         assert all(grant.user == user.access_key for grant in self._grants), "rights are one's own"
         self._is_local = any(grant.sources for grant in self._grants)
         self._known: dict[Need, bool] = {}
-        self.published: set[tuple[Kind, str]] = set()
+        self.published: set[tuple[ResourceKind, str]] = set()
         """Topics, and groups of producers, that the user was found to be allowed to publish to,
         from wherever."""
 
@@ -76,7 +76,7 @@ class Rights:
             known = self._known[need] = self.verdict(need, address).is_allowed
         return known
 
-    def allow(self, kind: Kind, name: str) -> None:
+    def allow(self, kind: ResourceKind, name: str) -> None:
         """Remember that the user may publish, where that is the same from everywhere."""
         if not self._is_local and len(self.published) < KNOWN_MAX:
             self.published.add((kind, name))
@@ -119,9 +119,9 @@ def explain(roster: Roster, user: str, action: str, resource: str, source: str =
 
 def belongs_to_broker(need: Need) -> bool:
     """Return whether a need is about a topic or group of the broker's own."""
-    if need.kind is Kind.TOPIC:
+    if need.kind is ResourceKind.TOPIC:
         return is_system_topic(need.name)
-    return need.kind is Kind.GROUP and is_system_group(need.name)
+    return need.kind is ResourceKind.GROUP and is_system_group(need.name)
 
 
 def _is_about(grant: Grant, need: Need, address: bytes) -> bool:

@@ -7,7 +7,7 @@
     revived     %RETRY%group_topic       its lease was over
     dead        %DLQ%group               the group gave it up
 
-Each returns a `Disguise`: where the message goes, and which of its properties change. What undoes
+Each returns a `ParkedMessage`: where the message goes, and which properties change. What undoes
 it finds the place again by properties and names alone. Pure; a record is made of it by
 format/rewrite.py.
 Source: HookUtils, ScheduleMessageService, AbstractSendMessageProcessor.consumerSendMsgBack,
@@ -69,21 +69,21 @@ FIRST_BACK_LEVEL: Final = 3
 _NUMBER_LENGTH_MAX: Final = 10
 
 
-class Place(NamedTuple):
+class QueuePlace(NamedTuple):
     """A queue by its topic."""
 
     topic: str
     queue_id: int
 
 
-class Disguise(NamedTuple):
+class ParkedMessage(NamedTuple):
     """How a message is put into one of the broker's own topics.
 
     changed   properties it gets, whatever they were
     dropped   names of those it loses
     """
 
-    place: Place
+    place: QueuePlace
     changed: dict[str, str]
     dropped: frozenset[str] = frozenset()
 
@@ -123,7 +123,7 @@ def leased_topic(topic: str, group: str) -> str:
     return topic
 
 
-def delayed(place: Place, level: int, level_count: int) -> Disguise:
+def delayed(place: QueuePlace, level: int, level_count: int) -> ParkedMessage:
     """Return how a message waits for a delay level above 0; one above the highest is lowered.
 
     Source   HookUtils.transformDelayLevelMessage
@@ -132,10 +132,10 @@ def delayed(place: Place, level: int, level_count: int) -> Disguise:
     assert level_count > 0
     level = min(level, level_count)
     changed = {DELAY: str(level), **_real(place)}
-    return Disguise(Place(SCHEDULE_TOPIC, level - 1), changed, DELIVERY_TIMES)
+    return ParkedMessage(QueuePlace(SCHEDULE_TOPIC, level - 1), changed, DELIVERY_TIMES)
 
 
-def timed(place: Place, deliver_at_ms: int, precision_ms: int = 1_000) -> Disguise:
+def timed(place: QueuePlace, deliver_at_ms: int, precision_ms: int = 1_000) -> ParkedMessage:
     """Return how a message waits for a time: its slot is the last full precision before it.
 
     What its producer said of the time stays as it is.
@@ -146,20 +146,20 @@ def timed(place: Place, deliver_at_ms: int, precision_ms: int = 1_000) -> Disgui
     if due_ms == deliver_at_ms:
         due_ms -= precision_ms
     changed = {TIMER_OUT: str(due_ms), **_real(place)}
-    return Disguise(Place(TIMER_TOPIC, 0), changed)
+    return ParkedMessage(QueuePlace(TIMER_TOPIC, 0), changed)
 
 
-def half(place: Place, unique_key: str) -> Disguise:
+def half(place: QueuePlace, unique_key: str) -> ParkedMessage:
     """Return how a transactional message waits until its producer commits it or rolls it back.
 
     Source   TransactionalMessageBridge.parseHalfMessageInner
     """
     assert unique_key
     changed = {IS_TRANSACTIONAL: "true", TRANSACTION_ID: unique_key, **_real(place)}
-    return Disguise(Place(HALF_TOPIC, 0), changed)
+    return ParkedMessage(QueuePlace(HALF_TOPIC, 0), changed)
 
 
-def revealed(properties: Mapping[str, str]) -> tuple[Place, dict[str, str]] | None:
+def restored(properties: Mapping[str, str]) -> tuple[QueuePlace, dict[str, str]] | None:
     """Return where a waiting message goes, and the properties it was sent with.
 
     None   its properties do not say where
@@ -170,14 +170,14 @@ def revealed(properties: Mapping[str, str]) -> tuple[Place, dict[str, str]] | No
     return place, {name: text for name, text in properties.items() if name not in ADDED_TO_WAIT}
 
 
-def real_place(properties: Mapping[str, str]) -> Place | None:
+def real_place(properties: Mapping[str, str]) -> QueuePlace | None:
     """Return where a waiting message goes, None where its properties do not say it."""
     topic, number = properties.get(REAL_TOPIC), properties.get(REAL_QUEUE, "")
     if not topic or not number.isascii() or not number.isdigit():
         return None
     if len(number) > _NUMBER_LENGTH_MAX or int(number) > INT32_MAX:
         return None
-    return Place(topic, int(number))
+    return QueuePlace(topic, int(number))
 
 
 def back_level(asked: int, reconsume_times: int) -> int:
@@ -187,7 +187,7 @@ def back_level(asked: int, reconsume_times: int) -> int:
 
 def sent_back(
     group: str, topic: str, properties: Mapping[str, str], message_id: str, level: int
-) -> Disguise:
+) -> ParkedMessage:
     """Return how a message becomes one of its group's retry topic; it still has to wait there.
 
     topic       the one it was consumed from
@@ -196,19 +196,19 @@ def sent_back(
     """
     assert level > 0
     changed = {**_origin(topic, properties, message_id), DELAY: str(level), WAIT: "false"}
-    return Disguise(Place(retry_topic(group), 0), changed)
+    return ParkedMessage(QueuePlace(retry_topic(group), 0), changed)
 
 
-def dead(group: str, topic: str, properties: Mapping[str, str], message_id: str) -> Disguise:
+def dead(group: str, topic: str, properties: Mapping[str, str], message_id: str) -> ParkedMessage:
     """Return how a message becomes a dead letter of a group; parameters as for `sent_back`.
 
     Source   AbstractSendMessageProcessor.consumerSendMsgBack
     """
     changed = {**_origin(topic, properties, message_id), DELAY: "0", WAIT: "false"}
-    return Disguise(Place(dead_letter_topic(group), 0), changed)
+    return ParkedMessage(QueuePlace(dead_letter_topic(group), 0), changed)
 
 
-def sent_first(group: str, properties: Mapping[str, str]) -> tuple[str, Disguise] | None:
+def sent_first(group: str, properties: Mapping[str, str]) -> tuple[str, ParkedMessage] | None:
     """Return the topic a dead letter came from, and how it becomes a message of it again.
 
     It loses what its way added: origins, delays, places, times. None: it does not say the topic.
@@ -217,10 +217,12 @@ def sent_first(group: str, properties: Mapping[str, str]) -> tuple[str, Disguise
     if not topic:
         return None
     topic = leased_topic(topic, group)
-    return topic, Disguise(Place(topic, 0), {WAIT: "true"}, ADDED_ON_THE_WAY)
+    return topic, ParkedMessage(QueuePlace(topic, 0), {WAIT: "true"}, ADDED_ON_THE_WAY)
 
 
-def revived(group: str, topic: str, properties: Mapping[str, str], popped_at_ms: int) -> Disguise:
+def revived(
+    group: str, topic: str, properties: Mapping[str, str], popped_at_ms: int
+) -> ParkedMessage:
     """Return how a message is delivered again whose lease was over.
 
     topic    the one it was leased from: the producer's, or the retry topic itself
@@ -230,7 +232,9 @@ def revived(group: str, topic: str, properties: Mapping[str, str], popped_at_ms:
     if FIRST_POP_TIME not in properties:
         changed[FIRST_POP_TIME] = str(popped_at_ms)
     is_retried = topic.startswith(RETRY_PREFIX)
-    return Disguise(Place(topic if is_retried else lease_retry_topic(group, topic), 0), changed)
+    return ParkedMessage(
+        QueuePlace(topic if is_retried else lease_retry_topic(group, topic), 0), changed
+    )
 
 
 def is_of_group(group: str, properties: Mapping[str, str], *, is_sent_back: bool) -> bool:
@@ -244,7 +248,7 @@ def is_of_group(group: str, properties: Mapping[str, str], *, is_sent_back: bool
     return origin == group
 
 
-def _real(place: Place) -> dict[str, str]:
+def _real(place: QueuePlace) -> dict[str, str]:
     return {REAL_TOPIC: place.topic, REAL_QUEUE: str(place.queue_id)}
 
 

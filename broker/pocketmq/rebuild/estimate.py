@@ -12,7 +12,7 @@ from pocketmq.format.index_layout import ENTRY_SIZE, HEADER_SIZE, SLOT_SIZE
 from pocketmq.rebuild.index_builder import entries_per_file
 from pocketmq.rebuild.index_pieces import pieces_of
 from pocketmq.rebuild.log_files import KnownShape
-from pocketmq.rebuild.parallel import Job
+from pocketmq.rebuild.parallel import RebuildJob
 from pocketmq.rebuild.plan import Range
 from pocketmq.walk.reader import LogReader
 
@@ -86,7 +86,7 @@ def estimate(ranges: Sequence[Range], settings: KnownShape) -> Estimate:
     )
 
 
-def estimate_job(job: Job, ranges: Sequence[Range]) -> Estimate:
+def estimate_job(job: RebuildJob, ranges: Sequence[Range]) -> Estimate:
     """Return the same for a job, with what its workers spool and the slot tables of pieces."""
     found, geometry = estimate(ranges, job.settings), job.settings.geometry
     full = min(entries_per_file(geometry), found.entries)

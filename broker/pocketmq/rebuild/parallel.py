@@ -53,7 +53,7 @@ PIECE_ENTRIES: Final = 400_000
 
 
 @dataclass(frozen=True, slots=True)
-class Job:
+class RebuildJob:
     """What is to be rebuilt, and how it is shared out.
 
     upto           records that start below this physical offset
@@ -93,7 +93,7 @@ class RangeTask:
     retaken: tuple[QueueKey, ...] = ()
 
 
-def plan(job: Job, mapper: Mapper) -> list[Range]:
+def plan(job: RebuildJob, mapper: Mapper) -> list[Range]:
     """Cut the log into ranges and write the plan down; returns the ranges.
 
     Finished ranges of an earlier run stay when they fit.
@@ -105,7 +105,7 @@ def plan(job: Job, mapper: Mapper) -> list[Range]:
     return ranges
 
 
-def rebuild_parallel(job: Job, mapper: Mapper) -> Rebuilt:
+def rebuild_parallel(job: RebuildJob, mapper: Mapper) -> Rebuilt:
     """Build all views below `job.out` and their manifest.
 
     Errors   Corruption: sound records behind damage, unless the job accepts holes; IllegalTopic
@@ -237,7 +237,7 @@ def _check_seams(ranges: Sequence[Range], results: Sequence[RangeResult]) -> Non
 
 
 def _finish(
-    job: Job, runs_by_range: list[Runs], results: list[RangeResult], rebuilt: Rebuilt
+    job: RebuildJob, runs_by_range: list[Runs], results: list[RangeResult], rebuilt: Rebuilt
 ) -> None:
     queue_files = QueueFiles(
         job.out / CONSUME_QUEUE_DIRECTORY, job.settings.consume_queue_file_size_bytes
@@ -249,7 +249,7 @@ def _finish(
         queue_files.close()
 
 
-def _carry_expired(job: Job, rebuilt: Rebuilt) -> None:
+def _carry_expired(job: RebuildJob, rebuilt: Rebuilt) -> None:
     if not job.expired:
         return
     built = {queue_directory(job.out / CONSUME_QUEUE_DIRECTORY, *key) for key in rebuilt.queues}

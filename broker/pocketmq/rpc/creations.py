@@ -9,7 +9,7 @@ store takes, each other user so many an hour.
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from pocketmq.model.access import Action, Kind, Need
+from pocketmq.model.access import Action, Need, ResourceKind
 from pocketmq.model.errors import CreationsUsedUp, GroupNotFound, TopicNotFound
 from pocketmq.rpc.call import Call
 from pocketmq.rpc.permissions import Asked
@@ -18,8 +18,8 @@ HOUR_MS: Final = 3_600_000
 USERS_MAX: Final = 4_096
 """Users whose creations are counted; of more, those that began to be longest ago are forgotten."""
 MAKERS: Final = {
-    Kind.TOPIC: (Action.PUB, Action.CREATE),
-    Kind.GROUP: (Action.SUB, Action.CREATE),
+    ResourceKind.TOPIC: (Action.PUB, Action.CREATE),
+    ResourceKind.GROUP: (Action.SUB, Action.CREATE),
 }
 """What lets a call make a thing of a kind that is missing."""
 CREATING: Final = frozenset({
@@ -44,12 +44,15 @@ class Creations:
     __slots__ = ("_exists", "_made", "_now_ms", "_per_hour")
 
     def __init__(
-        self, exists: Mapping[Kind, Exists], now_ms: Callable[[], int], per_hour: Callable[[], int]
+        self,
+        exists: Mapping[ResourceKind, Exists],
+        now_ms: Callable[[], int],
+        per_hour: Callable[[], int],
     ) -> None:
         self._exists = exists
         self._now_ms = now_ms
         self._per_hour = per_hour
-        self._made: dict[str, tuple[int, set[tuple[Kind, str]]]] = {}
+        self._made: dict[str, tuple[int, set[tuple[ResourceKind, str]]]] = {}
         """By user: when its hour began, and what it has made since."""
         assert exists.keys() <= MAKERS.keys(), "a kind says what makes a thing of it"
 
@@ -72,12 +75,12 @@ class Creations:
 
     def _make(self, need: Need, call: Call) -> None:
         if not call.may(Need(MAKERS[need.kind], need.kind, need.name)):
-            if need.kind is Kind.TOPIC:
+            if need.kind is ResourceKind.TOPIC:
                 raise TopicNotFound(topic=need.name)
             raise GroupNotFound(group=need.name)
         self._count(call.user, (need.kind, need.name))
 
-    def _count(self, user: str, what: tuple[Kind, str]) -> None:
+    def _count(self, user: str, what: tuple[ResourceKind, str]) -> None:
         """Count what a user makes; what it names again within the hour counts once."""
         limit, now_ms = self._per_hour(), self._now_ms()
         begun_ms, made = self._made.get(user, (0, None))

@@ -14,18 +14,18 @@ from functools import partial
 from typing import Any, Final, cast
 
 from pocketmq.format.signature import AUTHORIZATION_KEY, DATE_KEY
-from pocketmq.model.access import Kind
+from pocketmq.model.access import ResourceKind
 from pocketmq.model.rights import Rights
 from pocketmq.rpc.admission import CallClass
 from pocketmq.rpc.call import Call
 from pocketmq.rpc.creations import CREATING, Creations
-from pocketmq.rpc.pending_reply import LateReply
+from pocketmq.rpc.pending_reply import PendingReply
 from pocketmq.rpc.permissions import PUB, AdminOnly, Asked, FaceRules, Named, group_need, topic_need
 from pocketmq.rpc.service import Handler, Metadata, Method, Service, Shortcut
 from pocketmq.services.access.access import Access
 
 _NO_MORE: Final = object()
-_NEEDS: Final = {Kind.TOPIC: topic_need, Kind.GROUP: group_need}
+_NEEDS: Final = {ResourceKind.TOPIC: topic_need, ResourceKind.GROUP: group_need}
 
 
 class Guard:
@@ -137,7 +137,7 @@ class Guard:
                     access.check(caller, (need_of(name, PUB),), host)
                     caller.allow(kind, name)
             reply = shortcut(raw, host, metadata)
-            if isinstance(reply, LateReply):
+            if isinstance(reply, PendingReply):
                 reply.user = caller.user.access_key
             return reply
 

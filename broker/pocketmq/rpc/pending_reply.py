@@ -29,7 +29,7 @@ class Late:
         self.otherwise = otherwise
         self._last: FlushGroup | None = None
 
-    def reply(self, in_time: bytes) -> "LateReply":
+    def reply(self, in_time: bytes) -> "PendingReply":
         """Return a reply that waits for all that was stored before.
 
         Errors   FsyncFailed
@@ -40,11 +40,11 @@ class Late:
         else:
             group.count += 1
         assert not group.future.cancelled()
-        return LateReply(self, group, in_time)
+        return PendingReply(self, group, in_time)
 
 
 @final
-class LateReply:
+class PendingReply:
     """One reply.
 
     group     tells when it may be sent

@@ -10,7 +10,7 @@ each group that may have messages there (model/ownership.py).
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final, NamedTuple
 
-from pocketmq.model.access import EVERY, Action, Kind, Need
+from pocketmq.model.access import EVERY, Action, Need, ResourceKind
 from pocketmq.model.topic import DLQ_PREFIX, RETRY_PREFIX, is_readable_by
 from pocketmq.rpc.call import Call
 from pocketmq.rpc.service import Metadata
@@ -34,7 +34,7 @@ class Named(NamedTuple):
     name   returns it by the request's bytes and metadata, None where that takes a closer look
     """
 
-    kind: Kind
+    kind: ResourceKind
     name: Callable[[bytes, Metadata], str | None]
 
 
@@ -67,8 +67,10 @@ FIND: Final = (Action.PUB, Action.SUB, Action.GET)
 def topic_need(name: str, actions: tuple[Action, ...]) -> Need:
     """Return what doing one of these to a topic needs; whose a retry topic is, `Access` knows."""
     if name.startswith(DLQ_PREFIX):
-        return Need(actions, Kind.GROUP, name.removeprefix(DLQ_PREFIX))
-    return Need(actions, Kind.GROUP if name.startswith(RETRY_PREFIX) else Kind.TOPIC, name)
+        return Need(actions, ResourceKind.GROUP, name.removeprefix(DLQ_PREFIX))
+    return Need(
+        actions, ResourceKind.GROUP if name.startswith(RETRY_PREFIX) else ResourceKind.TOPIC, name
+    )
 
 
 def consumed_needs(group: str, topic: str) -> list[Need]:
@@ -83,10 +85,10 @@ def consumed_needs(group: str, topic: str) -> list[Need]:
 
 def group_need(name: str, actions: tuple[Action, ...]) -> Need:
     """Return the same of a group."""
-    return Need(actions, Kind.GROUP, name)
+    return Need(actions, ResourceKind.GROUP, name)
 
 
-def listed(kind: Kind) -> list[Need]:
+def listed(kind: ResourceKind) -> list[Need]:
     """Return what it needs to see all topics, or all groups."""
     return [Need(LIST, kind, EVERY)]
 

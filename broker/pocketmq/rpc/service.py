@@ -79,7 +79,7 @@ class WireStatus(NamedTuple):
     details: bytes
 
 
-class Kind(Enum):
+class MethodKind(Enum):
     """Whether a call has one request or a stream of them, and one answer or a stream."""
 
     UNARY = (False, False)
@@ -127,7 +127,7 @@ class Method:
     parse: Callable[[bytes], Any] | None = None
     serialize: Callable[[Any], bytes] | None = None
     answer: type[Any] | None = None
-    kind: Kind = Kind.UNARY
+    kind: MethodKind = MethodKind.UNARY
     request_code: str = ""
     shortcut: Shortcut | None = None
     elements_max: int = ELEMENTS_MAX
@@ -183,7 +183,7 @@ def method(
     own   further fields of the Method
     """
     found = descriptor.methods_by_name[name]
-    kind = Kind((found.client_streaming, found.server_streaming))
+    kind = MethodKind((found.client_streaming, found.server_streaming))
     return Method(
         name,
         GetMessageClass(found.input_type),

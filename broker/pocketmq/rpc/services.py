@@ -12,7 +12,7 @@ from pocketmq.services.transaction.transactions import Transactions
 from pocketmq.store.message_store import MessageStore
 
 
-class Backing(NamedTuple):
+class Services(NamedTuple):
     """An open store and what serves messages on it."""
 
     store: MessageStore

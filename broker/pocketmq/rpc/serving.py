@@ -23,7 +23,7 @@ from pocketmq.rpc.call import REQUEST_ID_KEY, Call, current_request_id
 from pocketmq.rpc.call_stats import CallStats
 from pocketmq.rpc.health import Health
 from pocketmq.rpc.reflection import Reflection
-from pocketmq.rpc.service import DETAILS_KEY, Internal, Kind, Method, Service, WireStatus
+from pocketmq.rpc.service import DETAILS_KEY, Internal, Method, MethodKind, Service, WireStatus
 from pocketmq.store.heavy_turns import HeavyTurns
 
 Turns = HeavyTurns
@@ -72,7 +72,7 @@ class ServedMethod:
         self._serving = serving
         self._service = service
         self.method = method
-        self.is_unary = method.kind is Kind.UNARY
+        self.is_unary = method.kind is MethodKind.UNARY
         self.begins_at_once = self.is_unary and not method.parks
         self.shortcut = method.shortcut
         self.path = service.path(method)

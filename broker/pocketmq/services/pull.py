@@ -2,7 +2,7 @@
 
     pull ──found, or nothing to wait for──────────────────────────────────► answer
        ▲  │
-       │  └─at the queue's end─► parked (store/read/append_notifier.py) ──deadline, drain──► empty answer
+       │  └─at the end─► parked (store/read/append_notifier.py) ──deadline, drain──► empty answer
        └──arrived, or a scan that matched nothing goes on behind it──┘
 
 Invariants
@@ -25,7 +25,7 @@ from pocketmq.model.errors import BrokerError
 from pocketmq.model.filter import Filter
 from pocketmq.model.reading import PullResult, PullStatus, ReadRange
 from pocketmq.store.message_store import MessageStore
-from pocketmq.store.read.append_notifier import GroupKey, Waiter, Waiting
+from pocketmq.store.read.append_notifier import AppendNotifier, GroupKey, Waiter
 
 LOOKED_AT_MAX: Final = 256
 LOOKED_AT_BYTES_MAX: Final = 256 * 1024
@@ -67,7 +67,7 @@ class ParkedPull(Waiter):
     __slots__ = ("finish", "joined", "request")
 
     def __init__(
-        self, waiting: Waiting, request: PullRequest, finish: Finish, *, joined: bool
+        self, waiting: AppendNotifier, request: PullRequest, finish: Finish, *, joined: bool
     ) -> None:
         topic, queue_id, queue_offset, _, _ = request.range
         super().__init__(waiting, (topic, queue_id), request.wanted, queue_offset, request.user)
@@ -94,7 +94,7 @@ class Pull:
 
     def __init__(self, store: MessageStore) -> None:
         self._store = store
-        self._waiting: Waiting | None = None
+        self._waiting: AppendNotifier | None = None
         self._is_draining = False
         self.delivered = Delivered()
         self.stats = self.delivered.stats
@@ -195,7 +195,7 @@ class Pull:
         if waiting is None:
             arrivals = self._store.reading.arrivals
             turns = self._store.turns
-            waiting = Waiting(arrivals, self._look, self._serve, self._give_up, turns)
+            waiting = AppendNotifier(arrivals, self._look, self._serve, self._give_up, turns)
             self._waiting = waiting
         pull = ParkedPull(waiting, request, finish, joined=joined)
         pull.wait_until(waiting.loop.time() + request.wait_ms / 1000)

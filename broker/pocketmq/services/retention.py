@@ -26,7 +26,7 @@ from pocketmq.model.stats import Counter, Gauge, LabelValues
 from pocketmq.model.step import Next, Now
 from pocketmq.store.dispatch.expiry import Expiry
 from pocketmq.store.job import Job, Rounds, until_done
-from pocketmq.store.read.holding import Holder
+from pocketmq.store.read.holding import RetentionHolder
 
 DISK: Final = "disk"
 SIZE: Final = "size"
@@ -73,7 +73,7 @@ class RetentionSettings:
         return numbers
 
 
-class Seen(NamedTuple):
+class RetentionState(NamedTuple):
     """What a decision is made of; times in ms, `oldest_time` of the oldest file's last message."""
 
     now_ms: int
@@ -99,7 +99,7 @@ def is_wanted(settings: RetentionSettings, *, made_here: bool, is_configured: bo
     return settings.mode == MODE_ON
 
 
-def decide(settings: RetentionSettings, hours: frozenset[int], seen: Seen) -> str:
+def decide(settings: RetentionSettings, hours: frozenset[int], seen: RetentionState) -> str:
     """Return why the oldest file goes, "" when it stays; pure."""
     if seen.used_percent > settings.disk_force_percent:
         return DISK
@@ -166,7 +166,7 @@ class Retention:
         disk_space: Callable[[], tuple[str, int, int]],
         refuse: Callable[[BrokerError | None], None],
         hour_of: Callable[[int], int],
-        find_holder: Callable[[int], Coroutine[Any, Any, Holder]] | None = None,
+        find_holder: Callable[[int], Coroutine[Any, Any, RetentionHolder]] | None = None,
     ) -> None:
         self._expiry = expiry
         self._settings = settings
@@ -177,7 +177,7 @@ class Retention:
         self._refuse = refuse
         self._hour_of = hour_of
         self._find_holder = find_holder
-        self.holder: Holder | None = None
+        self.holder: RetentionHolder | None = None
         """What keeps the oldest file, which should go, from going."""
         self._clock = BelievedClock()
         self._now = Now(0, 0)
@@ -299,7 +299,7 @@ class Retention:
             return ""
         is_held = oldest.base + oldest.size_bytes > floor
         now_ms = self._clock.wall_ms(self._now)
-        seen = Seen(
+        seen = RetentionState(
             now_ms=now_ms,
             local_hour=self._hour_of(self._now.wall_ms),
             used_percent=self._used_percent,

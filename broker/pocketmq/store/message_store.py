@@ -37,9 +37,9 @@ from pocketmq.store.dispatch.views import Views
 from pocketmq.store.heavy_turns import HeavyTurns
 from pocketmq.store.marks import Marks
 from pocketmq.store.read.reading import Reading
-from pocketmq.store.recovery.components import Structures
+from pocketmq.store.recovery.components import StoreComponents
 from pocketmq.store.recovery.progress import Starting
-from pocketmq.store.recovery.start import Start
+from pocketmq.store.recovery.start import StoreStart
 from pocketmq.store.runner import Runner
 from pocketmq.store.settings import FLUSH_SYNC, StoreSettings
 from pocketmq.store.store_gauges import store_gauges
@@ -87,10 +87,10 @@ async def open_store(
             order_journal_bytes=journal_bytes,
         )  # fmt: skip
         undo.callback(tables.close)
-        parts = Structures(settings, disk, tables.removed.next_offsets)
+        parts = StoreComponents(settings, disk, tables.removed.next_offsets)
         undo.callback(parts.close)
         starting.recover()
-        start = Start(parts, starting)
+        start = StoreStart(parts, starting)
         start.look()
         tables.removed.load()
         tables.read()  # Until here nothing is written: a store that is refused stays as it is.
@@ -123,8 +123,8 @@ class MessageStore:
 
     def __init__(
         self,
-        start: Start,
-        parts: Structures,
+        start: StoreStart,
+        parts: StoreComponents,
         tables: Tables,
         reserve: Reserve,
         clock: Clock,
@@ -164,7 +164,9 @@ class MessageStore:
         now = Now(clock.monotonic_ms(), clock.wall_ms())
         level_count = len(settings.levels.delays_ms)
         self.level_clocks = LevelClocks(level_count, tables.delay_offsets.clocks, now, next_offsets)
-        self.timer.heed(now, marks.appended.time_ms)  # Whoever sets it from here on is seen.
+        self.timer.observe_clock(
+            now, marks.appended.time_ms
+        )  # Whoever sets it from here on is seen.
         self.writing.before_waiting = self.look_at_clocks
         behind = views.dispatcher
         self.stats: list[Stat] = [
@@ -259,7 +261,7 @@ class MessageStore:
         """See whether the wall clock was set: before what waits is put, and now and then."""
         now = now or Now(self.clock.monotonic_ms(), self.clock.wall_ms())
         self.level_clocks.look(now)
-        self.timer.heed(now)
+        self.timer.observe_clock(now)
 
     def look(self) -> None:
         """Call the steps that are due by now: their clock has been moved."""

@@ -245,7 +245,7 @@ def _message_difference(
 
 def _fields(record: bytearray) -> dict[str, Any]:
     """Return what a record says, by the names that differences are told with."""
-    fields = message_fields(decode_record(record, 0, unfold=False))
+    fields = message_fields(decode_record(record, 0, decompress=False))
     properties = dict(sorted(fields["properties"].items()))
     return {
         "queue_offset": fields["queue_offset"],

@@ -1,6 +1,6 @@
 """Messages in which a regular expression is found.
 
-Bodies are unfolded, and with properties read as UTF-8; bytes that are none become U+FFFD.
+Bodies are decompressed, and with properties read as UTF-8; bytes that are none become U+FFFD.
 """
 
 import re

@@ -35,9 +35,9 @@ from pocketmq.format.names import (
 )
 from pocketmq.format.record import STORE_TIMESTAMP_FIELD, split_record
 from pocketmq.log.checkpoint import (
-    Checkpoint,
     FlushedMark,
     QueueEnds,
+    StoreCheckpoint,
 )
 from pocketmq.log.foreign import check_understood
 from pocketmq.log.queue_places import expired_queues
@@ -200,7 +200,7 @@ class _Numbers:
     def __init__(self, disk: Disk, directory: Path) -> None:
         self._disk = disk
         self._directory = directory
-        checkpoint = Checkpoint(disk, directory / CHECKPOINT_FILE)
+        checkpoint = StoreCheckpoint(disk, directory / CHECKPOINT_FILE)
         checkpoint.load()
         self.values = checkpoint.values
 
@@ -211,7 +211,7 @@ class _Numbers:
         write_mark(
             self._disk, self._directory, encode_checkpoint(self.values), encode_checkpoint(values)
         )
-        checkpoint = Checkpoint(self._disk, self._directory / CHECKPOINT_FILE)
+        checkpoint = StoreCheckpoint(self._disk, self._directory / CHECKPOINT_FILE)
         checkpoint.save(values)
         checkpoint.close()
         checkpoint.load()

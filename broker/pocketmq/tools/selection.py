@@ -86,10 +86,10 @@ class Picked(NamedTuple):
         """Return some of the records."""
         return Picked(self.buffer, self.heads.take(chosen), self.queue[chosen], self.shift)
 
-    def messages(self, *, unfold: bool = True) -> Iterator[StoredMessage]:
+    def messages(self, *, decompress: bool = True) -> Iterator[StoredMessage]:
         """Yield the records decoded."""
         for begin in self.heads.begin.tolist():
-            yield decode_record(self.buffer, begin, unfold=unfold)
+            yield decode_record(self.buffer, begin, decompress=decompress)
 
 
 class LogSearch:

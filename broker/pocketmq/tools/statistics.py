@@ -77,7 +77,7 @@ class Portion(NamedTuple):
     keys: Spans
 
 
-class Members(NamedTuple):
+class GroupSelection(NamedTuple):
     """Which records belong to groups; `record` may repeat, and leave some out.
 
     text   where the text lies that names a group: positions in the buffer, and lengths
@@ -91,7 +91,7 @@ class Members(NamedTuple):
 class Dimension(NamedTuple):
     """One way to group: who belongs where, and how a group's row begins."""
 
-    members: Callable[[Portion], Members]
+    members: Callable[[Portion], GroupSelection]
     label: Callable[[Any, QueueKey, bytes], Document]
 
 
@@ -104,14 +104,14 @@ def measure(
     top      rows at most of groups that have no order of their own, and of the largest messages
     Cost     about 1 µs a record besides reading; with `key` some more
     """
-    total, tally, largest = Tally(), Tally(), Largest(top)
+    total, tally, largest = GroupSums(), GroupSums(), Largest(top)
     dimension = DIMENSIONS[by] if by is not None else None
     for picked in search:
         spans = find_properties(picked.buffer, picked.heads)
         pieces, _ = split_keys(picked.buffer, spans.keys)
         key_counts = np.bincount(pieces.record, minlength=len(picked.heads))
         every = np.arange(len(picked.heads))
-        total.add(picked, key_counts, Members(every, np.zeros_like(every)))
+        total.add(picked, key_counts, GroupSelection(every, np.zeros_like(every)))
         largest.add(picked)
         if dimension is not None:
             portion = Portion(picked, search.topics(picked), spans.tags, pieces)
@@ -131,7 +131,7 @@ def measure(
 
 
 @dataclass(slots=True)
-class Tally:
+class GroupSums:
     """Sums by group; `queues` are the numbers of all queues that were added."""
 
     queues: set[int] = field(default_factory=set)
@@ -139,7 +139,7 @@ class Tally:
     _parts: list[Rows] = field(default_factory=list)
     _pending: int = 0
 
-    def add(self, picked: Picked, key_counts: Numbers, members: Members) -> None:
+    def add(self, picked: Picked, key_counts: Numbers, members: GroupSelection) -> None:
         """Take the members' records."""
         record, heads = members.record, picked.heads
         rows = np.zeros(len(record), dtype=_ROW)
@@ -245,16 +245,16 @@ class Largest:
 
 
 # -- groups ----------------------------------------------------------------------------------------
-def _by(numbers: Callable[[Portion], Numbers]) -> Callable[[Portion], Members]:
+def _by(numbers: Callable[[Portion], Numbers]) -> Callable[[Portion], GroupSelection]:
     """Group every record by a number."""
 
-    def members(portion: Portion) -> Members:
-        return Members(np.arange(len(portion.topic)), numbers(portion))
+    def members(portion: Portion) -> GroupSelection:
+        return GroupSelection(np.arange(len(portion.topic)), numbers(portion))
 
     return members
 
 
-def _by_time(step_ms: int) -> Callable[[Portion], Members]:
+def _by_time(step_ms: int) -> Callable[[Portion], GroupSelection]:
     return _by(
         lambda portion: np.clip(portion.picked.heads.store_timestamp_ms, *TIMES_MS) // step_ms
     )
@@ -272,23 +272,23 @@ def _size_label(group: Any, key: QueueKey, text: bytes) -> Document:
     return {"from_bytes": 1 << int(group) - 1 if group else 0, "below_bytes": 1 << int(group)}
 
 
-def _members_by_tag(portion: Portion) -> Members:
+def _members_by_tag(portion: Portion) -> GroupSelection:
     tags, count = portion.tags, len(portion.topic)
     places = np.zeros((2, count), dtype=np.int64)
     places[:, tags.record] = tags.begin, tags.length
     return _members_by_text(portion, Spans(np.arange(count), *places), portion.topic)
 
 
-def _members_by_host(portion: Portion) -> Members:
+def _members_by_host(portion: Portion) -> GroupSelection:
     heads: Heads = portion.picked.heads
     length = np.where(heads.system_flag & FLAG_BORN_HOST_V6, 16, 4)
     spans = Spans(np.arange(len(heads)), heads.begin + _BORN_HOST_AT, length)
     return _members_by_text(portion, spans, np.zeros_like(portion.topic))
 
 
-def _members_by_text(portion: Portion, spans: Spans, seeds: Numbers) -> Members:
+def _members_by_text(portion: Portion, spans: Spans, seeds: Numbers) -> GroupSelection:
     group = _fold(portion.picked.buffer, spans, seeds[spans.record])
-    return Members(spans.record, group, (spans.begin, spans.length))
+    return GroupSelection(spans.record, group, (spans.begin, spans.length))
 
 
 def _fold(buffer: bytearray, spans: Spans, seeds: Numbers) -> Numbers:

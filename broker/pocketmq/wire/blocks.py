@@ -7,7 +7,7 @@ it does so until the table changes; so what a request's block says is kept until
 from typing import Final, final
 
 from pocketmq.native.machine import BytesWriter, i64
-from pocketmq.wire.fields import Field
+from pocketmq.wire.fields import HeaderField
 from pocketmq.wire.flow import CONTINUATIONS_MAX, Limits
 from pocketmq.wire.frames import ENHANCE_YOUR_CALM, ConnectionFault
 from pocketmq.wire.headers import Headers, check_trailers, request_headers
@@ -94,7 +94,7 @@ class HeaderBlocks:
         """
         self._decode(block)
 
-    def _decode(self, block: bytes) -> list[Field]:
+    def _decode(self, block: bytes) -> list[HeaderField]:
         generation = self._decoder.generation
         fields = self._decoder.decode(block)
         if self._decoder.generation != generation:

@@ -47,7 +47,7 @@ _KINDS: Final[dict[bytes, int]] = {
 
 @mypyc_attr(acyclic=True)
 @final
-class Field:
+class HeaderField:
     """One field of a header block; never changed, and shared by all blocks that name it."""
 
     def __init__(self, name: bytes, value: bytes, name_kind: i64) -> None:

@@ -19,7 +19,7 @@ from pocketmq.wire.fields import (
     PSEUDO_MAX,
     SCHEME,
     TIMEOUT,
-    Field,
+    HeaderField,
 )
 from pocketmq.wire.frames import PROTOCOL_ERROR, StreamFault
 from pocketmq.wire.messages import (
@@ -49,7 +49,7 @@ class Headers:
     http_status     HTTP's code by which it is refused, 0 for none
     """
 
-    def __init__(self, fields: list[Field]) -> None:
+    def __init__(self, fields: list[HeaderField]) -> None:
         """Take the fields as they came; `request_headers` reads them."""
         self.fields = fields
         self.own_size: i64 = 0
@@ -101,7 +101,7 @@ class Headers:
             self.why_refused = why
 
 
-def _metadata(fields: list[Field]) -> list[tuple[bytes, bytes]]:
+def _metadata(fields: list[HeaderField]) -> list[tuple[bytes, bytes]]:
     pairs: list[tuple[bytes, bytes]] = []
     for field in fields:
         if field.kind != METADATA:
@@ -115,7 +115,7 @@ def _metadata(fields: list[Field]) -> list[tuple[bytes, bytes]]:
     return pairs
 
 
-def request_headers(fields: list[Field], is_over: bool) -> Headers:
+def request_headers(fields: list[HeaderField], is_over: bool) -> Headers:
     """Return what the fields of a request say.
 
     is_over   they are not all: there were more than the limit
@@ -152,7 +152,7 @@ def request_headers(fields: list[Field], is_over: bool) -> Headers:
     return headers
 
 
-def check_trailers(fields: list[Field]) -> None:
+def check_trailers(fields: list[HeaderField]) -> None:
     """Check the fields that end a request; they tell nothing.
 
     Errors   StreamFault PROTOCOL_ERROR: one that no trailers may have

@@ -3,7 +3,7 @@
 from typing import Final, final
 
 from pocketmq.native.machine import BytesWriter, i64
-from pocketmq.wire.fields import Field, kind_of
+from pocketmq.wire.fields import HeaderField, kind_of
 from pocketmq.wire.frames import COMPRESSION_ERROR, TABLE_SIZE_DEFAULT, ConnectionFault
 from pocketmq.wire.huffman import decode as huffman_decode
 
@@ -26,13 +26,13 @@ _STATIC: Final = (
 )
 
 
-def _static_table() -> list[Field]:
+def _static_table() -> list[HeaderField]:
     """Return the static table (RFC 7541, appendix A); the first is at 1."""
-    nothing = Field(b"", b"", kind_of(b""))
+    nothing = HeaderField(b"", b"", kind_of(b""))
     table = [nothing]
     for entry in _STATIC.encode().split(b"|"):
         name, _, value = entry.partition(b"=")
-        table.append(Field(name, value, kind_of(name)))
+        table.append(HeaderField(name, value, kind_of(name)))
     assert len(table) == STATIC_COUNT + 1, "the static table has 61 entries"
     return table
 
@@ -90,16 +90,16 @@ class Decoder:
         self.generation: i64 = 0
         self.made_size: i64 = 0
         self.is_over = False
-        self._entries: list[Field] = []  # oldest first; those before _oldest are evicted
+        self._entries: list[HeaderField] = []  # oldest first; those before _oldest are evicted
         self._oldest: i64 = 0
         self._text = BytesWriter()
 
-    def decode(self, block: bytes) -> list[Field]:
+    def decode(self, block: bytes) -> list[HeaderField]:
         """Return the fields of a whole block.
 
         Errors   ConnectionFault: the table may differ from the peer's from now on
         """
-        fields: list[Field] = []
+        fields: list[HeaderField] = []
         self.is_over = False
         self.made_size = 0
         total: i64 = 0
@@ -130,7 +130,7 @@ class Decoder:
         assert self.size <= self.limit, "the table holds no more than it may"
         return fields
 
-    def entry(self, index: i64) -> Field:
+    def entry(self, index: i64) -> HeaderField:
         """Return what an index stands for; the newest dynamic entry is at 62."""
         if 0 < index <= STATIC_COUNT:
             return STATIC_TABLE[index]
@@ -139,7 +139,7 @@ class Decoder:
             raise ConnectionFault(COMPRESSION_ERROR, "an index that no table has")
         return self._entries[place]
 
-    def _literal(self, block: bytes, p: i64, first: i64) -> tuple[Field, i64]:
+    def _literal(self, block: bytes, p: i64, first: i64) -> tuple[HeaderField, i64]:
         """Return the literal field at `p`, and where it ends; an indexed one joins the table."""
         mask: i64 = 63 if first >= 64 else 15
         index = first & mask
@@ -155,7 +155,7 @@ class Decoder:
             name, p = self._string(block, p)
             kind = kind_of(name)
         value, p = self._string(block, p)
-        field = Field(name, value, kind)
+        field = HeaderField(name, value, kind)
         self.made_size += field.size
         if first >= 64:
             self._insert(field)
@@ -177,7 +177,7 @@ class Decoder:
             return huffman_decode(block, begin, end, self._text), end
         return block[begin:end], end
 
-    def _insert(self, field: Field) -> None:
+    def _insert(self, field: HeaderField) -> None:
         """Let a field join the table; one that is larger than the table empties it."""
         self.generation += 1
         self._entries.append(field)

@@ -72,7 +72,7 @@ def test_columns(basic: str, tmp_path: Path) -> None:
     assert run("store", "export", basic, "--to", target, "--columns", "body", "--no-body").code == 2
     words = ("store", "export", basic, "--to", "-", "--format", "jsonl")
     pairs = zip(run(*words, "--raw-body").rows, run(*words).rows, strict=True)
-    assert {row["system_flag"] & 1 for row, unfolded in pairs if row != unfolded} == {1}
+    assert {row["system_flag"] & 1 for row, decompressed in pairs if row != decompressed} == {1}
 
 
 def test_split(basic: str, golden: GoldenStores, tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from pocketmq.app.backing import check_rules, send_rules
 from pocketmq.config.load import load
 from pocketmq.format.addresses import UniqueKeyMaker
 from pocketmq.model.errors import TransactionsRefused
-from pocketmq.services.produce.drafts import Delivery
+from pocketmq.services.produce.drafts import DeliveryRequest
 from pocketmq.services.produce.send import Send
 from tests.fakes.disk import SimDisk
 from tests.fakes.drafts import draft, drafts_of
@@ -26,7 +26,7 @@ async def test_no_transactions_are_taken() -> None:
     async with transacting(Path("/store"), disk=SimDisk()) as desk:
         await desk.store.tables.topics.keep("orders")
         send = Send(desk.store, rules, desk.clock, key_maker=maker, random=Random(1))
-        wanted = drafts_of(draft())._replace(deliveries=[Delivery(transactional=True)])
+        wanted = drafts_of(draft())._replace(deliveries=[DeliveryRequest(transactional=True)])
         with pytest.raises(TransactionsRefused):
             await send.send(wanted, BORN_HOST)
         await send.send(drafts_of(draft()), BORN_HOST)

@@ -24,7 +24,7 @@ from h2.events import (
 from h2.exceptions import StreamClosedError
 
 from pocketmq.rpc.own.connection import Http2Connection
-from pocketmq.rpc.own.server_state import Edge
+from pocketmq.rpc.own.server_state import ServerState
 from pocketmq.rpc.service import Service
 from pocketmq.rpc.serving import Serving
 from tests.fakes.store_language import turns
@@ -59,8 +59,8 @@ class Answer:
 class Pair:
     """A client and its connection to a server of these services."""
 
-    def __init__(self, *services: Service, edge: Edge | None = None) -> None:
-        self.edge = edge or Edge(asyncio.get_running_loop(), Serving(services))
+    def __init__(self, *services: Service, edge: ServerState | None = None) -> None:
+        self.edge = edge or ServerState(asyncio.get_running_loop(), Serving(services))
         self.edge.turn_s = 60.0  # The loop may not come to its next turn between two reads.
         self.wire = Wire()
         self.server = Http2Connection(self.edge, "ipv4:192.0.2.1:7")

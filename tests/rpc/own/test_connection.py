@@ -14,10 +14,10 @@ from pocketmq.rpc.admission import CallClass
 from pocketmq.rpc.call import Call
 from pocketmq.rpc.own import connection, lifetime, memory
 from pocketmq.rpc.own.lifetime import Lifetime
-from pocketmq.rpc.own.server_state import Edge
+from pocketmq.rpc.own.server_state import ServerState
 from pocketmq.rpc.pb import broker_pb2 as pb
-from pocketmq.rpc.pending_reply import Late, LateReply
-from pocketmq.rpc.service import Handler, Kind, Metadata, Method, Service, Shortcut
+from pocketmq.rpc.pending_reply import Late, PendingReply
+from pocketmq.rpc.service import Handler, Metadata, Method, MethodKind, Service, Shortcut
 from pocketmq.rpc.serving import Serving
 from pocketmq.rpc.v1.status import refuse
 from pocketmq.store.write.flush_group import FlushGroup
@@ -70,7 +70,7 @@ class Handlers:
             raise
         return bytes(LARGE) if raw == b"large" else b"x"
 
-    def late(self, raw: bytes, call: Call) -> LateReply:
+    def late(self, raw: bytes, call: Call) -> PendingReply:
         """Answer with what came once a flush has ended, in capitals where that was late."""
         return Late(lambda: self.group, bytes.upper).reply(raw)
 
@@ -79,7 +79,7 @@ class Handlers:
         self.seen.append(raw)
         return raw
 
-    def late_shortcut(self, raw: bytes, peer_host: bytes, metadata: Metadata) -> LateReply:
+    def late_shortcut(self, raw: bytes, peer_host: bytes, metadata: Metadata) -> PendingReply:
         """Answer in the same way, without a handler."""
         return self.quick_late.reply(raw)
 
@@ -109,19 +109,19 @@ class Handlers:
         return b"".join([raw async for raw in requests])
 
     def service(self) -> Service:
-        rows: list[tuple[str, Handler, Kind]] = [
-            ("Echo", self.echo, Kind.UNARY),
-            ("QuickEcho", self.echo, Kind.UNARY),
-            ("Large", self.large, Kind.UNARY),
-            ("Step", self.step, Kind.UNARY),
-            ("LaterLarge", self.at_last, Kind.UNARY),
-            ("Wait", self.wait, Kind.UNARY),
-            ("Room", self.room, Kind.UNARY),
-            ("Late", self.late, Kind.UNARY),
-            ("Gone", self.gone, Kind.UNARY),
-            ("QuickLate", self.late, Kind.UNARY),
-            ("Flood", self.flood, Kind.SERVER_STREAM),
-            ("Gather", self.gather, Kind.CLIENT_STREAM),
+        rows: list[tuple[str, Handler, MethodKind]] = [
+            ("Echo", self.echo, MethodKind.UNARY),
+            ("QuickEcho", self.echo, MethodKind.UNARY),
+            ("Large", self.large, MethodKind.UNARY),
+            ("Step", self.step, MethodKind.UNARY),
+            ("LaterLarge", self.at_last, MethodKind.UNARY),
+            ("Wait", self.wait, MethodKind.UNARY),
+            ("Room", self.room, MethodKind.UNARY),
+            ("Late", self.late, MethodKind.UNARY),
+            ("Gone", self.gone, MethodKind.UNARY),
+            ("QuickLate", self.late, MethodKind.UNARY),
+            ("Flood", self.flood, MethodKind.SERVER_STREAM),
+            ("Gather", self.gather, MethodKind.CLIENT_STREAM),
         ]
         shortcuts: dict[str, Shortcut] = {
             "QuickEcho": self.echo_shortcut,
@@ -474,7 +474,7 @@ async def test_who_keeps_little_is_answered_while_others_keep_too_much(
     handlers: Handlers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(memory, "UNREAD_FACTOR", 4)
-    edge = Edge(asyncio.get_running_loop(), Serving([handlers.service()]))
+    edge = ServerState(asyncio.get_running_loop(), Serving([handlers.service()]))
     edge.memory.unread_max = 150_000
     greedy, modest = Pair(edge=edge), Pair(edge=edge)
     greedy.reads = False
@@ -491,7 +491,7 @@ async def test_who_keeps_little_is_answered_while_others_keep_too_much(
 async def test_who_keeps_most_unread_is_cut_off_when_all_together_keep_far_too_much(
     handlers: Handlers,
 ) -> None:
-    edge = Edge(asyncio.get_running_loop(), Serving([handlers.service()]))
+    edge = ServerState(asyncio.get_running_loop(), Serving([handlers.service()]))
     edge.memory.unread_max = 200_000
     pairs = [Pair(edge=edge) for _ in range(5)]
     for one in pairs:
@@ -536,7 +536,7 @@ async def test_the_client_with_most_unfinished_requests_is_cut_off(
     handlers: Handlers, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(memory, "HELD_MAX", 60_000)
-    edge = Edge(asyncio.get_running_loop(), Serving([handlers.service()]))
+    edge = ServerState(asyncio.get_running_loop(), Serving([handlers.service()]))
     small, large = Pair(edge=edge), Pair(edge=edge)
     for one, size in ((small, 15_000), (large, 30_000), (large, 30_000)):
         stream = one.begin("Echo")
@@ -565,7 +565,9 @@ async def test_who_rests_on_little_is_cut_off_before_who_goes_on_with_much(
 ) -> None:
     monkeypatch.setattr(memory, "HELD_MAX", 300_000)
     now_s = 0.0
-    edge = Edge(asyncio.get_running_loop(), Serving([handlers.service()]), lambda: 1e9 + now_s)
+    edge = ServerState(
+        asyncio.get_running_loop(), Serving([handlers.service()]), lambda: 1e9 + now_s
+    )
     idle = [Pair(edge=edge) for _ in range(9)]
     for one in idle:
         upload(one, 16_000)
@@ -580,7 +582,7 @@ async def test_of_those_who_go_on_who_holds_most_is_cut_off(
     handlers: Handlers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(memory, "HELD_MAX", 100_000)
-    edge = Edge(asyncio.get_running_loop(), Serving([handlers.service()]), lambda: 1e9)
+    edge = ServerState(asyncio.get_running_loop(), Serving([handlers.service()]), lambda: 1e9)
     small, large = Pair(edge=edge), Pair(edge=edge)
     upload(small, 32_000)
     upload(large, 96_000)
@@ -591,7 +593,7 @@ async def test_metadata_and_calls_that_were_only_begun_count_too(
     handlers: Handlers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(memory, "HELD_MAX", 400_000)
-    edge = Edge(asyncio.get_running_loop(), Serving([handlers.service()]))
+    edge = ServerState(asyncio.get_running_loop(), Serving([handlers.service()]))
     listing, modest = Pair(edge=edge), Pair(edge=edge)
     for n in range(50):
         listing.begin("Echo", (f"x-{n}", "v" * 5_000))
@@ -636,7 +638,7 @@ async def test_the_log_names_one_of_many_that_are_cut_off(
 ) -> None:
     monkeypatch.setattr(memory, "HELD_MAX", 50_000)
     now_s = 1e9
-    edge = Edge(asyncio.get_running_loop(), Serving([handlers.service()]), lambda: now_s)
+    edge = ServerState(asyncio.get_running_loop(), Serving([handlers.service()]), lambda: now_s)
     for _ in range(9):
         upload(Pair(edge=edge), 60_000)
     now_s += memory.QUIET_S
@@ -650,7 +652,7 @@ async def test_the_log_tells_of_all_that_are_cut_off_though_no_other_follows(
 ) -> None:
     monkeypatch.setattr(memory, "HELD_MAX", 50_000)
     monkeypatch.setattr(memory, "QUIET_S", 0.02)
-    edge = Edge(asyncio.get_running_loop(), Serving([handlers.service()]))
+    edge = ServerState(asyncio.get_running_loop(), Serving([handlers.service()]))
     for _ in range(5):
         upload(Pair(edge=edge), 60_000)
     await until(lambda: sum(1 + one.__dict__["left_out"] for one in caplog.records) == 5)
@@ -695,7 +697,7 @@ async def test_a_large_answer_that_is_there_at_once_needs_room_too(
     handlers: Handlers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(memory, "REPLY_MAX", 10_000)
-    edge = Edge(asyncio.get_running_loop(), Serving([handlers.service()]))
+    edge = ServerState(asyncio.get_running_loop(), Serving([handlers.service()]))
     edge.memory.unread_max = LARGE * 2 // 3
     greedy, other = Pair(edge=edge), Pair(edge=edge)
     greedy.reads = False
@@ -708,14 +710,14 @@ async def test_a_large_answer_that_is_there_at_once_needs_room_too(
 # -- turns of the loop -----------------------------------------------------------------------------
 
 
-def give_time(edge: Edge, seconds: float) -> None:
+def give_time(edge: ServerState, seconds: float) -> None:
     """Let the turn that begins now, and those after it, be so long."""
     edge.turn_s = seconds
     edge.begin_turn()
 
 
 async def test_connections_share_the_time_of_a_turn(handlers: Handlers) -> None:
-    edge = Edge(asyncio.get_running_loop(), Serving([handlers.service()]))
+    edge = ServerState(asyncio.get_running_loop(), Serving([handlers.service()]))
     pairs = [Pair(edge=edge) for _ in range(4)]
     give_time(edge, 0.0)
     sizes = (20_000, 20_000, 100, 40_000)
@@ -736,7 +738,7 @@ async def test_connections_share_the_time_of_a_turn(handlers: Handlers) -> None:
 
 
 async def test_who_says_little_does_not_wait_for_who_says_much(handlers: Handlers) -> None:
-    edge = Edge(asyncio.get_running_loop(), Serving([handlers.service()]))
+    edge = ServerState(asyncio.get_running_loop(), Serving([handlers.service()]))
     much, more, little = (Pair(edge=edge) for _ in range(3))
     give_time(edge, 0.0)
     much.send(much.begin("Echo"), bytes(9_000))

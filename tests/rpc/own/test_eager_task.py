@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
-from pocketmq.rpc.own.eager_task import Begun, begun
+from pocketmq.rpc.own.eager_task import EagerTask, begun
 
 if TYPE_CHECKING:
     from types import CoroutineType
@@ -32,7 +32,7 @@ class Waiter:
 
     def begin(self) -> asyncio.Task[bytes]:
         rest = begun(cast("CoroutineType[Any, None, bytes]", self.serve()))
-        assert isinstance(rest, Begun)
+        assert isinstance(rest, EagerTask)
         return asyncio.Task(cast(Coroutine[Any, None, bytes], rest))
 
 
@@ -104,6 +104,6 @@ async def test_being_cancelled_reaches_it_and_what_it_waits_for(turns: int) -> N
 async def test_one_that_is_cut_off_ends_what_it_began() -> None:
     waiter = Waiter()
     rest = begun(cast("CoroutineType[Any, None, bytes]", waiter.serve()))
-    assert isinstance(rest, Begun)
+    assert isinstance(rest, EagerTask)
     rest.close()
     assert waiter.told == ["over"]

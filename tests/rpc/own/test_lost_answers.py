@@ -9,7 +9,7 @@ from pocketmq.model.errors import TopicNotFound
 from pocketmq.rpc.admission import CallClass
 from pocketmq.rpc.call import Call
 from pocketmq.rpc.pb import broker_pb2 as pb
-from pocketmq.rpc.service import Kind, Method, Service
+from pocketmq.rpc.service import Method, MethodKind, Service
 from pocketmq.rpc.v1.status import refuse
 from tests.fakes.store_language import turns
 from tests.rpc.own.pair import Pair
@@ -56,7 +56,7 @@ async def giver() -> Giver:
 
 @pytest.fixture
 async def pair(giver: Giver) -> Pair:
-    def row(name: str, handler: object, kind: Kind = Kind.UNARY) -> Method:
+    def row(name: str, handler: object, kind: MethodKind = MethodKind.UNARY) -> Method:
         return Method(
             *(name, pb.QueryByIdRequest, pb.QueryByIdResponse, handler, CallClass.QUERY),  # type: ignore[arg-type]
             parse=bytes,
@@ -68,7 +68,7 @@ async def pair(giver: Giver) -> Pair:
     rows = (
         row("AtOnce", giver.at_once),
         row("Later", giver.later),
-        row("Stream", giver.stream, Kind.SERVER_STREAM),
+        row("Stream", giver.stream, MethodKind.SERVER_STREAM),
     )
     return Pair(Service("test.Service", rows, refuse))
 

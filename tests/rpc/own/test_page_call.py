@@ -7,9 +7,9 @@ from typing import Final
 import pytest
 
 from pocketmq.model.page import Answer as Page
-from pocketmq.rpc.own.memory import Memory
+from pocketmq.rpc.own.memory import BufferBudget
 from pocketmq.rpc.own.page_call import BUSY
-from pocketmq.rpc.own.server_state import Edge
+from pocketmq.rpc.own.server_state import ServerState
 from pocketmq.rpc.serving import Serving
 from tests.rpc.own.pair import Answer, Pair
 
@@ -25,7 +25,7 @@ class Reader(Pair):
         self.may_go_on = asyncio.Event()
         self.may_go_on.set()
         self.cancelled_count = 0
-        edge = Edge(asyncio.get_running_loop(), Serving(()))
+        edge = ServerState(asyncio.get_running_loop(), Serving(()))
         edge.pages = self.read if has_pages else None
         super().__init__(edge=edge)
 
@@ -97,7 +97,7 @@ async def test_a_large_page_goes_as_its_reader_reads() -> None:
 
 async def test_who_leaves_too_much_unread_is_told_so(monkeypatch: pytest.MonkeyPatch) -> None:
     reader = Reader()
-    monkeypatch.setattr(Memory, "has_room_for", lambda *_: False)
+    monkeypatch.setattr(BufferBudget, "has_room_for", lambda *_: False)
     found = await reader.page("/large")
     assert found.fields[":status"] == "503"
     assert bytes(found.raw) == BUSY.body

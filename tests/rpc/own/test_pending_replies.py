@@ -10,7 +10,7 @@ from pocketmq.rpc.call import Call
 from pocketmq.rpc.own import memory
 from pocketmq.rpc.own.server_state import LARGE_REPLY
 from pocketmq.rpc.pb import broker_pb2 as pb
-from pocketmq.rpc.pending_reply import Late, LateReply
+from pocketmq.rpc.pending_reply import Late, PendingReply
 from pocketmq.rpc.service import Metadata, Method, Service
 from pocketmq.rpc.v1.status import refuse
 from pocketmq.store.write.flush_group import FlushGroup
@@ -43,7 +43,7 @@ class Flushes:
         self.gate = self.pair.edge.serving.admission.gate(CallClass.SEND)
 
     def _row(self, name: str, late: Late) -> Method:
-        def shortcut(raw: bytes, peer_host: bytes, metadata: Metadata) -> LateReply:
+        def shortcut(raw: bytes, peer_host: bytes, metadata: Metadata) -> PendingReply:
             return late.reply(LARGE if raw == b"large" else raw)
 
         return Method(

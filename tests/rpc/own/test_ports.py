@@ -204,14 +204,14 @@ async def test_a_client_that_says_nothing_is_closed(monkeypatch: pytest.MonkeyPa
 
 async def test_a_client_that_says_no_more_is_not_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(listener, "HANDSHAKE_S", 0.3)
-    looks: list[listener.Start] = []
-    look = listener.Start.look
+    looks: list[listener.NewConnection] = []
+    look = listener.NewConnection.look
 
-    def counted(start: listener.Start) -> None:
+    def counted(start: listener.NewConnection) -> None:
         looks.append(start)
         look(start)
 
-    monkeypatch.setattr(listener.Start, "look", counted)
+    monkeypatch.setattr(listener.NewConnection, "look", counted)
     async with port() as served:
         assert await served.said(b"P", b"R") == b""
     assert len(looks) <= 3

@@ -2,7 +2,7 @@
 
 import asyncio
 
-from pocketmq.rpc.own.server_state import Edge
+from pocketmq.rpc.own.server_state import ServerState
 from pocketmq.rpc.serving import Serving, Turns
 from tests.fakes.loop import SeededLoop, run_seeded
 
@@ -15,7 +15,7 @@ class Streams:
     def __init__(self, loop: SeededLoop) -> None:
         serving = Serving([])
         serving.turns = Turns(loop.clock)
-        self.edge = Edge(loop, serving)
+        self.edge = ServerState(loop, serving)
         self.loop = loop
         self.handled: list[tuple[str, int, int]] = []
 

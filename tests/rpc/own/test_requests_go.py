@@ -13,7 +13,7 @@ from pocketmq.model.errors import TopicNotFound
 from pocketmq.rpc.admission import CallClass
 from pocketmq.rpc.call import Call
 from pocketmq.rpc.pb import broker_pb2 as pb
-from pocketmq.rpc.service import Kind, Method, Service
+from pocketmq.rpc.service import Method, MethodKind, Service
 from pocketmq.rpc.v1.status import refuse
 from tests.fakes.authorised import CLIENT, AuthorisedBroker, authorised_broker
 from tests.fakes.store_language import turns
@@ -147,7 +147,7 @@ async def test_a_request_counts_as_held_until_the_next_is_asked_for() -> None:
     row = Method(
         "Take", pb.QueryOffsetsRequest, pb.QueryOffsetsResponse, slow, CallClass.QUERY,
         parse=bytes, serialize=bytes, answer=bytes, request_size_max=SIZE_MAX,
-        kind=Kind.CLIENT_STREAM,
+        kind=MethodKind.CLIENT_STREAM,
     )  # fmt: skip
     pair = Pair(Service("test.Service", (row,), refuse))
     stream = pair.begin("Take")

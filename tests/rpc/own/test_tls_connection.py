@@ -9,7 +9,7 @@ from typing import cast
 import pytest
 
 from pocketmq.rpc.own.tls import tls_context
-from pocketmq.rpc.own.tls_connection import PIECE, Secured
+from pocketmq.rpc.own.tls_connection import PIECE, TlsConnection
 
 FILES = Path(__file__).parents[2] / "fakes" / "certificate"
 CERT, KEY = str(FILES / "cert.pem"), str(FILES / "key.pem")
@@ -70,7 +70,7 @@ class Pair:
         self.network, self.speaker = Network(), Speaker()
         self.chosen: list[tuple[str | None, bytes]] = []
         self.speaks = speaks
-        self.secured = Secured(tls_context(CERT, KEY), self.choose)
+        self.secured = TlsConnection(tls_context(CERT, KEY), self.choose)
         self.secured.connection_made(self.network)
 
     def choose(self, alpn: str | None, first: bytes) -> asyncio.Protocol | None:

@@ -28,7 +28,7 @@ from pocketmq.rpc.v1.send_message import (
     parse_send_request,
     walk_plain,
 )
-from pocketmq.services.produce.drafts import ABSENT_QUEUE, AT_ONCE, PEER, Delivery, Drafts
+from pocketmq.services.produce.drafts import ABSENT_QUEUE, AT_ONCE, PEER, DeliveryRequest, Drafts
 
 TRIES = 5
 """What processor time it takes is the least that it ever took."""
@@ -150,14 +150,16 @@ def test_what_cannot_be_served_is_refused(fields: dict[str, Any], error: type[Br
 @pytest.mark.parametrize(
     ("fields", "delivery"),
     [
-        ({"delay_level": 3}, Delivery(delay_level=3)),
-        ({"deliver_at_ms": 1}, Delivery(deliver_at_ms=1)),
-        ({"delay_ms": 1}, Delivery(delay_ms=1)),
-        ({"transactional": True}, Delivery(transactional=True)),
-        ({"priority": 0}, Delivery(priority=0)),
+        ({"delay_level": 3}, DeliveryRequest(delay_level=3)),
+        ({"deliver_at_ms": 1}, DeliveryRequest(deliver_at_ms=1)),
+        ({"delay_ms": 1}, DeliveryRequest(delay_ms=1)),
+        ({"transactional": True}, DeliveryRequest(transactional=True)),
+        ({"priority": 0}, DeliveryRequest(priority=0)),
     ],
 )
-def test_what_is_said_of_the_delivery_is_taken(fields: dict[str, Any], delivery: Delivery) -> None:
+def test_what_is_said_of_the_delivery_is_taken(
+    fields: dict[str, Any], delivery: DeliveryRequest
+) -> None:
     assert draft_of(pb.Message(topic="orders", body=b"x", **fields))[-1] == delivery
 
 

@@ -13,7 +13,7 @@ from pocketmq.model.batch import Batch, Destination
 from pocketmq.model.consuming import Settled, SettleStatus
 from pocketmq.model.message import FLAG_COMPRESSED
 from pocketmq.rpc.codec.v2_ack import read_ack
-from pocketmq.rpc.codec.v2_messages import OfficialMessages
+from pocketmq.rpc.codec.v2_messages import V2Messages
 from pocketmq.rpc.pb import messaging_pb2 as pb
 from pocketmq.rpc.v2.ack import acked, read_acks
 from pocketmq.rpc.v2.delivered import message_of
@@ -83,7 +83,7 @@ def answered(records: Sequence[bytes], random: Random) -> list[bytes]:
     topic = pb.Resource(name="orders", resource_namespace=random.choice(("", "shop")))
     handles = [f"handle {number}" for number in range(len(records))]
     attempts = [random.choice((1, 2, 300)) for _ in records]
-    written = OfficialMessages().answers(
+    written = V2Messages().answers(
         [b"".join(records[:3]), *records[3:]], handles, attempts, topic.SerializeToString()
     )
     rows = zip(written, records, handles, attempts, strict=True)

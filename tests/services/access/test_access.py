@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from pocketmq.format.signature import date_from_ms, page_token_of
-from pocketmq.model.access import Action, Kind, Need, User
+from pocketmq.model.access import Action, Need, ResourceKind, User
 from pocketmq.model.errors import AccessDenied, AdminsOnly, Unauthenticated
 from pocketmq.model.topic import RETRY_PREFIX
 from pocketmq.services.access.access import Access
@@ -24,8 +24,8 @@ from tests.fakes.users import (
 )
 
 HOST = b"\x0a\0\0\x07" + b"\0\0\0\0"
-PUB_ORDERS = Need((Action.PUB,), Kind.TOPIC, "orders")
-SUB_RETRY = Need((Action.SUB,), Kind.GROUP, f"{RETRY_PREFIX}orders")
+PUB_ORDERS = Need((Action.PUB,), ResourceKind.TOPIC, "orders")
+SUB_RETRY = Need((Action.SUB,), ResourceKind.GROUP, f"{RETRY_PREFIX}orders")
 
 
 def caller(access: Access, metadata: dict[str, str]) -> str:
@@ -207,7 +207,7 @@ def test_a_retry_topic_is_that_of_its_group_until_others_are_known_to_own_it() -
 
 
 def test_who_may_send_to_a_topic_named_like_a_retry_topic_needs_no_group() -> None:
-    topic = Need((Action.PUB,), Kind.TOPIC, f"{RETRY_PREFIX}orders")
+    topic = Need((Action.PUB,), ResourceKind.TOPIC, f"{RETRY_PREFIX}orders")
     access = access_of(grant_of("app", "pub", f"topic:{RETRY_PREFIX}orders"))
     access.know_owners(lambda _: ["nobody's"])
     assert access.may(access.caller(*signed().values()), HOST, topic)
@@ -234,9 +234,9 @@ def test_a_refusal_says_who_what_on_what_and_what_to_do() -> None:
         "pocketmq acl grant app pub 'topic:orders'"
     )
     with pytest.raises(AccessDenied, match=r"acl revoke --deny app pub 'topic:audit'"):
-        access.check(rights, [Need((Action.PUB,), Kind.TOPIC, "audit")], HOST)
+        access.check(rights, [Need((Action.PUB,), ResourceKind.TOPIC, "audit")], HOST)
     with pytest.raises(AdminsOnly, match="which is for admins"):
-        access.check(rights, [Need((Action.SUB,), Kind.TOPIC, "SCHEDULE_TOPIC_XXXX")], HOST)
+        access.check(rights, [Need((Action.SUB,), ResourceKind.TOPIC, "SCHEDULE_TOPIC_XXXX")], HOST)
     with pytest.raises(AdminsOnly, match="user app may not stop the broker"):
         access.check_admin(rights, "stop the broker")
     assert access.refused.values == {("forbidden",): 4}
@@ -247,7 +247,7 @@ def test_all_needs_of_a_call_have_to_be_met() -> None:
     rights = access.caller(*signed().values())
     access.check(rights, [PUB_ORDERS], HOST)
     with pytest.raises(AccessDenied, match="group:g"):
-        access.check(rights, [PUB_ORDERS, Need((Action.SUB,), Kind.GROUP, "g")], HOST)
+        access.check(rights, [PUB_ORDERS, Need((Action.SUB,), ResourceKind.GROUP, "g")], HOST)
 
 
 def basic(user: str, secret: str) -> str:

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from pocketmq.format.pop_records import Batched, Checkpoint, Entry, checkpoint_entry
+from pocketmq.format.pop_records import Batched, Entry, PopCheckpoint, checkpoint_entry
 from pocketmq.model.batch import Destination
 from pocketmq.model.consuming import SettleStatus
 from pocketmq.model.system_topics import REVIVE_GROUP, TIMER_TOPIC, revive_topic
@@ -19,7 +19,7 @@ REVIVE = revive_topic("DefaultCluster")
 def checkpoint(desk: ConsumeDesk, *offsets: int) -> Entry:
     """Return a checkpoint of messages of queue 0, which a real broker leased now."""
     batched = Batched(GROUP, TOPIC, 0, offsets[0], desk.clock.wall_ms(), "broker-a")
-    return checkpoint_entry(Checkpoint(batched, [*offsets], INVISIBLE_MS, 0), REVIVE)
+    return checkpoint_entry(PopCheckpoint(batched, [*offsets], INVISIBLE_MS, 0), REVIVE)
 
 
 async def put(desk: ConsumeDesk, topic: str, entry: Entry) -> None:

@@ -13,7 +13,7 @@ from pocketmq.format.names import (
     DELAY_OFFSETS_FILE,
     ORDER_INFO_FILE,
 )
-from pocketmq.format.pop_records import Batched, Checkpoint
+from pocketmq.format.pop_records import Batched, PopCheckpoint
 from pocketmq.format.table_json import decode_table
 from pocketmq.model.administration import GroupSettings
 from pocketmq.model.consuming import SettleStatus
@@ -223,7 +223,7 @@ async def test_a_lease_of_messages_that_are_gone_holds_none_of_those_that_come(
     await desk.send("d")
     journal = Journal(desk.store, ConsumeSettings("DefaultCluster", "broker-a", STORE_HOST))
     batched = Batched(GROUP, TOPIC, 0, 0, desk.clock.wall_ms(), journal.broker)
-    checkpoint = Checkpoint(batched, [0, 1, 2], INVISIBLE_MS, 0, 0)
+    checkpoint = PopCheckpoint(batched, [0, 1, 2], INVISIBLE_MS, 0, 0)
     await journal.put([journal.checkpoint(checkpoint)])
     await desk.settled()
     image = desk.talking.killed(tmp_path / "image")

@@ -7,7 +7,7 @@ from contextvars import Context
 from inspect import isawaitable
 from types import MethodType
 
-from pocketmq.format.pop_records import Batched, Checkpoint
+from pocketmq.format.pop_records import Batched, PopCheckpoint
 from pocketmq.format.receipt_handle import NORMAL
 from pocketmq.model.step import Now
 from pocketmq.services.consume.leases import Lease, LeaseTable
@@ -27,7 +27,7 @@ def looked_at(kinds: Iterable[type]) -> Counter[type]:
 def test_what_a_lease_holds_is_not_looked_at() -> None:
     batched = Batched("g", "orders", 0, 7, 1_000, "broker-a")
     queue = LeaseTable().queue("g", "orders", 0, NORMAL)
-    lease = Lease(queue, Checkpoint(batched, [7, 9], 30_000, 0), 0, first_popped_ms=1_000)
+    lease = Lease(queue, PopCheckpoint(batched, [7, 9], 30_000, 0), 0, first_popped_ms=1_000)
     gc.collect()
     assert [*lease.queue_offsets] == [7, 9]
     assert not gc.is_tracked(lease.queue_offsets)

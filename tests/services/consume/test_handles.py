@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pocketmq.format.pop_records import Batched, Checkpoint
+from pocketmq.format.pop_records import Batched, PopCheckpoint
 from pocketmq.services.consume.handles import find, take_out
 from pocketmq.services.consume.leases import Lease, LeaseTable
 
@@ -13,7 +13,7 @@ GROUP, TOPIC = "g", "orders"
 def leased(table: LeaseTable, queue_id: int, first: int, count: int, popped_at_ms: int) -> Lease:
     """Return a lease of messages next to each other, held by the table."""
     batched = Batched(GROUP, TOPIC, queue_id, first, popped_at_ms, "broker a")
-    checkpoint = Checkpoint(batched, list(range(first, first + count)), 30_000, 0)
+    checkpoint = PopCheckpoint(batched, list(range(first, first + count)), 30_000, 0)
     queue = table.queue(GROUP, TOPIC, queue_id, 0)
     lease = Lease(queue, checkpoint, table.count, first_popped_ms=popped_at_ms)
     table.add(lease, 0)

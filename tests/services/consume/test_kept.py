@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from pocketmq.format.pop_records import Batched, Checkpoint
+from pocketmq.format.pop_records import Batched, PopCheckpoint
 from pocketmq.format.record import decode_record
 from pocketmq.model.administration import GroupSettings
 from pocketmq.model.consuming import Received
@@ -19,7 +19,7 @@ from pocketmq.services.consume.group_topic import GroupTopic
 from pocketmq.services.consume.handles import take_out
 from pocketmq.services.consume.journal import ConsumeSettings, Journal
 from pocketmq.services.consume.leases import Lease, LeaseTable
-from pocketmq.services.consume.wakeup import Alarm
+from pocketmq.services.consume.wakeup import Wakeup
 from pocketmq.store.watermark import Watermark
 from tests.fakes.consuming import GROUP, INVISIBLE_MS, TOPIC, ConsumeDesk, bodies
 from tests.fakes.store_language import STORE_HOST, at_once, turns
@@ -71,7 +71,7 @@ async def test_every_fifth_receive_looks_at_retries_first(desk: ConsumeDesk) -> 
 
 
 def test_who_knows_of_something_earlier_has_the_step_called() -> None:
-    alarm = Alarm()
+    alarm = Wakeup()
     following = alarm.next(100)
     assert following.at_ms == 100
     alarm.by(100)
@@ -85,7 +85,7 @@ def test_who_knows_of_something_earlier_has_the_step_called() -> None:
 # -- leases ------------------------------------------------------------------------------------
 def leased(table: LeaseTable, offsets: list[int], *, ends_ms: int = 0) -> Lease:
     """Return a lease of messages that the table holds."""
-    checkpoint = Checkpoint(Batched(GROUP, TOPIC, 0, offsets[0], 1_000, "b"), offsets, 500, 0)
+    checkpoint = PopCheckpoint(Batched(GROUP, TOPIC, 0, offsets[0], 1_000, "b"), offsets, 500, 0)
     lease = Lease(table.queue(GROUP, TOPIC, 0, 0), checkpoint, offsets[0], first_popped_ms=1_000)
     table.add(lease, ends_ms)
     return lease

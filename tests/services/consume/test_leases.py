@@ -4,7 +4,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from pocketmq.format.pop_records import Batched, Checkpoint
+from pocketmq.format.pop_records import Batched, PopCheckpoint
 from pocketmq.services.consume import leases as leases_module
 from pocketmq.services.consume.leases import GroupQueue, Lease, LeaseTable
 from tests.fakes.consuming import GROUP, TOPIC
@@ -13,7 +13,7 @@ from tests.fakes.consuming import GROUP, TOPIC
 def lease_of(queue: GroupQueue, offsets: list[int], journal_offset: int, popped_ms: int) -> Lease:
     """Return a lease that stands somewhere in the journal; -1: in a real broker's revive topic."""
     batched = Batched(GROUP, TOPIC, 0, offsets[0], popped_ms, "b")
-    checkpoint = Checkpoint(batched, offsets, 500, 0)
+    checkpoint = PopCheckpoint(batched, offsets, 500, 0)
     return Lease(queue, checkpoint, journal_offset, first_popped_ms=popped_ms)
 
 

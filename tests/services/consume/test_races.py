@@ -9,7 +9,7 @@ import pytest
 
 from pocketmq.filter.tag import parse
 from pocketmq.format.java_hash import tags_code
-from pocketmq.format.pop_records import Batched, Checkpoint
+from pocketmq.format.pop_records import Batched, PopCheckpoint
 from pocketmq.format.record_heads import read_heads
 from pocketmq.model.administration import GroupSettings
 from pocketmq.model.consuming import Received, SettleStatus
@@ -134,7 +134,7 @@ def leased(table: LeaseTable, ends_ms: int) -> Lease:
     """Return a lease of two messages that ends at a time."""
     queue = table.queue(GROUP, TOPIC, 0, 0)
     batched = Batched(GROUP, TOPIC, 0, 0, 1_000, "b")
-    lease = Lease(queue, Checkpoint(batched, [0, 1], 500, 0), 0, first_popped_ms=1_000)
+    lease = Lease(queue, PopCheckpoint(batched, [0, 1], 500, 0), 0, first_popped_ms=1_000)
     table.add(lease, ends_ms)
     return lease
 

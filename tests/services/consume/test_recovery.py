@@ -15,7 +15,7 @@ from pocketmq.model.consuming import SettleStatus
 from pocketmq.model.message import OFFSET_MAX
 from pocketmq.model.system_topics import (
     TIMER_TOPIC,
-    Place,
+    QueuePlace,
     lease_retry_topic,
     lease_retry_topic_v2,
     revive_topic,
@@ -281,7 +281,7 @@ LEASE_BODY = '{"c":"g","t":"orders","q":0,"so":0,"pt":1,"it":1,"n":2000000000}'
 
 async def put_in_timer(desk: ConsumeDesk, topic: str, body: str, tag: str) -> None:
     """Store what the timer's topic holds of a message that is delayed."""
-    changed = timed(Place(topic, 0), desk.clock.wall + 60_000).changed
+    changed = timed(QueuePlace(topic, 0), desk.clock.wall + 60_000).changed
     block = encode_properties({**changed, "TAGS": tag, "UNIQ_KEY": "k"})
     row = Row(body.encode(), block, 0, BORN_MS, BORN_HOST, "k", "", tag)
     await desk.store.tables.topics.ensure(TIMER_TOPIC, 1)

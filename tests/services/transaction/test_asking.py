@@ -19,8 +19,8 @@ from pocketmq.model.step import Now
 from pocketmq.model.transaction import Check
 from pocketmq.services.transaction import checking as checking_module
 from pocketmq.services.transaction.checking import TURN_MAX, TURN_MS
-from pocketmq.services.transaction.half_table import Ledger
-from pocketmq.services.transaction.read_halves import HalfReading
+from pocketmq.services.transaction.half_table import HalfTable
+from pocketmq.services.transaction.read_halves import HalfReader
 from pocketmq.store.settings import FLUSH_SYNC
 from tests.fakes.disk import SimDisk
 from tests.fakes.store_language import turns, until
@@ -92,13 +92,13 @@ async def test_nothing_is_answered_before_it_is_durable(
 async def test_one_that_is_damaged_is_passed_once_that_can_be_told(
     desk: TransactionDesk, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    read = HalfReading.read
+    read = HalfReader.read
 
-    async def damaged(reading: HalfReading, wanted: Sequence[int]) -> dict[int, Half | None]:
+    async def damaged(reading: HalfReader, wanted: Sequence[int]) -> dict[int, Half | None]:
         return await read(reading, wanted) | {at: None for at in wanted if at == 0}
 
     sent, other = await desk.half("a"), await desk.half("b")
-    monkeypatch.setattr(HalfReading, "read", damaged)
+    monkeypatch.setattr(HalfReader, "read", damaged)
     desk.store.writing.refuse(FULL)
     await desk.run(NOTICED_MS)
     assert desk.transactions.open_count == 2
@@ -189,9 +189,9 @@ async def test_a_decision_that_comes_as_its_question_is_put_holds(
     desk.listen()
     sent = await desk.half("a")
     await desk.run(RULES.timeout_ms - 500)
-    put, gate, puts = Ledger.put, asyncio.Event(), []
+    put, gate, puts = HalfTable.put, asyncio.Event(), []
 
-    async def slow(ledger: Ledger, *given: Any) -> Any:
+    async def slow(ledger: HalfTable, *given: Any) -> Any:
         puts.append(given)
         if len(puts) == 1:
             await gate.wait()
@@ -199,7 +199,7 @@ async def test_a_decision_that_comes_as_its_question_is_put_holds(
                 raise FULL
         return await put(ledger, *given)
 
-    monkeypatch.setattr(Ledger, "put", slow)
+    monkeypatch.setattr(HalfTable, "put", slow)
     desk.clock.advance(NOTICED_MS)
     begin_step(desk)
     await until(lambda: bool(puts))
@@ -220,15 +220,15 @@ async def test_one_whose_message_cannot_be_put_keeps_no_other_from_being_decided
     desk: TransactionDesk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sent = [await desk.half(name) for name in "abc"]
-    put = Ledger.put
+    put = HalfTable.put
 
-    async def refused(ledger: Ledger, named: Sequence[int], runs: Any) -> Any:
+    async def refused(ledger: HalfTable, named: Sequence[int], runs: Any) -> Any:
         if 1 in named:
             raise PropertiesTooLarge(size_bytes=32_768, limit_bytes=32_767)
         return await put(ledger, named, runs)
 
     with monkeypatch.context() as patch:
-        patch.setattr(Ledger, "put", refused)
+        patch.setattr(HalfTable, "put", refused)
         answers = await desk.decide(COMMIT, *sent)
     assert [type(one) for one in answers] == [type(None), PropertiesTooLarge, type(None)]
     assert desk.transactions.open_count == 1
@@ -262,14 +262,14 @@ async def test_what_is_decided_while_it_is_looked_at_is_not_counted_as_open(
     desk: TransactionDesk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sent, _ = await desk.half("a"), await desk.half("b")
-    read, reads = HalfReading.read, list[Sequence[int]]()
+    read, reads = HalfReader.read, list[Sequence[int]]()
 
-    async def decided(reading: HalfReading, wanted: Sequence[int]) -> dict[int, Half | None]:
+    async def decided(reading: HalfReader, wanted: Sequence[int]) -> dict[int, Half | None]:
         reads.append(wanted)
         if len(reads) == 1:
             await desk.roll_back(sent)
         return await read(reading, wanted)
 
-    monkeypatch.setattr(HalfReading, "read", decided)
+    monkeypatch.setattr(HalfReader, "read", decided)
     await desk.run(NOTICED_MS)
     assert desk.transactions.stats[0].read() == {("orders",): 1}  # type: ignore[union-attr]

@@ -16,12 +16,12 @@ from pocketmq.model.message import TRANSACTION_CHECK_TIMES, StoredMessage
 from pocketmq.model.topic import HALF_TOPIC, OP_HALF_TOPIC
 from pocketmq.model.transaction import Check
 from pocketmq.services.admin.topics import remove_topics
-from pocketmq.services.transaction.check_schedule import Timetable
+from pocketmq.services.transaction.check_schedule import CheckSchedule
 from pocketmq.services.transaction.duplicate_halves import Became
-from pocketmq.services.transaction.finding import Finding
+from pocketmq.services.transaction.finding import HalfSearch
 from pocketmq.services.transaction.half_table import TRANSACTION_GROUP
 from pocketmq.services.transaction.producers import Offer
-from pocketmq.services.transaction.read_halves import HalfReading
+from pocketmq.services.transaction.read_halves import HalfReader
 from pocketmq.store.message_store import MessageStore
 from tests.fakes.disk import SimDisk
 from tests.fakes.store_language import until
@@ -267,16 +267,16 @@ async def test_many_that_are_due_together_take_several_puts(desk: TransactionDes
 
 def slow_once(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """Has the first reading of halves fail; returns how many each reading asks for."""
-    read = HalfReading.read
+    read = HalfReader.read
     tries: list[int] = []
 
-    async def reading_halves(reading: HalfReading, wanted: Sequence[int]) -> dict[int, Half | None]:
+    async def reading_halves(reading: HalfReader, wanted: Sequence[int]) -> dict[int, Half | None]:
         tries.append(len(wanted))
         if len(tries) == 1:
             raise DiskSlow(tries=1)
         return await read(reading, wanted)
 
-    monkeypatch.setattr(HalfReading, "read", reading_halves)
+    monkeypatch.setattr(HalfReader, "read", reading_halves)
     return tries
 
 
@@ -381,10 +381,10 @@ async def test_open_ones_are_listed_page_by_page(desk: TransactionDesk) -> None:
 async def test_a_slow_disk_while_one_is_looked_up_keeps_no_other_from_being_decided(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    became = Finding.became_all
+    became = HalfSearch.became_all
     looked_up: list[int] = []
 
-    async def slow_once(finding: Finding, first: StoredMessage) -> dict[int, Became]:
+    async def slow_once(finding: HalfSearch, first: StoredMessage) -> dict[int, Became]:
         looked_up.append(first.queue_offset)
         if len(looked_up) == 2:
             raise DiskSlow(tries=1)
@@ -394,7 +394,7 @@ async def test_a_slow_disk_while_one_is_looked_up_keeps_no_other_from_being_deci
     async with transacting(Path("/store"), disk=disk) as desk:
         sent = [await desk.half(name) for name in "ab"]
         await desk.settled()
-    monkeypatch.setattr(Finding, "became_all", slow_once)
+    monkeypatch.setattr(HalfSearch, "became_all", slow_once)
     async with transacting(Path("/store"), disk=disk) as desk:
         desk.listen()
         await desk.run(RULES.timeout_ms + NOTICED_MS)
@@ -451,7 +451,7 @@ async def test_producers_that_come_and_go_leave_nothing(desk: TransactionDesk) -
 
 @given(st.lists(st.integers(0, 40)))
 def test_what_is_added_more_than_once_is_due_once(queue_offsets: list[int]) -> None:
-    timetable = Timetable()
+    timetable = CheckSchedule()
     for queue_offset in queue_offsets:
         timetable.add_once(1_000, queue_offset)
     found: list[int] = []

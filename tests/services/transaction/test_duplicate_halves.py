@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from pocketmq.format.record import decode_record
 from pocketmq.model.message import FIRST_HALF_OFFSET, REAL_QUEUE, REAL_TOPIC, StoredMessage
 from pocketmq.model.topic import HALF_TOPIC
-from pocketmq.services.transaction.duplicate_halves import Alike
+from pocketmq.services.transaction.duplicate_halves import DuplicateHalves
 from pocketmq.services.transaction.halves import HalfState
 from tests.fakes.records import record
 
@@ -27,7 +27,7 @@ def half(at: int, place: int, origin: int | None, topic: str = "orders") -> Stor
 def test_what_any_copy_was_committed_by_is_committed(
     committed: int, origins: tuple[int | None, ...]
 ) -> None:
-    alike = Alike()
+    alike = DuplicateHalves()
     for at, origin in enumerate(origins):
         alike.see(half(at, 100 * (at + 1), origin))
     alike.see_committed("orders", committed)
@@ -35,7 +35,7 @@ def test_what_any_copy_was_committed_by_is_committed(
 
 
 def test_what_nobody_committed_is_moved_up_to_its_last_copy() -> None:
-    alike = Alike()
+    alike = DuplicateHalves()
     for at in range(3):
         alike.see(half(at, 100 * (at + 1), None))
     states = [alike.became()[at].state for at in range(3)]
@@ -43,7 +43,7 @@ def test_what_nobody_committed_is_moved_up_to_its_last_copy() -> None:
 
 
 def test_a_copy_that_names_another_first_one_commits_that_one_alone() -> None:
-    alike = Alike()
+    alike = DuplicateHalves()
     for at, origin in enumerate((None, None, 0)):
         alike.see(half(at, 100 * (at + 1), origin))
     alike.see_committed("orders", 300)
@@ -64,7 +64,7 @@ def test_it_is_what_a_look_at_every_pair_says(
     seen: list[Seen], committed: set[tuple[str, int]], is_given_up: bool
 ) -> None:
     """Copies are those of one first one, that one, and all that name none."""
-    alike = Alike()
+    alike = DuplicateHalves()
     alike.is_given_up = is_given_up
     for at, (origin, topic) in enumerate(seen):
         for _ in range(2):

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from pocketmq.services.transaction import halves as halves_module
 from pocketmq.services.transaction import ops as ops_module
-from pocketmq.services.transaction.check_schedule import ROUND_MS, Timetable
+from pocketmq.services.transaction.check_schedule import ROUND_MS, CheckSchedule
 from pocketmq.services.transaction.halves import HalfState, Halves
 from pocketmq.services.transaction.ops import Ops
 
@@ -107,7 +107,7 @@ def test_offsets_do_not_pass_a_gap() -> None:
 def test_ranges_come_when_they_are_due_and_none_is_lost(
     ranges: list[tuple[int, int, int]], count_max: int
 ) -> None:
-    timetable = Timetable()
+    timetable = CheckSchedule()
     wanted: list[tuple[int, int]] = []
     for at_ms, begin, count in ranges:
         timetable.add(at_ms, begin, begin + count)
@@ -124,7 +124,7 @@ def test_ranges_come_when_they_are_due_and_none_is_lost(
 
 
 def test_a_million_that_are_due_together_are_a_few_numbers() -> None:
-    timetable = Timetable()
+    timetable = CheckSchedule()
     for at in range(0, 1_000_000, 100):
         timetable.add(6_000, at, at + 100)
     assert timetable.due(5_999, 10_000_000) is None

@@ -15,10 +15,10 @@ from pocketmq.services.transaction import fast_end as plain_module
 from pocketmq.services.transaction import finding as finding_module
 from pocketmq.services.transaction import read_halves as reading_module
 from pocketmq.services.transaction import transactions as transactions_module
-from pocketmq.services.transaction.finding import Finding
+from pocketmq.services.transaction.finding import HalfSearch
 from pocketmq.services.transaction.half_table import TRANSACTION_GROUP
 from pocketmq.services.transaction.halves import HalfState
-from pocketmq.services.transaction.read_halves import HalfReading
+from pocketmq.services.transaction.read_halves import HalfReader
 from pocketmq.store.job import Job
 from pocketmq.store.write.writing import Writing
 from tests.fakes.disk import SimDisk
@@ -242,7 +242,7 @@ async def test_a_slow_disk_as_half_messages_are_read_leaves_them_open(
     sent = [await desk.half(name) for name in "ab"]
     await desk.settled()
     with monkeypatch.context() as patch:
-        patch.setattr(HalfReading, "read", slow)
+        patch.setattr(HalfReader, "read", slow)
         with pytest.raises(DiskSlow):
             await desk.decide(COMMIT, *sent)
     assert [desk.transactions._ledger.halves.is_open(at) for at in (0, 1)] == [True, True]
@@ -263,7 +263,7 @@ async def test_a_slow_disk_as_one_is_looked_up_is_told_and_decides_nothing(
     async with transacting(Path("/store"), disk=disk) as desk:
         fresh = await desk.half("b")
         with monkeypatch.context() as patch:
-            patch.setattr(Finding, "first", slow)
+            patch.setattr(HalfSearch, "first", slow)
             with pytest.raises(DiskSlow):
                 await desk.decide(COMMIT, sent, fresh)
         assert desk.transactions.open_count == 1

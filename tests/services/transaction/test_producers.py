@@ -9,7 +9,7 @@ import pytest
 from pocketmq.model.transaction import Check
 from pocketmq.services.transaction import producers as producers_module
 from pocketmq.services.transaction.producers import (
-    Listener,
+    CheckListener,
     Offer,
     Producer,
     Producers,
@@ -51,7 +51,7 @@ async def test_an_answer_has_a_limit_of_bytes_but_for_its_first_message(
     sizes: list[int], taken: list[bool], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(producers_module, "ANSWER_BYTES_MAX", 10)
-    listener = Listener(9, 1_000)
+    listener = CheckListener(9, 1_000)
     assert [listener.offer(check(size)) for size in sizes] == taken
     assert len(listener.checks) == sum(taken)
 
@@ -60,20 +60,20 @@ async def test_a_call_tells_how_many_questions_it_still_takes(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(producers_module, "ANSWER_BYTES_MAX", 10)
-    listener = Listener(3, 1_000)
+    listener = CheckListener(3, 1_000)
     rooms = [listener.room()]
     for size in (4, 5, 1):
         assert listener.offer(check(size))
         rooms.append(listener.room())
     assert rooms == [3, 2, 1, 0]
     assert not listener.offer(check())
-    full = Listener(3, 1_000)
+    full = CheckListener(3, 1_000)
     assert full.offer(check(10))
     assert full.room() == 0, "by its bytes"
 
 
 async def test_a_call_is_answered_with_its_first_question_and_takes_more_until_it_is_read() -> None:
-    listener = Listener(2, 1_000)
+    listener = CheckListener(2, 1_000)
     assert not listener.done.done()
     assert listener.offer(check())
     assert listener.done.done()
@@ -82,7 +82,7 @@ async def test_a_call_is_answered_with_its_first_question_and_takes_more_until_i
 
 
 async def test_a_call_that_is_gone_takes_nothing() -> None:
-    listener = Listener(2, 1_000)
+    listener = CheckListener(2, 1_000)
     listener.done.cancel()
     assert listener.room() == 0
     assert not listener.offer(check())

@@ -6,7 +6,7 @@ from pocketmq.format.transaction_id import read_transaction_id
 from pocketmq.model.reading import ReadRange
 from pocketmq.model.topic import OP_HALF_TOPIC
 from pocketmq.services.transaction import read_halves as reading_module
-from pocketmq.services.transaction.read_halves import HalfReading
+from pocketmq.services.transaction.read_halves import HalfReader
 from pocketmq.store.read.reading import Reading
 from tests.fakes.spoiled import spoil
 from tests.fakes.transacting import TransactionDesk
@@ -21,13 +21,13 @@ def place_of(sent: str) -> int:
 
 async def bodies_of(desk: TransactionDesk, *queue_offsets: int) -> dict[int, str | None]:
     """Return the body of each half message that was read, None of one that cannot be."""
-    found = await HalfReading(desk.store).read(queue_offsets)
+    found = await HalfReader(desk.store).read(queue_offsets)
     names = {half.queue_offset: half.body.decode() for half in desk.halves()}
     return {at: None if half is None else names[at] for at, half in found.items()}
 
 
 async def named_from(desk: TransactionDesk, begin: int) -> list[tuple[int, list[int]]]:
-    return [one async for one in HalfReading(desk.store).ops(begin)]
+    return [one async for one in HalfReader(desk.store).ops(begin)]
 
 
 def reads_of(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, int]]:
@@ -50,7 +50,7 @@ async def test_those_next_to_each_other_are_read_together(
         await desk.half(f"{number}")
     await desk.settled()
     reads = reads_of(monkeypatch)
-    found = await HalfReading(desk.store).read([0, 1, 2, 5, 7, 8])
+    found = await HalfReader(desk.store).read([0, 1, 2, 5, 7, 8])
     assert [*found] == [0, 1, 2, 5, 7, 8]
     assert None not in found.values()
     assert reads == [(0, 3), (5, 1), (7, 2)]
@@ -72,7 +72,7 @@ async def test_what_is_read_in_one_go_has_a_limit_of_bytes(
     for number in range(8):
         await desk.half(f"{number}")
     await desk.settled()
-    (half,) = (await HalfReading(desk.store).read([0])).values()
+    (half,) = (await HalfReader(desk.store).read([0])).values()
     assert half is not None
     monkeypatch.setattr(reading_module, "READ_BYTES_MAX", 3 * len(half.record))
     wanted = range(0, 8, 2) if is_apart else range(8)
@@ -86,7 +86,7 @@ async def test_one_that_is_damaged_keeps_no_other_from_being_read(
     sent = [await desk.half(name) for name in "abc"]
     await desk.settled()
     spoil(desk.store, place_of(sent[number]))
-    found = await HalfReading(desk.store).read([0, 1, 2])
+    found = await HalfReader(desk.store).read([0, 1, 2])
     assert {at: half is None for at, half in found.items()} == {at: at == number for at in range(3)}
     assert "message.damaged" in [one.message for one in caplog.records]
 

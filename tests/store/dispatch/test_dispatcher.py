@@ -25,7 +25,7 @@ from pocketmq.model.message import (
     QueueKey,
 )
 from pocketmq.model.store_shape import DelayLevels
-from pocketmq.store.dispatch.dispatch_buffer import REMEMBERED_MAX, Remembered
+from pocketmq.store.dispatch.dispatch_buffer import REMEMBERED_MAX, DispatchBuffer
 from pocketmq.store.dispatch.dispatcher import (
     BATCH_MAX,
     INDEX_TRIES_MAX,
@@ -165,7 +165,7 @@ def test_a_step_is_bounded_and_asks_for_the_next(
 def test_too_much_to_remember_is_read_from_the_log(
     dispatching: Dispatching,
 ) -> None:
-    dispatching.dispatcher.remembered = Remembered(5)
+    dispatching.dispatcher.remembered = DispatchBuffer(5)
     places = [place for _ in range(20) for place in dispatching.put("a", "b")]
     assert dispatching.dispatcher.remembered.count < 6
     while dispatching.step(now_ms=1):

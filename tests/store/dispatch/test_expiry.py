@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from pocketmq.model.reading import PullStatus
-from pocketmq.store.dispatch.expiry import UNKNOWN_TIME, LogFile
+from pocketmq.store.dispatch.expiry import UNKNOWN_TIME, OldestLogFile
 from tests.fakes.clock import START_MS, FakeClock
 from tests.fakes.quick_disk import QuickDisk
 from tests.fakes.store_language import TalkingStore, rebuilt_views, store_at, view_files
@@ -116,7 +116,7 @@ async def test_what_is_left_is_there_after_a_start(tmp_path: Path, is_killed: bo
 async def test_the_age_of_a_file_is_that_of_its_last_message(store: TalkingStore) -> None:
     expiry = store.store.views.expiry
     oldest = expiry.oldest()
-    assert oldest == LogFile(0, 4096)
+    assert oldest == OldestLogFile(0, 4096)
     assert await expiry.last_time(oldest) == START_MS + 4_000
     assert await expiry.last_time(oldest) == START_MS + 4_000
 
@@ -126,7 +126,7 @@ async def test_the_age_of_a_file_is_not_what_the_file_system_says(
     store: TalkingStore, mtime_s: int
 ) -> None:
     os.utime(store.directory / "commitlog" / f"{0:020d}", (mtime_s, mtime_s))
-    assert await store.store.views.expiry.last_time(LogFile(0, 4096)) == START_MS + 4_000
+    assert await store.store.views.expiry.last_time(OldestLogFile(0, 4096)) == START_MS + 4_000
 
 
 async def test_a_file_of_a_clock_that_was_ahead_is_as_old_as_a_later_file(tmp_path: Path) -> None:
@@ -137,7 +137,7 @@ async def test_a_file_of_a_clock_that_was_ahead_is_as_old_as_a_later_file(tmp_pa
         clock.wall = START_MS
         await filled(store)
         await store.send("orders", "the last")
-        expiry, oldest = store.store.views.expiry, LogFile(0, 4096)
+        expiry, oldest = store.store.views.expiry, OldestLogFile(0, 4096)
         assert await expiry.last_time(oldest) > START_MS + 10_000
         believed_ms = await expiry.last_time(oldest, START_MS + 3_600_000)
         assert START_MS <= believed_ms <= clock.wall < ahead_ms
@@ -148,7 +148,7 @@ async def test_a_damaged_file_is_never_old(store: TalkingStore) -> None:
     content = bytearray(path.read_bytes())
     content[4:8] = b"rust"
     path.write_bytes(content)
-    assert await store.store.views.expiry.last_time(LogFile(0, 4096)) == UNKNOWN_TIME
+    assert await store.store.views.expiry.last_time(OldestLogFile(0, 4096)) == UNKNOWN_TIME
 
 
 async def test_a_file_that_cannot_be_removed_stays_in_the_log(store: TalkingStore) -> None:

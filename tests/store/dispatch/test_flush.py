@@ -23,7 +23,7 @@ from pocketmq.model.message import QueueKey
 from pocketmq.store.dispatch import flush as view_flush
 from pocketmq.store.dispatch.flush import ViewFlush
 from pocketmq.store.marks import Marks
-from pocketmq.store.recovery.components import Structures
+from pocketmq.store.recovery.components import StoreComponents
 from pocketmq.store.recovery.start import start_at_once
 from pocketmq.store.settings import PAGE_SIZE
 from pocketmq.store.write.durability import Durability
@@ -46,7 +46,7 @@ class Views:
         self.settings = small_settings(
             directory, consume_queue_file_size_bytes=12_000, index_entry_count_max=300, **settings
         )
-        self.parts = Structures(self.settings, self.disk)
+        self.parts = StoreComponents(self.settings, self.disk)
         start_at_once(self.parts, self.clock)
         self.failures: list[BaseException] = []
         self.marks = Marks(0, 0, 0, is_sync=False)

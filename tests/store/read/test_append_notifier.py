@@ -16,9 +16,9 @@ from pocketmq.store.heavy_turns import HeavyTurns
 from pocketmq.store.read.append_notifier import (
     GIVEN_UP_MAX,
     SERVED_A_TURN,
+    AppendNotifier,
     GroupKey,
     Waiter,
-    Waiting,
 )
 from pocketmq.store.watermark import Arrivals
 from tests.fakes.clock import FakeClock
@@ -44,7 +44,7 @@ class Queues:
         self.look_ms = self.serve_ms = 0
         self.served: list[Waiter] = []
         self.later: asyncio.Future[None] | None = None
-        self.waiting = Waiting(
+        self.waiting = AppendNotifier(
             lambda topic, queue_id: self.marks.mark((topic, queue_id), self.end((topic, queue_id))),
             self.look,
             self.serve,

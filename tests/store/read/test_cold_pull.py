@@ -16,7 +16,7 @@ from pocketmq.format.record import decode_record
 from pocketmq.log import commit_log
 from pocketmq.model.errors import MessageDamaged, ReadFailed
 from pocketmq.model.reading import PullResult, PullStatus, ReadRange
-from pocketmq.store.read.read_plan import Row, Rows, choose, runs_of
+from pocketmq.store.read.read_plan import QueuedRecords, Row, choose, runs_of
 from pocketmq.store.read.record_check import GAP_MAX
 from tests.fakes.quick_disk import QuickDisk
 from tests.fakes.store_language import TalkingStore, store_at, until
@@ -243,5 +243,5 @@ def test_every_message_of_a_range_is_chosen_once(rows: list[tuple[int, bool]]) -
 
 def test_records_near_each_other_are_read_at_once_but_never_across_files() -> None:
     rows = [(0, 100, 7), (100, 100, 8), (300 + GAP_MAX, 100, 9), (1_000_000, 50, 10)]
-    runs = runs_of(Rows(rows, False), 1_000_000, GAP_MAX)
+    runs = runs_of(QueuedRecords(rows, False), 1_000_000, GAP_MAX)
     assert [run.rows for run in runs] == [rows[:2], rows[2:3], rows[3:]]

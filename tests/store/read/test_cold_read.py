@@ -8,7 +8,7 @@ import pytest
 
 from pocketmq.files.mapped_file import ColdRead
 from pocketmq.model.errors import DiskSlow
-from pocketmq.store.read.cold_read import TRIES_MAX, Later, Patience, value_of
+from pocketmq.store.read.cold_read import TRIES_MAX, ColdReads, Later, value_of
 
 
 class Shelf:
@@ -30,17 +30,17 @@ class Shelf:
 
 
 @pytest.fixture
-def patience() -> Iterator[Patience]:
+def patience() -> Iterator[ColdReads]:
     with ThreadPoolExecutor(1) as pool:
-        yield Patience(pool)
+        yield ColdReads(pool)
 
 
-async def test_what_is_in_memory_is_there_at_once(patience: Patience) -> None:
+async def test_what_is_in_memory_is_there_at_once(patience: ColdReads) -> None:
     assert patience.now_or_later(Shelf(0).read) == "found"
     assert await value_of(patience.now_or_later(Shelf(0).read)) == "found"
 
 
-async def test_old_bytes_are_fetched_piece_by_piece(patience: Patience) -> None:
+async def test_old_bytes_are_fetched_piece_by_piece(patience: ColdReads) -> None:
     shelf = Shelf(3)
     later = patience.now_or_later(shelf.read)
     assert isinstance(later, Later)
@@ -49,7 +49,7 @@ async def test_old_bytes_are_fetched_piece_by_piece(patience: Patience) -> None:
     assert (shelf.fetched, shelf.read_count) == (3, 4)
 
 
-async def test_memory_that_never_keeps_them_ends_the_read(patience: Patience) -> None:
+async def test_memory_that_never_keeps_them_ends_the_read(patience: ColdReads) -> None:
     with pytest.raises(DiskSlow, match="1000 reads from disk"):
         await value_of(patience.now_or_later(Shelf(TRIES_MAX + 1).read))
     tries = iter(range(TRIES_MAX))
@@ -57,7 +57,7 @@ async def test_memory_that_never_keeps_them_ends_the_read(patience: Patience) ->
         await patience.in_turn(Shelf(TRIES_MAX + 1).read, bool, tries)
 
 
-async def test_other_errors_are_the_callers(patience: Patience) -> None:
+async def test_other_errors_are_the_callers(patience: ColdReads) -> None:
     def fail() -> int:
         raise KeyError("lost")
 
@@ -65,7 +65,7 @@ async def test_other_errors_are_the_callers(patience: Patience) -> None:
         patience.now_or_later(fail)
 
 
-async def test_reads_that_have_more_take_turns(patience: Patience) -> None:
+async def test_reads_that_have_more_take_turns(patience: ColdReads) -> None:
     order: list[str] = []
 
     async def search(name: str, pages: int) -> None:
@@ -76,7 +76,7 @@ async def test_reads_that_have_more_take_turns(patience: Patience) -> None:
     assert order == ["a", "b"] * 3
 
 
-async def test_a_page_that_waits_for_the_disk_keeps_nobody_else_out(patience: Patience) -> None:
+async def test_a_page_that_waits_for_the_disk_keeps_nobody_else_out(patience: ColdReads) -> None:
     shelf = Shelf(1)
     waiting = asyncio.ensure_future(patience.in_turn(shelf.read, bool, iter(range(9))))
     await asyncio.sleep(0)

@@ -2,7 +2,14 @@
 
 from pathlib import Path
 
-from pocketmq.store.read.holding import DELAY, LEASE, RECORD, TRANSACTION, Holder, holder_at
+from pocketmq.store.read.holding import (
+    DELAY,
+    LEASE,
+    RECORD,
+    TRANSACTION,
+    RetentionHolder,
+    holder_at,
+)
 from tests.fakes.consuming import GROUP, INVISIBLE_MS, TOPIC, consuming
 from tests.fakes.timing import timing
 from tests.fakes.transacting import transacting
@@ -14,7 +21,7 @@ async def test_a_delayed_message() -> None:
         await desk.run()
         place, until_ms = desk.timer.floor(), desk.clock.wall + 60_000 - 1_000
         holder = await holder_at(desk.store.reading, place)
-        assert holder == Holder(DELAY, "bills", "", place, until_ms // 1_000 * 1_000)
+        assert holder == RetentionHolder(DELAY, "bills", "", place, until_ms // 1_000 * 1_000)
 
 
 async def test_a_lease(tmp_path: Path) -> None:
@@ -26,7 +33,7 @@ async def test_a_lease(tmp_path: Path) -> None:
         assert isinstance(place, int)
         until_ms = desk.clock.wall + INVISIBLE_MS
         holder = await holder_at(desk.store.reading, place)
-        assert holder == Holder(LEASE, TOPIC, GROUP, place, until_ms)
+        assert holder == RetentionHolder(LEASE, TOPIC, GROUP, place, until_ms)
 
 
 async def test_an_open_transaction_and_what_is_none() -> None:
@@ -34,7 +41,7 @@ async def test_an_open_transaction_and_what_is_none() -> None:
         await desk.half("a")
         await desk.settled()
         place = desk.transactions.floor()
-        assert await holder_at(desk.store.reading, place) == Holder(
+        assert await holder_at(desk.store.reading, place) == RetentionHolder(
             TRANSACTION, "orders", "producers", place
         )
         for other in (place + 1, desk.store.appended):

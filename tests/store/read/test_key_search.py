@@ -17,7 +17,7 @@ from pocketmq.model.reading import PAGE_BYTES_MAX, KeyRange, QueryResult
 from pocketmq.store.read import key_search
 from pocketmq.store.read.key_search import KeySearch
 from pocketmq.store.read.lookups import find_message
-from pocketmq.store.recovery.components import Structures
+from pocketmq.store.recovery.components import StoreComponents
 from tests.fakes.clock import START_MS
 from tests.fakes.golden_log import carries
 from tests.fakes.quick_disk import QuickDisk
@@ -301,7 +301,7 @@ async def test_a_token_that_leads_nowhere_ends_the_query(store: TalkingStore) ->
 
 # -- stores of a real broker -----------------------------------------------------------------------
 
-Parts = Callable[[str], Structures]
+Parts = Callable[[str], StoreComponents]
 
 
 @pytest.mark.parametrize("name", READ_WHOLE)

@@ -26,7 +26,7 @@ from pocketmq.store.read.record_check import (
     remember_sound,
     was_sound,
 )
-from pocketmq.store.recovery.components import Structures
+from pocketmq.store.recovery.components import StoreComponents
 from tests.fakes.clock import START_MS
 from tests.fakes.golden_log import shown, wanted
 from tests.fakes.quick_disk import QuickDisk
@@ -34,7 +34,7 @@ from tests.fakes.store_golden import READ_WHOLE, recovered
 from tests.fakes.store_language import TalkingStore, store_at
 from tests.golden_stores import GoldenStores
 
-Parts = Callable[[str], Structures]
+Parts = Callable[[str], StoreComponents]
 
 # -- a queue of ten --------------------------------------------------------------------------------
 
@@ -47,7 +47,7 @@ def in_memory(log: CommitLog) -> Pulling:
 class Queue:
     """Ten messages of queue 0 of T, every third of them tagged B, the others A; 2 s apart."""
 
-    def __init__(self, parts: Structures) -> None:
+    def __init__(self, parts: StoreComponents) -> None:
         self.disk = parts.disk
         self.log: CommitLog = parts.log
         self.queue: ConsumeQueue = parts.queues.queues["T", 0]
@@ -422,7 +422,7 @@ def test_store_times_of_messages(queue: Queue) -> None:
 # -- stores of a real broker -----------------------------------------------------------------------
 
 
-def all_of(parts: Structures, topic: str, queue_id: int, begin: int) -> list[StoredMessage]:
+def all_of(parts: StoreComponents, topic: str, queue_id: int, begin: int) -> list[StoredMessage]:
     """Pull a queue from an offset to its end."""
     queue = parts.queues.queues[topic, queue_id]
     messages: list[StoredMessage] = []

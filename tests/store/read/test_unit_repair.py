@@ -14,7 +14,7 @@ from pocketmq.model.errors import MessageDamaged
 from pocketmq.model.reading import Bound, KeyRange, PullResult, PullStatus, ReadRange
 from pocketmq.store.read import unit_repair
 from pocketmq.store.read.cold_read import value_of
-from pocketmq.store.read.record_check import Damage
+from pocketmq.store.read.record_check import UnservedRecord
 from tests.fakes.quick_disk import QuickDisk
 from tests.fakes.store_golden import golden_sizes
 from tests.fakes.store_language import TalkingStore, store_at
@@ -128,7 +128,9 @@ async def test_what_the_log_lost_is_looked_for_once(
     searches: list[int] = []
     run = unit_repair.Search.run
 
-    def counted(self: unit_repair.Search, units: bytes, first: int, damage: Damage) -> object:
+    def counted(
+        self: unit_repair.Search, units: bytes, first: int, damage: UnservedRecord
+    ) -> object:
         searches.append(damage.queue_offset)
         return run(self, units, first, damage)
 

@@ -15,8 +15,8 @@ from pocketmq.log.consume_queue_table import NONE_REMOVED
 from pocketmq.model.message import TRANSACTION_ROLLBACK, QueueKey
 from pocketmq.model.topic import QUARANTINE_TOPIC
 from pocketmq.store.recovery import bulk_dispatch
-from pocketmq.store.recovery.bulk_dispatch import QuickDispatch
-from pocketmq.store.recovery.components import Structures
+from pocketmq.store.recovery.bulk_dispatch import BulkDispatch
+from pocketmq.store.recovery.components import StoreComponents
 from tests.fakes.log_bytes import SMALL, LogBytes, applied, rebuilt_files
 from tests.fakes.odd_records import records
 from tests.fakes.quick_disk import QuickDisk
@@ -25,7 +25,7 @@ from tests.fakes.store_language import small_settings
 CHUNKS = [64, 119, 300, 1 << 20]
 
 
-class Built(Structures):
+class Built(StoreComponents):
     """A log, and views built of it by column in a directory of their own."""
 
     def __init__(
@@ -51,7 +51,7 @@ class Built(Structures):
         chunk_size: int = 300,
     ) -> list[int]:  # fmt: skip
         """Dispatch a stretch; returns what was told of progress."""
-        quick = QuickDispatch(self, chunk_size=chunk_size)
+        quick = BulkDispatch(self, chunk_size=chunk_size)
         return [*quick.steps([(begin, end)], queues_from=queues_from, index_from=index_from)]
 
     def files(self) -> dict[str, bytes]:

@@ -26,10 +26,10 @@ from pocketmq.model.errors import (
     StoreTooNew,
     WrongFileSize,
 )
-from pocketmq.store.recovery.components import Structures
+from pocketmq.store.recovery.components import StoreComponents
 from pocketmq.store.recovery.progress import Starting
-from pocketmq.store.recovery.recovery_plan import Recovery
-from pocketmq.store.recovery.start import Start, start_at_once
+from pocketmq.store.recovery.recovery_plan import StoreRecovery
+from pocketmq.store.recovery.start import StoreStart, start_at_once
 from tests.fakes.clock import FakeClock
 from tests.fakes.golden_log import files_below
 from tests.fakes.quick_disk import QuickDisk, open_files
@@ -150,7 +150,7 @@ def refusal(directory: Path) -> StorageError:
     return caught.value
 
 
-def recovered_small(directory: Path) -> AbstractContextManager[Structures]:
+def recovered_small(directory: Path) -> AbstractContextManager[StoreComponents]:
     """Open a store of small files and recover it."""
     return recovered(**vars(small_settings(directory)))
 
@@ -283,7 +283,7 @@ async def test_a_start_does_not_wait_for_many_queues_to_be_synced(
 ) -> None:
     image, before = await crashed_with(count, tmp_path)
     disk = QuickDisk()
-    parts = Structures(small_settings(image), disk)
+    parts = StoreComponents(small_settings(image), disk)
     start_at_once(parts, FakeClock())
     may_wait = count > FILES_APART_MAX
     assert [queue.max_offset for queue in parts.queues.queues.values()].count(1) == count - 1
@@ -320,7 +320,7 @@ async def killed_late(tmp_path: Path, count: int = MANY) -> Path:
         return store.killed(tmp_path / "image")
 
 
-def opened_queues(parts: Structures) -> list[int]:
+def opened_queues(parts: StoreComponents) -> list[int]:
     """Queue ids of the queues whose files were opened."""
     queues = parts.queues.queues.values()
     return sorted(q.queue_id for q in queues if any(file.is_open for file in q.files.files))
@@ -383,9 +383,9 @@ async def test_units_below_the_checkpoint_are_cut_after_it_was_taken_back(tmp_pa
     content[content.index(b"a", 100)] ^= 1
     log.write_bytes(content)
     before = (image / "checkpoint").read_bytes()
-    parts = Structures(small_settings(image, accept_damage=True), QuickDisk())
+    parts = StoreComponents(small_settings(image, accept_damage=True), QuickDisk())
     seen: list[int] = []
-    start = Start(parts, Starting(FakeClock()))
+    start = StoreStart(parts, Starting(FakeClock()))
     cut = start.recovery._cut_views
 
     def cut_views(physical_offset: int) -> None:
@@ -393,7 +393,7 @@ async def test_units_below_the_checkpoint_are_cut_after_it_was_taken_back(tmp_pa
         seen.append(values.logics_physical_offset)
         cut(physical_offset)
 
-    with patch.object(Recovery, "_cut_views", side_effect=cut_views):
+    with patch.object(StoreRecovery, "_cut_views", side_effect=cut_views):
         for _ in start.steps(0):
             pass
     parts.close()

@@ -11,12 +11,12 @@ from pocketmq.format.checkpoint_layout import CheckpointValues, encode_checkpoin
 from pocketmq.format.consume_unit import PRE_BLANK_SIZE, UNIT
 from pocketmq.format.index_layout import ENTRY_SIZE, IndexGeometry
 from pocketmq.format.record import SIZE_AND_MAGIC, decode_record
-from pocketmq.log.checkpoint import Checkpoint, FlushedMark
+from pocketmq.log.checkpoint import FlushedMark, StoreCheckpoint
 from pocketmq.model.errors import LogMissing, StoreDamaged
 from pocketmq.model.reading import PullResult, ReadRange
 from pocketmq.store.message_store import MessageStore
 from pocketmq.store.recovery import bulk_dispatch
-from pocketmq.store.recovery.components import Structures
+from pocketmq.store.recovery.components import StoreComponents
 from pocketmq.store.recovery.start import start_at_once
 from pocketmq.store.settings import StoreSettings
 from tests.fakes.clock import FakeClock
@@ -484,14 +484,17 @@ async def test_the_mark_for_a_lowered_checkpoint_is_durable_before_it(tmp_path: 
     believe(image, 500, 700)
     disk = QuickDisk()
     disk.trust(image)
-    with closing(Structures(small_settings(image), disk)) as parts:
+    with closing(StoreComponents(small_settings(image), disk)) as parts:
         parts.log.load()
         parts.checkpoint.load()
         parts.mark.open()
-        parts.disbelieve(100)
+        parts.distrust(100)
         assert [path.name for path in disk.synced] == ["watermark", "checkpoint"]
         left = disk.power_cut(image, tmp_path / "left")
-    mark, checkpoint = FlushedMark(disk, left / "pocketmq"), Checkpoint(disk, left / "checkpoint")
+    mark, checkpoint = (
+        FlushedMark(disk, left / "pocketmq"),
+        StoreCheckpoint(disk, left / "checkpoint"),
+    )
     mark.open()
     checkpoint.load()
     assert checkpoint.values.logics_physical_offset == 100
@@ -617,7 +620,7 @@ def test_of_a_real_store_with_a_flipped_bit_only_that_record_is_lost(
     name = "crash-flip.before"
     before = {record["phy"] for record in golden.manifest("crash-kill.before")["records"]}
     directory = golden_copy(golden, name, tmp_path / name)
-    parts = Structures(
+    parts = StoreComponents(
         StoreSettings(directory=directory, **golden_sizes(golden, name)), QuickDisk()
     )
     with closing(parts):

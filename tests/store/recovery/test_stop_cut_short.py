@@ -10,7 +10,7 @@ import pytest
 
 from pocketmq.files.disk import Disk
 from pocketmq.format.names import ABORT_FILE
-from pocketmq.store.recovery.start import Start
+from pocketmq.store.recovery.start import StoreStart
 from pocketmq.tools.inspect import describe
 from pocketmq.tools.verify.verification import verify
 from tests.fakes.crash_recovery import Started, Tally, recover
@@ -48,16 +48,16 @@ def has_both(image: Image) -> bool:
     return ABORT_FILE in store.live and json.loads(manifest.content)["closed"] is not None
 
 
-def begun(image: Image, geometry: dict[str, int]) -> tuple[Started, Start]:
+def begun(image: Image, geometry: dict[str, int]) -> tuple[Started, StoreStart]:
     """Start the store of a crash state; returns it, and the start."""
-    starts: list[Start] = []
-    steps = Start.steps
+    starts: list[StoreStart] = []
+    steps = StoreStart.steps
 
-    def noting(start: Start, now_ms: int) -> Iterator[float]:
+    def noting(start: StoreStart, now_ms: int) -> Iterator[float]:
         starts.append(start)
         return steps(start, now_ms)
 
-    with patch.object(Start, "steps", noting):
+    with patch.object(StoreStart, "steps", noting):
         started = Started(image, geometry)
     return started, starts[-1]
 

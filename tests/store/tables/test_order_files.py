@@ -15,7 +15,7 @@ from pocketmq.format.order_changes import (
     lost_rows_at,
     whole_change,
 )
-from pocketmq.format.order_row import Delivery, QueueOrder
+from pocketmq.format.order_row import OrderedDelivery, QueueOrder
 from pocketmq.format.table_json import decode_table
 from pocketmq.model.errors import DiskFull
 from pocketmq.store.tables.order_files import OrderFiles
@@ -25,7 +25,7 @@ from tests.fakes.disk import SimDisk
 from tests.fakes.disk_image import Image
 from tests.fakes.quick_disk import QuickDisk
 
-FIRST = QueueOrder(3, frozenset(), {3: Delivery(1, 1_000, 61_000, "c 1")})
+FIRST = QueueOrder(3, frozenset(), {3: OrderedDelivery(1, 1_000, 61_000, "c 1")})
 SIZE = 4_096
 DRAWS = 32
 
@@ -52,7 +52,7 @@ class Orders:
 
     def change(self) -> None:
         begin = self.order.next_offset
-        given_out = Delivery(1, 1_000 + begin, 61_000, "c 1")
+        given_out = OrderedDelivery(1, 1_000 + begin, 61_000, "c 1")
         self.order = QueueOrder(begin + 1, frozenset(), {begin + 1: given_out})
         order, change = self.order, OrderChange(False, begin + 1, [], [(begin + 1, given_out)])
         self.table.change("g", "orders", 0, lambda: order, lambda: change)
@@ -67,7 +67,7 @@ class Orders:
         """What the table alone says, as a real broker would find it."""
         row = decode_table(self.path.read_bytes())["table"]["orders@g"][0]
         own = row["pocketmq"]
-        delivered = {one[0]: Delivery(*one[1:]) for one in own["delivered"]}
+        delivered = {one[0]: OrderedDelivery(*one[1:]) for one in own["delivered"]}
         return QueueOrder(own["next"], frozenset(), delivered)
 
     def closed(self) -> "Orders":

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pocketmq.format.order_changes import OrderChange, whole_change
-from pocketmq.format.order_row import Delivery, QueueOrder, encode_order
+from pocketmq.format.order_row import OrderedDelivery, QueueOrder, encode_order
 from pocketmq.format.table_json import decode_table, encode_compact
 from pocketmq.store.tables.order_files import OrderFiles
 from pocketmq.store.tables.order_info import OrderInfo
@@ -49,11 +49,13 @@ ORDERS = st.builds(
     st.frozensets(st.integers(100, 120), max_size=3),
     st.dictionaries(
         st.integers(200, 220),
-        st.builds(Delivery, st.integers(1, 9), st.integers(0, 9), st.integers(0, 99), st.text()),
+        st.builds(
+            OrderedDelivery, st.integers(1, 9), st.integers(0, 9), st.integers(0, 99), st.text()
+        ),
         max_size=3,
     ),
 )
-HELD = QueueOrder(7, frozenset({9}), {8: Delivery(2, 1_000, 61_000, "c 1")})
+HELD = QueueOrder(7, frozenset({9}), {8: OrderedDelivery(2, 1_000, 61_000, "c 1")})
 
 
 class Orders:
@@ -102,9 +104,9 @@ async def test_a_real_brokers_file_is_read_and_kept_in_its_form(orders: Orders) 
     orders.path.parent.mkdir(parents=True)
     orders.path.write_text(REAL)
     orders.table.load()
-    held = {4: Delivery(1, 1795221452479, 1795221512479)}
+    held = {4: OrderedDelivery(1, 1795221452479, 1795221512479)}
     assert orders.table.find("fifo-group", "GFifo", 0, 4) == QueueOrder(4, frozenset({5}), held)
-    held = {3: Delivery(1, 1795221452561, 1795221512561)}
+    held = {3: OrderedDelivery(1, 1795221452561, 1795221512561)}
     assert orders.table.find("fifo-group", "GFifo", 1, 3) == QueueOrder(3, frozenset({4, 5}), held)
     orders.table.change("other", "GFifo", 0, lambda: HELD)
     await orders.table.saved()

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from pocketmq.format.order_changes import OrderChange, QueueChange, decode_changes, encode_changes
-from pocketmq.format.order_row import Delivery, QueueOrder
+from pocketmq.format.order_row import OrderedDelivery, QueueOrder
 from pocketmq.format.table_json import decode_table
 from pocketmq.model.errors import DiskFull, FsyncFailed
 from pocketmq.store.tables.order_files import OrderFiles
@@ -20,7 +20,7 @@ from tests.fakes.quick_disk import QuickDisk, full_disk, open_files
 
 CHANGE: QueueChange = ("orders@g", 0, OrderChange(True, 3, [], []))
 ROW = len(encode_changes([CHANGE], 1, 1))
-HELD = QueueOrder(7, frozenset({9}), {8: Delivery(2, 1_000, 61_000, "c 1")})
+HELD = QueueOrder(7, frozenset({9}), {8: OrderedDelivery(2, 1_000, 61_000, "c 1")})
 TABLE, JOURNAL = "config/consumerOrderInfo.json", "pocketmq/order.journal"
 
 
@@ -279,7 +279,7 @@ async def test_a_row_of_a_queue_whose_first_message_is_not_settled_goes_on_from_
 async def test_an_earlier_form_of_a_row_begins_where_it_says(tmp_path: Path) -> None:
     own = '"pocketmq":{"delivered":{"8":[2,1000,61000,"c 1"]},"next":0,"settled":[[2,3]]}'
     orders = write(tmp_path, '{"table":{"orders@g":{"0":{"i":60000,"o":[8],' + own + "}}}}")
-    held = {8: Delivery(2, 1_000, 61_000, "c 1")}
+    held = {8: OrderedDelivery(2, 1_000, 61_000, "c 1")}
     assert orders.found() == QueueOrder(0, frozenset({2}), held)
     await orders.table.saved()
     assert orders.folds == 1
@@ -342,10 +342,17 @@ async def test_a_group_that_only_the_journal_knows_is_removed_and_others_stay(
         (QueueOrder(11), QueueOrder(10)),
         (QueueOrder(0, frozenset({2, 9})), None),
         (QueueOrder(0, frozenset({2, 10})), QueueOrder(0, frozenset({2}))),
-        (QueueOrder(0, delivered={2: Delivery(1, 1, 2, ""), 9: Delivery(1, 1, 2, "")}), None),
         (
-            QueueOrder(0, delivered={2: Delivery(1, 1, 2, ""), 10: Delivery(1, 1, 2, "")}),
-            QueueOrder(0, delivered={2: Delivery(1, 1, 2, "")}),
+            QueueOrder(
+                0, delivered={2: OrderedDelivery(1, 1, 2, ""), 9: OrderedDelivery(1, 1, 2, "")}
+            ),
+            None,
+        ),
+        (
+            QueueOrder(
+                0, delivered={2: OrderedDelivery(1, 1, 2, ""), 10: OrderedDelivery(1, 1, 2, "")}
+            ),
+            QueueOrder(0, delivered={2: OrderedDelivery(1, 1, 2, "")}),
         ),
     ],
 )

@@ -14,7 +14,7 @@ from pocketmq.log.commit_log import CommitLog
 from pocketmq.model.errors import IllegalConfig, StoreFailed, TransientPoolEmpty
 from pocketmq.model.reading import PullStatus
 from pocketmq.store.marks import Marks
-from pocketmq.store.recovery.components import Structures
+from pocketmq.store.recovery.components import StoreComponents
 from pocketmq.store.write.commit import Commit
 from tests.fakes.clock import at
 from tests.fakes.quick_disk import QuickDisk
@@ -159,7 +159,7 @@ async def test_a_file_that_cannot_be_written_ends_the_store(tmp_path: Path) -> N
 def test_with_sync_flush_a_pool_is_refused(tmp_path: Path) -> None:
     settings = small_settings(tmp_path / "s", transient_pool=True)
     with pytest.raises(IllegalConfig, match=r"store.transient_pool: it needs store.flush"):
-        Structures(settings, QuickDisk())
+        StoreComponents(settings, QuickDisk())
 
 
 async def test_warm_files_are_locked_ahead_and_released_when_full(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ import pytest
 from pocketmq.log.commit_log import CommitLog
 from pocketmq.model.step import Next, Now
 from pocketmq.store.marks import Marks
-from pocketmq.store.write.prefault import HURRY_MS, PagesAhead
+from pocketmq.store.write.prefault import HURRY_MS, Prefault
 from tests.fakes.quick_disk import QuickDisk
 from tests.fakes.store_language import until
 
@@ -30,7 +30,7 @@ class Growing:
             self.log.place(SIZE - 8)
             self.log.write(base, bytes(SIZE - 8))
         self.marks = Marks(0, 0, 0, is_sync=False)
-        self.ahead = PagesAhead(self.log, self.marks, AHEAD)
+        self.ahead = Prefault(self.log, self.marks, AHEAD)
         self.ms = 0
         self.disk.calls.clear()
 

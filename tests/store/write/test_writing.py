@@ -270,7 +270,7 @@ def puts_of(golden: GoldenStores, name: str) -> list[Put]:
 
 def put_of(view: memoryview, position: int) -> tuple[Destination, Row, int]:
     """What has to be put, and when, for a record to be written as it is."""
-    message: StoredMessage = decode_record(view, position, unfold=False)
+    message: StoredMessage = decode_record(view, position, decompress=False)
     _, _, _, _, begin, end = split_record(view, position)
     block = bytes(view[begin:end])
     properties: dict[str, Any] = decode_properties(block)

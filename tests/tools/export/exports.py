@@ -16,7 +16,7 @@ from pocketmq.format.message_columns import columns_of
 from pocketmq.model.message import StoredMessage
 from pocketmq.rebuild.log_files import LogFile
 from pocketmq.tools.export.files import Exported, export_files
-from pocketmq.tools.export.sinks import Shape
+from pocketmq.tools.export.sinks import ExportFormat
 from pocketmq.tools.selection import LogSearch, Selection
 
 
@@ -24,11 +24,11 @@ def line(message: StoredMessage) -> bytes:
     return json.dumps(message_document(message)).encode()
 
 
-def shape(form: str, *names: str, **words: Any) -> Shape:
-    return Shape(form, columns_of(names), line, **words)
+def shape(form: str, *names: str, **words: Any) -> ExportFormat:
+    return ExportFormat(form, columns_of(names), line, **words)
 
 
-def exported(files: list[LogFile], target: Path, wanted: Shape, **chosen: Any) -> Exported:
+def exported(files: list[LogFile], target: Path, wanted: ExportFormat, **chosen: Any) -> Exported:
     done = export_files(Disk(), LogSearch(files, Selection(**chosen)), target, wanted)
     assert [path for path in target.parent.iterdir() if path.suffix == ".draft"] == []
     assert done.bytes == sum(path.stat().st_size for path in done.files)

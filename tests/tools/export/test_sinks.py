@@ -44,9 +44,9 @@ def test_arrow(basic: list[LogFile], tmp_path: Path) -> None:
 @pytest.mark.parametrize("form", ["parquet", "arrow", "jsonl"])
 def test_bodies_as_they_are_stored(basic: list[LogFile], tmp_path: Path, form: str) -> None:
     target = tmp_path / "x"
-    exported(basic, target, shape(form, "physical_offset", "body", unfold=False))
+    exported(basic, target, shape(form, "physical_offset", "body", decompress=False))
     columns = columns_of(["physical_offset", "body"])
-    rows = one_by_one(basic, columns, unfold=False)
+    rows = one_by_one(basic, columns, decompress=False)
     if form == "parquet":
         assert pq.read_table(target).to_pylist() == rows
     elif form == "arrow":
@@ -55,7 +55,7 @@ def test_bodies_as_they_are_stored(basic: list[LogFile], tmp_path: Path, form: s
         plain = one_by_one(basic, columns)
         assert rows != plain
         stored = LogSearch(basic, Selection())
-        wanted = [line(m) for picked in stored for m in picked.messages(unfold=False)]
+        wanted = [line(m) for picked in stored for m in picked.messages(decompress=False)]
         assert target.read_bytes().splitlines() == wanted
 
 

@@ -4,15 +4,15 @@ from typing import Final
 
 import click
 
-from pocketmq.cli.groups import LazyGroup, Place
+from pocketmq.cli.groups import CommandModule, LazyGroup
 from pocketmq.cli.options import examples
 
 PLACES: Final = {
-    "plan": Place("pocketmq.cli.backfill.run", "Show what a run would do."),
-    "run": Place("pocketmq.cli.backfill.run", "Build queues and index from the log."),
-    "verify": Place("pocketmq.cli.backfill.verify", "Check what a run built."),
-    "install": Place("pocketmq.cli.backfill.install", "Put what was built into the store."),
-    "status": Place("pocketmq.cli.backfill.status", "Show how far a run is."),
+    "plan": CommandModule("pocketmq.cli.backfill.run", "Show what a run would do."),
+    "run": CommandModule("pocketmq.cli.backfill.run", "Build queues and index from the log."),
+    "verify": CommandModule("pocketmq.cli.backfill.verify", "Check what a run built."),
+    "install": CommandModule("pocketmq.cli.backfill.install", "Put what was built into the store."),
+    "status": CommandModule("pocketmq.cli.backfill.status", "Show how far a run is."),
 }
 
 

@@ -13,7 +13,7 @@ from pocketmq.cli.output import Document, Exit, Failure, Output, only_planned, p
 from pocketmq.cli.store.access import Given
 
 if TYPE_CHECKING:
-    from pocketmq.cli.store.access import Opened
+    from pocketmq.cli.store.access import OpenedStore
 
 
 @click.command(
@@ -63,7 +63,7 @@ def install(
 
 
 def _refuse_misfit(
-    views: Path, built: Document, store: Path, opened: "Opened", *, accept_damage: bool
+    views: Path, built: Document, store: Path, opened: "OpenedStore", *, accept_damage: bool
 ) -> bool:
     """Return whether the views are certainly of this log; end where they cannot be."""
     from pocketmq.backfill.checks import allocated_bytes, compare_log
@@ -103,7 +103,7 @@ def _plan(views: Path, built: Document, store: Path) -> dict[str, Any]:
     }
 
 
-def _check_log(views: Path, store: Path, opened: "Opened") -> None:
+def _check_log(views: Path, store: Path, opened: "OpenedStore") -> None:
     talk("Files of the log were written to since they were read; checking the views against it")
     found = check_against_log(views, store, opened)
     if found.counts:
@@ -113,7 +113,7 @@ def _check_log(views: Path, store: Path, opened: "Opened") -> None:
 
 
 def _install(
-    views: Path, built: Document, store: Path, opened: "Opened", *, keep_as: str
+    views: Path, built: Document, store: Path, opened: "OpenedStore", *, keep_as: str
 ) -> Path | None:
     """Copy the views into the store and let them change places with its own, under its lock."""
     from pocketmq.backfill.checks import copy_views, queues_of

@@ -17,7 +17,7 @@ from pocketmq.cli.options import (
 from pocketmq.cli.output import Exit, Failure
 
 if TYPE_CHECKING:
-    from pocketmq.rebuild.parallel import Job
+    from pocketmq.rebuild.parallel import RebuildJob
 
 COMPAT: Final = ("5.5", "5.3")
 EXTENSION: Final = "consumequeue_ext"
@@ -88,7 +88,7 @@ takes_build_options: Final = takes(
 """Gives a command everything that says what is built."""
 
 
-def open_job(options: BuildOptions, workers: int) -> "Job":
+def open_job(options: BuildOptions, workers: int) -> "RebuildJob":
     """Return the job that the options mean.
 
     Errors   Failure: the store or the output directory cannot be used; NotAStore, StoreLocked,

@@ -19,7 +19,7 @@ from pocketmq.cli.output import Document, Exit, Failure, Output, columns, progre
 from pocketmq.cli.store.access import Given, log_bytes
 
 if TYPE_CHECKING:
-    from pocketmq.cli.store.access import Opened
+    from pocketmq.cli.store.access import OpenedStore
     from pocketmq.tools.verify.verification import Verification
 
 COLUMNS: Final = columns("kind", "file", "offset", "expected", "found")
@@ -94,7 +94,7 @@ def built_manifest(out: Path) -> Document:
     return found
 
 
-def check_against_log(views: Path, store: Path, opened: "Opened") -> "Verification":
+def check_against_log(views: Path, store: Path, opened: "OpenedStore") -> "Verification":
     """Check views against a store's log as `store verify --views` does, as they were built."""
     from pocketmq.rebuild.staging import build_settings
     from pocketmq.tools.verify.verification import VerifyOptions

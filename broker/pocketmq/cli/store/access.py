@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 GEOMETRY_FIELDS: Final = frozenset({"index_slot_count", "index_entry_count_max"})
 
 
-class Opened(NamedTuple):
+class OpenedStore(NamedTuple):
     """A store that may be looked at, as tools take it."""
 
     disk: "Disk"
@@ -35,12 +35,12 @@ class Given:
     read_only: bool
     assignments: tuple[str, ...]
 
-    def opened(self, *, with_index: bool) -> Opened:
+    def opened(self, *, with_index: bool) -> OpenedStore:
         """Return the store with its sizes, if it may be looked at."""
         disk = accessible(self.directory, read_only=self.read_only)
         talk_unsupported(disk, self.directory)
         sizes = sizes_of(disk, self.directory, self.assignments, with_index=with_index)
-        return Opened(disk, self.directory, sizes)
+        return OpenedStore(disk, self.directory, sizes)
 
 
 def log_bytes(directory: Path) -> int:

@@ -84,10 +84,10 @@ def export(
     _need_arrow(form)
     wanted = _columns(columns, no_body=no_body)
     from pocketmq.tools.export.files import export_files, export_stream
-    from pocketmq.tools.export.sinks import Shape
+    from pocketmq.tools.export.sinks import ExportFormat
 
-    shape = Shape(
-        form, wanted, _line_of(wanted), compression=compression or "zstd", unfold=not raw_body,
+    shape = ExportFormat(
+        form, wanted, _line_of(wanted), compression=compression or "zstd", decompress=not raw_body,
         split_by=split_by, rows_max=rows_max,
     )  # fmt: skip
     path = Path(target)

@@ -43,7 +43,7 @@ def grep(
 ) -> None:
     """Print the messages of a store that a regular expression is found in.
 
-    Bodies that are compressed are unfolded first; bodies are read as UTF-8. The exit code is 3 when
+    Compressed bodies are decompressed first; bodies are read as UTF-8. The exit code is 3 when
     there are none. Damaged records are passed over and told of; the exit code is then 10.
     """
     try:

@@ -9,7 +9,7 @@ import click
 from pocketmq.cli.documents import Document
 from pocketmq.cli.options import examples, form_option, wall_ms, yes_option
 from pocketmq.cli.output import Exit, Failure, Output, progress, talk, write
-from pocketmq.cli.store.access import Given, Opened, given_options, log_bytes
+from pocketmq.cli.store.access import Given, OpenedStore, given_options, log_bytes
 
 
 @click.command(
@@ -41,7 +41,7 @@ def repair(given: Given, report: Path | None, yes: bool, out: Output) -> None:
     show(given.opened(with_index=True), report, out)
 
 
-def _plan(store: Opened, report: Path | None, out: Output) -> None:
+def _plan(store: OpenedStore, report: Path | None, out: Output) -> None:
     from pocketmq.tools.repair.planning import plan_repair
 
     with progress("Looking", log_bytes(store.directory)) as advance:
@@ -56,7 +56,7 @@ def _plan(store: Opened, report: Path | None, out: Output) -> None:
     _say_left(store.directory, len(plan.left), is_sound=not plan.left)
 
 
-def _repair(store: Opened, report: Path | None, out: Output) -> None:
+def _repair(store: OpenedStore, report: Path | None, out: Output) -> None:
     from pocketmq.tools.repair.repair import NOTHING_TO_DO, repair_store
 
     done = repair_store(*store, now_ms=wall_ms(), stage=progress)

@@ -3,7 +3,7 @@
 from typing import Final
 
 from pocketmq.cli.output import Output, at, columns
-from pocketmq.cli.store.access import Opened
+from pocketmq.cli.store.access import OpenedStore
 
 UNIT_COLUMNS: Final = columns(
     "queue_offset", "physical_offset", "size",
@@ -32,35 +32,35 @@ PRODUCER_COLUMNS: Final = columns(
 )  # fmt: skip
 
 
-def print_units(store: Opened, queue: tuple[str, int], out: Output) -> None:
+def print_units(store: OpenedStore, queue: tuple[str, int], out: Output) -> None:
     """Print the units of a queue."""
     from pocketmq.tools.dump import queue_units
 
     out.stream((unit._asdict() for unit in queue_units(*store, *queue)), UNIT_COLUMNS)
 
 
-def print_index(store: Opened, out: Output) -> None:
+def print_index(store: OpenedStore, out: Output) -> None:
     """Print the entries of all index files."""
     from pocketmq.tools.dump import index_rows
 
     out.stream((row._asdict() for row in index_rows(*store)), INDEX_COLUMNS)
 
 
-def print_halves(store: Opened, out: Output) -> None:
+def print_halves(store: OpenedStore, out: Output) -> None:
     """Print the half messages that wait for a decision."""
     from pocketmq.tools.pending.halves import open_halves
 
     out.stream((half._asdict() for half in open_halves(*store)), HALF_COLUMNS)
 
 
-def print_pending(store: Opened, out: Output) -> None:
+def print_pending(store: OpenedStore, out: Output) -> None:
     """Print what waits for its time."""
     from pocketmq.tools.pending.listing import pending_messages
 
     out.stream((found._asdict() for found in pending_messages(*store)), PENDING_COLUMNS)
 
 
-def print_due(store: Opened, out: Output) -> None:
+def print_due(store: OpenedStore, out: Output) -> None:
     """Print how much is due in which hour."""
     from pocketmq.tools.pending.counts import due_counts
     from pocketmq.tools.pending.listing import pending_messages
@@ -68,7 +68,7 @@ def print_due(store: Opened, out: Output) -> None:
     out.stream(due_counts(pending_messages(*store)), DUE_COLUMNS)
 
 
-def print_producers(store: Opened, out: Output) -> None:
+def print_producers(store: OpenedStore, out: Output) -> None:
     """Print how many transactions wait for whose decision."""
     from pocketmq.tools.pending.counts import half_counts
     from pocketmq.tools.pending.halves import open_halves

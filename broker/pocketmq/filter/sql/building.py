@@ -36,7 +36,7 @@ class NotAllowed(Exception):
         self.why = why
 
 
-class Kind(Enum):
+class NodeKind(Enum):
     """What a node is, as far as the rules ask."""
 
     PROPERTY = "a property"
@@ -54,7 +54,7 @@ class Node(NamedTuple):
     weight    nanoseconds that it takes for each byte of a message's properties, at most
     """
 
-    kind: Kind
+    kind: NodeKind
     evaluate: Evaluate
     place: int
     value: Value = None
@@ -96,9 +96,9 @@ class Builder(Transformer[Token, Node]):
     def equal(self, left: Node, right: Node) -> Node:
         """Two values, beside =."""
         for side in (left, right):
-            if side.kind is Kind.LITERAL and side.value is None:
+            if side.kind is NodeKind.LITERAL and side.value is None:
                 raise NotAllowed(side.place, "NULL is equal to nothing; write IS NULL")
-        if left.kind is right.kind is Kind.LITERAL:
+        if left.kind is right.kind is NodeKind.LITERAL:
             if type(left.value) is bool and type(right.value) is not bool:
                 raise NotAllowed(right.place, "TRUE and FALSE are compared with each other only")
         return _condition(_equal(left, right), left, right, terms=1)
@@ -122,7 +122,7 @@ class Builder(Transformer[Token, Node]):
 
     def between(self, side: Node, low: Node, high: Node) -> Node:
         """BETWEEN."""
-        if low.kind is high.kind is Kind.LITERAL and low.is_number and high.is_number:
+        if low.kind is high.kind is NodeKind.LITERAL and low.is_number and high.is_number:
             if order(high.value, low.value) < 0:
                 raise NotAllowed(low.place, f"BETWEEN {low.value} AND {high.value} holds nothing")
         return self.all_of(_ordered(side, ">=", low), _ordered(side, "<=", high))
@@ -165,10 +165,13 @@ class Builder(Transformer[Token, Node]):
             value = -side.value  # type: ignore[operator]
             value = Long(value) if type(side.value) is Long else value
             return side._replace(
-                kind=Kind.NEGATED, evaluate=nodes.constant(value), value=value, depth=side.depth + 1
+                kind=NodeKind.NEGATED,
+                evaluate=nodes.constant(value),
+                value=value,
+                depth=side.depth + 1,
             )
         return Node(
-            Kind.NEGATED, nodes.nothing_after(side.evaluate), side.place,
+            NodeKind.NEGATED, nodes.nothing_after(side.evaluate), side.place,
             depth=_deeper(side.place, side), terms=side.terms, weight=side.weight,
         )  # fmt: skip
 
@@ -206,7 +209,7 @@ class Builder(Transformer[Token, Node]):
     def property(self, token: Token) -> Node:
         """A property's name, in double quotes where it has other characters than an identifier."""
         name = token[1:-1].replace('""', '"') if token.type == "QUOTED" else str(token)
-        return Node(Kind.PROPERTY, nodes.text_of(name), _place(token), name=name)
+        return Node(NodeKind.PROPERTY, nodes.text_of(name), _place(token), name=name)
 
 
 def _place(token: Token) -> int:
@@ -218,7 +221,7 @@ def _unquoted(token: Token) -> str:
 
 
 def _literal(token: Token, value: Value) -> Node:
-    return Node(Kind.LITERAL, nodes.constant(value), _place(token), value)
+    return Node(NodeKind.LITERAL, nodes.constant(value), _place(token), value)
 
 
 def _deeper(place: int, *parts: Node) -> int:
@@ -238,22 +241,22 @@ def _condition(truth: Truth, *parts: Node, terms: int = 0, weight: int = TERM_WE
     if terms > TERMS_MAX:
         raise NotAllowed(place, f"there are more than {TERMS_MAX} comparisons")
     depth = _deeper(place, *parts)
-    return Node(Kind.CONDITION, truth, place, depth=depth, terms=terms, weight=weight)
+    return Node(NodeKind.CONDITION, truth, place, depth=depth, terms=terms, weight=weight)
 
 
 def _truth(node: Node) -> Truth:
     """Return a node as a condition."""
-    if node.kind is Kind.CONDITION or (
-        node.kind is Kind.LITERAL and (node.value is None or type(node.value) is bool)
+    if node.kind is NodeKind.CONDITION or (
+        node.kind is NodeKind.LITERAL and (node.value is None or type(node.value) is bool)
     ):
         return node.evaluate  # type: ignore[return-value]  # a condition, TRUE, FALSE or NULL
-    if node.kind is Kind.PROPERTY:
+    if node.kind is NodeKind.PROPERTY:
         return nodes.truth_of(node.evaluate)
     raise NotAllowed(node.place, f"{node.kind.value} is no condition")
 
 
 def _equal(left: Node, right: Node) -> Truth:
-    if left.kind is Kind.PROPERTY and right.kind is Kind.LITERAL:
+    if left.kind is NodeKind.PROPERTY and right.kind is NodeKind.LITERAL:
         read = nodes.text_of(left.name)
         if isinstance(right.value, str):
             return nodes.property_is(read, right.value)
@@ -264,12 +267,12 @@ def _equal(left: Node, right: Node) -> Truth:
 
 def _ordered(left: Node, symbol: str, right: Node) -> Node:
     for side in (left, right):
-        is_number = side.kind is not Kind.LITERAL or side.is_number
-        if side.kind is Kind.CONDITION or not is_number:
+        is_number = side.kind is not NodeKind.LITERAL or side.is_number
+        if side.kind is NodeKind.CONDITION or not is_number:
             raise NotAllowed(side.place, f"only numbers and properties stand beside {symbol}")
-    if left.kind is Kind.PROPERTY and right.is_number:
+    if left.kind is NodeKind.PROPERTY and right.is_number:
         truth = _bounded(left, symbol, right)
-    elif right.kind is Kind.PROPERTY and left.is_number:
+    elif right.kind is NodeKind.PROPERTY and left.is_number:
         truth = _bounded(right, nodes.MIRRORED[symbol], left)
     else:
         truth = nodes.values_ordered(left.evaluate, symbol, right.evaluate)
@@ -295,7 +298,7 @@ def _like(side: Node, pattern: Token, escape: Token | None, found: bool) -> Node
 
 
 def _in(side: Node, texts: tuple[Token, ...], found: bool) -> Node:
-    if side.kind is not Kind.PROPERTY:
+    if side.kind is not NodeKind.PROPERTY:
         raise NotAllowed(side.place, "IN takes a property on its left side")
     wanted = frozenset(_unquoted(text) for text in texts)
     return _condition(nodes.property_in(nodes.text_of(side.name), wanted, found), side, terms=1)

@@ -97,7 +97,7 @@ class MessageColumns:
     """The columns of some records of a buffer; what several of them need is made once.
 
     queue    numbers of the records' queues in the table
-    unfolded the bodies to show, None: as they are stored
+    decompressed the bodies to show, None: as they are stored
     """
 
     def __init__(
@@ -106,13 +106,13 @@ class MessageColumns:
         heads: Heads,
         queue: Numbers,
         queues: QueueTable,
-        unfolded: list[bytes] | None = None,
+        decompressed: list[bytes] | None = None,
     ) -> None:
         self._buffer = buffer
         self._heads = heads
         self._queue = queue
         self._queues = queues
-        self._unfolded = unfolded
+        self._decompressed = decompressed
 
     @cached_property
     def _spans(self) -> PropertySpans:
@@ -183,8 +183,8 @@ class MessageColumns:
 
     def bodies(self) -> Texts:
         """Return the bodies."""
-        if self._unfolded is not None:
-            return _joined(self._unfolded)
+        if self._decompressed is not None:
+            return _joined(self._decompressed)
         heads = self._heads
         slices = _slices(self._buffer, heads.body_begin, heads.body_size)
         return Texts(_bounds(heads.body_size), b"".join(slices))
@@ -263,7 +263,7 @@ class MessageColumns:
         return np.searchsorted(bounds, hits, side="right") - 1, hits
 
 
-def unfolded_bodies(
+def decompressed_bodies(
     buffer: bytearray, heads: Heads, *, bytes_max: int | None = None
 ) -> Iterator[tuple[slice, list[bytes] | None]]:
     """Yield stretches of records with their bodies decompressed, None where none is compressed.

@@ -107,7 +107,7 @@ class _Texts:
 
 
 @final
-class OfficialMessages:
+class V2Messages:
     """Writes the messages of one receive after another."""
 
     __slots__ = ("_hosts", "_out", "_system", "_texts", "_users")

@@ -85,7 +85,7 @@ TopicName = Callable[[str, str], str]
 
 
 @final
-class OfficialRequest:
+class V2SendRequest:
     """Reads one request after another into `request`, which forgets the one before.
 
     topic_name   gives the store's name of a topic; for one that clients may not use, any

@@ -19,7 +19,7 @@ from pocketmq.model.errors import TooManyRequests
 from pocketmq.rpc.admission import Gate, Holder
 from pocketmq.rpc.call import May, anything, begin_request, host_from_peer
 from pocketmq.rpc.grpcio.receiving import Arrival, Receiving
-from pocketmq.rpc.service import Kind, MalformedRequest
+from pocketmq.rpc.service import MalformedRequest, MethodKind
 from pocketmq.rpc.serving import ServedMethod
 
 Context = grpc.aio.ServicerContext[bytes, bytes]
@@ -105,12 +105,14 @@ class Edge:
     def __init__(self) -> None:
         self.receiving = Receiving()
         self.is_draining = False
-        self._streams: set[Requests] = set()
+        self._streams: set[GrpcioRequests] = set()
 
     @contextmanager
-    def requests(self, context: Context, read: Callable[[bytes], Any]) -> Iterator["Requests"]:
+    def requests(
+        self, context: Context, read: Callable[[bytes], Any]
+    ) -> Iterator["GrpcioRequests"]:
         """Yield the requests of a call, for its length."""
-        requests = Requests(context, read)
+        requests = GrpcioRequests(context, read)
         self._streams.add(requests)
         if self.is_draining:
             requests.end()
@@ -127,7 +129,7 @@ class Edge:
             requests.end()
 
 
-class Requests:
+class GrpcioRequests:
     """The requests of one call as they come, until the client has no more or the server drains."""
 
     __slots__ = ("_context", "_end", "_read")
@@ -218,7 +220,7 @@ class GrpcioMethod:
         served.gate.enter(call.holder.weights)
         stats.begin()
         try:
-            if kind is Kind.UNARY:
+            if kind is MethodKind.UNARY:
                 answer = served.answer(raw, call)
                 if not isinstance(answer, bytes):
                     answer = await answer

@@ -19,11 +19,11 @@ from pocketmq.rpc.call import May, anything, begin_request, end_request, turn_us
 from pocketmq.rpc.own.eager_task import begun
 from pocketmq.rpc.own.ending import ABANDONED, EXPIRED, OLD, end, tell
 from pocketmq.rpc.own.page_call import PageCall
-from pocketmq.rpc.own.pending_replies import LateCalls
-from pocketmq.rpc.own.requests import Requests
-from pocketmq.rpc.own.server_state import LARGE_REPLY, UNTOLD_S, Client
+from pocketmq.rpc.own.pending_replies import PendingReplies
+from pocketmq.rpc.own.requests import CallRequests
+from pocketmq.rpc.own.server_state import LARGE_REPLY, UNTOLD_S, ClientConnection
 from pocketmq.rpc.own.waiting_calls import Unsent
-from pocketmq.rpc.pending_reply import LateReply
+from pocketmq.rpc.pending_reply import PendingReply
 from pocketmq.rpc.service import WireStatus
 from pocketmq.rpc.serving import OK, ServedMethod, let_frames_go
 from pocketmq.wire.stream import Stream
@@ -35,7 +35,7 @@ class OwnCall(Unsent):
     # Of the class, since most calls are over before any of these would change.
     user = ""
     may: May = staticmethod(anything)
-    requests: Requests | None = None
+    requests: CallRequests | None = None
     _future: asyncio.Future[bytes | None] | None = None
     _deadline = -1
     _reserved = 0
@@ -45,7 +45,7 @@ class OwnCall(Unsent):
     _why: WireStatus = ABANDONED
     _undo: Callable[[], None] | None = None
 
-    def __init__(self, connection: Client, stream: Stream, served: ServedMethod) -> None:
+    def __init__(self, connection: ClientConnection, stream: Stream, served: ServedMethod) -> None:
         self._connection = connection
         self.stream = stream
         self.served = served
@@ -143,8 +143,8 @@ class OwnCall(Unsent):
                 connection.count_kept()
             if self._is_begun:
                 end_request()
-        elif isinstance(reply, LateReply) and len(reply.in_time) <= LARGE_REPLY:
-            late = LateCalls(self._connection, served, reply)
+        elif isinstance(reply, PendingReply) and len(reply.in_time) <= LARGE_REPLY:
+            late = PendingReplies(self._connection, served, reply)
             late.add(self.stream, reply.in_time)
             late.begin()
             if self._is_begun:
@@ -194,7 +194,7 @@ class OwnCall(Unsent):
         """Serve a call with many answers, or with many requests where `raw` is None."""
         if raw is None:
             user = partial(turn_user, self)
-            self.requests = Requests(self._connection, self.stream, self.served, user)
+            self.requests = CallRequests(self._connection, self.stream, self.served, user)
         self._wait_for(self._streamed(raw))
 
     async def _streamed(self, raw: bytes | None) -> bytes | None:
@@ -384,7 +384,11 @@ async def _result(reply: Awaitable[bytes | None]) -> bytes | None:
 
 
 def take_news(
-    client: Client, news: list[Stream], begin: Callable[[Stream], None], *, is_paused: bool
+    client: ClientConnection,
+    news: list[Stream],
+    begin: Callable[[Stream], None],
+    *,
+    is_paused: bool,
 ) -> None:
     """Look at what came: calls that are over at once are served together, `begin` has others."""
     at, count = 0, len(news)
@@ -397,12 +401,14 @@ def take_news(
             if call is None:
                 begin(news[at])
             else:
-                assert isinstance(call, OwnCall | LateCalls | PageCall), "a stream's call is ours"
+                assert isinstance(call, OwnCall | PendingReplies | PageCall), (
+                    "a stream's call is ours"
+                )
                 call.take_news(news[at])
             at += 1
 
 
-def _serve_at_once(client: Client, news: list[Stream], at: int) -> int:
+def _serve_at_once(client: ClientConnection, news: list[Stream], at: int) -> int:
     """Serve calls from a place on that are over at once; return where others begin."""
     quick = client.edge.quick
     try:

@@ -17,8 +17,8 @@ from pocketmq.rpc.call import host_from_peer
 from pocketmq.rpc.own.call import OwnCall, take_news
 from pocketmq.rpc.own.memory import PROGRESS_SIZE, UNREAD_TIGHT_MAX
 from pocketmq.rpc.own.page_call import PageCall
-from pocketmq.rpc.own.server_state import Client, Edge
-from pocketmq.rpc.own.waiting_calls import Unsent, Waiting
+from pocketmq.rpc.own.server_state import ClientConnection, ServerState
+from pocketmq.rpc.own.waiting_calls import Unsent, WaitingCall
 from pocketmq.rpc.service import MalformedRequest
 from pocketmq.rpc.serving import ServedMethod
 from pocketmq.wire.connection import Connection
@@ -59,7 +59,7 @@ _GONE: Final = Connection()
 """Stands for that of a client who is gone; nobody speaks through it."""
 
 
-class Http2Connection(Client, asyncio.Protocol):
+class Http2Connection(ClientConnection, asyncio.Protocol):
     """A client's connection, from its first byte to its last."""
 
     __slots__ = (
@@ -69,12 +69,12 @@ class Http2Connection(Client, asyncio.Protocol):
         "unread", "unsent", "wire",
     )  # fmt: skip
 
-    def __init__(self, edge: Edge, peer: str) -> None:
+    def __init__(self, edge: ServerState, peer: str) -> None:
         self.edge, self.deadlines = edge, edge.deadlines
         self.peer, self.host = peer, host_from_peer(peer)
         self.holder = Holder(peer, self.host)
         self.wire = Connection(sizes=edge.sizes, has_pages=edge.pages is not None)
-        self.calls: set[Waiting] = set()
+        self.calls: set[WaitingCall] = set()
         self.unsent: set[Unsent] = set()
         self.held = self.unread = self.sent = self.silent_count = 0
         self.moved_s = self.now_s = 0.0

@@ -1,7 +1,7 @@
 """Coroutines begun where they are given: most of those that serve calls never wait.
 
 coroutine ─► first step ─► its value            no task, no turn of the loop
-                └ waits ─► `Begun`, the rest of it, for a task
+                └ waits ─► `EagerTask`, the rest of it, for a task
 """
 
 import asyncio
@@ -12,7 +12,7 @@ from typing import Any, Generic, TypeVar, cast
 Value = TypeVar("Value")
 
 
-class Begun(Generic[Value]):
+class EagerTask(Generic[Value]):
     """The rest of a coroutine whose first step led to something that it waits for.
 
     Life     a task takes it over; what that is told before its own first step reaches the coroutine
@@ -60,7 +60,7 @@ def _mark(waited: Any, *, is_awaited: bool) -> None:
         waited._asyncio_future_blocking = is_awaited
 
 
-Coroutine.register(Begun)  # It is stepped by tasks alone; nothing awaits it.
+Coroutine.register(EagerTask)  # It is stepped by tasks alone; nothing awaits it.
 
 
 def begun(coroutine: "CoroutineType[Any, None, Value]") -> Value | Coroutine[Any, None, Value]:
@@ -75,4 +75,4 @@ def begun(coroutine: "CoroutineType[Any, None, Value]") -> Value | Coroutine[Any
     except StopIteration as end:
         value: Value = end.value
         return value
-    return cast(Coroutine[Any, None, Value], Begun(coroutine, waited))
+    return cast(Coroutine[Any, None, Value], EagerTask(coroutine, waited))

@@ -26,7 +26,7 @@ from pocketmq.model.strangers import Sparingly, protocol_of
 from pocketmq.rpc.own.handshakes import Handshakes, address_of
 from pocketmq.rpc.own.proxy_protocol import SIZE_MAX, ProxyError, read_proxy_header
 from pocketmq.rpc.own.tls import Tls
-from pocketmq.rpc.own.tls_connection import H2, Secured
+from pocketmq.rpc.own.tls_connection import H2, TlsConnection
 from pocketmq.store.deadlines import Deadlines
 
 BACKLOG: Final = 1_024
@@ -135,12 +135,12 @@ class Listener:
         self._deadlines = deadlines
         self._is_full = is_full
         self.speakers = speakers
-        self._starting: set[Start] = set()
+        self._starting: set[NewConnection] = set()
         self._addresses: Counter[str] = Counter()
         """Those that start, by address."""
         self._handshakes = Handshakes()
         self._strangers = Sparingly()
-        self._line: dict[Start, None] = {}
+        self._line: dict[NewConnection, None] = {}
         """Those that wait for a TLS handshake, in their order."""
         self._tasks: set[asyncio.Task[None]] = set()
         self._unbegun: dict[socket.socket, None] = {}
@@ -206,7 +206,7 @@ class Listener:
                 accepted.close()
                 continue
             accepted.setblocking(False)
-            start = Start(self, accepted, peer, address)
+            start = NewConnection(self, accepted, peer, address)
             self._starting.add(start)
             self._addresses[address] += 1
             start.look()
@@ -240,7 +240,7 @@ class Listener:
         """Call back when a start takes too long."""
         return self._deadlines.add(self._loop.time() + HANDSHAKE_S, call_back)
 
-    def forget(self, start: "Start", tick: int) -> None:
+    def forget(self, start: "NewConnection", tick: int) -> None:
         """Let go of a start that is closed or taken over."""
         assert start in self._starting, "a start ends once"
         self._starting.remove(start)
@@ -250,7 +250,7 @@ class Listener:
         self._line.pop(start, None)
         self._deadlines.remove(tick, start.close)
 
-    def line_up(self, start: "Start") -> None:
+    def line_up(self, start: "NewConnection") -> None:
         """Have a start look again when there is a place for its handshake, or at `release`."""
         self._line[start] = None
 
@@ -305,7 +305,7 @@ class Listener:
         """
         context = self.speakers.tls.context
         assert context is not None, "there was one as the client came"
-        secured = Secured(context, partial(self._speaker, peer))
+        secured = TlsConnection(context, partial(self._speaker, peer))
         try:
             async with asyncio.timeout(limit_s):
                 await self._loop.connect_accepted_socket(lambda: secured, connection)
@@ -321,7 +321,7 @@ class Listener:
         return None if factory is None else factory(peer)
 
 
-class Start:
+class NewConnection:
     """A connection of which nothing is known yet."""
 
     __slots__ = ("_listener", "_peer", "_seen", "_socket", "_tick", "_wants_header", "address")

@@ -52,7 +52,7 @@ class Keeping(ABC):
     held     what its requests take here, as last counted
     unread   bytes of answers that wait here, as last counted
     sent     bytes given to the socket so far
-    moved_s  when its requests last went on, by the clock of `Memory`
+    moved_s  when its requests last went on, by the clock of `BufferBudget`
     """
 
     __slots__ = ()
@@ -77,7 +77,7 @@ class Keeping(ABC):
         """End the connection now, whatever is under way."""
 
 
-class Memory:
+class BufferBudget:
     """What all connections keep.
 
     connections   those there are; whoever ends calls `count` for what it kept

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from pocketmq.model.page import Answer, ReadPage
-from pocketmq.rpc.own.server_state import LARGE_REPLY, Client
+from pocketmq.rpc.own.server_state import LARGE_REPLY, ClientConnection
 from pocketmq.wire.frames import CANCEL
 from pocketmq.wire.stream import Stream
 
@@ -22,7 +22,7 @@ class PageCall:
     __slots__ = ("_connection", "_stream", "_task")
 
     def __init__(
-        self, connection: Client, stream: Stream, read: ReadPage, *, is_private: bool
+        self, connection: ClientConnection, stream: Stream, read: ReadPage, *, is_private: bool
     ) -> None:
         assert stream.call is None, "a stream has one call"
         self._connection = connection

@@ -14,7 +14,7 @@ from pocketmq.model.errors import BrokerError
 from pocketmq.native.machine import i64
 from pocketmq.rpc.own.ending import ABANDONED, EXPIRED, OLD, end, refuse
 from pocketmq.rpc.own.waiting_calls import Calling
-from pocketmq.rpc.pending_reply import LateReply
+from pocketmq.rpc.pending_reply import PendingReply
 from pocketmq.rpc.service import WireStatus
 from pocketmq.rpc.serving import ServedMethod
 from pocketmq.wire.stream import Stream
@@ -23,7 +23,7 @@ NEVER: Final = float("inf")
 
 
 @final
-class LateCalls:
+class PendingReplies:
     """Calls of one connection and one method that wait for the same flush.
 
     group    what all of them wait for
@@ -35,7 +35,7 @@ class LateCalls:
         "_tick", "_user", "_wire", "count", "group",
     )  # fmt: skip
 
-    def __init__(self, client: Calling, served: ServedMethod, late: LateReply) -> None:
+    def __init__(self, client: Calling, served: ServedMethod, late: PendingReply) -> None:
         self._client = client
         self._wire = client.wire
         self._served = served
@@ -53,7 +53,7 @@ class LateCalls:
         self.group = late.group
         self.count: i64 = 0
 
-    def takes(self, late: LateReply) -> bool:
+    def takes(self, late: PendingReply) -> bool:
         """Return whether a reply can be waited for with these."""
         is_same = late.group is self.group and late.late is self._late
         return is_same and late.user == self._user

@@ -4,12 +4,12 @@ import asyncio
 from collections.abc import Callable
 from typing import Any, Self
 
-from pocketmq.rpc.own.server_state import Client
+from pocketmq.rpc.own.server_state import ClientConnection
 from pocketmq.rpc.serving import ServedMethod
 from pocketmq.wire.stream import Stream
 
 
-class Requests:
+class CallRequests:
     """The requests of one call as they come, until the client has no more or the server drains."""
 
     __slots__ = (
@@ -18,7 +18,11 @@ class Requests:
     )  # fmt: skip
 
     def __init__(
-        self, connection: Client, stream: Stream, served: ServedMethod, user: Callable[[], str]
+        self,
+        connection: ClientConnection,
+        stream: Stream,
+        served: ServedMethod,
+        user: Callable[[], str],
     ) -> None:
         """Begin with none.
 

@@ -15,7 +15,7 @@ from pocketmq.rpc.admission import DEFAULT_LIMITS, CallClass
 from pocketmq.rpc.own.connection import Http2Connection
 from pocketmq.rpc.own.lifetime import Lifetime
 from pocketmq.rpc.own.listener import Listener, Speakers, Transport, listen_on
-from pocketmq.rpc.own.server_state import Client, Edge
+from pocketmq.rpc.own.server_state import ClientConnection, ServerState
 from pocketmq.rpc.service import Service
 from pocketmq.rpc.serving import Serving, Turns
 
@@ -47,7 +47,7 @@ class OwnServer:
         self._serving = Serving(services, limits)
         self.stats = self._serving.stats
         self._transport = transport or Transport()
-        self._edge = Edge(asyncio.get_running_loop(), self._serving)
+        self._edge = ServerState(asyncio.get_running_loop(), self._serving)
         self._edge.pages = self._transport.pages
         self._sockets: list[socket.socket] = []
         self._listeners: list[Listener] = []
@@ -178,7 +178,7 @@ class OwnServer:
         edge.deadlines.close()
         await asyncio.sleep(0)  # Sockets are closed in the loop's next turn.
 
-    def _each(self, act: Callable[[Client], None]) -> None:
+    def _each(self, act: Callable[[ClientConnection], None]) -> None:
         for connection in [*self._edge.connections]:
             act(connection)
 

@@ -9,8 +9,8 @@ from typing import Final
 
 from pocketmq.model.page import ReadPage
 from pocketmq.rpc.call_stats import MethodStats
-from pocketmq.rpc.own.memory import Memory
-from pocketmq.rpc.own.unary_fast_path import QuickCalls, QuickMethod
+from pocketmq.rpc.own.memory import BufferBudget
+from pocketmq.rpc.own.unary_fast_path import QuickMethod, UnaryFastPath
 from pocketmq.rpc.own.waiting_calls import Calling
 from pocketmq.rpc.serving import ServedMethod, Serving
 from pocketmq.store.deadlines import Deadlines
@@ -28,12 +28,12 @@ SMALL_READ: Final = 8_192
 """Bytes that are taken at once while others, of which more came, wait for their turn."""
 
 
-class Client(Calling):
+class ClientConnection(Calling):
     """A connection, as the edge sees it."""
 
     __slots__ = ()
 
-    edge: "Edge"
+    edge: "ServerState"
 
     @property
     @abstractmethod
@@ -69,7 +69,7 @@ class Client(Calling):
         """Return when a stream of answers may go on."""
 
 
-class Edge:
+class ServerState:
     """The side of a server that all its connections see."""
 
     __slots__ = (
@@ -115,16 +115,16 @@ class Edge:
         """Bytes of the largest request of each method; changed in place."""
         self.pages: ReadPage | None = None
         """Answers GET and HEAD; None: they are refused."""
-        self.connections: set[Client] = set()
+        self.connections: set[ClientConnection] = set()
         self.addresses: Counter[str] = Counter()
         """How many connections each address has."""
-        self.memory = Memory(self.connections, self.deadlines, clock or loop.time)
+        self.memory = BufferBudget(self.connections, self.deadlines, clock or loop.time)
         self.is_draining = self.is_leaving = False
         """Whether streams of requests have ended, and whether clients are sent elsewhere."""
         self.answered: list[MethodStats] = []
         """Methods of which calls were answered at once and not folded into their metrics yet."""
-        self.quick = QuickCalls(self.answered, LARGE_REPLY)
-        self._line: dict[Client, None] = {}
+        self.quick = UnaryFastPath(self.answered, LARGE_REPLY)
+        self._line: dict[ClientConnection, None] = {}
         """Connections of which something came that waits for its turn, in that order."""
         self._is_turn = self.is_late = False
         """Whether a turn has begun, and whether its time was over when a large answer was there."""
@@ -134,16 +134,16 @@ class Edge:
         self.turn_s = TURN_S
         self.changed = asyncio.Event()
         """Set when a connection that drains has written something, or is gone."""
-        self._dirty: list[Client] = []
+        self._dirty: list[ClientConnection] = []
         self._requesting = asyncio.Lock()
         self.take_methods()
 
-    def join(self, connection: Client, address: str) -> None:
+    def join(self, connection: ClientConnection, address: str) -> None:
         """Note a connection that begins."""
         self.connections.add(connection)
         self.addresses[address] += 1
 
-    def leave(self, connection: Client, address: str) -> None:
+    def leave(self, connection: ClientConnection, address: str) -> None:
         """Note one that is gone, if it was there."""
         if connection in self.connections:
             self.connections.remove(connection)
@@ -162,7 +162,7 @@ class Edge:
         }
         assert self.sizes.keys() == self.methods.keys(), "what was served once is served"
 
-    def write_soon(self, connection: "Client") -> None:
+    def write_soon(self, connection: "ClientConnection") -> None:
         """Write what a connection has for its client in the next turn of the loop, once."""
         if not self._dirty:
             self.loop.call_soon(self._write_all)
@@ -203,7 +203,7 @@ class Edge:
                 stats.fold(seconds)
             self.answered.clear()
 
-    def line_up(self, one: "Client") -> None:
+    def line_up(self, one: "ClientConnection") -> None:
         """Have a connection go on when it is its turn."""
         if not self._is_turn:
             self.begin_turn()

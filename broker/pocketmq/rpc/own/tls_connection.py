@@ -21,7 +21,7 @@ Choose = Callable[[str | None, bytes], asyncio.Protocol | None]
 """Returns what speaks with a client, by its ALPN or, without, its first bytes; None: nobody."""
 
 
-class Secured(asyncio.Protocol):
+class TlsConnection(asyncio.Protocol):
     """The side of the network.
 
     shaken   is done when the handshake is over and who speaks is chosen, with ssl's error where it
@@ -187,7 +187,7 @@ class SecuredTransport(asyncio.Transport):
 
     __slots__ = ("_secured", "_transport")
 
-    def __init__(self, secured: Secured, transport: asyncio.Transport) -> None:
+    def __init__(self, secured: TlsConnection, transport: asyncio.Transport) -> None:
         names = {"peername": transport.get_extra_info("peername"), "sslcontext": secured.context}
         super().__init__(names)
         assert secured.is_shaken, "nobody speaks before"

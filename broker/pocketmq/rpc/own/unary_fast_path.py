@@ -12,9 +12,9 @@ from typing import final
 from pocketmq.native.machine import i64
 from pocketmq.rpc.call_stats import MethodStats
 from pocketmq.rpc.own.memory import UNREAD_TIGHT_MAX
-from pocketmq.rpc.own.pending_replies import LateCalls
+from pocketmq.rpc.own.pending_replies import PendingReplies
 from pocketmq.rpc.own.waiting_calls import Calling
-from pocketmq.rpc.pending_reply import LateReply
+from pocketmq.rpc.pending_reply import PendingReply
 from pocketmq.rpc.service import Shortcut
 from pocketmq.rpc.serving import ServedMethod
 from pocketmq.wire.stream import Stream
@@ -34,7 +34,7 @@ class QuickMethod:
 
 
 @final
-class QuickCalls:
+class UnaryFastPath:
     """Serves calls of all connections of a server, those of one read at a time.
 
     reply_max  bytes of an answer that needs no room; a larger one stops it
@@ -65,7 +65,7 @@ class QuickCalls:
         self.asked = None
         self.reply = None
         known: QuickMethod | None = None
-        late: LateCalls | None = None
+        late: PendingReplies | None = None
         room: i64 = 0
         wire, host = client.wire, client.host
         at: i64 = first
@@ -94,13 +94,13 @@ class QuickCalls:
                     count += 1
                     at += 1
                     continue
-                if not isinstance(reply, LateReply) or len(reply.in_time) > self._reply_max:
+                if not isinstance(reply, PendingReply) or len(reply.in_time) > self._reply_max:
                     self.reply = reply
                     break
                 if late is None or not late.takes(reply):
                     if late is not None:
                         late.begin()
-                    late = LateCalls(client, method.served, reply)
+                    late = PendingReplies(client, method.served, reply)
                     room = late.room()
                 self.asked = None
                 late.add(stream, reply.in_time)

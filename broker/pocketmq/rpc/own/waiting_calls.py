@@ -10,8 +10,8 @@ from pocketmq.wire.connection import Connection
 from pocketmq.wire.stream import Stream
 
 
-class Waiting(Protocol):
-    """A call that is waited for (`OwnCall`), or many (`LateCalls`), as the connection sees them."""
+class WaitingCall(Protocol):
+    """A call (`OwnCall`) or many (`PendingReplies`) the connection waits for."""
 
     def take_news(self, stream: Stream) -> None:
         """Look at what came for a call that is under way."""
@@ -54,7 +54,7 @@ class Calling(Keeping):
     wire: Connection
     host: bytes
     holder: Holder
-    calls: set[Waiting]
+    calls: set[WaitingCall]
     now_s: float
     unsent: set[Unsent]
     deadlines: Deadlines

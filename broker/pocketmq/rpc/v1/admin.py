@@ -25,7 +25,7 @@ from pocketmq.rpc.call import Call
 from pocketmq.rpc.pb import admin_pb2 as pb
 from pocketmq.rpc.permissions import DELETE, FIND, LIST, PUB, SEE, group_need, topic_need
 from pocketmq.rpc.service import Handler, MalformedRequest, Service
-from pocketmq.rpc.services import Backing
+from pocketmq.rpc.services import Services
 from pocketmq.rpc.topic_access import check_may, check_operator_reads
 from pocketmq.rpc.v1.ask_clients import AskClients
 from pocketmq.rpc.v1.list_delayed import ListDelayed
@@ -47,7 +47,7 @@ from pocketmq.services.admin.redrive import Redrive
 TYPE_NAMES: Final = frozenset(pb.TopicType.keys())
 
 
-class Admin:
+class AdminMethods:
     """The methods of pocketmq.v1.Admin."""
 
     __slots__ = (
@@ -55,7 +55,7 @@ class Admin:
         "_redrive", "_store", "query_messages",
     )  # fmt: skip
 
-    def __init__(self, backing: Backing, process: status.Process) -> None:
+    def __init__(self, backing: Services, process: status.Process) -> None:
         self._store = store = backing.store
         self._process = process
         self._list_transactions = ListTransactions(backing.transactions)

@@ -8,7 +8,7 @@ from pocketmq.model.names import check_number
 from pocketmq.model.reading import ReadRange
 from pocketmq.rpc.call import Call, turn_user
 from pocketmq.rpc.pb import admin_pb2 as pb
-from pocketmq.rpc.services import Backing
+from pocketmq.rpc.services import Services
 from pocketmq.rpc.topic_access import check_operator_reads, find_readable
 from pocketmq.services.sessions.questions import Command, PrintStack, Verify
 from pocketmq.store.read.cold_read import value_of
@@ -26,7 +26,7 @@ class AskClients:
 
     __slots__ = ("_query", "_sessions", "_store")
 
-    def __init__(self, backing: Backing) -> None:
+    def __init__(self, backing: Services) -> None:
         self._query = backing.query
         self._sessions = backing.sessions
         self._store = backing.store

@@ -50,7 +50,7 @@ STATUSES: Final = {
 }
 
 
-class Consuming:
+class ConsumeMethods:
     """The methods."""
 
     __slots__ = ("_consume", "_delivered", "_members", "_messages", "_topics", "_turns")
@@ -166,7 +166,7 @@ class Consuming:
         messages = self._messages
         if messages.add(record, 0, REPLY_SIZE_MAX) == len(record):
             return True
-        message = decode_record(record, 0, unfold=False)
+        message = decode_record(record, 0, decompress=False)
         if not is_shown(message, budget):
             return False
         try:

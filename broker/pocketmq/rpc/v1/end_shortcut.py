@@ -7,7 +7,7 @@ bytes ─► which half messages, and how ─► open? ─► one put ─► byt
 from typing import Final
 
 from pocketmq.format.end_request import EndRequest
-from pocketmq.rpc.pending_reply import Late, LateReply
+from pocketmq.rpc.pending_reply import Late, PendingReply
 from pocketmq.rpc.service import Metadata
 from pocketmq.services.transaction.fast_end import PlainEnd
 
@@ -30,7 +30,9 @@ class EndShortcut:
         self._is_durable = is_durable
         self._late = late
 
-    def serve(self, raw: bytes, peer_host: bytes, metadata: Metadata) -> bytes | LateReply | None:
+    def serve(
+        self, raw: bytes, peer_host: bytes, metadata: Metadata
+    ) -> bytes | PendingReply | None:
         """Serve a plain request.
 
         Returns  the encoded EndTransactionResponse, or what gives it once it may be sent; None:

@@ -24,7 +24,7 @@ RESOLUTIONS: Final = {
 }
 
 
-class EndTransaction:
+class EndTransactionV1:
     """The method."""
 
     __slots__ = ("_transactions", "shortcut")

@@ -5,7 +5,7 @@ from typing import Final
 from pocketmq.format.half_message import Half
 from pocketmq.format.property_codec import BodyBudget
 from pocketmq.format.transaction_id import HalfPlace, read_transaction_id, transaction_id
-from pocketmq.model.access import Action, Kind
+from pocketmq.model.access import Action, ResourceKind
 from pocketmq.model.errors import TransactionUnknown
 from pocketmq.model.names import check_number
 from pocketmq.rpc.call import Call
@@ -46,7 +46,7 @@ class ListTransactions:
         check_number("offset", request.offset)
         count_max, at, looked_at = request.max or LISTED, request.offset, 0
         rows: list[pb.TransactionRow] = []
-        sees_all = all(map(call.may, listed(Kind.TOPIC)))
+        sees_all = all(map(call.may, listed(ResourceKind.TOPIC)))
         while True:
             page = await self._transactions.page(at, count_max - len(rows))
             rows += [

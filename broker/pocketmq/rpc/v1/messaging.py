@@ -8,18 +8,18 @@ from pocketmq.model.reading import Bound
 from pocketmq.rpc.call import Call
 from pocketmq.rpc.pb import broker_pb2 as pb
 from pocketmq.rpc.service import Service
-from pocketmq.rpc.services import Backing
+from pocketmq.rpc.services import Services
 from pocketmq.rpc.topic_access import (
     check_client_locates,
     check_client_reads,
     find_readable,
 )
 from pocketmq.rpc.v1.check_transactions import CheckTransactions
-from pocketmq.rpc.v1.consuming import Consuming
-from pocketmq.rpc.v1.end_transaction import EndTransaction
+from pocketmq.rpc.v1.consuming import ConsumeMethods
+from pocketmq.rpc.v1.end_transaction import EndTransactionV1
 from pocketmq.rpc.v1.pull_message import PullMessage
 from pocketmq.rpc.v1.query_messages import QueryMessages
-from pocketmq.rpc.v1.send_message import SendMessage
+from pocketmq.rpc.v1.send_message import SendMessageV1
 from pocketmq.rpc.v1.service_table import BROKER, face
 
 
@@ -31,16 +31,16 @@ class Messaging:
         "consuming", "query_messages", "send_message",
     )  # fmt: skip
 
-    def __init__(self, backing: Backing) -> None:
+    def __init__(self, backing: Services) -> None:
         self._store = store = backing.store
         self._query = query = backing.query
         self._send = send = backing.send
         pull, members = backing.pull, backing.members
-        self._end_transaction = EndTransaction(backing.transactions)
+        self._end_transaction = EndTransactionV1(backing.transactions)
         self.check_transactions = CheckTransactions(backing.transactions)
         self.query_messages = QueryMessages(query, store.tables, check=check_client_reads)
-        self.send_message = SendMessage(send)
-        self.consuming = Consuming(store, backing.consume, pull, members)
+        self.send_message = SendMessageV1(send)
+        self.consuming = ConsumeMethods(store, backing.consume, pull, members)
         self._pull_message = PullMessage(store, pull, check=check_client_reads, members=members)
 
     def service(self) -> Service:
@@ -48,10 +48,10 @@ class Messaging:
         return face(
             BROKER,
             {
-                "SendMessage": self.send_message,
+                "SendMessageV1": self.send_message,
                 "Recall": self.recall,
                 "PullMessage": self._pull_message,
-                "EndTransaction": self._end_transaction,
+                "EndTransactionV1": self._end_transaction,
                 "CheckTransactions": self.check_transactions,
                 **self.consuming.handlers(),
                 "QueryByKey": self.query_messages.by_key,

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from pocketmq.format.end_request import EndRequest
-from pocketmq.model.access import Action, Kind, Need
+from pocketmq.model.access import Action, Need, ResourceKind
 from pocketmq.rpc.call import Call
 from pocketmq.rpc.codec.send_topic import own_topic
 from pocketmq.rpc.permissions import (
@@ -77,7 +77,7 @@ def _of_group(actions: _Actions, field: str = "group") -> Asked:
 
 
 def _or_all(
-    field: str, kind: Kind, need: Callable[[str, _Actions], Need], actions: _Actions = GET
+    field: str, kind: ResourceKind, need: Callable[[str, _Actions], Need], actions: _Actions = GET
 ) -> Asked:
     """Return what it needs to see one thing, or all where none is named."""
 
@@ -99,11 +99,11 @@ def _group_and_topic(actions: _Actions) -> Asked:
 
 
 def _lag(request: Any, call: Call) -> list[Need]:
-    return _in_topic(request, request.group, LOOK) if request.group else listed(Kind.GROUP)
+    return _in_topic(request, request.group, LOOK) if request.group else listed(ResourceKind.GROUP)
 
 
 def _on_cluster(actions: _Actions, cluster: str) -> Asked:
-    return lambda request, call: [Need(actions, Kind.CLUSTER, cluster)]
+    return lambda request, call: [Need(actions, ResourceKind.CLUSTER, cluster)]
 
 
 def _pulled(request: Any, call: Call) -> list[Need]:
@@ -134,15 +134,15 @@ def _transactions(request: Any, call: Call) -> list[Need]:
     needs = [group_need(request.group, GET)] if request.group else []
     if request.topic:
         needs.append(topic_need(request.topic, GET))
-    return needs or listed(Kind.TOPIC)
+    return needs or listed(ResourceKind.TOPIC)
 
 
 def _all_topics(request: Any, call: Call) -> list[Need]:
-    return listed(Kind.TOPIC)
+    return listed(ResourceKind.TOPIC)
 
 
 def _all_groups(request: Any, call: Call) -> list[Need]:
-    return listed(Kind.GROUP)
+    return listed(ResourceKind.GROUP)
 
 
 BROKER_NEEDS: Final[NeedTable] = {
@@ -174,7 +174,7 @@ def admin_needs(cluster: str) -> NeedTable:
         "DescribeTopic": _of_topic(FIND, "name"),
         "UpdateTopic": _of_topic(UPDATE, "name"),
         "DeleteTopic": _of_topic(DELETE, "name"),
-        "TopicStats": _or_all("name", Kind.TOPIC, topic_need),
+        "TopicStats": _or_all("name", ResourceKind.TOPIC, topic_need),
         "CreateGroup": _of_group(CREATE, "name"),
         "ListGroups": _all_groups,
         "DescribeGroup": _of_group(LOOK, "name"),
@@ -192,10 +192,10 @@ def admin_needs(cluster: str) -> NeedTable:
         "QueryByKey": _of_topic(LOOK),
         "QueryByTag": _of_topic(LOOK),
         "QueryById": _of_topic(LOOK),
-        "TraceMessage": _or_all("topic", Kind.TOPIC, topic_need),
-        "ListDeadLetters": _or_all("group", Kind.GROUP, group_need),
+        "TraceMessage": _or_all("topic", ResourceKind.TOPIC, topic_need),
+        "ListDeadLetters": _or_all("group", ResourceKind.GROUP, group_need),
         "RedriveDeadLetters": _redriven,
-        "ListDelayed": _or_all("topic", Kind.TOPIC, topic_need),
+        "ListDelayed": _or_all("topic", ResourceKind.TOPIC, topic_need),
         "ListTransactions": _transactions,
         "DescribeTransaction": nothing,  # Its topic is known when it is found.
         "ResumeTransaction": change_cluster,
@@ -218,8 +218,8 @@ ACCESS_NEEDS: Final[NeedTable] = {
 def rules_of(cluster: str) -> dict[str, FaceRules]:
     """Return what calls of each face need of a broker of a cluster, by the face's name."""
     quick = {
-        "SendMessage": Named(Kind.TOPIC, _first_topic),
-        "EndTransaction": Named(Kind.GROUP, _producers),
+        "SendMessage": Named(ResourceKind.TOPIC, _first_topic),
+        "EndTransaction": Named(ResourceKind.GROUP, _producers),
     }
     return {
         BROKER.full_name: FaceRules(BROKER_NEEDS, quick),

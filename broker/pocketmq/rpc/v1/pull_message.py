@@ -195,7 +195,7 @@ def _write_messages(result: PullResult, messages: MessageWriter) -> int:
             position = messages.add(records, position, REPLY_SIZE_MAX)
             if position == len(records):
                 break
-            message = decode_record(records, position, unfold=False)
+            message = decode_record(records, position, decompress=False)
             if not is_shown(message, budget):
                 return message.queue_offset
             encoded = proto_message(message).SerializeToString()

@@ -40,8 +40,8 @@ from pocketmq.rpc.pb import broker_pb2 as pb
 from pocketmq.rpc.pending_reply import Late
 from pocketmq.rpc.service import SMALL_REQUEST_MAX, MalformedRequest, Shortcut
 from pocketmq.rpc.v1.send_reply import encode_sent
-from pocketmq.rpc.v1.send_shortcut import SendShortcut
-from pocketmq.services.produce.drafts import ABSENT_QUEUE, AT_ONCE, PEER, Delivery, Drafts
+from pocketmq.rpc.v1.send_shortcut import SendShortcutV1
+from pocketmq.services.produce.drafts import ABSENT_QUEUE, AT_ONCE, PEER, DeliveryRequest, Drafts
 from pocketmq.services.produce.send import Send
 
 KEY_COUNT_MAX: Final = PROPERTIES_SIZE_MAX // 2
@@ -71,7 +71,7 @@ PlainColumns = tuple[list[str], list[bytes], list[str], list[Sequence[str]], lis
 """What a plain message has: topics, bodies, tags, keys, message ids; "" and none where absent."""
 
 
-class SendMessage:
+class SendMessageV1:
     """The method.
 
     messages_max   of a request that takes the shortcut; None: as many as are quicker there
@@ -83,7 +83,7 @@ class SendMessage:
         if messages_max is None:
             messages_max = MESSAGES_MAX if is_compiled() else PLAIN_MESSAGES_MAX
         self._send = send
-        self.shortcut: Shortcut = SendShortcut(
+        self.shortcut: Shortcut = SendShortcutV1(
             send.plain,
             messages_max,
             is_durable=send.is_durable,
@@ -244,7 +244,7 @@ def drafts_of(request: pb.SendMessageRequest) -> Drafts:
     return drafts
 
 
-def _delivery(message: pb.Message) -> Delivery:
+def _delivery(message: pb.Message) -> DeliveryRequest:
     """Return when a message is to be delivered."""
     has_priority = message.HasField("priority")
     is_later = message.delay_level or message.deliver_at_ms or message.delay_ms
@@ -259,7 +259,7 @@ def _delivery(message: pb.Message) -> Delivery:
     check_number("first_check_ms", message.first_check_ms, upper=FIRST_CHECK_MAX_MS)
     if message.producer_group:
         check_group(message.producer_group)
-    return Delivery(
+    return DeliveryRequest(
         message.delay_level,
         message.deliver_at_ms,
         message.delay_ms,

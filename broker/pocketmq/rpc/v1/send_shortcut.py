@@ -4,16 +4,16 @@ bytes ─► where its parts lie ─► rules, queue, log ─► bytes of the re
          format/send_request    services/sending/plain    format/send_reply
 """
 
-from pocketmq.format.record_encoder import SendRecords
+from pocketmq.format.record_encoder import RecordEncoder
 from pocketmq.format.send_request import SendRequest
 from pocketmq.native.machine import BytesWriter
 from pocketmq.rpc.codec.send_reply import encode_reply
-from pocketmq.rpc.pending_reply import Late, LateReply
+from pocketmq.rpc.pending_reply import Late, PendingReply
 from pocketmq.rpc.service import Metadata
 from pocketmq.services.produce.fast_send import PlainSend
 
 
-class SendShortcut:
+class SendShortcutV1:
     """Serves plain requests.
 
     messages_max   a request of more is not plain
@@ -29,12 +29,14 @@ class SendShortcut:
         assert messages_max > 0
         self._plain = plain
         self._request = SendRequest(messages_max)
-        self._records = SendRecords(self._request)
+        self._records = RecordEncoder(self._request)
         self._reply = BytesWriter()
         self._is_durable = is_durable
         self._late = late
 
-    def serve(self, raw: bytes, peer_host: bytes, metadata: Metadata) -> bytes | LateReply | None:
+    def serve(
+        self, raw: bytes, peer_host: bytes, metadata: Metadata
+    ) -> bytes | PendingReply | None:
         """Hot: serve a plain request.
 
         peer_host   the client's address, packed

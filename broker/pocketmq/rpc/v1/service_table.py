@@ -10,9 +10,9 @@ from google.protobuf.descriptor import ServiceDescriptor
 
 from pocketmq.rpc.admission import CallClass
 from pocketmq.rpc.pb import access_pb2, admin_pb2, broker_pb2
-from pocketmq.rpc.service import SEND_SIZE_MAX, Handler, Kind, Method, Service, closed, method
-from pocketmq.rpc.v1.end_transaction import EndTransaction
-from pocketmq.rpc.v1.send_message import SendMessage, parse_send_request
+from pocketmq.rpc.service import SEND_SIZE_MAX, Handler, Method, MethodKind, Service, closed, method
+from pocketmq.rpc.v1.end_transaction import EndTransactionV1
+from pocketmq.rpc.v1.send_message import SendMessageV1, parse_send_request
 from pocketmq.rpc.v1.status import refuse
 
 BROKER: Final = broker_pb2.DESCRIPTOR.services_by_name["Broker"]
@@ -31,9 +31,9 @@ CLASSES: Final[Mapping[str, CallClass]] = {
 }
 """Classes of the methods of each face that are nothing special."""
 REQUEST_CODES: Final[Mapping[str, str]] = {
-    "SendMessage": "send_message_v2",
+    "SendMessageV1": "send_message_v2",
     "Recall": "recall_message",
-    "EndTransaction": "end_transaction",
+    "EndTransactionV1": "end_transaction",
     "CheckTransactions": "check_transaction_state",
     "ResumeTransaction": "resume_check_half_message",
     "QueryByKey": "query_message",
@@ -102,22 +102,22 @@ def _row(descriptor: ServiceDescriptor, name: str, handler: Handler) -> Method:
     elif name == "Receive":
         # A stream of one answer is on the wire what one answer is, and costs less.
         call_class = CallClass.POLL
-        own |= {"serialize": bytes, "answer": bytes, "kind": Kind.UNARY}
+        own |= {"serialize": bytes, "answer": bytes, "kind": MethodKind.UNARY}
     elif name in SETTLING:
         call_class = CallClass.SETTLE
         own |= {"serialize": bytes, "answer": bytes, "request_size_max": SETTLE_SIZE_MAX}
-    elif name == "SendMessage":
+    elif name == "SendMessageV1":
         call_class = CallClass.SEND
         own |= {"parse": parse_send_request, "serialize": bytes, "answer": bytes}
         own |= {"request_size_max": SEND_SIZE_MAX}
-        own |= {"shortcut": handler.shortcut if isinstance(handler, SendMessage) else None}
+        own |= {"shortcut": handler.shortcut if isinstance(handler, SendMessageV1) else None}
     elif name == "CheckTransactions":
         call_class = CallClass.POLL
-        own |= {"kind": Kind.UNARY}
-    elif name == "EndTransaction":
+        own |= {"kind": MethodKind.UNARY}
+    elif name == "EndTransactionV1":
         call_class = CallClass.SETTLE
         own |= {"request_size_max": SETTLE_SIZE_MAX}
-        own |= {"shortcut": handler.shortcut if isinstance(handler, EndTransaction) else None}
+        own |= {"shortcut": handler.shortcut if isinstance(handler, EndTransactionV1) else None}
     elif name == "Recall":
         call_class = CallClass.SEND
     elif name in ASKING:

@@ -43,7 +43,7 @@ class Acks(NamedTuple):
     plain: PlainAck | None
 
 
-class Settling:
+class AckMethods:
     """The methods."""
 
     __slots__ = ("_consume", "_forwarded", "_sessions", "_topics")

@@ -64,7 +64,7 @@ def message_within(
     as clients of version 5 know no other codec. A body that is too large for that goes as it is
     stored, as IDENTITY, with its codec in the property PMQ_BODY_CODEC.
     """
-    stored = decode_record(record, unfold=False)
+    stored = decode_record(record, decompress=False)
     encoding = pb.IDENTITY
     if is_gzip(stored.body, stored.system_flag):
         encoding = pb.GZIP

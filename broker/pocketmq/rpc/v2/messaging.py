@@ -5,15 +5,15 @@ from typing import NamedTuple
 
 from pocketmq.model.errors import GroupNotFound
 from pocketmq.rpc.service import Handler, Service
-from pocketmq.rpc.services import Backing
-from pocketmq.rpc.v2.ack import Settling
+from pocketmq.rpc.services import Services
+from pocketmq.rpc.v2.ack import AckMethods
 from pocketmq.rpc.v2.offsets import Offsets
 from pocketmq.rpc.v2.receive_message import ReceiveMessage
 from pocketmq.rpc.v2.routes import Routes
-from pocketmq.rpc.v2.send_message import SendMessage
+from pocketmq.rpc.v2.send_message import SendMessageV2
 from pocketmq.rpc.v2.service_table import face
 from pocketmq.rpc.v2.telemetry import Telemetry
-from pocketmq.rpc.v2.transactions import EndTransaction
+from pocketmq.rpc.v2.transactions import EndTransactionV2
 
 
 class OfficialRules(NamedTuple):
@@ -31,26 +31,26 @@ class OfficialRules(NamedTuple):
     auto_create_groups: Callable[[], bool]
 
 
-class OfficialMessaging:
+class MessagingV2:
     """The methods for clients of RocketMQ itself."""
 
     __slots__ = ("_handlers", "_rules", "_shortcuts", "_store")
 
-    def __init__(self, backing: Backing, rules: OfficialRules) -> None:
+    def __init__(self, backing: Services, rules: OfficialRules) -> None:
         store, send, pull, query, consume, members, sessions, transactions = backing
         self._store = store
         self._rules = rules
-        send_message = SendMessage(send)
+        send_message = SendMessageV2(send)
         families = (
             Routes(rules.broker, rules.advertised, send.topic, self.ensure_group, sessions),
             send_message,
             ReceiveMessage(store, consume, sessions, members, pull.delivered, self.ensure_group),
-            Settling(store, consume, sessions),
+            AckMethods(store, consume, sessions),
             Telemetry(store, sessions, rules.body_size_max, self.ensure_group, transactions),
-            EndTransaction(transactions),
+            EndTransactionV2(transactions),
             Offsets(store, pull, query),
         )
-        self._shortcuts = {"SendMessage": send_message.shortcut}
+        self._shortcuts = {"SendMessageV2": send_message.shortcut}
         self._handlers: dict[str, Handler] = {}
         for family in families:
             self._handlers |= family.handlers()

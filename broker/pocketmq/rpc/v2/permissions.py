@@ -2,7 +2,7 @@
 
 from typing import Any, Final
 
-from pocketmq.model.access import Action, Kind, Need
+from pocketmq.model.access import Action, Need, ResourceKind
 from pocketmq.rpc.call import Call
 from pocketmq.rpc.codec.send_topic import official_topic
 from pocketmq.rpc.pb import messaging_pb2 as pb
@@ -99,4 +99,4 @@ NEEDS: Final[NeedTable] = {
     "RecallMessage": _of_topic(PUB),
     "SyncLiteSubscription": _consumed,
 }
-RULES: Final = FaceRules(NEEDS, {"SendMessage": Named(Kind.TOPIC, _first_topic)})
+RULES: Final = FaceRules(NEEDS, {"SendMessage": Named(ResourceKind.TOPIC, _first_topic)})

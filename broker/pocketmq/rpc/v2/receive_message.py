@@ -24,7 +24,7 @@ from pocketmq.model.delivered import Delivered
 from pocketmq.model.errors import IllegalFilter, IllegalInvisibleTime
 from pocketmq.model.filter import Filter
 from pocketmq.rpc.call import Call, turn_user
-from pocketmq.rpc.codec.v2_messages import OfficialMessages
+from pocketmq.rpc.codec.v2_messages import V2Messages
 from pocketmq.rpc.pb import messaging_pb2 as pb
 from pocketmq.rpc.service import Handler
 from pocketmq.rpc.topic_access import check_client_reads, find_readable
@@ -84,7 +84,7 @@ class ReceiveMessage:
         self._sessions = sessions
         self._members = members
         self._ensure_group = ensure_group
-        self._messages = OfficialMessages()
+        self._messages = V2Messages()
 
     def handlers(self) -> dict[str, Handler]:
         """Return the method by its name."""

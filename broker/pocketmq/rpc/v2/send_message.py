@@ -49,13 +49,13 @@ from pocketmq.rpc.service import Handler, Shortcut
 from pocketmq.rpc.v2.caller import client_id_of
 from pocketmq.rpc.v2.durations import ms_of
 from pocketmq.rpc.v2.resources import topic_of, wrapped
-from pocketmq.rpc.v2.send_shortcut import SendShortcut
+from pocketmq.rpc.v2.send_shortcut import SendShortcutV2
 from pocketmq.rpc.v2.status import OK
 from pocketmq.services.produce.drafts import (
     ABSENT_QUEUE,
     AT_ONCE,
     PEER,
-    Delivery,
+    DeliveryRequest,
     Drafts,
     Envelope,
     kind_of,
@@ -79,20 +79,20 @@ STATUSES: Final = {
 """What a send is answered that does not hold as much as the broker promises: OK is said of none."""
 
 
-class SendMessage:
+class SendMessageV2:
     """The methods."""
 
     __slots__ = ("_send", "shortcut")
 
     def __init__(self, send: Send) -> None:
         self._send = send
-        self.shortcut: Shortcut = SendShortcut(
+        self.shortcut: Shortcut = SendShortcutV2(
             send.plain, wrapped, is_durable=send.is_durable, late=Late(send.flush_group, _too_late)
         ).serve
 
     def handlers(self) -> dict[str, Handler]:
         """Return the methods by their names."""
-        return {"SendMessage": self.send_message, "RecallMessage": self.recall_message}
+        return {"SendMessageV2": self.send_message, "RecallMessage": self.recall_message}
 
     async def send_message(
         self, request: pb.SendMessageRequest, call: Call
@@ -252,12 +252,12 @@ def _check_digest(body: bytes, system: pb.SystemProperties) -> None:
         raise BodyCorrupted(message_id=system.message_id, algorithm=name)
 
 
-def _delivery_of(system: pb.SystemProperties) -> Delivery:
+def _delivery_of(system: pb.SystemProperties) -> DeliveryRequest:
     is_transactional = system.message_type == pb.TRANSACTION
     has_time, has_priority = system.HasField("delivery_timestamp"), system.HasField("priority")
     if not (is_transactional or has_time or has_priority):
         return AT_ONCE
-    return Delivery(
+    return DeliveryRequest(
         deliver_at_ms=max(ms_of(system.delivery_timestamp), 1) if has_time else 0,
         transactional=is_transactional,
         priority=system.priority if has_priority else None,

@@ -6,12 +6,12 @@ bytes ─► where its parts lie ─► rules, queue, log ─► bytes of the re
 
 from typing import Final
 
-from pocketmq.format.record_encoder import SendRecords
+from pocketmq.format.record_encoder import RecordEncoder
 from pocketmq.format.send_request import SendRequest
 from pocketmq.native.machine import BytesWriter
 from pocketmq.rpc.codec.v2_send_reply import encode_official_reply
-from pocketmq.rpc.codec.v2_send_request import OfficialRequest, TopicName
-from pocketmq.rpc.pending_reply import Late, LateReply
+from pocketmq.rpc.codec.v2_send_request import TopicName, V2SendRequest
+from pocketmq.rpc.pending_reply import Late, PendingReply
 from pocketmq.rpc.service import Metadata
 from pocketmq.services.produce.fast_send import PlainSend
 
@@ -19,10 +19,10 @@ CLIENT_ID_KEY: Final = "x-mq-client-id"
 NAMESPACE_KEY: Final = "x-mq-namespace"
 
 
-class SendShortcut:
+class SendShortcutV2:
     """Serves plain requests.
 
-    topic_name   as for `OfficialRequest`
+    topic_name   as for `V2SendRequest`
     is_durable   what lies in the log is as durable as the flush mode promises
     late         where not `is_durable`: gives the replies to requests that wait
     """
@@ -33,13 +33,15 @@ class SendShortcut:
         self, plain: PlainSend, topic_name: TopicName, *, is_durable: bool, late: Late
     ) -> None:
         self._plain = plain
-        self._official = OfficialRequest(SendRequest(), topic_name)
-        self._records = SendRecords(self._official.request)
+        self._official = V2SendRequest(SendRequest(), topic_name)
+        self._records = RecordEncoder(self._official.request)
         self._reply = BytesWriter()
         self._is_durable = is_durable
         self._late = late
 
-    def serve(self, raw: bytes, peer_host: bytes, metadata: Metadata) -> bytes | LateReply | None:
+    def serve(
+        self, raw: bytes, peer_host: bytes, metadata: Metadata
+    ) -> bytes | PendingReply | None:
         """Serve a plain request.
 
         peer_host   the client's address, packed

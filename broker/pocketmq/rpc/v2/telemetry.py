@@ -25,7 +25,7 @@ from pocketmq.rpc.v2.resources import group_of, topic_of
 from pocketmq.rpc.v2.routes import EnsureGroup
 from pocketmq.rpc.v2.settings import settings_of_producer
 from pocketmq.rpc.v2.status import OK, status_of
-from pocketmq.rpc.v2.terminations import Goodbyes
+from pocketmq.rpc.v2.terminations import Terminations
 from pocketmq.services.sessions.questions import Say
 from pocketmq.services.sessions.sessions import KINDS, ClientKind, Described, Sessions
 from pocketmq.services.transaction.transactions import Transactions
@@ -60,7 +60,7 @@ class Telemetry:
         self._transactions = transactions
         self._turns = store.turns
         self._together = Together()
-        self._goodbyes = Goodbyes()
+        self._goodbyes = Terminations()
 
     def handlers(self) -> dict[str, Handler]:
         """Return the methods by their names."""

@@ -16,7 +16,7 @@ WITH_A_PORT: Final = ("ipv4:", "ipv6:")
 """How peers begin that differ from connection to connection."""
 
 
-class Goodbyes:
+class Terminations:
     """Which client said goodbye on which connection, of late.
 
     An id alone would not do: a program that is started again may have the one it had before.

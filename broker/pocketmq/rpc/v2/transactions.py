@@ -20,7 +20,7 @@ from pocketmq.services.transaction.transactions import Transactions
 RESOLUTIONS: Final = {pb.COMMIT: Resolution.COMMIT, pb.ROLLBACK: Resolution.ROLLBACK}
 
 
-class EndTransaction:
+class EndTransactionV2:
     """The method."""
 
     __slots__ = ("_transactions",)
@@ -30,7 +30,7 @@ class EndTransaction:
 
     def handlers(self) -> dict[str, Handler]:
         """Return the method by its name."""
-        return {"EndTransaction": self.end_transaction}
+        return {"EndTransactionV2": self.end_transaction}
 
     async def end_transaction(
         self, request: pb.EndTransactionRequest, call: Call

@@ -19,7 +19,7 @@ from pocketmq.format.signature import (
     pair_from_text,
     signed_from_text,
 )
-from pocketmq.model.access import Grant, Kind, Need, User, text_from_actions
+from pocketmq.model.access import Grant, Need, ResourceKind, User, text_from_actions
 from pocketmq.model.errors import AccessDenied, AdminsOnly, Unauthenticated
 from pocketmq.model.rights import Rights, belongs_to_broker
 from pocketmq.model.stats import Counter
@@ -226,7 +226,7 @@ class Access:
 
     def _of_owners(self, need: Need) -> list[Need]:
         """Return a need as it is, about a retry topic the same about each group that owns it."""
-        if need.kind is not Kind.GROUP or not need.name.startswith(RETRY_PREFIX):
+        if need.kind is not ResourceKind.GROUP or not need.name.startswith(RETRY_PREFIX):
             return [need]
         return [need._replace(name=group) for group in self._owners(need.name)]
 

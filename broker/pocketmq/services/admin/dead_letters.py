@@ -21,7 +21,7 @@ from pocketmq.store.message_store import MessageStore
 from pocketmq.store.read.cold_read import value_of
 
 
-class Waiting(NamedTuple):
+class WaitingDeadLetters(NamedTuple):
     """The dead letters of one queue that wait: [begin, end)."""
 
     group: str
@@ -63,7 +63,7 @@ async def dead_letters(store: MessageStore, group: str) -> DeadLetters:
     return DeadLetters(group, topic, waiting, stored, oldest_ms)
 
 
-def waiting_ranges(store: MessageStore, group: str) -> list[Waiting]:
+def waiting_ranges(store: MessageStore, group: str) -> list[WaitingDeadLetters]:
     """Return the dead letters of a group that wait, by queue.
 
     Errors   GroupNotFound: neither the group is there nor dead letters of one
@@ -76,7 +76,7 @@ def waiting_ranges(store: MessageStore, group: str) -> list[Waiting]:
     for queue_id in range(config.queue_count if config is not None else 0):
         lower, upper = store.reading.queue_range(topic, queue_id)
         begin = first_unread(find(group, topic, queue_id) or 0, lower, upper)
-        ranges.append(Waiting(group, topic, queue_id, begin, upper))
+        ranges.append(WaitingDeadLetters(group, topic, queue_id, begin, upper))
     return ranges
 
 

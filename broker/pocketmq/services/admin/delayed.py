@@ -30,7 +30,7 @@ _TIMES: Final = "t"
 _OFFSET_LENGTH_MAX: Final = 18
 
 
-class Place(NamedTuple):
+class DelayedPage(NamedTuple):
     """Where a page begins: a queue of a waiting topic, and an offset in it."""
 
     topic: str
@@ -67,7 +67,7 @@ class Delayed:
         size, looked_at = page_size or PAGE_SIZE_DEFAULT, 0
         found: list[DelayedMessage] = []
         for begin in self._places(page_token):
-            place: Place | None = begin
+            place: DelayedPage | None = begin
             while place is not None:
                 if len(found) >= size or looked_at >= LOOKED_AT_MAX:
                     return Page(found, place.token)
@@ -80,7 +80,7 @@ class Delayed:
         """Return those that wait."""
         found = []
         for record in records:
-            message = decode_record(record, unfold=False)
+            message = decode_record(record, decompress=False)
             one = delayed_message(message, self._levels, self._broker)
             if one is not None and await self._waits(one):
                 found.append(one)
@@ -116,7 +116,7 @@ class Delayed:
             for message in newer
         )
 
-    def _places(self, token: str) -> Iterator[Place]:
+    def _places(self, token: str) -> Iterator[DelayedPage]:
         """Yield where to begin in each queue that is left, the token's first.
 
         Errors   IllegalPageToken
@@ -125,9 +125,9 @@ class Delayed:
         first, queue_offset = _parts(token, count)
         for number in range(first, count + 1):
             topic, queue_id = (SCHEDULED, number) if number < count else (TIMED, 0)
-            yield Place(topic, queue_id, queue_offset if number == first else 0)
+            yield DelayedPage(topic, queue_id, queue_offset if number == first else 0)
 
-    async def _read(self, place: Place, count: int) -> tuple[list[bytes], Place | None]:
+    async def _read(self, place: DelayedPage, count: int) -> tuple[list[bytes], DelayedPage | None]:
         """Return records from a place on, and where the next ones are, None behind the last."""
         reading = self._store.reading
         lower, upper = reading.queue_range(place.topic, place.queue_id)

@@ -37,7 +37,7 @@ class Dialect(NamedTuple):
 OWN: Final = Dialect()
 
 
-class Seen:
+class SeenClient:
     """What is known of one client of one group."""
 
     __slots__ = ("address", "dialect", "seen_ms", "since_ms", "topics")
@@ -56,7 +56,7 @@ class Members:
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._seen: dict[tuple[str, str, str], Seen] = {}
+        self._seen: dict[tuple[str, str, str], SeenClient] = {}
         self.stats = [
             Gauge(
                 "rocketmq_consumer_connections",
@@ -79,7 +79,7 @@ class Members:
         if seen is None:
             if len(self._seen) >= KEPT_MAX:
                 self._forget()
-            seen = self._seen[key] = Seen(peer, now_ms, dialect)
+            seen = self._seen[key] = SeenClient(peer, now_ms, dialect)
         seen.seen_ms, seen.address = now_ms, peer
         if topic not in seen.topics:
             if len(seen.topics) >= TOPICS_MAX:
@@ -112,7 +112,7 @@ class Members:
         ]
         return sorted(found, key=lambda member: -member.seen_ms)
 
-    def _fresh(self) -> Iterable[tuple[tuple[str, str, str], Seen]]:
+    def _fresh(self) -> Iterable[tuple[tuple[str, str, str], SeenClient]]:
         since_ms = self._clock.wall_ms() - SEEN_MS
         return [(key, seen) for key, seen in self._seen.items() if seen.seen_ms > since_ms]
 

@@ -14,7 +14,7 @@ from typing import Final
 from pocketmq.format.dead_letter import Revealed, reveal
 from pocketmq.model.administration import Redriven
 from pocketmq.model.reading import ReadRange
-from pocketmq.services.admin.dead_letters import Waiting, sendable_queues, waiting_ranges
+from pocketmq.services.admin.dead_letters import WaitingDeadLetters, sendable_queues, waiting_ranges
 from pocketmq.store.message_store import MessageStore
 from pocketmq.store.read.cold_read import value_of
 
@@ -78,7 +78,7 @@ class Redrive:
         return done
 
     async def _letters(
-        self, queue: Waiting, topic: str, left: int, check: Callable[[str], object]
+        self, queue: WaitingDeadLetters, topic: str, left: int, check: Callable[[str], object]
     ) -> tuple[list[Revealed], int]:
         """Return the first dead letters of a queue, and the offset behind them."""
 
@@ -102,7 +102,7 @@ class Redrive:
         return letters, found.next_begin_offset
 
     async def _send(
-        self, queue: Waiting, letters: list[Revealed], following: int
+        self, queue: WaitingDeadLetters, letters: list[Revealed], following: int
     ) -> list[Redriven]:
         """Send some, and let the group's offset pass them."""
         writing, offsets = self._store.writing, self._store.tables.offsets
@@ -115,7 +115,7 @@ class Redrive:
         ]
 
 
-def _planned(queue: Waiting, letter: Revealed) -> Redriven:
+def _planned(queue: WaitingDeadLetters, letter: Revealed) -> Redriven:
     destination = letter.run[0]
     return Redriven(
         letter.message_id,

@@ -11,11 +11,11 @@ Source: AckMessageProcessor, ChangeInvisibleTimeProcessor, SendMessageProcessor.
 from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
-from pocketmq.format.pop_records import Checkpoint, Entry
+from pocketmq.format.pop_records import Entry, PopCheckpoint
 from pocketmq.model.administration import GroupConfig
 from pocketmq.model.batch import Run
 from pocketmq.model.consuming import INVISIBLE_MAX_MS, Settled, SettleStatus
-from pocketmq.services.consume.handles import Held, TakenOut, find, take_out
+from pocketmq.services.consume.handles import HandledMessage, TakenOut, find, take_out
 from pocketmq.services.consume.journal import Journal
 from pocketmq.services.consume.leases import Lease, LeaseTable
 from pocketmq.services.consume.redelivery import Redelivery
@@ -30,7 +30,7 @@ Moved = Callable[[bytes, Lease, int], Run]
 """(record, its lease, place in the call) -> what is put in its stead."""
 
 
-class Settling:
+class LeaseAck:
     """Settles leases."""
 
     __slots__ = ("_journal", "_leases", "_redelivery", "_store")
@@ -43,7 +43,7 @@ class Settling:
         self._journal = journal
         self._redelivery = redelivery
 
-    def find(self, group: str, topic: str, handle: str) -> Held | None:
+    def find(self, group: str, topic: str, handle: str) -> HandledMessage | None:
         """Return what a handle leads to, None where its message is in no lease it belongs to."""
         return find(self._leases, group, topic, handle)
 
@@ -138,7 +138,7 @@ class Settling:
         """
         now_ms = self._store.clock.wall_ms()
         checkpoints = [
-            Checkpoint(
+            PopCheckpoint(
                 lease.batched._replace(
                     start_offset=at[0],
                     popped_at_ms=max(now_ms, lease.popped_at_ms + 1),

@@ -22,23 +22,23 @@ from pocketmq.model.stats import Counter, Gauge, LabelValues, Stat
 from pocketmq.model.step import Next, Now
 from pocketmq.model.system_topics import leased_topic
 from pocketmq.model.topic import TopicConfig, retry_topic
-from pocketmq.services.consume.ack import Settling
+from pocketmq.services.consume.ack import LeaseAck
 from pocketmq.services.consume.broadcasting import Broadcasting
 from pocketmq.services.consume.clients import Clients
 from pocketmq.services.consume.fifo.ack import settled_by_kind
-from pocketmq.services.consume.fifo.fifo import InOrder
+from pocketmq.services.consume.fifo.fifo import Fifo
 from pocketmq.services.consume.fifo.fifo_exit import LeavingOrder
 from pocketmq.services.consume.group_topic import GroupTopic
 from pocketmq.services.consume.journal import ConsumeSettings, Journal
 from pocketmq.services.consume.leases import LeaseTable
-from pocketmq.services.consume.long_poll import AnyTaken, Parking, Taker, handed_over, nothing
-from pocketmq.services.consume.offset_barrier import Fence
-from pocketmq.services.consume.receive import Taking
-from pocketmq.services.consume.recovery import Recovery
+from pocketmq.services.consume.long_poll import AnyTaken, LongPolls, Taker, handed_over, nothing
+from pocketmq.services.consume.offset_barrier import OffsetBarrier
+from pocketmq.services.consume.receive import LeaseReceive
+from pocketmq.services.consume.recovery import LeaseRecovery
 from pocketmq.services.consume.redelivery import Redelivery
 from pocketmq.services.consume.revive import Reviving, revive_gauges
-from pocketmq.services.consume.undelivered import Unheard
-from pocketmq.services.consume.wakeup import Alarm
+from pocketmq.services.consume.undelivered import UndeliveredLeases
+from pocketmq.services.consume.wakeup import Wakeup
 from pocketmq.store.job import Job
 from pocketmq.store.message_store import MessageStore
 
@@ -67,18 +67,20 @@ class Consume:
         self.clients = Clients()
         tables = store.tables
         redelivery = Redelivery(tables.topics, store.settings.levels, settings.store_host)
-        self._settling = Settling(store, leases, journal, redelivery)
+        self._settling = LeaseAck(store, leases, journal, redelivery)
         self._reviving = Reviving(store, leases, journal, redelivery, self._settling, self.clients)
         self._broadcasting = Broadcasting(store)
-        self._in_order = InOrder(store, leases, redelivery, settings.broker, self._is_alive)
+        self._in_order = Fifo(store, leases, redelivery, settings.broker, self._is_alive)
         leaving = LeavingOrder(store, self._in_order.table, leases, journal)
-        self._taking = Taking(store, leases, journal, settings.in_flight_max, leaving.leave)
-        self._alarm = Alarm()
-        self._unheard = Unheard(store.clock, leases, self._settling, self._in_order, self._alarm)
-        self._parking = Parking(store, self._taker, self._release_soon, self._watched)
+        self._taking = LeaseReceive(store, leases, journal, settings.in_flight_max, leaving.leave)
+        self._alarm = Wakeup()
+        self._unheard = UndeliveredLeases(
+            store.clock, leases, self._settling, self._in_order, self._alarm
+        )
+        self._parking = LongPolls(store, self._taker, self._release_soon, self._watched)
         self._targets: dict[tuple[str, str], GroupTopic] = {}
         self._job: Job[None] | None = None
-        self._fence = Fence(store, leases, journal)
+        self._fence = OffsetBarrier(store, leases, journal)
         self._acks = Counter("pocketmq_ack_total", "Handles acknowledged.", ("result",))
         self.stats: list[Stat] = [
             Gauge("pocketmq_leases", "Messages under leases.", lambda: self.lease_count),
@@ -105,7 +107,7 @@ class Consume:
         """
         assert not self._leases.count, "once, before anything is received"
         if self._store.damage is None:
-            await Recovery(self._store, self._leases).run()
+            await LeaseRecovery(self._store, self._leases).run()
 
     # -- receiving -----------------------------------------------------------------------------
     def receive(self, request: ReceiveRequest) -> Received | Awaitable[Received]:

@@ -14,7 +14,7 @@ from pocketmq.model.topic import RETRY_PREFIX, retry_topic
 from pocketmq.services.consume.leases import Lease, LeaseTable
 
 
-class Held(NamedTuple):
+class HandledMessage(NamedTuple):
     """A message that a handle leads to."""
 
     lease: Lease
@@ -37,7 +37,7 @@ class TakenOut:
         self.by_lease: dict[Lease, list[int]] = {}
 
 
-def find(table: LeaseTable, group: str, topic: str, handle: str) -> Held | None:
+def find(table: LeaseTable, group: str, topic: str, handle: str) -> HandledMessage | None:
     """Return what a handle leads to, None where its message is in no lease it belongs to."""
     cut = handle.rfind(" ") + 1
     source = _source(table, group, topic, handle[:cut])
@@ -45,7 +45,7 @@ def find(table: LeaseTable, group: str, topic: str, handle: str) -> Held | None:
         return None
     queue_offset = number_of(handle[cut:])
     lease = _lease_of(source, queue_offset)
-    return None if lease is None else Held(lease, queue_offset)
+    return None if lease is None else HandledMessage(lease, queue_offset)
 
 
 def take_out(table: LeaseTable, group: str, topic: str, handles: Sequence[str]) -> TakenOut:

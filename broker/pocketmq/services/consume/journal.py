@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from pocketmq.format.journal_records import JournalRecords
-from pocketmq.format.pop_records import Ack, Checkpoint, Entry, ack_entry, checkpoint_entry
+from pocketmq.format.pop_records import Ack, Entry, PopCheckpoint, ack_entry, checkpoint_entry
 from pocketmq.model.batch import Batch, Destination, Run
 from pocketmq.model.errors import BrokerError
 from pocketmq.model.stats import Counter
@@ -69,7 +69,7 @@ class Journal:
         self._turn = (self._turn + 1) % REVIVE_QUEUE_COUNT
         return self._turn
 
-    def checkpoint(self, checkpoint: Checkpoint) -> Entry:
+    def checkpoint(self, checkpoint: PopCheckpoint) -> Entry:
         """Return what tells of a lease."""
         group, topic = checkpoint.batched[:2]
         self.revive_in.add((group, topic, "CK", "PUT_OK"))

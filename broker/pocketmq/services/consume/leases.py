@@ -18,7 +18,7 @@ from heapq import heapify, heappop, heappush
 from itertools import islice
 from typing import Final, final
 
-from pocketmq.format.pop_records import Batched, Checkpoint
+from pocketmq.format.pop_records import Batched, PopCheckpoint
 from pocketmq.format.receipt_handle import LeasePlace
 from pocketmq.model.consuming import Held
 from pocketmq.model.ownership import is_ambiguous
@@ -117,7 +117,7 @@ class Lease:
     def __init__(
         self,
         queue: GroupQueue,
-        checkpoint: Checkpoint,
+        checkpoint: PopCheckpoint,
         journal_offset: int,
         *,
         first_popped_ms: int,

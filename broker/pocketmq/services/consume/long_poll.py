@@ -19,14 +19,14 @@ from typing import Final
 
 from pocketmq.model.consuming import Received, ReceiveRequest
 from pocketmq.model.errors import BrokerError, Draining
-from pocketmq.services.consume.fifo.receive import OrderedTaken, OrderedTaking
+from pocketmq.services.consume.fifo.receive import OrderedReceive, OrderedTaken
 from pocketmq.services.consume.group_topic import GroupTopic, Parked
 from pocketmq.services.consume.leases import GroupQueue
-from pocketmq.services.consume.receive import Taken, Taking
+from pocketmq.services.consume.receive import LeaseReceive, Taken
 from pocketmq.store.job import Job
 from pocketmq.store.message_store import MessageStore
 
-Taker = Taking | OrderedTaking
+Taker = LeaseReceive | OrderedReceive
 AnyTaken = Taken | OrderedTaken
 DEADLINES_KEPT_MIN: Final = 1_024
 """Deadlines of receives that ended are dropped when they are more than this and half of all."""
@@ -54,7 +54,7 @@ async def handed_over(
         raise
 
 
-class Parking:
+class LongPolls:
     """All receives that wait.
 
     taker_of   returns what leases to the receives of a target

@@ -10,7 +10,7 @@ from pocketmq.services.consume.leases import LeaseTable
 from pocketmq.store.message_store import MessageStore
 
 
-class Fence:
+class OffsetBarrier:
     """Lets offsets go to disk (store/tables/lease_marks.py), and what is held in order."""
 
     __slots__ = ("_end", "_journal", "_leases", "_store")

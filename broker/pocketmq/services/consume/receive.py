@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable
 from typing import Final, NamedTuple
 
 from pocketmq.filter.turns import within_turn
-from pocketmq.format.pop_records import Batched, Checkpoint
+from pocketmq.format.pop_records import Batched, PopCheckpoint
 from pocketmq.format.receipt_handle import GROUP_RETRY
 from pocketmq.format.record_heads import queue_offset_of, read_heads
 from pocketmq.format.rewrite import facts_of
@@ -39,7 +39,7 @@ SCANS_MAX: Final = 8
 logger = logging.getLogger(__name__)
 
 
-class Found(NamedTuple):
+class ReadMessages(NamedTuple):
     """What a read brought: records that are wanted, and where to go on behind them.
 
     records         one by one, or joined where the request takes them so
@@ -88,7 +88,7 @@ def is_wanted(request: ReceiveRequest, queue: GroupQueue, record: bytes) -> bool
     return properties.get(RETRY_TOPIC, request.topic) != request.topic
 
 
-class Taking:
+class LeaseReceive:
     """Leases messages to groups."""
 
     __slots__ = (
@@ -179,8 +179,8 @@ class Taking:
 
     async def _read(
         self, request: ReceiveRequest, target: GroupTopic, busy: list[GroupQueue]
-    ) -> list[Found]:
-        found: list[Found] = []
+    ) -> list[ReadMessages]:
+        found: list[ReadMessages] = []
         count, size_bytes = request.max_messages, request.room(RECEIVE_BYTES_MAX)
         for queue in target.in_turn():
             if not self._is_open(target, queue):
@@ -209,7 +209,7 @@ class Taking:
 
     async def _read_queue(
         self, request: ReceiveRequest, queue: GroupQueue, position: int, count: int, size_bytes: int
-    ) -> Found:
+    ) -> ReadMessages:
         """Return the next messages of a queue, as far as its first read that finds some."""
         is_judged = queue.is_shared or bool(queue.passed) or not request.wanted.is_everything
         is_joined = request.joined and not is_judged
@@ -239,9 +239,9 @@ class Taking:
         if is_joined and len(queue_offsets) != record_count:  # Damaged since they were checked.
             apart = request._replace(joined=False)
             return await self._read_queue(apart, queue, begin, count, size_bytes)
-        return Found(queue, records, queue_offsets, attempts, position, None)
+        return ReadMessages(queue, records, queue_offsets, attempts, position, None)
 
-    def _skip(self, found: list[Found]) -> None:
+    def _skip(self, found: list[ReadMessages]) -> None:
         """Move offsets behind what was read, but those that somebody has set meanwhile."""
         for one in found:
             place = one.queue.group, one.queue.topic, one.queue.queue_id
@@ -249,11 +249,11 @@ class Taking:
                 self._offsets.lease(*place, one.next_offset)
                 one.queue.pass_from(one.next_offset)
 
-    async def _lease(self, request: ReceiveRequest, found: list[Found]) -> Taken:
+    async def _lease(self, request: ReceiveRequest, found: list[ReadMessages]) -> Taken:
         assert sum(len(one.queue_offsets) for one in found) <= request.max_messages
         now_ms = self._store.clock.wall_ms()
         revive_queue = self._journal.revive_queue()
-        made: list[tuple[GroupQueue, Checkpoint]] = []
+        made: list[tuple[GroupQueue, PopCheckpoint]] = []
         attempts: list[int] = []
         for queue, _, at, its_attempts, _, _ in found:
             if at:
@@ -263,7 +263,7 @@ class Taking:
                     queue.group, queue.topic, queue.queue_id, at[0], popped_at_ms,
                     self._journal.broker,
                 )  # fmt: skip
-                made.append((queue, Checkpoint(batched, at, request.invisible_ms, revive_queue)))
+                made.append((queue, PopCheckpoint(batched, at, request.invisible_ms, revive_queue)))
         overtaken = [self._overtaken(queue, checkpoint) for queue, checkpoint in made]
         acks = [self._journal.ack(lease, at) for pairs in overtaken for lease, at in pairs]
         entries = [self._journal.checkpoint(checkpoint) for _, checkpoint in made]
@@ -311,7 +311,7 @@ class Taking:
         return Received(records, handles, attempts, min(one.end_ms for one in leases), first_ms)
 
     def _overtaken(
-        self, queue: GroupQueue, checkpoint: Checkpoint
+        self, queue: GroupQueue, checkpoint: PopCheckpoint
     ) -> list[tuple[Lease, list[int]]]:
         """Return leases of messages that are leased once more, as their offset was set back."""
         by_lease: dict[Lease, list[int]] = {}

@@ -22,7 +22,7 @@ from pocketmq.format.pop_records import (
     CHECKPOINT_TAG,
     Ack,
     Batched,
-    Checkpoint,
+    PopCheckpoint,
     read_entry,
 )
 from pocketmq.format.receipt_handle import GROUP_RETRY, NORMAL, RETRY_V1, RETRY_V2
@@ -58,14 +58,16 @@ class _Told:
 
     __slots__ = ("checkpoint", "first_popped_ms", "journal_offset", "pending")
 
-    def __init__(self, checkpoint: Checkpoint, journal_offset: int, first_popped_ms: int) -> None:
+    def __init__(
+        self, checkpoint: PopCheckpoint, journal_offset: int, first_popped_ms: int
+    ) -> None:
         self.checkpoint = checkpoint
         self.journal_offset = journal_offset
         self.first_popped_ms = first_popped_ms
         self.pending = set(checkpoint.queue_offsets)
 
 
-class Recovery:
+class LeaseRecovery:
     """Finds the leases of a store before it is served."""
 
     __slots__ = ("_early", "_holders", "_leases", "_offsets", "_store", "_told")
@@ -151,7 +153,7 @@ class Recovery:
         else:
             self._hold(said, journal_offset)
 
-    def _hold(self, checkpoint: Checkpoint, journal_offset: int) -> None:
+    def _hold(self, checkpoint: PopCheckpoint, journal_offset: int) -> None:
         batched = checkpoint.batched
         if batched in self._told and self._told[batched].pending:
             return
@@ -180,7 +182,7 @@ class Recovery:
         told.pending -= self._early.pop(batched, set())
         self._drop_settled(told)
 
-    def _push(self, key: GroupQueueKey, checkpoint: Checkpoint, journal_offset: int) -> None:
+    def _push(self, key: GroupQueueKey, checkpoint: PopCheckpoint, journal_offset: int) -> None:
         group, topic, queue_id = key
         name = f"{topic}@{group}"
         if journal_offset < 0 or self._offsets.leases.pushes(name, queue_id, journal_offset):

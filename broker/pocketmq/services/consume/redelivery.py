@@ -16,8 +16,8 @@ from pocketmq.model.administration import GroupConfig
 from pocketmq.model.batch import Run
 from pocketmq.model.store_shape import DelayLevels
 from pocketmq.model.system_topics import (
-    Disguise,
-    Place,
+    ParkedMessage,
+    QueuePlace,
     back_level,
     dead,
     delayed,
@@ -90,7 +90,7 @@ class Redelivery:
         back = sent_back(group.name, origin, properties, message_id, level)
         found = self._topics.find(back.place.topic)
         count = found.write_queue_count if found is not None else 1
-        place = Place(back.place.topic, turn % max(count, 1))
+        place = QueuePlace(back.place.topic, turn % max(count, 1))
         wait = delayed(place, level, len(self._levels.delays_ms))
         changed = back.changed | wait.changed
         return self._run(record, wait._replace(changed=changed), times + 1)
@@ -118,7 +118,7 @@ class Redelivery:
         return self._run(record, letter, times + tried + 1)
 
     def _run(
-        self, record: bytes, disguise: Disguise, times: int, *, is_copied: bool = False
+        self, record: bytes, disguise: ParkedMessage, times: int, *, is_copied: bool = False
     ) -> Run:
         return put_again(
             record,

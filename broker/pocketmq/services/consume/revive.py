@@ -11,14 +11,14 @@ import logging
 from collections.abc import Awaitable, Callable, Iterator
 from typing import Final, NamedTuple
 
-from pocketmq.format.pop_records import Checkpoint
+from pocketmq.format.pop_records import PopCheckpoint
 from pocketmq.model.batch import Run
 from pocketmq.model.errors import BrokerError
 from pocketmq.model.stats import Counter, Gauge, LabelValues
 from pocketmq.model.step import Clock
 from pocketmq.model.system_topics import REVIVE_QUEUE_COUNT
 from pocketmq.model.topic import DLQ_PREFIX, is_system_topic
-from pocketmq.services.consume.ack import Settling
+from pocketmq.services.consume.ack import LeaseAck
 from pocketmq.services.consume.clients import Clients
 from pocketmq.services.consume.journal import Journal
 from pocketmq.services.consume.leases import Lease, LeaseTable
@@ -118,7 +118,7 @@ class Reviving:
         leases: LeaseTable,
         journal: Journal,
         redelivery: Redelivery,
-        settling: Settling,
+        settling: LeaseAck,
         clients: Clients,
     ) -> None:
         self._store = store
@@ -178,7 +178,7 @@ class Reviving:
         if not leases or not self._store.writing.takes(len(leases) * CARRIED_BYTES_MAX):
             return
         checkpoints = [
-            Checkpoint(
+            PopCheckpoint(
                 lease.batched,
                 lease.pending(),
                 lease.invisible_ms,

@@ -11,18 +11,18 @@ from typing import Final
 
 from pocketmq.model.errors import BrokerError
 from pocketmq.model.step import Clock
-from pocketmq.services.consume.ack import Settling
-from pocketmq.services.consume.fifo.fifo import InOrder
+from pocketmq.services.consume.ack import LeaseAck
+from pocketmq.services.consume.fifo.fifo import Fifo
 from pocketmq.services.consume.fifo.receive import OrderedTaken
 from pocketmq.services.consume.leases import Lease, LeaseTable
 from pocketmq.services.consume.receive import Taken
-from pocketmq.services.consume.wakeup import Alarm
+from pocketmq.services.consume.wakeup import Wakeup
 
 RELEASED_MS: Final = 1_000
 """How long messages stay hidden whose receiver went away before it had them."""
 
 
-class Unheard:
+class UndeliveredLeases:
     """Gives back what nobody heard of."""
 
     __slots__ = ("_alarm", "_clock", "_in_order", "_leases", "_settling", "_waiting")
@@ -31,9 +31,9 @@ class Unheard:
         self,
         clock: Clock,
         leases: LeaseTable,
-        settling: Settling,
-        in_order: InOrder,
-        alarm: Alarm,
+        settling: LeaseAck,
+        in_order: Fifo,
+        alarm: Wakeup,
     ) -> None:
         self._clock = clock
         self._leases = leases

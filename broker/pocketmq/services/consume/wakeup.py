@@ -4,7 +4,7 @@ from pocketmq.model.step import Next
 from pocketmq.store.watermark import Watermark
 
 
-class Alarm:
+class Wakeup:
     """The time of the next call, in monotonic ms, and the mark that calls earlier."""
 
     __slots__ = ("_at_ms", "_mark")

@@ -35,7 +35,7 @@ from pocketmq.model.stats import Counter
 from pocketmq.model.system_topics import (
     REVIVE_TOPIC_PREFIX,
     TIMER_TOPIC,
-    Place,
+    QueuePlace,
     real_place,
     revive_topic,
 )
@@ -68,7 +68,7 @@ class TimedMessage(NamedTuple):
     moved_ms: int = 0
 
 
-class Putting:
+class TimerDelivery:
     """Puts what is due into an open store.
 
     store_host      packed address of this broker
@@ -185,7 +185,7 @@ class Putting:
                 return True
         return False
 
-    def _place(self, topic: bytes, queue: bytes, count: int) -> Place | None:
+    def _place(self, topic: bytes, queue: bytes, count: int) -> QueuePlace | None:
         """Return where messages go, None where they go nowhere, which is logged."""
         name = topic.decode("utf-8", "replace")
         is_number = queue.isdigit() and len(queue) <= _NUMBER_LENGTH_MAX
@@ -199,19 +199,19 @@ class Putting:
             self.dropped.add(("discarded",), count)
             return None
         self._store.tables.topics.adopt(name, int(queue) + 1)
-        return Place(name, int(queue))
+        return QueuePlace(name, int(queue))
 
     def _odd(self, message: TimedMessage, now_ms: int, taken_back: frozenset[bytes]) -> Run | None:
         """Return the run of a message that goes on waiting, or whose properties are unusual."""
         record = message.record
         _, properties, _ = facts_of(record)
         rolls = 0
-        found: Place | None = Place(TIMER_TOPIC, 0)
+        found: QueuePlace | None = QueuePlace(TIMER_TOPIC, 0)
         if message.is_roll:
             said = properties.get(TIMER_ROLLS, "")
             rolls = int(said) + 1 if said.isdecimal() and len(said) <= _NUMBER_LENGTH_MAX else 1
         else:
-            place = real_place(properties) or Place("", 0)
+            place = real_place(properties) or QueuePlace("", 0)
             key = properties.get(UNIQUE_KEY, "")
             if key and is_taken_back(place.topic.encode(), key.encode(), taken_back):
                 self.dropped.add(("recalled",))

@@ -25,8 +25,8 @@ from pocketmq.format.timer_layout import (
     Units,
     due_times,
 )
-from pocketmq.model.system_topics import TIMER_TOPIC, Place
-from pocketmq.services.delay.deliver import Putting, TimedMessage
+from pocketmq.model.system_topics import TIMER_TOPIC, QueuePlace
+from pocketmq.services.delay.deliver import TimedMessage, TimerDelivery
 from pocketmq.services.delay.enqueue import OPEN_PAUSE_MS, IsDelivered
 from pocketmq.services.delay.timer_counts import WaitingCounts
 from pocketmq.store.message_store import MessageStore
@@ -34,7 +34,7 @@ from pocketmq.store.read.cold_read import value_of
 
 PUT_MAX: Final = 256
 """Messages of one put: some milliseconds of work."""
-AGAIN: Final = Place(TIMER_TOPIC, 0)
+AGAIN: Final = QueuePlace(TIMER_TOPIC, 0)
 """Where what waits for longer than the wheel's window goes."""
 CHAIN_MAX: Final = 4_096
 """Units of a chain that are followed, or moved, before others get their turn."""
@@ -44,7 +44,7 @@ LOOK_MAX: Final = 256
 logger = logging.getLogger(__name__)
 
 
-class SlotDelivery:
+class TimerDequeue:
     """Delivers one slot of an open store.
 
     time_ms   its second, which is over
@@ -55,7 +55,7 @@ class SlotDelivery:
     )  # fmt: skip
 
     def __init__(
-        self, store: MessageStore, putting: Putting, counts: WaitingCounts, time_ms: int
+        self, store: MessageStore, putting: TimerDelivery, counts: WaitingCounts, time_ms: int
     ) -> None:
         self._store = store
         self._counts = counts

@@ -34,8 +34,8 @@ from pocketmq.format.timer_layout import (
 )
 from pocketmq.model.errors import MessageDamaged
 from pocketmq.model.reading import PullStatus, ReadRange
-from pocketmq.model.system_topics import TIMER_TOPIC, Place
-from pocketmq.services.delay.deliver import Putting, TimedMessage
+from pocketmq.model.system_topics import TIMER_TOPIC, QueuePlace
+from pocketmq.services.delay.deliver import TimedMessage, TimerDelivery
 from pocketmq.services.delay.timer_counts import WaitingCounts
 from pocketmq.store.message_store import MessageStore
 from pocketmq.store.read.cold_read import value_of
@@ -81,11 +81,11 @@ def topic_range(store: MessageStore) -> tuple[int, int]:
     return store.reading.queue_range(TIMER_TOPIC, 0)
 
 
-IsDelivered = Callable[[bytes, Place | None], Awaitable[bool]]
+IsDelivered = Callable[[bytes, QueuePlace | None], Awaitable[bool]]
 """Whether a copy of a record stands at a place already, None: at its real one."""
 
 
-class Arriving:
+class TimerEnqueue:
     """Reads the timer's topic.
 
     queue_offset   of the next message
@@ -100,7 +100,7 @@ class Arriving:
     )  # fmt: skip
 
     def __init__(
-        self, store: MessageStore, putting: Putting, counts: WaitingCounts, clock: WheelClock,
+        self, store: MessageStore, putting: TimerDelivery, counts: WaitingCounts, clock: WheelClock,
         queue_offset: int,
     ) -> None:  # fmt: skip
         self._store = store

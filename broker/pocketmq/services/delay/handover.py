@@ -24,7 +24,7 @@ from pocketmq.format.timer_layout import (
 )
 from pocketmq.model.reading import ReadRange
 from pocketmq.model.system_topics import TIMER_TOPIC
-from pocketmq.services.delay.deliver import Putting
+from pocketmq.services.delay.deliver import TimerDelivery
 from pocketmq.store.message_store import MessageStore
 from pocketmq.store.read.cold_read import value_of
 
@@ -36,7 +36,7 @@ logger = logging.getLogger(__name__)
 
 
 async def end_settled(
-    store: MessageStore, putting: Putting, read_ms: int, until_ms: int = TIME_MAX
+    store: MessageStore, putting: TimerDelivery, read_ms: int, until_ms: int = TIME_MAX
 ) -> int:
     """Ends the units of checkpoints whose leases are settled; returns how many, durable then.
 
@@ -68,7 +68,9 @@ async def end_settled(
     return len(found)
 
 
-async def _are_settled(store: MessageStore, putting: Putting, units: Units) -> NDArray[np.bool_]:
+async def _are_settled(
+    store: MessageStore, putting: TimerDelivery, units: Units
+) -> NDArray[np.bool_]:
     """Returns of each unit whether it is a checkpoint's whose lease is settled."""
     order = np.argsort(units["physical_offset"], kind="stable")
     wanted = list(

@@ -10,7 +10,7 @@ from pocketmq.format.rewrite import facts_of, put_again
 from pocketmq.model.batch import Run
 from pocketmq.model.errors import MessageDamaged
 from pocketmq.model.reading import PullStatus, ReadRange
-from pocketmq.model.system_topics import Place, real_place
+from pocketmq.model.system_topics import QueuePlace, real_place
 from pocketmq.model.topic import HALF_TOPIC, SCHEDULE_TOPIC
 from pocketmq.store.message_store import MessageStore
 from pocketmq.store.read.cold_read import value_of
@@ -22,11 +22,11 @@ BATCH_BYTES_MAX: Final = 256 * 1024
 logger = logging.getLogger(__name__)
 
 
-class Waiting(NamedTuple):
+class LevelPending(NamedTuple):
     """A message of the schedule topic; place is None where it is not to be delivered."""
 
     record: bytes
-    place: Place | None
+    place: QueuePlace | None
 
     @property
     def queue_offset(self) -> int:
@@ -64,7 +64,9 @@ class WaitingMessages:
         codes = self._store.reading.tags_codes(SCHEDULE_TOPIC, level - 1, queue_offset, BATCH_MAX)
         return await value_of(codes)
 
-    async def read(self, level: int, queue_offset: int, count: int) -> tuple[list[Waiting], int]:
+    async def read(
+        self, level: int, queue_offset: int, count: int
+    ) -> tuple[list[LevelPending], int]:
         """Return messages of a level, and the queue offset behind them.
 
         Effects  one that is damaged is passed over, and logged
@@ -83,7 +85,7 @@ class WaitingMessages:
             return [], max(found.next_begin_offset, queue_offset)
         return [self._judged(record) for record in found.records], found.next_begin_offset
 
-    def _judged(self, record: bytes) -> Waiting:
+    def _judged(self, record: bytes) -> LevelPending:
         _, properties, message_id = facts_of(record)
         place, why = real_place(properties), ""
         if place is None or place.topic in (HALF_TOPIC, SCHEDULE_TOPIC):
@@ -95,9 +97,9 @@ class WaitingMessages:
                 "schedule.discarded",
                 extra={"physical_offset": int(message_id[-16:], 16), "reason": why},
             )
-        return Waiting(record, None if why else place)
+        return LevelPending(record, None if why else place)
 
-    def run(self, waiting: Waiting) -> Run:
+    def run(self, waiting: LevelPending) -> Run:
         """Return what is put for a message that has a place: the same, there."""
         assert waiting.place is not None
         topic, queue_id = waiting.place

@@ -12,7 +12,7 @@ from typing import Final
 from pocketmq.format.record import decode_record
 from pocketmq.model.message import PROPERTY_CRC, StoredMessage
 from pocketmq.model.reading import KeyRange
-from pocketmq.model.system_topics import Place
+from pocketmq.model.system_topics import QueuePlace
 from pocketmq.services.delay.level import Level
 from pocketmq.services.delay.level_pending import WaitingMessages
 from pocketmq.store.message_store import MessageStore
@@ -23,7 +23,7 @@ COPIES_MAX: Final = 64
 logger = logging.getLogger(__name__)
 
 
-class Resumption:
+class LevelResumption:
     """Finds out once where the levels of an open store go on."""
 
     __slots__ = ("_messages", "_store", "_used")
@@ -68,14 +68,14 @@ class Resumption:
         count = max([*is_due, False].index(False), 1)
         waiting, following = await self._messages.read(level.number, begin, count)
         for record, place in waiting:
-            message = decode_record(record, unfold=False)
+            message = decode_record(record, decompress=False)
             if place is not None and not await self._is_delivered(message, place):
                 return False
             level.advance(message.queue_offset + 1)
         level.advance(max(following, level.queue_offset))
         return level.queue_offset > begin
 
-    async def _is_delivered(self, message: StoredMessage, place: Place) -> bool:
+    async def _is_delivered(self, message: StoredMessage, place: QueuePlace) -> bool:
         """Return whether a copy of a message lies where it is to be delivered."""
         key = message.unique_key
         if not key:

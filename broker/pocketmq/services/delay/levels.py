@@ -19,8 +19,8 @@ from pocketmq.model.errors import BrokerError, RecordTooLarge, StoreFailed
 from pocketmq.model.stats import Counter, Gauge
 from pocketmq.model.step import Next, Now
 from pocketmq.services.delay.level import SEEN_LEAD_MS, Level
-from pocketmq.services.delay.level_pending import Waiting, WaitingMessages
-from pocketmq.services.delay.level_resume import Resumption
+from pocketmq.services.delay.level_pending import LevelPending, WaitingMessages
+from pocketmq.services.delay.level_resume import LevelResumption
 from pocketmq.store.job import Job, Rounds, until_done
 from pocketmq.store.message_store import MessageStore
 
@@ -98,7 +98,7 @@ class Schedule:
 
     def _endless_rounds(self) -> Iterator[Next]:
         if not self._levels:
-            resumption = Resumption(self._store, self._messages)
+            resumption = LevelResumption(self._store, self._messages)
             self._levels = yield from until_done(Job(resumption.levels(self._now.wall_ms)))
         while True:
             if self._look_at_clocks():
@@ -161,7 +161,7 @@ class Schedule:
             level.look_at_ms = now.monotonic_ms + RETRY_PAUSE_MS
             logger.warning("schedule.refused", extra={"level": level.number, "reason": str(error)})
 
-    async def _put(self, level: Level, waiting: Sequence[Waiting]) -> None:
+    async def _put(self, level: Level, waiting: Sequence[LevelPending]) -> None:
         """Put messages where they go; one that no file of the log takes is passed over."""
         runs = [self._messages.run(one) for one in waiting if one.place is not None]
         try:

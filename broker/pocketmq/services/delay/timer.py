@@ -23,13 +23,13 @@ from pocketmq.model.errors import BrokerError, StoreFailed
 from pocketmq.model.message import OFFSET_MAX
 from pocketmq.model.stats import Gauge, LabelValues, Stat
 from pocketmq.model.step import Next, Now
-from pocketmq.model.system_topics import TIMER_TOPIC, Place
-from pocketmq.services.delay.deliver import IsOpen, Putting
-from pocketmq.services.delay.dequeue import SlotDelivery
-from pocketmq.services.delay.enqueue import Arriving, second_of, topic_range
+from pocketmq.model.system_topics import TIMER_TOPIC, QueuePlace
+from pocketmq.services.delay.deliver import IsOpen, TimerDelivery
+from pocketmq.services.delay.dequeue import TimerDequeue
+from pocketmq.services.delay.enqueue import TimerEnqueue, second_of, topic_range
 from pocketmq.services.delay.handover import end_settled, mark_read
 from pocketmq.services.delay.timer_counts import WaitingCounts
-from pocketmq.services.delay.timer_resume import Resumption
+from pocketmq.services.delay.timer_resume import TimerResumption
 from pocketmq.store.job import Job, Rounds, until_done
 from pocketmq.store.message_store import MessageStore
 from pocketmq.store.tables.timer_check import TimerProgress
@@ -69,19 +69,19 @@ class Timer:
 
     def __init__(self, store: MessageStore, store_host: bytes, is_lease_open: IsOpen) -> None:
         self._store = store
-        self._putting = Putting(store, store_host, is_lease_open)
+        self._putting = TimerDelivery(store, store_host, is_lease_open)
         self._counts = WaitingCounts(
             [*store.tables.topics.names(), *store.tables.timer_counts.rows]
         )
         self._clock: WheelClock | None = None
         self._seen_ms = self._told_ms = 0
         """How far its clock is ahead of the wall clock, as far as it is written down."""
-        self._arriving: Arriving | None = None
-        self._resumption: Resumption | None = None
+        self._arriving: TimerEnqueue | None = None
+        self._resumption: TimerResumption | None = None
         self._resume_below_ms: int
         self._read_ms = 0
         """The slot that is read next."""
-        self._slot: SlotDelivery | None = None
+        self._slot: TimerDequeue | None = None
         self._now = Now(0, 0)
         self._rounds = Rounds(self._endless_rounds)
         self._working: Job[None] | None = None
@@ -191,7 +191,7 @@ class Timer:
                 self._note_delivered()
                 await self._save(self._read_ms)
 
-    async def _hand_over(self, arriving: Arriving) -> None:
+    async def _hand_over(self, arriving: TimerEnqueue) -> None:
         """Leaves the files as a real broker needs them: see handing_over.py.
 
         Errors   StorageError, DiskSlow, FsyncFailed; those of a put
@@ -280,7 +280,7 @@ class Timer:
         store = self._store
         found = await store.timer.found()
         progress = store.timer.progress
-        store.timer.heed(self._now)
+        store.timer.observe_clock(self._now)
         clock = self._clock = store.timer.clock
         assert clock is not None
         self._seen_ms = self._told_ms = progress.shifts[-1].ahead_ms
@@ -288,7 +288,7 @@ class Timer:
         wheel = store.timer.wheel
         if wheel is not None and not found.read_ms:
             read_ms = min([read_ms, *wheel.used_from(0)[:1].tolist()])
-        self._resumption = Resumption(store, progress.delivered_before)
+        self._resumption = TimerResumption(store, progress.delivered_before)
         # Clocks that are set are written down at once: what came since then is of one clock. Lives
         # before that went further, by other clocks, told what they had left to look at.
         last_ms = min(store.marks.appended.time_ms, self._now.wall_ms + LEAD_MAX_MS)
@@ -298,7 +298,7 @@ class Timer:
         below_ms = second_of(delivered_ms) + PRECISION_MS
         self._resume_below_ms = max(below_ms, progress.resume_below_ms)
         self._delivered_before = progress.delivered_before
-        arriving = Arriving(store, self._putting, self._counts, clock, found.queue_offset)
+        arriving = TimerEnqueue(store, self._putting, self._counts, clock, found.queue_offset)
         arriving.skip_below_ms, arriving.skip_upto = found.read_ms, found.known_upto
         arriving.kept = found.kept
         for units in store.timer.waiting(read_ms):
@@ -359,10 +359,10 @@ class Timer:
                 self._arrive_upto = self._read_ms, topic_range(self._store)[1]
                 if self._is_owing:
                     return
-            self._slot = SlotDelivery(self._store, self._putting, self._counts, self._read_ms)
+            self._slot = TimerDequeue(self._store, self._putting, self._counts, self._read_ms)
         await self._deliver_some(self._slot)
 
-    async def _deliver_some(self, slot: SlotDelivery) -> None:
+    async def _deliver_some(self, slot: TimerDequeue) -> None:
         is_old = slot.time_ms < self._resume_below_ms
         is_delivered = self._is_delivered if is_old else None
         await slot.some(self._write_ms, is_delivered)
@@ -370,7 +370,7 @@ class Timer:
             self._slot = None
             self._read_ms = slot.time_ms + PRECISION_MS
 
-    async def _is_delivered(self, record: bytes, place: Place | None) -> bool:
+    async def _is_delivered(self, record: bytes, place: QueuePlace | None) -> bool:
         assert self._resumption is not None
         return await self._resumption.is_delivered(record, place)
 

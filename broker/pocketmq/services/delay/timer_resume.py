@@ -17,7 +17,7 @@ from pocketmq.model.message import (
     StoredMessage,
 )
 from pocketmq.model.reading import KeyRange
-from pocketmq.model.system_topics import Place, real_place
+from pocketmq.model.system_topics import QueuePlace, real_place
 from pocketmq.store.message_store import MessageStore
 
 COPIES_MAX: Final = 64
@@ -27,7 +27,7 @@ _ADDED: Final = frozenset(
 )
 
 
-class Resumption:
+class TimerResumption:
     """Knows what an open store delivered before it was opened.
 
     delivered_before   what was written down lies below this physical offset
@@ -47,13 +47,13 @@ class Resumption:
         """Whether nothing was stored since it was written down how far the timer is."""
         return self._before >= self._end
 
-    async def is_delivered(self, record: bytes, place: Place | None = None) -> bool:
+    async def is_delivered(self, record: bytes, place: QueuePlace | None = None) -> bool:
         """Return whether a copy of a record stands where it goes.
 
         place    None: at its real one
         Errors   StorageError, DiskSlow
         """
-        message = decode_record(record, unfold=False)
+        message = decode_record(record, decompress=False)
         key, rolls = message.unique_key, message.properties.get(TIMER_ROLLS, "")
         if place is not None:
             rolls = str(int(rolls) + 1 if rolls.isdecimal() else 1)

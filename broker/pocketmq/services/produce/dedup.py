@@ -32,7 +32,7 @@ class _Kept(NamedTuple, Generic[Answer]):
     job: Job[Answer | BrokerError]
 
 
-class Repeats(Generic[Answer]):
+class SendDedup(Generic[Answer]):
     """The requests of a window of time."""
 
     __slots__ = ("_clock", "_kept", "_message_count", "answered")

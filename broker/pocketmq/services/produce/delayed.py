@@ -21,11 +21,11 @@ from pocketmq.model.message import (
     TIMER_DELAY_MS,
     TIMER_OUT,
 )
-from pocketmq.model.system_topics import Disguise, Place, delayed, half, timed
-from pocketmq.services.produce.drafts import Delivery
+from pocketmq.model.system_topics import ParkedMessage, QueuePlace, delayed, half, timed
+from pocketmq.services.produce.drafts import DeliveryRequest
 
 
-class Waiting(NamedTuple):
+class DelayLimits(NamedTuple):
     """How long messages may wait: delay levels there are, and ms ahead of now."""
 
     level_count: int
@@ -59,8 +59,8 @@ class Parting(NamedTuple):
 
 
 def disguise(
-    place: Place, delivery: Delivery, message_id: str, now_ms: int, waiting: Waiting
-) -> Disguise:
+    place: QueuePlace, delivery: DeliveryRequest, message_id: str, now_ms: int, waiting: DelayLimits
+) -> ParkedMessage:
     """Return where a message is put that goes to `place`, and what properties it gets for it.
 
     Errors   IllegalDeliveryTime
@@ -74,22 +74,22 @@ def disguise(
             said[CHECK_IMMUNITY_SECONDS] = str(-(-delivery.first_check_ms // 1_000))
         return waits._replace(changed=said | waits.changed)
     if delivery.priority is not None:
-        return Disguise(place, {PRIORITY: str(delivery.priority)})
+        return ParkedMessage(place, {PRIORITY: str(delivery.priority)})
     if delivery.delay_ms > 0:
         at_ms, said = now_ms + delivery.delay_ms, {TIMER_DELAY_MS: str(delivery.delay_ms)}
     elif delivery.deliver_at_ms > 0:
         at_ms, said = delivery.deliver_at_ms, {DELIVER_AT: str(delivery.deliver_at_ms)}
     else:
-        return Disguise(place, {})
+        return ParkedMessage(place, {})
     if at_ms - now_ms > waiting.delay_max_ms:
         raise IllegalDeliveryTime(ahead_ms=at_ms - now_ms, limit_ms=waiting.delay_max_ms)
     if at_ms <= now_ms:
-        return Disguise(place, said)
+        return ParkedMessage(place, said)
     waits = timed(place, at_ms)
     return waits._replace(changed=said | waits.changed)
 
 
-def recall_handle(disguise: Disguise, place: Place, broker: str, message_id: str) -> str:
+def recall_handle(disguise: ParkedMessage, place: QueuePlace, broker: str, message_id: str) -> str:
     """Return what a message is recalled by, "" for one that waits for no time of its own.
 
     place   where it is to be delivered
@@ -101,13 +101,13 @@ def recall_handle(disguise: Disguise, place: Place, broker: str, message_id: str
     return encode_recall_handle(handle)
 
 
-def parted(places: Sequence[Place], batch: Batch, destination: Destination) -> Parting:
+def parted(places: Sequence[QueuePlace], batch: Batch, destination: Destination) -> Parting:
     """Return messages as the runs they are put by, each to its place.
 
     destination   the queue they are for, and what all of them share
     """
     assert len(places) == len(batch)
-    numbers: dict[Place, list[int]] = {}
+    numbers: dict[QueuePlace, list[int]] = {}
     for number, place in enumerate(places):
         numbers.setdefault(place, []).append(number)
     runs = [

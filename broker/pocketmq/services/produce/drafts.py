@@ -15,7 +15,7 @@ ABSENT_QUEUE: Final = -1
 PEER: Final = b""
 
 
-class Delivery(NamedTuple):
+class DeliveryRequest(NamedTuple):
     """When a message is to be delivered, or before which others; 0 and None: it does not say.
 
     delay_level     from 1 on
@@ -35,7 +35,7 @@ class Delivery(NamedTuple):
     first_check_ms: int = 0
 
 
-AT_ONCE: Final = Delivery()
+AT_ONCE: Final = DeliveryRequest()
 
 
 class Drafts(NamedTuple):
@@ -62,7 +62,7 @@ class Drafts(NamedTuple):
     born_hosts: list[bytes]
     flags: list[int]
     properties: list[Mapping[str, str]]
-    deliveries: list[Delivery]
+    deliveries: list[DeliveryRequest]
 
 
 class Envelope(NamedTuple):
@@ -97,7 +97,7 @@ def kind_of(drafts: Drafts) -> MessageKind:
     return kinds[0]
 
 
-def _kind_of_one(position: int, group: str, delivery: Delivery) -> MessageKind:
+def _kind_of_one(position: int, group: str, delivery: DeliveryRequest) -> MessageKind:
     wishes = {
         "a message group": (bool(group), MessageKind.FIFO),
         "a delay level": (delivery.delay_level > 0, MessageKind.DELAY),

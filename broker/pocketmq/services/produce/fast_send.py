@@ -13,14 +13,14 @@ from typing import Final, final
 
 from pocketmq.format.addresses import UniqueKeyMaker
 from pocketmq.format.index_layout import STYLE_5_5
-from pocketmq.format.record_encoder import SendRecords, TopicFrame
+from pocketmq.format.record_encoder import RecordEncoder, TopicFrame
 from pocketmq.format.send_request import SendRequest
 from pocketmq.model.message import FLAG_COMPRESSED, QueueKey
 from pocketmq.model.message_kind import MessageKind
 from pocketmq.model.names import is_group
 from pocketmq.model.step import Clock
 from pocketmq.model.topic import DEFAULT_TYPE, HALF_TOPIC, PERMISSION_WRITE, TopicConfig
-from pocketmq.services.produce.rules import SendRules, SendStats, Tally
+from pocketmq.services.produce.rules import SendCounts, SendRules, SendStats
 from pocketmq.store.message_store import MessageStore
 
 FRAMES_MAX: Final = 4_096
@@ -34,7 +34,7 @@ class _Topic:
 
     __slots__ = ("config", "frame", "queue_count", "tally")
 
-    def __init__(self, config: TopicConfig, frame: TopicFrame, tally: Tally) -> None:
+    def __init__(self, config: TopicConfig, frame: TopicFrame, tally: SendCounts) -> None:
         assert config.name == tally.topic
         self.config = config
         self.queue_count = config.write_queue_count
@@ -89,7 +89,7 @@ class PlainSend:
         self._dedupes = rules.dedupe_window_ms > 0
         self._is_open = bool(rules.permission & PERMISSION_WRITE) and not rules.accept_from_ms
 
-    def send(self, records: SendRecords, peer_host: bytes) -> bool:
+    def send(self, records: RecordEncoder, peer_host: bytes) -> bool:
         """Store the messages of a plain request next to each other in one queue.
 
         Shape    records whose request was read

@@ -45,7 +45,7 @@ class SendRules(NamedTuple):
 
 
 @final
-class Tally:
+class SendCounts:
     """What was stored of one topic and kind since it was counted last, by size."""
 
     __slots__ = ("_counts", "_size_sums", "kind", "topic")
@@ -92,7 +92,7 @@ class SendStats:
             "How long messages are to wait for their time, as they were sent.",
             AHEAD_BUCKETS,
         )
-        self._tallies: dict[tuple[str, str], Tally] = {}
+        self._tallies: dict[tuple[str, str], SendCounts] = {}
 
     def count(self, topic: str, kind: str, count: int, stored_bytes: int) -> None:
         """Count the messages of one request, all of about one size."""
@@ -102,11 +102,11 @@ class SendStats:
         self._throughput_in.add(labels, stored_bytes)
         self._message_size.at(labels).observe_many(stored_bytes / count, count)
 
-    def tally(self, topic: str, kind: str) -> Tally:
+    def tally(self, topic: str, kind: str) -> SendCounts:
         """Return what counts messages of a topic and kind by few steps."""
         found = self._tallies.get((topic, kind))
         if found is None:
-            found = self._tallies[topic, kind] = Tally(topic, kind)
+            found = self._tallies[topic, kind] = SendCounts(topic, kind)
         return found
 
     @property

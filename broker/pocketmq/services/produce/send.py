@@ -35,7 +35,7 @@ from pocketmq.model.message_kind import MessageKind
 from pocketmq.model.names import check_message_group, check_topic
 from pocketmq.model.stats import Stat
 from pocketmq.model.step import Clock, Now
-from pocketmq.model.system_topics import TIMER_TOPIC, Disguise, Place
+from pocketmq.model.system_topics import TIMER_TOPIC, ParkedMessage, QueuePlace
 from pocketmq.model.topic import (
     DEFAULT_TOPIC,
     HALF_TOPIC,
@@ -48,8 +48,8 @@ from pocketmq.model.topic import (
     is_system_topic,
 )
 from pocketmq.services.produce.checks import are_plain, check_each
-from pocketmq.services.produce.dedup import Repeats
-from pocketmq.services.produce.delayed import Waiting, disguise, parted, recall_handle
+from pocketmq.services.produce.dedup import SendDedup
+from pocketmq.services.produce.delayed import DelayLimits, disguise, parted, recall_handle
 from pocketmq.services.produce.drafts import (
     ABSENT_QUEUE,
     PLAIN_ENVELOPE,
@@ -117,7 +117,7 @@ class Send:
         self._level_count = len(store.settings.levels.delays_ms)
         self.counts = SendStats()
         self.recall = Recall(store, rules, clock)
-        self.repeats: Repeats[Sent] = Repeats(clock)
+        self.repeats: SendDedup[Sent] = SendDedup(clock)
         self.plain = PlainSend(
             store, rules, clock, self.counts, key_maker=key_maker, random=random,
             block_size_max=self._properties_max,
@@ -209,7 +209,7 @@ class Send:
 
         Errors   IllegalDeliveryTime, those of `send`
         """
-        place = Place(destination.topic, destination.queue_id)
+        place = QueuePlace(destination.topic, destination.queue_id)
         drafts = drafts._replace(message_ids=self._named(drafts.message_ids, self._clock.wall_ms()))
         while True:
             disguises, batch = self._disguised(place, drafts, peer_host, notes)
@@ -231,12 +231,12 @@ class Send:
         return Sent(destination, batch.unique_keys, result, queue_offsets, handles)
 
     def _disguised(
-        self, place: Place, drafts: Drafts, peer_host: bytes, notes: Sequence[str]
-    ) -> tuple[list[Disguise], Batch]:
+        self, place: QueuePlace, drafts: Drafts, peer_host: bytes, notes: Sequence[str]
+    ) -> tuple[list[ParkedMessage], Batch]:
         """Return how messages wait, by the clock of now, and what is put of them."""
         now_ms = self._clock.wall_ms()
         self._store.look_at_clocks(Now(self._clock.monotonic_ms(), now_ms))
-        waiting = Waiting(self._level_count, self._rules.delay_max_ms)
+        waiting = DelayLimits(self._level_count, self._rules.delay_max_ms)
         rows = zip(drafts.deliveries, drafts.message_ids, strict=True)
         disguises = [disguise(place, one, name, now_ms, waiting) for one, name in rows]
         added = [_text(one.changed) for one in disguises]
@@ -254,7 +254,7 @@ class Send:
                 has_waited = True
         return await self._store.writing.room(runs) or has_waited
 
-    def _observe(self, disguises: Sequence[Disguise], born_ms: Sequence[int]) -> None:
+    def _observe(self, disguises: Sequence[ParkedMessage], born_ms: Sequence[int]) -> None:
         """Count how long timed messages are to wait, in whole seconds from their birth to a slot.
 
         Source   TimerMessageStore.enqueue

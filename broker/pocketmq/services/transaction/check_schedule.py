@@ -11,7 +11,7 @@ from typing import Final
 ROUND_MS: Final = 100
 
 
-class Timetable:
+class CheckSchedule:
     """Ranges of queue offsets by the monotonic time at which they are due."""
 
     __slots__ = ("_order", "_ranges")

@@ -24,12 +24,12 @@ from pocketmq.model.errors import BrokerError, PropertiesTooLarge, StoreFailed
 from pocketmq.model.stats import Counter
 from pocketmq.model.step import Now
 from pocketmq.model.transaction import Check
-from pocketmq.services.transaction.check_schedule import Timetable
+from pocketmq.services.transaction.check_schedule import CheckSchedule
 from pocketmq.services.transaction.half_counts import HalfCounts
-from pocketmq.services.transaction.half_table import Ledger
+from pocketmq.services.transaction.half_table import HalfTable
 from pocketmq.services.transaction.halves import HalfState
 from pocketmq.services.transaction.producers import Producers, Room
-from pocketmq.services.transaction.unresolved import Doubts
+from pocketmq.services.transaction.unresolved import UnresolvedHalves
 from pocketmq.store.message_store import MessageStore
 
 LOOK_AFTER_MS: Final = 1_000
@@ -74,8 +74,8 @@ class Checking:
     def __init__(
         self,
         store: MessageStore,
-        ledger: Ledger,
-        doubts: Doubts,
+        ledger: HalfTable,
+        doubts: UnresolvedHalves,
         producers: Producers,
         counts: HalfCounts,
         rules: CheckRules,
@@ -86,9 +86,9 @@ class Checking:
         self._producers = producers
         self._counts = counts
         self.rules = rules
-        self.first_looks = Timetable()
-        self.due = Timetable()
-        self._expiries = Timetable()
+        self.first_looks = CheckSchedule()
+        self.due = CheckSchedule()
+        self._expiries = CheckSchedule()
         """When nobody to ask is nobody for too long."""
         self._parked: dict[str, array[int]] = {}
         """Ranges of half messages that wait for a producer of their group."""

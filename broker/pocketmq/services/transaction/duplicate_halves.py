@@ -40,7 +40,7 @@ class _Copies:
         assert self.newest >= queue_offset
 
 
-class Alike:
+class DuplicateHalves:
     """Half messages of one key, birth, body and group, and the committed ones of these.
 
     topics        where they go

@@ -23,10 +23,10 @@ from pocketmq.model.errors import (
     TransactionUnknown,
 )
 from pocketmq.model.transaction import Decided, Decision, Resolution
-from pocketmq.services.transaction.finding import Finding
-from pocketmq.services.transaction.half_table import PUT_MESSAGES_MAX, Ledger
+from pocketmq.services.transaction.finding import HalfSearch
+from pocketmq.services.transaction.half_table import PUT_MESSAGES_MAX, HalfTable
 from pocketmq.services.transaction.halves import HalfState
-from pocketmq.services.transaction.unresolved import Doubts
+from pocketmq.services.transaction.unresolved import UnresolvedHalves
 from pocketmq.store.job import Job
 
 STATES: Final = {
@@ -96,7 +96,7 @@ class Said:
         )  # fmt: skip
 
 
-class Deciding:
+class EndTransactions:
     """Takes decisions, those of one turn of the event loop together.
 
     is_removed     whether a topic is no more
@@ -109,9 +109,9 @@ class Deciding:
 
     def __init__(
         self,
-        ledger: Ledger,
-        finding: Finding,
-        doubts: Doubts,
+        ledger: HalfTable,
+        finding: HalfSearch,
+        doubts: UnresolvedHalves,
         ended: Ended,
         is_removed: Callable[[str], bool],
         queue_count: Callable[[str], int],

@@ -3,7 +3,7 @@
     request ─► each open, at its place, of its group ─► records ─► the log ─► done
                     └ anything unusual: nothing has changed, and deciding.py takes them
 
-What `Deciding` does for all decisions this does for those that nearly all producers make: of half
+`EndTransactions` handles all decisions, this those that nearly all producers make: of half
 messages that were sent since the start, are open, and lie where the log is fresh. The effects are
 the same; tests compare records, views and replies. It never refuses.
 """
@@ -20,7 +20,7 @@ from pocketmq.model.message import TRANSACTION_COMMIT
 from pocketmq.model.topic import OP_HALF_TOPIC, TopicConfig
 from pocketmq.model.transaction import Decision, Resolution
 from pocketmq.services.transaction.half_counts import HalfCounts
-from pocketmq.services.transaction.half_table import TOPICS, Ledger
+from pocketmq.services.transaction.half_table import TOPICS, HalfTable
 from pocketmq.services.transaction.halves import HalfState
 from pocketmq.store.message_store import MessageStore
 
@@ -51,7 +51,7 @@ class PlainEnd:
         "_put_path", "_records", "_said", "_states", "_topics",
     )  # fmt: skip
 
-    def __init__(self, store: MessageStore, ledger: Ledger, counts: HalfCounts) -> None:
+    def __init__(self, store: MessageStore, ledger: HalfTable, counts: HalfCounts) -> None:
         self._ledger = ledger
         self._log = store.log
         self._put_path = store.writing.put_path

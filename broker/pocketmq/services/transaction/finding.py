@@ -17,7 +17,7 @@ from pocketmq.model.message import (
 )
 from pocketmq.model.reading import KeyRange
 from pocketmq.model.topic import GIVEN_UP_TOPIC, HALF_TOPIC
-from pocketmq.services.transaction.duplicate_halves import NOWHERE, Alike, Became
+from pocketmq.services.transaction.duplicate_halves import NOWHERE, Became, DuplicateHalves
 from pocketmq.store.message_store import MessageStore
 from pocketmq.store.read.cold_read import value_of
 
@@ -25,7 +25,7 @@ PAGE: Final = 64
 _Birth = tuple[object, ...]
 
 
-class Finding:
+class HalfSearch:
     """Looks into an open store."""
 
     __slots__ = ("_store",)
@@ -66,13 +66,13 @@ class Finding:
         self, first: StoredMessage, is_wanted: Callable[[_Birth], bool]
     ) -> dict[int, Became]:
         await self._store.marks.dispatched.reached(self._store.appended)
-        key, own = first.unique_key, Alike()
+        key, own = first.unique_key, DuplicateHalves()
         own.see(first)
         found = {_birth(first): own}
         async for message in self._of_key(HALF_TOPIC, key):
             birth = _birth(message)
             if is_wanted(birth):
-                found.setdefault(birth, Alike()).see(message)
+                found.setdefault(birth, DuplicateHalves()).see(message)
         for topic in set[str]().union(*(alike.topics for alike in found.values())) - {NOWHERE}:
             async for message in self._of_key(topic, key):
                 is_committed = message.system_flag & FLAG_TRANSACTION_MASK == TRANSACTION_COMMIT

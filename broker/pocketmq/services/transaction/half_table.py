@@ -18,7 +18,7 @@ from pocketmq.model.topic import GIVEN_UP_TOPIC, HALF_TOPIC, OP_HALF_TOPIC
 from pocketmq.services.transaction.half_counts import HalfCounts
 from pocketmq.services.transaction.halves import HalfState, Halves
 from pocketmq.services.transaction.ops import Ops
-from pocketmq.services.transaction.read_halves import HalfReading
+from pocketmq.services.transaction.read_halves import HalfReader
 from pocketmq.store.message_store import MessageStore
 from pocketmq.store.settings import FLUSH_SYNC
 
@@ -29,7 +29,7 @@ PUT_MESSAGES_MAX: Final = 256
 TOPICS: Final = (HALF_TOPIC, OP_HALF_TOPIC, GIVEN_UP_TOPIC)
 
 
-class Ledger:
+class HalfTable:
     """The half messages of an open store.
 
     store_host   packed address of this broker
@@ -53,7 +53,7 @@ class Ledger:
         self._counts = counts
         self.store_host = store_host
         self._waiters: dict[int, list[asyncio.Future[None]]] = {}
-        self.reading = HalfReading(store)
+        self.reading = HalfReader(store)
         self.halves = Halves(0)
         self.ops = Ops(0)
         self.put_bytes = min(PUT_BYTES_MAX, store.settings.commit_log_file_size_bytes // 4)

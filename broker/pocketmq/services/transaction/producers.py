@@ -34,7 +34,7 @@ class Producer(NamedTuple):
     room: Room
 
 
-class Listener:
+class CheckListener:
     """One call that waits to be asked: what it is asked at once is its answer."""
 
     __slots__ = ("_count_max", "_size", "checks", "deadline_ms", "done")
@@ -76,7 +76,7 @@ class Producers:
 
     def __init__(self) -> None:
         self._offers: dict[str, list[Producer]] = {}
-        self._listeners: set[Listener] = set()
+        self._listeners: set[CheckListener] = set()
         self._turns = itertools.count()
         self._is_draining = False
 
@@ -93,9 +93,9 @@ class Producers:
 
         return leave
 
-    def listen(self, count_max: int, deadline_ms: int) -> Listener:
+    def listen(self, count_max: int, deadline_ms: int) -> CheckListener:
         """Return what waits to be asked, until a time in monotonic ms at most."""
-        listener = Listener(count_max, deadline_ms)
+        listener = CheckListener(count_max, deadline_ms)
         self._listeners.add(listener)
         listener.done.add_done_callback(lambda _: self._listeners.discard(listener))
         if self._is_draining:

@@ -24,7 +24,7 @@ _QUEUE_OFFSET: Final = slice(20, 28)
 logger = logging.getLogger(__name__)
 
 
-class HalfReading:
+class HalfReader:
     """Reads queue 0 of both topics."""
 
     __slots__ = ("_store",)

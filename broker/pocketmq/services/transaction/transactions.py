@@ -28,14 +28,14 @@ from pocketmq.services.transaction.checking import (
     Checking,
     CheckRules,
 )
-from pocketmq.services.transaction.end_transaction import FIRST, Deciding
+from pocketmq.services.transaction.end_transaction import FIRST, EndTransactions
 from pocketmq.services.transaction.fast_end import PlainEnd
-from pocketmq.services.transaction.finding import Finding
+from pocketmq.services.transaction.finding import HalfSearch
 from pocketmq.services.transaction.half_counts import HalfCounts
-from pocketmq.services.transaction.half_table import Ledger
+from pocketmq.services.transaction.half_table import HalfTable
 from pocketmq.services.transaction.halves import HalfState
 from pocketmq.services.transaction.producers import Offer, Producer, Producers, Room, plenty
-from pocketmq.services.transaction.unresolved import Doubts
+from pocketmq.services.transaction.unresolved import UnresolvedHalves
 from pocketmq.store.job import Job
 from pocketmq.store.message_store import MessageStore
 from pocketmq.store.watermark import Watermark
@@ -79,12 +79,12 @@ class Transactions:
     def __init__(self, store: MessageStore, store_host: bytes, rules: CheckRules) -> None:
         self._store = store
         self._counts = counts = HalfCounts(store.clock)
-        self._ledger = Ledger(store, store_host, counts)
+        self._ledger = HalfTable(store, store_host, counts)
         self._producers = Producers()
-        finding = Finding(store)
-        doubts = Doubts(self._ledger, finding)
+        finding = HalfSearch(store)
+        doubts = UnresolvedHalves(self._ledger, finding)
         self._checking = Checking(store, self._ledger, doubts, self._producers, counts, rules)
-        self._deciding = Deciding(
+        self._deciding = EndTransactions(
             self._ledger, finding, doubts, counts.end, store.tables.is_removed, self._queue_count
         )
         self.plain = PlainEnd(store, self._ledger, counts)

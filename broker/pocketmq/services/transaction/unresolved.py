@@ -11,17 +11,17 @@ from contextlib import suppress
 from pocketmq.model.errors import BrokerError
 from pocketmq.model.message import StoredMessage
 from pocketmq.services.transaction.duplicate_halves import Became
-from pocketmq.services.transaction.finding import Finding
-from pocketmq.services.transaction.half_table import PUT_MESSAGES_MAX, Ledger
+from pocketmq.services.transaction.finding import HalfSearch
+from pocketmq.services.transaction.half_table import PUT_MESSAGES_MAX, HalfTable
 from pocketmq.services.transaction.halves import HalfState
 
 
-class Doubts:
+class UnresolvedHalves:
     """Clears up which half messages are open."""
 
     __slots__ = ("_done", "_finding", "_ledger")
 
-    def __init__(self, ledger: Ledger, finding: Finding) -> None:
+    def __init__(self, ledger: HalfTable, finding: HalfSearch) -> None:
         self._ledger = ledger
         self._finding = finding
         self._done: list[int] = []

@@ -11,7 +11,7 @@ _SPENT_MAX: Final = 1_024
 
 
 @final
-class Remembered:
+class DispatchBuffer:
     """Runs in log order; `count` of their records wait."""
 
     __slots__ = ("_count_max", "_first", "_followed", "_runs", "_tell", "count")

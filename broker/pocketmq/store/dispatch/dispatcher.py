@@ -19,7 +19,7 @@ from pocketmq.model.batch import Written
 from pocketmq.model.errors import DiskFull, ViewFailed
 from pocketmq.model.stats import Histogram
 from pocketmq.model.store_shape import DelayLevels
-from pocketmq.store.dispatch.dispatch_buffer import Remembered
+from pocketmq.store.dispatch.dispatch_buffer import DispatchBuffer
 from pocketmq.store.dispatch.read_back import written_between
 from pocketmq.store.marks import Marks
 
@@ -57,7 +57,7 @@ class Dispatcher:
         self._tries_max = [QUEUE_TRIES_MAX, *[INDEX_TRIES_MAX] * (len(views) - 1)]
         self._levels = levels
         self._arrived = arrived
-        self.remembered = Remembered()
+        self.remembered = DispatchBuffer()
         """Runs that wait for dispatch in memory."""
         self._blocked: tuple[int, list[Written]] | None = None
         self._batch_max = BATCH_MAX

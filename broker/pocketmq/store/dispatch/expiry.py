@@ -37,7 +37,7 @@ from pocketmq.log.index_file import IndexFile
 from pocketmq.model.errors import StoreFailed
 from pocketmq.store.job import Job
 from pocketmq.store.marks import Marks
-from pocketmq.store.recovery.components import Structures
+from pocketmq.store.recovery.components import StoreComponents
 
 TURN_SECONDS: Final = 0.003
 """Queues are looked at for this long before others get their turn."""
@@ -50,7 +50,7 @@ Result = TypeVar("Result")
 logger = logging.getLogger(__name__)
 
 
-class LogFile(NamedTuple):
+class OldestLogFile(NamedTuple):
     """The oldest file of a log: the physical offset of its first byte, and its length."""
 
     base: int
@@ -66,7 +66,7 @@ class Expiry:
 
     __slots__ = ("_disk", "_jobs", "_last_times", "_marks", "_parts", "_pool")
 
-    def __init__(self, parts: Structures, marks: Marks) -> None:
+    def __init__(self, parts: StoreComponents, marks: Marks) -> None:
         self._parts = parts
         self._disk = parts.disk
         self._marks = marks
@@ -88,12 +88,12 @@ class Expiry:
         durable = self._parts.checkpoint.values.logics_physical_offset
         return min(self._marks.dispatched.value, self._marks.flushed.value, durable)
 
-    def oldest(self) -> LogFile | None:
+    def oldest(self) -> OldestLogFile | None:
         """Return the oldest file that may go: not the last one, and durable in every view."""
         files = self._parts.log.files.files
         if len(files) < 2 or files[0].base + files[0].size > self.floor:
             return None
-        return LogFile(files[0].base, files[0].size)
+        return OldestLogFile(files[0].base, files[0].size)
 
     @property
     def log_size_bytes(self) -> int:
@@ -101,7 +101,7 @@ class Expiry:
         log = self._parts.log
         return len(log.files.files) * log.file_size_bytes
 
-    def last_time(self, oldest: LogFile, upto_ms: int = UNKNOWN_TIME) -> Job[int]:
+    def last_time(self, oldest: OldestLogFile, upto_ms: int = UNKNOWN_TIME) -> Job[int]:
         """Find the store time of the last record in the oldest file, ms; 0 without a record.
 
         upto_ms  a later time is of a clock that was ahead: that of the first later file counts
@@ -110,7 +110,7 @@ class Expiry:
         """
         return self._begin(self._last_time(oldest, upto_ms))
 
-    async def _last_time(self, oldest: LogFile, upto_ms: int) -> int:
+    async def _last_time(self, oldest: OldestLogFile, upto_ms: int) -> int:
         files = self._parts.log.files.files
         assert files[0].base == oldest.base
         known = {base: ms for base, ms in self._last_times.items() if base >= oldest.base}
@@ -129,14 +129,14 @@ class Expiry:
         finally:
             held.let_go()
 
-    def drop(self, oldest: LogFile) -> Job[None]:
+    def drop(self, oldest: OldestLogFile) -> Job[None]:
         """Remove the oldest file of the log; durable when it is done.
 
         Errors   WriteFailed: it stays, in the log and on disk
         """
         return self._begin(self._drop(oldest))
 
-    async def _drop(self, oldest: LogFile) -> None:
+    async def _drop(self, oldest: OldestLogFile) -> None:
         files = self._parts.log.files
         assert files.files[0].base == oldest.base
         assert oldest.base + oldest.size_bytes <= self.floor

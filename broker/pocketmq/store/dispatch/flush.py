@@ -27,7 +27,7 @@ from pocketmq.model.stats import Histogram
 from pocketmq.model.step import Next, Now
 from pocketmq.store.job import Job
 from pocketmq.store.marks import Marks
-from pocketmq.store.recovery.components import Structures
+from pocketmq.store.recovery.components import StoreComponents
 from pocketmq.store.settings import PAGE_SIZE
 
 NEVER: Final = -1
@@ -67,7 +67,7 @@ class ViewFlush:
 
     def __init__(
         self,
-        structures: Structures,
+        structures: StoreComponents,
         marks: Marks,
         request_flush: Callable[[], None],
         fail: Callable[[StoreFailed], None],

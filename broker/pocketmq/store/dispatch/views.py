@@ -15,7 +15,7 @@ from pocketmq.store.dispatch.dispatcher import Dispatcher
 from pocketmq.store.dispatch.expiry import Expiry
 from pocketmq.store.dispatch.flush import ViewFlush
 from pocketmq.store.marks import Marks
-from pocketmq.store.recovery.components import Structures
+from pocketmq.store.recovery.components import StoreComponents
 from pocketmq.store.runner import Pause
 from pocketmq.store.watermark import Arrivals
 
@@ -44,7 +44,7 @@ class Views:
 
     def __init__(
         self,
-        structures: Structures,
+        structures: StoreComponents,
         marks: Marks,
         request_flush: Callable[[], None],
         fail: Callable[[StoreFailed], None],

@@ -49,12 +49,12 @@ class Waiter(asyncio.Future[Any]):
     __slots__ = ("_tick", "_waiting", "group", "key", "place", "user", "wanted")
 
     def __init__(
-        self, waiting: "Waiting", key: QueueKey, wanted: Filter, place: int, user: str = ""
+        self, waiting: "AppendNotifier", key: QueueKey, wanted: Filter, place: int, user: str = ""
     ) -> None:
         super().__init__(loop=waiting.loop)
         self._waiting = waiting
         self._tick = -1
-        self.group: Group | None = None
+        self.group: WaiterGroup | None = None
         self.key = key
         self.wanted = wanted
         self.place = place
@@ -96,7 +96,7 @@ class Waiter(asyncio.Future[Any]):
             self._tick = -1
 
 
-class Group:
+class WaiterGroup:
     """Waiters of one queue that want the same; none of them has anything before `place`.
 
     key   what they want, and whose turn it takes to look for it
@@ -120,11 +120,11 @@ class Queue:
 
     def __init__(self, key: QueueKey) -> None:
         self.key = key
-        self.groups: dict[GroupKey, Group] = {}
+        self.groups: dict[GroupKey, WaiterGroup] = {}
         self.watch: asyncio.Future[bool] | None = None
 
 
-class Waiting:
+class AppendNotifier:
     """All who wait at queues; used on one event loop.
 
     arrivals   the mark of a queue, which rises with its max offset
@@ -171,7 +171,7 @@ class Waiting:
         key = (waiter.wanted, waiter.user)
         group = queue.groups.get(key)
         if group is None:
-            group = queue.groups[key] = Group(queue, key, waiter.place)
+            group = queue.groups[key] = WaiterGroup(queue, key, waiter.place)
         group.place = min(group.place, waiter.place)
         group.waiters[waiter] = None
         waiter.group, waiter.key = group, queue.key  # One key for all of a queue.
@@ -209,7 +209,7 @@ class Waiting:
         task.add_done_callback(self._tasks.discard)
 
     # -- arrivals ------------------------------------------------------------------------------
-    def _forget(self, group: Group) -> None:
+    def _forget(self, group: WaiterGroup) -> None:
         queue = group.queue
         if queue.groups.get(group.key) is group:
             del queue.groups[group.key]
@@ -256,7 +256,7 @@ class Waiting:
                 queue.watch = None
             self._watch(queue)
 
-    def _look_for(self, group: Group) -> None:
+    def _look_for(self, group: WaiterGroup) -> None:
         """See whether what arrived is for a group."""
         if group.is_looking:
             return
@@ -269,13 +269,13 @@ class Waiting:
         else:
             self._look_now(group)
 
-    def _look_in_turn(self, group: Group) -> None:
+    def _look_in_turn(self, group: WaiterGroup) -> None:
         group.is_looking = False
         self._look_now(group)
         if not group.is_looking:
             self._watch(group.queue)
 
-    def _look_now(self, group: Group) -> None:
+    def _look_now(self, group: WaiterGroup) -> None:
         found = self._look(group.queue.key, group.key, group.place)
         if isinstance(found, PullResult):
             self._judge(group, found)
@@ -283,7 +283,7 @@ class Waiting:
             group.is_looking = True
             self.apart(self._judge_later(group, found))
 
-    async def _judge_later(self, group: Group, found: Awaitable[PullResult]) -> None:
+    async def _judge_later(self, group: WaiterGroup, found: Awaitable[PullResult]) -> None:
         try:
             result = await found
         except BrokerError:
@@ -293,13 +293,13 @@ class Waiting:
         if group.is_looking:
             self._look_on(group)
 
-    def _look_on(self, group: Group) -> None:
+    def _look_on(self, group: WaiterGroup) -> None:
         group.is_looking = False
         if group.waiters:
             self._look_for(group)
             self._watch(group.queue)
 
-    def _judge(self, group: Group, found: PullResult) -> None:
+    def _judge(self, group: WaiterGroup, found: PullResult) -> None:
         """Wake a group for which there is something; else its place moves on."""
         is_further = group.place < found.next_begin_offset
         if found.records or not (is_further or group.place == found.max_offset):
@@ -311,7 +311,7 @@ class Waiting:
             self.loop.call_soon(self._look_on, group)
 
     # -- serving -------------------------------------------------------------------------------
-    def _wake(self, group: Group) -> None:
+    def _wake(self, group: WaiterGroup) -> None:
         """Serve all of a group; those who find nothing join again."""
         is_idle, waiters = not self._ready, group.waiters
         for waiter in waiters:

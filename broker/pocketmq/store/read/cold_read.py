@@ -40,7 +40,7 @@ async def value_of(found: NowOrLater[Found]) -> Found:
     return await found if isinstance(found, Awaitable) else found
 
 
-class Patience:
+class ColdReads:
     """Makes reads again once a thread of `pool` has brought what they lacked."""
 
     __slots__ = ("_pool", "_turn")

@@ -8,7 +8,7 @@ Source: none; RocketMQ lets go what waits.
 from datetime import UTC, datetime
 from typing import Final, NamedTuple
 
-from pocketmq.format.pop_records import Checkpoint, read_entry
+from pocketmq.format.pop_records import PopCheckpoint, read_entry
 from pocketmq.format.record import BadRecord
 from pocketmq.model.errors import BrokerError
 from pocketmq.model.message import PRODUCER_GROUP, TIMER_OUT, StoredMessage
@@ -24,7 +24,7 @@ RECORD: Final = "record"
 _DIGITS_MAX: Final = 18
 
 
-class Holder(NamedTuple):
+class RetentionHolder(NamedTuple):
     """What waits at a physical offset, so that no file from there on expires.
 
     kind       DELAY, LEASE, TRANSACTION, or RECORD where it does not say
@@ -55,12 +55,12 @@ def _time_text(time_ms: int) -> str:
         return f"{time_ms} ms"
 
 
-async def holder_at(reading: Reading, physical_offset: int) -> Holder:
+async def holder_at(reading: Reading, physical_offset: int) -> RetentionHolder:
     """Returns what waits at a place in the log.
 
     Cost     one record is read
     """
-    nothing = Holder(RECORD, "", "", physical_offset)
+    nothing = RetentionHolder(RECORD, "", "", physical_offset)
     try:
         message = await value_of(reading.message_at(physical_offset))
         if message is None:
@@ -69,29 +69,29 @@ async def holder_at(reading: Reading, physical_offset: int) -> Holder:
         topic = place.topic if place is not None else ""
         if message.topic == HALF_TOPIC:
             group = message.properties.get(PRODUCER_GROUP, "")
-            return Holder(TRANSACTION, topic, group, physical_offset)
+            return RetentionHolder(TRANSACTION, topic, group, physical_offset)
         if message.topic != TIMER_TOPIC:
             return nothing
         if topic.startswith(REVIVE_TOPIC_PREFIX):
             return await _lease(reading, message)
     except (BrokerError, BadRecord):  # What is damaged, or on a slow disk, holds all the same.
         return nothing
-    return Holder(DELAY, topic, "", physical_offset, _until_ms(message))
+    return RetentionHolder(DELAY, topic, "", physical_offset, _until_ms(message))
 
 
-async def _lease(reading: Reading, message: StoredMessage) -> Holder:
+async def _lease(reading: Reading, message: StoredMessage) -> RetentionHolder:
     """Returns the lease that a message of the journal is about; an ack has no time of its own."""
     place = message.physical_offset
     wanted = [(place, message.store_size)]
     (record,) = await value_of(reading.placed(TIMER_TOPIC, 0, wanted))
     entry = read_entry(record) if record else None
     if entry is None:
-        return Holder(LEASE, "", "", place, _until_ms(message))
+        return RetentionHolder(LEASE, "", "", place, _until_ms(message))
     said, _ = entry
     until_ms = _until_ms(message)
-    if isinstance(said, Checkpoint):
+    if isinstance(said, PopCheckpoint):
         until_ms = said.batched.popped_at_ms + said.invisible_ms
-    return Holder(LEASE, said.batched.topic, said.batched.group, place, until_ms)
+    return RetentionHolder(LEASE, said.batched.topic, said.batched.group, place, until_ms)
 
 
 def _until_ms(message: StoredMessage) -> int:

@@ -61,7 +61,7 @@ def find_message(log: CommitLog, physical_offset: int) -> StoredMessage | None:
         raise Corruption(
             path=path, file_position=position, physical_offset=physical_offset, why=str(error)
         ) from error
-    return decode_record(record, unfold=False)
+    return decode_record(record, decompress=False)
 
 
 def _starts_record(content: bytes, physical_offset: int) -> bool:

@@ -28,11 +28,11 @@ from pocketmq.log.commit_log import CommitLog
 from pocketmq.log.consume_queue import ConsumeQueue
 from pocketmq.model.errors import MessageDamaged, ReadFailed
 from pocketmq.model.reading import PullResult, PullStatus, ReadRange
-from pocketmq.store.read.cold_read import Later, NowOrLater, Patience
+from pocketmq.store.read.cold_read import ColdReads, Later, NowOrLater
 from pocketmq.store.read.read_plan import (
     BYTES_MAX,
     Accept,
-    Rows,
+    QueuedRecords,
     apart,
     choose,
     first_place,
@@ -47,8 +47,8 @@ from pocketmq.store.read.record_check import (
     GAP_MAX,
     Asked,
     Beside,
-    Damage,
-    Found,
+    CheckedRecords,
+    UnservedRecord,
     asked_of,
     beside,
     is_row_known,
@@ -65,7 +65,7 @@ RESIDENT_RUNS_MAX: Final = 64
 """Reads on the event loop for one pull; records that lie further apart are read in a thread."""
 NO_FILE: Final = "no file holds it"
 
-Repair = Callable[[CommitLog, ConsumeQueue, Damage], Awaitable[bytes | Damage]]
+Repair = Callable[[CommitLog, ConsumeQueue, UnservedRecord], Awaitable[bytes | UnservedRecord]]
 """Returns the record that damage hides, or what is wrong with the log."""
 
 
@@ -74,7 +74,7 @@ class Pulling:
 
     __slots__ = ("_log", "_patience", "_repair")
 
-    def __init__(self, log: CommitLog, patience: Patience, repair: Repair) -> None:
+    def __init__(self, log: CommitLog, patience: ColdReads, repair: Repair) -> None:
         self._log = log
         self._patience = patience
         self._repair = repair
@@ -126,7 +126,7 @@ class Pulling:
             count += piece_count
             if damage is not None:
                 break
-        answer = answer_of(status, following, Found(records, count, damage))
+        answer = answer_of(status, following, CheckedRecords(records, count, damage))
         answer = answer or self._gone_since(queue, status)
         if answer is None:
             raise ColdRead(_nothing)
@@ -135,12 +135,14 @@ class Pulling:
     def _chosen(
         self, queue: ConsumeQueue, units: bytes, wanted: ReadRange, accept: Accept | None, *,
         is_limited: bool,
-    ) -> tuple[Rows, int]:  # fmt: skip
+    ) -> tuple[QueuedRecords, int]:  # fmt: skip
         if is_limited:
             wanted = wanted._replace(max_bytes=min(wanted.max_bytes, BYTES_MAX))
         return choose(units, wanted, None if accept is None else plain_accept(queue, accept))
 
-    def _of_run(self, run: Rows, asked: Asked, *, is_fresh: bool, joined: bool) -> Found:
+    def _of_run(
+        self, run: QueuedRecords, asked: Asked, *, is_fresh: bool, joined: bool
+    ) -> CheckedRecords:
         """Return the records of a run, those before its first damage.
 
         Errors   ColdRead
@@ -149,7 +151,7 @@ class Pulling:
         (begin, _, first), (last, last_size, last_number) = rows[0], rows[-1]
         file = self._file_at(begin)
         if file is None:
-            return Found([], 0, Damage(first, begin, NO_FILE))
+            return CheckedRecords([], 0, UnservedRecord(first, begin, NO_FILE))
         buffer: memoryview | bytes = file.view
         origin = file.base
         if not is_fresh:
@@ -160,17 +162,17 @@ class Pulling:
             buffer, origin = file.read_resident(begin - origin, size), begin
         is_known = was_sound(file, begin, asked, first, last_number + 1)
         if is_known and joined and is_row_known(buffer, origin, run, asked):
-            return Found(join(buffer, origin, run), len(rows))
+            return CheckedRecords(join(buffer, origin, run), len(rows))
         count = sound_count(buffer, origin, run, asked, is_known=is_known)
         damage = None
         if count < len(rows):
             place, _, number = rows[count]
-            damage = Damage(number, place, "it is not what was stored")
+            damage = UnservedRecord(number, place, "it is not what was stored")
             run = run._replace(rows=rows[:count])
         elif not is_known and last_number - first + 1 == count:
             remember_sound(file, asked, first, last_number + 1)
         pieces = join(buffer, origin, run) if joined else apart(buffer, origin, run.rows)
-        return Found(pieces, count, damage)
+        return CheckedRecords(pieces, count, damage)
 
     def _file_at(self, physical_offset: int) -> MappedFile | None:
         return self._log.files.file_at(physical_offset) if physical_offset >= 0 else None
@@ -205,15 +207,15 @@ class Pulling:
             raise damage_error(self._log, repaired)
         return answer
 
-    async def _read(self, asked: Asked, rows: Rows, around: Beside) -> Found:
+    async def _read(self, asked: Asked, rows: QueuedRecords, around: Beside) -> CheckedRecords:
         """Return the records of some rows, read in a thread."""
-        runs: list[tuple[MappedFile, Rows]] = []
-        nowhere: Damage | None = None
+        runs: list[tuple[MappedFile, QueuedRecords]] = []
+        nowhere: UnservedRecord | None = None
         for run in runs_of(rows, self._log.file_size_bytes, GAP_MAX):
             place, _, number = run.rows[0]
             file = self._file_at(place)
             if file is None:
-                nowhere = Damage(number, place, NO_FILE)
+                nowhere = UnservedRecord(number, place, NO_FILE)
                 break
             file.doubt()  # What is read now may come from the disk, and stay in memory.
             runs.append((file, run))
@@ -239,7 +241,7 @@ def _nothing() -> None:
     """What a pull of old or damaged records does by itself."""
 
 
-def answer_of(status: PullResult, following: int, found: Found) -> PullResult | None:
+def answer_of(status: PullResult, following: int, found: CheckedRecords) -> PullResult | None:
     """Return the answer with what was found, None where nothing is sound at the very beginning."""
     if found.damage is not None:
         following = found.damage.queue_offset
@@ -252,7 +254,7 @@ def answer_of(status: PullResult, following: int, found: Found) -> PullResult | 
     return PullResult(kind, following, lower, upper, found.records, found.record_count)
 
 
-def damage_error(log: CommitLog, damage: Damage) -> MessageDamaged:
+def damage_error(log: CommitLog, damage: UnservedRecord) -> MessageDamaged:
     """Return the error for a record of a queue that is not what was stored."""
     path, position = log.place_of(damage.physical_offset)
     return MessageDamaged(

@@ -39,7 +39,7 @@ Row = tuple[int, int, int]
 """(physical offset, size, queue offset): where a unit says that a record lies."""
 
 
-class Rows(NamedTuple):
+class QueuedRecords(NamedTuple):
     """Records in the order of their queue.
 
     is_straight   each begins where the one before it ends
@@ -91,7 +91,7 @@ def plain_accept(queue: ConsumeQueue, accept: Accept) -> Accept:
     return accept_plain
 
 
-def choose(units: bytes, wanted: ReadRange, accept: Accept | None) -> tuple[Rows, int]:
+def choose(units: bytes, wanted: ReadRange, accept: Accept | None) -> tuple[QueuedRecords, int]:
     """Return the records that a pull takes, and the queue offset behind the last unit looked at.
 
     No filter passes over a unit that cannot be right.
@@ -101,7 +101,7 @@ def choose(units: bytes, wanted: ReadRange, accept: Accept | None) -> tuple[Rows
     if accept is None and 0 < len(units) <= max_messages * UNIT_SIZE:
         rows = straight_rows(units, position, max_bytes)
         if rows:
-            return Rows(rows, True), position + len(rows)
+            return QueuedRecords(rows, True), position + len(rows)
     size_sum, end, is_straight = 0, -1, True
     for place, size, tags_code in UNIT.iter_unpack(units):
         if size != PRE_BLANK_SIZE and (
@@ -115,7 +115,7 @@ def choose(units: bytes, wanted: ReadRange, accept: Accept | None) -> tuple[Rows
             size_sum += size
         position += 1
     assert len(rows) <= max_messages
-    return Rows(rows, is_straight), position
+    return QueuedRecords(rows, is_straight), position
 
 
 def straight_rows(units: bytes, queue_offset: int, max_bytes: int) -> list[Row]:
@@ -141,7 +141,7 @@ def _places_and_sizes(count: int) -> Struct:
     return Struct(">" + "qi8x" * count)
 
 
-def runs_of(chosen: Rows, file_size_bytes: int, gap_max: int) -> list[Rows]:
+def runs_of(chosen: QueuedRecords, file_size_bytes: int, gap_max: int) -> list[QueuedRecords]:
     """Return rows grouped into runs that one read each brings: near each other, in one file."""
     rows = chosen.rows
     if chosen.is_straight and rows:
@@ -159,7 +159,7 @@ def runs_of(chosen: Rows, file_size_bytes: int, gap_max: int) -> list[Rows]:
             file_end = begin - begin % file_size_bytes + file_size_bytes
         end = begin + max(size, 0)
     assert sum(map(len, runs)) == len(rows)
-    return [Rows(run, False) for run in runs]
+    return [QueuedRecords(run, False) for run in runs]
 
 
 def is_gone(queue: ConsumeQueue, queue_offset: int, log_begin: int) -> bool:
@@ -177,7 +177,7 @@ def apart(buffer: Buffer, origin: int, rows: list[Row]) -> list[bytes]:
     return [bytes(buffer[place - origin : place - origin + size]) for place, size, _ in rows]
 
 
-def join(buffer: Buffer, origin: int, run: Rows) -> list[bytes]:
+def join(buffer: Buffer, origin: int, run: QueuedRecords) -> list[bytes]:
     """Return the same bytes, those of records next to each other as one element."""
     rows = run.rows
     if not rows:

@@ -18,14 +18,14 @@ from pocketmq.model.errors import OffsetOutOfRange
 from pocketmq.model.message import StoredMessage
 from pocketmq.model.reading import Bound, KeyRange, PullResult, QueryResult, ReadRange
 from pocketmq.store.marks import Marks
-from pocketmq.store.read.cold_read import TRIES_MAX, NowOrLater, Patience, value_of
+from pocketmq.store.read.cold_read import TRIES_MAX, ColdReads, NowOrLater, value_of
 from pocketmq.store.read.key_search import KeySearch
 from pocketmq.store.read.lookups import queue_offset_by_time, shown_message, store_time_at
 from pocketmq.store.read.pulling import Pulling
 from pocketmq.store.read.read_at import Place, placed_records
 from pocketmq.store.read.read_plan import Accept
 from pocketmq.store.read.unit_repair import UnitRepair
-from pocketmq.store.recovery.components import Structures
+from pocketmq.store.recovery.components import StoreComponents
 from pocketmq.store.watermark import Arrivals, Watermark
 
 COLD_THREADS: Final = 4
@@ -43,14 +43,14 @@ class Reading:
     )  # fmt: skip
 
     def __init__(
-        self, parts: Structures, arrivals: Arrivals, marks: Marks, *, is_writing: bool
+        self, parts: StoreComponents, arrivals: Arrivals, marks: Marks, *, is_writing: bool
     ) -> None:
         self._log = parts.log
         self._queues = parts.queues
         self._arrivals = arrivals
         self._marks = marks
         self._pool = ThreadPoolExecutor(COLD_THREADS, thread_name_prefix="cold-read")
-        self._patience = Patience(self._pool)
+        self._patience = ColdReads(self._pool)
         foreign_queues = None if parts.made_here else parts.queues
         self._message_at = partial(shown_message, parts.log, foreign_queues)
         self._keys = KeySearch(parts.log, parts.index, self._message_at, is_ours=parts.made_here)

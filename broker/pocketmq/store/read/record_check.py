@@ -33,7 +33,7 @@ from pocketmq.log.commit_log import CommitLog
 from pocketmq.log.consume_queue import ConsumeQueue
 from pocketmq.model.errors import Corruption
 from pocketmq.model.message import MULTI_QUEUE_OFFSET, PROPERTY_CRC
-from pocketmq.store.read.read_plan import BYTES_MAX, Row, Rows, apart
+from pocketmq.store.read.read_plan import BYTES_MAX, QueuedRecords, Row, apart
 
 CRC_MARK: Final = ord("_")
 """What a property CRC begins with, twice; a record that has one there is looked at in full."""
@@ -70,7 +70,7 @@ class Asked(NamedTuple):
     crc_from: int
 
 
-class Damage(NamedTuple):
+class UnservedRecord(NamedTuple):
     """Why the record of a queue offset is not served, and where it should lie."""
 
     queue_offset: int
@@ -105,12 +105,12 @@ def beside(first: int, units: bytes) -> Beside:
     return Beside(first, [-1 if size in (0, PRE_BLANK_SIZE) else at for at, size, _ in rows])
 
 
-class Found(NamedTuple):
+class CheckedRecords(NamedTuple):
     """Records in order, how many they are, and what is wrong with the one that follows."""
 
     records: list[bytes]
     record_count: int
-    damage: Damage | None = None
+    damage: UnservedRecord | None = None
 
 
 def asked_of(log: CommitLog, queue: ConsumeQueue) -> Asked:
@@ -169,7 +169,9 @@ def is_sound(
     return not why_unsound(bytes(view[position:end]), place, size, asked, queue_offset)
 
 
-def sound_count(view: Buffer, origin: int, run: Rows, asked: Asked, *, is_known: bool) -> int:
+def sound_count(
+    view: Buffer, origin: int, run: QueuedRecords, asked: Asked, *, is_known: bool
+) -> int:
     """Return how many records of a run are sound, from the first on."""
     for count, (place, size, number) in enumerate(run.rows):
         position = place - origin
@@ -178,7 +180,7 @@ def sound_count(view: Buffer, origin: int, run: Rows, asked: Asked, *, is_known:
     return len(run.rows)
 
 
-def is_row_known(view: Buffer, origin: int, run: Rows, asked: Asked) -> bool:
+def is_row_known(view: Buffer, origin: int, run: QueuedRecords, asked: Asked) -> bool:
     """Return whether the first and last record of a run of known ones are those asked for.
 
     Where they lie one behind the other, what is between them is then asked for too.
@@ -272,8 +274,8 @@ def shown_at(record: bytes, queue_offset: int) -> bytes:
 
 
 def read_runs(
-    runs: list[tuple[MappedFile, Rows]], asked: Asked, around: Beside = NOTHING_BESIDE
-) -> Found:
+    runs: list[tuple[MappedFile, QueuedRecords]], asked: Asked, around: Beside = NOTHING_BESIDE
+) -> CheckedRecords:
     """Return the records of some runs of held files, each of them checked; blocks.
 
     around   the units of the rows: a record between those beside is the one, and shown so
@@ -294,9 +296,9 @@ def read_runs(
                 is_other = bool(why_unsound(record, place, size, asked, None))
                 record, why = (record, why) if is_other else (shown_at(record, number), "")
             if why:
-                return Found(records, len(records), Damage(number, place, why))
+                return CheckedRecords(records, len(records), UnservedRecord(number, place, why))
             records.append(record)
-    return Found(records, len(records))
+    return CheckedRecords(records, len(records))
 
 
 def _read_together(file: MappedFile, rows: list[Row]) -> bytes:

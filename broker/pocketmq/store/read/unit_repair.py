@@ -31,11 +31,11 @@ from pocketmq.format.record_scan import written_at
 from pocketmq.log.commit_log import CommitLog
 from pocketmq.log.consume_queue import ConsumeQueue
 from pocketmq.model.store_shape import DelayLevels
-from pocketmq.store.read.cold_read import Patience
+from pocketmq.store.read.cold_read import ColdReads
 from pocketmq.store.read.record_check import (
     Asked,
     Beside,
-    Damage,
+    UnservedRecord,
     asked_of,
     beside,
     why_unsound,
@@ -67,7 +67,7 @@ class UnitRepair:
     )  # fmt: skip
 
     def __init__(
-        self, disk: Disk, patience: Patience, levels: DelayLevels, *, is_writing: bool
+        self, disk: Disk, patience: ColdReads, levels: DelayLevels, *, is_writing: bool
     ) -> None:
         """Search on a disk.
 
@@ -77,7 +77,7 @@ class UnitRepair:
         self._patience = patience
         self._levels = levels
         self._lock = asyncio.Lock()
-        self._unfound: dict[tuple[str, int, int], Damage] = {}
+        self._unfound: dict[tuple[str, int, int], UnservedRecord] = {}
         self.is_writing = is_writing
         """Whether units may be written anew."""
         self.repaired_count = 0
@@ -87,8 +87,8 @@ class UnitRepair:
         self._unfound.clear()
 
     async def record_of(
-        self, log: CommitLog, queue: ConsumeQueue, damage: Damage
-    ) -> bytes | Damage:
+        self, log: CommitLog, queue: ConsumeQueue, damage: UnservedRecord
+    ) -> bytes | UnservedRecord:
         """Return the record that damage hides, or what is wrong with the log.
 
         Effects  the unit leads to the record
@@ -103,7 +103,7 @@ class UnitRepair:
             units = await self._patience.again(partial(queue.units.read_resident, first, count))
             search = Search(self._disk, log, asked_of(log, queue), damage.queue_offset)
             found = await self._patience.apart(partial(search.run, units, first, damage))
-        if isinstance(found, Damage):
+        if isinstance(found, UnservedRecord):
             if len(self._unfound) >= UNFOUND_MAX:
                 self._unfound.clear()
             self._unfound[key] = found
@@ -112,7 +112,7 @@ class UnitRepair:
         self._lead(queue, damage, found)
         return found
 
-    def _lead(self, queue: ConsumeQueue, damage: Damage, record: bytes) -> None:
+    def _lead(self, queue: ConsumeQueue, damage: UnservedRecord, record: bytes) -> None:
         """Write the unit of a record that was found."""
         written = written_at(record, 0, self._levels)
         self.repaired_count += 1
@@ -169,18 +169,18 @@ class Search:
         self._piece: tuple[int, bytes] = (0, b"")
         """Where the bytes lie that were searched last, and these bytes."""
 
-    def run(self, units: bytes, first: int, damage: Damage) -> bytes | Damage:
+    def run(self, units: bytes, first: int, damage: UnservedRecord) -> bytes | UnservedRecord:
         """Return the record of `damage`, or what is wrong with the log; blocks.
 
         units, first   some units around the damaged one, and the queue offset of the first
         """
         assert damage.queue_offset == self._queue_offset
         found = self._judged(damage.physical_offset, is_led=True)
-        if isinstance(found, Damage):  # It lies where its unit says, and was judged there.
+        if isinstance(found, UnservedRecord):  # It lies where its unit says, and was judged there.
             return damage
         if found is not None:
             return found
-        worst: Damage | None = None
+        worst: UnservedRecord | None = None
         rows = [*enumerate(UNIT.iter_unpack(units), first)]
         around = beside(first, units)
         before = self._sound((r for r in reversed(rows) if r[0] < self._queue_offset), around)
@@ -196,7 +196,7 @@ class Search:
             worst = worst or left
         return worst or damage
 
-    def _judged(self, place: int, *, is_led: bool = False) -> bytes | Damage | None:
+    def _judged(self, place: int, *, is_led: bool = False) -> bytes | UnservedRecord | None:
         """Return the record at a place that says that it is the one, or its damage.
 
         is_led   its unit leads there: it is the one even where its topic cannot be read
@@ -211,7 +211,7 @@ class Search:
             return record
         topic = _topic_of(record)
         is_ours = topic == self._asked.topic_part or (is_led and topic is None)
-        return Damage(self._queue_offset, place, why) if is_ours else None
+        return UnservedRecord(self._queue_offset, place, why) if is_ours else None
 
     def _sound(self, rows: Iterable[Row], around: Beside) -> "_Neighbour | None":
         """Return the first record that is what its unit says, else one that fits its neighbours."""
@@ -239,7 +239,7 @@ class Search:
     def _is_ours(self, record: bytes, place: int, size: int) -> bool:
         return not why_unsound(record, place, size, self._asked, None)
 
-    def _between(self, begin: int, upper: int) -> bytes | Damage | None:
+    def _between(self, begin: int, upper: int) -> bytes | UnservedRecord | None:
         """Return the record in [begin, upper), else the damage of what must be it."""
         left = None
         place = self._next_magic(begin, upper)

@@ -20,7 +20,7 @@ from pocketmq.format.columns.records import Decoded, UnitRows, decode, unit_rows
 from pocketmq.format.index_entries import packed
 from pocketmq.model.finding import ScanEnd
 from pocketmq.model.topic import QUARANTINE_TOPIC
-from pocketmq.store.recovery.components import Structures
+from pocketmq.store.recovery.components import StoreComponents
 from pocketmq.store.recovery.log_survey import CHUNK_SIZE, log_sources
 from pocketmq.walk.reader import Chunk, LogReader
 
@@ -30,7 +30,7 @@ AHEAD_MAX: Final = 1_048_576
 """Records that are kept while it is not known yet how far the views get them: some 100 MB."""
 
 
-class QuickDispatch:
+class BulkDispatch:
     """One run over records of the log without damage, in log order.
 
     only   queues that are to get units; None: all
@@ -42,7 +42,7 @@ class QuickDispatch:
     )  # fmt: skip
 
     def __init__(
-        self, parts: Structures, *, begin: int = 0, chunk_size: int = CHUNK_SIZE,
+        self, parts: StoreComponents, *, begin: int = 0, chunk_size: int = CHUNK_SIZE,
         only: Container[object] | None = None,
     ) -> None:  # fmt: skip
         self._parts = parts

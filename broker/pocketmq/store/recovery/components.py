@@ -29,14 +29,14 @@ from pocketmq.format.names import (
     SUBSCRIPTIONS_FILE,
     zone_from_name,
 )
-from pocketmq.log.checkpoint import Checkpoint, FlushedMark, QueueEnds
+from pocketmq.log.checkpoint import FlushedMark, QueueEnds, StoreCheckpoint
 from pocketmq.log.commit_log import CommitLog
 from pocketmq.log.consume_queue_table import NONE_REMOVED, ConsumeQueueTable
 from pocketmq.log.deleted_topics import find_left_over
 from pocketmq.log.foreign import batch_topics, check_understood
 from pocketmq.log.hash_index import HashIndex
 from pocketmq.log.index_style import written_styles
-from pocketmq.log.queue_extension import Extension, no_bitmap
+from pocketmq.log.queue_extension import ExtensionFiles, no_bitmap
 from pocketmq.log.store_directory import (
     BEHIND_SIZE,
     ClosedState,
@@ -89,7 +89,7 @@ def _views(
         root / CONSUME_QUEUE_DIRECTORY,
         settings.consume_queue_file_size_bytes,
         keeper,
-        Extension(
+        ExtensionFiles(
             root / CONSUME_QUEUE_EXTENSION_DIRECTORY,
             settings.consume_queue_extension_file_size_bytes,
             settings.consume_queue_extension,
@@ -123,7 +123,7 @@ def _filter_bits(settings: StoreSettings, disk: Disk) -> FilterBits:
         return NO_BITS
 
 
-class Structures:
+class StoreComponents:
     """Log, views, checkpoint, mark and manifest of a store that is locked by this process."""
 
     __slots__ = (
@@ -176,7 +176,7 @@ class Structures:
         self.queues, self.index = _views(
             settings, disk, self.queue_files, removed, self.batch_topics, self._bitmap_of
         )
-        self.checkpoint = Checkpoint(disk, root / CHECKPOINT_FILE)
+        self.checkpoint = StoreCheckpoint(disk, root / CHECKPOINT_FILE)
         self.mark = FlushedMark(disk, own)
         self.ends = QueueEnds(disk, own)
 
@@ -209,7 +209,7 @@ class Structures:
             geometry=self.index.geometry,
         )
 
-    def disbelieve(self, physical_offset: int) -> None:
+    def distrust(self, physical_offset: int) -> None:
         """Let a crash believe no unit from an offset on: they go, and are not built again yet."""
         before = self.checkpoint.values
         values = before._replace(logics_physical_offset=physical_offset)

@@ -13,8 +13,8 @@ from typing import Final, NamedTuple
 from pocketmq.format.names import offset_file_name
 from pocketmq.model.errors import StoreDamaged
 from pocketmq.model.finding import ScanEnd
-from pocketmq.store.recovery.bulk_dispatch import QuickDispatch
-from pocketmq.store.recovery.components import Structures
+from pocketmq.store.recovery.bulk_dispatch import BulkDispatch
+from pocketmq.store.recovery.components import StoreComponents
 from pocketmq.store.recovery.decisions import LogDecision, Observation, Plan, ViewPlan, decide
 from pocketmq.store.recovery.fillers import fill_holes
 from pocketmq.store.recovery.log_survey import Known, Survey, stretches, survey_log
@@ -29,7 +29,7 @@ what lies before is looked at for damage again."""
 logger = logging.getLogger(__name__)
 
 
-class Beliefs(NamedTuple):
+class TrustedOffsets(NamedTuple):
     """What a start may believe before it has looked.
 
     views          which units and index entries are believed
@@ -51,22 +51,22 @@ class Beliefs(NamedTuple):
         return self.views.believed_upto is not None
 
 
-class Recovery:
+class StoreRecovery:
     """Performs a plan on one store's structures; `steps` yields progress between bounded pieces.
 
-    disbelieve   is called before views are cut below what a crash would find believed, with where
+    distrust   is called before views are cut below what a crash would find believed, with where
     """
 
     __slots__ = (
-        "_disbelieve", "_parts", "_progress", "damage", "holes", "last_record", "last_time", "plan",
+        "_distrust", "_parts", "_progress", "damage", "holes", "last_record", "last_time", "plan",
     )  # fmt: skip
 
     def __init__(
-        self, parts: Structures, progress: Starting, disbelieve: Callable[[int], None]
+        self, parts: StoreComponents, progress: Starting, distrust: Callable[[int], None]
     ) -> None:
         self._parts = parts
         self._progress = progress
-        self._disbelieve = disbelieve
+        self._distrust = distrust
         self.plan = Plan("@no_log", LogDecision.KEEP)
         self.damage: StoreDamaged | None = None
         """Why the store takes no messages; None where it does."""
@@ -77,7 +77,7 @@ class Recovery:
         self.last_time = 0
         """Its store time, ms."""
 
-    def steps(self, beliefs: Beliefs) -> Iterator[float]:
+    def steps(self, beliefs: TrustedOffsets) -> Iterator[float]:
         """Recover, yielding the share done (0..1).
 
         Effects  where the table says DAMAGED: `damage` is set, the log is as it was
@@ -86,14 +86,14 @@ class Recovery:
         log = self._parts.log
         below = beliefs.views.below
         if beliefs.is_aborted and beliefs.mark is not None:
-            self._parts.index.mend(below, self._parts.log.store_time_at)
+            self._parts.index.repair(below, self._parts.log.store_time_at)
         marks = (
             self._parts.queues.durable_below(below),
             self._parts.index.durable_below(below, beliefs.views.sealed_time),
         )
         begin = min(log.min_offset if beliefs.from_min else marks[0], marks[1], log.appended)
         self._progress.enter("scan")
-        quick = QuickDispatch(self._parts, begin=begin)
+        quick = BulkDispatch(self._parts, begin=begin)
         survey = yield from self._survey(marks, beliefs, quick)
         is_short = beliefs.mark is None and self._is_short(survey, beliefs)
         # Where not one record can be read it may be no log at all: nothing is cut.
@@ -123,7 +123,7 @@ class Recovery:
         yield 1.0
 
     def _survey(
-        self, marks: tuple[int, int], beliefs: Beliefs, quick: QuickDispatch
+        self, marks: tuple[int, int], beliefs: TrustedOffsets, quick: BulkDispatch
     ) -> Generator[float, None, Survey]:
         """Walk the log to its end; what views lack is taken along."""
         log, begin = self._parts.log, self._begin_of_walk(quick.begin)
@@ -146,7 +146,7 @@ class Recovery:
         """Return the log's end for a view that has the last record: its mark may lie inside it."""
         return end if self.last_record < mark <= end else mark
 
-    def _is_short(self, survey: Survey, beliefs: Beliefs) -> bool:
+    def _is_short(self, survey: Survey, beliefs: TrustedOffsets) -> bool:
         """Return whether another broker's log lacks records at its end that were durable.
 
         After a crash its checkpoint tells the store time of the last one that was, and queues that
@@ -207,7 +207,7 @@ class Recovery:
             if queue.max_physical_offset > physical_offset
         )
 
-    def _end_log(self, survey: Survey, beliefs: Beliefs, below: int) -> None:
+    def _end_log(self, survey: Survey, beliefs: TrustedOffsets, below: int) -> None:
         """Make the log end with its last sound record, and the views not reach beyond it."""
         log, end = self._parts.log, survey.end
         if self.plan.label == "@ahead" and (count := self._count_behind(end)):
@@ -215,7 +215,7 @@ class Recovery:
         self._parts.index.drop_doubtful(self._parts.log.store_time_at, beliefs.views.sealed_time)
         upto = min(below, end, survey.holes[0].begin if survey.holes else end)
         if beliefs.is_aborted and upto < below:
-            self._disbelieve(upto)
+            self._distrust(upto)
         self._cut_views(upto)
         if survey.holes:  # Views first: none may lead to what is no message any more.
             fill_holes(
@@ -247,7 +247,7 @@ class Recovery:
         self._parts.queues.truncate(physical_offset, self._parts.log.store_time_at)
         self._parts.index.truncate(physical_offset, self._parts.log.store_time_at)
 
-    def _dispatch(self, end: int, quick: QuickDispatch, *, from_min: bool) -> Iterator[float]:
+    def _dispatch(self, end: int, quick: BulkDispatch, *, from_min: bool) -> Iterator[float]:
         """Give the views what they lack of the log below an offset."""
         parts = self._parts
         queues_from, index_from = parts.queues.durable_offset, parts.index.durable_offset
@@ -257,7 +257,7 @@ class Recovery:
         if lowest > self.last_record:
             return
         if quick.begin > lowest or self.holes:
-            quick = QuickDispatch(parts)
+            quick = BulkDispatch(parts)
         begin = max(self._begin_of_walk(lowest), parts.log.min_offset)
         holes = [hole for hole in self.holes if hole.end > begin]
         parts.queues.note_gaps((hole.begin, hole.end) for hole in holes)
@@ -272,7 +272,7 @@ class Recovery:
         empty = left_over.places.keys() - parts.left_over.places.keys()
         parts.left_over = left_over
         parts.queues.remove(empty)
-        quick = QuickDispatch(parts, only=empty)
+        quick = BulkDispatch(parts, only=empty)
         for place in quick.steps(parts_of_log, queues_from=queues_from, index_from=end):
             yield (place - begin) / (end - begin)
 

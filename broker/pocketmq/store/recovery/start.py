@@ -1,4 +1,4 @@
-"""The order of a start, on one page: `Start.steps`. What is decided stands in decisions.py.
+"""The order of a start, on one page: `StoreStart.steps`. What is decided stands in decisions.py.
 
 lock and build ─► load ─► views: what is believed ─► log: where it ends, and what of it ─►
 views get what they lack ─► all of it is written down, for the next crash to start from
@@ -14,11 +14,11 @@ from pocketmq.log.foreign import check_place, check_understood
 from pocketmq.model.errors import Corruption
 from pocketmq.model.step import Clock
 from pocketmq.store.recovery.completeness import missing_from_list, missing_from_log
-from pocketmq.store.recovery.components import Structures
+from pocketmq.store.recovery.components import StoreComponents
 from pocketmq.store.recovery.decisions import Compared, ViewObservation, ViewPlan, decide_views
 from pocketmq.store.recovery.junk import report_junk
 from pocketmq.store.recovery.progress import Starting
-from pocketmq.store.recovery.recovery_plan import Beliefs, Recovery
+from pocketmq.store.recovery.recovery_plan import StoreRecovery, TrustedOffsets
 
 RENEWED_MAX: Final = 64 * 1024 * 1024
 """Bytes of the log that are flushed again after a crash without a mark; older ones were."""
@@ -32,16 +32,16 @@ VIEW_SIZES: Final = (
 logger = logging.getLogger(__name__)
 
 
-class Start:
+class StoreStart:
     """One start of a store that is locked and built; what was found stays in `recovery`."""
 
     __slots__ = ("_has_looked", "_parts", "_progress", "recovery", "views")
 
-    def __init__(self, parts: Structures, progress: Starting) -> None:
+    def __init__(self, parts: StoreComponents, progress: Starting) -> None:
         self._parts = parts
         self._progress = progress
         self._has_looked = False
-        self.recovery = Recovery(parts, progress, parts.disbelieve)
+        self.recovery = StoreRecovery(parts, progress, parts.distrust)
         self.views: ViewPlan | None = None
         """The row of the table of views that applied."""
 
@@ -86,7 +86,7 @@ class Start:
         views = self.views = decide_views(self._observed(mark))
         self._load_views(views)
         from_min = self._drop_incomplete(views)
-        beliefs = Beliefs(views, mark, from_min, settings.accept_damage, now_ms)
+        beliefs = TrustedOffsets(views, mark, from_min, settings.accept_damage, now_ms)
         yield from self.recovery.steps(beliefs)
         self._progress.enter("settle")
         parts.queues.correct_min(parts.log.min_offset)
@@ -149,7 +149,7 @@ class Start:
         for topic, queue_id in sorted(lacking):
             logger.warning("consume_queue.incomplete", extra={"topic": topic, "queue_id": queue_id})
         if lacking and parts.was_aborted:
-            parts.disbelieve(0)
+            parts.distrust(0)
         queues.remove(lacking)
         if index_lacks or index.is_damaged:
             logger.warning("index.incomplete", extra={"files": len(index.files)})
@@ -194,12 +194,12 @@ class Start:
         parts.write_manifest(None)
 
 
-def start_at_once(parts: Structures, clock: Clock) -> Start:
+def start_at_once(parts: StoreComponents, clock: Clock) -> StoreStart:
     """Start a store without a pause; blocks.
 
-    Errors   those of `Start.steps`
+    Errors   those of `StoreStart.steps`
     """
-    start = Start(parts, Starting(clock))
+    start = StoreStart(parts, Starting(clock))
     for _ in start.steps(clock.wall_ms()):
         pass
     return start

@@ -239,7 +239,7 @@ class RowTable:
         self._durable.save_soon()
 
 
-class Kind(NamedTuple, Generic[Config]):
+class TableKind(NamedTuple, Generic[Config]):
     """What the things of a table are.
 
     check      raises unless a name can be one of theirs
@@ -259,7 +259,7 @@ class NamedTable(Generic[Config]):
 
     __slots__ = ("_configs", "_followers", "_kind", "_table", "count_max")
 
-    def __init__(self, table: RowTable, kind: Kind[Config]) -> None:
+    def __init__(self, table: RowTable, kind: TableKind[Config]) -> None:
         self.count_max = COUNT_MAX
         """How many there may be for more to be made."""
         self._table = table

@@ -15,7 +15,7 @@ from pocketmq.model.administration import GroupConfig, GroupSettings
 from pocketmq.model.errors import GroupExists, GroupNotFound
 from pocketmq.model.names import check_group
 from pocketmq.model.step import Clock
-from pocketmq.store.tables.durable_table import Kind, NamedTable, RowTable
+from pocketmq.store.tables.durable_table import NamedTable, RowTable, TableKind
 
 NUMBER_MAX: Final = 2**31 - 2
 """Group settings are signed 32-bit numbers, and deliveries one more than retries."""
@@ -89,7 +89,7 @@ def _group_from_row(name: str, row: dict[str, Any]) -> GroupConfig:
     return GroupConfig(name, settings, read_texts(row.get("attributes")))
 
 
-_KIND: Final = Kind(
+_KIND: Final = TableKind(
     check_group, lambda group: GroupNotFound(group=group), _group_from_row, "groups"
 )
 

@@ -45,8 +45,19 @@ class OrderInfo:
     """
 
     __slots__ = (
-        "_changed", "_clock", "_files", "_fold_at_ms", "_forgotten", "_is_behind", "_is_stale",
-        "_is_sync", "_others", "_rows", "_saving", "_unfolded", "_version",
+        "_changed",
+        "_clock",
+        "_decompressed",
+        "_files",
+        "_fold_at_ms",
+        "_forgotten",
+        "_is_behind",
+        "_is_stale",
+        "_is_sync",
+        "_others",
+        "_rows",
+        "_saving",
+        "_version",
     )  # fmt: skip
 
     def __init__(
@@ -60,7 +71,7 @@ class OrderInfo:
         self._rows: dict[str, dict[int, Row]] = {}
         self._changed: dict[Place, Since] = {}
         """What neither the journal nor the table tells of yet."""
-        self._unfolded: dict[Place, Order] = {}
+        self._decompressed: dict[Place, Order] = {}
         """What the table does not tell of yet."""
         self._forgotten: Counter[Place] = Counter()
         self._version = 0
@@ -116,7 +127,7 @@ class OrderInfo:
         committed   the group's committed offset in it
         """
         name = f"{topic}{_SEPARATOR}{group}"
-        changed = self._unfolded.get((name, queue_id))
+        changed = self._decompressed.get((name, queue_id))
         if changed is not None:
             return order_from(changed(), committed)
         row = self._rows.get(name, {}).get(queue_id)
@@ -135,7 +146,7 @@ class OrderInfo:
         Cost    nothing: both are called once for all changes until the next write
         """
         place = f"{topic}{_SEPARATOR}{group}", queue_id
-        self._unfolded[place] = order
+        self._decompressed[place] = order
         self._changed[place] = since or (lambda: whole_change(order()))
         self._is_stale = True
         self._saving.touch()
@@ -184,7 +195,7 @@ class OrderInfo:
         for queue_id in queue_ids:
             self._forgotten[name, queue_id] += 1
             self._changed.pop((name, queue_id), None)
-            is_changed = self._unfolded.pop((name, queue_id), None) is not None
+            is_changed = self._decompressed.pop((name, queue_id), None) is not None
             if self._drop(name, queue_id) or is_changed:
                 self._rewrite()
         await self.saved()
@@ -215,7 +226,7 @@ class OrderInfo:
         Effects  messages that get the offsets of lost ones do not count as settled or given out
         Errors   DiskFull
         """
-        assert not self._unfolded, "a table is clamped before it is used"
+        assert not self._decompressed, "a table is clamped before it is used"
         count = 0
         for name, queues in self._rows.items():
             topic = name.partition(_SEPARATOR)[0]
@@ -230,11 +241,11 @@ class OrderInfo:
         return count
 
     async def _remove(self, is_meant: Callable[[str], bool]) -> None:
-        names = {*self._rows, *(name for name, _ in self._unfolded)}
+        names = {*self._rows, *(name for name, _ in self._decompressed)}
         for name in filter(is_meant, names):
             self._rows.pop(name, None)
-            for place in [place for place in self._unfolded if place[0] == name]:
-                del self._unfolded[place]
+            for place in [place for place in self._decompressed if place[0] == name]:
+                del self._decompressed[place]
                 self._changed.pop(place, None)
             self._rewrite()
         await self.saved()
@@ -277,9 +288,9 @@ class OrderInfo:
             self._files.sync()
 
     def _snapshot(self) -> Encode:
-        for (name, queue_id), order in self._unfolded.items():
+        for (name, queue_id), order in self._decompressed.items():
             self._set(name, queue_id, order())
-        self._unfolded.clear()
+        self._decompressed.clear()
         self._version = max(self._version + 1, self._clock.wall_ms())
         members = {
             **self._others,

@@ -30,7 +30,7 @@ from pocketmq.model.topic import (
     TYPE_ATTRIBUTE,
     TopicConfig,
 )
-from pocketmq.store.tables.durable_table import COUNT_MAX, Kind, NamedTable, RowTable
+from pocketmq.store.tables.durable_table import COUNT_MAX, NamedTable, RowTable, TableKind
 
 QUEUE_COUNT_READ_MAX: Final = 65_536
 """What a file may say: a wrong digit in it must not make a loop over 2**31 queues."""
@@ -209,7 +209,7 @@ def _topic_from_row(name: str, row: dict[str, Any]) -> TopicConfig:
     )
 
 
-_KIND: Final = Kind(
+_KIND: Final = TableKind(
     check_topic, lambda topic: TopicNotFound(topic=topic), _topic_from_row, "topics"
 )
 

@@ -35,7 +35,7 @@ from pocketmq.model.errors import NotAStore, StoreGap, WrongFileSize
 from pocketmq.model.message import QueueKey
 from pocketmq.model.step import Now
 from pocketmq.model.system_topics import TIMER_TOPIC
-from pocketmq.store.recovery.components import Structures
+from pocketmq.store.recovery.components import StoreComponents
 from pocketmq.store.tables.timer_check import TimerCheck, TimerProgress
 from pocketmq.store.timer.ending import end_units
 from pocketmq.store.timer.recovery import FoundTimer, Kept, counts_of, recover_files
@@ -51,7 +51,7 @@ logger = logging.getLogger(__name__)
 
 
 def timer_files(
-    parts: Structures, check: TimerCheck, next_offsets: Mapping[QueueKey, int]
+    parts: StoreComponents, check: TimerCheck, next_offsets: Mapping[QueueKey, int]
 ) -> "TimerFiles":
     """Return the timer's files of a store; `next_offsets`: of what is put next in each queue."""
     settings = parts.settings
@@ -124,7 +124,7 @@ class TimerFiles:
         """The queue offset of what is put next of what waits."""
         return self._next_offsets.get((TIMER_TOPIC, 0), 0)
 
-    def heed(self, now: Now, last_ms: int = 0) -> bool:
+    def observe_clock(self, now: Now, last_ms: int = 0) -> bool:
         """Look at the clocks, before what waits is put and now and then; whether one was set.
 
         last_ms  at the first look: the store time of the last record there was

@@ -23,7 +23,7 @@ HURRY_MS: Final = 1_000
 """Half of `AHEAD_BYTES` in less than this is a log that grows fast."""
 
 
-class PagesAhead:
+class Prefault:
     """Has pages in memory ahead of a log's end, where that is quick.
 
     ahead_bytes  how far, at most

@@ -8,12 +8,12 @@ table of queue offsets and the same marks.
 
 from typing import final
 
-from pocketmq.format.record_encoder import SendRecords
-from pocketmq.format.system_records import OwnRecords
+from pocketmq.format.record_encoder import RecordEncoder
+from pocketmq.format.system_records import SystemRecords
 from pocketmq.model.batch import NO_TEXTS, Written
 from pocketmq.store.marks import Marks
 from pocketmq.store.write.allocation import Allocation
-from pocketmq.store.write.write_admission import Gate
+from pocketmq.store.write.write_admission import WriteAdmission
 from pocketmq.store.write.writer import Writer
 
 
@@ -23,7 +23,9 @@ class PutPath:
 
     __slots__ = ("_allocation", "_gate", "_log", "_marks", "_remembered", "_writer")
 
-    def __init__(self, writer: Writer, marks: Marks, gate: Gate, allocation: Allocation) -> None:
+    def __init__(
+        self, writer: Writer, marks: Marks, gate: WriteAdmission, allocation: Allocation
+    ) -> None:
         self._writer = writer
         self._log = writer.log
         self._remembered = writer.dispatcher.remembered
@@ -41,7 +43,7 @@ class PutPath:
             return False
         return log.has_room(size_bytes)
 
-    def put(self, records: SendRecords, queue_id: int, now_ms: int) -> None:
+    def put(self, records: RecordEncoder, queue_id: int, now_ms: int) -> None:
         """Store the messages of one plain request next to each other; `takes` says yes.
 
         Shape    records that fit, and whose messages have ids
@@ -80,7 +82,7 @@ class PutPath:
             left = writer.lock.leave()
         self._appended(left - asked, end, time_ms)
 
-    def put_own(self, records: OwnRecords, now_ms: int) -> None:
+    def put_own(self, records: SystemRecords, now_ms: int) -> None:
         """Store records of the broker's own next to each other, by one write; `takes` says yes.
 
         Effects  `records.written` tells where everything lies

@@ -9,7 +9,7 @@ from pocketmq.store.write.allocation import Reserve
 
 
 @final
-class Gate:
+class WriteAdmission:
     """All that may keep puts out, in one place.
 
     refusal     what puts are answered with, None while they are taken

@@ -24,16 +24,16 @@ from pocketmq.model.system_topics import TIMER_TOPIC
 from pocketmq.model.topic import SCHEDULE_TOPIC
 from pocketmq.store.dispatch.dispatcher import Dispatcher
 from pocketmq.store.marks import Marks
-from pocketmq.store.recovery.components import Structures
+from pocketmq.store.recovery.components import StoreComponents
 from pocketmq.store.settings import FLUSH_SYNC
 from pocketmq.store.write.allocation import Allocation, Reserve
 from pocketmq.store.write.commit import Commit
 from pocketmq.store.write.durability import Durability
 from pocketmq.store.write.flush_group import FlushGroup
-from pocketmq.store.write.prefault import PagesAhead
+from pocketmq.store.write.prefault import Prefault
 from pocketmq.store.write.put_lock import PutLock
 from pocketmq.store.write.put_path import PutPath
-from pocketmq.store.write.write_admission import Gate
+from pocketmq.store.write.write_admission import WriteAdmission
 from pocketmq.store.write.writer import Writer
 
 WAITING_TOPICS: Final = frozenset({SCHEDULE_TOPIC, TIMER_TOPIC})
@@ -60,7 +60,7 @@ class Writing:
 
     def __init__(
         self,
-        structures: Structures,
+        structures: StoreComponents,
         marks: Marks,
         clock: Clock,
         durability: Durability,
@@ -76,12 +76,12 @@ class Writing:
         self._damage = damage
         self.before_waiting: Callable[[], None] = lambda: None
         """Called before the append of what waits, which says its time by the wall clock."""
-        self.gate = Gate(marks, dispatcher, reserve, damage)
+        self.gate = WriteAdmission(marks, dispatcher, reserve, damage)
         self.durability = durability
         self.commit = Commit(log, marks, settings, fail)
         self.reserve = reserve
         self.allocation = Allocation(log, structures.own_directory, clock, fail, reserve=reserve)
-        self.pages_ahead = PagesAhead(log, marks)
+        self.pages_ahead = Prefault(log, marks)
         lock = PutLock(settings.busy_timeout_ms, _tell_long_hold)
         self.writer = Writer(log, dispatcher, marks, clock, structures.levels, lock)
         self.put_path = PutPath(self.writer, marks, self.gate, self.allocation)

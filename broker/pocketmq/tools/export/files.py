@@ -33,7 +33,7 @@ from pocketmq.tools.export.sinks import (
     PARQUET,
     ROW_GROUP_BYTES,
     Content,
-    Shape,
+    ExportFormat,
     Sink,
     sink_for,
 )
@@ -67,7 +67,7 @@ class Exported:
     bytes: int = 0
 
 
-def export_files(disk: Disk, search: LogSearch, target: Path, shape: Shape) -> Exported:
+def export_files(disk: Disk, search: LogSearch, target: Path, shape: ExportFormat) -> Exported:
     """Write what a search finds to a file, or with a split to a directory that is new or empty.
 
     Effects  a file that is there is replaced
@@ -93,7 +93,7 @@ def export_files(disk: Disk, search: LogSearch, target: Path, shape: Shape) -> E
     return exported
 
 
-def export_stream(search: LogSearch, out: BinaryIO, shape: Shape) -> int:
+def export_stream(search: LogSearch, out: BinaryIO, shape: ExportFormat) -> int:
     """Write what a search finds to a stream, as JSON lines or an Arrow stream; returns how much."""
     messages = 0
     sink = sink_for(out, shape, is_stream=True)
@@ -132,7 +132,7 @@ class Files:
     _disk: Disk
     _search: LogSearch
     _directory: Path
-    _shape: Shape
+    _shape: ExportFormat
     _only: str
     _open: dict[str, _Open] = field(default_factory=dict)
     _parts: Counter[str] = field(default_factory=Counter)
@@ -240,7 +240,9 @@ def file_name_of(name: str, number: int, form: str) -> str:
     return f"{name}.{number:05d}{suffix}" if number else f"{name}{suffix}"
 
 
-def _contents(search: LogSearch, picked: Picked, shape: Shape) -> Iterator[tuple[Picked, Content]]:
+def _contents(
+    search: LogSearch, picked: Picked, shape: ExportFormat
+) -> Iterator[tuple[Picked, Content]]:
     """Yield messages, and what sinks are given of them."""
     if shape.form == JSONL:
         yield picked, picked
@@ -249,6 +251,6 @@ def _contents(search: LogSearch, picked: Picked, shape: Shape) -> Iterator[tuple
 
     buffer, heads, queue, _ = picked
     for stretch, batch in record_batches(
-        buffer, heads, queue, search.queues, shape.columns, unfold=shape.unfold
+        buffer, heads, queue, search.queues, shape.columns, decompress=shape.decompress
     ):
         yield picked.take(stretch), batch

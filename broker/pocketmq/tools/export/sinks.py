@@ -24,14 +24,14 @@ Line = Callable[[StoredMessage], bytes]
 
 
 @dataclass(frozen=True, slots=True)
-class Shape:
+class ExportFormat:
     """What an export looks like.
 
     form          PARQUET, ARROW or JSONL
     columns       of Parquet and Arrow
     line          of JSONL
     compression   zstd, snappy (Parquet only) or none; of Parquet and Arrow
-    unfold        decompress bodies
+    decompress        decompress bodies
     split_by      one of SPLITS, None: one file
     rows_max      messages a file holds when split by rows
     """
@@ -40,7 +40,7 @@ class Shape:
     columns: Sequence[MessageColumn]
     line: Line
     compression: str = "zstd"
-    unfold: bool = True
+    decompress: bool = True
     split_by: str | None = None
     rows_max: int = 1_000_000
 
@@ -55,13 +55,13 @@ class LineSink:
     __slots__ = ("_file", "_shape")
     pending_bytes: Final = 0
 
-    def __init__(self, file: BinaryIO, shape: Shape) -> None:
+    def __init__(self, file: BinaryIO, shape: ExportFormat) -> None:
         self._file = file
         self._shape = shape
 
     def add(self, content: Content) -> None:
         """Write messages."""
-        for message in content.messages(unfold=self._shape.unfold):
+        for message in content.messages(decompress=self._shape.decompress):
             self._file.write(self._shape.line(message) + b"\n")
 
     def flush(self) -> None:
@@ -80,7 +80,7 @@ class ArrowSink:
     __slots__ = ("_file", "_writer")
     pending_bytes: Final = 0
 
-    def __init__(self, file: BinaryIO, shape: Shape, is_stream: bool) -> None:
+    def __init__(self, file: BinaryIO, shape: ExportFormat, is_stream: bool) -> None:
         import pyarrow as pa
 
         from pocketmq.format.arrow_messages import schema_of
@@ -113,7 +113,7 @@ class ParquetSink:
 
     __slots__ = ("_batches", "_writer", "pending_bytes")
 
-    def __init__(self, file: BinaryIO, shape: Shape) -> None:
+    def __init__(self, file: BinaryIO, shape: ExportFormat) -> None:
         import pyarrow.parquet as pq
 
         from pocketmq.format.arrow_messages import schema_of
@@ -160,7 +160,7 @@ Sink = LineSink | ArrowSink | ParquetSink
 """One file in the making; the file itself stays open when it is closed or abandoned."""
 
 
-def sink_for(file: BinaryIO, shape: Shape, *, is_stream: bool = False) -> Sink:
+def sink_for(file: BinaryIO, shape: ExportFormat, *, is_stream: bool = False) -> Sink:
     """Return what writes messages to a file in the form asked for."""
     if shape.form == JSONL:
         return LineSink(file, shape)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from pocketmq.tools.pending.halves import OpenHalf
-from pocketmq.tools.pending.listing import Pending
+from pocketmq.tools.pending.listing import PendingMessage
 
 HOUR_MS = 3_600_000
 Document = dict[str, Any]
@@ -25,7 +25,7 @@ class _Span:
         assert self.first_ms <= self.last_ms
 
 
-def due_counts(waiting: Iterable[Pending]) -> list[Document]:
+def due_counts(waiting: Iterable[PendingMessage]) -> list[Document]:
     """Return how many messages are due in each hour, by kind and topic; earliest hours first."""
     spans: dict[tuple[int, str, str], _Span] = {}
     for row in waiting:

@@ -8,14 +8,14 @@ from pocketmq.files.disk import Disk
 from pocketmq.format.timer_layout import due_times
 from pocketmq.rebuild.log_files import KnownShape, LogFile, find_readable_files
 from pocketmq.tools.pending.levels import waiting_levels
-from pocketmq.tools.pending.timer_files import TimerFiles, read_timer_files
+from pocketmq.tools.pending.timer_files import TimerSnapshot, read_timer_files
 from pocketmq.tools.pending.timers import TimerRecord, timer_records
 
 LEASE_TOPIC_PREFIX: Final = "rmq_sys_REVIVE_LOG_"
 TIMER, LEVEL, LEASE = "timer", "delay level", "lease"
 
 
-class Pending(NamedTuple):
+class PendingMessage(NamedTuple):
     """A message that waits; `topic` and `queue_id` are where it goes.
 
     kind   TIMER, LEVEL, or LEASE: a checkpoint or an ack of a lease
@@ -30,7 +30,7 @@ class Pending(NamedTuple):
     physical_offset: int
 
 
-def pending_messages(disk: Disk, directory: Path, sizes: KnownShape) -> Iterator[Pending]:
+def pending_messages(disk: Disk, directory: Path, sizes: KnownShape) -> Iterator[PendingMessage]:
     """Yield what waits in a store: timers, then delay levels, each in the order it was put.
 
     Errors   NotAStore, WrongFileSize, StoreGap
@@ -43,19 +43,19 @@ def pending_messages(disk: Disk, directory: Path, sizes: KnownShape) -> Iterator
         if found.recalls or any((key, found.due_ms) in recalled for key in found.recall_keys):
             continue
         is_lease = found.topic.startswith(LEASE_TOPIC_PREFIX)
-        yield Pending(
+        yield PendingMessage(
             found.due_ms, LEASE if is_lease else TIMER, found.topic, found.queue_id,
             found.message_id, found.queue_offset, found.physical_offset,
         )  # fmt: skip
     for level in waiting_levels(disk, directory, sizes, files):
-        yield Pending(
+        yield PendingMessage(
             level.due_ms, LEVEL, level.topic, level.queue_id, level.message_id,
             level.queue_offset, level.physical_offset,
         )  # fmt: skip
 
 
 def _in_timer(
-    disk: Disk, directory: Path, sizes: KnownShape, files: Sequence[LogFile], timers: TimerFiles
+    disk: Disk, directory: Path, sizes: KnownShape, files: Sequence[LogFile], timers: TimerSnapshot
 ) -> Iterator[TimerRecord]:
     """Yield the records of the timer's topic that are still in the timer, or ahead of it."""
     ahead = timers.check.queue_offset if timers.check is not None else 0
@@ -67,7 +67,7 @@ def _in_timer(
 
 
 def _recalled(
-    disk: Disk, directory: Path, sizes: KnownShape, files: Sequence[LogFile], timers: TimerFiles
+    disk: Disk, directory: Path, sizes: KnownShape, files: Sequence[LogFile], timers: TimerSnapshot
 ) -> set[tuple[str, int]]:
     """Return the messages that recalls in the timer are of, with the slots they look in."""
     return {

@@ -24,7 +24,7 @@ def messages_of(
     """Yield the messages that units lead to, bodies as they are stored; none where none is."""
     for unit, record in records_of(files, units):
         if record is not None:
-            yield unit, decode_record(record, unfold=False)
+            yield unit, decode_record(record, decompress=False)
 
 
 def records_of(files: Sequence[LogFile], units: Iterable[Unit]) -> Iterator[UnitRecord]:

@@ -41,7 +41,7 @@ from pocketmq.format.timer_layout import (
 from pocketmq.tools.pending.timer_files import (
     CHECK_PATH,
     CheckNumbers,
-    TimerFiles,
+    TimerSnapshot,
     link_units,
     precision_of,
     read_timer_files,
@@ -83,7 +83,7 @@ class TimerPlan:
 
 
 def plan_timers(
-    files: TimerFiles, unfit: NDArray[np.bool_], lost: Sequence[NDArray[Any]], topic_end: int
+    files: TimerSnapshot, unfit: NDArray[np.bool_], lost: Sequence[NDArray[Any]], topic_end: int
 ) -> TimerPlan:
     """Return the timer's files as they ought to be.
 
@@ -160,7 +160,7 @@ def _encoded(check: CheckNumbers, rest: bytes = b"") -> bytes:
     return (CHECK.struct.pack(*check) + rest)[:CHECK_SIZE].ljust(CHECK_SIZE, b"\0")
 
 
-def _is_log_flawed(files: TimerFiles) -> bool:
+def _is_log_flawed(files: TimerSnapshot) -> bool:
     """Return whether links or files of the timer log are wrong."""
     links = link_units(files.units, files.places, precision_of(files))
     previous = files.units["previous"].astype(np.int64)

@@ -68,7 +68,7 @@ class Flaw(NamedTuple):
 
 
 @dataclass(slots=True)
-class TimerFiles:
+class TimerSnapshot:
     """What the timer's files say; arrays are empty and numbers zero where there are none.
 
     units, places      the units of the timer log, and where in it each lies
@@ -100,7 +100,7 @@ class TimerFiles:
         return self.check.read_ms if self.check is not None else 0
 
 
-def read_timer_files(disk: Disk, directory: Path) -> TimerFiles:
+def read_timer_files(disk: Disk, directory: Path) -> TimerSnapshot:
     """Read the timer's files of a store.
 
     Cost     the timer log and the wheel, 39 MB, are read
@@ -124,12 +124,12 @@ def read_timer_files(disk: Disk, directory: Path) -> TimerFiles:
     return files
 
 
-def _read_log(disk: Disk, directory: Path) -> TimerFiles:
+def _read_log(disk: Disk, directory: Path) -> TimerSnapshot:
     names = [name for name in disk.names(directory) if not is_junk(name)]
     sizes = {name: disk.file_size(directory / name) for name in names}
     if names and not sizes[names[-1]]:
         names = names[:-1]  # Made, and nothing was written to it.
-    files = TimerFiles(np.zeros(0, LOG_UNIT_TYPE), np.zeros(0, np.int64))
+    files = TimerSnapshot(np.zeros(0, LOG_UNIT_TYPE), np.zeros(0, np.int64))
     units, places = [files.units], [files.places]
     for number, name in enumerate(names):
         path, base = f"{TIMER_LOG_DIRECTORY}/{name}", offset_from_file_name(name)
@@ -181,7 +181,7 @@ class Links(NamedTuple):
     slots: NDArray[Any]
 
 
-def precision_of(files: TimerFiles) -> int:
+def precision_of(files: TimerSnapshot) -> int:
     """Return how many ms a slot is, as slots and their last units show (timerPrecisionMs)."""
     if files.slots is None or not len(files.units):
         return PRECISION_MS

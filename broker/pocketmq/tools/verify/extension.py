@@ -14,7 +14,7 @@ END_MARK: Final = -1
 """Size that says that the rest of the file is not used."""
 
 
-class Extension:
+class ExtensionVerification:
     """The extension of all queues of a store."""
 
     __slots__ = ("_collector", "_directory", "_files", "_queues", "_used")

@@ -22,7 +22,7 @@ from pocketmq.tools.verify.collector import Collector
 _TABLE = "topicConfigTable"
 
 
-class Unjudged:
+class SkippedChecks:
     """What a store says of its topics, and what was left alone because of it."""
 
     __slots__ = ("_batch", "_known", "_met")

@@ -24,7 +24,7 @@ from pocketmq.rebuild.log_files import KnownShape, LogFile
 from pocketmq.tools.pending.timer_files import (
     CHECK_PATH,
     CheckNumbers,
-    TimerFiles,
+    TimerSnapshot,
     link_units,
     precision_of,
     read_timer_files,
@@ -36,7 +36,7 @@ SHOWN_MAX: Final = 1_000
 """Findings of one kind that are told one by one."""
 
 
-class TimerCheck:
+class TimerVerification:
     """Judges the timer's files of one store.
 
     is_orderly    the last broker stopped in order
@@ -49,7 +49,7 @@ class TimerCheck:
     )  # fmt: skip
 
     def __init__(
-        self, files: TimerFiles, collector: Collector, *, log_begin: int, last_time_ms: int,
+        self, files: TimerSnapshot, collector: Collector, *, log_begin: int, last_time_ms: int,
         is_orderly: bool,
     ) -> None:  # fmt: skip
         self._files = files
@@ -200,14 +200,14 @@ class TimerCheck:
 def check_timers(
     disk: Disk, directory: Path, sizes: KnownShape, files: Sequence[LogFile],
     collector: Collector, *, views: Path, last_time_ms: int, is_orderly: bool,
-) -> tuple[TimerFiles, TimerCheck]:  # fmt: skip
+) -> tuple[TimerSnapshot, TimerVerification]:  # fmt: skip
     """Read the timer's files of a store and judge them.
 
     files, views   of the log; directory with the consumequeue/ that is read
     Errors         WrongFileSize, StoreGap: the queue of the topic must be built again first
     """
     timers = read_timer_files(disk, directory)
-    check = TimerCheck(
+    check = TimerVerification(
         timers, collector, log_begin=files[0].base if files else 0, last_time_ms=last_time_ms,
         is_orderly=is_orderly,
     )  # fmt: skip

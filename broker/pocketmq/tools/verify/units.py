@@ -30,8 +30,8 @@ from pocketmq.model.errors import IllegalTopic
 from pocketmq.model.message import QueueKey
 from pocketmq.rebuild.unit_files import QueueFiles
 from pocketmq.tools.verify.collector import Collector
-from pocketmq.tools.verify.extension import Extension
-from pocketmq.tools.verify.skipped_checks import Unjudged
+from pocketmq.tools.verify.extension import ExtensionVerification
+from pocketmq.tools.verify.skipped_checks import SkippedChecks
 from pocketmq.walk.log_walk import Hole
 
 PIECE: Final = 1024 * 1024
@@ -51,8 +51,9 @@ class ComparedFiles(QueueFiles):
     )  # fmt: skip
 
     def __init__(
-        self, directory: Path, file_size_bytes: int, collector: Collector, extension: Extension,
-        unjudged: Unjudged, *, log_begin: int, upto: int,
+        self, directory: Path, file_size_bytes: int, collector: Collector,
+        extension: ExtensionVerification,
+        unjudged: SkippedChecks, *, log_begin: int, upto: int,
     ) -> None:  # fmt: skip
         super().__init__(directory, file_size_bytes)
         self._size = file_size_bytes

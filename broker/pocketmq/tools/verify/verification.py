@@ -26,7 +26,7 @@ from pocketmq.rebuild.sequential import Rebuilt, finish_queues, summary
 from pocketmq.rebuild.unit_files import UnitWriter
 from pocketmq.tools.durable import flushed_upto, index_time_ms, left_in_order
 from pocketmq.tools.verify.collector import FINDINGS_MAX, Collector
-from pocketmq.tools.verify.extension import Extension
+from pocketmq.tools.verify.extension import ExtensionVerification
 from pocketmq.tools.verify.index_files import (
     IndexCheck,
     OpenIndexFile,
@@ -35,7 +35,7 @@ from pocketmq.tools.verify.index_files import (
 from pocketmq.tools.verify.order_journal import look_at_order_journal
 from pocketmq.tools.verify.pending import WaitingCheck
 from pocketmq.tools.verify.records import RecordCheck
-from pocketmq.tools.verify.skipped_checks import Unjudged
+from pocketmq.tools.verify.skipped_checks import SkippedChecks
 from pocketmq.tools.verify.tables import TableCheck
 from pocketmq.tools.verify.units import ComparedFiles
 from pocketmq.walk.log_walk import ORDERLY_END, TOO_OLD, Hole
@@ -49,7 +49,7 @@ class VerifyOptions:
     """What to look at.
 
     crc_share  of the log whose CRCs are compared; everything else is looked at whole
-    deep       unfold compressed bodies too
+    deep       decompress compressed bodies too
     views      directory with consumequeue/ and index/ to be checked; the store's own by default
     upto       records that start at or behind this physical offset are not looked at
     is_live    a broker is writing to the store
@@ -118,7 +118,7 @@ class _Walk:
             directory, sizes.commit_log_file_size_bytes, options.findings_max
         )
         self._waiting = WaitingCheck(disk, directory, sizes, self._views, self._collector)
-        self._unjudged = Unjudged(disk, directory)
+        self._unjudged = SkippedChecks(disk, directory)
         self._flushed = flushed_upto(disk, directory)
         self._settings = replace(sizes, check_crc=options.check_crc, crc_share=options.crc_share)
 
@@ -127,7 +127,7 @@ class _Walk:
         log_begin = files[0].base if files else 0
         log_end = files[-1].end if files else 0
         collector, sizes = self._collector, self._sizes
-        extension = Extension(
+        extension = ExtensionVerification(
             self._views / CONSUME_QUEUE_EXTENSION_DIRECTORY,
             self._views / CONSUME_QUEUE_DIRECTORY,
             collector,

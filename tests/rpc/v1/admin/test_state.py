@@ -5,7 +5,7 @@ import pytest
 from pocketmq import __version__, native
 from pocketmq.model.errors import UnsupportedFeature
 from pocketmq.rpc.pb import admin_pb2 as pb
-from pocketmq.rpc.v1.admin import Admin
+from pocketmq.rpc.v1.admin import AdminMethods
 from pocketmq.services.admin.status import Process
 from tests.fakes.call import FakeCall
 from tests.fakes.store_broker import StoreBroker
@@ -43,7 +43,7 @@ async def test_the_store_tells_how_it_is(broker: StoreBroker) -> None:
 
 
 def test_where_nobody_can_end_it_that_is_said(broker: StoreBroker) -> None:
-    admin = Admin(broker.backing, Process())
+    admin = AdminMethods(broker.backing, Process())
     assert not admin.effective_config(pb.EffectiveConfigRequest(), CALL).rows
     with pytest.raises(UnsupportedFeature):
         admin.drain(pb.DrainRequest(), CALL)

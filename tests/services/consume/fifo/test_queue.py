@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from pocketmq.format.order_changes import ReplayedOrder
-from pocketmq.format.order_row import Delivery, QueueOrder, decode_order, encode_order
+from pocketmq.format.order_row import OrderedDelivery, QueueOrder, decode_order, encode_order
 from pocketmq.services.consume.fifo.queue import (
     RENEWED_MAX_MS,
     RENEWED_MS,
@@ -106,7 +106,7 @@ def test_a_claim_gives_the_same_again_without_counting() -> None:
     queue = queue_of("a", "b")
     received(queue, 1, claim="c 1")
     assert queue.claimed("c 1", 2) == [
-        (number, Delivery(1, 1, 1 + LEASE_MS, "c 1")) for number in (0, 1)
+        (number, OrderedDelivery(1, 1, 1 + LEASE_MS, "c 1")) for number in (0, 1)
     ]
     queue.settle(0, 1)
     assert [number for number, _ in queue.claimed("c 1", 2)] == [1]
@@ -191,7 +191,9 @@ def test_after_a_restart_nothing_goes_out_before_the_held_groups_are_known() -> 
 
 def test_what_was_given_out_before_a_start_may_be_taken_back_before_anybody_looked() -> None:
     """A receive that is made again is given it without a look, and its answer may be lost too."""
-    queue = OrderedQueue(QueueOrder(0, frozenset(), {0: Delivery(1, 5, 5 + LEASE_MS, "c 1")}))
+    queue = OrderedQueue(
+        QueueOrder(0, frozenset(), {0: OrderedDelivery(1, 5, 5 + LEASE_MS, "c 1")})
+    )
     queue.release([0], 5)
     queue.scan(0, "a")
     assert received(queue, 6) == [0]

@@ -9,7 +9,7 @@ Source: AckMessageProcessor.ackOrderly, ChangeInvisibleTimeProcessor.
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Final, NamedTuple, TypeVar
 
-from pocketmq.format.order_row import Delivery
+from pocketmq.format.order_row import OrderedDelivery
 from pocketmq.format.receipt_handle import ORDERED, LeasePlace, read_handle
 from pocketmq.model.administration import GroupConfig
 from pocketmq.model.batch import Run
@@ -36,7 +36,7 @@ MadeRun = Callable[[bytes, "Move"], Run]
 """Returns what is put in the stead of a record."""
 
 
-class InOrder(NamedTuple):
+class OrderedMessage(NamedTuple):
     """A message that a handle leads to."""
 
     queue: GroupQueue
@@ -52,8 +52,8 @@ InQueue = tuple[GroupQueue, OrderedQueue]
 class Move(NamedTuple):
     """A message that is put elsewhere: what was held of it before, its place in the call."""
 
-    held: InOrder
-    before: Delivery
+    held: OrderedMessage
+    before: OrderedDelivery
     place: int
 
     @property
@@ -62,7 +62,7 @@ class Move(NamedTuple):
         return self.before.number - 1
 
 
-class OrderedSettling:
+class OrderedAck:
     """Settles what was received in order."""
 
     __slots__ = ("_leases", "_redelivery", "_store", "_table")
@@ -75,7 +75,7 @@ class OrderedSettling:
         self._leases = leases
         self._redelivery = redelivery
 
-    def find(self, group: str, topic: str, handle: str) -> InOrder | None:
+    def find(self, group: str, topic: str, handle: str) -> OrderedMessage | None:
         """Return what a handle leads to, None where its message is settled or given out again."""
         read = read_handle(handle)
         found = None if read is None else self._queue_of(group, topic, read[0])
@@ -84,7 +84,7 @@ class OrderedSettling:
         place, queue_offset = read
         queue, state = found
         is_held = state.is_current(queue_offset, place.popped_at_ms)
-        return InOrder(queue, state, place, queue_offset) if is_held else None
+        return OrderedMessage(queue, state, place, queue_offset) if is_held else None
 
     def _queue_of(self, group: str, topic: str, place: LeasePlace) -> InQueue | None:
         """Return which queue a handle's place is of, None where it is of none received in order."""
@@ -152,7 +152,7 @@ class OrderedSettling:
         await self._table.saved()
         return settled
 
-    def _changed(self, held: InOrder, visible_at_ms: int) -> str:
+    def _changed(self, held: OrderedMessage, visible_at_ms: int) -> str:
         """Let a lease end at a time; returns its new handle."""
         place = held.place
         is_changed = held.state.change(held.queue_offset, place.popped_at_ms, visible_at_ms)

@@ -11,8 +11,8 @@ Source: PopMessageProcessor (isOrder), QueueLevelConsumerManager.
 from collections.abc import Callable
 from heapq import heappop, heappush
 
-from pocketmq.services.consume.fifo.ack import OrderedSettling
-from pocketmq.services.consume.fifo.receive import OrderedTaking
+from pocketmq.services.consume.fifo.ack import OrderedAck
+from pocketmq.services.consume.fifo.receive import OrderedReceive
 from pocketmq.services.consume.fifo.table import OrderTable
 from pocketmq.services.consume.group_topic import GroupTopic
 from pocketmq.services.consume.leases import LeaseTable
@@ -20,7 +20,7 @@ from pocketmq.services.consume.redelivery import Redelivery
 from pocketmq.store.message_store import MessageStore
 
 
-class InOrder:
+class Fifo:
     """Everything that is consumed in order.
 
     is_alive   whether a client of a group lives, whose leases renew themselves then
@@ -38,8 +38,8 @@ class InOrder:
     ) -> None:
         self._clock = store.clock
         self.table = OrderTable(store)
-        self.taking = OrderedTaking(store, self.table, redelivery, broker, is_alive)
-        self.settling = OrderedSettling(store, self.table, leases, redelivery)
+        self.taking = OrderedReceive(store, self.table, redelivery, broker, is_alive)
+        self.settling = OrderedAck(store, self.table, leases, redelivery)
         self._ends: list[tuple[int, int, GroupTopic]] = []
         self._order = 0
 

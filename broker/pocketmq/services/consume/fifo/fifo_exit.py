@@ -15,8 +15,8 @@ Source: none; a real broker gives everything behind the group's offset out again
 from collections.abc import Iterator, Mapping
 from itertools import chain, count
 
-from pocketmq.format.order_row import Delivery, QueueOrder
-from pocketmq.format.pop_records import CHECKPOINT_COUNT_MAX, Batched, Checkpoint, Entry
+from pocketmq.format.order_row import OrderedDelivery, QueueOrder
+from pocketmq.format.pop_records import CHECKPOINT_COUNT_MAX, Batched, Entry, PopCheckpoint
 from pocketmq.services.consume.fifo.table import OrderTable
 from pocketmq.services.consume.journal import Journal
 from pocketmq.services.consume.leases import GroupQueue, Lease, LeaseTable
@@ -83,7 +83,7 @@ class LeavingOrder:
         self, queue: GroupQueue, leases: list[Lease]
     ) -> tuple[QueueOrder, set[int]]:
         """Have the journal tell of all; returns what is known, and what was settled since."""
-        known, settled = dict[int, Delivery](), set[int]()
+        known, settled = dict[int, OrderedDelivery](), set[int]()
         for later_ms in count():
             order = self._table.left(queue)
             changed = _changed(order, known)
@@ -105,7 +105,7 @@ class LeavingOrder:
         return order, settled
 
     async def _put(
-        self, queue: GroupQueue, checkpoints: list[Checkpoint], acks: list[Entry]
+        self, queue: GroupQueue, checkpoints: list[PopCheckpoint], acks: list[Entry]
     ) -> list[Lease]:
         """Put checkpoints, and what ends those of before; returns leases, which are expected."""
         first = await self._journal.put([*map(self._journal.checkpoint, checkpoints), *acks])
@@ -123,8 +123,8 @@ class LeavingOrder:
         return leases
 
     def _checkpoints(
-        self, queue: GroupQueue, changed: Mapping[int, Delivery], later_ms: int
-    ) -> Iterator[Checkpoint]:
+        self, queue: GroupQueue, changed: Mapping[int, OrderedDelivery], later_ms: int
+    ) -> Iterator[PopCheckpoint]:
         """Yield what is written down of messages that are given out, those of one time together.
 
         What a client renews by being alive stands by itself. What is told of once more bears a
@@ -146,10 +146,10 @@ class LeavingOrder:
                     queue.group, queue.topic, queue.queue_id, some[0], popped_at_ms,
                     self._journal.broker,
                 )  # fmt: skip
-                yield Checkpoint(batched, some, hidden_ms, revive_queue, first_ms)
+                yield PopCheckpoint(batched, some, hidden_ms, revive_queue, first_ms)
 
 
-def has_left(tables: Tables, checkpoint: Checkpoint) -> None:
+def has_left(tables: Tables, checkpoint: PopCheckpoint) -> None:
     """Note that messages are leased without order, where a crash came before the table said so."""
     group, topic, queue_id, _, popped_at_ms, _ = checkpoint.batched
     committed = tables.offsets.find(group, topic, queue_id) or 0
@@ -169,7 +169,7 @@ def has_left(tables: Tables, checkpoint: Checkpoint) -> None:
         tables.orders.save_soon()
 
 
-def _changed(order: QueueOrder, known: Mapping[int, Delivery]) -> dict[int, Delivery]:
+def _changed(order: QueueOrder, known: Mapping[int, OrderedDelivery]) -> dict[int, OrderedDelivery]:
     """Return what is given out otherwise than is known."""
     given = {at: one for at, one in order.delivered.items() if one.number or at in known}
     return {at: one for at, one in given.items() if known.get(at) != one}

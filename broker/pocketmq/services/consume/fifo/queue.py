@@ -19,7 +19,7 @@ from heapq import heapify, heappop, heappush
 from typing import Final
 
 from pocketmq.format.order_changes import OrderChange, whole_change
-from pocketmq.format.order_row import Delivery, QueueOrder
+from pocketmq.format.order_row import OrderedDelivery, QueueOrder
 from pocketmq.model.consuming import INVISIBLE_MAX_MS
 from pocketmq.services.consume.fifo.message_groups import IdleGroups, MessageGroup
 
@@ -234,7 +234,7 @@ class OrderedQueue:
         for queue_offset in offsets:
             count = self.attempts(queue_offset) + 1
             self._suspended.discard(queue_offset)
-            self._deliver(queue_offset, Delivery(count, popped_at_ms, until_ms, claim))
+            self._deliver(queue_offset, OrderedDelivery(count, popped_at_ms, until_ms, claim))
             self._renewed.pop(queue_offset, None)
             if client:
                 self._renewed[queue_offset] = client
@@ -244,7 +244,7 @@ class OrderedQueue:
             self._claims[claim] = tuple(offsets)
         return popped_at_ms
 
-    def claimed(self, claim: str, now_ms: int) -> list[tuple[int, Delivery]]:
+    def claimed(self, claim: str, now_ms: int) -> list[tuple[int, OrderedDelivery]]:
         """Return (queue offset, delivery) of what a receive was given and still has, in order."""
         found = ((number, self._delivered.get(number)) for number in self._claims.get(claim, ()))
         return [
@@ -296,7 +296,7 @@ class OrderedQueue:
                 if queue_offset in self._keys:  # Else it ends when it is looked at.
                     heappush(self._ends, (0, self._keys[queue_offset]))
 
-    def seize(self, queue_offset: int, popped_at_ms: int, until_ms: int) -> Delivery | None:
+    def seize(self, queue_offset: int, popped_at_ms: int, until_ms: int) -> OrderedDelivery | None:
         """Hold a message for the broker itself, so that no handle leads to it.
 
         Returns  what `restore` takes to undo it; None: it is settled or was given out again
@@ -308,7 +308,7 @@ class OrderedQueue:
         self._visible_at(queue_offset, max(until_ms, delivery.visible_at_ms))
         return delivery
 
-    def restore(self, queue_offset: int, delivery: Delivery) -> None:
+    def restore(self, queue_offset: int, delivery: OrderedDelivery) -> None:
         """Let handles lead to a message again that was seized."""
         if self.is_current(queue_offset, delivery.popped_at_ms + 1):
             self._deliver(queue_offset, delivery)
@@ -338,7 +338,7 @@ class OrderedQueue:
             self._is_whole = False
             return whole_change(self.order())
         settled: list[int] = []
-        delivered: list[tuple[int, Delivery]] = []
+        delivered: list[tuple[int, OrderedDelivery]] = []
         for queue_offset in sorted(touched):
             delivery = self._delivered.get(queue_offset)
             if delivery is not None:
@@ -348,7 +348,7 @@ class OrderedQueue:
         return OrderChange(False, self.next_offset, settled, delivered)
 
     # -- within --------------------------------------------------------------------------------
-    def _deliver(self, queue_offset: int, delivery: Delivery) -> None:
+    def _deliver(self, queue_offset: int, delivery: OrderedDelivery) -> None:
         self._delivered[queue_offset] = delivery
         self._touched.add(queue_offset)
 

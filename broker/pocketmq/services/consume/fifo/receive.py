@@ -66,7 +66,7 @@ class OrderedTaken(NamedTuple):
     parts: list[Part]
 
 
-class OrderedTaking:
+class OrderedReceive:
     """Leases messages to groups in the order of their message groups.
 
     is_alive   whether a client of a group lives, whose leases renew themselves then
