@@ -17,7 +17,7 @@ class Shipping(MessageListener):
     """Ships orders; one that fails the first time comes again soon."""
 
     def consume(self, message: Message) -> ConsumeResult:
-        """Return whether it worked."""
+        """Returns whether it worked."""
         order, attempt = message.body.decode(), message.delivery_attempt
         if attempt == 1 and "41" in order:
             print(f"{order}: no truck, again later", flush=True)

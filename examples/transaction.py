@@ -21,7 +21,7 @@ class Books(TransactionChecker):
     """Is asked about what nobody decided: the process ended in between, say."""
 
     def check(self, message: Message) -> TransactionResolution:
-        """Return what became of it."""
+        """Returns what became of it."""
         is_booked = message.body.decode() in BOOKED
         return TransactionResolution.COMMIT if is_booked else TransactionResolution.ROLLBACK
 

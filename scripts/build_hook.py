@@ -24,7 +24,7 @@ class CompiledWheel(BuildHookInterface[Any]):
     """Adds the library to a wheel; hatchling makes one object a build."""
 
     def dependencies(self) -> list[str]:
-        """Return what a build in an environment of its own installs first."""
+        """Returns what a build in an environment of its own installs first."""
         return [] if self._wanted() == "0" else [*NEEDED]
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:

@@ -30,7 +30,7 @@ SHOWN_MAX: Final = 40
 
 
 def changed_files(base: str) -> list[str]:
-    """Return the paths changed since the commit where a base and HEAD parted, or not committed."""
+    """Returns the paths changed since the commit where a base and HEAD parted, or not committed."""
     parted = _git("merge-base", base, "HEAD")[0]
     new = _git("ls-files", "--others", "--exclude-standard")
     return sorted({*_git("diff", "--name-only", "--no-renames", parted), *new})
@@ -42,7 +42,7 @@ def _git(*words: str) -> list[str]:
 
 
 def chosen(project: Project, changed: Iterable[str]) -> dict[str, str]:
-    """Return the test modules a change can touch, each with how it leads there."""
+    """Returns the test modules a change can touch, each with how it leads there."""
     changed = set(changed)
     tests = [source for source in project.sources if is_test(source)]
     if why := sorted(changed.intersection(EVERYTHING)):
@@ -60,7 +60,7 @@ def chosen(project: Project, changed: Iterable[str]) -> dict[str, str]:
 
 
 def _touched(project: Project, changed: set[str]) -> Iterator[tuple[Source, str]]:
-    """Yield the modules that were changed or use a file that was, and which of the two it is."""
+    """Yields the modules that were changed or use a file that was, and which of the two it is."""
     words = {_word_of(path) for path in changed - {source.path for source in project.sources}}
     for source in project.sources:
         found = [] if source.path in FOR_ALL else [word for word in words if word in source.text]
@@ -69,7 +69,7 @@ def _touched(project: Project, changed: set[str]) -> Iterator[tuple[Source, str]
 
 
 def _word_of(path: str) -> str:
-    """Return what modules that use a file have in them; a name such as `test` stands in quotes."""
+    """Returns what modules that use a file have in them; a name such as `test` stands in quotes."""
     name = PurePosixPath(path).name
     own = name if "." in name else f'"{name}"'
     return next((DATA[top] for top in DATA if path.startswith(top)), own)
@@ -78,7 +78,7 @@ def _word_of(path: str) -> str:
 def _way(
     start: Source, edges: Mapping[Source, set[Source]], touched: Mapping[Source, str]
 ) -> list[Source]:
-    """Return the shortest way to a touched module, none when there is none."""
+    """Returns the shortest way to a touched module, none when there is none."""
     ways = deque([[start]])
     seen = {start}
     while ways:
@@ -92,7 +92,7 @@ def _way(
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Print what was chosen and why; 2 where git knows no such base."""
+    """Prints what was chosen and why; 2 where git knows no such base."""
     base = arguments[0] if arguments else "main"
     try:
         changed = changed_files(base)

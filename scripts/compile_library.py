@@ -73,7 +73,7 @@ def build(scratch: Path, cache: Path, extensions: list[Extension], common: Itera
 
 
 def translate(c: Path, cache: str, package: str, paths: Iterable[str]) -> list[Extension]:
-    """Write C files; return what is to be built of them, a library and entries into it."""
+    """Writes C files; returns what is to be built of them, a library and entries into it."""
     from mypyc.build import mypycify
 
     made: list[Extension] = mypycify(
@@ -88,19 +88,19 @@ def translate(c: Path, cache: str, package: str, paths: Iterable[str]) -> list[E
 
 
 def processors() -> int:
-    """Return how many processors this process may use."""
+    """Returns how many processors this process may use."""
     return len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1
 
 
 def headers(c: Path, extensions: Iterable[Extension]) -> list[bytes]:
-    """Return the texts of all headers that mypyc wrote or brings, in order."""
+    """Returns the texts of all headers that mypyc wrote or brings, in order."""
     places = {Path(place) for extension in extensions for place in extension.include_dirs} | {c}
     found = {path for place in places for path in place.rglob("*.h")}
     return [path.read_bytes() for path in sorted(found)]
 
 
 def interpreter() -> list[bytes]:
-    """Return what tells interpreters, machines and their settings apart."""
+    """Returns what tells interpreters, machines and their settings apart."""
     searched = [f"{name}={os.environ.get(name, '')}" for name in SEARCHED]
     return [*map(os.fsencode, (sys.version, sys.prefix, *os.uname()[2:], *searched))]
 
@@ -147,17 +147,17 @@ def parallel_build(scratch: Path, cache: Path, common: list[bytes]) -> type[buil
 
 
 def digest(texts: Iterable[bytes]) -> str:
-    """Return the SHA-256 of texts, each of which counts for itself."""
+    """Returns the SHA-256 of texts, each of which counts for itself."""
     return sha256(b"".join(sha256(text).digest() for text in texts)).hexdigest()
 
 
 def name_of(key: str, made: Path) -> str:
-    """Return the name in the cache of an object that was made of what `key` says."""
+    """Returns the name in the cache of an object that was made of what `key` says."""
     return f"{key}-{digest([made.read_bytes()])}.o"
 
 
 def prune(cache: Path) -> None:
-    """Leave the OBJECTS_MAX objects that were used last."""
+    """Leaves the OBJECTS_MAX objects that were used last."""
     objects = sorted(cache.iterdir(), key=lambda path: path.stat().st_mtime_ns)
     for path in objects[:-OBJECTS_MAX]:
         path.unlink()

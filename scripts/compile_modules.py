@@ -80,7 +80,7 @@ def _is_due() -> bool:
 
 
 def _fault() -> str:
-    """Return what a process that runs the compiled modules says of them; empty: they run."""
+    """Returns what a process that runs the compiled modules says of them; empty: they run."""
     proof = _run("-c", PROOF, POCKETMQ_PURE="0", PYTHONPATH=str(SOURCE_ROOT))
     return proof.stdout if proof.returncode else ""
 
@@ -95,7 +95,7 @@ def _alone() -> Iterator[None]:
 
 
 def lacking() -> str:
-    """Return what this machine lacks to compile, for people; empty: nothing."""
+    """Returns what this machine lacks to compile, for people; empty: nothing."""
     place = native.BUILT if native.BUILT.exists() else native.BUILT.parent
     if not os.access(place, os.W_OK):
         return f"this user may not write to {place}"
@@ -110,7 +110,7 @@ def lacking() -> str:
 
 
 def tests_by_module() -> dict[str, list[str]]:
-    """Return the paths of each compiled module's unit tests, sorted.
+    """Returns the paths of each compiled module's unit tests, sorted.
 
     They import it, or lie in the folder of its package or in the one above.
     """
@@ -129,7 +129,7 @@ def tests_by_module() -> dict[str, list[str]]:
 
 
 def files() -> list[Path]:
-    """Return the files that were compiled for this interpreter, `sources` last."""
+    """Returns the files that were compiled for this interpreter, `sources` last."""
     return [*sorted(native.BUILT.glob(f"*{native.SUFFIX}")), native.SOURCES]
 
 
@@ -176,7 +176,7 @@ def _run(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str
 
 
 def _take(made: Path, sources: str) -> None:
-    """Put what the compiler made, laid out by packages, into one directory by full names."""
+    """Puts what the compiler made, laid out by packages, into one directory by full names."""
     native.SOURCES.unlink(missing_ok=True)
     old = {*files()}
     for path in made.rglob(f"*{native.SUFFIX}"):
@@ -194,7 +194,7 @@ def _take(made: Path, sources: str) -> None:
 
 
 def depends_on() -> list[str]:
-    """Return the paths of the sources that the library is made of, sorted.
+    """Returns the paths of the sources that the library is made of, sorted.
 
     The compiled modules, and what they import of our own: constants become part of the code. A
     name that a module only passes on counts for the module it comes from as well.
@@ -207,7 +207,7 @@ def depends_on() -> list[str]:
 
 
 def _imports(path: str) -> Iterator[tuple[str, str]]:
-    """Yield (module, name) of what a source imports; a whole module has the name *."""
+    """Yields (module, name) of what a source imports; a whole module has the name *."""
     for node in ast.walk(ast.parse((SOURCE_ROOT / path).read_text("utf-8"))):
         if isinstance(node, ast.Import):
             yield from ((alias.name, "*") for alias in node.names)
@@ -216,7 +216,7 @@ def _imports(path: str) -> Iterator[tuple[str, str]]:
 
 
 def _origins(module: str, name: str) -> Iterator[str]:
-    """Yield the sources that a name comes from: the module asked, and those it has it from."""
+    """Yields the sources that a name comes from: the module asked, and those it has it from."""
     if module.partition(".")[0] != "pocketmq":
         return
     path = _path_of(f"{module}.{name}") or _path_of(module)
@@ -227,7 +227,7 @@ def _origins(module: str, name: str) -> Iterator[str]:
 
 
 def _path_of(module: str) -> str:
-    """Return the path of a module's or a package's source; empty where there is none."""
+    """Returns the path of a module's or a package's source; empty where there is none."""
     for path in (native.source_of(module), native.source_of(f"{module}.__init__")):
         if (SOURCE_ROOT / path).exists():
             return path

@@ -18,7 +18,7 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
 
 def normal_name(requirement: str) -> str:
-    """Return the name at the head of a requirement, spelled the one way names are compared."""
+    """Returns the name at the head of a requirement, spelled the one way names are compared."""
     found = _NAME.match(requirement)
     assert found is not None, f"no name in {requirement!r}"
     return re.sub(r"[-_.]+", "-", found.group()).lower()
@@ -31,13 +31,13 @@ def pins(lock: str) -> list[str]:
 
 
 def askers(pin: str) -> set[str]:
-    """Return the names of those who asked for a pin, read from its `# via` notes."""
+    """Returns the names of those who asked for a pin, read from its `# via` notes."""
     notes = re.findall(r"^ +# (?:via)? *([A-Za-z0-9][A-Za-z0-9._-]*)", pin, flags=re.MULTILINE)
     return {normal_name(note) for note in notes}
 
 
 def core_of(lock: str, roots: Iterable[str]) -> str:
-    """Return the pins that the roots lead to, in the order of the lock."""
+    """Returns the pins that the roots lead to, in the order of the lock."""
     every = pins(lock)
     wanted = {normal_name(root) for root in roots}
     known = 0
@@ -48,7 +48,7 @@ def core_of(lock: str, roots: Iterable[str]) -> str:
 
 
 def main() -> None:
-    """Print the core of this clone's lock."""
+    """Prints the core of this clone's lock."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     lock = (ROOT / "requirements.lock").read_text()
     sys.stdout.write(core_of(lock, [*project["dependencies"], *sys.argv[1:]]))

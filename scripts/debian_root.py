@@ -52,7 +52,7 @@ class PipSettings(NamedTuple):
 
 
 def own_release() -> Release:
-    """Return the release that this machine runs.
+    """Returns the release that this machine runs.
 
     Errors   Unavailable – no apt, or no source for its own release
     """
@@ -67,7 +67,7 @@ def own_release() -> Release:
 
 
 def release_of(targets: str, suite: str) -> Release:
-    """Read a release off apt's index targets, lines of suite, mirror and component."""
+    """Reads a release off apt's index targets, lines of suite, mirror and component."""
     rows = [line.split() for line in targets.splitlines() if line.count(" ") == 2]
     own = [(mirror, component) for name, mirror, component in rows if name == suite]
     if not own:
@@ -78,14 +78,14 @@ def release_of(targets: str, suite: str) -> Release:
 
 
 def _address(place: str) -> str:
-    """Follow apt's `mirror+file:`, a file with the address of a mirror on each line."""
+    """Follows apt's `mirror+file:`, a file with the address of a mirror on each line."""
     if place.startswith("mirror+file:"):
         return Path(place.removeprefix("mirror+file:").rstrip("/")).read_text().split()[0]
     return place
 
 
 def proxies() -> dict[str, str]:
-    """Return the proxy settings of the environment, and apt's own where that has none."""
+    """Returns the proxy settings of the environment, and apt's own where that has none."""
     found = {name: os.environ[name] for name in PROXIES if name in os.environ}
     if "http_proxy" not in found and shutil.which("apt-config"):
         shell = _output("apt-config", "shell", "proxy", "Acquire::http::Proxy")
@@ -95,13 +95,13 @@ def proxies() -> dict[str, str]:
 
 
 def pip_settings() -> PipSettings:
-    """Return what pip is told on this machine by its files and by the environment."""
+    """Returns what pip is told on this machine by its files and by the environment."""
     listed = _output(sys.executable, "-m", "pip", "config", "list")
     return pip_settings_of(listed, os.environ)
 
 
 def pip_settings_of(listed: str, environment: Mapping[str, str]) -> PipSettings:
-    """Make a pip.conf of what `pip config list` printed; the environment may name certificates."""
+    """Makes a pip.conf of what `pip config list` printed; the environment may name certificates."""
     sections: dict[str, dict[str, str]] = {"global": {}}
     for section, name, value in re.findall(r"^([^.\n]+)\.([\w-]+)=(.*)$", listed, re.M):
         # What the environment says comes first in the list and wins over the files.
@@ -124,7 +124,7 @@ def pip_settings_of(listed: str, environment: Mapping[str, str]) -> PipSettings:
 
 
 def can_fetch(project: str, place: Path) -> bool:
-    """Tell whether pip gets a project's file here; it is left in the place."""
+    """Tells whether pip gets a project's file here; it is left in the place."""
     patience = ("--timeout", str(ANSWER_S), "--retries", "1")
     wanted = ("--quiet", "--no-deps", "--no-cache-dir", *patience, "--dest", str(place), project)
     pip = (sys.executable, "-m", "pip", "download")
@@ -132,7 +132,7 @@ def can_fetch(project: str, place: Path) -> bool:
 
 
 def is_in_reach(release: Release) -> bool:
-    """Tell whether the mirror answers."""
+    """Tells whether the mirror answers."""
     listing = f"{release.mirror.rstrip('/')}/dists/{release.suite}/Release"
     try:
         urlopen(listing, timeout=ANSWER_S).close()
@@ -142,7 +142,7 @@ def is_in_reach(release: Release) -> bool:
 
 
 def debian_root(packages: Iterable[str]) -> Path:
-    """Return a tar of a bare Debian with these packages, making it the first time.
+    """Returns a tar of a bare Debian with these packages, making it the first time.
 
     Cost     a minute the first time; the tar has some 250 MB
     Errors   Unavailable – no source, or the mirror does not answer
@@ -177,13 +177,13 @@ def _fill(root: Path, release: Release, packages: Iterable[str]) -> None:
 
 
 def unpack(tar: Path, root: Path) -> None:
-    """Lay a tar's files out in a directory that is made for it."""
+    """Lays a tar's files out in a directory that is made for it."""
     root.mkdir(parents=True)
     _run("tar", "-C", str(root), "--numeric-owner", "-xpf", str(tar))
 
 
 def _run(*command: str) -> None:
-    """Run a command to its end, quietly; what it said is shown only when it fails."""
+    """Runs a command to its end, quietly; what it said is shown only when it fails."""
     done = subprocess.run(
         command,
         stdout=subprocess.PIPE,

@@ -71,7 +71,7 @@ class Enclosure:
     own_network: bool = False
 
     def command(self, *words: str) -> list[str]:
-        """Return the command that runs `words` in the root, as its first process."""
+        """Returns the command that runs `words` in the root, as its first process."""
         spaces = ["--mount", "--pid", *(["--net"] if self.own_network else [])]
         binds = [("ro", str(here), there) for here, there in self.shown.items()]
         binds += [("rw", str(here), there) for here, there in self.shared.items()]
@@ -84,7 +84,7 @@ class Enclosure:
         ]
 
     def beside(self, pid: int, *words: str) -> list[str]:
-        """Return the command that runs `words` beside the first process, `pid` out here."""
+        """Returns the command that runs `words` beside the first process, `pid` out here."""
         user, group = self.user.split(":")
         spaces = ["--mount", "--pid", *(["--net"] if self.own_network else [])]
         return [
@@ -98,13 +98,13 @@ class Enclosure:
 
 
 def first_process(unshare: int) -> int:
-    """Return the id, out here, of the process that `command` runs; 0 once that has ended."""
+    """Returns the id, out here, of the process that `command` runs; 0 once that has ended."""
     children = Path(f"/proc/{unshare}/task/{unshare}/children").read_text().split()
     return int(children[0]) if children else 0
 
 
 def lacking(*tools: str) -> str:
-    """Say what this machine lacks for roots of their own and these tools; empty if nothing."""
+    """Says what this machine lacks for roots of their own and these tools; empty if nothing."""
     if os.geteuid() != 0:
         return "root is missing: only root makes and enters roots of their own"
     for tool in ("unshare", "nsenter", *tools):

@@ -61,7 +61,7 @@ CONSTANTS: Final = (
 
 
 def table() -> str:
-    """Return the table, a row for each limit."""
+    """Returns the table, a row for each limit."""
     from pocketmq.config.sections import KNOBS
 
     rows = ["| limit | value | by |", "|---|---|---|"]
@@ -77,14 +77,14 @@ def table() -> str:
 
 
 def page_with(made: str, page: str) -> str:
-    """Return a page with the table between its marks."""
+    """Returns a page with the table between its marks."""
     before, _, rest = page.partition(BEGIN)
     _, _, after = rest.partition(END)
     return f"{before}{BEGIN}{made}{END}{after}"
 
 
 def main() -> None:
-    """Print the table, or write it."""
+    """Prints the table, or writes it."""
     if "--write" in sys.argv[1:]:
         PAGE.write_text(page_with(table(), PAGE.read_text("utf-8")), "utf-8")
     else:

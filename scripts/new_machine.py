@@ -49,7 +49,7 @@ class Failed(Exception):
 
 
 def main() -> int:
-    """Try it; return 1 if anything failed, 2 where this machine cannot make another."""
+    """Tries it; return 1 if anything failed, 2 where this machine cannot make another."""
     options = argparse.ArgumentParser(description=__doc__, add_help=True)
     options.add_argument("--compiler", action="store_true", help="with a C compiler")
     options.add_argument("--full", action="store_true", help="scripts/test there as well")
@@ -82,7 +82,7 @@ def main() -> int:
 
 
 def new_machine(root: Path, packages: Sequence[str], *, working_tree: bool) -> Enclosure:
-    """Lay out a root with a clone of this repository in it, and return how to be in there."""
+    """Lays out a root with a clone of this repository in it, and returns how to be in there."""
     with _timed("a bare Debian"):
         unpack(debian_root(packages), root)
     pip = pip_settings()
@@ -106,7 +106,7 @@ def new_machine(root: Path, packages: Sequence[str], *, working_tree: bool) -> E
 
 
 def copy_files(target: Path, *, working_tree: bool) -> None:
-    """Copy the last commit, or what a commit of everything here would hold."""
+    """Copies the last commit, or what a commit of everything here would hold."""
     target.mkdir(parents=True)
     if working_tree:
         listed = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
@@ -127,7 +127,7 @@ def copy_files(target: Path, *, working_tree: bool) -> None:
 
 
 def try_serve(machine: Enclosure, form: str) -> None:
-    """Run `scripts/serve` twice: the first sets up and takes a message, the second still has it.
+    """Runs `scripts/serve` twice: the first sets up and takes a message, the second still has it.
 
     form    of the hot modules, as `pocketmq status` tells it
     """
@@ -144,7 +144,7 @@ def try_serve(machine: Enclosure, form: str) -> None:
 
 
 def try_tests(machine: Enclosure) -> None:
-    """Run `scripts/test`, with its output as it comes."""
+    """Runs `scripts/test`, with its output as it comes."""
     with _timed("scripts/test"):
         code = subprocess.run(machine.command("scripts/test"), check=False).returncode
         _expect(code == 0, f"exit code {code}")
@@ -152,7 +152,7 @@ def try_tests(machine: Enclosure) -> None:
 
 @contextmanager
 def _serving(machine: Enclosure, name: str) -> Iterator["_Client"]:
-    """Serve until the block ends, then stop the broker and expect exit code 0."""
+    """Serves until the block ends, then stops the broker and expect exit code 0."""
     command = machine.command("scripts/serve", *FREE_PORTS)
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         try:

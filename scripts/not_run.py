@@ -33,7 +33,7 @@ def skips(report: str) -> Counter[str]:
 
 
 def table(reasons: Mapping[str, int]) -> str:
-    """Lay out the reasons, most tests first."""
+    """Lays out the reasons, most tests first."""
     if not reasons:
         return "not run here: nothing, this machine has all the tests need"
     rows = sorted(reasons.items(), key=lambda row: (-row[1], row[0]))
@@ -41,12 +41,12 @@ def table(reasons: Mapping[str, int]) -> str:
 
 
 def is_failure(reasons: Mapping[str, int]) -> bool:
-    """Tell whether a machine that should have everything misses something."""
+    """Tells whether a machine that should have everything misses something."""
     return any(not MAY_BE_MISSING.match(reason) for reason in reasons)
 
 
 def main() -> int:
-    """Print the table; return 1 where a test that did not run is a failure."""
+    """Prints the table; return 1 where a test that did not run is a failure."""
     reasons = skips(Path(sys.argv[1]).read_text("utf-8"))
     print(table(reasons))
     return int(os.environ.get("CI") == "true" and is_failure(reasons))

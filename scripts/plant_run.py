@@ -49,7 +49,7 @@ class Planted:
     changes: tuple[Change, ...]
 
     def apply(self, tree: Path) -> None:
-        """Put the bug into a tree.
+        """Puts the bug into a tree.
 
         Errors   ValueError: the text it replaces does not stand there exactly once
         """
@@ -62,7 +62,7 @@ class Planted:
 
 
 def planted_bugs() -> list[Planted]:
-    """Return all bugs there are, by number."""
+    """Returns all bugs there are, by number."""
     return [_read(path) for path in sorted(PLANTED.glob("M*.toml"))]
 
 
@@ -78,7 +78,7 @@ def _read(path: Path) -> Planted:
 
 
 def copy_tree(to: Path) -> Path:
-    """Copy what tests need; returns the copy."""
+    """Copies what tests need; returns the copy."""
     for name in COPIED:
         source = ROOT / name
         if source.is_dir():
@@ -89,7 +89,7 @@ def copy_tree(to: Path) -> Path:
 
 
 def runs_of(bug: Planted) -> list[tuple[str, list[str]]]:
-    """Return (what is shown, command) of everything that must find a bug, the quickest first."""
+    """Returns (what is shown, command) of everything that must find a bug, the quickest first."""
     pytest = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider"]
     runs = [(test, [*pytest, test]) for test in bug.killed_by]
     if bug.long:
@@ -99,7 +99,7 @@ def runs_of(bug: Planted) -> list[tuple[str, list[str]]]:
 
 
 def find(bug: Planted, tree: Path) -> tuple[str, float]:
-    """Plant a bug in a copy and run until something finds it; returns (what did, seconds).
+    """Plants a bug in a copy and runs until something finds it; returns (what did, seconds).
 
     An empty name: nothing did.
     """
@@ -123,7 +123,7 @@ def find(bug: Planted, tree: Path) -> tuple[str, float]:
 
 
 def main() -> int:
-    """Plant what was asked for; returns 0 when every bug was found."""
+    """Plants what was asked for; returns 0 when every bug was found."""
     parser = argparse.ArgumentParser(
         prog="scripts/plant", description="Plant bugs, and see them found.",
         epilog="example: scripts/plant 6 11",

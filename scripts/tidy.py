@@ -273,23 +273,23 @@ PROJECT_RULES = (hot_functions, circles, asserts)
 
 
 def assert_count(project: Project) -> int:
-    """Return how many asserts of the product state an invariant."""
+    """Returns how many asserts of the product state an invariant."""
     return sum(len(real_asserts(source.nodes)) for source in project.broker)
 
 
 def line_count(project: Project, top: str) -> int:
-    """Return how many lines the modules below a folder have."""
+    """Returns how many lines the modules below a folder have."""
     return sum(s.text.count("\n") for s in project.sources if s.path.startswith(top))
 
 
 def percentile(values: Iterable[int], share: float) -> int:
-    """Return the smallest value that a share of all does not exceed; 0 where there are none."""
+    """Returns the smallest value that a share of all does not exceed; 0 where there are none."""
     ordered = sorted(values)
     return ordered[ceil(share * len(ordered)) - 1] if ordered else 0
 
 
 def ratcheted(project: Project) -> tuple[list[Finding], str]:
-    """Return all that break a rule that more break than before, and how many break each."""
+    """Returns all that break a rule that more break than before, and how many break each."""
     worse: list[Finding] = []
     counts = []
     for rule, at_most in RATCHETS.items():
@@ -301,7 +301,7 @@ def ratcheted(project: Project) -> tuple[list[Finding], str]:
 
 
 def beauty_line(project: Project) -> str:
-    """Return the project's measures in one line."""
+    """Returns the project's measures in one line."""
     arrows = {(a.unit, b.unit) for a, others in project.imports.items() for b in others}
     arrows = {(a, b) for a, b in arrows if a != b and a and b}
     modules = [source.text.count("\n") for source in project.broker if not source.is_package]
@@ -321,7 +321,7 @@ def beauty_line(project: Project) -> str:
 
 
 def findings(project: Project) -> Iterator[Finding]:
-    """Yield what every rule finds."""
+    """Yields what every rule finds."""
     for source in project.sources:
         rules = (*BROKER_RULES, *RULES) if source.path.startswith("broker/") else RULES
         for rule in rules:
@@ -331,7 +331,7 @@ def findings(project: Project) -> Iterator[Finding]:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Print the findings and the beauty line; return the exit code."""
+    """Prints the findings and the beauty line; returns the exit code."""
     project = read_project(Path(arguments[0]) if arguments else Path(__file__).resolve().parents[1])
     worse, counts = ratcheted(project)
     found = sorted({*findings(project), *worse})

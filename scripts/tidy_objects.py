@@ -15,7 +15,7 @@ class Class(NamedTuple):
 
 
 def classes(project: Project) -> list[Class]:
-    """Return the product's classes, nested ones included."""
+    """Returns the product's classes, nested ones included."""
     return [
         Class(source, node)
         for source in project.broker
@@ -25,7 +25,7 @@ def classes(project: Project) -> list[Class]:
 
 
 def is_protocol(one: Class) -> bool:
-    """Return whether a class says only what others have to offer."""
+    """Returns whether a class says only what others have to offer."""
     names = {ast.unparse(_bare(base)) for base in one.node.bases}
     return not names.isdisjoint({"Protocol", "typing.Protocol"})
 
@@ -35,7 +35,7 @@ def _bare(base: ast.expr) -> ast.expr:
 
 
 def object_lines(one: Class, known: dict[str, list[Class]]) -> int:
-    """Return how many lines an object has: its class and all bases that are the product's own.
+    """Returns how many lines an object has: its class and all bases that are the product's own.
 
     known   classes by name; of several with a base's name the one meant is in a module imported
     """
@@ -61,7 +61,7 @@ def _bases(one: Class, known: dict[str, list[Class]]) -> Iterator[Class]:
 
 
 def is_mutable(one: Class) -> bool:
-    """Return whether a method other than `__init__` assigns an attribute of its object."""
+    """Returns whether a method other than `__init__` assigns an attribute of its object."""
     return any(
         isinstance(target, ast.Attribute) and name_of(target.value) == "self"
         for method in one.node.body
@@ -82,7 +82,7 @@ def _parts(target: ast.expr) -> list[ast.expr]:
 
 
 def real_asserts(nodes: Iterable[ast.AST]) -> list[ast.Assert]:
-    """Return the asserts that state an invariant, not those that only narrow a type."""
+    """Returns the asserts that state an invariant, not those that only narrow a type."""
     return [node for node in nodes if isinstance(node, ast.Assert) and not _only_narrows(node.test)]
 
 

@@ -74,12 +74,12 @@ class Source:
         return self.path.endswith("/__init__.py")
 
     def found(self, where: ast.AST | int, message: str) -> Finding:
-        """Return a finding at a line or a node of this module."""
+        """Returns a finding at a line or a node of this module."""
         line = where if isinstance(where, int) else getattr(where, "lineno", 1)
         return Finding(self.path, line, message)
 
     def docstrings(self) -> Iterator[tuple[Documented, str]]:
-        """Yield every docstring with the node it belongs to."""
+        """Yields every docstring with the node it belongs to."""
         for node in self.nodes:
             if isinstance(node, Documented) and (words := ast.get_docstring(node, clean=False)):
                 yield node, words
@@ -114,7 +114,7 @@ class Project:
 
 
 def read_project(root: Path) -> Project:
-    """Read every module under broker/, tests/ and scripts/ but the generated ones."""
+    """Reads every module under broker/, tests/ and scripts/ but the generated ones."""
     tops = (root / top for top in ("broker", "tests", "scripts"))
     paths = sorted(path for top in tops for path in top.rglob("*.py"))
     sources = [Source(path.relative_to(root).as_posix(), path.read_text("utf-8")) for path in paths]
@@ -127,12 +127,12 @@ def read_project(root: Path) -> Project:
 
 
 def length(node: Function) -> int:
-    """Return how many lines a function has."""
+    """Returns how many lines a function has."""
     return (node.end_lineno or node.lineno) - node.lineno + 1
 
 
 def too_deep(statements: Iterable[ast.AST], deepest: int) -> Iterator[ast.AST]:
-    """Yield the statements that open a level below the deepest; their inside is not read."""
+    """Yields the statements that open a level below the deepest; their inside is not read."""
     for statement in statements:
         if isinstance(statement, ast.If | ast.For | ast.AsyncFor | ast.While):
             if not deepest:
@@ -147,7 +147,7 @@ def too_deep(statements: Iterable[ast.AST], deepest: int) -> Iterator[ast.AST]:
 
 
 def documented_nodes(node: ast.Module | ast.ClassDef) -> Iterator[tuple[Documented, str]]:
-    """Yield what needs a docstring in a module or class: itself and its public definitions."""
+    """Yields what needs a docstring in a module or class: itself and its public definitions."""
     yield node, getattr(node, "name", "module")
     for part in node.body:
         if not isinstance(part, Function | ast.ClassDef) or part.name.startswith("_"):
@@ -160,7 +160,7 @@ def documented_nodes(node: ast.Module | ast.ClassDef) -> Iterator[tuple[Document
 
 
 def name_of(node: ast.expr) -> str:
-    """Return the last name in an expression: `flush` of `a.b.flush`, `f` of `f(x)`."""
+    """Returns the last name in an expression: `flush` of `a.b.flush`, `f` of `f(x)`."""
     match node:
         case ast.Name(id=name) | ast.Attribute(attr=name):
             return name
@@ -170,7 +170,7 @@ def name_of(node: ast.expr) -> str:
 
 
 def calls(source: Source) -> Iterator[tuple[ast.Call, str, str]]:
-    """Yield every call with the names of what it is called on, if anything, and of the callee."""
+    """Yields every call with the names of what it is called on, if anything, and of the callee."""
     for node in source.nodes:
         if isinstance(node, ast.Call):
             target = node.func
@@ -179,7 +179,7 @@ def calls(source: Source) -> Iterator[tuple[ast.Call, str, str]]:
 
 
 def imported(source: Source, known: dict[str, Source]) -> Iterator[Source]:
-    """Yield which of the known modules a module imports."""
+    """Yields which of the known modules a module imports."""
     own = source.dotted.split(".")
     home = own if source.is_package else own[:-1]
     names: list[str] = []
@@ -196,7 +196,7 @@ def imported(source: Source, known: dict[str, Source]) -> Iterator[Source]:
 
 
 def leads_to(project: Project) -> dict[Source, set[Source]]:
-    """Return what each module leads to in one step."""
+    """Returns what each module leads to in one step."""
     known = {source.dotted: source for source in project.sources}
     by_path = {source.path: source for source in project.sources}
     main = by_path.get("broker/pocketmq/__main__.py")
@@ -219,19 +219,19 @@ def _named(source: Source, known: Mapping[str, Source]) -> Iterator[Source]:
 
 
 def _above(source: Source, by_path: Mapping[str, Source]) -> Iterator[Source]:
-    """Yield the packages a module lies in, and the fixtures a test may use."""
+    """Yields the packages a module lies in, and the fixtures a test may use."""
     for folder in PurePosixPath(source.path).parents:
         for name in ("__init__.py", "conftest.py"):
             yield from filter(None, [by_path.get(str(folder / name))])
 
 
 def is_test(source: Source) -> bool:
-    """Return whether pytest collects a module."""
+    """Returns whether pytest collects a module."""
     return source.path.startswith("tests/") and PurePosixPath(source.path).name.startswith("test_")
 
 
 def import_circles(imports: dict[Source, set[Source]]) -> set[frozenset[Source]]:
-    """Return the groups of modules that reach each other."""
+    """Returns the groups of modules that reach each other."""
     reach = {source: set(others) for source, others in imports.items()}
     for middle in reach:
         for source in reach:

@@ -24,13 +24,13 @@ LONG: Final = ("tests/backfill/test_spark.py", "tests/e2e/", "tests/faults/")
 
 
 def pytest_report_header() -> str:
-    """Say which form of the compiled modules is tested."""
+    """Says which form of the compiled modules is tested."""
     why = native.why_not_compiled()
     return f"modules of pocketmq.native: {f'sources ({why})' if why else 'compiled'}"
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Begin with what takes long, so that all workers end at about the same time."""
+    """Begins with what takes long, so that all workers end at about the same time."""
     items.sort(key=lambda item: not item.nodeid.startswith(LONG))
 
 

@@ -39,7 +39,7 @@ class GoldenStores:
         self._manifests: dict[str, dict[str, Any]] = {}
 
     def store(self, name: str) -> Path:
-        """Return the directory of a store. It belongs to all tests: read it, leave it alone."""
+        """Returns the directory of a store. It belongs to all tests: read it, leaves it alone."""
         self._used.add(name)
         target = self._scratch / name
         if not target.exists():
@@ -47,20 +47,20 @@ class GoldenStores:
         return target
 
     def copy(self, name: str, to: Path) -> Path:
-        """Copy a store to a place that does not exist yet, and return that place."""
+        """Copies a store to a place that does not exist yet, and returns that place."""
         shutil.copytree(self.store(name), to)
         _set_modes(to, file=0o644, folder=0o755)
         return to
 
     def manifest(self, name: str) -> dict[str, Any]:
-        """Return what RocketMQ says about a store. Tests share the answer and leave it alone."""
+        """Returns what RocketMQ says about a store. Tests share the answer and leaves it alone."""
         if name not in self._manifests:
             packed = (_folder_of(name) / f"{name}.expect.json.gz").read_bytes()
             self._manifests[name] = json.loads(gzip.decompress(packed))
         return self._manifests[name]
 
     def shape(self, name: str) -> dict[str, Any]:
-        """Return the sizes a store was written with, by the names of the fields of StoreShape."""
+        """Returns the sizes a store was written with, by the names of the fields of StoreShape."""
         has_manifest = (_folder_of(name) / f"{name}.expect.json.gz").exists()
         params = self.manifest(name)["params"] if has_manifest else SPECIAL_PARAMS
         return {
@@ -73,7 +73,7 @@ class GoldenStores:
         }
 
     def changed(self) -> list[str]:
-        """Return the stores handed out that are no longer what their archives hold."""
+        """Returns the stores handed out that are no longer what their archives hold."""
         return [
             name
             for name in sorted(self._used)

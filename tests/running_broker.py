@@ -37,12 +37,12 @@ class RunningBroker(NamedTuple):
     serving: asyncio.Task[int]
 
     async def page(self, path: str) -> str:
-        """Return what a page of the HTTP port says."""
+        """Returns what a page of the HTTP port says."""
         return await page(self.addresses["http"], path)
 
 
 async def page(address: str, path: str) -> str:
-    """Return an answer to a GET, head and body."""
+    """Returns an answer to a GET, head and body."""
     reader, writer = await asyncio.open_connection(*split_address(address))
     writer.write(f"GET {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n".encode())
     answer = await reader.read()
@@ -55,7 +55,7 @@ async def page(address: str, path: str) -> str:
 async def broker_with(
     directory: Path, *assignments: str, stage: Stage | None = None
 ) -> AsyncIterator[RunningBroker]:
-    """Start a broker in this process as the settings say, and stop it in the end."""
+    """Starts a broker in this process as the settings say, and stops it in the end."""
     ports = ("rpc.listen=127.0.0.1:0", "http.listen=127.0.0.1:0")
     config = load(assignments=[*SMALL, *ports, f"store.directory={directory}", *assignments])
     loop = asyncio.get_running_loop()

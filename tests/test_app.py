@@ -82,7 +82,7 @@ class FailingDisk(Disk):
         self.has_failed = False
 
     def sync(self, descriptor: int) -> None:
-        """Keep what was written, or refuse to."""
+        """Keeps what was written, or refuses to."""
         if self.has_failed:
             raise FsyncFailed(why="of a test")
         super().sync(descriptor)

@@ -8,7 +8,7 @@ WAIT_MS = 5_000
 
 
 def main(endpoint: str) -> None:
-    """Use a broker as a program without an event loop does."""
+    """Uses a broker as a program without an event loop does."""
     with Client(endpoint) as client:
         try:
             topic = client.admin.create_topic("example-blocking", queue_count=1)

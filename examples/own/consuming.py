@@ -15,7 +15,7 @@ def work(one: Leased) -> None:
 
 
 def main(endpoint: str) -> None:
-    """Send some messages, and settle each as its work went."""
+    """Sends some messages, and settles each as its work went."""
     with Client(endpoint) as client:
         client.admin.create_topic(TOPIC, queue_count=1)
         try:

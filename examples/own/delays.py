@@ -8,7 +8,7 @@ TOPIC, GROUP = "example-delays", "example-desk"
 
 
 def main(endpoint: str) -> None:
-    """Send reminders, recall one, and receive those that are left when they are due."""
+    """Sends reminders, recall one, and receive those that are left when they are due."""
     with Client(endpoint) as client:
         client.admin.create_topic(TOPIC, queue_count=1, type_name="delay")
         client.admin.create_group(GROUP)

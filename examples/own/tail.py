@@ -7,7 +7,7 @@ from pocketmq import Client, TailQuery
 
 
 def main(topic: str, endpoint: str = "127.0.0.1:8081", count: str = "") -> None:
-    """Follow all queues of a topic, over restarts of the broker too; Ctrl-C ends it."""
+    """Follows all queues of a topic, over restarts of the broker too; Ctrl-C ends it."""
     with Client(endpoint) as client:
         messages = client.tail(TailQuery(topic, last_count=10))
         for message in islice(messages, int(count) if count else None):

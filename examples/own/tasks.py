@@ -9,7 +9,7 @@ TOPIC, GROUP, COUNT = "example-tasks", "example-readers", 10
 
 
 async def produce(client: AsyncClient) -> None:
-    """Send messages, each by itself; they keep their order by their group."""
+    """Sends messages, each by itself; they keep their order by their group."""
     for number in range(COUNT):
         message = Message(TOPIC, f"step {number}".encode(), message_group="customer-7", queue_id=0)
         try:
@@ -22,7 +22,7 @@ async def produce(client: AsyncClient) -> None:
 
 
 async def consume(client: AsyncClient) -> None:
-    """Read where the group stands, and let it stand behind what was read."""
+    """Reads where the group stands, and let it stand behind what was read."""
     position = await client.fetch_offset(GROUP, TOPIC, 0) or 0
     left = COUNT
     while left > 0:
@@ -35,7 +35,7 @@ async def consume(client: AsyncClient) -> None:
 
 
 async def main(endpoint: str) -> None:
-    """Use one client for both."""
+    """Uses one client for both."""
     async with AsyncClient(endpoint) as client, asyncio.TaskGroup() as tasks:
         await client.admin.create_topic(TOPIC, queue_count=1, type_name="FIFO")
         tasks.create_task(consume(client))

@@ -17,7 +17,7 @@ orders.execute("CREATE TABLE orders (message_id TEXT PRIMARY KEY, text TEXT)")
 
 
 def place(client: Client, text: str) -> Resolution:
-    """Store an order, and tell of it once it is stored."""
+    """Stores an order, and tell of it once it is stored."""
 
     def work(receipt: Receipt) -> Resolution:
         with orders:  # commits, or rolls back where it raises
@@ -30,7 +30,7 @@ def place(client: Client, text: str) -> Resolution:
 
 
 def was_stored(pending: PendingTransaction) -> Resolution:
-    """Tell what became of an order whose sender said nothing."""
+    """Tells what became of an order whose sender said nothing."""
     wanted = (pending.message.properties["UNIQ_KEY"],)
     found = orders.execute("SELECT 1 FROM orders WHERE message_id = ?", wanted).fetchone()
     return Resolution.COMMIT if found else Resolution.ROLLBACK

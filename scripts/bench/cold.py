@@ -52,7 +52,7 @@ RESIDENT_SHARE_MAX = 0.05
 
 
 def log_files(directory: Path, upto: int) -> list[Path]:
-    """Return the files of a commit log that lie below a physical offset, oldest first."""
+    """Returns the files of a commit log that lie below a physical offset, oldest first."""
     paths = sorted(directory.iterdir())
     return [path for path in paths if int(path.name) + path.stat().st_size <= upto]
 
@@ -69,7 +69,7 @@ def drop_pages(paths: Iterable[Path]) -> None:
 
 
 def resident_share(paths: Iterable[Path]) -> float:
-    """Return which share of samples, one a megabyte, can be read without the disk."""
+    """Returns which share of samples, one a megabyte, can be read without the disk."""
     found = count = 0
     for path in paths:
         descriptor = os.open(path, os.O_RDONLY)
@@ -91,7 +91,7 @@ def _is_resident(descriptor: int, position: int) -> bool:
 
 
 def pull_on(target: str, directory: Path, end: int, mode: str) -> dict[str, float]:
-    """Pull the old messages again and again; returns bytes, seconds, the worst resident share."""
+    """Pulls the old messages again and again; returns bytes, seconds, the worst resident share."""
     options = [("grpc.max_receive_message_length", -1)]
     with grpc.insecure_channel(target, options=options) as channel:
         method = channel.unary_unary(BROKER + "PullMessage")
@@ -151,7 +151,7 @@ def cold_figures(extent: Extent) -> list[Figure]:
 
 
 def _fill(directory: Path, count: int) -> None:
-    """Store the old messages, then let the broker go: its maps would keep pages in memory."""
+    """Stores the old messages, then let the broker go: its maps would keep pages in memory."""
     body = random.Random(1).randbytes(BODY_SIZE)
     with broker_server(ASYNC, directory=directory) as server:
         server.create_topics({OLD_TOPIC: 1})
@@ -162,7 +162,7 @@ def _fill(directory: Path, count: int) -> None:
 
 
 def _round(server: Server, number: int, seconds: float, end: int) -> dict[str, float]:
-    """Return p99, MB/s of pulls and what bounds the loop's lag, by mode; and messages sent."""
+    """Returns p99, MB/s of pulls and what bounds the loop's lag, by mode; and messages sent."""
     row: dict[str, float] = {"sent": 0}
     for mode in turns(MODES, number):
         before = server.page("/metrics")
@@ -187,7 +187,7 @@ def _round(server: Server, number: int, seconds: float, end: int) -> dict[str, f
 
 @contextmanager
 def _pulling(server: Server, end: int, mode: str) -> Iterator[dict[str, float]]:
-    """Pull in another process meanwhile; its numbers are there when the block has ended."""
+    """Pulls in another process meanwhile; its numbers are there when the block has ended."""
     found: dict[str, float] = {}
     if mode == "quiet":
         yield found
@@ -212,7 +212,7 @@ def _pulling(server: Server, end: int, mode: str) -> Iterator[dict[str, float]]:
 
 
 def main() -> None:
-    """Pull as the arguments say."""
+    """Pulls as the arguments say."""
     target, directory, end, mode = sys.argv[1:]
     found = pull_on(target, Path(directory), int(end), mode)
     print(json.dumps(found))

@@ -76,7 +76,7 @@ def consuming_figures(extent: Extent) -> list[Figure]:
 
 
 def _grouped() -> list[bytes]:
-    """Return a request for each message group."""
+    """Returns a request for each message group."""
     return [
         pb.SendMessageRequest(
             messages=[pb.Message(topic=TOPIC, body=BODY, message_group=f"group-{number}")]
@@ -87,7 +87,7 @@ def _grouped() -> list[bytes]:
 
 
 async def _consume(server: Server, count: int) -> tuple[float, float]:
-    """Receive and acknowledge so many messages; return the broker's CPU-seconds, and seconds."""
+    """Receives and acknowledge so many messages; returns the broker's CPU-seconds, and seconds."""
     seen: set[str] = set()
     options = [("grpc.max_receive_message_length", -1)]
     request = pb.ReceiveRequest(

@@ -38,7 +38,7 @@ def _compare(
     broker: Server, noop: Server, method: str, noop_method: str, request: bytes, *, in_flight: int,
     extent: Extent, per_call: int = 0,
 ) -> list[float]:  # fmt: skip
-    """Return broker / noop calls per second, round by round, alternating who comes first."""
+    """Returns broker / noop calls per second, round by round, alternating who comes first."""
     ratios, seconds = [], extent.seconds(SECONDS)
     expected = broker.stored_count(TOPIC, QUEUE_COUNT) if per_call else 0
     for number in range(extent.rounds):
@@ -146,7 +146,7 @@ def _query_p99(server: Server) -> float:
 
 
 def _fill(server: Server, count: int) -> None:
-    """Send messages to queue 0, each with a key of its own, and wait for dispatch."""
+    """Sends messages to queue 0, each with a key of its own, and waits for dispatch."""
     sent = 0
     body = random.Random(2).randbytes(1024)
     while sent < count:
@@ -232,7 +232,7 @@ def hot_functions(extent: Extent) -> list[Figure]:
 
 
 def _in_file(module: str, name: str) -> Callable[[Extent], list[Figure]]:
-    """Return a figure of another module by the name of its function; imported when measured."""
+    """Returns a figure of another module by the name of its function; imported when measured."""
 
     def measure(extent: Extent) -> list[Figure]:
         figures: list[Figure] = getattr(import_module(module), name)(extent)
@@ -275,7 +275,7 @@ FIGURES: dict[str, Callable[[Extent], list[Figure]]] = {
 
 
 def main() -> None:
-    """Measure what was asked for and print the table."""
+    """Measures what was asked for and prints the table."""
     parser = argparse.ArgumentParser(prog="scripts/bench/run", description=__doc__.splitlines()[0])
     parser.add_argument("names", nargs="*", metavar="NAME", help=", ".join(FIGURES))
     parser.add_argument("--rounds", type=int, default=5, help="runs each figure is the median of")

@@ -34,7 +34,7 @@ TURN_SECONDS = 0.0005
 
 
 def lag_p99_ms(seconds: float) -> float:
-    """Return the 99th percentile of how long the last record of a batch waits for dispatch."""
+    """Returns the 99th percentile of how long the last record of a batch waits for dispatch."""
     return asyncio.run(_lag(seconds))
 
 
@@ -72,7 +72,7 @@ def _request(body: bytes) -> pb.SendMessageRequest:
 
 
 def encode_records_us() -> float:
-    """Return the microseconds encode_records takes for one record of 1 KiB in a batch of 100."""
+    """Returns the microseconds encode_records takes for one record of 1 KiB in a batch of 100."""
     body, block = random.Random(3).randbytes(1024), b"x" * 150
     batch, destination = _same(BATCH, body, block), Destination("bench", 0, HOST)
     sizes = record_sizes(destination, batch)
@@ -99,7 +99,7 @@ def _same(count: int, body: bytes, block: bytes) -> Batch:
 
 
 def walk_plain_us() -> float:
-    """Return the microseconds walk_plain takes for a message with a tag and a key out of 100."""
+    """Returns the microseconds walk_plain takes for a message with a tag and a key out of 100."""
     raw = _request(bytes(1024)).SerializeToString()
     begun = perf_counter()
     for _ in range(200):
@@ -108,7 +108,7 @@ def walk_plain_us() -> float:
 
 
 def encode_sent_us() -> float:
-    """Return the microseconds encode_sent takes for one result out of 100."""
+    """Returns the microseconds encode_sent takes for one result out of 100."""
     ids, places = [f"{number:032X}" for number in range(BATCH)], list(range(0, BATCH * 1300, 1300))
     result = PutResult(PutStatus.OK, places, 1_000, 1_790_000_000_000, BATCH * 1300)
     sent = Sent(Destination("bench", 3, HOST), ids, result)
@@ -119,7 +119,7 @@ def encode_sent_us() -> float:
 
 
 def stored_messages_us() -> float:
-    """Return the microseconds MessageWriter takes for a record of 1 KiB with seven properties."""
+    """Returns the microseconds MessageWriter takes for a record of 1 KiB with seven properties."""
     block = b"".join(
         name + b"\x01" + value + b"\x02"
         for name, value in (
@@ -144,7 +144,7 @@ def stored_messages_us() -> float:
 
 
 def pull_joined_us() -> float:
-    """Return the microseconds pull_joined takes for one record of 1 KiB out of 32."""
+    """Returns the microseconds pull_joined takes for one record of 1 KiB out of 32."""
     return asyncio.run(_pull_joined())
 
 
@@ -164,7 +164,7 @@ async def _pull_joined() -> float:
 
 
 def index_entries_us() -> float:
-    """Return the microseconds index_entries takes for one record out of 100, of three entries."""
+    """Returns the microseconds index_entries takes for one record out of 100, of three entries."""
     written = Written(
         Destination("bench", 0, HOST),
         0,
@@ -183,7 +183,7 @@ def index_entries_us() -> float:
 
 
 def java_hashes_us() -> float:
-    """Return the microseconds java_hashes takes for one key of 40 characters out of 300."""
+    """Returns the microseconds java_hashes takes for one key of 40 characters out of 300."""
     keys = [f"bench#{random.Random(n).randbytes(16).hex()}" for n in range(300)]
     begun = perf_counter()
     for _ in range(200):
@@ -192,7 +192,7 @@ def java_hashes_us() -> float:
 
 
 def hash_texts_us() -> float:
-    """Return microseconds for each key of 32 characters hashed where it lies."""
+    """Returns microseconds for each key of 32 characters hashed where it lies."""
     count = 6_000
     buffer = bytearray(b"#" * 64 + b"7F0000010000ABCD0BE0A67EA4D20001" * count)
     begins = np.arange(count, dtype=np.int64) * 32 + 64
@@ -204,7 +204,7 @@ def hash_texts_us() -> float:
 
 
 def link_entries_us() -> float:
-    """Return microseconds for each entry chained into a table of five million slots."""
+    """Returns microseconds for each entry chained into a table of five million slots."""
     count = 20_000
     hashes = np.random.default_rng(1).integers(0, 2**31, count, dtype=np.int32)
     slots = np.zeros(5_000_000, dtype=np.int32)

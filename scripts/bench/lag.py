@@ -6,7 +6,7 @@ NAME = "pocketmq_event_loop_lag_seconds"
 
 
 def bucket_counts(page: str) -> dict[float, float]:
-    """Return how many observations each bucket of the lag holds, by its upper bound, cumulated."""
+    """Returns how many observations each bucket of the lag holds, by its upper bound, cumulated."""
     counts: dict[float, float] = {}
     for family in text_string_to_metric_families(page):
         for sample in family.samples if family.name == NAME else ():
@@ -17,7 +17,7 @@ def bucket_counts(page: str) -> dict[float, float]:
 
 
 def lag_bound_ms(before: str, after: str) -> float | None:
-    """Return what no lag seen between two pages exceeded, by the bounds of the buckets, in ms.
+    """Returns what no lag seen between two pages exceeded, by the bounds of the buckets, in ms.
 
     None where the pages tell nothing about it; inf above the last bound.
     """

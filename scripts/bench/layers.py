@@ -48,21 +48,21 @@ class _Sink:
     """A transport that forgets what is written."""
 
     def set_write_buffer_limits(self, high: int, low: int) -> None:
-        """Take limits that hold for a socket."""
+        """Takes limits that hold for a socket."""
 
     def get_write_buffer_size(self) -> int:
-        """Return that nothing waits."""
+        """Returns that nothing waits."""
         return 0
 
     def is_closing(self) -> bool:
-        """Return that it stays."""
+        """Returns that it stays."""
         return False
 
     def write(self, data: bytes) -> None:
-        """Forget it."""
+        """Forgets it."""
 
     def pause_reading(self) -> None:
-        """Read on all the same."""
+        """Reads on all the same."""
 
     resume_reading = pause_reading
 
@@ -107,7 +107,7 @@ async def _round() -> dict[str, float]:
 
 
 def _service(send: SendMessageV1, shortcut: Shortcut | None = None) -> Service:
-    """Return the face with one method; `shortcut` answers in its place."""
+    """Returns the face with one method; `shortcut` answers in its place."""
     handlers: dict[str, Any] = dict.fromkeys(BROKER.methods_by_name, send)
     service = face(BROKER, handlers)
     (row,) = (one for one in service.methods if one.name == "SendMessageV1")
@@ -124,7 +124,7 @@ def _send(store: MessageStore) -> Send:
 async def _served_us(
     service: Service, preface: bytes, reads: list[bytes], store: MessageStore | None = None
 ) -> float:
-    """Return what a call costs; dispatch counts where a store is given."""
+    """Returns what a call costs; dispatch counts where a store is given."""
     serving = Serving([service])
     serving.show_ready(True)
     connection = Http2Connection(

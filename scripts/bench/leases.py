@@ -190,7 +190,7 @@ def _request(batch: int) -> bytes:
 
 
 async def _send_us(broker: Broker) -> float:
-    """Return the processor time of a message of 1 KiB of another topic until it can be pulled."""
+    """Returns the processor time of a message of 1 KiB of another topic until it can be pulled."""
     one = pb.Message(topic="other", queue_id=0, body=bytes(1024), tag="TagA", keys=["key"])
     raws = [pb.SendMessageRequest(messages=[one]).SerializeToString()] * SENDS
     rounds = []
@@ -203,7 +203,7 @@ async def _send_us(broker: Broker) -> float:
 
 
 def main() -> None:
-    """Take one look."""
+    """Takes one look."""
     loop = TurnsLoop()
     with asyncio.Runner(loop_factory=lambda: loop) as runner:
         found = runner.run(_look(loop, sys.argv[1], int(sys.argv[2])))

@@ -36,12 +36,12 @@ Call = Callable[[bytes], Awaitable[object]]
 
 
 def framed(requests: Iterable[bytes]) -> bytes:
-    """Return requests as one run of bytes, each behind its length."""
+    """Returns requests as one run of bytes, each behind its length."""
     return b"".join(_LENGTH.pack(len(request)) + request for request in requests)
 
 
 def requests_from(content: bytes) -> list[bytes]:
-    """Return what `framed` was given."""
+    """Returns what `framed` was given."""
     requests = []
     position = 0
     while position < len(content):
@@ -53,7 +53,7 @@ def requests_from(content: bytes) -> list[bytes]:
 
 
 def percentile(ordered: list[float], share: float) -> float:
-    """Return the value that this share of sorted values does not exceed; 0.0 without values."""
+    """Returns the value that this share of sorted values does not exceed; 0.0 without values."""
     return ordered[min(int(len(ordered) * share), len(ordered) - 1)] if ordered else 0.0
 
 
@@ -68,7 +68,7 @@ class Tally:
         self._failed = 0
 
     async def one(self, request: bytes) -> None:
-        """Make one call and count it."""
+        """Makes one call and count it."""
         asked = perf_counter()
         try:
             await self._call(request)
@@ -81,7 +81,7 @@ class Tally:
             self._latencies.append(perf_counter() - asked)
 
     def result(self) -> dict[str, float]:
-        """Return the numbers of the run that ends now."""
+        """Returns the numbers of the run that ends now."""
         seconds = perf_counter() - self._counted_from
         ordered = sorted(self._latencies)
         return {
@@ -98,7 +98,7 @@ class Tally:
 async def by_callers(
     tally: Tally, requests: Iterator[bytes], in_flight: int, *, count: int, end: float
 ) -> None:
-    """Keep so many calls in flight until `count` were made, or with count 0 until a time."""
+    """Keeps so many calls in flight until `count` were made, or with count 0 until a time."""
     left = count
 
     async def caller() -> None:
@@ -113,7 +113,7 @@ async def by_callers(
 async def by_rate(
     tally: Tally, requests: Iterator[bytes], rate: float, *, begun: float, end: float
 ) -> None:
-    """Make calls at an even pace until a time, whether answers come or not."""
+    """Makes calls at an even pace until a time, whether answers come or not."""
     tasks: list[asyncio.Task[None]] = []
     while (due := begun + len(tasks) / rate) < end:
         await asyncio.sleep(max(due - perf_counter(), 0))
@@ -122,7 +122,7 @@ async def by_rate(
 
 
 async def drive(given: argparse.Namespace) -> dict[str, float]:
-    """Return the numbers of one run."""
+    """Returns the numbers of one run."""
     requests = cycle(requests_from(given.requests.read_bytes()))
     options = [("grpc.max_receive_message_length", -1), ("grpc.max_send_message_length", -1)]
     async with grpc.aio.insecure_channel(given.target, options=options) as channel:
@@ -143,7 +143,7 @@ async def drive(given: argparse.Namespace) -> dict[str, float]:
 
 
 def main() -> None:
-    """Drive what the arguments say."""
+    """Drives what the arguments say."""
     import uvloop
 
     parser = argparse.ArgumentParser(description="Drive a server.")

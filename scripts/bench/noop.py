@@ -31,7 +31,7 @@ def _sent(count: int) -> pb.SendMessageResponse:
 
 
 async def main(pulled: bytes) -> None:
-    """Serve until killed."""
+    """Serves until killed."""
     one = _sent(1)
     hundred = _sent(100).SerializeToString()
 

@@ -151,7 +151,7 @@ def _parked(pull: Pull, queue: int, kind: str) -> "asyncio.Future[PullResult]":
 
 
 async def _send_us(send: Send, store: MessageStore, topic: str) -> float:
-    """Return the CPU of one message of 1 KiB until it can be pulled."""
+    """Returns the CPU of one message of 1 KiB until it can be pulled."""
     message = pb.Message(topic=topic, queue_id=0, body=bytes(1024), tag="TagA", keys=["key"])
     drafts = drafts_of(pb.SendMessageRequest(messages=[message]))._replace(wait=False)
     rounds = []
@@ -166,7 +166,7 @@ async def _send_us(send: Send, store: MessageStore, topic: str) -> float:
 
 
 def _resident_bytes() -> int:
-    """Return the memory of this process that is no file's."""
+    """Returns the memory of this process that is no file's."""
     status = Path("/proc/self/status").read_text()
     return 1024 * int(status.partition("RssAnon:")[2].split()[0])
 

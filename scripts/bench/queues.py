@@ -30,14 +30,14 @@ DISPATCH_SECONDS = 0.1
 
 
 def topics_of(queue_count: int) -> dict[str, int]:
-    """Return how many queues each topic has, so that together they are this many."""
+    """Returns how many queues each topic has, so that together they are this many."""
     names = range(-(-queue_count // TOPIC_QUEUES_MAX))
     size = min(queue_count, TOPIC_QUEUES_MAX)
     return {f"bench-{name}": size for name in names}
 
 
 def shuffled_queues(topics: dict[str, int]) -> list[tuple[str, int]]:
-    """Return all queues in an order that is the same every time."""
+    """Returns all queues in an order that is the same every time."""
     queues = [(topic, queue) for topic, count in topics.items() for queue in range(count)]
     random.Random(1).shuffle(queues)
     return queues
@@ -56,14 +56,14 @@ class Target:
         """Messages sent since the queues were made."""
 
     def prepare(self) -> None:
-        """Make all queues and give each a message."""
+        """Makes all queues and gives each a message."""
         self.server.create_topics(self._topics)
         self.run(1, len(self._queues))
         self.server.catch_up()
         self.message_count = 0
 
     def run(self, size: int, count: int) -> dict[str, float]:
-        """Send so many requests of one size; returns µs of processor time and rate a message."""
+        """Sends so many requests of one size; returns µs of processor time and rate a message."""
         queues = [*self._next_queues(count)]
         requests = [send_request(size, *queue) for queue in queues]
         before = cpu_seconds(self.server.process.pid)
@@ -86,7 +86,7 @@ class Target:
             self._place += 1
 
     def check_stored(self) -> None:
-        """End the measurement unless every message is there."""
+        """Ends the measurement unless every message is there."""
         self.server.check_stored(self._sent)
 
 

@@ -42,7 +42,7 @@ SAMPLE_SECONDS = 0.05
 
 
 def settings(*, check_crc: bool = False) -> KnownShape:
-    """Return what the measured stores are built with: RocketMQ's own sizes."""
+    """Returns what the measured stores are built with: RocketMQ's own sizes."""
     return KnownShape(
         index_slot_count=GEOMETRY.slot_count, index_entry_count_max=GEOMETRY.entry_count_max,
         time_zone="UTC", check_crc=check_crc,
@@ -50,13 +50,13 @@ def settings(*, check_crc: bool = False) -> KnownShape:
 
 
 def cpu_seconds() -> float:
-    """Return the processor time of this process so far."""
+    """Returns the processor time of this process so far."""
     used = resource.getrusage(resource.RUSAGE_SELF)
     return used.ru_utime + used.ru_stime
 
 
 def run_rebuild(store: Path, out: Path, *, check_crc: bool) -> dict[str, float]:
-    """Rebuild in this process."""
+    """Rebuilds in this process."""
     from pocketmq.rebuild.sequential import rebuild
 
     begun, cpu = perf_counter(), cpu_seconds()
@@ -69,7 +69,7 @@ def run_rebuild(store: Path, out: Path, *, check_crc: bool) -> dict[str, float]:
 
 
 def run_verify(store: Path, views: Path) -> dict[str, float]:
-    """Check a log and its views in this process."""
+    """Checks a log and its views in this process."""
     from pocketmq.files.disk import Disk
     from pocketmq.rebuild.log_files import KnownShape
     from pocketmq.tools.verify.verification import VerifyOptions, verify
@@ -86,7 +86,7 @@ def run_verify(store: Path, views: Path) -> dict[str, float]:
 
 
 def run_backfill(store: Path, out: Path, workers: int, jobs: int) -> dict[str, Any]:
-    """Rebuild several times in one Spark session; the first job warms it."""
+    """Rebuilds several times in one Spark session; the first job warms it."""
     from pocketmq.backfill.session import open_session, spark_mapper
     from pocketmq.rebuild.parallel import RebuildJob, rebuild_parallel
 
@@ -132,7 +132,7 @@ def run_reput(store: Path) -> dict[str, float]:
 
 @contextmanager
 def sampled_workers(peak: list[float]) -> Iterator[None]:
-    """Note the largest RssAnon any Python worker of Spark ever has meanwhile."""
+    """Notes the largest RssAnon any Python worker of Spark ever has meanwhile."""
     ended = threading.Event()
 
     def sample() -> None:
@@ -167,7 +167,7 @@ def _spark_workers() -> list[int]:
 
 
 def measured(*arguments: object) -> dict[str, Any]:
-    """Run this file as a process and return what it printed."""
+    """Runs this file as a process and returns what it printed."""
     command = [sys.executable, "-m", "bench.rebuild", *map(str, arguments)]
     done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, check=False)
     if done.returncode:
@@ -179,7 +179,7 @@ def measured(*arguments: object) -> dict[str, Any]:
 
 @contextmanager
 def scratch_log(count: int, *, body: int = 1024, keys: str = "ascii") -> Iterator[Path]:
-    """Make a log for a while."""
+    """Makes a log for a while."""
     with tempfile.TemporaryDirectory(
         prefix="pocketmq-bench-", dir=os.environ.get("BENCH_DIR")
     ) as place:
@@ -189,7 +189,7 @@ def scratch_log(count: int, *, body: int = 1024, keys: str = "ascii") -> Iterato
 
 
 def seconds_to_read(store: Path) -> float:
-    """Return how long `cat` takes for the log, its output thrown away."""
+    """Returns how long `cat` takes for the log, its output thrown away."""
     begun = perf_counter()
     files = sorted(str(path) for path in (store / "commitlog").iterdir())
     subprocess.run(["cat", *files], stdout=subprocess.DEVNULL, check=True)
@@ -197,7 +197,7 @@ def seconds_to_read(store: Path) -> float:
 
 
 def rebuild_figures(extent: Extent) -> list[Figure]:
-    """Store rebuild and verify on one core, beside `cat` of the same files, and a CJK store."""
+    """Stores rebuild and verify on one core, beside `cat` of the same files, and a CJK store."""
     plain, crc, checked, megabytes, times, memory = [], [], [], [], [], []
     with scratch_log(COUNT) as store:
         out = store.parent / "views"
@@ -270,7 +270,7 @@ def reput_figures(extent: Extent) -> list[Figure]:
 
 
 def main() -> None:
-    """Run one measured process."""
+    """Runs one measured process."""
     kind, *rest = sys.argv[1:]
     if kind == "rebuild":
         result: dict[str, Any] = run_rebuild(

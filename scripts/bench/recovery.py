@@ -60,7 +60,7 @@ _HOST = host_from_text("127.0.0.1:8081")
 
 
 def batch(number: int, body: bytes) -> Batch:
-    """Return messages of 1 KiB with a key of their own, another key and a tag."""
+    """Returns messages of 1 KiB with a key of their own, another key and a tag."""
     numbers = range(BATCH_SIZE)
     unique_keys = [f"{number * BATCH_SIZE + at:032X}" for at in numbers]
     keys = [f"key-{at}" for at in numbers]
@@ -101,13 +101,13 @@ async def fill(directory: Path, log_bytes: int, queue_count: int) -> None:
 
 
 def behind(store: Path, end: int) -> int:
-    """Return how many bytes of the log lie behind the checkpoint of a store that was killed."""
+    """Returns how many bytes of the log lie behind the checkpoint of a store that was killed."""
     values = decode_checkpoint((store / "checkpoint").read_bytes())
     return end - values.logics_physical_offset
 
 
 def read_seconds(store: Path, begin: int, end: int) -> float:
-    """Return how long those bytes of the log take to be read one after the other."""
+    """Returns how long those bytes of the log take to be read one after the other."""
     begun = perf_counter()
     for path in sorted((store / "commitlog").iterdir()):
         base, size = int(path.name), path.stat().st_size
@@ -136,7 +136,7 @@ class Peak(Thread):
                     self.mib = max(self.mib, anonymous_mib(int(child)))
 
     def stop(self) -> float:
-        """Return the most there was, in MiB."""
+        """Returns the most there was, in MiB."""
         self._is_over.set()
         self.join()
         return self.mib
@@ -151,7 +151,7 @@ class Restarts:
         self._peaks: list[float] = []
 
     def round(self, variant: str, seconds: float) -> dict[str, float]:
-        """Load and kill a broker, then measure the start of the next one, which ends in order."""
+        """Loads and kill a broker, then measure the start of the next one, which ends in order."""
         with self._serving() as server:
             kept = {name: (self._store / name).read_bytes() for name in KEPT}
             begin = server.status().appended_offset
@@ -180,7 +180,7 @@ class Restarts:
         return broker_server(ASYNC, directory=self._store)
 
     def _load_and_kill(self, server: Server, seconds: float, least: int) -> int:
-        """Send batches to all queues, kill the broker meanwhile; returns where its log ended.
+        """Sends batches to all queues, kill the broker meanwhile; returns where its log ended.
 
         The end is that of a moment before: what comes between does not count for the limit.
         """

@@ -36,7 +36,7 @@ BATCH_SIZE = 1_000
 
 
 def wanted_bases(bases: Sequence[int], file_size: int, limit: int) -> list[int]:
-    """Return the first bytes of the files that retention by size leaves, oldest first.
+    """Returns the first bytes of the files that retention by size leaves, oldest first.
 
     bases   first byte of each file of the log, the one written to included
     """
@@ -81,7 +81,7 @@ def _settings(*more: str) -> list[str]:
 
 
 def _fill(directory: Path) -> int:
-    """Fill so many files, the last one in part; returns the number of messages."""
+    """Fills so many files, the last one in part; returns the number of messages."""
     body = random.Random(1).randbytes(1024)
     count = 0
     with broker_server(*_settings("retention.mode=off"), directory=directory) as server:
@@ -121,7 +121,7 @@ def _round(directory: Path, seconds: float, count: int) -> dict[str, float]:
 
 
 def _wait_for_end(server: Server) -> None:
-    """Return when nothing more is to go, or nothing goes."""
+    """Returns when nothing more is to go, or nothing goes."""
     end = monotonic() + WAIT_SECONDS
     while monotonic() < end:
         status = server.status()
@@ -131,7 +131,7 @@ def _wait_for_end(server: Server) -> None:
 
 
 def _check(server: Server, directory: Path, *, count_gone: int) -> None:
-    """End the measurement unless exactly the right files went, and went while it was watched."""
+    """Ends the measurement unless exactly the right files went, and went while it was watched."""
     status = server.status()
     end = -(-status.appended_offset // FILE_SIZE) * FILE_SIZE
     wanted = wanted_bases(range(0, end, FILE_SIZE), FILE_SIZE, KEPT_COUNT * FILE_SIZE)

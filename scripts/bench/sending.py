@@ -90,7 +90,7 @@ def request_of(count: int, *, is_mixed: bool) -> bytes:
 
 
 def sending_figures(extent: Extent) -> list[Figure]:
-    """Return microseconds of processor time a message, by kind of request and way."""
+    """Returns microseconds of processor time a message, by kind of request and way."""
     return asyncio.run(_figures(extent))
 
 
@@ -127,7 +127,7 @@ async def _figures(extent: Extent) -> list[Figure]:
 
 
 def _own_ways(send: Send) -> dict[str, Way]:
-    """Return how requests of pocketmq.v1 are served, by name."""
+    """Returns how requests of pocketmq.v1 are served, by name."""
     method = SendMessageV1(send)
 
     async def usual(raw: bytes) -> bytes:
@@ -141,7 +141,7 @@ def _own_ways(send: Send) -> dict[str, Way]:
 
 
 def _official_ways(send: Send) -> dict[str, Way]:
-    """Return how requests of apache.rocketmq.v2 are served, by name."""
+    """Returns how requests of apache.rocketmq.v2 are served, by name."""
     method = SendMessageV2(send)
 
     async def usual(raw: bytes) -> bytes:
@@ -155,7 +155,7 @@ def _official_ways(send: Send) -> dict[str, Way]:
 
 
 async def _seconds(send: Way, raw: bytes, count: int, message_count: int) -> float:
-    """Return the processor time of a message; between bursts the log is dispatched."""
+    """Returns the processor time of a message; between bursts the log is dispatched."""
     taken, left = 0.0, max(message_count // count, 1)
     sent = left * count
     while left:

@@ -36,7 +36,7 @@ _open = build_opener(ProxyHandler({})).open
 
 
 def send_request(count: int, topic: str = TOPIC, queue_id: int | None = None) -> bytes:
-    """Return the bytes of a SendMessage request: messages of 1 KiB, each with a tag and a key."""
+    """Returns the bytes of a SendMessage request: messages of 1 KiB, each with a tag and a key."""
     messages = [
         pb.Message(topic=topic, queue_id=queue_id, body=BODY, tag="TagA", keys=[f"key-{number}"])
         for number in range(count)
@@ -56,19 +56,19 @@ class Server:
         self.http = http
 
     def call(self, method: str, request: bytes, *, timeout_s: float = 60) -> bytes:
-        """Return the bytes one call answers."""
+        """Returns the bytes one call answers."""
         options = [("grpc.max_receive_message_length", -1), ("grpc.max_send_message_length", -1)]
         with grpc.insecure_channel(self.target, options=options) as channel:
             answer: bytes = channel.unary_unary(method)(request, timeout=timeout_s)
             return answer
 
     def send(self, messages: Sequence[pb.Message]) -> None:
-        """Store messages of one queue."""
+        """Stores messages of one queue."""
         request = pb.SendMessageRequest(messages=messages)
         self.call(BROKER + "SendMessage", request.SerializeToString())
 
     def create_topics(self, queue_counts: Mapping[str, int]) -> None:
-        """Make topics with so many queues each."""
+        """Makes topics with so many queues each."""
         requests = [
             admin_pb2.CreateTopicRequest(name=topic, queue_count=count).SerializeToString()
             for topic, count in queue_counts.items()
@@ -76,28 +76,28 @@ class Server:
         load(self, ADMIN + "CreateTopic", *requests, in_flight=8, count=len(requests))
 
     def status(self) -> admin_pb2.StoreStatusResponse:
-        """Return the numbers that describe the store."""
+        """Returns the numbers that describe the store."""
         return admin_pb2.StoreStatusResponse.FromString(self.call(ADMIN + "StoreStatus", b""))
 
     def queue_end(self, topic: str, queue_id: int) -> int:
-        """Return the queue offset behind a queue's last message."""
+        """Returns the queue offset behind a queue's last message."""
         request = pb.QueryOffsetsRequest(topic=topic, queue_id=queue_id)
         answer = self.call(BROKER + "QueryOffsets", request.SerializeToString())
         return pb.QueryOffsetsResponse.FromString(answer).max_offset
 
     def stored_count(self, topic: str, queue_count: int) -> int:
-        """Return how many messages the queues of a topic took."""
+        """Returns how many messages the queues of a topic took."""
         return sum(self.queue_end(topic, queue_id) for queue_id in range(queue_count))
 
     def topic_count(self, topic: str) -> int:
-        """Return how many messages a topic took: one call, however many queues it has."""
+        """Returns how many messages a topic took: one call, however many queues it has."""
         request = admin_pb2.DescribeTopicRequest(name=topic).SerializeToString()
         answer = self.call(ADMIN + "DescribeTopic", request)
         queues = admin_pb2.DescribeTopicResponse.FromString(answer).queues
         return sum(queue.max_offset for queue in queues)
 
     def check_stored(self, acknowledged: dict[str, int]) -> None:
-        """End the measurement unless each topic holds what was acknowledged."""
+        """Ends the measurement unless each topic holds what was acknowledged."""
         self.catch_up()
         for topic, count in acknowledged.items():
             stored = self.topic_count(topic)
@@ -105,7 +105,7 @@ class Server:
                 raise SystemExit(f"{topic}: acknowledged {count} messages, stored {stored}")
 
     def catch_up(self) -> None:
-        """Wait until queues and index know every message."""
+        """Waits until queues and index know every message."""
         end = monotonic() + CATCH_UP_SECONDS
         while (status := self.status()).dispatched_offset < status.appended_offset:
             if monotonic() > end:
@@ -113,11 +113,11 @@ class Server:
             sleep(0.02)
 
     def anonymous_mib(self) -> float:
-        """Return the process's RssAnon."""
+        """Returns the process's RssAnon."""
         return anonymous_mib(self.process.pid)
 
     def page(self, path: str) -> str:
-        """Return a page of the HTTP port."""
+        """Returns a page of the HTTP port."""
         with _open(f"http://{self.http}{path}", timeout=60) as answer:
             text: str = answer.read().decode()
             return text
@@ -125,7 +125,7 @@ class Server:
 
 @contextmanager
 def noop_server(pull_answer: bytes = b"") -> Iterator[Server]:
-    """Run the bare server."""
+    """Runs the bare server."""
     with tempfile.NamedTemporaryFile() as file:
         Path(file.name).write_bytes(pull_answer)
         command = [sys.executable, "-m", "bench.noop", file.name]
@@ -135,7 +135,7 @@ def noop_server(pull_answer: bytes = b"") -> Iterator[Server]:
 
 @contextmanager
 def bare_server(answer: bytes) -> Iterator[Server]:
-    """Run a server in C that gives every call this answer (bench/bare).
+    """Runs a server in C that gives every call this answer (bench/bare).
 
     Errors   SystemExit: there is no C compiler, or it does not build
     """
@@ -157,7 +157,7 @@ def broker_server(
     environment: Mapping[str, str] | None = None,
     root: Path = ROOT,
 ) -> Iterator[Server]:
-    """Run the daemon with these --set settings on a store of its own, or on the one given.
+    """Runs the daemon with these --set settings on a store of its own, or on the one given.
 
     The one given is closed in order; its own is thrown away.
     environment   variables besides those there are
@@ -183,7 +183,7 @@ def _running(
     environment: Mapping[str, str] | None = None,
     root: Path = ROOT,
 ) -> Iterator[tuple[subprocess.Popen[str], str]]:
-    """Run a command and return its process and the first line it prints."""
+    """Runs a command and returns its process and the first line it prints."""
     with tempfile.TemporaryFile("w+") as said:
         # As users run it: modules are compiled once, whatever the environment says.
         own = {n: v for n, v in os.environ.items() if n != "PYTHONDONTWRITEBYTECODE"}
@@ -217,7 +217,7 @@ def _wait(process: subprocess.Popen[str]) -> None:
 
 
 def seconds_to_ready() -> float:
-    """Return how long the daemon takes from its command to its ready line, on an empty store."""
+    """Returns how long the daemon takes from its command to its ready line, on an empty store."""
     begun = perf_counter()
     with broker_server():
         return perf_counter() - begun
@@ -231,12 +231,12 @@ class Load:
         self._what = what
 
     def wait_until_begun(self) -> None:
-        """Return when the first counted call goes out."""
+        """Returns when the first counted call goes out."""
         assert self._process.stdout is not None
         self._process.stdout.readline()
 
     def result(self) -> dict[str, float]:
-        """Return what the generator counted, once it has ended."""
+        """Returns what the generator counted, once it has ended."""
         out, said = self._process.communicate()
         if self._process.returncode:
             raise SystemExit(f"{self._what}\n{said}")
@@ -251,7 +251,7 @@ def loading(
     server: Server, method: str, requests: Sequence[bytes], *, in_flight: int = 1,
     seconds: float = 0, count: int = 0, rate: float = 0,
 ) -> Iterator[Load]:  # fmt: skip
-    """Drive a server meanwhile; see load.py for what the numbers mean."""
+    """Drives a server meanwhile; see load.py for what the numbers mean."""
     with tempfile.NamedTemporaryFile() as file:
         Path(file.name).write_bytes(framed(requests))
         command = [sys.executable, "-m", "bench.load", server.target, method]
@@ -272,7 +272,7 @@ def load(
     server: Server, method: str, *requests: bytes, in_flight: int = 1, seconds: float = 0,
     count: int = 0, rate: float = 0,
 ) -> dict[str, float]:  # fmt: skip
-    """Drive a server and return what the generator counted."""
+    """Drives a server and returns what the generator counted."""
     with loading(
         server, method, requests, in_flight=in_flight, seconds=seconds, count=count, rate=rate
     ) as run:

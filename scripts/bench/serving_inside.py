@@ -54,7 +54,7 @@ class Broker(NamedTuple):
     phases: dict[str, float]
 
     async def sent(self, raws: Sequence[bytes], turn: int = 1) -> None:
-        """Send requests; others have a turn after some, and dispatch keeps up."""
+        """Sends requests; others have a turn after some, and dispatch keeps up."""
         for number, raw in enumerate(raws, 1):
             reply = self.send.shortcut(raw, PEER.peer_host, PEER.metadata)
             if reply is None:
@@ -67,14 +67,14 @@ class Broker(NamedTuple):
                 await self.store.marks.dispatched.reached(self.store.appended)
 
     async def settled(self) -> None:
-        """Wait until dispatch is done and the timer took in what came."""
+        """Waits until dispatch is done and the timer took in what came."""
         timer = self.parts.timer
         await self.store.marks.dispatched.reached(self.store.appended)
         # Of a timer that has not begun nothing may go: the floor is at the log's begin.
         await until(lambda: timer.floor() > 0 and not timer.lag)
 
     async def filled(self, raws: Sequence[bytes], count: int, batch: int) -> None:
-        """Send so many messages and let all of it become quiet."""
+        """Sends so many messages and let all of it become quiet."""
         repeated = [raws[number % len(raws)] for number in range(count // batch)]
         await self.sent(repeated)
         await self.settled()
@@ -82,17 +82,17 @@ class Broker(NamedTuple):
         gc.collect()
 
     async def came(self, count: int) -> None:
-        """Wait until the topic has so many messages."""
+        """Waits until the topic has so many messages."""
         await until(lambda: self.delivered() >= count)
 
     def delivered(self) -> int:
-        """Return how many messages the topic has."""
+        """Returns how many messages the topic has."""
         reading = self.store.reading
         return sum(reading.queue_range(TOPIC, one)[1] for one in reading.queue_ids(TOPIC))
 
 
 async def until(is_so: Callable[[], bool]) -> None:
-    """Wait until something is so.
+    """Waits until something is so.
 
     Errors   SystemExit: for HANG_S it was not
     """
@@ -105,7 +105,7 @@ async def until(is_so: Callable[[], bool]) -> None:
 
 @asynccontextmanager
 async def serving(directory: Path, clock: Clock, queue_count: int = 8) -> AsyncIterator[Broker]:
-    """Run a broker on a store for a block, from when its timer knows all that waits."""
+    """Runs a broker on a store for a block, from when its timer knows all that waits."""
     assignments = [ASYNC, "broker.check_message_types=false", f"store.directory={directory}"]
     live = LiveConfig(load(assignments=assignments))
     begun = perf_counter()

@@ -41,7 +41,7 @@ class LogFiles:
         return self._base + self._wrote
 
     def make_room(self, size: int) -> None:
-        """Close the file when a record of this size does not fit."""
+        """Closes the file when a record of this size does not fit."""
         left = self._file_size - self._wrote
         if size + BLANK_SIZE > left:
             self._parts.append(encode_blank(left))
@@ -49,12 +49,12 @@ class LogFiles:
             self._base += self._file_size
 
     def add(self, record: bytes) -> None:
-        """Append a record there is room for."""
+        """Appends a record there is room for."""
         self._parts.append(record)
         self._wrote += len(record)
 
     def close(self) -> None:
-        """Write the file at its full length."""
+        """Writes the file at its full length."""
         with (self._directory / offset_file_name(self._base)).open("wb") as file:
             file.writelines(self._parts)
             file.truncate(self._file_size)
@@ -63,7 +63,7 @@ class LogFiles:
 
 
 def write_log(directory: Path, count: int, *, body: int, file_size: int, keys: str) -> None:
-    """Write a store's commit log with so many messages."""
+    """Writes a store's commit log with so many messages."""
     chance = random.Random(1)
     pool = chance.randbytes(64 * 1024 + 2 * body)
     files = LogFiles(directory / COMMIT_LOG_DIRECTORY, file_size)
@@ -98,7 +98,7 @@ def write_log(directory: Path, count: int, *, body: int, file_size: int, keys: s
 
 
 def main() -> None:
-    """Make the log that the arguments describe."""
+    """Makes the log that the arguments describe."""
     parser = argparse.ArgumentParser(description="Make a commit log to measure with.")
     parser.add_argument("directory", type=Path)
     parser.add_argument("count", type=int)

@@ -20,12 +20,12 @@ class Figure(NamedTuple):
 
     @classmethod
     def of(cls, name: str, what: str, rounds: Iterable[float], unit: str, wanted: str = "") -> Self:
-        """Return the median of some rounds."""
+        """Returns the median of some rounds."""
         values = [*rounds]
         return cls(name, what, median(values), unit, wanted, values)
 
     def line(self) -> str:
-        """Return it as a JSON document."""
+        """Returns it as a JSON document."""
         return json.dumps(self._asdict(), ensure_ascii=False)
 
 
@@ -36,16 +36,16 @@ class Extent(NamedTuple):
     scale: float = 1.0
 
     def count(self, value: int) -> int:
-        """Return how many of something, 1 at least."""
+        """Returns how many of something, 1 at least."""
         return max(1, round(value * self.scale))
 
     def seconds(self, value: float) -> float:
-        """Return how long a load run takes; below half a second nothing can be told."""
+        """Returns how long a load run takes; below half a second nothing can be told."""
         return max(0.5, value * self.scale)
 
 
 def table(figures: Sequence[Figure]) -> str:
-    """Return the rows of a Markdown table."""
+    """Returns the rows of a Markdown table."""
     lines = ["| figure | wanted | measured |", "|---|---|---|"]
     for row in figures:
         spread = f"[{min(row.rounds):.2f} to {max(row.rounds):.2f}]"
@@ -54,7 +54,7 @@ def table(figures: Sequence[Figure]) -> str:
 
 
 def turns(items: Sequence[Item], number: int) -> list[Item]:
-    """Return items in an order that differs from one round to the next.
+    """Returns items in an order that differs from one round to the next.
 
     Every item comes first once in as many rounds as there are items, so that none always pays for
     what the one before it left behind.

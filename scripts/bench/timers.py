@@ -60,7 +60,7 @@ STATES: Final = {
 
 
 def _requests(batch: int, times_ms: Sequence[int]) -> list[bytes]:
-    """Return requests of so many messages each; a body begins with when it is due."""
+    """Returns requests of so many messages each; a body begins with when it is due."""
     messages = [
         pb.Message(
             topic=TOPIC, body=str(at_ms).encode().ljust(BODY_SIZE), tag="TagA", deliver_at_ms=at_ms
@@ -74,7 +74,7 @@ def _requests(batch: int, times_ms: Sequence[int]) -> list[bytes]:
 
 
 def _far(batch: int, count: int) -> list[bytes]:
-    """Return requests of messages that are due within the hours to come, in no order."""
+    """Returns requests of messages that are due within the hours to come, in no order."""
     chance, now_ms = random.Random(batch), SystemClock().wall_ms()
     some = range(batch * min(max(count // batch, 1), DIFFERENT))
     return _requests(batch, [now_ms + chance.randrange(HOUR_MS, 20 * HOUR_MS) for _ in some])
@@ -82,7 +82,7 @@ def _far(batch: int, count: int) -> list[bytes]:
 
 # -- a million that wait ---------------------------------------------------------------------------
 async def _pending(directory: Path, count: int, rounds: int, scale: float) -> dict[str, Any]:
-    """Return µs of a send by (messages of a request, whether many wait), and MiB of the many."""
+    """Returns µs of a send by (messages of a request, whether many wait), and MiB of the many."""
     clock = SystemClock()
     filling = min(FILL_BATCH, count)
     raws = _far(filling, count)
@@ -111,7 +111,7 @@ async def _pending(directory: Path, count: int, rounds: int, scale: float) -> di
 
 
 async def _send_us(broker: Broker, raws: Sequence[bytes], batch: int) -> float:
-    """Return the processor time of a message until it waits in the wheel."""
+    """Returns the processor time of a message until it waits in the wheel."""
     gc.collect()
     begun = process_time()
     await broker.sent(raws, TURN if batch == 1 else 1)
@@ -142,7 +142,7 @@ async def _start(directory: Path, waiting: int, behind: int) -> None:
 
 
 def _start_figures(extent: Extent, directory: Path, waiting: int) -> list[Figure]:
-    """Return seconds of starts of a store that was closed, killed, and that lost its wheel."""
+    """Returns seconds of starts of a store that was closed, killed, and that lost its wheel."""
     found: dict[str, list[dict[str, float]]] = {state: [] for state in STATES}
     order = [state for state in STATES for _ in range(extent.rounds)]
     for state, following in zip(order, [*order[1:], "closed"], strict=True):
@@ -170,7 +170,7 @@ def _start_figures(extent: Extent, directory: Path, waiting: int) -> list[Figure
 
 # -- a burst, and lateness -------------------------------------------------------------------------
 async def _burst(directory: Path, count: int, rounds: int) -> dict[str, Any]:
-    """Return thousands of messages a CPU-second, all due at one time, dispatch included."""
+    """Returns thousands of messages a CPU-second, all due at one time, dispatch included."""
     rates, seconds = [], []
     clock = Ahead()
     batch = min(FILL_BATCH, count)
@@ -197,7 +197,7 @@ async def _burst(directory: Path, count: int, rounds: int) -> dict[str, Any]:
 
 
 async def _late(directory: Path, count: int, milliseconds: int) -> dict[str, float]:
-    """Return p99 of how late messages can be pulled: to what is promised, and to their times."""
+    """Returns p99 of how late messages can be pulled: to what is promised, and to their times."""
     clock, chance = SystemClock(), random.Random(count)
     async with serving(directory, clock, queue_count=1) as broker:
         begin_ms = clock.wall_ms() + LEAD_MS
@@ -224,7 +224,7 @@ async def _late(directory: Path, count: int, milliseconds: int) -> dict[str, flo
 
 
 async def _due_ms(store: MessageStore, count: int) -> list[int]:
-    """Return when the messages of the queue were due, in its order."""
+    """Returns when the messages of the queue were due, in its order."""
     due_ms: list[int] = []
     while len(due_ms) < count:
         wanted = ReadRange(TOPIC, 0, len(due_ms), 256, 1 << 20)

@@ -56,7 +56,7 @@ def transaction_figures(extent: Extent) -> list[Figure]:
 async def _round(
     server: Server, count: int, batch: int
 ) -> tuple[tuple[float, float], tuple[float, float]]:
-    """Return (seconds, CPU-seconds of the broker) of plain sends, and of transactions."""
+    """Returns (seconds, CPU-seconds of the broker) of plain sends, and of transactions."""
     options = [("grpc.max_receive_message_length", -1)]
     async with grpc.aio.insecure_channel(server.target, options=options) as channel:
         await channel.channel_ready()
@@ -87,7 +87,7 @@ async def _round(
 async def _timed(
     server: Server, one: Callable[[], Awaitable[None]], count: int, callers: int
 ) -> tuple[float, float]:
-    """Return the seconds and CPU-seconds that so many calls take."""
+    """Returns the seconds and CPU-seconds that so many calls take."""
     left = count
     loop = asyncio.get_running_loop()
 
@@ -115,7 +115,7 @@ def _request(batch: int, *, transactional: bool = False, body: bytes = BODY) -> 
 
 
 def _memory(server: Server) -> Figure:
-    """Return how much more memory a fresh broker takes with transactions nobody ends."""
+    """Returns how much more memory a fresh broker takes with transactions nobody ends."""
     count = OPEN // 100
     request = _request(100, transactional=True, body=b"x")
     load(server, BROKER + "SendMessage", request, in_flight=4, count=max(count // 20, 1))

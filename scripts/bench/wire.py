@@ -55,7 +55,7 @@ def wire_figures(extent: Extent) -> list[Figure]:
 
 
 def _reads(per_read: int, *, changing: bool) -> list[bytes]:
-    """Return what a client sends that names by index what it named before, a read each."""
+    """Returns what a client sends that names by index what it named before, a read each."""
     names = BytesWriter()
     for name, value in FIELDS[:-1]:
         _write_indexed(names, name, value)
@@ -113,7 +113,7 @@ def _literals() -> bytes:
 
 
 def _coded_literals() -> bytes:
-    """Return the same with strings in Huffman's code, made from its lengths."""
+    """Returns the same with strings in Huffman's code, made from its lengths."""
     codes: dict[int, str] = {}
     code = last = 0
     for length, symbol in sorted((length, symbol) for symbol, length in enumerate(LENGTHS)):
@@ -158,7 +158,7 @@ class Calls:
         self.preface = begin.getvalue()
 
     def reads(self, count: int, per_read: int) -> list[bytes]:
-        """Return so many calls, some in each read."""
+        """Returns so many calls, some in each read."""
         found = []
         for first in range(0, count, per_read):
             out = BytesWriter()
@@ -172,7 +172,7 @@ class Calls:
         return found
 
     def wire_us(self, reads: Sequence[bytes], answer: bytes) -> float:
-        """Return what a call costs that is answered so, by HTTP/2 alone."""
+        """Returns what a call costs that is answered so, by HTTP/2 alone."""
         connection = Connection()
         connection.receive(self.preface)
         count, begun = 0, thread_time()

@@ -31,7 +31,7 @@ class _Child:
 
 
 def fork(function: Callable[[], int], silent: bool) -> int:
-    """Run a function in a child that leads a session of its own; returns its process id.
+    """Runs a function in a child that leads a session of its own; returns its process id.
 
     The child exits with what the function returns.
 
@@ -57,7 +57,7 @@ def fork(function: Callable[[], int], silent: bool) -> int:
 def run_each(
     functions: Iterable[Callable[[], int]], workers: int, limit_s: float, silent: bool = True
 ) -> Iterator[tuple[int, Ended]]:
-    """Run functions in children, so many at a time; yields (number of the function, how it ended).
+    """Runs functions in children, so many at a time; yields (number of the function, how it ended).
 
     limit_s  after these seconds a child and its own children are killed
     """

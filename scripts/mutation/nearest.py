@@ -18,7 +18,7 @@ HUB: Final = 24
 
 
 def nearest_tests(root: Path, package: str) -> list[str]:
-    """Return paths of test modules, from the root.
+    """Returns paths of test modules, from the root.
 
     package  a folder or module below broker/pocketmq/: `services/timer`, `store/tables/offsets.py`
     """
@@ -52,7 +52,7 @@ def _dotted(path: str) -> str:
 
 
 def _has_its_place(path: str, own: PurePosixPath) -> bool:
-    """Return whether a test is where the tests of a package are: its folder, or its name."""
+    """Returns whether a test is where the tests of a package are: its folder, or its name."""
     place = PurePosixPath("tests", *own.parts[1:])
     test = PurePosixPath(path)
     named = test.parent == place.parent and test.stem.startswith(f"test_{place.name}")
@@ -60,7 +60,7 @@ def _has_its_place(path: str, own: PurePosixPath) -> bool:
 
 
 def _reaches(path: str, target: str, leads: dict[str, set[str]], modules: dict[str, str]) -> bool:
-    """Return whether a test module imports a package, or by helpers that are no hubs."""
+    """Returns whether a test module imports a package, or by helpers that are no hubs."""
     seen = {path}
     waiting = [path]
     while waiting:

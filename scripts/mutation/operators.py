@@ -62,7 +62,7 @@ class Mutant:
     inside: bool = True
 
     def applied_to(self, text: bytes) -> bytes:
-        """Return the module's text with the edit; every other line keeps its number."""
+        """Returns the module's text with the edit; every other line keeps its number."""
         end = self.start + len(self.before.encode())
         return text[: self.start] + self.after.encode() + text[end:]
 
@@ -88,7 +88,7 @@ class Module:
             self._starts.append(self._starts[-1] + len(line))
 
     def mutants(self) -> list[Mutant]:
-        """Return every mutant that compiles, by line."""
+        """Returns every mutant that compiles, by line."""
         found = {(each.start, each.before, each.after): each for each in self._walk(self.tree, ())}
         return sorted(
             (each for each in found.values() if self._compiles(each)),
@@ -96,7 +96,7 @@ class Module:
         )
 
     def reading_lines(self, names: frozenset[str]) -> frozenset[int]:
-        """Return the lines inside of functions where one of some names is read."""
+        """Returns the lines inside of functions where one of some names is read."""
         return frozenset(
             node.lineno
             for statement in self._in_functions
@@ -105,7 +105,7 @@ class Module:
         )
 
     def made_of(self, names: frozenset[str]) -> frozenset[str]:
-        """Return some names, and those that are set at import by what they stand for."""
+        """Returns some names, and those that are set at import by what they stand for."""
         while True:
             more = {
                 name
@@ -226,7 +226,7 @@ class Module:
     def _between(
         self, operator: str, left: ast.expr, right: ast.expr, pattern: str, after: str
     ) -> Iterator[Mutant]:
-        """Yield the edit of an operator between two expressions."""
+        """Yields the edit of an operator between two expressions."""
         begin = self._end(left)
         text = self.text[begin : self._start(right)].decode()
         code = re.sub(r"#[^\n]*", lambda comment: " " * len(comment[0]), text)
@@ -248,7 +248,7 @@ class Module:
         return Mutant(self.path, line, operator, before, after, start)
 
     def _placed(self, mutant: Mutant, node: ast.AST, above: tuple[ast.AST, ...]) -> Mutant:
-        """Return a mutant with what leads tests to it."""
+        """Returns a mutant with what leads tests to it."""
         way = (*above, node)
         functions = [each for each in way if isinstance(each, Function)]
         if functions and _is_in_body(functions[0], way):
@@ -280,7 +280,7 @@ def _named(node: ast.AST) -> frozenset[str]:
 
 
 def _is_member(node: ast.Assign, above: tuple[ast.AST, ...]) -> bool:
-    """Return whether this gives a member of an enum its value: any other one would do."""
+    """Returns whether this gives a member of an enum its value: any other one would do."""
     match above[-1:]:
         case (ast.ClassDef(bases=[*_, ast.Name(id=base)]),):
             return base.endswith("Enum") and isinstance(node.value, ast.Constant)
@@ -288,7 +288,7 @@ def _is_member(node: ast.Assign, above: tuple[ast.AST, ...]) -> bool:
 
 
 def _awaiting(test: ast.expr) -> Iterator[ast.Await]:
-    """Yield what a condition awaits for nothing but whether it is true."""
+    """Yields what a condition awaits for nothing but whether it is true."""
     match test:
         case ast.Await():
             yield test
@@ -309,7 +309,7 @@ def _asserts_only(node: ast.stmt) -> bool:
 
 
 def _left_out(node: ast.AST) -> list[ast.AST | None]:
-    """Return the children of a node that are not mutated."""
+    """Returns the children of a node that are not mutated."""
     match node:
         case ast.FunctionDef() | ast.AsyncFunctionDef():
             return [*node.decorator_list, node.returns]

@@ -28,7 +28,7 @@ class Package:
     all_count: int = 0
 
     def read(self, count: int, seed: int, operators: Collection[str], pattern: str) -> None:
-        """Find mutants, and choose so many, spread evenly; 0 takes all.
+        """Finds mutants, and choose so many, spread evenly; 0 takes all.
 
         operators  the kinds of edits
         pattern    a regular expression that is found in the text they replace
@@ -51,15 +51,15 @@ class Package:
         return [self.file(path) for path in self.modules]
 
     def file(self, path: str) -> str:
-        """Return the whole name of a module's file, as code objects have it."""
+        """Returns the whole name of a module's file, as code objects have it."""
         return str(self.root / path)
 
     def text_with(self, mutant: Mutant) -> bytes:
-        """Return the text of the mutant's module with the mutant in it."""
+        """Returns the text of the mutant's module with the mutant in it."""
         return mutant.applied_to(self.modules[mutant.path].text)
 
     def tests_of(self, mutant: Mutant, tests: Sequence[Test], budget_s: float) -> list[Test]:
-        """Return the tests that execute a mutant, quickest first, within a budget of CPU."""
+        """Returns the tests that execute a mutant, quickest first, within a budget of CPU."""
         for lines in self._lines_of(mutant):
             reached = [test for test in tests if _executes(test, lines)]
             if reached:
@@ -67,7 +67,7 @@ class Package:
         return []
 
     def _lines_of(self, mutant: Mutant) -> list[dict[str, frozenset[int]]]:
-        """Return lines by file; a later entry counts where no test executes the earlier ones."""
+        """Returns lines by file; a later entry counts where no test executes the earlier ones."""
         if mutant.lines:
             return [{self.file(mutant.path): frozenset(lines)} for lines in mutant.lines]
         own = self.modules[mutant.path]
@@ -78,7 +78,7 @@ class Package:
 
 
 def chosen(mutants: Sequence[Mutant], count: int, random: Random) -> list[Mutant]:
-    """Return so many of the mutants: one by chance out of each of as many equal pieces."""
+    """Returns so many of the mutants: one by chance out of each of as many equal pieces."""
     if not count or count >= len(mutants):
         return list(mutants)
     step = len(mutants) / count

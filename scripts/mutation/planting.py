@@ -27,7 +27,7 @@ class LiveFunctions:
                 self._functions[_place(each.__code__)].append(each)
 
     def take(self, file: str, text: bytes) -> bool:
-        """Give the functions of a file the code of another text of it.
+        """Gives the functions of a file the code of another text of it.
 
         False: nothing was found to change, or not everything could be changed
         """
@@ -71,7 +71,7 @@ class MutatedLoader(SourceFileLoader):
         self._text = text
 
     def get_code(self, fullname: str) -> CodeType:
-        """Return the code of that text; no cache of compiled code is read or written."""
+        """Returns the code of that text; no cache of compiled code is read or written."""
         return compile(self._text, self.path, "exec", dont_inherit=True)
 
 
@@ -86,7 +86,7 @@ class MutatedImport(MetaPathFinder):
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        """Return how the module is loaded; None for every other module."""
+        """Returns how the module is loaded; None for every other module."""
         if fullname != self._name:
             return None
         spec = PathFinder.find_spec(fullname, path)
@@ -96,7 +96,7 @@ class MutatedImport(MetaPathFinder):
         return spec
 
     def install(self) -> None:
-        """Ask this one before all others; the module must not have been imported yet."""
+        """Asks this one before all others; the module must not have been imported yet."""
         if self._name in sys.modules:
             raise RuntimeError(f"{self._name} is imported already")
         sys.meta_path.insert(0, self)

@@ -54,7 +54,7 @@ class Run:
     tests: list[Test] = field(default_factory=list)
 
     def go(self) -> list[Verdict]:
-        """Run everything; returns a verdict for each mutant that time was left for."""
+        """Runs everything; returns a verdict for each mutant that time was left for."""
         found = self.scratch / "found"
         ends = [*run_each([partial(self._collected, found)], 1, COLLECTED_LIMIT_S, silent=False)]
         if not found.exists():
@@ -77,7 +77,7 @@ class Run:
         ]
 
     def _inside(self, found: Path, session: Session) -> None:
-        """Measure the tests and try the mutants inside of functions, in forks of this process.
+        """Measures the tests and try the mutants inside of functions, in forks of this process.
 
         What is left is tried where nothing of the product has been imported.
         """
@@ -104,7 +104,7 @@ class Run:
     def _try(
         self, mutants: Sequence[Mutant], child: Callable[[Mutant, list[Test], Path], int]
     ) -> list[Mutant]:
-        """Run a child for each mutant; returns those that could not be put in."""
+        """Runs a child for each mutant; returns those that could not be put in."""
         begun: list[Verdict] = []
 
         def children() -> Iterator[Callable[[], int]]:
@@ -151,7 +151,7 @@ class Run:
     def _swapped(
         self, session: Session, live: LiveFunctions, mutant: Mutant, tests: list[Test], report: Path
     ) -> int:
-        """Run tests with a mutant in the functions that exist, in a child."""
+        """Runs tests with a mutant in the functions that exist, in a child."""
         if not live.take(self.package.file(mutant.path), self.package.text_with(mutant)):
             return NOT_TAKEN
         session.own_folder(self.scratch)
@@ -159,7 +159,7 @@ class Run:
         return run_until_one_fails(session, [*costs], costs, report)
 
     def _imported(self, mutant: Mutant, tests: list[Test], report: Path) -> int:
-        """Run tests with a mutant in what is imported from now on, in a child."""
+        """Runs tests with a mutant in what is imported from now on, in a child."""
         path = mutant.path.removeprefix("broker/").removesuffix(".py").removesuffix("/__init__")
         module = path.replace("/", ".")
         file = self.package.file(mutant.path)
@@ -184,7 +184,7 @@ def _say(text: str) -> None:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Try the mutants of the packages given; prints survivors and a table, returns 0."""
+    """Tries the mutants of the packages given; prints survivors and a table, returns 0."""
     given = _parser().parse_args(arguments)
     for name in FOREIGN if given.root == ROOT else ():
         importlib.import_module(name)

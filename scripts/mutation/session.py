@@ -65,7 +65,7 @@ class Session:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
-        """Call the task instead of running all tests; an error of collection is a failure."""
+        """Calls the task instead of running all tests; an error of collection is a failure."""
         self.items = {item.nodeid: item for item in session.items}
         if session.testsfailed:
             self.failed.append("collection")
@@ -73,12 +73,12 @@ class Session:
         return True
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """Note a test that failed in any of its phases."""
+        """Notes a test that failed in any of its phases."""
         if report.failed:
             self.failed.append(report.nodeid)
 
     def run(self, names: Sequence[str], around: Callable[[str], Any] = nullcontext) -> list[str]:
-        """Run tests by name until one fails; returns those that failed.
+        """Runs tests by name until one fails; returns those that failed.
 
         around  makes a context for each test out of its name
         """
@@ -93,7 +93,7 @@ class Session:
         return self.failed
 
     def own_folder(self, scratch: Path) -> None:
-        """Give this process a folder of its own for the temporary files of its tests."""
+        """Gives this process a folder of its own for the temporary files of its tests."""
         item = next(iter(self.items.values()))
         factory = item.config._tmp_path_factory  # type: ignore[attr-defined]
         factory._basetemp = Path(mkdtemp(dir=scratch))
@@ -112,7 +112,7 @@ def limits_for(costs: dict[str, float], name: str) -> Any:
 def run_until_one_fails(
     session: Session, names: Sequence[str], costs: dict[str, float], report: Path
 ) -> int:
-    """Run tests, the quickest first, in a child; writes the name of the one that failed."""
+    """Runs tests, the quickest first, in a child; writes the name of the one that failed."""
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY_LIMIT_BYTES, MEMORY_LIMIT_BYTES))
     failed: Iterable[str] = session.failed
     if not session.failed:
@@ -126,7 +126,7 @@ def run_until_one_fails(
 
 
 def baseline(session: Session, files: Sequence[str], workers: int, scratch: Path) -> list[Test]:
-    """Run every test without a mutant, in children; returns them with the lines they execute."""
+    """Runs every test without a mutant, in children; returns them with the lines they execute."""
     modules: dict[str, list[str]] = {}
     for name in session.items:
         modules.setdefault(name.partition("::")[0], []).append(name)
@@ -167,5 +167,5 @@ def serve(
 
 
 def remove(scratch: Path) -> None:
-    """Remove a folder of temporary files, whatever tests left in it."""
+    """Removes a folder of temporary files, whatever tests left in it."""
     shutil.rmtree(scratch, ignore_errors=True)

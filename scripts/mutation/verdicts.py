@@ -30,7 +30,7 @@ class Verdict:
 
 
 def documents(rows: Rows) -> list[dict[str, object]]:
-    """Return every mutant and its verdict as plain values, for JSON."""
+    """Returns every mutant and its verdict as plain values, for JSON."""
     return [
         {
             "package": package,
@@ -50,7 +50,7 @@ def documents(rows: Rows) -> list[dict[str, object]]:
 
 
 def table(rows: Rows) -> str:
-    """Return the survivors, one a line, and the table of all packages."""
+    """Returns the survivors, one a line, and the table of all packages."""
     survivors = [each for _, verdicts in rows for each in verdicts if each.survived]
     survivors.sort(key=lambda each: (each.mutant.path, each.mutant.line))
     every = [each for _, verdicts in rows for each in verdicts]

@@ -19,13 +19,13 @@ Torture = Callable[[Path, Budget], dict[str, Any]]
 
 
 def batteries() -> list[str]:
-    """Return the names of the batteries there are."""
+    """Returns the names of the batteries there are."""
     modules = sorted(SCRIPTS.glob("*.py"))
     return [path.stem for path in modules if "\ndef torture(" in path.read_text("utf-8")]
 
 
 def ran(name: str, place: Path | None, budget: Budget) -> dict[str, Any]:
-    """Run a battery and return its row: how it ended, and its figures or what was wrong."""
+    """Runs a battery and returns its row: how it ended, and its figures or what was wrong."""
     repro = f"scripts/torture/run {name} --seed {budget.seed} --seconds {budget.seconds:g}"
     repro += f" --workers {budget.workers} --messages {budget.messages}"
     for option, chosen in (("versions", budget.versions), ("shapes", budget.shapes)):
@@ -48,7 +48,7 @@ def ran(name: str, place: Path | None, budget: Budget) -> dict[str, Any]:
 
 
 def table(rows: list[dict[str, Any]]) -> str:
-    """Lay out all figures of all batteries, a line each."""
+    """Lays out all figures of all batteries, a line each."""
     lines = ["| battery | figure | value |", "|---|---|---|"]
     for row in rows:
         name = row["battery"]
@@ -67,7 +67,7 @@ def _names(text: str) -> tuple[str, ...]:
 
 
 def main() -> int:
-    """Run what was asked for, print the table, return 1 where something was wrong."""
+    """Runs what was asked for, prints the table, return 1 where something was wrong."""
     known = batteries()
     parser = argparse.ArgumentParser(prog="scripts/torture/run", description="Long batteries.")
     parser.add_argument("names", nargs="*", metavar="NAME", help=", ".join(known))

@@ -58,7 +58,7 @@ class Budget:
         return monotonic() - self._begun
 
     def left(self) -> bool:
-        """Tell whether there is time to do more."""
+        """Tells whether there is time to do more."""
         return self.spent < self.seconds
 
     def in_portions(
@@ -77,7 +77,7 @@ class Budget:
                 )
 
     def progress(self, text: str) -> None:
-        """Print how far the battery is, at most every `PROGRESS_SECONDS`."""
+        """Prints how far the battery is, at most every `PROGRESS_SECONDS`."""
         now = monotonic()
         if now - self._told >= PROGRESS_SECONDS:
             self._told = now

@@ -56,7 +56,7 @@ class SetClock(SystemClock):
         self.ahead_ms = 0
 
     def wall_ms(self) -> int:
-        """Return the wall time."""
+        """Returns the wall time."""
         return super().wall_ms() + self.ahead_ms
 
 
@@ -79,7 +79,7 @@ class Watched:
         self.number = 0
 
     async def look(self, store: MessageStore) -> None:
-        """Read what is new in the topic."""
+        """Reads what is new in the topic."""
         waited_ms = int(WAITS.read_text().split()[1]) / 1e6
         self._waits.append((monotonic() * 1_000, waited_ms))
         reading = store.reading
@@ -95,7 +95,7 @@ class Watched:
                 self._read[queue_id] = found.next_begin_offset
 
     async def send(self, parts: Parts, chance: Random, clock: SetClock) -> None:
-        """Send a message that waits; one in four is taken back."""
+        """Sends a message that waits; one in four is taken back."""
         self.number += 1
         number, now_ms = self.number, monotonic() * 1_000
         if chance.random() < 0.2:
@@ -126,7 +126,7 @@ class Watched:
         (self.recalled if left_ms > RECALLED_MS else self.maybe).add(number)
 
     def figures(self) -> Counter[str]:
-        """Return what came of it."""
+        """Returns what came of it."""
         late_ms = {
             n: came - self.due_ms[n] for n, came in self.came_ms.items() if n not in self.vague
         }
@@ -148,7 +148,7 @@ class Watched:
         })  # fmt: skip
 
     def _waited_ms(self, begin_ms: float, end_ms: float) -> float:
-        """Return how long this process waited for a core between two times."""
+        """Returns how long this process waited for a core between two times."""
         at = [bisect_left(self._waits, (ms, 0.0)) for ms in (begin_ms, end_ms)]
         first, last = (self._waits[min(max(n, 1), len(self._waits)) - 1][1] for n in at)
         return max(last - first, 0.0)
@@ -188,7 +188,7 @@ async def _one_store(directory: Path, seed: int, budget: Budget) -> Counter[str]
 
 
 def torture(place: Path, budget: Budget) -> dict[str, Any]:
-    """Set clocks until the time is over, for one store at least.
+    """Sets clocks until the time is over, for one store at least.
 
     Errors   AssertionError: something came early, late, twice, never or though it was recalled
     """

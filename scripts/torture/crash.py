@@ -18,7 +18,7 @@ LAP_SECONDS = 20.0
 
 
 def torture(place: Path, budget: Budget) -> dict[str, Any]:
-    """Return figures; raises AssertionError with what was violated."""
+    """Returns figures; raises AssertionError with what was violated."""
     del place  # All of it happens in memory.
     total = Tally()
     lap = 0

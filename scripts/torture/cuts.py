@@ -34,14 +34,14 @@ class Found:
     slowest_ms: float = 0.0
 
     def add(self, other: "Found") -> None:
-        """Take what another run found."""
+        """Takes what another run found."""
         self.outcomes += other.outcomes
         self.wrong += other.wrong
         self.slowest_ms = max(self.slowest_ms, other.slowest_ms)
 
 
 async def _stocks() -> list[Stock]:
-    """Return the store as it was stopped, and as it was killed."""
+    """Returns the store as it was stopped, and as it was killed."""
     return [
         await stocked(
             file_size=FILE_SIZE, count=RECORDS, killed=killed, consume_queue_extension=True
@@ -51,7 +51,7 @@ async def _stocks() -> list[Stock]:
 
 
 def _cases(stocks: list[Stock]) -> list[Case]:
-    """Return every length of every file, by turns of the stores that have so much of it."""
+    """Returns every length of every file, by turns of the stores that have so much of it."""
     files = [stock.files("/") for stock in stocks]
     cases: list[Case] = []
     for path in sorted({path for found in files for path in found}):
@@ -86,13 +86,13 @@ def _outcome(stock: Stock, seen: Seen) -> str:
 
 
 def cut_portion(cases: list[Case]) -> Found:
-    """Cut some files, in a process of its own; what the starts log is nobody's news here."""
+    """Cuts some files, in a process of its own; what the starts log is nobody's news here."""
     logging.disable()
     return asyncio.run(_cut_all(cases))
 
 
 def torture(place: Path, budget: Budget) -> dict[str, Any]:
-    """Cut to every length, in an order of the seed; what does not fit into the time is told."""
+    """Cuts to every length, in an order of the seed; what does not fit into the time is told."""
     del place  # Everything is in memory.
     cases = _cases(asyncio.run(_stocks()))
     random.Random(budget.seed).shuffle(cases)

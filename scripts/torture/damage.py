@@ -22,7 +22,7 @@ VIEWS = ("basic", "semantics", "cqext", "rebuild-base")
 
 
 def field_of(content: bytes, record: int, position: int) -> str:
-    """Return the field of a record that a byte belongs to."""
+    """Returns the field of a record that a byte belongs to."""
     _, body, topic, topic_end, block, _ = split_record(content, record)
     at = position - record
     if position < body:
@@ -36,7 +36,7 @@ def field_of(content: bytes, record: int, position: int) -> str:
 
 
 def torture(place: Path, budget: Budget) -> dict[str, Any]:
-    """Run everything; returns the figures."""
+    """Runs everything; returns the figures."""
     seed = budget.seed
     golden = GoldenStores(place)
     figures: dict[str, Any] = {}

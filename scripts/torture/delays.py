@@ -42,7 +42,7 @@ SMALL: Final = (
 
 
 def _started(store: Path, flush: str) -> tuple["subprocess.Popen[str]", str]:
-    """Start a broker on a store; returns its process and where it listens."""
+    """Starts a broker on a store; returns its process and where it listens."""
     settings = [word for one in (*SMALL, f"store.flush={flush}") for word in ("--set", one)]
     command = [sys.executable, "-m", "pocketmq", "serve", "--store", str(store), *settings]
     with store.with_suffix(".log").open("a", encoding="utf-8") as said:
@@ -60,7 +60,7 @@ def _started(store: Path, flush: str) -> tuple["subprocess.Popen[str]", str]:
 async def _served(
     store: Path, flush: str
 ) -> AsyncIterator[tuple[AsyncClient, "subprocess.Popen[str]"]]:
-    """Serve a store; whatever happens, its process is gone in the end."""
+    """Serves a store; whatever happens, its process is gone in the end."""
     process, endpoint = await asyncio.to_thread(_started, store, flush)
     try:
         async with AsyncClient(endpoint, retry_ms=0) as client:
@@ -71,7 +71,7 @@ async def _served(
 
 
 async def _work(client: AsyncClient, chance: Random, number: int) -> None:
-    """Send, receive and send back until the broker is gone."""
+    """Sends, receive and send back until the broker is gone."""
     with suppress(ClientError):
         await client.send_many([Message(TOPIC, f"{number}-{n}".encode()) for n in range(SENT)])
         while True:
@@ -86,7 +86,7 @@ async def _work(client: AsyncClient, chance: Random, number: int) -> None:
 
 
 async def _all(client: AsyncClient, topic: str, queue_id: int) -> list[StoredMessage]:
-    """Return all messages of a queue."""
+    """Returns all messages of a queue."""
     found: list[StoredMessage] = []
     at = 0
     while True:
@@ -102,7 +102,7 @@ def _mark(message: StoredMessage) -> tuple[str, int]:
 
 
 async def _judged(client: AsyncClient) -> tuple[Counter[str], str]:
-    """Wait until every level is over; returns figures, and what is wrong."""
+    """Waits until every level is over; returns figures, and what is wrong."""
     figures: Counter[str] = Counter()
     for _ in range(END_S):
         waited = {level: await _all(client, SCHEDULE, level - 1) for level in LEVELS_MS}
@@ -145,7 +145,7 @@ async def _one_store(store: Path, seed: int, lives: int, flush: str) -> tuple[Co
 
 
 def torture(place: Path, budget: Budget) -> dict[str, Any]:
-    """Kill until the time is over; returns the figures.
+    """Kills until the time is over; returns the figures.
 
     Errors   AssertionError: something was lost, came twice or early
     """

@@ -22,7 +22,7 @@ MEMORY_BYTES: Final = 2 << 30
 
 
 def torture(place: Path, budget: Budget) -> dict[str, Any]:
-    """Run the cases of the budget, 5,000 unless it says fewer."""
+    """Runs the cases of the budget, 5,000 unless it says fewer."""
     count = min(budget.cases, CASES_DEFAULT * 10)
     stock = made(place / "stock")
     first = budget.seed * 1_000_000

@@ -128,7 +128,7 @@ def in_a_process(store: Path, chance: random.Random, figures: Counter[str]) -> N
 
 
 async def loaded(broker: Daemon, acknowledged: dict[str, tuple[int, int]]) -> None:
-    """Send from several clients until the broker ends or a number is reached."""
+    """Sends from several clients until the broker ends or a number is reached."""
 
     async def produce() -> None:
         async with AsyncClient(broker.endpoint, retry_ms=0) as client:

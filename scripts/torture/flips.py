@@ -47,7 +47,7 @@ class Found:
     slowest_ms: float = 0.0
 
     def add(self, other: "Found") -> None:
-        """Take what another run found."""
+        """Takes what another run found."""
         self.seen += other.seen
         self.served += other.served
         self.flips += other.flips
@@ -71,7 +71,7 @@ class Flipping:
         ]
 
     async def flip(self, bit: int) -> None:
-        """Flip a bit, read, and flip it back."""
+        """Flips a bit, read, and flip it back."""
         place = bit // 8
         file = self.store.log.files.file_at(place)
         owner = self._owners[place]
@@ -110,7 +110,7 @@ class Flipping:
             self.found.served[name] += 1
 
     async def _pulled(self, key: QueueKey, number: int) -> bytes | None:
-        """Return the record of a queue offset, None where it is told to be damaged."""
+        """Returns the record of a queue offset, None where it is told to be damaged."""
         reading = self.store.reading
         reading.repair.forget()
         try:
@@ -121,7 +121,7 @@ class Flipping:
 
 
 def owners_of(stock: Stock) -> list[int]:
-    """Return for every byte of the log the record it is part of, -1 for none."""
+    """Returns for every byte of the log the record it is part of, -1 for none."""
     owners = [-1] * (FILE_SIZE * FILE_COUNT)
     for place, (_, _, size) in stock.places.items():
         owners[place : place + size] = [place] * size
@@ -146,7 +146,7 @@ async def _flip_all(bits: list[int], *, property_crc: bool) -> Found:
 
 
 async def _start(stock: Stock, bit: int, found: Found) -> None:
-    """Start on a damaged log and read everything."""
+    """Starts on a damaged log and read everything."""
     image = stock.image()
     path = stock.path(bit // 8)
     if image.find(path) is None or file_of(image, path).size <= bit // 8 % FILE_SIZE:
@@ -162,12 +162,12 @@ async def _start(stock: Stock, bit: int, found: Found) -> None:
 
 
 def flip_portion(bits: list[int], property_crc: bool) -> Found:
-    """Flip some bits, in a process of its own."""
+    """Flips some bits, in a process of its own."""
     return asyncio.run(_flip_all(bits, property_crc=property_crc))
 
 
 def torture(place: Path, budget: Budget) -> dict[str, Any]:
-    """Flip every bit, in an order of the seed; what does not fit into the time is told."""
+    """Flips every bit, in an order of the seed; what does not fit into the time is told."""
     del place  # Everything is in memory.
     bits = list(range(BITS))
     random.Random(budget.seed).shuffle(bits)

@@ -24,7 +24,7 @@ SENDS, PULLS, REFUSED = "sends", "pulls", "refused"
 
 
 def torture(place: Path, budget: Budget) -> dict[str, Any]:
-    """Serve requests until `budget.cases` are through or the time is over.
+    """Serves requests until `budget.cases` are through or the time is over.
 
     Errors   AssertionError: what was not alike; NotHere: nothing runs compiled
     """
@@ -45,7 +45,7 @@ def torture(place: Path, budget: Budget) -> dict[str, Any]:
 
 
 def _answers(stack: ExitStack, place: Path, seed: int, transport: str, pure: str) -> Iterator[str]:
-    """Start a form; yields a line for each answer, as long as there are any."""
+    """Starts a form; yields a line for each answer, as long as there are any."""
     command = [sys.executable, "-m", "torture.forms_served", transport, str(seed)]
     said = stack.enter_context((place / f"{transport}-{pure}").open("w+", encoding="utf-8"))
     process = subprocess.Popen(

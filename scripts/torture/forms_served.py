@@ -56,7 +56,7 @@ async def _live(random: Random, channel: grpc.aio.Channel, settled: object) -> N
 
 
 async def _answered(channel: grpc.aio.Channel, method: str, raw: bytes) -> tuple[str, bytes]:
-    """Return how a call ended, and what it told but for the client's port."""
+    """Returns how a call ended, and what it told but for the client's port."""
     call = channel.unary_unary(method)(raw)
     try:
         answer: bytes = await call
@@ -72,7 +72,7 @@ async def _answered(channel: grpc.aio.Channel, method: str, raw: bytes) -> tuple
 
 
 def main() -> None:
-    """Serve until nobody reads what is told."""
+    """Serves until nobody reads what is told."""
     transport, seed = sys.argv[1:]
     asyncio.run(_serve_lives(transport, int(seed)))
 

@@ -32,7 +32,7 @@ FILE_SYSTEMS: Final = {"tmpfs": 64, "ext4": 96, "xfs": 320}
 
 
 def torture(place: Path, budget: Budget) -> dict[str, Any]:
-    """Run rounds on every file system in turn; returns how much was done on each."""
+    """Runs rounds on every file system in turn; returns how much was done on each."""
     if os.geteuid() != 0:
         raise NotHere("root: it mounts file systems of its own")
     chance, figures, number = random.Random(budget.seed), Counter[str](), 0
@@ -112,7 +112,7 @@ def one_round(
 async def cycled(
     broker: Daemon, stranger: Path, chance: random.Random, budget: Budget
 ) -> tuple[dict[str, tuple[int, int]], float, int]:
-    """Fill and free; returns (what was acknowledged, worst wait in seconds, cycles)."""
+    """Fills and free; returns (what was acknowledged, worst wait in seconds, cycles)."""
     worst, cycles = 0.0, 0
     async with AsyncClient(broker.endpoint, retry_ms=0) as client:
         producer = Producer(broker, client)
@@ -139,18 +139,18 @@ async def cycled(
 
 
 def room(where: Path) -> int:
-    """Return the bytes that are left of a file system."""
+    """Returns the bytes that are left of a file system."""
     stats = os.statvfs(where)
     return stats.f_bavail * stats.f_frsize
 
 
 def remove(stranger: Path) -> None:
-    """Give back what was taken."""
+    """Gives back what was taken."""
     stranger.unlink()
 
 
 def leave(stranger: Path, size: int) -> None:
-    """Take all but some bytes of a file system."""
+    """Takes all but some bytes of a file system."""
     wanted = room(stranger.parent) - size
     with stranger.open("wb") as file:
         if wanted > 0:

@@ -61,7 +61,7 @@ class Besieged(Daemon):
         pass
 
     def anonymous_bytes(self) -> int:
-        """Return the memory it holds that is no file's, 0 once it has ended."""
+        """Returns the memory it holds that is no file's, 0 once it has ended."""
         with suppress(OSError):
             lines = Path(f"/proc/{self.pid}/status").read_text("ascii").splitlines()
             kept = (int(line.split()[1]) for line in lines if line.startswith("RssAnon"))
@@ -77,7 +77,7 @@ class Waits:
         self.refused: list[str] = []
 
     async def time(self, work: Awaitable[Any]) -> Any:
-        """Return what a call gives, and note how long that took."""
+        """Returns what a call gives, and note how long that took."""
         begun = perf_counter()
         try:
             async with asyncio.timeout(WAIT_S):
@@ -117,7 +117,7 @@ class Row(NamedTuple):
         return [*found, *([f"exit code {self.code}"] if self.code else [])]
 
     def text(self) -> str:
-        """Return the row as it stands in the table."""
+        """Returns the row as it stands in the table."""
         return (
             f"good p99 {self.good_ms} ms, admin p99 {self.admin_ms} ms, {self.calls} calls, "
             f"{len(self.refused)} refused, + {self.growth_mib} MiB, ended in {self.stop_s:.1f} s; "
@@ -126,7 +126,7 @@ class Row(NamedTuple):
 
 
 def torture(place: Path, budget: Budget) -> dict[str, Any]:
-    """Try all strategies; returns a row for each.
+    """Tries all strategies; returns a row for each.
 
     Errors   AssertionError: what some of them did to others
     """
@@ -147,7 +147,7 @@ def torture(place: Path, budget: Budget) -> dict[str, Any]:
 
 
 def tried(store: Path, name: str, seconds: float) -> Row:
-    """Return what a strategy does to the others in so many seconds, on a new store."""
+    """Returns what a strategy does to the others in so many seconds, on a new store."""
     shutil.rmtree(store, ignore_errors=True)
     with changed_roster(store) as roster:
         roster.add(User("root", SECRET, is_admin=True))
@@ -204,7 +204,7 @@ def _begun(broker: Besieged, name: str, seconds: float) -> "subprocess.Popen[str
 
 
 def _ended(attack: "subprocess.Popen[str] | None") -> dict[str, int]:
-    """End an attack on a broker that is gone; returns how its calls ended, as it told last."""
+    """Ends an attack on a broker that is gone; returns how its calls ended, as it told last."""
     if attack is None:
         return {}
     attack.kill()
@@ -215,7 +215,7 @@ def _ended(attack: "subprocess.Popen[str] | None") -> dict[str, int]:
 
 
 def _stopped(broker: Besieged) -> tuple[float, int]:
-    """Return how long a broker took to end, and its exit code; one that does not end is killed."""
+    """Returns how long a broker took to end, and its exit code; one that does not end is killed."""
     begun = perf_counter()
     broker.signal(signal.SIGTERM)
     try:
@@ -227,7 +227,7 @@ def _stopped(broker: Besieged) -> tuple[float, int]:
 
 
 async def _good(broker: Besieged, waits: Waits) -> None:
-    """Send, receive and acknowledge at a steady rate."""
+    """Sends, receive and acknowledge at a steady rate."""
     async with AsyncClient(
         broker.endpoint, retry_ms=0, access_key="good", secret_key=SECRET
     ) as client:

@@ -53,7 +53,7 @@ Loop = Callable[[], Awaitable[Any]]
 
 
 def signed(key: str = USER, secret: str = SECRET) -> list[tuple[str, str]]:
-    """Return the metadata of a signed call."""
+    """Returns the metadata of a signed call."""
     date = date_from_ms(int(time() * 1000))
     return [(AUTHORIZATION_KEY, authorization_of(key, secret, date)), (DATE_KEY, date)]
 
@@ -72,21 +72,21 @@ class Greedy:
     async def ask(
         self, path: str, request: Message, client_id: str = "greedy", wait_s: float = 60.0
     ) -> bytes:
-        """Return the answer of a unary call, b"" where it fails."""
+        """Returns the answer of a unary call, b"" where it fails."""
         return await self._ended(self._unary(path)(request, **self._given(client_id, wait_s)))
 
     async def v1(self, name: str, request: Message) -> bytes:
-        """Return the answer of a method of our own face."""
+        """Returns the answer of a method of our own face."""
         return await self.ask(f"{BROKER}/{name}", request)
 
     async def admin(self, name: str, request: Message) -> bytes:
-        """Return the answer of a method of operators."""
+        """Returns the answer of a method of operators."""
         return await self.ask(f"{ADMIN}/{name}", request)
 
     async def stream(
         self, name: str, requests: AsyncIterator[Message], client_id: str
     ) -> None:  # fmt: skip
-        """Hold a stream of RocketMQ's protocol as long as its requests last."""
+        """Holds a stream of RocketMQ's protocol as long as its requests last."""
         make: Any = self._channel().stream_stream(
             f"/{V2}/{name}", request_serializer=_raw, response_deserializer=None
         )
@@ -96,7 +96,7 @@ class Greedy:
         self.ends["streams"] += 1
 
     async def receive_v2(self, request: Message, client_id: str) -> None:
-        """Receive as official clients do."""
+        """Receives as official clients do."""
         make: Any = self._channel().unary_stream(
             f"/{V2}/ReceiveMessage", request_serializer=_raw, response_deserializer=None
         )
@@ -136,24 +136,24 @@ class Greedy:
         await asyncio.gather(*[work_on() for _ in range(size)])
 
     async def send(self, **fields: Any) -> bytes:
-        """Send one message to the user's topic."""
+        """Sends one message to the user's topic."""
         message = pb.Message(**{"topic": MINE, "body": b"x", **fields})
         return await self.v1("SendMessage", pb.SendMessageRequest(messages=[message]))
 
     async def send_batch(self, size: int, **fields: Any) -> bytes:
-        """Send so many messages at once."""
+        """Sends so many messages at once."""
         messages = [pb.Message(**{"topic": MINE, "body": b"x", **fields}) for _ in range(size)]
         return await self.v1("SendMessage", pb.SendMessageRequest(messages=messages))
 
     def socket(self) -> socket.socket:
-        """Return a connection without a protocol; it does not wait for the network."""
+        """Returns a connection without a protocol; it does not wait for the network."""
         host, _, port = self.endpoint.rpartition(":")
         made = socket.create_connection((host, int(port)), timeout=5)
         made.setblocking(False)
         return made
 
     def peer(self) -> RawClient:
-        """Return a connection of HTTP/2 without manners."""
+        """Returns a connection of HTTP/2 without manners."""
         return RawClient(self.endpoint).__enter__()
 
 

@@ -33,20 +33,20 @@ class EchoProtocol(asyncio.Protocol):
         self.connection = Connection()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Send the SETTINGS."""
+        """Sends the SETTINGS."""
         assert isinstance(transport, asyncio.Transport)
         self.transport = transport
         self.flush()
 
     def data_received(self, data: bytes) -> None:
-        """Answer all calls that are whole."""
+        """Answers all calls that are whole."""
         for stream in self.connection.receive(data):
             if stream.ended:
                 self.connection.respond(stream, stream.messages[0] if stream.messages else b"")
         self.flush()
 
     def flush(self) -> None:
-        """Send what is to be sent."""
+        """Sends what is to be sent."""
         while data := self.connection.take():
             self.transport.write(data)
         if self.connection.closing:
@@ -54,7 +54,7 @@ class EchoProtocol(asyncio.Protocol):
 
 
 def torture(place: Path, budget: Budget) -> dict[str, Any]:
-    """Run all suites on the connection alone, then on a broker, as often as ROUNDS says.
+    """Runs all suites on the connection alone, then on a broker, as often as ROUNDS says.
 
     Errors   AssertionError: a case failed; NotHere: h2spec is not installed
     """

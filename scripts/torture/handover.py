@@ -101,7 +101,7 @@ class Desk:
         self._runner = Runner(store.clock)
 
     async def begin(self, *, ends_leases: bool = False) -> None:
-        """Find out what was under way, and let the timer take in what waits from then on.
+        """Finds out what was under way, and let the timer take in what waits from then on.
 
         ends_leases   whether leases that run out are ended
         """
@@ -109,7 +109,7 @@ class Desk:
         self._runner.run(self._timer.step, *([self.consume.step] if ends_leases else []))
 
     async def end(self) -> None:
-        """End in order, once everything that waits is in the timer."""
+        """Ends in order, once everything that waits is in the timer."""
         while self._timer.lag:  # noqa: ASYNC110 - its steps run meanwhile
             await asyncio.sleep(0.01)
         self.consume.drain()
@@ -118,21 +118,21 @@ class Desk:
         await self._timer.close()
 
     async def receive(self, count: int, invisible_ms: int = 30_000, group: str = GROUP) -> Received:
-        """Receive so many messages at most."""
+        """Receives so many messages at most."""
         asked = ReceiveRequest(group, TOPIC, EVERYTHING, count, invisible_ms, 0)
         found = self.consume.receive(asked)
         received: Received = await found if isawaitable(found) else found
         return received
 
     async def put(self, runs: Iterable[Run]) -> None:
-        """Store runs and wait until they are visible."""
+        """Stores runs and waits until they are visible."""
         await self.store.writing.put(list(runs))
         await self.store.flush()
         await self.store.marks.dispatched.reached(self.store.appended)
 
 
 def settings_of(directory: Path) -> StoreSettings:
-    """Return the settings of a store of small files."""
+    """Returns the settings of a store of small files."""
     return StoreSettings(
         directory=directory,
         commit_log_file_size_bytes=int(SIZES["mappedFileSizeCommitLog"]),
@@ -143,7 +143,7 @@ def settings_of(directory: Path) -> StoreSettings:
 
 
 def message(number: int, *, level: int = 0) -> Run:
-    """Return a message as a producer sends it; one with a level waits for that first."""
+    """Returns a message as a producer sends it; one with a level waits for that first."""
     place = QueuePlace(TOPIC, number % QUEUE_COUNT)
     key = f"7F0000010001{number:020X}"
     properties = {
@@ -162,7 +162,7 @@ def message(number: int, *, level: int = 0) -> Run:
 
 
 async def make(directory: Path, chance: Random, leases_ms: tuple[int, int]) -> Made:
-    """Make a store with leases, acks, retries, dead letters and delays in it; all is under way."""
+    """Makes a store with leases, acks, retries, dead letters and delays in it; all is under way."""
     made = Made()
     async with opened(settings_of(directory), SystemClock(), Disk()) as store:
         desk = Desk(store)
@@ -189,7 +189,7 @@ async def make(directory: Path, chance: Random, leases_ms: tuple[int, int]) -> M
 
 
 async def make_young(directory: Path, chance: Random) -> Made:
-    """Make a store in which all leases are settled, the last ones a moment before it stops.
+    """Makes a store in which all leases are settled, the last ones a moment before it stops.
 
     Some are acknowledged shortly before their end, others had ended and came again.
     """
@@ -225,7 +225,7 @@ def _numbers_in(received: Received) -> set[int]:
 
 
 async def _receive_in_order(desk: Desk, made: Made, lease_ms: int) -> None:
-    """Lease some of each queue in order, and acknowledge every other one."""
+    """Leases some of each queue in order, and acknowledge every other one."""
     for _ in range(QUEUE_COUNT):
         received = await desk.receive(ORDERED, lease_ms, ORDERLY)
         numbers = [int(decode_record(record).body) for record in received.records]
@@ -261,13 +261,13 @@ async def _settle(
 
 
 def numbers_of(truth: Truth, topic: str) -> list[int]:
-    """Return the numbers of the messages a real broker has in a topic, several times where so."""
+    """Returns the numbers of the messages a real broker has in a topic, several times where so."""
     found = [m for (name, _), own in truth.queues.items() if name == topic for m in own]
     return sorted(message["flag"] for message in found)
 
 
 def judged(made: Made, truth: Truth) -> tuple[list[str], list[int]]:
-    """Return what a real broker lacks or has more, and what it brought back that was settled."""
+    """Returns what a real broker lacks or has more, and what it brought back that was settled."""
     wanted = {
         TOPIC: sorted([*range(MESSAGES), *made.delayed]),
         **{topic: sorted(made.at[topic]) for topic in (LEASE_RETRY, RETRY, DEAD)},
@@ -290,12 +290,12 @@ def judged(made: Made, truth: Truth) -> tuple[list[str], list[int]]:
 
 
 def twice(numbers: Sequence[int]) -> list[int]:
-    """Return what stands there more than once."""
+    """Returns what stands there more than once."""
     return sorted({number for number in numbers if numbers.count(number) > 1})
 
 
 async def take_back(directory: Path, made: Made, again: Sequence[int]) -> list[str]:
-    """Receive all there is of a store a real broker had; returns what is otherwise than wanted.
+    """Receives all there is of a store a real broker had; returns what is otherwise than wanted.
 
     again   what it brought back besides
     """
@@ -325,7 +325,7 @@ async def take_back(directory: Path, made: Made, again: Sequence[int]) -> list[s
 
 
 async def _continued_in_order(desk: Desk, made: Made) -> list[str]:
-    """Receive in order all that is left, and return what is otherwise than wanted."""
+    """Receives in order all that is left, and returns what is otherwise than wanted."""
     found: dict[int, dict[int, int]] = {queue_id: {} for queue_id in range(QUEUE_COUNT)}
     while (more := await desk.receive(32, group=ORDERLY)).records:
         for record, attempt in zip(more.records, more.attempts, strict=True):
@@ -344,7 +344,7 @@ async def _continued_in_order(desk: Desk, made: Made) -> list[str]:
 
 
 def torture(place: Path, budget: Budget) -> dict[str, Any]:
-    """Hand stores over and take them back until the time is over, once at least.
+    """Hands stores over and takes them back until the time is over, once at least.
 
     Errors   NotHere: no JDK, no Maven and no jars; AssertionError: a message is where it should
              not be
@@ -358,7 +358,7 @@ def torture(place: Path, budget: Budget) -> dict[str, Any]:
 
 
 def _handed_over(place: Path, seed: int, mode: str, version: str, figures: dict[str, int]) -> None:
-    """Hand one store over and take it back; adds to the figures."""
+    """Hands one store over and takes it back; adds to the figures."""
     store, run = place / f"store{seed}", f"over{seed}"
     chance = Random(seed)
     if mode == YOUNG:

@@ -25,7 +25,7 @@ TEST_S: Final = 120
 
 
 def torture(place: Path, budget: Budget) -> dict[str, Any]:
-    """Run rounds until the time is over; returns how many cases there were.
+    """Runs rounds until the time is over; returns how many cases there were.
 
     Errors   AssertionError: what a round found, with its seed
     """

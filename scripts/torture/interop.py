@@ -39,7 +39,7 @@ Verdicts = dict[str, str]
 
 
 def torture(place: Path, budget: Budget) -> dict[str, Any]:
-    """Run every client; prints a table, returns how many of its calls went well.
+    """Runs every client; prints a table, returns how many of its calls went well.
 
     Errors   AssertionError: a call came to something else; NotHere: no client is here
     """
@@ -67,7 +67,7 @@ def torture(place: Path, budget: Budget) -> dict[str, Any]:
 
 
 def table(ran: dict[str, Verdicts]) -> str:
-    """Return a Markdown table: a row for each client, with what did not go well."""
+    """Returns a Markdown table: a row for each client, with what did not go well."""
     lines = ["| client | calls | not as it must be |", "|---|---|---|"]
     for name, verdicts in ran.items():
         if "here" in verdicts:
@@ -80,7 +80,7 @@ def table(ran: dict[str, Verdicts]) -> str:
 
 
 def verdicts_of(run: Callable[..., Verdicts], *arguments: str) -> Verdicts:
-    """Return what a client came to; where it cannot run, why not, under "here"."""
+    """Returns what a client came to; where it cannot run, why not, under "here"."""
     try:
         return run(*arguments)
     except NotHere as why:
@@ -104,7 +104,7 @@ def _interop(transport: str, place: str) -> Verdicts:
 
 
 def _certificate(place: Path) -> list[str]:
-    """Return the files of a certificate that signs itself, and of its key."""
+    """Returns the files of a certificate that signs itself, and of its key."""
     _need("openssl", "it makes a certificate; install it with your system's packages")
     files = [str(place / "cert.pem"), str(place / "key.pem")]
     made = ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256"]
@@ -170,7 +170,7 @@ def _node(target: str, topic: str) -> Verdicts:
 
 
 def _grpcurl(target: str, topic: str) -> Verdicts:
-    """Ask by reflection, as an operator does by hand: no proto file is given to it."""
+    """Asks by reflection, as an operator does by hand: no proto file is given to it."""
     program = _go_installed("grpcurl", GRPCURL)
     message = {"topic": topic, "queue_id": 0, "body": "aGVsbG8=", "tag": "Ünï", "keys": ["clé"]}
     pull = {"topic": topic, "queue_id": 0, "wait_ms": 2_000}
@@ -206,7 +206,7 @@ CLIENTS: Final[dict[str, Callable[[str, str], Verdicts]]] = {
 
 @contextmanager
 def _daemon(store: Path, transport: str) -> Iterator[str]:
-    """Run the daemon on a store and give where it listens."""
+    """Runs the daemon on a store and gives where it listens."""
     command = [sys.executable, "-m", "pocketmq", "serve", "--store", str(store)]
     command += ["--listen", "127.0.0.1:0", "--http", "127.0.0.1:0"]
     with _served([*command, "--set", f"rpc.transport={transport}"]) as line:
@@ -216,7 +216,7 @@ def _daemon(store: Path, transport: str) -> Iterator[str]:
 
 @contextmanager
 def _served(command: list[str]) -> Iterator[str]:
-    """Run a server and give the first line it prints."""
+    """Runs a server and gives the first line it prints."""
     process = subprocess.Popen(
         command, stdout=subprocess.PIPE, text=True, cwd=ROOT, env=_environment()
     )
@@ -252,7 +252,7 @@ def _go_environment() -> dict[str, str]:
 
 
 def _go_installed(program: str, package: str) -> Path:
-    """Return a Go program, fetched and built where that was not done before."""
+    """Returns a Go program, fetched and built where that was not done before."""
     found = CACHE / "bin" / program
     if not found.exists():
         _need("go", f"install Go 1.26 or newer; it fetches {package}")

@@ -43,7 +43,7 @@ class Wanted(RequestError):
 
 
 def described() -> ServiceDescriptor:
-    """Return the service that interop.proto describes; grpcio-tools reads it."""
+    """Returns the service that interop.proto describes; grpcio-tools reads it."""
     protoc: Any = import_module("grpc_tools.protoc")
     with tempfile.NamedTemporaryFile() as file:
         arguments = ["protoc", f"-I{PROTO.parent}", f"--descriptor_set_out={file.name}"]
@@ -66,7 +66,7 @@ class Interop:
         self._types: dict[str, Any] = {n: GetMessageClass(found) for n, found in messages.items()}
 
     def service(self) -> Service:
-        """Return it as transports take it."""
+        """Returns it as transports take it."""
         handlers = {
             "EmptyCall": self.empty,
             "UnaryCall": self.unary,
@@ -82,29 +82,29 @@ class Interop:
         return Service(NAME, methods, refused)
 
     def empty(self, request: Any, call: Call) -> Any:
-        """Answer nothing."""
+        """Answers nothing."""
         return self._types["Empty"]()
 
     async def unary(self, request: Any, call: Call) -> Any:
-        """Answer so many bytes, or by the status that is asked for."""
+        """Answers so many bytes, or by the status that is asked for."""
         await _echo_on_grpcio(call)
         _raise_wanted(request.response_status)
         return self._types["SimpleResponse"](payload=self._payload(request.response_size))
 
     async def output(self, request: Any, call: Call) -> AsyncIterator[Any]:
-        """Answer as many messages as are asked for."""
+        """Answers as many messages as are asked for."""
         for asked in request.response_parameters:
             yield await self._streamed(asked)
 
     async def input(self, requests: AsyncIterator[Any], call: Call) -> Any:
-        """Answer how many bytes all requests had."""
+        """Answers how many bytes all requests had."""
         size = 0
         async for request in requests:
             size += len(request.payload.body)
         return self._types["StreamingInputCallResponse"](aggregated_payload_size=size)
 
     async def full_duplex(self, requests: AsyncIterator[Any], call: Call) -> AsyncIterator[Any]:
-        """Answer each request as it comes."""
+        """Answers each request as it comes."""
         await _echo_on_grpcio(call)
         async for request in requests:
             _raise_wanted(request.response_status)
@@ -112,7 +112,7 @@ class Interop:
                 yield await self._streamed(asked)
 
     async def half_duplex(self, requests: AsyncIterator[Any], call: Call) -> AsyncIterator[Any]:
-        """Answer all requests when there are no more."""
+        """Answers all requests when there are no more."""
         for request in [one async for one in requests]:
             for asked in request.response_parameters:
                 yield await self._streamed(asked)
@@ -132,13 +132,13 @@ def _raise_wanted(status: Any) -> None:
 
 
 def refused(error: BrokerError, method: Method) -> WireStatus:
-    """Show an error as the status it stands for."""
+    """Shows an error as the status it stands for."""
     number = error.number if isinstance(error, Wanted) else UNKNOWN
     return WireStatus(number, str(error), b"")
 
 
 async def _echo_on_grpcio(call: Call) -> None:
-    """Send back what a client asked to have sent back; on ours the wire does."""
+    """Sends back what a client asked to have sent back; on ours the wire does."""
     context = getattr(call, "_context", None)
     if context is None:
         return
@@ -159,20 +159,20 @@ class EchoingWire:
         return getattr(self._connection, name)
 
     def respond(self, stream: Any, message: bytes) -> None:
-        """Answer with one message and OK."""
+        """Answers with one message and OK."""
         if not stream.is_head_sent:
             self.send_headers(stream, [])
         self._connection.send_message(stream, message)
         self.finish(stream, 0, "", [])
 
     def send_headers(self, stream: Any, metadata: list[tuple[bytes, bytes]]) -> None:
-        """Begin an answer."""
+        """Begins an answer."""
         self._connection.send_headers(stream, [*metadata, *_asked(stream, INITIAL)])
 
     def finish(
         self, stream: Any, status: int, text: str, metadata: list[tuple[bytes, bytes]]
     ) -> None:
-        """End an answer."""
+        """Ends an answer."""
         self._connection.finish(stream, status, text, [*metadata, *_asked(stream, TRAILING)])
 
 
@@ -184,14 +184,14 @@ class Server(Protocol):
     """What both transports' servers have."""
 
     def add_port(self, address: str) -> int:
-        """Listen."""
+        """Listens."""
 
     async def start(self) -> None:
-        """Take calls."""
+        """Takes calls."""
 
 
 def server_of(transport: str, service: Service, tls: list[str]) -> Server:
-    """Return a server of the service alone; `tls` are files of a certificate and its key."""
+    """Returns a server of the service alone; `tls` are files of a certificate and its key."""
     if transport == "grpcio":
         return GrpcioServer([service])
     own: Any = import_module("pocketmq.rpc.own.connection")
@@ -204,7 +204,7 @@ def server_of(transport: str, service: Service, tls: list[str]) -> Server:
 
 
 async def main(transport: str, *tls: str) -> None:
-    """Serve until killed."""
+    """Serves until killed."""
     server = server_of(transport, Interop(described()).service(), [*tls])
     port = server.add_port("127.0.0.1:0")
     await server.start()

@@ -60,7 +60,7 @@ class Truth:
         assert not self.queues, "a truth is filled by what is told"
 
     def add(self, told: Iterable[Document]) -> None:
-        """Take what a run of a broker told, which reads everything, in place of what was told."""
+        """Takes what a run of a broker told, which reads everything, in place of what was told."""
         self.queues, self.bounds, self.answers = {}, {}, {}
         for document in told:
             kind = document.pop("kind")
@@ -93,7 +93,7 @@ class Truth:
         return [(topic, key) for kind, topic, key in self.answers if kind == "key"]
 
     def carrying(self, kind: str, topic: str, key: str) -> list[int]:
-        """Return where the messages of a topic lie that carry a key, or have an id."""
+        """Returns where the messages of a topic lie that carry a key, or have an id."""
         found = set()
         for message in (m for own in self.queues.values() for m in own if m["topic"] == topic):
             names = message["properties"]
@@ -104,7 +104,7 @@ class Truth:
 
 
 def as_told(message: StoredMessage) -> Document:
-    """Return a message of ours with the names a real broker's have."""
+    """Returns a message of ours with the names a real broker's have."""
     names = """topic queue_id queue_offset physical_offset store_size flag body_crc
     born_timestamp_ms store_timestamp_ms reconsume_times prepared_transaction_offset"""
     own = {n: v for n, v in message.properties.items() if n not in ("MIN_OFFSET", "MAX_OFFSET")}
@@ -135,7 +135,7 @@ def difference(wanted: Sequence[Document], found: Sequence[Document], *, more: b
 
 
 def counted(wrong: Sequence[str], of: int, what: str) -> str:
-    """Return the outcome of a step over many things: "" or how many differ, and the first."""
+    """Returns the outcome of a step over many things: "" or how many differ, and the first."""
     return f"{len(wrong)} of {of} {what}: {wrong[0]}" if wrong else ""
 
 
@@ -148,7 +148,7 @@ class Ours:
         assert directory.is_dir(), f"{directory} is not there"
 
     def tool(self, *arguments: str) -> tuple[int, str, str]:
-        """Run a command on the store; returns its exit code and what it printed."""
+        """Runs a command on the store; returns its exit code and what it printed."""
         done = subprocess.run(
             [*_pocketmq(), *arguments, *self._settings], capture_output=True, text=True, cwd=ROOT,
             check=False, timeout=COMMAND_S,
@@ -180,7 +180,7 @@ class Ours:
         return counted(wrong, len(names), "files")
 
     def served(self, work: Callable[[AsyncClient], Any]) -> Any:
-        """Serve the store, let a client do some work, stop in order; returns what came of it.
+        """Serves the store, let a client do some work, stops in order; returns what came of it.
 
         Errors   AssertionError: it did not start, or not stop in order
         """
@@ -221,7 +221,7 @@ async def _with_client(endpoint: str, work: Callable[[AsyncClient], Any]) -> Any
 
 
 def view_files(directory: Path) -> dict[str, Path]:
-    """Return the files of views by name; index files, named by the clock, by their order."""
+    """Returns the files of views by name; index files, named by the clock, by their order."""
     found = {}
     for name in (CONSUME_QUEUE_DIRECTORY, CONSUME_QUEUE_EXTENSION_DIRECTORY, INDEX_DIRECTORY):
         paths = sorted(path for path in (directory / name).rglob("*") if path.is_file())
@@ -232,7 +232,7 @@ def view_files(directory: Path) -> dict[str, Path]:
 
 
 def _content(files: dict[str, Path], name: str, begin: int) -> bytes:
-    """Return a file's bytes, of a queue without the units of records before the log begins."""
+    """Returns a file's bytes, of a queue without the units of records before the log begins."""
     content = files[name].read_bytes() if name in files else b""
     if not name.startswith(f"{CONSUME_QUEUE_DIRECTORY}/") or begin == 0:
         return content
@@ -252,7 +252,7 @@ def _unequal(name: str, one: bytes, other: bytes) -> str:
 
 
 def _without_count(index: bytes) -> bytes:
-    """Return an index file without the number of its header that nobody reads."""
+    """Returns an index file without the number of its header that nobody reads."""
     return index[: SLOT_COUNT.start] + index[SLOT_COUNT.stop :]
 
 
@@ -276,7 +276,7 @@ def left_as_it_was(before: Path, directory: Path, *, has_index: bool = True) -> 
 
 
 def kept_files(directory: Path) -> dict[str, bytes]:
-    """Return the files that a start must leave alone."""
+    """Returns the files that a start must leave alone."""
     paths = [path for name in KEPT for path in (directory / name).rglob("*") if path.is_file()]
     return {str(path.relative_to(directory)): path.read_bytes() for path in paths}
 
@@ -285,7 +285,7 @@ def kept_files(directory: Path) -> dict[str, bytes]:
 
 
 async def read_queue(client: AsyncClient, queue: Queue, bounds: tuple[int, int]) -> list[Document]:
-    """Pull a queue from its first message to its last."""
+    """Pulls a queue from its first message to its last."""
     found: list[Document] = []
     at, end = bounds
     while at < end:
@@ -327,7 +327,7 @@ async def compare_all(truth: Truth, has_index: bool, client: AsyncClient) -> dic
 
 
 async def physical_offsets(client: AsyncClient, kind: str, topic: str, key: str) -> list[int]:
-    """Return where messages with a key, or the one with an id, lie."""
+    """Returns where messages with a key, or the one with an id, lie."""
     try:
         if kind == "id":
             return [(await client.admin.query_by_id(topic, key)).physical_offset]
@@ -343,7 +343,7 @@ async def physical_offsets(client: AsyncClient, kind: str, topic: str, key: str)
 
 
 async def caught_up(client: AsyncClient) -> None:
-    """Wait until queues and index know every message.
+    """Waits until queues and index know every message.
 
     Errors   TimeoutError
     """
@@ -401,17 +401,17 @@ def taken_back(
 
 
 def reading(truth: Truth, *, has_index: bool) -> Callable[[AsyncClient], Any]:
-    """Return the work of a client that compares everything."""
+    """Returns the work of a client that compares everything."""
     return partial(compare_all, truth, has_index)
 
 
 def sending(truth: Truth) -> Callable[[AsyncClient], Any]:
-    """Return the work of a client that goes on."""
+    """Returns the work of a client that goes on."""
     return partial(go_on, truth)
 
 
 def copied(source: Path, to: Path) -> Path:
-    """Copy a store, holes as holes."""
+    """Copies a store, holes as holes."""
     command = ["cp", "-a", "--sparse=always", os.fspath(source), os.fspath(to)]
     subprocess.run(command, check=True)
     return to

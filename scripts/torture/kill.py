@@ -48,7 +48,7 @@ TOLD: Final = ("acknowledged", "read", "stored", "sent again and stored twice", 
 
 
 def torture(place: Path, budget: Budget) -> dict[str, Any]:
-    """Kill until the time is over; returns the figures.
+    """Kills until the time is over; returns the figures.
 
     Errors   AssertionError: something was lost, or worse; the history is kept. NotHere
     """
@@ -119,7 +119,7 @@ def torture(place: Path, budget: Budget) -> dict[str, Any]:
 
 
 def work(place: Path, number: int, seed: int, seconds: float, workload: str, told: Advance) -> None:
-    """Kill brokers of one store after the other, as one of the workers."""
+    """Kills brokers of one store after the other, as one of the workers."""
     budget, round_number = Budget(seed, seconds), 0
     stores = {
         "send": _one_store,
@@ -205,7 +205,7 @@ def _one_store_of_strangers(place: Path, name: str, budget: Budget, told: Advanc
 
 
 def _official_clients() -> dict[str, Program]:
-    """Return the clients.
+    """Returns the clients.
 
     Errors   NotHere
     """

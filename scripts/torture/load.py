@@ -21,12 +21,12 @@ TAGS = ["paid", "shipped", "returned", "取消", ""]
 
 
 def topic_name(number: int) -> str:
-    """Return the name of a topic."""
+    """Returns the name of a topic."""
     return f"torture-{number:02d}"
 
 
 async def fill(endpoint: str, count: int, seed: int) -> str:
-    """Send and return what was acknowledged, as JSON."""
+    """Sends and returns what was acknowledged, as JSON."""
     chance = random.Random(seed)
     pool = chance.randbytes(70_000)
     acknowledged, number = 0, 0

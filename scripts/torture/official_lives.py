@@ -72,7 +72,7 @@ class OfficialLives:
         self._environment = tls if is_tls else {}
 
     def restart(self) -> None:
-        """Start the broker, wait until all clients are at work, stop it in order.
+        """Starts the broker, waits until all clients are at work, stops it in order.
 
         Errors   AssertionError as of `live`, or where the stop is not in order
         """
@@ -87,7 +87,7 @@ class OfficialLives:
         check_log(daemon)
 
     def live(self) -> str:
-        """Start the broker, wait until all clients are at work, kill it; returns how it flushed.
+        """Starts the broker, waits until all clients are at work, kill it; returns how it flushed.
 
         Errors   AssertionError where it does not start, or clients do not come back
         """
@@ -103,7 +103,7 @@ class OfficialLives:
         return flush
 
     def end(self) -> None:
-        """Start once more, let groups consume what is left, compare, stop, verify the files.
+        """Starts once more, let groups consume what is left, compare, stop, verify the files.
 
         Errors   Violation
         """
@@ -127,7 +127,7 @@ class OfficialLives:
         assert done.code == 0, f"{done.out}{done.err}"
 
     def close(self) -> None:
-        """End the clients, whatever has become of the broker."""
+        """Ends the clients, whatever has become of the broker."""
         self._stack.close()
 
     def _started(self, flush: str) -> Daemon:
@@ -156,13 +156,13 @@ class OfficialLives:
             )
 
     def _at_work(self) -> None:
-        """Wait until every producer was answered, and every consumer got something, anew."""
+        """Waits until every producer was answered, and every consumer got something, anew."""
         talks = [*self._sending.values(), *self._pushed.values()]
         for talk, count in [(talk, len(talk.look())) for talk in talks]:
             talk.until(partial(_is_at_work, count))
 
     def _compare(self, stored: Counter[str]) -> None:
-        """Count what became of every message in every group.
+        """Counts what became of every message in every group.
 
         Errors   Violation
         """
@@ -181,7 +181,7 @@ def judged(
     sent: Iterable[Row], pushed: Mapping[str, Iterable[Row]], stored: Counter[str],
     kills_ms: Sequence[int],
 ) -> tuple[Counter[str], list[str]]:  # fmt: skip
-    """Return the figures of a store, and what is wrong.
+    """Returns the figures of a store, and what is wrong.
 
     sent     what producers told
     pushed   what consumers told, by group
@@ -224,7 +224,7 @@ def judged(
 
 
 def _was_in_flight(row: Row, kills_ms: Sequence[int]) -> bool:
-    """Return whether a delivery was so near before a kill that its ack may lack an answer."""
+    """Returns whether a delivery was so near before a kill that its ack may lack an answer."""
     return any(0 <= kill_ms - row["at_ms"] <= IN_FLIGHT_MS for kill_ms in kills_ms)
 
 
@@ -242,7 +242,7 @@ async def _make_topic(endpoint: str) -> None:
 
 
 async def _stored(endpoint: str) -> Counter[str]:
-    """Return how often each message id stands in the topic."""
+    """Returns how often each message id stands in the topic."""
     async with AsyncClient(endpoint) as client:
         queues = [await messages_of(client, TOPIC, each) for each in range(QUEUE_COUNT)]
     return Counter(message.unique_key for queue in queues for message in queue)

@@ -16,7 +16,7 @@ CASES: Final = "tests/e2e/official/rust_cases.py"
 
 
 def torture(place: Path, budget: Budget) -> dict[str, Any]:
-    """Build the client, and run the cases; returns what pytest says at its end.
+    """Builds the client, and runs the cases; returns what pytest says at its end.
 
     Errors   AssertionError: a case failed. NotHere
     """

@@ -38,7 +38,7 @@ class FailingDisk:
         self._inject = place / "inject"
 
     def forget(self) -> None:
-        """Drop what is in memory and not mapped by anybody."""
+        """Drops what is in memory and not mapped by anybody."""
         os.sync()
         Path("/proc/sys/vm/drop_caches").write_text("3")
 
@@ -53,7 +53,7 @@ class FailingDisk:
 
 @contextmanager
 def failing_disk(place: Path) -> Iterator[FailingDisk]:
-    """Make one below a directory; nothing of it is left when the block ends.
+    """Makes one below a directory; nothing of it is left when the block ends.
 
     Errors   NotHere
     """
@@ -99,7 +99,7 @@ def _unmount(mount: Path) -> None:
 
 
 def _attached(file: Path) -> str:
-    """Return the loop device on a file that is about to be served.
+    """Returns the loop device on a file that is about to be served.
 
     Errors   NotHere
     """
@@ -143,7 +143,7 @@ def torture(place: Path, budget: Budget) -> dict[str, Any]:
 
 @contextmanager
 def _serving(store: Path) -> Iterator[Daemon]:
-    """Run a broker; its event loop may be late, on a disk behind four programs."""
+    """Runs a broker; its event loop may be late, on a disk behind four programs."""
     broker = Daemon(store)
     broker.begin()
     try:

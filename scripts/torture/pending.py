@@ -85,7 +85,7 @@ class AheadClock(SystemClock):
         self._ahead_ms = ahead_ms
 
     def wall_ms(self) -> int:
-        """Return the wall time."""
+        """Returns the wall time."""
         return super().wall_ms() + self._ahead_ms
 
 
@@ -107,7 +107,7 @@ class Made:
     count: int = 0
 
     def next(self, place: set[int]) -> int:
-        """Return a new number, which is of a kind."""
+        """Returns a new number, which is of a kind."""
         self.count += 1
         place.add(self.count)
         return self.count
@@ -115,7 +115,7 @@ class Made:
 
 @asynccontextmanager
 async def serving(directory: Path, clock: Clock) -> AsyncIterator[tuple[MessageStore, Parts]]:
-    """Run a broker of ours on a store, without its transports."""
+    """Runs a broker of ours on a store, without its transports."""
     sizes = {**SIZES, TIMER_LOG: SETTINGS[TIMER_LOG]}
     assignments = [f"{name}={value}" for name, value in sizes.items()]
     assignments += [
@@ -141,7 +141,7 @@ async def serving(directory: Path, clock: Clock) -> AsyncIterator[tuple[MessageS
 async def sent(
     parts: Parts, topic: str, number: int, delivery: DeliveryRequest = AT_ONCE, **properties: str
 ) -> Sent:
-    """Send a message of a number."""
+    """Sends a message of a number."""
     drafts = Drafts(
         wait=True, topics=[topic], bodies=[str(number).encode()], tags=[""],
         keys=[[f"{KEY}{number}"]], message_ids=[""], queue_ids=[ABSENT_QUEUE], groups=[""],
@@ -152,7 +152,7 @@ async def sent(
 
 
 async def make(directory: Path, chance: Random) -> Made:
-    """Make a store in which everything waits that can, serve it for a while, and stop."""
+    """Makes a store in which everything waits that can, serves it for a while, and stop."""
     made, clock = Made(), AheadClock()
     async with serving(directory, clock) as (store, parts):
         await store.tables.topics.create(TOPIC, queue_count=2)
@@ -194,7 +194,7 @@ async def _levelled(parts: Parts, made: Made, level: int) -> None:
 
 
 async def _decided(parts: Parts, made: Made, resolution: Resolution) -> None:
-    """Send a transaction and decide it, or leave it to the real broker's producer to."""
+    """Sends a transaction and decide it, or leaves it to the real broker's producer to."""
     is_commit = resolution is Resolution.COMMIT
     number = made.next(made.near if is_commit else made.never)
     found = await sent(parts, PAID, number, DeliveryRequest(transactional=True))
@@ -213,7 +213,7 @@ async def _decided(parts: Parts, made: Made, resolution: Resolution) -> None:
 
 # -- judging ---------------------------------------------------------------------------------------
 def numbers_in(truth: Truth, *topics: str) -> dict[int, list[int]]:
-    """Return of the messages a real broker has in topics: their store times, by number."""
+    """Returns of the messages a real broker has in topics: their store times, by number."""
     found: dict[int, list[int]] = {}
     for (topic, _), own in truth.queues.items():
         for message in own if topic in topics else ():
@@ -225,7 +225,7 @@ def numbers_in(truth: Truth, *topics: str) -> dict[int, list[int]]:
 
 
 def stored_in(directory: Path, sizes: KnownShape, *topics: str) -> dict[int, list[int]]:
-    """Return the same of a stopped store, by its log."""
+    """Returns the same of a stopped store, by its log."""
     found: dict[int, list[int]] = {}
     search = LogSearch(find_log_files(directory, sizes.commit_log_file_size_bytes))
     for message in search.messages():
@@ -236,7 +236,7 @@ def stored_in(directory: Path, sizes: KnownShape, *topics: str) -> dict[int, lis
 
 
 def judged(made: Made, found: dict[int, list[int]], wanted: set[int]) -> list[str]:
-    """Return what is missing, came too often, too early or never should have."""
+    """Returns what is missing, came too often, too early or never should have."""
     wrong = [f"{number} is missing" for number in sorted(wanted - found.keys())]
     for number, times in sorted(found.items()):
         if number not in wanted:
@@ -250,7 +250,7 @@ def judged(made: Made, found: dict[int, list[int]], wanted: set[int]) -> list[st
 
 
 def looked_at(directory: Path, sizes: KnownShape, far: int) -> list[str]:
-    """Return what `store verify` finds, and whether what is far still waits, as tools see it."""
+    """Returns what `store verify` finds, and whether what is far still waits, as tools see it."""
     options = VerifyOptions(now_ms=SystemClock().wall_ms() + AHEAD_MS)
     found = verify(Disk(), directory, sizes, options)
     wrong = [f"{row.file} at {row.offset}: {row.kind}, {row.found}" for row in found.findings]
@@ -259,7 +259,7 @@ def looked_at(directory: Path, sizes: KnownShape, far: int) -> list[str]:
 
 
 async def take_back(directory: Path) -> None:
-    """Serve a store with a clock that is days ahead until nothing comes any more."""
+    """Serves a store with a clock that is days ahead until nothing comes any more."""
     async with serving(directory, AheadClock(AHEAD_MS)) as (store, _):
         before, quiet = -1, 0
         while quiet < 20:
@@ -269,7 +269,7 @@ async def take_back(directory: Path) -> None:
 
 
 def torture(place: Path, budget: Budget) -> dict[str, Any]:
-    """Hand stores over and take them back until the time is over, once at least.
+    """Hands stores over and takes them back until the time is over, once at least.
 
     Errors   NotHere: no JDK, no Maven and no jars; AssertionError: a message is where it should
              not be, or came when it should not
@@ -335,13 +335,13 @@ def of_the_real(one: Real, place: Path, seed: int) -> int:
 
 
 def _copies(directory: Path, sizes: KnownShape, topic: str) -> Counter[str]:
-    """Return how often each unique key stands in a topic."""
+    """Returns how often each unique key stands in a topic."""
     search = LogSearch(find_log_files(directory, sizes.commit_log_file_size_bytes))
     return Counter(message.unique_key for message in search.messages() if message.topic == topic)
 
 
 def shape_at(directory: Path) -> KnownShape:
-    """Return the shape of a store of the small files all of these have."""
+    """Returns the shape of a store of the small files all of these have."""
     assert (directory / COMMIT_LOG_DIRECTORY).is_dir()
     return KnownShape(
         commit_log_file_size_bytes=int(SIZES["mappedFileSizeCommitLog"]),

@@ -59,7 +59,7 @@ TOLD: Final = ("acknowledged", "read", "stored", "sent again and stored twice", 
 
 
 def needed() -> None:
-    """Check that power can be cut here.
+    """Checks that power can be cut here.
 
     Errors   NotHere
     """
@@ -73,7 +73,7 @@ def needed() -> None:
 
 
 def run(*command: str) -> None:
-    """Run a command that has to succeed."""
+    """Runs a command that has to succeed."""
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
         raise OSError(f"{' '.join(command)}: {done.stderr.strip()}")
@@ -104,7 +104,7 @@ class Machine:
         )
 
     def cut(self) -> None:
-        """Cut the power: nothing reaches the image from now on."""
+        """Cuts the power: nothing reaches the image from now on."""
         descriptor = os.open(self.root, os.O_RDONLY)
         try:
             fcntl.ioctl(descriptor, SHUTDOWN, WITHOUT_JOURNAL)
@@ -117,7 +117,7 @@ class Machine:
             run("umount", str(self.root))
 
     def _is_mounted(self) -> bool:
-        """Ask the kernel: a file system that was shut down says of its own root only EIO."""
+        """Asks the kernel: a file system that was shut down says of its own root only EIO."""
         mounts = Path("/proc/self/mounts").read_text().splitlines()
         return any(line.split()[1] == str(self.root) for line in mounts)
 
@@ -134,7 +134,7 @@ class Machine:
 
 @contextlib.contextmanager
 def ended(daemon: Daemon) -> Iterator[Daemon]:
-    """Start a broker, and leave none behind."""
+    """Starts a broker, and leaves none behind."""
     daemon.begin()
     try:
         yield daemon
@@ -170,7 +170,7 @@ class Cuts:
         return daemon
 
     def cut(self, flush: str, *, whole: bool) -> None:
-        """Start, compare, work, cut the power, and switch it on again.
+        """Starts, compare, work, cut the power, and switch it on again.
 
         Errors   AssertionError
         """
@@ -200,7 +200,7 @@ class Cuts:
         daemon.signal(signal.SIGKILL)
 
     def end(self) -> None:
-        """Start once more, compare everything, stop in order, and verify the files.
+        """Starts once more, compare everything, stops in order, and verify the files.
 
         Errors   AssertionError
         """
@@ -215,7 +215,7 @@ class Cuts:
 
 
 def torture(place: Path, budget: Budget) -> dict[str, Any]:
-    """Cut until the time is over; returns the figures.
+    """Cuts until the time is over; returns the figures.
 
     Errors   NotHere; AssertionError: something was lost, or worse
     """
@@ -259,7 +259,7 @@ def _one_machine(cuts: Cuts, kind: str, budget: Budget, figures: Counter[str]) -
 
 
 def _kept(place: Path) -> Path:
-    """Copy what a failure left, its file system still mounted, and return where it is."""
+    """Copies what a failure left, its file system still mounted, and returns where it is."""
     kept = Path(tempfile.mkdtemp(prefix="pocketmq-power-kept-"))
     with contextlib.suppress(OSError, shutil.Error):
         shutil.copytree(place / "mounted", kept / "mounted")

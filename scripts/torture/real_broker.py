@@ -60,7 +60,7 @@ class Real:
 
 
 def real(version: str) -> Real:
-    """Return a version of RocketMQ, fetched and compiled where that was not done before.
+    """Returns a version of RocketMQ, fetched and compiled where that was not done before.
 
     Errors   NotHere: no Java, no javac, or no jars and no Maven to fetch them
     """
@@ -136,7 +136,7 @@ class Plan:
 
 
 def run_real(one: Real, place: Path, store: Path, plan: Plan) -> list[Document]:
-    """Run a broker of a version on a store; returns what it told, see RealBroker.java.
+    """Runs a broker of a version on a store; returns what it told, see RealBroker.java.
 
     place    a directory for its configuration and logs
     Errors   RealFailed: it failed, or took too long; with what it said last
@@ -166,7 +166,7 @@ def run_real(one: Real, place: Path, store: Path, plan: Plan) -> list[Document]:
 
 
 def _told(text: str) -> str:
-    """Return the lines that say what went wrong."""
+    """Returns the lines that say what went wrong."""
     own = [line for line in text.splitlines() if "|-" not in line]  # without logback's
     lines = [line for line in own if re.search("Exception|Error", line)]
     return " | ".join(lines[:4])[:SAID_MAX] or " | ".join(own[-3:])[-SAID_MAX:]
@@ -211,7 +211,7 @@ def _written_plan(place: Path, store: Path, plan: Plan) -> Path:
 
 @cache
 def _alone() -> tuple[str, ...]:
-    """Return what a command begins with to have a network of its own; nothing where none may."""
+    """Returns what a command begins with to have a network of its own; nothing where none may."""
     if shutil.which("unshare") is None or shutil.which("ip") is None:
         return ()
     for options in (("--net",), ("--net", "--map-root-user")):
@@ -222,7 +222,7 @@ def _alone() -> tuple[str, ...]:
 
 
 def free_ports() -> tuple[int, int]:
-    """Return ports for a name server and a broker, which takes those beside its own too.
+    """Returns ports for a name server and a broker, which takes those beside its own too.
 
     The four behind the broker's are free as well.
     """

@@ -32,7 +32,7 @@ PIECE = "16MiB"
 
 
 def make_store(directory: Path, count: int, seed: int) -> dict[str, Any]:
-    """Fill a store through the daemon; returns what was acknowledged."""
+    """Fills a store through the daemon; returns what was acknowledged."""
     with broker_server("store.flush=async", directory=directory) as server:
         command = [sys.executable, "-m", "torture.load", server.target]
         command += [str(count), str(seed)]
@@ -42,7 +42,7 @@ def make_store(directory: Path, count: int, seed: int) -> dict[str, Any]:
 
 
 def digests(directory: Path) -> dict[str, str]:
-    """Return the sha256 of every file of the views."""
+    """Returns the sha256 of every file of the views."""
     found = {}
     for name in (CONSUME_QUEUE_DIRECTORY, INDEX_DIRECTORY):
         for path in sorted((directory / name).rglob("*")):
@@ -54,7 +54,7 @@ def digests(directory: Path) -> dict[str, str]:
 
 
 def pocketmq(*arguments: str, killed: Callable[[subprocess.Popen[str]], None] | None = None) -> int:
-    """Run the command line; `killed` may do harm to it meanwhile. Returns its exit code."""
+    """Runs the command line; `killed` may do harm to it meanwhile. Returns its exit code."""
     process = subprocess.Popen(
         [sys.executable, "-m", "pocketmq", *arguments], cwd=ROOT, stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE, text=True,
@@ -68,7 +68,7 @@ def pocketmq(*arguments: str, killed: Callable[[subprocess.Popen[str]], None] | 
 
 
 def kill_a_worker(process: subprocess.Popen[str]) -> None:
-    """Kill one of Spark's Python workers in the middle of its work."""
+    """Kills one of Spark's Python workers in the middle of its work."""
     before = set(spark_workers())
     while process.poll() is None:
         workers = sorted(set(spark_workers()) - before)
@@ -83,7 +83,7 @@ def kill_a_worker(process: subprocess.Popen[str]) -> None:
 
 
 def kill_the_driver(out: Path) -> Callable[[subprocess.Popen[str]], None]:
-    """Return what kills a driver once some ranges are finished."""
+    """Returns what kills a driver once some ranges are finished."""
 
     def kill(process: subprocess.Popen[str]) -> None:
         ranges = out / "rebuild" / "ranges"
@@ -97,7 +97,7 @@ def kill_the_driver(out: Path) -> Callable[[subprocess.Popen[str]], None]:
 
 
 def compare(name: str, out: Path, wanted: dict[str, str]) -> None:
-    """Compare all files of a run with those of the broker, and tell."""
+    """Compares all files of a run with those of the broker, and tell."""
     found = digests(out)
     different = sorted(k for k in wanted.keys() | found.keys() if wanted.get(k) != found.get(k))
     if different:
@@ -106,7 +106,7 @@ def compare(name: str, out: Path, wanted: dict[str, str]) -> None:
 
 
 def torture(place: Path, budget: Budget) -> dict[str, Any]:
-    """Run everything, whatever time it takes; returns the figures."""
+    """Runs everything, whatever time it takes; returns the figures."""
     count, seed = budget.messages, budget.seed
     store, out = place / "store", place / "out"
     begun = perf_counter()

@@ -50,7 +50,7 @@ def torture(place: Path, budget: Budget) -> dict[str, Any]:
 def _restarted(
     place: Path, form: str, programs: Mapping[str, Program], budget: Budget, end_s: float
 ) -> Counter[str]:
-    """Return the figures of one form, whose share of the time ends at `end_s`."""
+    """Returns the figures of one form, whose share of the time ends at `end_s`."""
     place.mkdir()
     done = 0
     with ExitStack() as stack:

@@ -15,7 +15,7 @@ DELETES: Final = 40
 
 
 def torture(place: Path, budget: Budget) -> dict[str, Any]:
-    """Play all three by turns; nothing is written below `place`: disks are in memory.
+    """Plays all three by turns; nothing is written below `place`: disks are in memory.
 
     Errors   AssertionError, or what escaped; its notes say how to play it again
     """

@@ -23,7 +23,7 @@ STEPS: Final = 60
 
 
 def torture(place: Path, budget: Budget) -> dict[str, Any]:
-    """Walk; nothing is written below `place`: disks are in memory.
+    """Walks; nothing is written below `place`: disks are in memory.
 
     Errors   AssertionError, or what escaped; its notes say what was done
     """

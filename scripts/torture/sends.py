@@ -31,7 +31,7 @@ SETTINGS: Final[tuple[dict[str, Any], ...]] = (
 
 
 def torture(place: Path, budget: Budget) -> dict[str, Any]:
-    """Serve requests until `budget.cases` are through or the time is over.
+    """Serves requests until `budget.cases` are through or the time is over.
 
     Errors   AssertionError: what was not alike, with the request in hexadecimal
     """
@@ -46,7 +46,7 @@ def torture(place: Path, budget: Budget) -> dict[str, Any]:
 
 
 async def _life(random: Random, settings: dict[str, Any], is_official: bool) -> int:
-    """Return how many requests of a life took the shortcut."""
+    """Returns how many requests of a life took the shortcut."""
     maker = OfficialMaker(random) if is_official else RequestMaker(random)
     make = official_twin if is_official else own_twin
     async with twins(make, **settings) as (quick, usual):

@@ -120,7 +120,7 @@ class Cell:
 
 
 def shape_of(name: str) -> Shape:
-    """Return a shape, or several joined by a plus.
+    """Returns a shape, or several joined by a plus.
 
     Errors   ValueError: there is no such shape
     """
@@ -131,7 +131,7 @@ def shape_of(name: str) -> Shape:
 
 
 def offered(name: str, settings: frozenset[str]) -> str:
-    """Return what of a shape, or of several joined, a version offers that knows these settings."""
+    """Returns what of a shape, or of several joined, a version offers that knows these settings."""
     parts = [part for part in name.split("+") if SHAPES[part].settings.keys() <= settings]
     return "+".join(parts)
 
@@ -235,7 +235,7 @@ def torture(place: Path, budget: Budget) -> dict[str, Any]:
 
 
 def counts(rows: Sequence[dict[str, Any]]) -> dict[str, int]:
-    """Return the figures of a run."""
+    """Returns the figures of a run."""
     steps = [named for row in rows for named in row["steps"].items()]
     why = [row.get("why", "") for row in rows]
     told = (OFFERED, NOT_RUN, ITSELF)
@@ -254,7 +254,7 @@ def counts(rows: Sequence[dict[str, Any]]) -> dict[str, int]:
 
 
 def tables(rows: Sequence[dict[str, Any]], versions: Sequence[str], shapes: Sequence[str]) -> str:
-    """Return the tables of a run: versions by step, shapes by version, and what was different."""
+    """Returns the tables of a run: versions by step, shapes by version, and what was different."""
     known = {(row["version"], row["shape"]): row for row in rows}
     lines = _row("", *STEPS.values()) + _row(*["---"] * (len(STEPS) + 1))
     for version in versions:
@@ -278,7 +278,7 @@ def _share(rows: Sequence[dict[str, Any]], step: str) -> str:
 
 
 def _shown(row: dict[str, Any], notes: list[str]) -> str:
-    """Return a cell: ok, the steps that differ with the numbers of their notes, or why not."""
+    """Returns a cell: ok, the steps that differ with the numbers of their notes, or why not."""
     why = row.get("why", "")
     if why.startswith(OFFERED):
         return "–"

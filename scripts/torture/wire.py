@@ -20,7 +20,7 @@ Counts = tuple[int, int, int]
 
 
 def torture(place: Path, budget: Budget) -> dict[str, Any]:
-    """Run cases until the time is over or there were enough; returns how many.
+    """Runs cases until the time is over or there were enough; returns how many.
 
     Errors   AssertionError: what went wrong, with its seed
     """
@@ -43,7 +43,7 @@ def torture(place: Path, budget: Budget) -> dict[str, Any]:
 
 
 def _portion(seeds: list[int]) -> Counts:
-    """Run the cases of some seeds; return how many blocks, frame sequences and conversations."""
+    """Runs the cases of some seeds; returns how many blocks, frame sequences and conversations."""
     blocks = frames = conversations = 0
     for seed in seeds:
         with time_limit(HANG_S):

@@ -34,7 +34,7 @@ class Shop:
         self.key = self.cert.with_name("key.pem")
 
     def start(self, *assignments: str, hosts: Sequence[str] = ("127.0.0.1",)) -> Certificate:
-        """Return what a start with such settings, that listens on these, shows."""
+        """Returns what a start with such settings, that listens on these, shows."""
         config = self.config(*assignments)
         tls = Tls()
         certificate = Certificate(tls, self.store, Disk(), self.clock, hosts)

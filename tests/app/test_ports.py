@@ -21,13 +21,13 @@ LOOPBACK = "127.0.0.1:8081"
 
 
 def handed(host: str) -> Stage:
-    """Return a stage whose socket a supervisor bound to this host, on any port."""
+    """Returns a stage whose socket a supervisor bound to this host, on any port."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     return Stage(listening=socket.create_server((host, 0), family=family))
 
 
 def why_open(address: str, *assignments: str, setting: str = "rpc.listen") -> str:
-    """Return why a port is open, "" for one that only this machine reaches."""
+    """Returns why a port is open, "" for one that only this machine reaches."""
     ports = Ports("localhost:8081", (BoundAddress(setting, address),), None)
     found = ports.opened(load(assignments=assignments))
     assert all(key == setting for key, _ in found)

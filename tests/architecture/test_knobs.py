@@ -20,7 +20,7 @@ TESTS: Final = Path(__file__).resolve().parents[1]
 
 @cache
 def marked_knobs() -> dict[str, str]:
-    """Return the keys that tests are marked with, each with one of the modules."""
+    """Returns the keys that tests are marked with, each with one of the modules."""
     texts = {path: path.read_text("utf-8") for path in sorted(TESTS.rglob("test_*.py"))}
     return {
         key: str(path.relative_to(TESTS))
@@ -31,7 +31,7 @@ def marked_knobs() -> dict[str, str]:
 
 
 def marks_of(module: ast.Module) -> Iterator[str]:
-    """Yield the keys of `pytest.mark.knob(...)` in a module, wherever it stands."""
+    """Yields the keys of `pytest.mark.knob(...)` in a module, wherever it stands."""
     for node in ast.walk(module):
         if not isinstance(node, ast.Call) or ast.unparse(node.func) != MARK:
             continue

@@ -73,7 +73,7 @@ def test_nothing_may_be_taken() -> None:
 
 
 def edits(text: str) -> list[tuple[str, str, str]]:
-    """Return (operator, before, after) of the mutants of a text."""
+    """Returns (operator, before, after) of the mutants of a text."""
     mutants = Module("m.py", text.encode()).mutants()
     return [(mutant.operator, mutant.before, mutant.after) for mutant in mutants]
 
@@ -180,7 +180,7 @@ def toy(tmp_path: Path) -> Path:
 
 
 def mutate(root: Path, *options: str) -> tuple[str, list[dict[str, Any]]]:
-    """Run the program on a project; returns what it prints and its document."""
+    """Runs the program on a project; returns what it prints and its document."""
     report = root / "report.json"
     command = [sys.executable, "-m", "mutation.run", "toy", "--root", str(root)]
     done = subprocess.run(

@@ -13,7 +13,7 @@ TWO: dict[str, Any] = {"topic": "orders", "physical_offset": 90, "properties": {
 
 
 def told(*messages: dict[str, Any], found: list[int]) -> Truth:
-    """Return what a broker says that has these messages in one queue and answers one question."""
+    """Returns what a broker says that has these messages in one queue and answers one question."""
     own = {"from": "orders", "from_queue": 0}
     documents = [{"kind": "queue", **own, "min": 0, "max": len(messages)}]
     documents += [{"kind": "message", **own, **message} for message in messages]

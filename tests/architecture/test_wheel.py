@@ -23,7 +23,7 @@ WHO_RUNS = "import pocketmq.native.probe as p; from pocketmq import native; prin
 def built(
     kind: str, place: Path, *, root: Path = ROOT, **environment: str
 ) -> tuple[Path, subprocess.CompletedProcess[str]]:
-    """Build a wheel or an sdist of a tree; returns it and what was said."""
+    """Builds a wheel or an sdist of a tree; returns it and what was said."""
     command = [sys.executable, "-m", "hatchling", "build", "-t", kind, "-d", str(place)]
     done = subprocess.run(
         command,

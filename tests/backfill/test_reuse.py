@@ -51,7 +51,7 @@ def touched(path: str) -> None:
 
 
 def grown(log: LogBytes, count: int) -> None:
-    """Add records to the last file of a log that was closed."""
+    """Adds records to the last file of a log that was closed."""
     first = len(log.places)
     for number in range(first, first + count):
         log.add(queue_offset=number, keys=f"k{number}")

@@ -27,7 +27,7 @@ class Ran(NamedTuple):
 
 
 def run(*arguments: str, given: str | bytes | None = None, **environment: str) -> Ran:
-    """Run `pocketmq ARGUMENTS` in this process."""
+    """Runs `pocketmq ARGUMENTS` in this process."""
     done = CliRunner().invoke(
         program, arguments, input=given, env=environment, prog_name="pocketmq"
     )

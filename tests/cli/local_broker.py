@@ -46,7 +46,7 @@ def stored(
     queue_id: int = 0,
     properties: dict[str, str] | None = None,
 ) -> StoredMessage:
-    """Return a message as the client gives it."""
+    """Returns a message as the client gives it."""
     return StoredMessage(
         topic=topic,
         queue_id=queue_id,
@@ -85,16 +85,16 @@ class LocalBroker:
         """Access key and secret that the last command had."""
 
     def requests(self, name: str) -> list[Any]:
-        """Return what was asked of a method, of either service if it has no name."""
+        """Returns what was asked of a method, of either service if it has no name."""
         return [request for path, request in self.calls if path.endswith(name)]
 
     def add(self, topic: str, *bodies: bytes, queue_id: int = 0, **properties: Any) -> None:
-        """Store messages with these properties."""
+        """Stores messages with these properties."""
         self.store.tables.topics.adopt(topic, 2)
         self.do(self.inner.add(topic, *bodies, queue_id=queue_id, **properties))
 
     def fill(self, count: int, *, topic: str = "orders", queue_id: int = 0) -> None:
-        """Store messages b"0", b"1" and so on, of ids ID0, ID1, and the key k."""
+        """Stores messages b"0", b"1" and so on, of ids ID0, ID1, and the key k."""
         self.store.tables.topics.adopt(topic, 2)
         first = self.store.reading.queue_range(topic, queue_id)[1]
         numbers = range(first, first + count)
@@ -102,7 +102,7 @@ class LocalBroker:
         self.do(self.put(Destination(topic, queue_id, STORE_HOST), rows))
 
     async def put(self, destination: Destination, rows: list[Row]) -> None:
-        """Store rows; they can be pulled then."""
+        """Stores rows; they can be pulled then."""
         await self.store.writing.put([(destination, batch(*rows))])
         await self.inner.talking.settled()
 
@@ -112,11 +112,11 @@ class LocalBroker:
         self.do(self.store.tables.offsets.set_many(group, topic, queue_offsets))
 
     def stands(self, group: str, topic: str = "orders") -> dict[int, int]:
-        """Return where a group stands."""
+        """Returns where a group stands."""
         return self.store.tables.offsets.all_of(group).get(topic, {})
 
     async def ask(self, path: str, request: Message, answer_type: type[Any], **options: Any) -> Any:
-        """Serve a call as both ends of a connection do."""
+        """Serves a call as both ends of a connection do."""
         name = path.removeprefix("/pocketmq.v1.")
         self.calls.append((name, request))
         if self.error is not None:
@@ -127,7 +127,7 @@ class LocalBroker:
         return await self.serve(name, request)
 
     async def serve(self, name: str, request: Message) -> Any:
-        """Return the broker's own answer.
+        """Returns the broker's own answer.
 
         Errors   ClientError
         """
@@ -138,7 +138,7 @@ class LocalBroker:
 
 
 def shown(error: BrokerError) -> ClientError:
-    """Return what a client is told of an error."""
+    """Returns what a client is told of an error."""
     code, message, details = wire_status(error)
     return client_error(CODES[code], message, details)
 

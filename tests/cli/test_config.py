@@ -16,7 +16,7 @@ from tests.cli.command_line import Ran
 
 
 def run(*arguments: str, **environment: str) -> Ran:
-    """Run `pocketmq config ARGUMENTS`."""
+    """Runs `pocketmq config ARGUMENTS`."""
     return command_line.run("config", *arguments, **environment)
 
 

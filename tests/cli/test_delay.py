@@ -5,7 +5,7 @@ from tests.cli.local_broker import LocalBroker
 
 
 def produced(*options: str) -> dict[str, object]:
-    """Send a message for later; returns what is printed."""
+    """Sends a message for later; returns what is printed."""
     done = run("produce", "orders", "x", *options)
     assert done.code == 0
     document: dict[str, object] = done.document
@@ -13,7 +13,7 @@ def produced(*options: str) -> dict[str, object]:
 
 
 def listed(broker: LocalBroker, *options: str) -> list[object]:
-    """Return the ids that are listed, once views know of all that was sent."""
+    """Returns the ids that are listed, once views know of all that was sent."""
     broker.do(broker.inner.talking.settled())
     done = run("delay", "ls", *options, "-o", "json")
     assert done.code == 0

@@ -5,13 +5,13 @@ from tests.cli.local_broker import LocalBroker
 
 
 def bodies() -> list[str]:
-    """Return what a consumer sees."""
+    """Returns what a consumer sees."""
     rows = run("consume", "orders", "--pull", "-o", "jsonl").rows
     return sorted(row["body_text"] for row in rows)
 
 
 def produced(*options: str) -> str:
-    """Send a message of a transaction; returns the transaction's id."""
+    """Sends a message of a transaction; returns the transaction's id."""
     document = run("produce", "orders", *options, "--transactional").document
     text: str = document["transaction_id"]
     assert text.endswith(document["message_id"])

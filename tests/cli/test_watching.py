@@ -15,7 +15,7 @@ class Picture:
         self.outcomes = list(outcomes)
 
     def show(self) -> None:
-        """Show it, or fail."""
+        """Shows it, or fail."""
         if not self.outcomes:
             raise KeyboardInterrupt
         error = self.outcomes.pop(0)

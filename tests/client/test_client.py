@@ -40,7 +40,7 @@ async def endpoint() -> AsyncIterator[str]:
 
 
 def visible(client: Client, *receipts: Receipt) -> None:
-    """Return when messages can be read."""
+    """Returns when messages can be read."""
     for receipt in receipts:
         at = PullQuery(receipt.topic, receipt.queue_id, receipt.queue_offset, wait_ms=WAIT_MS)
         assert client.pull(at).messages

@@ -17,7 +17,7 @@ TREE = [
 
 
 def sample(kind: type[BrokerError]) -> BrokerError:
-    """Return an error with a value in each field."""
+    """Returns an error with a value in each field."""
     values: dict[str, Any] = {
         field.name: 7 if field.type is int else f"a {field.name}" for field in fields(kind)
     }

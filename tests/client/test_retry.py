@@ -59,7 +59,7 @@ class FailingWire(LoopWire):
     async def call(
         self, path: str, request: Request, read: Any, timeout_s: float, metadata: Pairs = ()
     ) -> Any:
-        """Fail, or answer with nothing."""
+        """Fails, or answer with nothing."""
         self.requests.append(request)
         if self.failures:
             raise self.failures.pop(0)
@@ -72,7 +72,7 @@ class FailingWire(LoopWire):
         return False
 
     async def sleep(self, seconds: float) -> None:
-        """Remember a pause."""
+        """Remembers a pause."""
         self.slept_s.append(seconds)
 
 

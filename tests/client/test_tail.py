@@ -33,7 +33,7 @@ class Log:
             self.add(queue_id)
 
     def add(self, queue_id: int) -> None:
-        """Store a message, and wake who waits."""
+        """Stores a message, and wake who waits."""
         queue = self.queues[queue_id]
         message = stored(len(queue), b"%d" % self.count, queue_id=queue_id)
         message.physical_offset = message.store_timestamp_ms = self.count
@@ -49,16 +49,16 @@ class Log:
         self.parked.clear()
 
     async def describe_topic(self, name: str) -> TopicState:
-        """Return the queues."""
+        """Returns the queues."""
         states = [QueueState(n, 0, len(queue), 0, 0) for n, queue in enumerate(self.queues)]
         return TopicState(name, 3, 3, 6, "NORMAL", False, False, {}, states)
 
     async def query_by_time(self, topic: str, queue_id: int, time_ms: int, bound: Bound) -> int:
-        """Return the first message stored then or later."""
+        """Returns the first message stored then or later."""
         return sum(m.store_timestamp_ms < time_ms for m in self.queues[queue_id])
 
     async def pull(self, query: PullQuery) -> PullPage:
-        """Return a page; wait for one where asked to."""
+        """Returns a page; waits for one where asked to."""
         queue = self.queues[query.queue_id]
         while query.wait_ms and len(queue) <= query.queue_offset and self.error is None:
             parked = asyncio.get_running_loop().create_future()
@@ -93,7 +93,7 @@ class Loop(LoopWire):
 async def told(
     log: Log, wanted: TailQuery, *, count_max: int | None = None, loop: Loop | None = None
 ) -> list[int]:
-    """Return the places of what is told."""
+    """Returns the places of what is told."""
     places: list[int] = []
     patience = BrokerWait(log.said.append) if wanted.is_lasting else None
     wire = loop or Loop()
@@ -153,7 +153,7 @@ async def test_it_ends_with_the_last_one_asked_for() -> None:
 
 
 async def gone_meanwhile(log: Log, wanted: TailQuery, error: ClientError, loop: Loop) -> list[int]:
-    """Follow a log whose broker goes away, and comes back with another message."""
+    """Follows a log whose broker goes away, and comes back with another message."""
 
     async def go_away() -> None:
         await log.all_parked.wait()

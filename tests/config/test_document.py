@@ -16,7 +16,7 @@ FILE = Path(__file__).resolve().parents[2] / "conf" / "broker.toml"
 
 
 def uncommented(text: str) -> str:
-    """Return a sample file with every key set to what it shows."""
+    """Returns a sample file with every key set to what it shows."""
     lines = [line.removeprefix("#") if " = " in line[1:48] else line for line in text.split("\n")]
     return "\n".join(line for line in lines if not line.startswith(" "))
 

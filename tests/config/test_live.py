@@ -12,7 +12,7 @@ from pocketmq.model.errors import IllegalConfig
 
 
 def config(*assignments: str) -> Config:
-    """Return settings as an operator gives them."""
+    """Returns settings as an operator gives them."""
     return load(assignments=assignments)
 
 

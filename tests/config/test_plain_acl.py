@@ -46,14 +46,14 @@ HOST = b"\x0a\0\0\7"
 
 
 def may(acl: PlainAcl, user: str, action: Action, kind: ResourceKind, name: str) -> bool:
-    """Return whether a user of a file may do something."""
+    """Returns whether a user of a file may do something."""
     (found,) = [one for one in acl.users if one.access_key == user]
     rights = Rights(found, [grant for grant in acl.grants if grant.user == user])
     return rights.may(Need((action,), kind, name), HOST)
 
 
 def account(**given: str) -> PlainAcl:
-    """Return what a file with one account says."""
+    """Returns what a file with one account says."""
     lines = [f"    {name}: {value}\n" for name, value in given.items()]
     text = "accounts:\n  - accessKey: app\n    secretKey: secret-of-app\n" + "".join(lines)
     return read_plain_acl(FILE, text)

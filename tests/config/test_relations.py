@@ -8,7 +8,7 @@ from pocketmq.config.sections import KNOBS
 
 
 def refused(*assignments: str) -> str:
-    """Return the one relation that these settings break."""
+    """Returns the one relation that these settings break."""
     (problem,) = examine(assignments=assignments).problems
     return str(problem)
 

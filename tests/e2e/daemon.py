@@ -68,13 +68,13 @@ class Page(NamedTuple):
 
 
 def pocketmq(*arguments: str, given: str | None = None, **environment: str) -> Done:
-    """Run `pocketmq ARGUMENTS` to its end."""
+    """Runs `pocketmq ARGUMENTS` to its end."""
     command = [sys.executable, "-m", "pocketmq", *arguments]
     return ended(command, input=given, env=_environment(environment))
 
 
 def ended(command: Sequence[str], **options: Any) -> Done:
-    """Run a command to its end."""
+    """Runs a command to its end."""
     done = subprocess.run(
         command, capture_output=True, text=True, check=False, timeout=ANSWER_S, **options
     )
@@ -82,7 +82,7 @@ def ended(command: Sequence[str], **options: Any) -> Done:
 
 
 def is_busy() -> bool:
-    """Tell whether others want the cores too: tests beside this one, or other work."""
+    """Tells whether others want the cores too: tests beside this one, or other work."""
     cores = os.cpu_count() or 1
     is_shared = "PYTEST_XDIST_WORKER" in os.environ or os.environ.get("CI") == "true"
     return is_shared or os.getloadavg()[0] > cores / 2
@@ -101,14 +101,14 @@ class Served:
         self.ready: dict[str, Any] = {}
 
     def start(self, command: Sequence[str], **options: Any) -> None:
-        """Start the process, and wait for nothing."""
+        """Starts the process, and waits for nothing."""
         with self.log.open("wb") as log:
             self._process = subprocess.Popen(
                 command, stdout=subprocess.PIPE, stderr=log, text=True, **options
             )
 
     def becomes_ready(self) -> bool:
-        """Wait until it serves; False when it ends before."""
+        """Waits until it serves; False when it ends before."""
         out = self._out
         with selectors.DefaultSelector() as selector:
             selector.register(out, selectors.EVENT_READ)
@@ -119,7 +119,7 @@ class Served:
         return bool(line)
 
     def serve(self) -> None:
-        """Return when it serves; it is ended where it does not."""
+        """Returns when it serves; it is ended where it does not."""
         try:
             assert self.becomes_ready(), f"no ready line; the log says:\n{self.log.read_text()}"
         except BaseException:
@@ -132,22 +132,22 @@ class Served:
         return self._process.stdout
 
     def end(self) -> None:
-        """Kill the process unless it has ended."""
+        """Kills the process unless it has ended."""
         if self._process.poll() is None:
             self._process.kill()
         self._process.wait()
         self._out.close()
 
     def signal(self, number: signal.Signals) -> None:
-        """Send it a signal."""
+        """Sends it a signal."""
         self._process.send_signal(number)
 
     def rest(self) -> str:
-        """Return what it printed behind the ready line; it has ended."""
+        """Returns what it printed behind the ready line; it has ended."""
         return self._out.read()
 
     def wait(self) -> int:
-        """Return the exit code of a process that is about to end."""
+        """Returns the exit code of a process that is about to end."""
         return self._process.wait(ANSWER_S)
 
 
@@ -186,7 +186,7 @@ class Daemon(Served):
         return self
 
     def begin(self) -> None:
-        """Start the process, and wait for nothing; `becomes_ready` and `end` belong to it."""
+        """Starts the process, and waits for nothing; `becomes_ready` and `end` belong to it."""
         command = [sys.executable, "-m", "pocketmq", "serve", "--store", str(self.store)]
         ports = ["--listen", "127.0.0.1:0", "--http", "127.0.0.1:0"]
         self.start(
@@ -206,12 +206,12 @@ class Daemon(Served):
             self._check_lateness()
 
     def lateness(self) -> dict[float, float]:
-        """Return how many looks at the event loop were late by more than so many seconds."""
+        """Returns how many looks at the event loop were late by more than so many seconds."""
         found = {float(le): float(n) for le, n in _LATE.findall(self.page("/metrics").text)}
         return {le: found[float("inf")] - count for le, count in found.items()}
 
     def kept_waiting_s(self) -> float:
-        """Return how long its main thread was ready to run and had no core, in all its life.
+        """Returns how long its main thread was ready to run and had no core, in all its life.
 
         Clients of other languages are built and started beside it, by as many threads as there are
         cores and more: nothing that the loop does makes up for that.
@@ -219,20 +219,20 @@ class Daemon(Served):
         return int(Path(f"/proc/{self.pid}/schedstat").read_text().split()[1]) / 1e9
 
     def late_s(self) -> float:
-        """Return how late the event loop was in all its life, in s: what all looks add up to."""
+        """Returns how late the event loop was in all its life, in s: what all looks add up to."""
         found = _LATE_SUM.search(self.page("/metrics").text)
         assert found is not None
         return float(found[1])
 
     def _look(self) -> None:
-        """Read the probe, as long as there is somebody to ask."""
+        """Reads the probe, as long as there is somebody to ask."""
         if self.ready and self._process.poll() is None:
             with suppress(OSError):
                 self._late_at_last = self.lateness()
                 self._kept_waiting_s = (self._kept_waiting_s[0], self.kept_waiting_s())
 
     def _check_lateness(self) -> None:
-        """Fail where the loop was late; what the last look said holds for a process that ended."""
+        """Fails where the loop was late; what the last look said holds for a process that ended."""
         waited_s = max(self._kept_waiting_s[1] - self._kept_waiting_s[0], 0.0)
         allowed_s = LATE_S * (LATE_FACTOR if is_busy() else 1) + waited_s
         since = {
@@ -255,24 +255,24 @@ class Daemon(Served):
         return self._process.pid
 
     def signal(self, number: signal.Signals) -> None:
-        """Send the broker a signal."""
+        """Sends the broker a signal."""
         if self._tracer and self.ready:
             os.kill(self.ready["pid"], number)
         else:
             super().signal(number)
 
     def stop(self) -> int:
-        """Ask the process to end, and return its exit code."""
+        """Asks the process to end, and returns its exit code."""
         self._look()
         self.signal(signal.SIGTERM)
         return self.wait()
 
     def ask(self, *arguments: str, given: str | None = None) -> Done:
-        """Run a command against this broker."""
+        """Runs a command against this broker."""
         return pocketmq(*arguments, given=given, POCKETMQ_ENDPOINT=self.endpoint)
 
     def page(self, path: str) -> Page:
-        """Return a page of the HTTP port."""
+        """Returns a page of the HTTP port."""
         try:
             with _open(f"http://{self.ready['http']}{path}", timeout=ANSWER_S) as answer:
                 return Page(answer.status, answer.read().decode())
@@ -283,7 +283,7 @@ class Daemon(Served):
 async def messages_of(
     client: AsyncClient, topic: str, queue_id: int = 0, *, as_admin: bool = False
 ) -> list[StoredMessage]:
-    """Return every message of a queue, from its first one on."""
+    """Returns every message of a queue, from its first one on."""
     pull = client.admin.pull if as_admin else client.pull
     position = (await client.admin.describe_topic(topic)).queues[queue_id].min_offset
     messages: list[StoredMessage] = []
@@ -296,7 +296,7 @@ async def messages_of(
 
 
 def bodies_of(endpoint: str, topic: str) -> list[bytes]:
-    """Return the bodies of every message of a topic's first queue, asked for by a new client."""
+    """Returns the bodies of every message of a topic's first queue, asked for by a new client."""
 
     async def read() -> list[bytes]:
         async with AsyncClient(endpoint, retry_ms=0) as client:

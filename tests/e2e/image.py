@@ -36,7 +36,7 @@ class Image:
         self.settings = settings
 
     def enclosure(self, volume: Path) -> Enclosure:
-        """Return where a container runs: as the image says, its root read-only, no way out."""
+        """Returns where a container runs: as the image says, its root read-only, no way out."""
         return Enclosure(
             self.root,
             environment=dict(word.split("=", 1) for word in self.settings["Env"]),
@@ -48,13 +48,13 @@ class Image:
         )
 
     def run(self, volume: Path, *words: str) -> Done:
-        """Run a program to its end in a container of its own."""
+        """Runs a program to its end in a container of its own."""
         return ended(self.enclosure(volume).command(*words))
 
 
 @contextmanager
 def built_image(place: Path) -> Iterator[Image]:
-    """Build the image with all of buildah's storage below a place, and remove it in the end.
+    """Builds the image with all of buildah's storage below a place, and removes it in the end.
 
     Errors   Unavailable – nothing to build on, or no way to Python's packages
     """
@@ -102,20 +102,20 @@ class Container(Served):
         self.end()  # which kills all that runs inside
 
     def stop(self) -> int:
-        """Stop it as `docker stop` does, and return the exit code."""
+        """Stops it as `docker stop` does, and returns the exit code."""
         os.kill(self.pid, signal.Signals[self._image.settings["StopSignal"]])
         return self.wait()
 
     def health(self) -> int:
-        """Return the exit code of the image's own health command."""
+        """Returns the exit code of the image's own health command."""
         return self.run(*health_command(self._image)).code
 
     def run(self, *words: str) -> Done:
-        """Run a program inside, as `docker exec` does."""
+        """Runs a program inside, as `docker exec` does."""
         return ended(self._enclosure.beside(self.pid, *words))
 
     def ask(self, *arguments: str) -> Done:
-        """Run a command of this checkout against the broker, from outside over the network."""
+        """Runs a command of this checkout against the broker, from outside over the network."""
         network = ["nsenter", f"--net=/proc/{self.pid}/ns/net"]
         signed = ["POCKETMQ_ACCESS_KEY=admin", f"POCKETMQ_SECRET_KEY={self._secret}"]
         endpoint = ["env", "POCKETMQ_ENDPOINT=127.0.0.1:8081", *signed]
@@ -124,7 +124,7 @@ class Container(Served):
 
 
 def health_command(image: Image) -> Sequence[str]:
-    """Return the words of the image's health command."""
+    """Returns the words of the image's health command."""
     words: list[str] = image.settings["Healthcheck"]["Test"]
     assert words[0] == "CMD"
     return words[1:]
@@ -157,7 +157,7 @@ class _Buildah:
         return done.stdout.strip()
 
     def build(self, pip: PipSettings) -> None:
-        """Build the Dockerfile on the base; how to reach the package index goes in by mounts."""
+        """Builds the Dockerfile on the base; how to reach the package index goes in by mounts."""
         conf = self._place / "pip.conf"
         conf.write_text(pip.text)
         mounts = [f"--volume={here}:{there}:ro" for here, there in pip.paths.items()]

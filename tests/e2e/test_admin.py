@@ -24,7 +24,7 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Daemon]:
 
 
 def send(broker: Daemon, topic: str, *bodies: str, queue_id: int = 0) -> list[int]:
-    """Send messages to a queue; returns their store times."""
+    """Sends messages to a queue; returns their store times."""
     lines = "".join(f"{body}\n" for body in bodies)
     done = broker.ask(
         *("produce", topic, "--file", "-", "--queue", str(queue_id), "-o", "jsonl"), given=lines
@@ -34,7 +34,7 @@ def send(broker: Daemon, topic: str, *bodies: str, queue_id: int = 0) -> list[in
 
 
 def document(broker: Daemon, *arguments: str) -> dict[str, object]:
-    """Return the one JSON document a command prints."""
+    """Returns the one JSON document a command prints."""
     done = broker.ask(*arguments, "-o", "json")
     assert done.code == 0, done.err
     found: dict[str, object] = json.loads(done.out)
@@ -42,7 +42,7 @@ def document(broker: Daemon, *arguments: str) -> dict[str, object]:
 
 
 def rows(broker: Daemon, *arguments: str) -> list[dict[str, object]]:
-    """Return the rows a command prints."""
+    """Returns the rows a command prints."""
     done = broker.ask(*arguments, "-o", "jsonl")
     assert done.code == 0, done.err
     return done.rows

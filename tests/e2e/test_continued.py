@@ -28,7 +28,7 @@ def settings(*assignments: str) -> tuple[str, ...]:
 
 
 async def go_on(endpoint: str, topic: str) -> list[bytes]:
-    """Send messages one after the other; return their bodies when all of them can be pulled."""
+    """Sends messages one after the other; returns their bodies when all of them can be pulled."""
     bodies = [b"continued %d " % number + b"x" * 500 for number in range(COUNT)]
     async with AsyncClient(endpoint, retry_ms=0) as client:
         before = len(await messages_of(client, topic))
@@ -115,7 +115,7 @@ async def produce(endpoint: str, topic: str, count: int) -> None:
 
 
 async def until_retention_rests(endpoint: str, topic: str, file_size: int) -> None:
-    """Return when the log is short enough, and the queue begins with a message that is there."""
+    """Returns when the log is short enough, and the queue begins with a message that is there."""
     async with AsyncClient(endpoint, retry_ms=0) as client:
         while True:
             status = await client.admin.store_status()

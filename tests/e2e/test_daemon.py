@@ -24,7 +24,7 @@ class Starved(Daemon):
         self._late_count = 0.0
 
     def begin(self) -> None:
-        """Start nothing."""
+        """Starts nothing."""
         process: Any = SimpleNamespace(poll=lambda: None)
         self._process = process
 
@@ -33,17 +33,17 @@ class Starved(Daemon):
         self.ready = {"grpc": ""}
 
     def end(self) -> None:
-        """End nothing."""
+        """Ends nothing."""
 
     def lateness(self) -> dict[float, float]:
-        """Return how many looks were late when the page was begun."""
+        """Returns how many looks were late when the page was begun."""
         found = {LATE_LOOK_S: self._late_count}
         if not self._late_count:
             self._late_count, self._waited_s = 1.0, self._waits_s
         return found
 
     def kept_waiting_s(self) -> float:
-        """Return how long it had no core."""
+        """Returns how long it had no core."""
         return self._waited_s
 
 

@@ -16,7 +16,7 @@ EXIT_DAMAGED = 10
 
 
 def flip(store: Path, row: dict[str, int]) -> None:
-    """Change a byte in the body of a message that `store dump` showed."""
+    """Changes a byte in the body of a message that `store dump` showed."""
     log = next((store / "commitlog").iterdir())
     content = bytearray(log.read_bytes())
     content[row["physical_offset"] + 120] ^= 0x20

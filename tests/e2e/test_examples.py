@@ -16,7 +16,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 def run(name: str, *arguments: str) -> list[str]:
-    """Return the lines that an example prints."""
+    """Returns the lines that an example prints."""
     command = [sys.executable, str(ROOT / "examples" / name), *arguments]
     done = ended(command, cwd=ROOT, env=ENV)
     assert done.code == 0, done.err

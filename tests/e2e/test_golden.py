@@ -17,7 +17,7 @@ FOREVER_MS = 2**62
 
 
 async def found(client: AsyncClient, query: dict[str, Any]) -> list[int]:
-    """Return the places of all messages that answer a recorded query."""
+    """Returns the places of all messages that answer a recorded query."""
     ask = client.admin.query_by_tag if query["indexType"] == "T" else client.admin.query_by_key
     places: list[int] = []
     token, is_complete = "", False

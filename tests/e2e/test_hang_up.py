@@ -13,13 +13,13 @@ from tests.e2e.daemon import Daemon, Served
 
 
 def events(log: Path, name: str) -> list[dict[str, Any]]:
-    """Return the lines of one event."""
+    """Returns the lines of one event."""
     lines = [json.loads(line) for line in log.read_text().splitlines() if line.startswith("{")]
     return [line for line in lines if line["event"] == name]
 
 
 def hang_up(broker: Daemon) -> dict[str, Any]:
-    """Send SIGHUP and return the line it is answered with."""
+    """Sends SIGHUP and returns the line it is answered with."""
     names = ("config.reloaded", "config.refused")
     before = sum(len(events(broker.log, name)) for name in names)
     broker.signal(signal.SIGHUP)

@@ -25,12 +25,12 @@ class Asker:
         self._watch = channel.unary_stream("/grpc.health.v1.Health/Watch", write, read)
 
     async def statuses(self) -> list[int]:
-        """Return what every name is."""
+        """Returns what every name is."""
         asked = [self._check(HealthCheckRequest(service=name), timeout=20) for name in NAMES]
         return [int((await answer).status) for answer in asked]
 
     async def watched(self, name: str) -> AsyncIterator[int]:
-        """Yield what a name is, and becomes."""
+        """Yields what a name is, and becomes."""
         async for answer in self._watch(HealthCheckRequest(service=name), timeout=60):
             yield int(answer.status)
 

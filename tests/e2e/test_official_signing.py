@@ -34,7 +34,7 @@ async def broker(tmp_path: Path) -> AsyncIterator[RunningBroker]:
 
 
 async def told(broker: RunningBroker, key: str, secret: str, *words: str) -> dict[str, Any]:
-    """Return what the client told."""
+    """Returns what the client told."""
 
     def run() -> dict[str, Any]:
         environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}

@@ -40,7 +40,7 @@ _open = build_opener(ProxyHandler({})).open
 
 
 def needed(program: str) -> str:
-    """Return the path of a program; skip the test without it."""
+    """Returns the path of a program; skip the test without it."""
     path = shutil.which(program)
     if path is None:
         pytest.skip(f"{program} is missing")
@@ -84,7 +84,7 @@ class Prometheus:
         self._process.wait(PATIENCE_S)
 
     def ask(self, path: str, **words: str) -> Any:
-        """Return the data of an answer of its HTTP API."""
+        """Returns the data of an answer of its HTTP API."""
         url = f"http://{self._address}/api/v1/{path}?{urlencode(words)}"
         with _open(url, timeout=PATIENCE_S) as answer:
             document = json.load(answer)
@@ -92,7 +92,7 @@ class Prometheus:
         return document["data"]
 
     def values(self, query: str) -> list[float]:
-        """Return the numbers a query gives now; none while Prometheus starts."""
+        """Returns the numbers a query gives now; none while Prometheus starts."""
         try:
             result = self.ask("query", query=query)["result"]
         except (URLError, ConnectionError):
@@ -101,7 +101,7 @@ class Prometheus:
         return [float(row["value"][1]) for row in result]
 
     def until(self, query: str, wanted: list[float]) -> None:
-        """Return when a query gives these numbers."""
+        """Returns when a query gives these numbers."""
         deadline = time.monotonic() + PATIENCE_S
         while (found := self.values(query)) != wanted:
             assert time.monotonic() < deadline, f"{query} gives {found}, not {wanted}"

@@ -14,7 +14,7 @@ DOCS = Path(__file__).parents[2] / "docs" / "operating.md"
 
 
 def in_units(key: str) -> str:
-    """Return the value of a key of the documented units."""
+    """Returns the value of a key of the documented units."""
     found = re.search(rf"^{key}=(.*)$", DOCS.read_text(), re.MULTILINE)
     assert found is not None
     return found[1]
@@ -22,7 +22,7 @@ def in_units(key: str) -> str:
 
 @contextmanager
 def activated(store: Path, *more: str) -> Iterator[Daemon]:
-    """Give a daemon that is begun as the units do it, on any port of their address."""
+    """Gives a daemon that is begun as the units do it, on any port of their address."""
     host = in_units("ListenStream").rpartition(":")[0]
     _, command, *arguments = shlex.split(in_units("ExecStart"))
     assert command == "serve"

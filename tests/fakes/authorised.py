@@ -48,12 +48,12 @@ class AuthorisedBroker:
             self.methods |= {f"{face}/{method.name}": method for method in guarded.methods}
 
     def call(self, user: str = "app", *, time_left_ms: int = 0, client_id: str = "c@1") -> FakeCall:
-        """Return a call of a user, whose deadline is past: polls are answered at once."""
+        """Returns a call of a user, whose deadline is past: polls are answered at once."""
         given = {**CLIENT, **signed(user), "x-mq-client-id": client_id}
         return FakeCall(metadata=given, time_left_ms=time_left_ms)
 
     async def ask(self, name: str, user: str = "app", /, **fields: Any) -> Any:
-        """Return the answer of a unary method, or a list of those of a stream.
+        """Returns the answer of a unary method, or a list of those of a stream.
 
         Errors   BrokerError kinds
         """
@@ -61,7 +61,7 @@ class AuthorisedBroker:
         return await self.serve(method, method.request(**fields), self.call(user))
 
     async def serve(self, method: Method, request: Any, call: FakeCall) -> Any:
-        """Serve a request as a transport does, its bytes read and its answer written."""
+        """Serves a request as a transport does, its bytes read and its answer written."""
         read, write = method.reader(), method.encoded
         raw = read(request.SerializeToString())
         given = _one(raw) if method.kind.has_requests else raw
@@ -74,7 +74,7 @@ class AuthorisedBroker:
         return method.response.FromString(raw)
 
     async def refusal(self, name: str, user: str = "app", /, **fields: Any) -> str:
-        """Return the reason why a call is refused, "" where it is not."""
+        """Returns the reason why a call is refused, "" where it is not."""
         try:
             await self.ask(name, user, **fields)
         except BrokerError as error:
@@ -82,13 +82,13 @@ class AuthorisedBroker:
         return ""
 
     def grant(self, *grants: str) -> None:
-        """Give the user app more."""
+        """Gives the user app more."""
         for grant in grants:
             self.access.table.roster.grant(grant_of("app", *grant.split()))
         self.access.refresh()
 
     def revoke(self, grant: str) -> None:
-        """Take something from the user app."""
+        """Takes something from the user app."""
         actions, resource = grant.split()
         roster = self.access.table.roster
         roster.revoke(
@@ -97,7 +97,7 @@ class AuthorisedBroker:
         self.access.refresh()
 
     def change(self, how: str) -> None:
-        """Change the user app: "off", "secret", "removed", "made again", or "grants"."""
+        """Changes the user app: "off", "secret", "removed", "made again", or "grants"."""
         roster = self.access.table.roster
         grants = roster.grants_of("app")
         match how:
@@ -126,6 +126,6 @@ async def _one(request: Any) -> AsyncIterator[Any]:
 
 @asynccontextmanager
 async def authorised_broker(*grants: str) -> AsyncIterator[AuthorisedBroker]:
-    """Open a broker whose user app has these grants, as people write them."""
+    """Opens a broker whose user app has these grants, as people write them."""
     async with store_broker() as broker:
         yield AuthorisedBroker(broker, *grants)

@@ -22,14 +22,14 @@ SIZES = shape_of(SETTINGS)
 
 
 async def fill(store: TalkingStore, begin: int, end: int) -> None:
-    """Send messages with numbered bodies and keys; about 25 fill a file of the log."""
+    """Sends messages with numbered bodies and keys; about 25 fill a file of the log."""
     for number in range(begin, end):
         await store.send("T", f"body {number}", key=f"k{number}")
     await store.settled()
 
 
 async def stocked(directory: Path, begin: int, end: int) -> Path:
-    """Open a store, fill it and close it."""
+    """Opens a store, fill it and closes it."""
     async with store_at(directory) as store:
         await fill(store, begin, end)
     return directory
@@ -39,11 +39,11 @@ def backed_up(
     store: Path, copy: Path, *, sizes: KnownShape = SIZES, disk: Disk | None = None,
     with_views: bool = False,
 ) -> Backup:  # fmt: skip
-    """Copy a store, or bring its copy up to date."""
+    """Copies a store, or bring its copy up to date."""
     return backup(disk or QuickDisk(), store, copy, sizes, now_ms=NOW_MS, with_views=with_views)
 
 
 def restored(copy: Path, directory: Path) -> Path:
-    """Copy a backup as a store; returns the directory."""
+    """Copies a backup as a store; returns the directory."""
     restore(QuickDisk(), copy, directory)
     return directory

@@ -30,24 +30,24 @@ class FakeCall:
         """What is to be called where the answer is lost."""
 
     def metadata(self, name: str, /) -> str | None:
-        """Return a metadata value."""
+        """Returns a metadata value."""
         return self._metadata.get(name)
 
     def identify(self, user: str, /, *, is_admin: bool) -> None:
-        """Remember who calls."""
+        """Remembers who calls."""
         self.user = user
 
     def time_left_ms(self) -> int | None:
-        """Return what is left of the deadline."""
+        """Returns what is left of the deadline."""
         return self._time_left_ms
 
     def room(self, wanted: int, /) -> int:
-        """Return how many bytes an answer may have."""
+        """Returns how many bytes an answer may have."""
         self.rooms.append(min(wanted, self._room))
         return self.rooms[-1]
 
     def if_lost(self, undo: Callable[[], None], /) -> None:
-        """Remember what to call."""
+        """Remembers what to call."""
         self.undone.append(undo)
 
     @property

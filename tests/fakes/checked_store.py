@@ -41,7 +41,7 @@ class CheckedStore:
 
     @contextmanager
     def changed(self, path: Path, position: int, content: bytes | None = None) -> Iterator[None]:
-        """Write other bytes there for a while; one changed bit of the byte when none are given."""
+        """Writes other bytes there for a while; one changed bit of the byte when none are given."""
         with path.open("r+b") as file:
             file.seek(position)
             before = file.read(len(content or b"x"))

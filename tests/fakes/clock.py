@@ -14,11 +14,11 @@ class FakeClock:
         self.monotonic = 1_000_000
 
     def wall_ms(self) -> int:
-        """Return the wall time."""
+        """Returns the wall time."""
         return self.wall
 
     def monotonic_ms(self) -> int:
-        """Return the time that never goes back."""
+        """Returns the time that never goes back."""
         return self.monotonic
 
     def advance(self, by_ms: int) -> None:
@@ -28,5 +28,5 @@ class FakeClock:
 
 
 def at(monotonic_ms: int, wall_ms: int = START_MS) -> Now:
-    """Return the time a step is called with."""
+    """Returns the time a step is called with."""
     return Now(monotonic_ms, wall_ms)

@@ -94,7 +94,7 @@ class GroupModel:
 
     # -- what is next --------------------------------------------------------------------------
     def _next(self, state: State, now_ms: int) -> State:
-        """Return what a copy is to be by now, by itself or when a receive finds it."""
+        """Returns what a copy is to be by now, by itself or when a receive finds it."""
         if state.kind not in LEFT or state.at_ms > now_ms:
             return state
         if state.renews and now_ms < self.alive_until_ms:
@@ -102,16 +102,16 @@ class GroupModel:
         return self.again(WAITING, state)
 
     def again(self, kind: str, state: State, at_ms: int = 0) -> State:
-        """Return what a copy is that comes back, if it may."""
+        """Returns what a copy is that comes back, if it may."""
         return State(kind, state.number, at_ms) if state.number < self.attempts_max else BURIED
 
     def _due(self, state: State, now_ms: int) -> str:
-        """Return what a receive finds: WAITING goes out, DEAD is given up; nothing: ""."""
+        """Returns what a receive finds: WAITING goes out, DEAD is given up; nothing: ""."""
         is_found = self.is_ordered or state.kind == WAITING  # The rest is brought back before.
         return self._next(state, now_ms).kind if is_found and state.kind in LEFT else ""
 
     def _each(self, now_ms: int, by_due: Ways) -> Event:
-        """Return the event that each copy goes one of the ways of what is due; None: it stays."""
+        """Returns the event that each copy goes one of the ways of what is due; None: it stays."""
 
         def ways(s: State) -> list[State]:
             return [way(s) if way else s for way in by_due.get(self._due(s, now_ms), [None])]
@@ -119,7 +119,7 @@ class GroupModel:
         return lambda world: [*product(*map(ways, world))]
 
     def _lets_by(self, message: Message, now_ms: int) -> Iterable[tuple[str, Event]]:
-        """Yield the others of its message group, with the event that it is not in the way."""
+        """Yields the others of its message group, with the event that it is not in the way."""
         earlier = self._each(now_ms, {WAITING: [], LEASED: []})
         later = self._each(now_ms, {LEASED: []})
         for mate in self.messages.values() if self.is_ordered else ():
@@ -258,11 +258,11 @@ class GroupModel:
                 self._event([body], event, ok=is_told or None)
 
     def kinds(self, body: str) -> set[str]:
-        """Return what copies of a message may be."""
+        """Returns what copies of a message may be."""
         return {state.kind for world in self.worlds.get(body, ()) for state in world}
 
     def check_end(self, dead_letters: list[str]) -> None:
-        """Compare what is left: nobody waits for anything, and all that died lies there once."""
+        """Compares what is left: nobody waits for anything, and all that died lies there once."""
         for body, worlds in self.worlds.items():
             assert self.kinds(body) <= {SKIPPED, DEAD}, f"{body} is stuck: {set(worlds)}"
             deaths = [sum(s.kind == DEAD for s in world) for world in worlds]

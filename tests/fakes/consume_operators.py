@@ -19,7 +19,7 @@ END_ROUNDS: Final = 40
 
 
 async def bodies_of(walk: ConsumeWalk, topic: str, queue_id: int) -> list[str]:
-    """Return the bodies of a queue."""
+    """Returns the bodies of a queue."""
     found: list[str] = []
     while walk.store.dispatched < walk.store.appended:
         await walk.loop.pause(0.005)
@@ -32,7 +32,7 @@ async def bodies_of(walk: ConsumeWalk, topic: str, queue_id: int) -> list[str]:
 
 
 async def check_topics(walk: ConsumeWalk) -> None:
-    """Compare what was sent with what is pulled."""
+    """Compares what was sent with what is pulled."""
     for (topic, queue_id), sent in walk.sent.items():
         assert await bodies_of(walk, topic, queue_id) == [body for body, _ in sent]
 
@@ -44,7 +44,7 @@ async def reset(
     queue_ids: list[int],
     turns: int | None = None,
 ) -> None:
-    """Set a group's offsets, not where a message stands twice."""
+    """Sets a group's offsets, not where a message stands twice."""
     topic, model = GROUPS[group], walk.models[group]
     if topic in walk.redriven:
         return
@@ -62,7 +62,7 @@ async def reset(
 
 
 def _check_place(target: ResetTarget, sent: list[tuple[str, int]], at: int) -> None:
-    """Compare where a reset leads to with when messages were sent."""
+    """Compares where a reset leads to with when messages were sent."""
     if target.time_ms is None:
         wanted = (len(sent) if target.latest else 0) if target.queue_offset is None else at
         assert at == wanted
@@ -73,7 +73,7 @@ def _check_place(target: ResetTarget, sent: list[tuple[str, int]], at: int) -> N
 
 
 async def redrive(walk: ConsumeWalk, group: str, count: int, turns: int | None = None) -> None:
-    """Send dead letters again, where nothing else is left of them in any group."""
+    """Sends dead letters again, where nothing else is left of them in any group."""
     topic = GROUPS[group]
     desk = Redrive(walk.store, STORE_HOST)
     planned = [one.message_id for one in await desk.redrive(group, count, dry_run=True)]
@@ -111,7 +111,7 @@ async def leave_order(walk: ConsumeWalk, group: str) -> None:
 
 
 async def end(walk: ConsumeWalk) -> None:
-    """Settle everything that comes until nothing does, then compare what is left."""
+    """Settles everything that comes until nothing does, then compares what is left."""
     await walk.leave()
     walk.handles.clear()
     for _ in range(END_ROUNDS):

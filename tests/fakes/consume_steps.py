@@ -31,7 +31,7 @@ Take = Callable[[ConsumeWalk, Random], Awaitable[None]]
 
 
 def _turns(chance: Random) -> int | None:
-    """Return how long after a call begins the broker is killed; mostly it is not."""
+    """Returns how long after a call begins the broker is killed; mostly it is not."""
     return chance.randint(0, TURNS_MAX) if chance.random() < KILLED_PART else None
 
 
@@ -86,7 +86,7 @@ async def _leave(walk: ConsumeWalk, chance: Random) -> None:
 
 # -- settling --------------------------------------------------------------------------------------
 def _chosen(walk: ConsumeWalk, chance: Random, most: int = HANDLES_MAX) -> list[Handle]:
-    """Return handles of one group, old ones too, each message once."""
+    """Returns handles of one group, old ones too, each message once."""
     if not walk.handles:
         return []
     picked = [chance.choice(walk.handles) for _ in range(chance.randint(1, most))]
@@ -201,7 +201,7 @@ async def _walk_on(loop: SeededLoop, seed: int, steps: int, counts: Counter[str]
 
 
 def walk(seed: int, steps: int, counts: Counter[str]) -> None:
-    """Take one walk.
+    """Takes one walk.
 
     Errors   AssertionError, or whatever escaped; how to do it again is part of its notes
     """

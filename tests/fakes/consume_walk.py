@@ -116,13 +116,13 @@ class ConsumeWalk(SeededStore):
         return self.loop.clock.wall_ms()
 
     def note(self, what: str, *words: object) -> None:
-        """Count a call."""
+        """Counts a call."""
         self.counts[what] += 1
         self.calls.append(f"{self.now_ms} {what} {' '.join(map(str, words))}")
 
     # -- lives ---------------------------------------------------------------------------------
     async def begin(self) -> None:
-        """Open an empty store, with topics and groups."""
+        """Opens an empty store, with topics and groups."""
         await self._open(self.disk.image)
         tables = self.store.tables
         await tables.topics.create("orders", queue_count=QUEUES)
@@ -132,7 +132,7 @@ class ConsumeWalk(SeededStore):
             await tables.groups.create(group, settings)
 
     async def open_crashed(self, image: Image) -> None:
-        """Open what a crash left."""
+        """Opens what a crash left."""
         await stop_short()
         await self._open(image)
         self._restarted(is_crash=True)
@@ -150,14 +150,14 @@ class ConsumeWalk(SeededStore):
         await self.consume.recover()
 
     async def restart(self) -> None:
-        """Stop in order, and open again."""
+        """Stops in order, and open again."""
         self.note("restarts")
         await self.close()
         await self._open(self.disk.image)
         self._restarted(is_crash=False)
 
     async def close(self) -> None:
-        """Stop in order: those who wait are answered."""
+        """Stops in order: those who wait are answered."""
         self.consume.drain()
         await self.served()
         assert not self.parked, "a stop answers those who wait"
@@ -178,7 +178,7 @@ class ConsumeWalk(SeededStore):
         await self.open_crashed(self.disk.image.cut(Random(self.random.getrandbits(32))))
 
     async def killed_during(self, call: Awaitable[Any], turns: int) -> Any:
-        """Kill while a call is under way; returns what it was answered, None if nothing."""
+        """Kills while a call is under way; returns what it was answered, None if nothing."""
         assert not self.parked, "what they get would not be seen"
         task = asyncio.ensure_future(call)
         for _ in range(turns):
@@ -195,7 +195,7 @@ class ConsumeWalk(SeededStore):
         return await self.killed_during(call(), turns)
 
     async def seen(self) -> None:
-        """Return when what is stored can be read, and those who waited for it have it."""
+        """Returns when what is stored can be read, and those who waited for it have it."""
         while self.store.dispatched < self.store.appended:
             await self.loop.pause(0.005)
         await self.served()
@@ -224,7 +224,7 @@ class ConsumeWalk(SeededStore):
 
     # -- producing -----------------------------------------------------------------------------
     async def send(self, topic: str, queue_id: int, *words: tuple[str, str]) -> None:
-        """Store messages, each with a (key, tag)."""
+        """Stores messages, each with a (key, tag)."""
         self.note("sends", topic, queue_id, words)
         for key, tag in words:
             self.number += 1
@@ -248,7 +248,7 @@ class ConsumeWalk(SeededStore):
         self, group: str, count: int = 32, invisible_ms: int = 30_000, tag: str = "",
         turns: int | None = None, *, attempt: str = "", renews: bool = False,
     ) -> int:  # fmt: skip
-        """Receive; `turns` of the loop later the broker is killed. Returns how many came.
+        """Receives; `turns` of the loop later the broker is killed. Returns how many came.
 
         attempt   names the receive: what it was given before comes again
         renews    its leases last as long as its client is heard of
@@ -279,13 +279,13 @@ class ConsumeWalk(SeededStore):
         return len(found)
 
     def request(self, group: str, asked: Asked, invisible_ms: int) -> ReceiveRequest:
-        """Return the request of a receive that does not wait."""
+        """Returns the request of a receive that does not wait."""
         wanted = parse(asked.tag, tags_code) if asked.tag else EVERYTHING
         most = asked.most
         return ReceiveRequest(group, GROUPS[group], wanted, most, invisible_ms, 0, "client")
 
     def given(self, group: str, received: Received, *, renews: bool = False) -> list[Delivery]:
-        """Return what came, with numbers of its own."""
+        """Returns what came, with numbers of its own."""
         found: list[Delivery] = []
         for record, attempt, text in zip(
             received.records, received.attempts, received.handles, strict=True
@@ -301,7 +301,7 @@ class ConsumeWalk(SeededStore):
         return found
 
     def _is_again(self, group: str, attempt: str, found: list[Delivery]) -> bool:
-        """Return whether what came is what the receive was given before."""
+        """Returns whether what came is what the receive was given before."""
         given = self.attempts.get((group, attempt), [])
         left, same = [*given], []
         for one in found:  # A message may have come twice, each time for the same attempt.
@@ -321,13 +321,13 @@ class ConsumeWalk(SeededStore):
         return True
 
     async def received(self, request: ReceiveRequest) -> Received:
-        """Return what a receive is answered, at once or later."""
+        """Returns what a receive is answered, at once or later."""
         found = self.consume.receive(request)
         return await found if isawaitable(found) else found
 
     # -- waiting -------------------------------------------------------------------------------
     async def park(self, group: str, count: int, invisible_ms: int, wait_ms: int) -> None:
-        """Begin a receive that waits."""
+        """Begins a receive that waits."""
         self.note("waits", group, count, invisible_ms, wait_ms)
         asked = Asked(count, "", self.now_ms)
         request = self.request(group, asked, invisible_ms)._replace(wait_ms=wait_ms)
@@ -336,7 +336,7 @@ class ConsumeWalk(SeededStore):
         await self.served()
 
     async def served(self) -> None:
-        """Compare what came for those who waited, in the order they came."""
+        """Compares what came for those who waited, in the order they came."""
         if self.parked:
             await self.loop.pause(QUIET_S)
         waiting, self.parked = self.parked, []

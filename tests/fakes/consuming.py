@@ -40,12 +40,12 @@ SIZES = {"commit_log_file_size_bytes": 1 << 20, "consume_queue_file_size_bytes":
 
 
 def messages(received: Received) -> list[StoredMessage]:
-    """Return what was received, decoded."""
+    """Returns what was received, decoded."""
     return [decode_record(record) for record in received.records]
 
 
 def bodies(received: Received) -> list[str]:
-    """Return the bodies of what was received."""
+    """Returns the bodies of what was received."""
     return [message.body.decode() for message in messages(received)]
 
 
@@ -61,13 +61,13 @@ class ConsumeDesk:
         )
 
     async def send(self, *texts: str, topic: str = TOPIC, queue_id: int = 0, **words: Any) -> None:
-        """Store messages, visible."""
+        """Stores messages, visible."""
         for text in texts:
             await self.talking.send(topic, text, queue_id=queue_id, wait=False, **words)
         await self.settled()
 
     async def send_grouped(self, *texts: str, topic: str = TOPIC, queue_id: int = 0) -> None:
-        """Store messages whose first letter is their message group, visible."""
+        """Stores messages whose first letter is their message group, visible."""
         rows = [
             Row(text.encode(), encode_properties({SHARDING_KEY: text[0]}), 0, BORN_MS, BORN_HOST)
             for text in texts
@@ -76,13 +76,13 @@ class ConsumeDesk:
         await self.settled()
 
     async def settled(self) -> None:
-        """Return when all that was stored is visible."""
+        """Returns when all that was stored is visible."""
         await self.store.writing.drain()
         await self.talking.settled()
         await turns()
 
     def asked(self, **changes: Any) -> ReceiveRequest:
-        """Return a request; it does not wait unless told."""
+        """Returns a request; it does not wait unless told."""
         fields: dict[str, Any] = {
             "group": GROUP, "topic": TOPIC, "wanted": EVERYTHING, "max_messages": 32,
             "invisible_ms": INVISIBLE_MS, "wait_ms": 0,
@@ -90,13 +90,13 @@ class ConsumeDesk:
         return ReceiveRequest(**(fields | changes))
 
     async def receive(self, **changes: Any) -> Received:
-        """Receive; what comes later is awaited."""
+        """Receives; what comes later is awaited."""
         found = self.consume.receive(self.asked(**changes))
         received: Received = await found if isawaitable(found) else found
         return received
 
     async def parked(self, **changes: Any) -> "asyncio.Future[Received]":
-        """Return a receive that waits."""
+        """Returns a receive that waits."""
         found = self.consume.receive(self.asked(**({"wait_ms": 20_000} | changes)))
         assert isawaitable(found)
         task = asyncio.ensure_future(found)
@@ -105,7 +105,7 @@ class ConsumeDesk:
         return task
 
     async def ack(self, received: Received, *, topic: str = TOPIC) -> list[SettleStatus]:
-        """Acknowledge all that was received."""
+        """Acknowledges all that was received."""
         return statuses(await self.consume.ack(GROUP, topic, received.handles))
 
     async def step(self, by_ms: int = 0) -> None:
@@ -126,13 +126,13 @@ class ConsumeDesk:
 
 
 def statuses(settled: list[Settled]) -> list[SettleStatus]:
-    """Return what became of each entry."""
+    """Returns what became of each entry."""
     return [entry.status for entry in settled]
 
 
 @asynccontextmanager
 async def consuming(directory: Path, **settings: Any) -> AsyncIterator[ConsumeDesk]:
-    """Open a store, recover its leases, and close it in the end.
+    """Opens a store, recover its leases, and closes it in the end.
 
     settings   of the store, `clock` and `disk` as for `store_at`; `in_flight_max` and `journal_max`
     """

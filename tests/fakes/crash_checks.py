@@ -70,7 +70,7 @@ def _key_hash(text: str) -> int:
 
 @lru_cache(maxsize=4096)
 def log_rows(base: int, content: bytes) -> LogFileRows:
-    """Read a log file from its start to where records end."""
+    """Reads a log file from its start to where records end."""
     rows: list[Row] = []
     position = 0
     while position + 8 <= len(content):
@@ -113,7 +113,7 @@ def _row_at(base: int, content: bytes, position: int, size: int, magic: int) -> 
 
 # -- files of an image -----------------------------------------------------------------------------
 def files_below(image: Image, *names: str) -> dict[str, bytes]:
-    """Return the files of a directory of the store, by name; those below it by their path."""
+    """Returns the files of a directory of the store, by name; those below it by their path."""
     folder: Folder = image.root
     for name in ("store", *names):
         found = folder.live.get(name)
@@ -142,7 +142,7 @@ class Log:
 
 
 def read_log(image: Image, said_end: int) -> Log:
-    """Read a recovered log.
+    """Reads a recovered log.
 
     Errors   Violation: it does not end where recovery says, or anything but zeros stands behind
     """
@@ -259,7 +259,7 @@ def _check_rest(
 
 @lru_cache(maxsize=8192)
 def index_entries(content: bytes, slot_count: int) -> tuple[tuple[int, int], ...]:
-    """Return (key hash, place) of all entries of an index file, which must be whole.
+    """Returns (key hash, place) of all entries of an index file, which must be whole.
 
     Errors   Violation
     """
@@ -302,7 +302,7 @@ def check_index(image: Image, log: Log, slot_count: int) -> None:
 
 
 def lasting(image: Image) -> dict[str, bytes]:
-    """Return what a second start must leave as it is."""
+    """Returns what a second start must leave as it is."""
     return {
         path: content
         for path, content in files_below(image).items()

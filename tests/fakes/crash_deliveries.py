@@ -140,7 +140,7 @@ async def _stepped_until_written(walk: Walk) -> None:
 
 # -- what is consumed ------------------------------------------------------------------------------
 async def _leased(walk: ConsumeWalk, group: str, attempts: int = 1) -> None:
-    """Lease three messages, so often."""
+    """Leases three messages, so often."""
     await walk.send(GROUPS[group], 0, ("a", "x"), ("a", "x"), ("b", "x"))
     for number in range(attempts):
         if number:
@@ -185,7 +185,7 @@ async def _buried(walk: ConsumeWalk) -> Case:
 async def _used(
     walk: ConsumeWalk, group: str, change: Callable[[State], World], call: Callable[..., Any]
 ) -> Case:
-    """Use all handles of a group: `call` takes the group, its topic and them."""
+    """Uses all handles of a group: `call` takes the group, its topic and them."""
     await _leased(walk, group)
     model, handles = walk.models[group], walk.handles
     before = deepcopy(model)
@@ -303,7 +303,7 @@ def _told(walk: Walk) -> dict[str, Any]:
 
 
 def _torn(case: str, walk: Walk) -> dict[str, Any]:
-    """Return what is told where a copy of what is leased may lie there besides the lease."""
+    """Returns what is told where a copy of what is leased may lie there besides the lease."""
     told = _told(walk)
     if isinstance(walk, ConsumeWalk) and case in COPIES:
         copy = partial(COPIES[case], walk)
@@ -316,7 +316,7 @@ def _torn(case: str, walk: Walk) -> dict[str, Any]:
 def crashes(
     case: str, seed: int, flush: str, *, cuts: int, is_log_behind: bool = False
 ) -> list[Crash]:
-    """Return the crashes of a case.
+    """Returns the crashes of a case.
 
     cuts           how many power cuts at each call of the disk
     is_log_behind  instead: power cuts that leave the log behind all other files; what came before
@@ -353,7 +353,7 @@ def crashes(
 
 
 def lived_on(crash: Crash) -> None:
-    """Begin again after a crash, let everything come, and compare.
+    """Begins again after a crash, let everything come, and compare.
 
     Errors   AssertionError, or whatever escaped
     """

@@ -58,7 +58,7 @@ class Budgeted:
     begun: float = field(default_factory=time.process_time)
 
     def is_left(self, tally: Tally) -> bool:
-        """Return whether there is time and need for more."""
+        """Returns whether there is time and need for more."""
         return tally.states < self.states and time.process_time() - self.begun < self.seconds
 
 
@@ -69,7 +69,7 @@ def live_on(
     budget: Budgeted,
     tell: Callable[[Tally], object] = lambda tally: None,
 ) -> None:
-    """Try lives until the budget is used; what was found is in the tally."""
+    """Tries lives until the budget is used; what was found is in the tally."""
     number = 0
     while budget.is_left(tally):
         one_line(tally, seed * SEED_STEP + number, budget)
@@ -95,7 +95,7 @@ def _one_line(tally: Tally, seed: int, budget: Budgeted) -> None:
 
 
 def _continued(life: Life, cut: Cut) -> Life:
-    """Return a life that begins with a crash state, as its recovery leaves it."""
+    """Returns a life that begins with a crash state, as its recovery leaves it."""
     image: Image = cut.image.copy()
     started = Started(image, cut.promise.geometry)
     promise = cut.promise

@@ -71,7 +71,7 @@ class CrashPoints:
         self.take("the end")
 
     def take(self, where: str) -> None:
-        """Take what a kill leaves now, and what power cuts do."""
+        """Takes what a kill leaves now, and what power cuts do."""
         if self._is_log_behind:
             self._add(self._disk.image.copy(behind=LOG_FOLDER), where, is_kill=False)
             return
@@ -112,7 +112,7 @@ class CrashPoints:
         return self._passed
 
     def _is_other(self, file: File) -> bool:
-        """Return whether a mapped file changed since somebody looked."""
+        """Returns whether a mapped file changed since somebody looked."""
         if file.content == self._known.get(id(file)):
             return False
         self._known[id(file)] = file.content

@@ -42,7 +42,7 @@ class Tally:
     calls: dict[str, int] = field(default_factory=dict)
 
     def add(self, other: "Tally") -> None:
-        """Count what somebody else tried as well."""
+        """Counts what somebody else tried as well."""
         self.states += other.states
         self.keys |= other.keys
         self.nested += other.nested
@@ -79,7 +79,7 @@ class Started:
         disk.hook = None
 
     def check(self, promise: Promise) -> None:
-        """Raise Violation unless all that was promised holds."""
+        """Raises Violation unless all that was promised holds."""
         parts, image = self.parts, self.disk.image
         if self.recovery.damage is not None:
             raise Violation(f"a power cut was taken for damage: {self.recovery.damage}")
@@ -103,7 +103,7 @@ class Started:
 
 
 def recover(cut: Cut, tally: Tally, *, nested: bool, depth: int = 1) -> Image | None:
-    """Start the store of a crash state and check it, with cuts on the way; returns what came out.
+    """Starts the store of a crash state and check it, with cuts on the way; returns what came out.
 
     Effects  `tally` counts it; a violation is noted there, with the seed
     """
@@ -167,7 +167,7 @@ def check_second_start(started: Started) -> None:
 
 
 def figures(tally: Tally) -> dict[str, Any]:
-    """Return the numbers worth telling."""
+    """Returns the numbers worth telling."""
     return {
         "crash states": tally.states,
         "distinct": tally.distinct,

@@ -143,7 +143,7 @@ class Life:
 
     # -- what is promised ----------------------------------------------------------------------
     def promise(self, call: str = "") -> Promise:
-        """Return what the store has promised by now."""
+        """Returns what the store has promised by now."""
         if self.store is not None:
             self.flushed, self.appended = self.store.flushed, self.store.appended
             if self.is_sync:  # What was acknowledged or shown has to stay as well.

@@ -75,16 +75,16 @@ class Stock:
     keys: dict[str, list[str]]
 
     def image(self) -> Image:
-        """Return a copy; only files that are damaged cost something."""
+        """Returns a copy; only files that are damaged cost something."""
         return self.whole.copy()
 
     def path(self, place: int) -> Path:
-        """Return the log file that holds a place."""
+        """Returns the log file that holds a place."""
         size = self.settings.commit_log_file_size_bytes
         return ROOT / "commitlog" / f"{place - place % size:020d}"
 
     def files(self, *words: str) -> dict[str, int]:
-        """Return path and length of every file whose path holds one of some words."""
+        """Returns path and length of every file whose path holds one of some words."""
         found = {path: file.size for path, file in self.whole.files()}
         return {p: n for p, n in sorted(found.items()) if any(word in p for word in words)}
 
@@ -94,7 +94,7 @@ class Stock:
         return place + self.places[place][2]
 
     def hit(self, begin: int, end: int) -> set[tuple[QueueKey, int]]:
-        """Return (queue, queue offset) of the records that overlap [begin, end) of the log."""
+        """Returns (queue, queue offset) of the records that overlap [begin, end) of the log."""
         return {
             (key, number)
             for place, (key, number, size) in self.places.items()
@@ -102,7 +102,7 @@ class Stock:
         }
 
     async def opened(self, image: Image, *, send: bool = False, **changes: Any) -> Seen:
-        """Open a store on an image and read everything."""
+        """Opens a store on an image and read everything."""
         seen = Seen()
         try:
             async with asyncio.timeout(HANG_SECONDS):
@@ -117,7 +117,7 @@ class Stock:
 
     # -- judging -------------------------------------------------------------------------------
     def lost(self, seen: Seen) -> set[tuple[QueueKey, int]]:
-        """Return (queue, queue offset) of what was not served."""
+        """Returns (queue, queue offset) of what was not served."""
         return {
             (key, number)
             for key, numbers in self.records.items()
@@ -126,7 +126,7 @@ class Stock:
         }
 
     def wrong(self, seen: Seen) -> list[str]:
-        """Return what was served that was never stored there."""
+        """Returns what was served that was never stored there."""
         return [
             f"{key} {number}"
             for key, numbers in seen.served.items()
@@ -135,7 +135,7 @@ class Stock:
         ]
 
     def complaints(self, seen: Seen, *, may_lose: bool = False) -> list[str]:
-        """Return which promises were broken; `may_lose`: damage may have cost the end of the log.
+        """Returns which promises were broken; `may_lose`: damage may have cost the end of the log.
 
         Nothing escapes, no wrong byte is served, nothing is lost without a word.
         """
@@ -159,7 +159,7 @@ class Stock:
 async def stocked(
     *, file_size: int, count: int, property_crc: bool = True, killed: bool = False, **changes: Any
 ) -> Stock:
-    """Make a store of some messages; `killed`: as a process leaves it that was."""
+    """Makes a store of some messages; `killed`: as a process leaves it that was."""
     settings = small_settings(
         ROOT,
         commit_log_file_size_bytes=file_size,
@@ -203,7 +203,7 @@ async def stocked(
 
 
 async def _look(stock: Stock, disk: SimDisk, seen: Seen, *, send: bool, **changes: Any) -> None:
-    """Open, read everything, and close."""
+    """Opens, read everything, and close."""
     store = await open_store(replace(stock.settings, **changes), FakeClock(), disk)
     try:
         seen.damaged = store.damage
@@ -259,7 +259,7 @@ async def _query(store: MessageStore, key: str, seen: Seen) -> None:
 
 
 async def _sent(store: MessageStore, disk: SimDisk) -> str:
-    """Send one message and read it back; returns what became of it."""
+    """Sends one message and reads it back; returns what became of it."""
     talking = TalkingStore(store, FakeClock(), disk)
     try:
         put = await talking.send("orders", "one more")
@@ -273,14 +273,14 @@ async def _sent(store: MessageStore, disk: SimDisk) -> str:
 
 # -- damaging --------------------------------------------------------------------------------------
 def file_of(image: Image, path: str | Path) -> File:
-    """Return a file of an image."""
+    """Returns a file of an image."""
     found = image.find(Path(path))
     assert isinstance(found, File)
     return found
 
 
 def change(image: Image, path: str | Path, make: Callable[[bytes], bytes]) -> None:
-    """Put other bytes into a file, all of them durable."""
+    """Puts other bytes into a file, all of them durable."""
     file = file_of(image, path)
     file.durable = file.seen = make(file.content)
     file.live = None
@@ -288,21 +288,21 @@ def change(image: Image, path: str | Path, make: Callable[[bytes], bytes]) -> No
 
 
 def write(image: Image, path: str | Path, position: int, content: bytes) -> None:
-    """Write over some bytes."""
+    """Writes over some bytes."""
     change(image, path, lambda was: was[:position] + content + was[position + len(content) :])
 
 
 def flip(image: Image, path: str | Path, bit: int) -> None:
-    """Change one bit."""
+    """Changes one bit."""
     was = file_of(image, path).content[bit // 8]
     write(image, path, bit // 8, bytes([was ^ (1 << bit % 8)]))
 
 
 def cut(image: Image, path: str | Path, length: int) -> None:
-    """Make a file shorter."""
+    """Makes a file shorter."""
     change(image, path, lambda was: was[:length])
 
 
 def sample(seed: int, count: int, upper: int) -> list[int]:
-    """Return some numbers below a bound, without repeats, in order."""
+    """Returns some numbers below a bound, without repeats, in order."""
     return sorted(random.Random(seed).sample(range(upper), min(count, upper)))

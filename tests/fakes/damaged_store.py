@@ -57,7 +57,7 @@ class DamagedStore:
 
     # -- damaging ------------------------------------------------------------------------------
     def write(self, place: int, content: bytes) -> None:
-        """Write other bytes at a physical offset, up to the end of its file at most."""
+        """Writes other bytes at a physical offset, up to the end of its file at most."""
         content = content[: self.file_size - place % self.file_size]
         with self.path(place).open("r+b") as file:
             file.seek(place % self.file_size)
@@ -65,7 +65,7 @@ class DamagedStore:
         self.touched.append((place, place + len(content)))
 
     def flip(self, place: int) -> None:
-        """Change one bit of the byte at a physical offset."""
+        """Changes one bit of the byte at a physical offset."""
         self.write(place, bytes([self.read(place, 1)[0] ^ (1 << place % 8)]))
 
     def damage(self, chance: random.Random) -> None:

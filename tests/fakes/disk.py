@@ -46,7 +46,7 @@ FIRST_DESCRIPTOR: Final = 1 << 24
 
 class _ReadOnlyBytes(bytes):
     def close(self) -> None:
-        """Unmap, of which nothing depends here."""
+        """Unmaps, of which nothing depends here."""
 
 
 class SimDisk(SimNames):

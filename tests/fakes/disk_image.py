@@ -24,7 +24,7 @@ class LiveBytes(bytearray):
     """The content of an open file, and what a map of it is: stores through a map are seen."""
 
     def close(self) -> None:
-        """Unmap, of which nothing depends here."""
+        """Unmaps, of which nothing depends here."""
 
 
 class File:
@@ -53,7 +53,7 @@ class File:
         """Descriptors that lead to it."""
 
     def opened(self) -> bytearray:
-        """Return the live content."""
+        """Returns the live content."""
         if self.live is None:
             self.live = LiveBytes(self.durable)
         return self.live
@@ -69,7 +69,7 @@ class File:
         return len(self.durable) if self.live is None else len(self.live)
 
     def resize(self, size_bytes: int) -> None:
-        """Cut or lengthen with zeros."""
+        """Cuts or lengthen with zeros."""
         live = self.opened()
         if size_bytes == len(live):
             return
@@ -82,7 +82,7 @@ class File:
         self.seen = bytes(live)
 
     def look(self) -> None:
-        """Take what was stored since the last look as versions of sectors.
+        """Takes what was stored since the last look as versions of sectors.
 
         Errors   AssertionError: stored where there is no block, which kills a process when the disk
                  is full (SIGBUS)
@@ -100,7 +100,7 @@ class File:
                 self.lost.discard(number)
 
     def sync(self) -> None:
-        """Make it durable, but for what an earlier sync lost."""
+        """Makes it durable, but for what an earlier sync lost."""
         self.look()
         if self.lost:
             self.durable = self._with({n: versions[-1] for n, versions in self.dirty.items()})
@@ -111,7 +111,7 @@ class File:
         self.sizes.clear()
 
     def lose(self, rng: Random) -> None:
-        """Fail to make it durable: a part was written, the rest counts as clean from now on."""
+        """Fails to make it durable: a part was written, the rest counts as clean from now on."""
         self.look()
         kept = {n: rng.choice(v) for n, v in self.dirty.items() if rng.random() < 0.5}
         self.lost |= self.dirty.keys() - kept.keys()
@@ -131,7 +131,7 @@ class File:
         return not (self.dirty or self.sizes or self.blocks != self.durable_blocks)
 
     def cut(self, rng: Random, *, torn: bool) -> "File":
-        """Return what a power cut leaves of it."""
+        """Returns what a power cut leaves of it."""
         if self.is_clean:
             return File(self.durable, self.durable_blocks)
         size = rng.choice([len(self.durable), *self.sizes])
@@ -184,7 +184,7 @@ class Image:
 
     # -- names ---------------------------------------------------------------------------------
     def find(self, path: Path) -> Node | None:
-        """Return what has a name."""
+        """Returns what has a name."""
         node: Node | None = self.root
         for name in str(path).split("/"):
             if not name:
@@ -195,7 +195,7 @@ class Image:
         return node
 
     def change(self, *changes: tuple[Folder, str, Node | None]) -> None:
-        """Change names in one step."""
+        """Changes names in one step."""
         for folder, name, node in changes:
             if node is None:
                 folder.live.pop(name, None)
@@ -204,7 +204,7 @@ class Image:
         self.pending.append(NameChange(changes))
 
     def sync_folder(self, folder: Folder) -> None:
-        """Make the names of a folder durable, and what happened in one step with them."""
+        """Makes the names of a folder durable, and what happened in one step with them."""
         left: list[NameChange] = []
         for pending in self.pending:
             if any(changed[0] is folder for changed in pending.changes):
@@ -214,7 +214,7 @@ class Image:
         self.pending = left
 
     def sync_all(self) -> None:
-        """Make everything durable."""
+        """Makes everything durable."""
         for pending in self.pending:
             _apply(pending, lambda one: one.durable)
         self.pending = []
@@ -222,14 +222,14 @@ class Image:
             file.sync()
 
     def look(self) -> None:
-        """Take what was stored through maps since the last look."""
+        """Takes what was stored through maps since the last look."""
         for file in list(self.open_files.values()):  # threads of a store open and close some
             live = file.live
             if live is not None and live != file.seen:
                 file.look()
 
     def files(self) -> Iterator[tuple[str, File]]:
-        """Yield (path, file) of every file programs see."""
+        """Yields (path, file) of every file programs see."""
         folders: list[tuple[str, Folder]] = [("", self.root)]
         while folders:
             above, folder = folders.pop()
@@ -240,12 +240,12 @@ class Image:
                     yield f"{above}/{name}", node
 
     def key(self) -> int:
-        """Return a number that tells this image, as programs see it, from others."""
+        """Returns a number that tells this image, as programs see it, from others."""
         return hash(frozenset((path, file.content) for path, file in self.files()))
 
     # -- losing power --------------------------------------------------------------------------
     def cut(self, rng: Random, *, torn: frozenset[str] = TORN) -> "Image":
-        """Return what a power cut at this moment may leave: any subset of what is pending.
+        """Returns what a power cut at this moment may leave: any subset of what is pending.
 
         torn     folders in whose files a sector may be half old, half new
         """
@@ -276,7 +276,7 @@ class Image:
         return left
 
     def copy(self, *, behind: str = "") -> "Image":
-        """Return an image of what programs see, all of it durable: what kill -9 leaves.
+        """Returns an image of what programs see, all of it durable: what kill -9 leaves.
 
         behind   a folder whose files hold what is durable alone: the power cut that leaves all
                  other files ahead of these
@@ -301,7 +301,7 @@ class Image:
 
 
 def _subset(pending: list[NameChange], rng: Random) -> list[NameChange]:
-    """Return some of the changes, in order: all, none, the first ones, or any."""
+    """Returns some of the changes, in order: all, none, the first ones, or any."""
     way = rng.random()
     if way < 0.3:
         return pending

@@ -36,7 +36,7 @@ class Fault:
     below: Path
 
     def strikes(self, call: str, path: Path) -> bool:
-        """Count a call; whether it fails."""
+        """Counts a call; whether it fails."""
         if self.call not in ("", call) or self.below not in (path, *path.parents):
             return False
         self.at -= 1
@@ -115,7 +115,7 @@ class SimNames(Disk):
         self._faults.clear()
 
     def begin(self, call: str, path: Path) -> None:
-        """Begin a call of the kernel.
+        """Begins a call of the kernel.
 
         Errors   OSError of a fault
         """
@@ -161,7 +161,7 @@ class SimNames(Disk):
         return sum(file.blocks.bit_count() for file in files.values()) * BLOCK
 
     def _give_blocks(self, file: File, begin: int, end: int, path: Path) -> None:
-        """Put blocks behind [begin, end).
+        """Puts blocks behind [begin, end).
 
         Errors   OSError (ENOSPC): none was given
         """
@@ -273,7 +273,7 @@ class SimNames(Disk):
         return SimLock(self, path)
 
     def take_lock(self, path: Path) -> None:
-        """Hold a lock file, which is made unless it is there."""
+        """Holds a lock file, which is made unless it is there."""
         with FullDisk(path):
             self.begin("lock", path)
             parent = self._folder(path.parent)

@@ -42,7 +42,7 @@ def draft(
     delivery: DeliveryRequest = AT_ONCE,
     **more: str,
 ) -> Draft:
-    """Return a message as a client sends it; `more` are properties too."""
+    """Returns a message as a client sends it; `more` are properties too."""
     return Draft(
         topic, body, tag, keys, message_id, queue_id, group, born_ms, BORN_HOST, flag,
         {**(properties or {}), **more}, delivery,
@@ -50,6 +50,6 @@ def draft(
 
 
 def drafts_of(*drafts: Draft, wait: bool = True) -> Drafts:
-    """Put messages side by side."""
+    """Puts messages side by side."""
     columns = map(list, zip(*drafts, strict=True)) if drafts else ([] for _ in Draft._fields)
     return Drafts(wait, *columns)

@@ -105,7 +105,7 @@ class FailingOs:
         return calling
 
     def under_disk(self, patch: pytest.MonkeyPatch) -> None:
-        """Take the place of the operating system in broker/pocketmq/files."""
+        """Takes the place of the operating system in broker/pocketmq/files."""
         calls: dict[str, Callable[..., Any]] = {
             "fdatasync": self._keep,
             "fsync": self._keep,
@@ -146,7 +146,7 @@ class FailingOs:
         )
 
     def _allocate(self, descriptor: int, position: int, size: int) -> None:
-        """Allocate, or leave a part of it behind, as ext4 does."""
+        """Allocates, or leaves a part of it behind, as ext4 does."""
         with self._room_lock:  # Of two threads only one gets the last block.
             self._allocate_alone(descriptor, position, size)
 
@@ -206,7 +206,7 @@ class FailingOs:
                 self._keep_content(path.stat().st_ino, path.read_bytes())
 
     def _lose(self, descriptor: int) -> None:
-        """Count every dirty page of a file as clean without having kept it."""
+        """Counts every dirty page of a file as clean without having kept it."""
         self.lost_count += 1
         found = os.fstat(descriptor)
         if stat.S_ISDIR(found.st_mode):
@@ -221,7 +221,7 @@ class FailingOs:
                     lost[position // PAGE] = page
 
     def power_cut(self, to: Path) -> Path:
-        """Copy the directory as a power cut would leave it now; returns the copy."""
+        """Copies the directory as a power cut would leave it now; returns the copy."""
         shutil.copytree(self._directory, to)
         for path in to.rglob("*"):
             if path.is_file():

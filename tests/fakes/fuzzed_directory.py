@@ -44,7 +44,7 @@ NAMES: Final = ("7" * 20, "0" * 20, "20261121003515660", "notes.txt", ".nfs0001"
 
 
 def made(directory: Path) -> Path:
-    """Make a store that has something in all its places."""
+    """Makes a store that has something in all its places."""
     asyncio.run(_fill(directory))
     (directory / "timerlog").mkdir()
     (directory / "timerlog" / ("0" * 20)).write_bytes(bytes(range(52)) * 10)
@@ -69,7 +69,7 @@ async def _fill(directory: Path) -> None:
 
 # -- changes ---------------------------------------------------------------------------------------
 def change(store: Path, victims: Path, rng: Random) -> str:
-    """Change one place of a store; returns which and how."""
+    """Changes one place of a store; returns which and how."""
     paths = sorted(path for path in store.rglob("*") if path.name != "lock")
     path = rng.choice(paths)
     how = rng.choice(_OF_FILES if path.is_file() and not path.is_symlink() else _OF_OTHERS)
@@ -235,7 +235,7 @@ class Wrong(Exception):
 
 
 def tried(stock: Path, scratch: Path, seed: int) -> Counter[str]:
-    """Change a copy of a store and open it by all; returns how that ended.
+    """Changes a copy of a store and open it by all; returns how that ended.
 
     Errors   Wrong
     """

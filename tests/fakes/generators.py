@@ -7,7 +7,7 @@ Result = TypeVar("Result")
 
 
 def result_of(steps: Generator[Any, None, Result]) -> Result:
-    """Run it to its end; returns what it returns."""
+    """Runs it to its end; returns what it returns."""
     while True:
         try:
             next(steps)

@@ -17,7 +17,7 @@ from tests.golden_stores import GoldenStores
 
 
 def open_log(golden: GoldenStores, name: str) -> CommitLog:
-    """Open the log of a golden store for reading."""
+    """Opens the log of a golden store for reading."""
     size = golden.manifest(name)["params"]["mappedFileSizeCommitLog"]
     log = CommitLog(Disk(), golden.store(name) / COMMIT_LOG_DIRECTORY, size)
     log.load(read_only=True)
@@ -97,5 +97,5 @@ def carries(record: dict[str, Any], query: dict[str, Any]) -> bool:
 
 
 def record_positions(file: Path) -> list[tuple[int, int]]:
-    """Return (position, size) of every record of a commit-log file."""
+    """Returns (position, size) of every record of a commit-log file."""
     return list(RecordScan(file.read_bytes(), int(file.name)))

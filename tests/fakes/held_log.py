@@ -26,7 +26,7 @@ Flush = tuple["asyncio.Future[Any]", Executor | None, Callable[..., Any]]
 
 @contextmanager
 def log_held() -> Iterator[list[Flush]]:
-    """Hold flushes of the log back until the block ends; yields those that wait."""
+    """Holds flushes of the log back until the block ends; yields those that wait."""
     loop = asyncio.get_running_loop()
     run, held = loop.run_in_executor, list[Flush]()
 

@@ -63,7 +63,7 @@ class Sent(NamedTuple):
         return self.due_ms - self.since[0].wall_ms
 
     def left_ms(self, now: Now) -> tuple[int, int]:
-        """Return how long it is until it is due, at least and at most."""
+        """Returns how long it is until it is due, at least and at most."""
         ahead = [then.wall_ms - then.monotonic_ms for then in self.since]
         due_ms = self.due_ms - now.monotonic_ms
         # A start that finds the clock set back waits once more.
@@ -169,11 +169,11 @@ class LaterModel:
                 self.states[key] = frozenset({GIVEN_UP})
 
     def open_halves(self) -> list[str]:
-        """Return transactions that may be undecided."""
+        """Returns transactions that may be undecided."""
         return [key for key, states in self.states.items() if HALF in states]
 
     def waiting(self) -> list[str]:
-        """Return what may still wait."""
+        """Returns what may still wait."""
         return [key for key, states in self.states.items() if WAITING in states]
 
     def is_over(self) -> None:

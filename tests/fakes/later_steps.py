@@ -31,7 +31,7 @@ Take = Callable[[LaterWalk, Random], Awaitable[None]]
 
 
 def _turns(chance: Random, most: int = TURNS_MAX) -> int | None:
-    """Return how long after a call begins the broker ends; mostly it does not."""
+    """Returns how long after a call begins the broker ends; mostly it does not."""
     return chance.randint(0, most) if chance.random() < CUT_PART else None
 
 
@@ -139,7 +139,7 @@ async def _walk_on(loop: SeededLoop, seed: int, steps: int, counts: Counter[str]
 
 
 def walk(seed: int, steps: int, counts: Counter[str]) -> None:
-    """Take one walk.
+    """Takes one walk.
 
     Errors   AssertionError, or whatever escaped; how to do it again is part of its notes
     """

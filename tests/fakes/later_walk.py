@@ -94,14 +94,14 @@ class LaterWalk(SeededStore):
         return Now(self.loop.clock.monotonic_ms(), self.loop.clock.wall_ms())
 
     def note(self, what: str, *words: object) -> None:
-        """Count a call, and keep it for when the walk fails."""
+        """Counts a call, and keeps it for when the walk fails."""
         self.counts[what] += 1
         passed_ms = self.now.monotonic_ms
         self.calls.append(f"{passed_ms} {self.set_ms:+} {what} {' '.join(map(str, words))}")
 
     # -- lives ---------------------------------------------------------------------------------
     async def begin(self) -> None:
-        """Open an empty store, with topics."""
+        """Opens an empty store, with topics."""
         await self._open(self.disk.image)
         for topic in TOPICS:
             await self.store.tables.topics.create(topic, queue_count=QUEUES)
@@ -131,7 +131,7 @@ class LaterWalk(SeededStore):
         return True
 
     async def open_again(self, image: Image, rested_ms: int = 0) -> None:
-        """Open the store once more, and let everything look at the clock.
+        """Opens the store once more, and let everything look at the clock.
 
         rested_ms   for how long nobody did: laps of the wheel are made up for one by one
         """
@@ -143,7 +143,7 @@ class LaterWalk(SeededStore):
         await self.steps()
 
     async def restart(self, rest_ms: int = 0) -> None:
-        """Stop in order, and open again after some time."""
+        """Stops in order, and open again after some time."""
         self.note("restarts", rest_ms)
         for service in (self.timer, self.schedule, self.transactions):
             await service.close()
@@ -165,7 +165,7 @@ class LaterWalk(SeededStore):
         await self.open_again(self.disk.image.cut(Random(self.random.getrandbits(32))))
 
     async def answered(self, call: Callable[[], Awaitable[Any]], turns: int | None) -> Any:
-        """Await a call; `turns` of the loop later the power is cut, or the broker killed.
+        """Awaits a call; `turns` of the loop later the power is cut, or the broker killed.
 
         Returns  None if nobody was told
         """
@@ -179,7 +179,7 @@ class LaterWalk(SeededStore):
         return task.result() if task.done() else None
 
     async def ended(self, turns: int | None) -> None:
-        """End the life in which a call was cut off, and look."""
+        """Ends the life in which a call was cut off, and look."""
         if turns is None:
             await self.look()
         else:
@@ -192,7 +192,7 @@ class LaterWalk(SeededStore):
         await self.look(is_stepped=True)
 
     async def step_all(self) -> int:
-        """Take steps until all services wait; returns when one of them is to go on."""
+        """Takes steps until all services wait; returns when one of them is to go on."""
         for _ in range(2):  # What one puts another one delivers.
             times = [await self._done(self.timer)]
             self.unseen_ms = 0  # What it saw is written down; a kill before leaves nothing of it.
@@ -224,7 +224,7 @@ class LaterWalk(SeededStore):
             await self.ended(turns)
 
     async def jump(self, by_ms: int, *, is_seen: bool = True) -> None:
-        """Set the wall clock; `is_seen`: before anything else happens."""
+        """Sets the wall clock; `is_seen`: before anything else happens."""
         self.note("jumps", by_ms, is_seen)
         await self.step_all()  # What came woke those who wait for it.
         self.loop.clock.wall += by_ms
@@ -235,7 +235,7 @@ class LaterWalk(SeededStore):
 
     # -- producing -----------------------------------------------------------------------------
     async def send(self, kind: str, delivery: DeliveryRequest, turns: int | None = None) -> None:
-        """Send a message."""
+        """Sends a message."""
         self.number += 1
         key, topic = f"K{self.number}", self.random.choice(TOPICS)
         self.note("sends", key, topic, delivery, turns)
@@ -264,7 +264,7 @@ class LaterWalk(SeededStore):
         await self.ended(turns)
 
     async def recall(self, key: str, turns: int | None = None) -> None:
-        """Take a message back that waits for its time."""
+        """Takes a message back that waits for its time."""
         topic = self.model.sent[key].topic
         self.note("recalls", key, turns)
         try:
@@ -284,7 +284,7 @@ class LaterWalk(SeededStore):
     async def decide(
         self, keys: list[str], resolution: Resolution, turns: int | None = None
     ) -> None:
-        """Commit or roll back transactions of one group."""
+        """Commits or roll back transactions of one group."""
         group = self.halves[keys[0]][0]
         self.note("decisions", keys, resolution.value, turns)
         decisions = [Decision(self.halves[key][1], resolution) for key in keys]
@@ -298,7 +298,7 @@ class LaterWalk(SeededStore):
         await self.ended(turns)
 
     async def decide_wrongly(self, key: str, other: str, resolution: Resolution) -> None:
-        """Decide as a stranger: another group, or an id made of two; nothing comes of it."""
+        """Decides as a stranger: another group, or an id made of two; nothing comes of it."""
         group, text = self.halves[key]
         self.note("foreign decisions", key, other)
         mixed = f"{text.rpartition('.')[0]}.{other}"
@@ -314,7 +314,7 @@ class LaterWalk(SeededStore):
             await self.loop.pause(0.005)
 
     async def messages(self, topic: str) -> list[StoredMessage]:
-        """Return what lies in a topic."""
+        """Returns what lies in a topic."""
         found: list[StoredMessage] = []
         reading = self.store.reading
         for queue_id in reading.queue_ids(topic):
@@ -327,7 +327,7 @@ class LaterWalk(SeededStore):
         return found
 
     async def look(self, *, is_stepped: bool = False) -> None:
-        """Compare what lies in topics."""
+        """Compares what lies in topics."""
         await self._seen()
         there: Counter[tuple[str, str]] = Counter()
         for topic in TOPICS:
@@ -359,7 +359,7 @@ class LaterWalk(SeededStore):
         await self.store.close()
 
     async def _check_log(self) -> None:
-        """Compare the records of the log with what producers were told."""
+        """Compares the records of the log with what producers were told."""
         records = [
             message
             for topic in self.store.tables.topics.names()
@@ -375,5 +375,5 @@ class LaterWalk(SeededStore):
 
 
 def transaction_key(text: str) -> str:
-    """Return the unique key in a transaction's id."""
+    """Returns the unique key in a transaction's id."""
     return text.split(".", 2)[2]

@@ -72,7 +72,7 @@ class LogBytes:
         born: bytes = IPV4,
         host: bytes = IPV4,
     ) -> int:
-        """Append a record; returns where it lies."""
+        """Appends a record; returns where it lies."""
         block += f"KEYS\x01{keys}\x02".encode() if keys else b""
         batch = batch_of(body, property_block=block, born_ms=time_ms, born_host=born)
         destination = Destination(topic, queue_id, host, flags)
@@ -91,7 +91,7 @@ class LogBytes:
         return place
 
     def roll(self) -> None:
-        """Close the file with a BLANK."""
+        """Closes the file with a BLANK."""
         left = self.file_size - len(self.files[-1])
         self.files[-1] += encode_blank(left) + bytes(left - BLANK_SIZE)
         self.files.append(bytearray())
@@ -108,12 +108,12 @@ class LogBytes:
         ]
 
     def damage(self, place: int, content: bytes) -> None:
-        """Write over bytes at a physical offset."""
+        """Writes over bytes at a physical offset."""
         number, position = divmod(place - self.base, self.file_size)
         self.files[number][position : position + len(content)] = content
 
     def close(self) -> "LogBytes":
-        """Write all files at their full length."""
+        """Writes all files at their full length."""
         directory = self.store / COMMIT_LOG_DIRECTORY
         directory.mkdir(parents=True)
         for number, content in enumerate(self.files):

@@ -97,7 +97,7 @@ class SeededLoop(asyncio.BaseEventLoop):
             timer.cancel()
 
     def _write_to_self(self) -> None:
-        """Wake nobody: there is no other thread."""
+        """Wakes nobody: there is no other thread."""
 
     def _process_events(self, event_list: Any) -> None:
         """Look at no events: there are no sockets."""
@@ -129,7 +129,7 @@ class SeededLoop(asyncio.BaseEventLoop):
                 self._collect()
 
     def _collect(self) -> None:
-        """Take what one callback made ready as one group."""
+        """Takes what one callback made ready as one group."""
         if self._ready:
             self._groups.append(deque(self._ready))
             self._ready.clear()
@@ -200,7 +200,7 @@ def _tell(worker: Worker) -> None:
 
 
 def run_seeded(seed: int, story: Callable[[SeededLoop], Awaitable[T]]) -> T:
-    """Run a coroutine function, which gets the loop, to its end; other tasks are then cancelled.
+    """Runs a coroutine function, which gets the loop, to its end; other tasks are then cancelled.
 
     Errors   Deadlock; AssertionError: a callback or a task failed, and nobody was told
     """
@@ -219,7 +219,7 @@ def run_seeded(seed: int, story: Callable[[SeededLoop], Awaitable[T]]) -> T:
 
 
 def end_loop(loop: SeededLoop) -> None:
-    """Cancel whatever is left, and close the loop."""
+    """Cancels whatever is left, and closes the loop."""
     with suppress(Deadlock):
         _cancel_all(loop)
     loop.close()

@@ -39,7 +39,7 @@ class Walk(SeededStore):
         self.number = 0
 
     async def run(self, steps: int) -> None:
-        """Take some steps, then compare everything."""
+        """Takes some steps, then compare everything."""
         await self._open(self.disk.image)
         for _ in range(steps):
             name = self.random.choice(STEPS)
@@ -53,7 +53,7 @@ class Walk(SeededStore):
         await self.open(SimDisk(image, seed=self.random.getrandbits(32)))
 
     async def _seen(self) -> None:
-        """Return when what is stored can be read."""
+        """Returns when what is stored can be read."""
         while self.store.dispatched < self.store.appended:
             await self.loop.pause(0.005)
 
@@ -158,7 +158,7 @@ class Walk(SeededStore):
 
     # -- comparing -----------------------------------------------------------------------------
     async def compare(self) -> None:
-        """Compare everything; raise AssertionError where it differs."""
+        """Compares everything; raise AssertionError where it differs."""
         await self._seen()
         store, model = self.store, self.model
         for queue in ((topic, number) for topic in TOPICS for number in range(2)):
@@ -181,7 +181,7 @@ class Walk(SeededStore):
 
 
 def walk(seed: int, steps: int, counts: Counter[str]) -> None:
-    """Take one walk.
+    """Takes one walk.
 
     Errors   AssertionError, or whatever escaped; the seed is part of its notes
     """
@@ -191,7 +191,7 @@ def walk(seed: int, steps: int, counts: Counter[str]) -> None:
 
 
 def shortest(seed: int, steps: int) -> int:
-    """Return how many steps of a walk that fails are enough for it to fail."""
+    """Returns how many steps of a walk that fails are enough for it to fail."""
     for count in range(steps):
         try:
             walk(seed, count, Counter())

@@ -47,12 +47,12 @@ class OfficialDesk:
         }
 
     def call(self, time_left_ms: int = 0, **metadata: str) -> FakeCall:
-        """Return a call of this client; its deadline is past, so that polls end at once."""
+        """Returns a call of this client; its deadline is past, so that polls end at once."""
         changed = {name.replace("_", "-"): value for name, value in metadata.items()}
         return FakeCall(time_left_ms=time_left_ms, metadata={**self.metadata, **changed})
 
     async def all(self, name: str, request: Any, call: FakeCall | None = None) -> list[Any]:
-        """Return every answer to a call, as the face shows it.
+        """Returns every answer to a call, as the face shows it.
 
         request   may be a list of them, or bytes
         """
@@ -80,17 +80,17 @@ class OfficialDesk:
         return answers
 
     async def ask(self, name: str, request: Message, call: FakeCall | None = None) -> Any:
-        """Return the one answer to a call."""
+        """Returns the one answer to a call."""
         (answer,) = await self.all(name, request, call)
         return answer
 
     async def code(self, name: str, request: Message, call: FakeCall | None = None) -> str:
-        """Return the code that the first answer to a call has."""
+        """Returns the code that the first answer to a call has."""
         answers = await self.all(name, request, call)
         return pb.Code.Name(answers[0].status.code)
 
     async def received(self, group: str, topic: str, **fields: Any) -> list[pb.Message]:
-        """Return the messages that a receive gets."""
+        """Returns the messages that a receive gets."""
         answers = await self.all("ReceiveMessage", receive(group, topic, **fields))
         assert answers[0].HasField("status")
         assert answers[-1].HasField("delivery_timestamp")
@@ -98,7 +98,7 @@ class OfficialDesk:
 
 
 def check_readable(answer: Message) -> None:
-    """Assert what some client looks at in every answer, and ends where it is missing."""
+    """Asserts what some client looks at in every answer, and ends where it is missing."""
     fields = answer.DESCRIPTOR.fields_by_name
     if isinstance(answer, pb.ReceiveMessageResponse | pb.PullMessageResponse):
         assert answer.WhichOneof("content") is not None
@@ -119,7 +119,7 @@ def check_readable(answer: Message) -> None:
 
 
 def raw_of(request: Message) -> bytes:
-    """Return a request as it goes over the wire."""
+    """Returns a request as it goes over the wire."""
     return request.SerializeToString()
 
 
@@ -129,12 +129,12 @@ async def _each(requests: list[Any]) -> AsyncIterator[Any]:
 
 
 def name(text: str) -> pb.Resource:
-    """Return a topic or a group by its name."""
+    """Returns a topic or a group by its name."""
     return pb.Resource(name=text)
 
 
 def message(topic: str, body: bytes = b"hello", **system: Any) -> pb.Message:
-    """Return a message as a client sends it."""
+    """Returns a message as a client sends it."""
     properties = {"message_id": MESSAGE_ID, "body_encoding": pb.IDENTITY, **system}
     made = pb.SystemProperties(**properties)
     if "born_timestamp" not in system:
@@ -144,12 +144,12 @@ def message(topic: str, body: bytes = b"hello", **system: Any) -> pb.Message:
 
 
 def sent(topic: str, *bodies: bytes, **system: Any) -> pb.SendMessageRequest:
-    """Return a request with messages that have these system properties."""
+    """Returns a request with messages that have these system properties."""
     return pb.SendMessageRequest(messages=[message(topic, body, **system) for body in bodies])
 
 
 def receive(group: str, topic: str, **fields: Any) -> pb.ReceiveMessageRequest:
-    """Return what a client that waits for nothing asks for; durations are in seconds."""
+    """Returns what a client that waits for nothing asks for; durations are in seconds."""
     invisible = fields.pop("invisible_s", 10)
     given: dict[str, Any] = {
         "group": name(group),

@@ -86,7 +86,7 @@ class OfficialMaker(SeededMaker):
         return message
 
     def _sign(self, message: pb.Message) -> None:
-        """Say what the body is, as each client writes it; or what it is not."""
+        """Says what the body is, as each client writes it; or what it is not."""
         crc = zlib.crc32(message.body)
         digest = message.system_properties.body_digest
         digest.type = pb.CRC32
@@ -97,7 +97,7 @@ class OfficialMaker(SeededMaker):
             digest.checksum = self._random.choice((md5(message.body).hexdigest(), "nothing"))
 
     def _spoil(self, message: pb.Message) -> None:
-        """Ask for what only the usual way knows."""
+        """Asks for what only the usual way knows."""
         system = message.system_properties
         match self._random.randrange(8):
             case 0:
@@ -119,7 +119,7 @@ class OfficialMaker(SeededMaker):
 
 
 def official_twin(broker: StoreBroker, *, is_quick: bool) -> Twin:
-    """Return a broker that is asked as RocketMQ is."""
+    """Returns a broker that is asked as RocketMQ is."""
     desk = OfficialDesk(broker)
     method = desk.methods["SendMessage"]
     assert method.shortcut is not None

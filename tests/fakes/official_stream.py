@@ -16,7 +16,7 @@ from tests.fakes.official import OfficialDesk, name
 
 
 def publishing(*topics: str, **fields: Any) -> pb.TelemetryCommand:
-    """Return the settings of a producer of these topics."""
+    """Returns the settings of a producer of these topics."""
     settings = pb.Settings(
         client_type=pb.PRODUCER, publishing=pb.Publishing(topics=map(name, topics)), **fields
     )
@@ -27,7 +27,7 @@ def publishing(*topics: str, **fields: Any) -> pb.TelemetryCommand:
 def subscribing(
     group: str, *topics: str, client_type: pb.ClientType = pb.PUSH_CONSUMER, **fields: Any
 ) -> pb.TelemetryCommand:
-    """Return the settings of a consumer."""
+    """Returns the settings of a consumer."""
     entries = [pb.SubscriptionEntry(topic=name(topic)) for topic in topics]
     subscription = pb.Subscription(group=name(group), subscriptions=entries, **fields)
     settings = pb.Settings(client_type=client_type, subscription=subscription)
@@ -49,23 +49,23 @@ class OfficialStream:
             yield command
 
     def say(self, command: pb.TelemetryCommand | None) -> None:
-        """Send a command, None for the end."""
+        """Sends a command, None for the end."""
         self._said.put_nowait(command)
 
     async def read(self) -> pb.TelemetryCommand:
-        """Return what the broker says next."""
+        """Returns what the broker says next."""
         following, self._next = self._next, None
         return await (following or asyncio.ensure_future(anext(self._answers)))
 
     async def is_quiet(self) -> bool:
-        """Return whether the broker says nothing more by now."""
+        """Returns whether the broker says nothing more by now."""
         self._next = self._next or asyncio.ensure_future(anext(self._answers))
         for _ in range(20):
             await asyncio.sleep(0)
         return not self._next.done()
 
     async def asked(self, command: pb.TelemetryCommand) -> pb.TelemetryCommand:
-        """Send a command and return what comes next."""
+        """Sends a command and returns what comes next."""
         self.say(command)
         return await self.read()
 

@@ -6,7 +6,7 @@ from pocketmq.model.message import ORIGIN_MESSAGE_ID, RETRY_TOPIC
 
 
 def origin_of(properties: Mapping[str, str]) -> tuple[str, str] | None:
-    """Return (topic, offset message id) of what was sent back or given up, None for no such.
+    """Returns (topic, offset message id) of what was sent back or given up, None for no such.
 
     Of one that was sent back several times it is the first.
     """

@@ -23,7 +23,7 @@ class PullMaker:
         self._random = random
 
     def some(self, end: int) -> bytes:
-        """Return a request from somewhere in a queue of about so many messages."""
+        """Returns a request from somewhere in a queue of about so many messages."""
         raw = self._request(end).SerializeToString()
         if self._random.random() < 0.9:
             return raw

@@ -93,7 +93,7 @@ class QuickDisk(Disk):
         """Files whose sync was asked for, those that failed or still wait included."""
 
     def drop_resident(self) -> None:
-        """Forget every page: from now on bytes are in memory once `read_at` brought them."""
+        """Forgets every page: from now on bytes are in memory once `read_at` brought them."""
         self._cold = True
         self._fetched.clear()
 
@@ -107,7 +107,7 @@ class QuickDisk(Disk):
         return super().read_at(descriptor, position, size_bytes)
 
     def fail(self, call: str, error: Exception, *, skip: int = 0) -> None:
-        """Make one later call raise: the next one, or the one after `skip` more."""
+        """Makes one later call raise: the next one, or the one after `skip` more."""
         self._faults[call] = (skip, error)
 
     def ranges(self, call: str) -> list[tuple[int, int]]:
@@ -161,13 +161,13 @@ class QuickDisk(Disk):
         self.trust(directory)
 
     def trust(self, directory: Path) -> None:
-        """Take everything that lies in a directory now for durable."""
+        """Takes everything that lies in a directory now for durable."""
         for path in directory.rglob("*"):
             if path.is_file():
                 self._durable[path.stat().st_ino] = path.read_bytes()
 
     def power_cut(self, directory: Path, to: Path) -> Path:
-        """Copy a directory as it is after a power cut; returns the copy."""
+        """Copies a directory as it is after a power cut; returns the copy."""
         shutil.copytree(directory, to, ignore=DRAFTS)
         for path in to.rglob("*"):
             if path.is_file():
@@ -219,12 +219,12 @@ def _pages(descriptor: int, position: int, size_bytes: int) -> list[tuple[str, i
 
 
 def is_below(path: Path, directory: Path) -> bool:
-    """Return whether a path is a directory or lies in it."""
+    """Returns whether a path is a directory or lies in it."""
     return directory in (path, *path.parents)
 
 
 def open_files(directory: Path) -> list[Path]:
-    """Return the files below a directory that this process holds open."""
+    """Returns the files below a directory that this process holds open."""
     held = []
     for descriptor in Path("/proc/self/fd").iterdir():
         with contextlib.suppress(FileNotFoundError):  # The one that lists them is gone.

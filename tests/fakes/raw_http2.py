@@ -49,11 +49,11 @@ class RawClient:
         self.socket.close()
 
     def flush(self) -> None:
-        """Send what the protocol has ready."""
+        """Sends what the protocol has ready."""
         self.socket.sendall(self.http2.data_to_send())
 
     def call(self, path: str, extra: Sequence[tuple[str, str]] = (), *, flush: bool = True) -> int:
-        """Begin a call; returns the number of its stream."""
+        """Begins a call; returns the number of its stream."""
         stream = self.http2.get_next_available_stream_id()
         headers = [
             *((":method", "POST"), (":scheme", "http"), (":authority", self.authority)),
@@ -65,12 +65,12 @@ class RawClient:
         return stream
 
     def message(self, stream: int, raw: bytes, *, flag: int = 0) -> None:
-        """Send a whole message and end the request; it fits the windows."""
+        """Sends a whole message and end the request; it fits the windows."""
         self.http2.send_data(stream, struct.pack(">BI", flag, len(raw)) + raw, end_stream=True)
         self.flush()
 
     def push(self, stream: int, left: int) -> int:
-        """Send zeros of a message as the windows allow; returns how many, -1 after a reset."""
+        """Sends zeros of a message as the windows allow; returns how many, -1 after a reset."""
         try:
             room = self.http2.local_flow_control_window(stream)
             size = min(left, room, self.http2.max_outbound_frame_size)
@@ -82,7 +82,7 @@ class RawClient:
         return size
 
     def listen(self, seconds: float = 0.0) -> list[Event]:
-        """Take what has come, waiting for it so long; answers settings and pings."""
+        """Takes what has come, waiting for it so long; answers settings and pings."""
         self.socket.settimeout(seconds or 0.0001)
         try:
             raw = self.socket.recv(1 << 20)
@@ -97,7 +97,7 @@ class RawClient:
         return events
 
     def ending(self, stream: int) -> dict[str, str]:
-        """Return the trailers of a call; what it answered is let go."""
+        """Returns the trailers of a call; what it answered is let go."""
         until = monotonic() + WAIT_S
         while monotonic() < until:
             for event in self.listen(WAIT_S):
@@ -120,7 +120,7 @@ class RawClient:
         raise TimeoutError("no answer")
 
     def frame(self, kind: int, flags: int, stream: int, payload: bytes = b"") -> bytes:
-        """Return the bytes of a frame."""
+        """Returns the bytes of a frame."""
         return (
             struct.pack(">I", len(payload))[1:]
             + bytes([kind, flags])
@@ -129,7 +129,7 @@ class RawClient:
         )
 
     def throw(self, raw: bytes) -> bool:
-        """Send bytes as they are; returns whether the broker still took them."""
+        """Sends bytes as they are; returns whether the broker still took them."""
         with suppress(OSError):
             self.socket.sendall(raw)
             return True

@@ -36,7 +36,7 @@ def record(
     time_ms: int = TIME_MS,
     system_flag: int = 0,
 ) -> bytes:
-    """Encode one record; `size`, when given, is reached by a body of x."""
+    """Encodes one record; `size`, when given, is reached by a body of x."""
     destination = Destination(topic, 0, HOST, system_flag)
     row = Row(body, properties, 7, time_ms - 5, BORN_HOST)
     (found,) = record_sizes(destination, batch(row))
@@ -69,7 +69,7 @@ def entry(
     transaction: int = TRANSACTION_NONE,
     count: int = 1,
 ) -> Written:
-    """Describe the record at a place of the log to the views, or several behind each other."""
+    """Describes the record at a place of the log to the views, or several behind each other."""
     return Written(
         Destination(topic, queue_id, HOST, transaction),
         queue_offset,
@@ -107,7 +107,7 @@ class Records:
         self.count = 0
 
     def take(self, count: int) -> list[Written]:
-        """Describe the next records."""
+        """Describes the next records."""
         entries = [
             entry(
                 100 * number,
@@ -171,12 +171,12 @@ def made_ahead(run: Written, style: str) -> Written:
 
 
 def batches(entries: list[Written], size: int) -> Iterable[list[Written]]:
-    """Cut entries into batches of a size; the last one may be shorter."""
+    """Cuts entries into batches of a size; the last one may be shorter."""
     return [entries[begin : begin + size] for begin in range(0, len(entries), size)]
 
 
 def joined(records: Sequence[Written]) -> list[Written]:
-    """Join records that one put may have written to runs: of one queue and time, side by side."""
+    """Joins records that one put may have written to runs: of one queue and time, side by side."""
     runs: list[Written] = []
     for record in records:
         last = runs[-1] if runs else record

@@ -70,7 +70,7 @@ class Tally:
     """Those of them that were stored all the same."""
 
     def cancels_between(self, path: str, first: int, last: int) -> int:
-        """Return how often somebody was cancelled who waited on these lines of a file."""
+        """Returns how often somebody was cancelled who waited on these lines of a file."""
         rows = self.cancelled.items()
         return sum(n for (file, line), n in rows if file == path and first <= line <= last)
 
@@ -89,7 +89,7 @@ class Put:
 
 
 def places_of(coroutine: Any) -> list[Place]:
-    """Return where a coroutine waits, and where those do that it waits for."""
+    """Returns where a coroutine waits, and where those do that it waits for."""
     places: list[Place] = []
     while inspect.iscoroutine(coroutine):
         if coroutine.cr_frame is not None:
@@ -173,7 +173,7 @@ class Play(SeededStore):
 
     # -- what clients do -----------------------------------------------------------------------
     async def run(self) -> None:
-        """Play it and look at what came of it."""
+        """Plays it and look at what came of it."""
         await self.open()
         self.pull = Pull(self.store)
         self.send = Send(
@@ -303,7 +303,7 @@ class Play(SeededStore):
             await self.loop.pause(0)
 
     def look(self) -> None:
-        """Compare log and queues with what clients were told; raise AssertionError."""
+        """Compares log and queues with what clients were told; raise AssertionError."""
         stored = self._stored()
         by_body: dict[str, StoredMessage] = {}
         next_offsets: dict[tuple[str, int], int] = {}
@@ -408,7 +408,7 @@ class Play(SeededStore):
             assert (-1 if found is None else found) in values
 
     async def _reopen(self) -> None:
-        """Close it, start it again: everything is as it was, a removed topic stays removed."""
+        """Closes it, starts it again: everything is as it was, a removed topic stays removed."""
         await self._remove()
         stored = self._stored()
         offsets = {key: self.store.tables.offsets.find(*key) for key in self.offsets}
@@ -433,7 +433,7 @@ class Play(SeededStore):
 
 
 def play(seed: int, tally: Tally) -> None:
-    """Play one schedule.
+    """Plays one schedule.
 
     Errors   AssertionError, or whatever escaped; the seed is part of its notes
     """

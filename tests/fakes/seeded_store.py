@@ -34,7 +34,7 @@ TIMED: Final = (dispatcher, expiry, views, view_flush)
 
 
 def tell_seeded(seed: int, story: Callable[[SeededLoop], Awaitable[None]], repro: str) -> None:
-    """Tell a story to its end.
+    """Tells a story to its end.
 
     Errors   AssertionError, or whatever escaped; how to do it again is part of its notes
     """
@@ -76,13 +76,13 @@ class SeededStore:
         self._is_expiring = False
 
     async def open(self, disk: SimDisk | None = None) -> None:
-        """Open the store, on another disk when one is given."""
+        """Opens the store, on another disk when one is given."""
         self.disk = disk or self.disk
         self.store = await open_store(self.settings, self.loop.clock, self.disk)
         in_order(self.store)
 
     async def put(self, topic: str, queue_id: int, *rows: Row) -> PutResult:
-        """Put messages of one queue."""
+        """Puts messages of one queue."""
         run = (Destination(topic, queue_id, STORE_HOST), batch(*rows))
         (result,) = await self.store.writing.put([run])
         return result
@@ -105,14 +105,14 @@ class SeededStore:
             self._is_expiring = False
 
     async def remove(self, topic: str) -> None:
-        """Remove a topic, its queues and its offsets, in the order of an operator's request."""
+        """Removes a topic, its queues and its offsets, in the order of an operator's request."""
         with suppress(TopicNotFound):
             await self.store.tables.topics.remove(topic)
         await self.store.remove_topic(topic)
         await self.store.tables.offsets.remove_topic(topic)
 
     async def pulled(self, pull: Pull, asked: PullRequest, *, is_cold: bool) -> PullResult:
-        """Pull as a client does, who waits where there is nothing yet."""
+        """Pulls as a client does, who waits where there is nothing yet."""
         if is_cold:
             result = await self.store.reading.pull_cold(asked.range)
         else:
@@ -129,6 +129,6 @@ async def stop_short() -> None:
 
 
 def messages_of(result: PullResult) -> list[StoredMessage]:
-    """Return the messages a pull returned."""
+    """Returns the messages a pull returned."""
     assert result.status is PullStatus.FOUND or not result.records
     return [decode_record(record) for record in result.records]

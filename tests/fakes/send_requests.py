@@ -72,12 +72,12 @@ class SeededMaker(ABC):
         self._oddity = 0.0
 
     def plain(self) -> bytes:
-        """Return a request with nothing unusual in it."""
+        """Returns a request with nothing unusual in it."""
         self._oddity = 0.0
         return self._request().SerializeToString()
 
     def some(self) -> bytes:
-        """Return a request: a plain one, one with unusual parts, or one that was damaged."""
+        """Returns a request: a plain one, one with unusual parts, or one that was damaged."""
         chance = self._random.random()
         if chance < 0.5:
             return self.plain()
@@ -91,7 +91,7 @@ class SeededMaker(ABC):
 
     @abstractmethod
     def _request(self) -> Message:
-        """Return a request, each part of it unusual with the chance of an oddity."""
+        """Returns a request, each part of it unusual with the chance of an oddity."""
 
 
 class RequestMaker(SeededMaker):
@@ -141,7 +141,7 @@ class RequestMaker(SeededMaker):
         return message
 
     def _spoil(self, message: pb.Message) -> None:
-        """Ask for what only the usual way knows."""
+        """Asks for what only the usual way knows."""
         field, value = self._random.choice(
             (("message_group", "g"), ("delay_level", 0), ("deliver_at_ms", 5), ("priority", 0),
              ("transactional", True), ("topic", "orders"), ("message_group", ""), ("delay_ms", 5),
@@ -163,7 +163,7 @@ class Twin:
         self.shortcut_count = 0
 
     async def outcome(self, raw: bytes) -> bytes | str:
-        """Serve a request; returns the reply, or what is wrong."""
+        """Serves a request; returns the reply, or what is wrong."""
         try:
             reply = self._asked(raw)
             if reply is None:
@@ -174,7 +174,7 @@ class Twin:
             return f"{error.reason}: {error}"
 
     def _asked(self, raw: bytes) -> bytes | Awaitable[bytes] | None:
-        """Return what the shortcut gives, None where there is none."""
+        """Returns what the shortcut gives, None where there is none."""
         if self._shortcut is None:
             return None
         return self._shortcut(raw, self.call.peer_host, self.call.metadata)
@@ -185,7 +185,7 @@ class Twin:
         return written
 
     async def files(self) -> dict[str, bytes]:
-        """Return the content of every file of log, queues and index, once all is dispatched."""
+        """Returns the content of every file of log, queues and index, once all is dispatched."""
         await self.broker.talking.settled()
         await self.broker.talking.stocked()
         for queue in self.broker.store.views.queues.queues.values():
@@ -200,7 +200,7 @@ class Twin:
 
 
 def own_twin(broker: StoreBroker, *, is_quick: bool) -> Twin:
-    """Return a broker that is asked by its own protocol."""
+    """Returns a broker that is asked by its own protocol."""
     shortcut = SendMessageV1(broker.send, messages_max=MESSAGES_MAX).shortcut
     return Twin(broker, broker.methods["SendMessageV1"], shortcut if is_quick else None, CALL)
 
@@ -213,7 +213,7 @@ class TwinMaker(Protocol):
 
 @asynccontextmanager
 async def twins(twin: TwinMaker = own_twin, **settings: Any) -> AsyncIterator[tuple[Twin, Twin]]:
-    """Open two brokers that are equal; the first takes the shortcut where it can."""
+    """Opens two brokers that are equal; the first takes the shortcut where it can."""
     async with store_broker(**settings) as first, store_broker(**settings) as second:
         for broker in (first, second):
             topics = broker.store.tables.topics
@@ -228,7 +228,7 @@ async def twins(twin: TwinMaker = own_twin, **settings: Any) -> AsyncIterator[tu
 
 
 async def do_the_same(quick: Twin, usual: Twin, maker: SeededMaker, count: int) -> None:
-    """Serve many requests by both, and see that nothing shows which way they went."""
+    """Serves many requests by both, and see that nothing shows which way they went."""
     for _ in range(count):
         await served_alike(quick, usual, maker.some())
     await hold_alike(quick, usual)
@@ -240,7 +240,7 @@ async def do_the_same(quick: Twin, usual: Twin, maker: SeededMaker, count: int) 
 
 
 async def told_too_late(broker: StoreBroker, answer: Awaitable[bytes]) -> bytes:
-    """Return the reply to a send whose flush takes longer than a client is made to wait."""
+    """Returns the reply to a send whose flush takes longer than a client is made to wait."""
     waiting = asyncio.ensure_future(answer)
     await turns()
     assert not waiting.done()
@@ -257,7 +257,7 @@ async def hold_alike(quick: Twin, usual: Twin) -> None:
 
 
 async def served_alike(quick: Twin, usual: Twin, raw: bytes) -> None:
-    """Serve a request by both, and see that they say the same and append the same records."""
+    """Serves a request by both, and see that they say the same and append the same records."""
     logs = [twin.broker.store.log for twin in (quick, usual)]
     begins = [log.appended for log in logs]
     assert begins[0] == begins[1]
@@ -270,7 +270,7 @@ async def served_alike(quick: Twin, usual: Twin, raw: bytes) -> None:
 
 
 def _in_order(records: bytes) -> list[tuple[bytes, list[str]]]:
-    """Return records with their properties in order: that of a map of several is nobody's."""
+    """Returns records with their properties in order: that of a map of several is nobody's."""
     found, place = [], 0
     while place < len(records):
         head, *_, begin, end = split_record(records, place)

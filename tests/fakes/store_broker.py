@@ -120,7 +120,7 @@ class StoreBroker:
         }
 
     def services(self) -> list[Service]:
-        """Return the services of the API."""
+        """Returns the services of the API."""
         return [
             self.messaging.service(), self.admin.service(), self.access_face.service(),
             self.official.service(),
@@ -136,7 +136,7 @@ class StoreBroker:
         store_host: bytes = STORE_HOST,
         **properties: str,
     ) -> PutResult:
-        """Store messages with these properties in one queue; all of them can be pulled then."""
+        """Stores messages with these properties in one queue; all of them can be pulled then."""
         block = encode_properties(properties)
         unique_key, keys, tags = (properties.get(name, "") for name in (UNIQUE_KEY, KEYS, TAGS))
         born_ms = self.clock.wall - 5
@@ -172,7 +172,7 @@ class StoreBroker:
         await self.talking.settled()
 
     async def messages(self) -> list[StoredMessage]:
-        """Return every message of the first file of the log, in order."""
+        """Returns every message of the first file of the log, in order."""
         await self.store.flush()
         await self.talking.settled()
         found: list[StoredMessage] = []
@@ -186,13 +186,13 @@ class StoreBroker:
         return found
 
     def records(self, topic: str = "orders", queue_id: int = 0) -> list[bytes]:
-        """Return the records of a queue."""
+        """Returns the records of a queue."""
         wanted = ReadRange(topic, queue_id, 0, 1024, 1 << 30)
         return at_once(self.store.reading.pull(wanted)).records
 
     # -- calls without a transport -------------------------------------------------------------
     async def outcome(self, name: str, raw: bytes) -> str:
-        """Serve a call as a transport does; returns "ok", or the name of our own error.
+        """Serves a call as a transport does; returns "ok", or the name of our own error.
 
         Errors   whatever would reach the edge and is none of ours
         """
@@ -210,7 +210,7 @@ class StoreBroker:
         self.transactions.step(Now(self.clock.monotonic_ms(), self.clock.wall_ms()))
 
     async def answer(self, name: str, request: Message) -> Any:
-        """Serve a call and return its response message.
+        """Serves a call and returns its response message.
 
         Errors   BrokerError kinds
         """
@@ -218,7 +218,7 @@ class StoreBroker:
         return method.response.FromString(await self.served(name, request.SerializeToString()))
 
     async def served(self, name: str, raw: bytes) -> bytes:
-        """Serve a call as a transport does, and return its response."""
+        """Serves a call as a transport does, and returns its response."""
         method = self.methods[name]
         if method.shortcut is not None and len(raw) <= method.request_size_max:
             reply = method.shortcut(raw, CALL.peer_host, CALL.metadata)
@@ -227,7 +227,7 @@ class StoreBroker:
         return await self.served_the_usual_way(name, raw)
 
     async def served_the_usual_way(self, name: str, raw: bytes) -> bytes:
-        """Serve a call by its handler, whatever shortcut it has."""
+        """Serves a call by its handler, whatever shortcut it has."""
         method = self.methods[name]
         answer = method.handler(method.reader()(raw), CALL)
         written: bytes = method.writer()(await answer if isawaitable(answer) else answer)
@@ -238,7 +238,7 @@ class StoreBroker:
 async def store_broker(
     directory: Path | None = None, *, clock: FakeClock | None = None, **settings: Any
 ) -> AsyncIterator[StoreBroker]:
-    """Open a broker without a transport and close it in the end.
+    """Opens a broker without a transport and closes it in the end.
 
     directory  of real files that roll after a few messages; None: one on a simulated disk, with the
                topic `orders` of 2 queues
@@ -257,7 +257,7 @@ async def store_broker(
 
 @asynccontextmanager
 async def _run(talking: TalkingStore) -> AsyncIterator[StoreBroker]:
-    """Recover the leases of a store, and let nobody wait in the end."""
+    """Recovers the leases of a store, and let nobody wait in the end."""
     made = StoreBroker(talking)
     await made.consume.recover()
     await made.transactions.recover()
@@ -284,7 +284,7 @@ ServerClass = type[GrpcioServer] | type[OwnServer]
 
 @asynccontextmanager
 async def running(server: GrpcioServer | OwnServer) -> AsyncIterator[str]:
-    """Start a server on a free port and yield its address; stop it in the end."""
+    """Starts a server on a free port and yields its address; stops it in the end."""
     address = f"127.0.0.1:{server.add_port('127.0.0.1:0')}"
     await server.start()
     try:
@@ -296,7 +296,7 @@ async def running(server: GrpcioServer | OwnServer) -> AsyncIterator[str]:
 
 @asynccontextmanager
 async def connected(address: str) -> AsyncIterator[grpc.aio.Channel]:
-    """Yield a channel to an address."""
+    """Yields a channel to an address."""
     async with grpc.aio.insecure_channel(
         address, options=(("grpc.max_receive_message_length", 17 << 20),)
     ) as channel:

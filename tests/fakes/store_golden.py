@@ -23,7 +23,7 @@ _NOT_OURS = ("timerwheel", "timerlog", "compaction", "consumequeue_ext")
 
 
 def golden_copy(golden: GoldenStores, name: str, to: Path) -> Path:
-    """Copy of a store what this broker reads; returns the copy."""
+    """Copies of a store what this broker reads; returns the copy."""
     shutil.copytree(
         golden.store(name),
         to,
@@ -37,7 +37,7 @@ def golden_copy(golden: GoldenStores, name: str, to: Path) -> Path:
 
 
 def config_of(golden: GoldenStores, name: str, to: Path) -> Path:
-    """Copy the tables under config/; returns the store directory around them."""
+    """Copies the tables under config/; returns the store directory around them."""
     (to / "config").mkdir(parents=True)
     for path in (golden.store(name) / "config").iterdir():
         (to / "config" / path.name).write_bytes(path.read_bytes())
@@ -54,14 +54,14 @@ def golden_sizes(golden: GoldenStores, name: str, *unset: str) -> dict[str, Any]
 def golden_parts(
     golden: GoldenStores, name: str, scratch: Path, **settings: Any
 ) -> Iterator[StoreComponents]:
-    """Open a copy of a store and recover it; sizes are found out unless they are given."""
+    """Opens a copy of a store and recover it; sizes are found out unless they are given."""
     with recovered(golden_copy(golden, name, scratch / name), **settings) as parts:
         yield parts
 
 
 @contextmanager
 def recovered(directory: Path, **settings: Any) -> Iterator[StoreComponents]:
-    """Open a store and recover it; what recovery wrote stays behind."""
+    """Opens a store and recover it; what recovery wrote stays behind."""
     parts = StoreComponents(StoreSettings(directory=directory, **settings), QuickDisk())
     try:
         start_at_once(parts, FakeClock())

@@ -42,7 +42,7 @@ END_OF_TIME_MS = 2**62
 
 
 async def until(condition: Callable[[], bool]) -> None:
-    """Give the event loop turns until a condition holds."""
+    """Gives the event loop turns until a condition holds."""
     while not condition():  # noqa: ASYNC110 - what is waited for happens in threads too
         await asyncio.sleep(0)
 
@@ -75,7 +75,7 @@ def put_row(body: str | bytes, *, key: str = "", tag: str = "", unique_key: str 
 
 
 def at_once(found: NowOrLater[PullResult]) -> PullResult:
-    """Return a pull's result, which is not to be awaited."""
+    """Returns a pull's result, which is not to be awaited."""
     assert isinstance(found, PullResult)
     return found
 
@@ -108,36 +108,36 @@ class TalkingStore:
         system_flag: int = 0,
         **words: str,
     ) -> PutResult:
-        """Put one message, or several as a batch; words are those of `put_row`."""
+        """Puts one message, or several as a batch; words are those of `put_row`."""
         rows = [put_row(body, **words) for body in bodies]
         destination = Destination(topic, queue_id, STORE_HOST, system_flag)
         (result,) = await self.store.writing.put([(destination, batch(*rows))], wait=wait)
         return result
 
     async def settled(self) -> None:
-        """Return when everything visible is in the views."""
+        """Returns when everything visible is in the views."""
         is_sync = self.store.settings.flush == FLUSH_SYNC
         visible = self.store.flushed if is_sync else self.store.appended
         await until(lambda: self.store.dispatched >= visible)
 
     async def stocked(self) -> None:
-        """Return when the next log file is made; a damaged store makes none."""
+        """Returns when the next log file is made; a damaged store makes none."""
         if self.store.damage is None:
             await until(lambda: self.store.log.spare_base is None)
 
     def pull(self, topic: str, queue_offset: int, *, queue_id: int = 0) -> PullResult:
-        """Pull at most 7 messages from an offset on."""
+        """Pulls at most 7 messages from an offset on."""
         return at_once(
             self.store.reading.pull(ReadRange(topic, queue_id, queue_offset, 7, 1 << 20))
         )
 
     async def pulled(self, topic: str, queue_id: int = 0) -> list[str]:
-        """Return the bodies of all messages of a queue."""
+        """Returns the bodies of all messages of a queue."""
         await self.settled()
         return queue_bodies(self.store, topic, queue_id)
 
     async def found(self, topic: str, key: str, *, index_type: str = "") -> list[str]:
-        """Return the bodies of all messages with a key, newest first."""
+        """Returns the bodies of all messages with a key, newest first."""
         await self.settled()
         wanted = KeyRange(topic, key, 999, index_type=index_type)
         result = await self.store.reading.query(wanted)
@@ -145,7 +145,7 @@ class TalkingStore:
         return [message.body.decode() for message in result.messages]
 
     def killed(self, to: Path) -> Path:
-        """Copy the directory as kill -9 would leave it now; returns the copy."""
+        """Copies the directory as kill -9 would leave it now; returns the copy."""
         shutil.copytree(self.directory, to, ignore=DRAFTS)
         return to
 
@@ -153,7 +153,7 @@ class TalkingStore:
 def queue_bodies(
     store: MessageStore, topic: str, queue_id: int = 0, *, begin: int = 0
 ) -> list[str]:
-    """Return the bodies of all messages of a queue from an offset on, each at its place."""
+    """Returns the bodies of all messages of a queue from an offset on, each at its place."""
     lower, upper = store.reading.queue_range(topic, queue_id)
     position = max(lower, begin)
     bodies: list[str] = []
@@ -175,7 +175,7 @@ async def store_at(
     disk: Disk | None = None,
     **settings: Any,
 ) -> AsyncIterator[TalkingStore]:
-    """Open a store of small files, its next log file made, and close it in the end."""
+    """Opens a store of small files, its next log file made, and closes it in the end."""
     clock, disk = clock or FakeClock(), disk or QuickDisk()
     store = await open_store(small_settings(directory, **settings), clock, disk)
     talking = TalkingStore(store, clock, disk)

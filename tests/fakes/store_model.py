@@ -48,7 +48,7 @@ class StoreModel:
     def put(
         self, queue: Queue, rows: Iterable[tuple[str, str, str]], told: list[int], at: int
     ) -> int:
-        """Store (body, key, unique key) at places the store tells; returns the first offset."""
+        """Stores (body, key, unique key) at places the store tells; returns the first offset."""
         first = number = self.ends.get(queue, 0)
         for (body, key, unique_key), place in zip(rows, told, strict=True):
             self.log.append(Message(*queue, number, place, at, body, key, unique_key))
@@ -58,11 +58,11 @@ class StoreModel:
         return first
 
     def expire(self, lower: int) -> None:
-        """Forget what lies below a place."""
+        """Forgets what lies below a place."""
         self.log = [message for message in self.log if message.place >= lower]
 
     def remove_topic(self, topic: str) -> None:
-        """Forget its queues; its messages stay."""
+        """Forgets its queues; its messages stay."""
         self.listed = {queue for queue in self.listed if queue[0] != topic}
         self.topics.discard(topic)
         for message in self.log:
@@ -70,16 +70,16 @@ class StoreModel:
         self.offsets = {key: value for key, value in self.offsets.items() if key[1] != topic}
 
     def commit(self, group: str, topic: str, queue_id: int, value: int) -> None:
-        """Set where a group stands."""
+        """Sets where a group stands."""
         self.groups.add(group)
         self.offsets[group, topic, queue_id] = value
 
     def listing(self, queue: Queue) -> list[Message]:
-        """Return what can be pulled of a queue."""
+        """Returns what can be pulled of a queue."""
         return [m for m in self.log if m.is_listed and (m.topic, m.queue_id) == queue]
 
     def range_of(self, queue: Queue) -> tuple[int, int]:
-        """Return (min, max)."""
+        """Returns (min, max)."""
         if queue not in self.listed:
             return 0, 0
         upper = self.ends[queue]
@@ -87,7 +87,7 @@ class StoreModel:
         return (messages[0].queue_offset if messages else upper), upper
 
     def pull(self, queue: Queue, begin: int, count_max: int) -> Told:
-        """Return what a pull has to answer."""
+        """Returns what a pull has to answer."""
         lower, upper = self.range_of(queue)
         if upper == 0 and begin == 0:
             return Told(PullStatus.NO_NEW_MESSAGE, 0, [])
@@ -101,11 +101,11 @@ class StoreModel:
         return Told(PullStatus.FOUND, begin + len(found), found)
 
     def by_key(self, topic: str, key: str) -> list[str]:
-        """Return all bodies with a key, newest first."""
+        """Returns all bodies with a key, newest first."""
         rows = [m for m in self.log if m.topic == topic and key in (m.key, m.unique_key)]
         return [m.body for m in reversed(rows)]
 
     def by_time(self, queue: Queue, time_ms: int) -> int:
-        """Return the first queue offset stored at or after a time, the end when there is none."""
+        """Returns the first queue offset stored at or after a time, the end when there is none."""
         later = [m.queue_offset for m in self.listing(queue) if m.time_ms >= time_ms]
         return later[0] if later else self.range_of(queue)[1]

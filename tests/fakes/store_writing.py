@@ -58,17 +58,17 @@ class WritingLog:
         system_flag: int = 0,
         **words: str,
     ) -> PutResult:
-        """Put one message, or several as a batch; words are those of `put_row`."""
+        """Puts one message, or several as a batch; words are those of `put_row`."""
         destination = Destination(topic, queue_id, STORE_HOST, system_flag)
         return self.put_rows(destination, [put_row(body, **words) for body in bodies])
 
     def put_rows(self, destination: Destination, rows: list[Row]) -> PutResult:
-        """Put rows of one queue."""
+        """Puts rows of one queue."""
         (result,) = self.put_runs((destination, batch(*rows)))
         return result
 
     def put_runs(self, *runs: Run) -> list[PutResult]:
-        """Put runs at once; the next file is made when there is no room."""
+        """Puts runs at once; the next file is made when there is no room."""
         sizes = self.writer.sizes(runs)
         base = self.log.spare_base
         if not self.log.has_room(sum(map(sum, sizes))) and base is not None:
@@ -78,5 +78,5 @@ class WritingLog:
         return results
 
     def close(self) -> None:
-        """Unmap all files."""
+        """Unmaps all files."""
         self.log.close()

@@ -13,7 +13,7 @@ class Terminal(io.StringIO):
         return True
 
     def write(self, text: str) -> int:
-        """Show a text."""
+        """Shows a text."""
         if self.is_gone:
             raise OSError(5, "Input/output error")
         return super().write(text)

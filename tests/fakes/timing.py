@@ -65,24 +65,24 @@ class TimingDesk:
         self.timer: Timer
 
     async def open(self) -> None:
-        """Open the store, and let the timer begin."""
+        """Opens the store, and let the timer begin."""
         self.store = await open_store(self.settings, self.clock, self.disk)
         await until(lambda: self.store.log.spare_base is None)
         self.timer = Timer(self.store, STORE_HOST, self.is_open)
         await self.run()
 
     async def close(self) -> None:
-        """End in order."""
+        """Ends in order."""
         await self.timer.close()
         await self.store.close()
 
     async def restarted(self) -> None:
-        """End in order, and begin anew."""
+        """Ends in order, and begin anew."""
         await self.close()
         await self.open()
 
     async def killed(self, image: Image | None = None) -> None:
-        """Begin anew on what kill -9 leaves: all that was written, without an end in order.
+        """Begins anew on what kill -9 leaves: all that was written, without an end in order.
 
         image   what a power cut left instead
         """
@@ -97,19 +97,19 @@ class TimingDesk:
         self, name: str, in_ms: int, *, topic: str = "orders", queue_id: int = 0,
         key: str | None = None, **more: str,
     ) -> None:  # fmt: skip
-        """Put a message that is due so many ms from now."""
+        """Puts a message that is due so many ms from now."""
         place = QueuePlace(topic, queue_id)
         await self.put_waiting(row_of(self, name, in_ms, place=place, key=key, **more))
 
     async def put_waiting(self, *rows: Row) -> None:
-        """Put messages into the timer's topic."""
+        """Puts messages into the timer's topic."""
         destination = Destination(TIMER_TOPIC, 0, STORE_HOST)
         self.store.timer.observe_clock(Now(self.clock.monotonic, self.clock.wall))
         await self.store.writing.put([(destination, batch(*rows))])
         await self.settled()
 
     async def settled(self) -> None:
-        """Return when everything visible is in the views."""
+        """Returns when everything visible is in the views."""
         await until(lambda: self.store.dispatched >= self.store.appended)
 
     async def run(self) -> None:
@@ -151,7 +151,7 @@ class TimingDesk:
             await self.run()
 
     def messages(self, topic: str = "orders", queue_id: int = 0) -> list[StoredMessage]:
-        """Return what was delivered to a queue."""
+        """Returns what was delivered to a queue."""
         lower, upper = self.store.reading.queue_range(topic, queue_id)
         found: list[StoredMessage] = []
         while lower < upper:
@@ -162,7 +162,7 @@ class TimingDesk:
         return found
 
     def bodies(self, topic: str = "orders", queue_id: int = 0) -> list[str]:
-        """Return the bodies of what was delivered to a queue."""
+        """Returns the bodies of what was delivered to a queue."""
         return [message.body.decode() for message in self.messages(topic, queue_id)]
 
 
@@ -170,7 +170,7 @@ def row_of(
     desk: TimingDesk, name: str, in_ms: int, *, place: QueuePlace = ORDERS,
     key: str | None = None, **more: str,
 ) -> Row:  # fmt: skip
-    """Return a message as it waits that is due so many ms from now."""
+    """Returns a message as it waits that is due so many ms from now."""
     deliver_ms = desk.clock.wall + in_ms
     key = f"KEY{name}" if key is None else key
     said = {DELIVER_AT: str(deliver_ms), **more}
@@ -190,7 +190,7 @@ async def timing(
     is_open: Callable[[int], bool] = no_lease,
     **settings: Any,
 ) -> AsyncIterator[TimingDesk]:
-    """Open a store and its timer for a block."""
+    """Opens a store and its timer for a block."""
     desk = TimingDesk(disk or SimDisk(), clock or FakeClock(), directory, is_open, **settings)
     await desk.open()
     if desk.store.tables.topics.find("orders") is None:

@@ -56,7 +56,7 @@ class TransactionDesk:
         self, body: str, *, group: str = GROUP, key: str = "", queue_id: int = 0,
         topic: str = TOPIC, **more: str,
     ) -> str:  # fmt: skip
-        """Put a half message as sending does; returns its transaction's id."""
+        """Puts a half message as sending does; returns its transaction's id."""
         key = key or f"KEY-{body}"
         properties = {
             "UNIQ_KEY": key, "WAIT": "true", "PGROUP": group, "TRAN_MSG": "true",
@@ -70,19 +70,19 @@ class TransactionDesk:
     async def decide(
         self, resolution: Resolution, *ids: str, group: str = GROUP
     ) -> list[RequestError | None]:
-        """Take decisions; returns why each was not taken."""
+        """Takes decisions; returns why each was not taken."""
         decisions = [Decision(one, resolution) for one in ids]
         answers = await self.transactions.decide(group, decisions)
         assert [answer.transaction_id for answer in answers] == list(ids)
         return [answer.error for answer in answers]
 
     async def commit(self, *ids: str) -> None:
-        """Commit; all are taken."""
+        """Commits; all are taken."""
         assert await self.decide(COMMIT, *ids) == [None] * len(ids)
         await self.settled()
 
     async def roll_back(self, *ids: str) -> None:
-        """Roll back; all are taken."""
+        """Rolls back; all are taken."""
         assert await self.decide(ROLLBACK, *ids) == [None] * len(ids)
         await self.settled()
 
@@ -96,7 +96,7 @@ class TransactionDesk:
         self.transactions.join(group, offer)
 
     async def settled(self) -> None:
-        """Return when all that was stored is visible."""
+        """Returns when all that was stored is visible."""
         await self.store.writing.drain()
         await self.talking.settled()
         await turns()
@@ -117,24 +117,24 @@ class TransactionDesk:
             by_ms -= 500
 
     def messages(self, topic: str = TOPIC, queue_id: int = 0) -> list[StoredMessage]:
-        """Return what lies in a queue."""
+        """Returns what lies in a queue."""
         wanted = ReadRange(topic, queue_id, 0, 1024, 1 << 24)
         return [decode_record(one) for one in at_once(self.store.reading.pull(wanted)).records]
 
     def bodies(self, topic: str = TOPIC, queue_id: int = 0) -> list[str]:
-        """Return the bodies of what lies in a queue."""
+        """Returns the bodies of what lies in a queue."""
         return [message.body.decode() for message in self.messages(topic, queue_id)]
 
     def halves(self) -> list[StoredMessage]:
-        """Return all half messages, done or not."""
+        """Returns all half messages, done or not."""
         return self.messages(HALF_TOPIC)
 
     def given_up(self) -> list[str]:
-        """Return the bodies of half messages that nobody decided in the end."""
+        """Returns the bodies of half messages that nobody decided in the end."""
         return self.bodies(GIVEN_UP_TOPIC)
 
     def named(self) -> list[list[int]]:
-        """Return the half messages that each message of done ones names."""
+        """Returns the half messages that each message of done ones names."""
         wanted = ReadRange(OP_HALF_TOPIC, 0, 0, 1024, 1 << 24)
         return [read_op(record) for record in at_once(self.store.reading.pull(wanted)).records]
 
@@ -143,7 +143,7 @@ class TransactionDesk:
 async def transacting(
     directory: Path, rules: CheckRules = RULES, **settings: Any
 ) -> AsyncIterator[TransactionDesk]:
-    """Open a store, find its half messages, and close it in the end.
+    """Opens a store, finds its half messages, and closes it in the end.
 
     settings   of the store, `clock` and `disk` as for `store_at`
     """

@@ -55,7 +55,7 @@ class TwoTenants:
 
     # -- what is there -------------------------------------------------------------------------
     async def populate(self) -> None:
-        """Store what both have."""
+        """Stores what both have."""
         desk, tables = self.desk, self.desk.store.tables
         for one in (MINE, OTHER):
             tables.topics.adopt(one.topic, 1)
@@ -148,7 +148,7 @@ class TwoTenants:
 
     # -- what is told, and what it stands at ---------------------------------------------------
     def leaks(self, answer: Any, given: Iterable[str]) -> list[str]:
-        """Return what an answer tells of the other one, but for what the caller said itself."""
+        """Returns what an answer tells of the other one, but for what the caller said itself."""
         known = {text.removeprefix(prefix) for text in given for prefix in ("", "%RETRY%", "%DLQ%")}
         found: list[str] = []
         for value in _leaves(answer):
@@ -166,7 +166,7 @@ class TwoTenants:
         return found
 
     async def standing(self) -> dict[str, Any]:
-        """Return all that the other one has, as it is now."""
+        """Returns all that the other one has, as it is now."""
         store, broker = self.desk.store, self.desk.broker
         await broker.talking.settled()
         offsets = store.tables.offsets.all_of(OTHER.group)
@@ -195,7 +195,7 @@ class TwoTenants:
 
 
 def _leaves(answer: Any) -> Iterator[Any]:
-    """Yield every number and text of an answer."""
+    """Yields every number and text of an answer."""
     if isinstance(answer, list):
         for one in answer:
             yield from _leaves(one)
@@ -216,7 +216,7 @@ def _leaves(answer: Any) -> Iterator[Any]:
 
 @asynccontextmanager
 async def two_tenants() -> AsyncIterator[TwoTenants]:
-    """Open a broker whose user app may do everything to `mine`, and nothing else."""
+    """Opens a broker whose user app may do everything to `mine`, and nothing else."""
     async with authorised_broker(*GRANTS) as desk:
         world = TwoTenants(desk)
         await world.populate()

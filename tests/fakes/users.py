@@ -17,12 +17,12 @@ DATE: Final = date_from_ms(START_MS)
 
 
 def grant_of(user: str, actions: str, resource: str, **given: object) -> Grant:
-    """Return a rule as people write it: ("app", "pub,sub", "topic:orders-*")."""
+    """Returns a rule as people write it: ("app", "pub,sub", "topic:orders-*")."""
     return Grant(user, actions_from_text(actions), resource_from_text(resource), **given)  # type: ignore[arg-type]
 
 
 def access_of(*grants: Grant, clock: FakeClock | None = None) -> Access:
-    """Return a broker's users, admin, app and off, of which the last is turned off; and rules."""
+    """Returns a broker's users, admin, app and off, of which the last is turned off; and rules."""
     table = UserTable(SimDisk(), Path("/store"))
     table.roster.add(User("admin", SECRET, is_admin=True))
     table.roster.add(User("app", SECRET))
@@ -33,10 +33,10 @@ def access_of(*grants: Grant, clock: FakeClock | None = None) -> Access:
 
 
 def signed(user: str = "app", secret: str = SECRET, date: str = DATE) -> dict[str, str]:
-    """Return the metadata of a call that somebody signed."""
+    """Returns the metadata of a call that somebody signed."""
     return {AUTHORIZATION_KEY: authorization_of(user, secret, date), DATE_KEY: date}
 
 
 def call_of(user: str = "app", **extra: str) -> FakeCall:
-    """Return a call of a user, from 10.0.0.7."""
+    """Returns a call of a user, from 10.0.0.7."""
     return FakeCall(metadata={**signed(user), **extra})

@@ -18,36 +18,36 @@ class Wire:
         """Know nothing of a socket."""
 
     def set_write_buffer_limits(self, high: int, low: int) -> None:
-        """Take limits that hold for a socket."""
+        """Takes limits that hold for a socket."""
         assert low < high
 
     def get_write_buffer_size(self) -> int:
-        """Return how many bytes wait."""
+        """Returns how many bytes wait."""
         return sum(map(len, self.written))
 
     def is_closing(self) -> bool:
-        """Return whether the connection ends."""
+        """Returns whether the connection ends."""
         return self.is_closed
 
     def write(self, data: bytes) -> None:
-        """Keep what is to be sent."""
+        """Keeps what is to be sent."""
         assert not self.is_closed, "nothing is written behind the end"
         self.written.append(data)
         if self.protocol is not None:
             self.protocol.pause_writing()
 
     def pause_reading(self) -> None:
-        """Read no more."""
+        """Reads no more."""
         self.reads = False
 
     def resume_reading(self) -> None:
-        """Read again."""
+        """Reads again."""
         self.reads = True
 
     def close(self) -> None:
-        """End the connection when all is sent."""
+        """Ends the connection when all is sent."""
         self.is_closed = True
 
     def abort(self) -> None:
-        """End the connection now."""
+        """Ends the connection now."""
         self.is_closed = self.is_aborted = True

@@ -64,7 +64,7 @@ NOTHING: Final = Verdict(frozenset())
 
 
 def once(records: Iterable[StoredMessage], told: Mapping[str, Told]) -> list[str]:
-    """Compare how often messages stand in their topics with what producers know.
+    """Compares how often messages stand in their topics with what producers know.
 
     Shape    told: by key, of all messages of the topics that it names; nothing is under way
     """
@@ -82,7 +82,7 @@ def once(records: Iterable[StoredMessage], told: Mapping[str, Told]) -> list[str
 
 
 def transactions(records: Sequence[StoredMessage], said: Mapping[str, Verdict]) -> list[str]:
-    """Compare half messages, what was committed, and what is told to be done.
+    """Compares half messages, what was committed, and what is told to be done.
 
     said     decisions by key; of a key that is absent nobody said anything
     """
@@ -129,7 +129,7 @@ def _checks(half: StoredMessage) -> int:
 
 
 def _strange(record: StoredMessage, half: StoredMessage | None) -> list[str]:
-    """Return what a committed message has that its half message has not."""
+    """Returns what a committed message has that its half message has not."""
     name = f"{record.unique_key}, committed at {record.physical_offset},"
     if half is None:
         return [f"{name} names {record.prepared_transaction_offset}, no half message"]
@@ -147,7 +147,7 @@ def _strange(record: StoredMessage, half: StoredMessage | None) -> list[str]:
 def delays(
     records: Iterable[StoredMessage], due_ms: Mapping[str, int], *, early_ms: int, late_ms: int
 ) -> list[str]:
-    """Compare when messages were stored in their topics with when they were due, by one clock.
+    """Compares when messages were stored in their topics with when they were due, by one clock.
 
     due_ms    by key, wall time; other records are not looked at
     """

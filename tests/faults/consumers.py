@@ -73,12 +73,12 @@ POSTS: Final = (*[Post(GROUP, EVENTS)] * 3, Post(GROUP, ORDERS), *[Post(IN_ORDER
 
 
 def wall_ms() -> float:
-    """Return the time as the broker has it."""
+    """Returns the time as the broker has it."""
     return time.time() * 1000
 
 
 def is_poisoned(code: Code) -> bool:
-    """Tell whether no consumer gets through a message."""
+    """Tells whether no consumer gets through a message."""
     return (code[1] * 7 + code[0]) % POISONED == POISONED - 1
 
 
@@ -114,7 +114,7 @@ class Consumers:
 
     # -- lives -------------------------------------------------------------------------------------
     async def run(self, endpoint: str) -> None:
-        """Send, receive and settle until the broker is gone."""
+        """Sends, receive and settles until the broker is gone."""
         self._life += 1
         async with asyncio.timeout(LIFE_S_MAX), AsyncExitStack() as up:
             clients = [
@@ -132,7 +132,7 @@ class Consumers:
             await asyncio.gather(*work)
 
     async def _create(self, client: AsyncClient) -> None:
-        """Make topics and groups; what a life before made is left."""
+        """Makes topics and groups; what a life before made is left."""
         if self._has_topics:
             return
         for topic in (EVENTS, ORDERS):
@@ -219,7 +219,7 @@ class Consumers:
         return Held(post.group, code, one.receipt_handle, one.attempt, until_ms, self._life)
 
     async def _settle(self, client: AsyncClient, number: int, held: list[Held]) -> None:
-        """Settle what was received, and some of what was kept, now or later or never."""
+        """Settles what was received, and some of what was kept, now or later or never."""
         kept = self._kept[number]
         later: list[Held] = []
         if self._is_draining:
@@ -253,7 +253,7 @@ class Consumers:
             await asyncio.sleep(self._chance.uniform(0, LATE_S))
 
     async def _change(self, client: AsyncClient, number: int, held: list[Held]) -> list[Held]:
-        """Change the time of leases; returns what is to be acknowledged all the same."""
+        """Changes the time of leases; returns what is to be acknowledged all the same."""
         times = [self._chance.choice((0, 500, *self._leases_ms)) for _ in held]
         before = [(one.handle, one.until_ms) for one in held]
         for one in held:
@@ -298,7 +298,7 @@ class Consumers:
 
     # -- the end -----------------------------------------------------------------------------------
     async def drain(self, endpoint: str) -> None:
-        """Consume until nothing is open, or nothing comes any more; then compare everything."""
+        """Consumes until nothing is open, or nothing comes any more; then compare everything."""
         self._is_draining = True
         self._life += 1
         async with AsyncClient(endpoint, timeout_ms=60_000, retry_ms=0) as client:
@@ -322,7 +322,7 @@ class Consumers:
             await asyncio.sleep(LOOK_S)
 
     async def _is_over(self, client: AsyncClient, codes: dict[Queue, list[Code]]) -> bool:
-        """Tell whether nothing is open and no lease is left that might bring something again."""
+        """Tells whether nothing is open and no lease is left that might bring something again."""
         for group in TOPICS_OF:
             for letter in await self._dead_letters(client, group):
                 stored_ms = float(letter.store_timestamp_ms)
@@ -340,7 +340,7 @@ class Consumers:
         )
 
     async def _read_log(self, client: AsyncClient) -> dict[Queue, list[Code]]:
-        """Return all messages of all queues; the history compares them with what was sent."""
+        """Returns all messages of all queues; the history compares them with what was sent."""
         codes: dict[Queue, list[Code]] = {}
         for queue in [(topic, n) for topic in (EVENTS, ORDERS) for n in range(QUEUE_COUNT)]:
             codes[queue] = [code_of(one.body) for one in await self._pulled(client, *queue, 0)]
@@ -348,7 +348,7 @@ class Consumers:
         return codes
 
     async def _dead_letters(self, client: AsyncClient, group: str) -> list[StoredMessage]:
-        """Return those that were not read yet."""
+        """Returns those that were not read yet."""
         try:
             found = await self._pulled(client, f"%DLQ%{group}", 0, self._dead_read[group])
         except ClientError as error:

@@ -29,7 +29,7 @@ LAST: Final = "the last life"
 
 
 def behind(daemon: Daemon) -> list[str]:
-    """Return what metrics tell of groups that have not consumed everything."""
+    """Returns what metrics tell of groups that have not consumed everything."""
     told = _LAG.findall(daemon.page("/metrics").text)
     assert {group for _, group, _ in told} >= set(TOPICS_OF), f"no lag of the groups in {told}"
     return [line for line, group, count in told if group in TOPICS_OF and float(count)]
@@ -55,7 +55,7 @@ class ConsumingLives:
         self._load = Consumers(self.history, self.deliveries, seed, leases_ms)
 
     def live(self, number: int) -> None:
-        """Start the broker, send, receive and settle, kill it.
+        """Starts the broker, send, receive and settle, kill it.
 
         Errors   Violation; AssertionError where it does not start
         """
@@ -81,7 +81,7 @@ class ConsumingLives:
         return daemon
 
     def end(self) -> None:
-        """Start once more, consume all that is left, compare everything, stop, verify the files.
+        """Starts once more, consume all that is left, compare everything, stop, verify the files.
 
         Errors   Violation
         """
@@ -105,7 +105,7 @@ class ConsumingLives:
         return self.history.figures + self.deliveries.figures
 
     def _settle(self, when: str) -> None:
-        """Raise what was found wrong so far."""
+        """Raises what was found wrong so far."""
         wrong = self.deliveries.wrong
         if wrong:
             for text in wrong:

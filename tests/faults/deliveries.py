@@ -90,12 +90,12 @@ class Deliveries:
     wrong: list[str] = field(default_factory=list)
 
     def fate(self, group: str, code: Code) -> Fate:
-        """Return what became of a message in a group so far."""
+        """Returns what became of a message in a group so far."""
         return self.fates.setdefault((group, code), Fate())
 
     # -- what consumers see ------------------------------------------------------------------------
     def delivered(self, held: Held, receive: int, asked_ms: float, answered_ms: float) -> None:
-        """Tell what a receive, by its number, gave; asked and answered at these times."""
+        """Tells what a receive, by its number, gave; asked and answered at these times."""
         fate = self.fate(held.group, held.code)
         self.figures["deliveries"] += 1
         when = f"attempt {held.attempt}, asked {asked_ms:.0f}, answered {answered_ms:.0f}"
@@ -120,13 +120,13 @@ class Deliveries:
             fate.came.append(Came(receive, asked_ms, answered_ms))
 
     def changing(self, held: Held) -> None:
-        """Tell that the time of a lease is about to be changed: from now on it may end."""
+        """Tells that the time of a lease is about to be changed: from now on it may end."""
         held.until_ms = -inf
 
     def changed(
         self, held: Held, handle: str, until_ms: float, *, is_ok: bool, was_held: bool
     ) -> None:
-        """Tell how that was answered.
+        """Tells how that was answered.
 
         was_held   when it was answered, the lease would have gone on without the change
         """
@@ -139,7 +139,7 @@ class Deliveries:
     def acked(
         self, held: Held, asked_ms: float, answered_ms: float, *, is_ok: bool, life: int
     ) -> None:
-        """Tell how an ack was answered."""
+        """Tells how an ack was answered."""
         fate = self.fate(held.group, held.code)
         if not is_ok:
             self.figures["handles refused"] += 1
@@ -156,20 +156,20 @@ class Deliveries:
         fate.done_ms, fate.done_attempt = min(fate.done_ms, answered_ms), held.attempt
 
     def unanswered(self, held: Held, asked_ms: float) -> None:
-        """Tell that an ack may have taken effect."""
+        """Tells that an ack may have taken effect."""
         fate = self.fate(held.group, held.code)
         self.figures["acks without answer"] += 1
         fate.settled_ms = min(fate.settled_ms, asked_ms)
         fate.is_unanswered = True
 
     def _is_open(self, held: Held) -> bool:
-        """Tell whether nothing that was asked can have ended a lease."""
+        """Tells whether nothing that was asked can have ended a lease."""
         fate = self.fate(held.group, held.code)
         return not fate.is_unanswered and fate.done_ms == inf and fate.held is held
 
     # -- what the store tells ----------------------------------------------------------------------
     def dead(self, group: str, code: Code, stored_ms: float) -> None:
-        """Tell of a dead letter."""
+        """Tells of a dead letter."""
         fate = self.fate(group, code)
         fate.dead_count += 1
         fate.settled_ms = min(fate.settled_ms, stored_ms)
@@ -181,7 +181,7 @@ class Deliveries:
             self.tell("dead twice", f"{code} in {group}, the last at {stored_ms:.0f}")
 
     def open_ones(self, group: str, codes: Iterable[Code]) -> list[Code]:
-        """Return what is neither acknowledged, as far as is known, nor a dead letter."""
+        """Returns what is neither acknowledged, as far as is known, nor a dead letter."""
         found = []
         for code in codes:
             fate = self.fate(group, code)
@@ -190,7 +190,7 @@ class Deliveries:
         return found
 
     def judge(self, group: str, queue: Queue, codes: Sequence[Code], chains: Sequence[str]) -> None:
-        """Compare a queue of the log with what a group was given of it; nothing goes on any more.
+        """Compares a queue of the log with what a group was given of it; nothing goes on any more.
 
         chains   the message group of each
         """
@@ -220,7 +220,7 @@ class Deliveries:
                     self._judge_pair(where, fates[before], later)
 
     def _judge_pair(self, where: str, before: Fate, later: Fate) -> None:
-        """Compare two messages of a message group."""
+        """Compares two messages of a message group."""
         together = {came.receive for came in before.came}
         alone = [came for came in later.came if came.receive not in together]
         if not alone:
@@ -238,7 +238,7 @@ class Deliveries:
         self.tell(kind, f"{held.code} in {held.group}, handle {held.handle!r}: {text}")
 
     def tell(self, kind: str, text: str) -> None:
-        """Keep a violation."""
+        """Keeps a violation."""
         assert kind in WRONG, f"{kind} is no kind"
         self.figures[kind] += 1
         self.wrong.append(f"{kind}: {text}")

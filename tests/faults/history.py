@@ -47,14 +47,14 @@ class Illegible(ValueError):
 
 
 def body_of(code: Code, padding: bytes) -> bytes:
-    """Return the body of a message."""
+    """Returns the body of a message."""
     lane, seq = code
     crc = crc32(padding, crc32(HEAD.pack(lane, seq, 0)))
     return HEAD.pack(lane, seq, crc) + padding
 
 
 def code_of(body: bytes) -> Code:
-    """Return which message a body is.
+    """Returns which message a body is.
 
     Errors   Illegible
     """
@@ -112,23 +112,23 @@ class History:
         self._file = path.open("w", encoding="utf-8")
 
     def close(self) -> None:
-        """End the file."""
+        """Ends the file."""
         self._file.close()
 
     # -- events ------------------------------------------------------------------------------------
     def lane(self, *, sends_again: bool) -> Lane:
-        """Return a new sender's lane."""
+        """Returns a new sender's lane."""
         made = Lane(len(self.lanes), sends_again)
         self.lanes.append(made)
         return made
 
     def event(self, client: str, op: str, kind: str, **fields: Any) -> None:
-        """Write a line."""
+        """Writes a line."""
         line = {"t": round(monotonic() - self._begun, 6), "client": client, "op": op, **fields}
         self._file.write(json.dumps({**line, "type": kind}) + "\n")
 
     def invoke(self, lane: Lane, seq: int, count: int, queue: Queue) -> None:
-        """Tell that a batch is sent, for the first time or again."""
+        """Tells that a batch is sent, for the first time or again."""
         new = seq + count - len(lane.states)
         for content in (lane.states, lane.attempts, lane.times):
             content.extend(bytes(max(new, 0)))
@@ -139,7 +139,7 @@ class History:
         self._event_of(lane, "invoke", seq, count, queue=queue)
 
     def ok(self, lane: Lane, seq: int, places: Sequence[int], queue: Queue, at: int) -> None:
-        """Tell that a batch was acknowledged.
+        """Tells that a batch was acknowledged.
 
         places   physical offset of each message; a lost power line may take only the last ones
         at       queue offset of the first one
@@ -156,14 +156,14 @@ class History:
                 self._found("reordered", f"{queue} {at + index} was given to {code}: it is taken")
 
     def fail(self, lane: Lane, seq: int, count: int, why: str) -> None:
-        """Tell that a batch was refused: it may never be found, unless it was tried before."""
+        """Tells that a batch was refused: it may never be found, unless it was tried before."""
         self._event_of(lane, "fail", seq, count, err=why)
         for number in range(seq, seq + count):
             if lane.attempts[number] == 1:
                 lane.states[number] = REFUSED
 
     def info(self, lane: Lane, seq: int, count: int, why: str) -> None:
-        """Tell that nobody knows what became of a batch."""
+        """Tells that nobody knows what became of a batch."""
         self._event_of(lane, "info", seq, count, err=why)
 
     def _event_of(self, lane: Lane, kind: str, seq: int, count: int, **fields: Any) -> None:
@@ -171,7 +171,7 @@ class History:
         self.event(key, "send", kind, key=key, seq=seq, count=count, **fields)
 
     def read(self, reader: str, queue: Queue, queue_offset: int, body: bytes) -> None:
-        """Tell what a consumer read; it agrees with all that was ever read there."""
+        """Tells what a consumer read; it agrees with all that was ever read there."""
         try:
             code = code_of(body)
         except Illegible as error:
@@ -188,23 +188,23 @@ class History:
             self._found("diverged", text)
 
     def jumped(self, reader: str, queue: Queue, text: str) -> None:
-        """Tell of a consumer whose polls do not follow each other."""
+        """Tells of a consumer whose polls do not follow each other."""
         self._found("reordered", f"{reader} at {queue}: {text}")
 
     def committing(self, group: str, queue: Queue, queue_offset: int) -> None:
-        """Tell that a group's offset is about to be committed."""
+        """Tells that a group's offset is about to be committed."""
         done, most = self._committed.get((group, queue), (0, 0))
         self._committed[group, queue] = (done, max(most, queue_offset))
         self.event(group, "commit", "invoke", queue=queue, offset=queue_offset)
 
     def committed(self, group: str, queue: Queue, queue_offset: int) -> None:
-        """Tell that it was."""
+        """Tells that it was."""
         self._committed[group, queue] = (queue_offset, self._committed[group, queue][1])
         self.event(group, "commit", "ok", queue=queue, offset=queue_offset)
 
     # -- looks at the store ------------------------------------------------------------------------
     def fetched(self, group: str, queue: Queue, queue_offset: int | None, end: int) -> None:
-        """Compare where a group stands after a restart; `end` is the queue's, and may be less."""
+        """Compares where a group stands after a restart; `end` is the queue's, and may be less."""
         done, most = self._committed.get((group, queue), (0, 0))
         found = queue_offset or 0
         if not min(done, end) <= found <= min(most, end):
@@ -215,7 +215,7 @@ class History:
     def found(
         self, queue: Queue, begin: int, codes: Sequence[Code], *, loss: Loss | None = None
     ) -> None:
-        """Compare a queue from an offset on to its end, as it is after a restart."""
+        """Compares a queue from an offset on to its end, as it is after a restart."""
         log = self.log.setdefault(queue, [])
         end = begin + len(codes)
         for index, (before, now) in enumerate(zip(log[begin:], codes, strict=False)):
@@ -232,7 +232,7 @@ class History:
         self._compare_seen(queue, loss)
 
     def _forget(self, queue: Queue, end: int, loss: Loss | None) -> None:
-        """Take back what was in the log and is not any more."""
+        """Takes back what was in the log and is not any more."""
         log = self.log[queue]
         for queue_offset, (lane, seq) in enumerate(log[end:], end):
             self.lanes[lane].times[seq] -= 1
@@ -246,7 +246,7 @@ class History:
             self._order[queue, lane] = max(self._order.get((queue, lane), -1), seq)
 
     def _place(self, queue: Queue, queue_offset: int, code: Code) -> None:
-        """Count a message that was not in the log before."""
+        """Counts a message that was not in the log before."""
         number, seq = code
         where = f"{code} at {queue} {queue_offset}"
         lane = self.lanes[number] if number < len(self.lanes) else None
@@ -303,7 +303,7 @@ class History:
         self.event("checker", "check", "violation", err=f"{kind}: {text}")
 
     def settle(self) -> None:
-        """Raise what was found wrong so far.
+        """Raises what was found wrong so far.
 
         Errors   Violation
         """

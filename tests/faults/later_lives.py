@@ -80,7 +80,7 @@ class LaterLives:
         """When a broker served."""
 
     def live(self, number: int) -> str:
-        """Start the broker, send, take back, decide, kill it; returns how it flushed.
+        """Starts the broker, send, take back, decide, kill it; returns how it flushed.
 
         Errors   AssertionError where it does not start, or tells of what a kill cannot do
         """
@@ -183,7 +183,7 @@ class LaterLives:
 
     # -- the end ---------------------------------------------------------------------------------
     def end(self) -> None:
-        """Start once more, decide and wait for all that is left, stop, compare, verify the files.
+        """Starts once more, decide and waits for all that is left, stop, compare, verify the files.
 
         Errors   AssertionError: what was found wrong
         """
@@ -209,7 +209,7 @@ class LaterLives:
         await asyncio.sleep(min(max(left_s, 0.0), END_S) + LATE_MS / 1_000)
 
     def wrong(self, records: list[StoredMessage]) -> list[str]:
-        """Return what does not hold between the log and what producers were told; counts it."""
+        """Returns what does not hold between the log and what producers were told; counts it."""
         found = once(records, self._told)
         self.figures["lost or twice"] += len(found)
         decided = transactions(records, self._said)
@@ -228,7 +228,7 @@ class LaterLives:
         return found + decided + early + late
 
     def up_ms(self, begin_ms: float, end_ms: float) -> int:
-        """Return for how long of a time a broker served."""
+        """Returns for how long of a time a broker served."""
         assert all(a[1] <= b[0] for a, b in pairwise(self._up_ms))
         parts = (min(end, end_ms) - max(begin, begin_ms) for begin, end in self._up_ms)
         return int(sum(max(part, 0.0) for part in parts))

@@ -54,7 +54,7 @@ POOL_LOSS_S: Final = 5.0
 
 
 def options(chance: Random) -> dict[str, str]:
-    """Return settings for one life."""
+    """Returns settings for one life."""
     flush = chance.choice(["sync", "sync", "async"])
     chosen = {
         "store.flush": flush,
@@ -72,13 +72,13 @@ def options(chance: Random) -> dict[str, str]:
 
 
 def words(settings: dict[str, str], *more: str) -> list[str]:
-    """Return settings as words of a command line."""
+    """Returns settings as words of a command line."""
     given = [*more, *(f"{key}={value}" for key, value in settings.items())]
     return [word for text in given for word in ("--set", text)]
 
 
 def tracer(call: str, number: int) -> Sequence[str]:
-    """Return the words that run a command and kill it in its Nth call."""
+    """Returns the words that run a command and kill it in its Nth call."""
     inject = f"inject={call}:signal=KILL:when={number}"
     return (
         "strace", "-f", "-qq", "--seccomp-bpf", "-o", "/dev/null", "-e", f"trace={call}",
@@ -87,7 +87,7 @@ def tracer(call: str, number: int) -> Sequence[str]:
 
 
 def can_trace() -> bool:
-    """Tell whether strace is there and may trace."""
+    """Tells whether strace is there and may trace."""
     if shutil.which("strace") is None:
         return False
     command = ["strace", "-qq", "--seccomp-bpf", "-f", "-o", "/dev/null", sys.executable, "-c", ""]
@@ -95,7 +95,7 @@ def can_trace() -> bool:
 
 
 def check_log(daemon: Daemon) -> None:
-    """Fail where a broker told, in the life that ended, of what a kill cannot do."""
+    """Fails where a broker told, in the life that ended, of what a kill cannot do."""
     told = daemon.log.read_text()
     flaws = [line for line in told.splitlines() if any(f'"{flaw}"' in line for flaw in FLAWS)]
     assert not flaws, "\n".join(["the broker tells of what a kill does not do:", *flaws[:3]])
@@ -123,7 +123,7 @@ class Lives:
         """The most seconds that starts and stops took, and the most processor time of a start."""
 
     def live(self, ended_by: str, wanted: int, *, whole: bool = False) -> None:
-        """Start the broker, look at what is there, send, kill it.
+        """Starts the broker, look at what is there, send, kill it.
 
         Errors   Violation; AssertionError where it does not start
         """
@@ -201,7 +201,7 @@ class Lives:
         await self._load.run(daemon.endpoint, wanted, kill)
 
     def end(self) -> None:
-        """Start once more, compare everything, stop in order, and verify the files.
+        """Starts once more, compare everything, stops in order, and verify the files.
 
         Errors   Violation
         """

@@ -62,7 +62,7 @@ class Load:
 
     # -- looking -----------------------------------------------------------------------------------
     async def look(self, endpoint: str, *, whole: bool = False, loss_since: float = -1.0) -> None:
-        """Compare what the store holds: what is new, or all of it.
+        """Compares what the store holds: what is new, or all of it.
 
         loss_since   what was acknowledged after that may be gone, with everything behind it
         Errors       Violation
@@ -94,7 +94,7 @@ class Load:
         self._has_topics = True
 
     async def _codes(self, client: AsyncClient, queue: Queue, begin: int, end: int) -> list[Code]:
-        """Return the messages of a queue in a range, taken from the records themselves."""
+        """Returns the messages of a queue in a range, taken from the records themselves."""
         codes: list[Code] = []
         while begin + len(codes) < end:
             position = begin + len(codes)
@@ -124,7 +124,7 @@ class Load:
 
     # -- working -----------------------------------------------------------------------------------
     async def run(self, endpoint: str, wanted: int, end: Callable[[], None]) -> int:
-        """Send and read until the broker is gone; returns how much was acknowledged."""
+        """Sends and reads until the broker is gone; returns how much was acknowledged."""
         self._here = 0
         is_ending = False
 
@@ -201,7 +201,7 @@ class Load:
         return self._padding[begin : begin + size]
 
     async def _consume(self, client: AsyncClient, queue: Queue) -> None:
-        """Read a queue from where the group stands, page by page."""
+        """Reads a queue from where the group stands, page by page."""
         position = self._positions[queue]
         commit: int | None = None
         while True:
@@ -237,7 +237,7 @@ class Load:
         return following
 
     async def _commit(self, client: AsyncClient, queue: Queue, position: int) -> int | None:
-        """Commit now, or return what the next pull is to commit."""
+        """Commits now, or returns what the next pull is to commit."""
         if self._chance.randrange(2):
             return position
         self.history.committing(GROUP, queue, position)

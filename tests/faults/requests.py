@@ -25,7 +25,7 @@ NAMES: Final = {
 
 
 def good_request(kind: type[Message]) -> Any:
-    """Return a request that names what exists, where its type has the fields."""
+    """Returns a request that names what exists, where its type has the fields."""
     made: Any = kind()
     for name, value in NAMES.items():
         if name in made.DESCRIPTOR.fields_by_name:
@@ -36,12 +36,12 @@ def good_request(kind: type[Message]) -> Any:
 
 
 def is_map(field: Any) -> bool:
-    """Return whether a field is a map of texts."""
+    """Returns whether a field is a map of texts."""
     return field.message_type is not None and field.message_type.GetOptions().map_entry
 
 
 def ways_to(descriptor: Any, types: Collection[int], above: Way = ()) -> Iterator[Way]:
-    """Yield the way to every field of some types; those to texts of maps end with key or value."""
+    """Yields the way to every field of some types; those to texts of maps end with key or value."""
     for field in descriptor.fields:
         here = (*above, field.name)
         if field.type in types:
@@ -53,13 +53,13 @@ def ways_to(descriptor: Any, types: Collection[int], above: Way = ()) -> Iterato
 
 
 def field_at(descriptor: Any, way: Way) -> Any:
-    """Return the descriptor of the field a way leads to."""
+    """Returns the descriptor of the field a way leads to."""
     field = descriptor.fields_by_name[way[0]]
     return field_at(field.message_type, way[1:]) if len(way) > 1 else field
 
 
 def put(message: Message, way: Way, value: Any) -> None:
-    """Set a field, and what it takes that the rest is taken for a good request."""
+    """Sets a field, and what it takes that the rest is taken for a good request."""
     name, *rest = way
     field: Any = getattr(message, name)
     described: Any = message.DESCRIPTOR.fields_by_name[name]

@@ -107,13 +107,13 @@ class Slowness:
 
 
 def cpu_seconds(stat: Path) -> float:
-    """Return the user and system time that a stat file of /proc tells."""
+    """Returns the user and system time that a stat file of /proc tells."""
     fields = stat.read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / _TICKS
 
 
 def writes_stacks(process_id: int) -> bool:
-    """Tell whether a process has a handler for SIGUSR1: without one it would end."""
+    """Tells whether a process has a handler for SIGUSR1: without one it would end."""
     for line in Path(f"/proc/{process_id}/status").read_text().splitlines():
         if line.startswith("SigCgt:"):
             return bool(int(line.split()[1], 16) & _USR1_BIT)
@@ -121,7 +121,7 @@ def writes_stacks(process_id: int) -> bool:
 
 
 def threads_of(process_id: int) -> list[str]:
-    """Return a line for each thread: its times, its state and where in the kernel it waits."""
+    """Returns a line for each thread: its times, its state and where in the kernel it waits."""
     lines = []
     with suppress(OSError):
         for task in sorted(Path(f"/proc/{process_id}/task").iterdir()):
@@ -136,7 +136,7 @@ def threads_of(process_id: int) -> list[str]:
 
 
 def store_size(store: Path) -> str:
-    """Return how many files and bytes each part of a store has."""
+    """Returns how many files and bytes each part of a store has."""
     parts = []
     for part in ("commitlog", "consumequeue", "index"):
         sizes = []

@@ -25,7 +25,7 @@ REFUSED_S: Final = 0.005
 
 @asynccontextmanager
 async def full_of_polls() -> AsyncIterator[tuple[StoreBroker, str]]:
-    """Serve a broker all of whose slots for polls are taken by parked ones."""
+    """Serves a broker all of whose slots for polls are taken by parked ones."""
     limits = {**DEFAULT_LIMITS, CallClass.POLL: SLOTS}
     async with (
         store_broker() as broker,

@@ -46,12 +46,12 @@ def real(golden: GoldenStores) -> Records:
 
 
 def committed(records: Sequence[StoredMessage]) -> Records:
-    """Return what was committed."""
+    """Returns what was committed."""
     return [one for one in records if one.system_flag & FLAG_TRANSACTION_MASK == TRANSACTION_COMMIT]
 
 
 def done(records: Sequence[StoredMessage]) -> set[int]:
-    """Return the half messages that are told to be done."""
+    """Returns the half messages that are told to be done."""
     bodies = [one.body.decode() for one in records if one.topic == OP_HALF_TOPIC]
     return {int(text) for body in bodies for text in body.split(",") if text}
 

@@ -101,7 +101,7 @@ def judged(stock: Stock, seen: Seen, begin: int, end: int) -> None:
 
 
 def cases(stock: Stock, seed: int) -> Iterator[tuple[Image, str, int, int]]:
-    """Yield damaged images, every way in turn."""
+    """Yields damaged images, every way in turn."""
     for number in range(CASES):
         chance = random.Random(seed + number)
         image, way = stock.image(), WAYS[number % len(WAYS)]
@@ -132,7 +132,7 @@ async def test_damage_costs_exactly_the_damaged_records(
 
 # -- what RocketMQ makes of the same bytes ---------------------------------------------------------
 def recovered_abnormally(stock: Stock, image: Image) -> int:
-    """Return where the log ends after RocketMQ's recovery from a kill.
+    """Returns where the log ends after RocketMQ's recovery from a kill.
 
     It begins with the newest file whose first record is older than the checkpoint, two files before
     the end at most, and ends at the first bad record, whatever lies behind it.

@@ -114,7 +114,7 @@ WAYS: tuple[Way, ...] = (
 
 
 def cases(stock: Stock, words: tuple[str, ...]) -> Iterator[Image]:
-    """Yield damaged images, files and ways in turn."""
+    """Yields damaged images, files and ways in turn."""
     files = {path: size for path, size in stock.files(*words).items() if size}
     assert files
     for number in range(CASES):

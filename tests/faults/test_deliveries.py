@@ -25,7 +25,7 @@ class Story:
         self.receives = 0
 
     def come(self, place: int, at_ms: float, attempt: int = 1) -> Held:
-        """Deliver a message in a receive of its own."""
+        """Delivers a message in a receive of its own."""
         self.receives += 1
         held = Held(
             self.group, self.codes[place], f"h{self.receives}", attempt, at_ms + LEASE_MS, 0
@@ -41,7 +41,7 @@ class Story:
             self.ack(self.come(place, at_ms), at_ms + 1)
 
     def judged(self) -> list[str]:
-        """Return the kinds of what was found wrong, in order."""
+        """Returns the kinds of what was found wrong, in order."""
         self.told.judge(self.group, QUEUE, self.codes, CHAIN)
         return [text.partition(": ")[0] for text in self.told.wrong]
 

@@ -120,7 +120,7 @@ def _is_settled(store: MessageStore) -> bool:
 
 
 async def check(directory: Path, work: Work) -> None:
-    """Open what is left on a disk that works: everything acknowledged is there, in its place."""
+    """Opens what is left on a disk that works: everything acknowledged is there, in its place."""
     store = await open_store(small_settings(directory, **work.settings), FakeClock(), Disk())
     try:
         assert store.state in ("running", "disk_full")

@@ -60,7 +60,7 @@ class FilledStore:
         self.read_count = 0
 
     async def fill(self, dice: random.Random) -> None:
-        """Send until the disk is full."""
+        """Sends until the disk is full."""
         while True:
             body = f"{len(self.acknowledged)}." + "x" * dice.randrange(1_500)
             try:
@@ -73,7 +73,7 @@ class FilledStore:
                 assert self.system.room_bytes >= 0
 
     async def resume(self) -> None:
-        """Return when a send succeeds; time passes a second at a time, as in the loops."""
+        """Returns when a send succeeds; time passes a second at a time, as in the loops."""
         for _ in range(int(RESUME_S)):
             self.clock.advance(1_000)
             self.store.writing.allocation.step(at(self.clock.monotonic_ms()))
@@ -89,19 +89,19 @@ class FilledStore:
         pytest.fail(f"still {self.store.state} with room for {self.system.room_bytes} bytes")
 
     async def fill_one(self) -> None:
-        """Send one message that must be taken."""
+        """Sends one message that must be taken."""
         await self.talking.send("T", "resumed", key="r")
         self.acknowledged.append("resumed")
 
     async def read(self) -> None:
-        """Read what is in the queue and was not read before; a start reads it all again."""
+        """Reads what is in the queue and was not read before; a start reads it all again."""
         found = queue_bodies(self.store, "T", begin=self.read_count)
         assert found == self.acknowledged[self.read_count :][: len(found)]
         self.read_count += len(found)
 
 
 async def fill_and_free(system: FailingOs, directory: Path, cycles: int, seed: int) -> int:
-    """Fill a store's disk and free it again and again; returns how many messages it took."""
+    """Fills a store's disk and free it again and again; returns how many messages it took."""
     dice, clock = random.Random(seed), FakeClock()
     store = await open_store(small_settings(directory, **FILES), clock, Disk())
     filled = FilledStore(system, store, clock)
@@ -133,7 +133,7 @@ async def fill_and_free(system: FailingOs, directory: Path, cycles: int, seed: i
 
 
 async def reopened(directory: Path, acknowledged: list[str], offset: int) -> None:
-    """Open the store again on the disk that is still full: all is there."""
+    """Opens the store again on the disk that is still full: all is there."""
     store = await open_store(small_settings(directory, **FILES), FakeClock(), Disk())
     try:
         await until(lambda: store.dispatched >= store.flushed)
@@ -144,7 +144,7 @@ async def reopened(directory: Path, acknowledged: list[str], offset: int) -> Non
 
 
 def strays(directory: Path) -> list[str]:
-    """Return what no store should leave behind."""
+    """Returns what no store should leave behind."""
     found = [path for path in directory.rglob("*") if path.is_file()]
     return [str(p) for p in found if p.suffix == ".draft" or p.stat().st_size == 0]
 
@@ -184,7 +184,7 @@ class Producer:
         self.acknowledged: dict[str, tuple[int, int]] = {}
 
     async def send(self, size: int) -> bool:
-        """Send one message; False when it is refused for want of room."""
+        """Sends one message; False when it is refused for want of room."""
         try:
             receipts = await self.client.send_many([Message("T", os.urandom(size), keys=["k"])])
         except ClientError as error:
@@ -196,7 +196,7 @@ class Producer:
         return True
 
     async def fill(self, size: int) -> None:
-        """Send until nothing has been taken for longer than a retry takes."""
+        """Sends until nothing has been taken for longer than a retry takes."""
         taken_at = monotonic()
         while monotonic() - taken_at < REFUSED_S:
             if await self.send(size):
@@ -205,7 +205,7 @@ class Producer:
                 await asyncio.sleep(0.1)
 
     async def resume(self) -> float:
-        """Return after how many seconds a whole new file of messages has been taken."""
+        """Returns after how many seconds a whole new file of messages has been taken."""
         begun, count = monotonic(), 0
         while count * 200_000 < 2 * FILE_SIZE:
             assert monotonic() - begun < RESUME_S * (4 if is_busy() else 1), "it does not resume"
@@ -216,14 +216,14 @@ class Producer:
         return monotonic() - begun
 
     async def read(self) -> set[str]:
-        """Return the ids of all messages."""
+        """Returns the ids of all messages."""
         queues = {queue_id for queue_id, _ in self.acknowledged.values()}
         found = [await messages_of(self.client, "T", queue_id) for queue_id in queues]
         return {message.unique_key for messages in found for message in messages}
 
 
 async def fill_with(broker: Daemon, where: Path) -> dict[str, tuple[int, int]]:
-    """Fill it by a stranger, free it, fill it by messages; returns what was acknowledged."""
+    """Fills it by a stranger, free it, fill it by messages; returns what was acknowledged."""
     async with AsyncClient(broker.endpoint, retry_ms=0) as client:
         producer = Producer(broker, client)
         assert await producer.send(10_000)
@@ -248,12 +248,12 @@ async def fill_with(broker: Daemon, where: Path) -> dict[str, tuple[int, int]]:
 
 
 def resize(where: Path, size: str) -> None:
-    """Give a file system in memory another size."""
+    """Gives a file system in memory another size."""
     subprocess.run(["mount", "-o", f"remount,size={size}", str(where)], check=True)
 
 
 def take_all(path: Path) -> None:
-    """Take every byte that is left of a file system."""
+    """Takes every byte that is left of a file system."""
     with path.open("ab", buffering=0) as file:
         for size in (1 << 20, 1 << 12):
             try:

@@ -53,7 +53,7 @@ class Fuzz:
         self.slowest = 0.0
 
     def run(self, case: Callable[[bytes], Any], raw: bytes) -> None:
-        """Run a case on bytes."""
+        """Runs a case on bytes."""
         begun = thread_time()
         try:
             case(raw)
@@ -66,14 +66,14 @@ class Fuzz:
         assert self.slowest <= SLOW_S * FACTOR, f"repro: SEED={SEED}: {raw[:300]!r}"
 
     def run_many(self, case: Callable[[bytes], Any], sound: bytes, count: int) -> None:
-        """Run a case on so many mutations of bytes."""
+        """Runs a case on so many mutations of bytes."""
         random = Random(SEED)
         for _ in range(count):
             self.run(case, mutated(random, sound))
         self.told(count)
 
     def told(self, cases_min: int) -> None:
-        """Print what was found and fail when there were too few cases."""
+        """Prints what was found and fail when there were too few cases."""
         count = sum(self.ended.values())
         print(f"{count} cases, seed {SEED}, slowest {self.slowest * 1000:.0f} ms: {self.ended}")
         assert count >= cases_min
@@ -81,7 +81,7 @@ class Fuzz:
 
 # -- requests --------------------------------------------------------------------------------------
 def sound_requests(broker: StoreBroker) -> list[tuple[str, bytes]]:
-    """Return a request of every method, its fields set."""
+    """Returns a request of every method, its fields set."""
     found = []
     for name, method in broker.methods.items():
         if name == "Admin/Drain":
@@ -130,7 +130,7 @@ async def test_requests(tmp_path: Path) -> None:
 
 # -- records, the checksum put right ---------------------------------------------------------------
 def with_right_crc(raw: bytes) -> bytes:
-    """Return a record whose size and body's CRC fit its bytes again, where that can be."""
+    """Returns a record whose size and body's CRC fit its bytes again, where that can be."""
     if len(raw) < 91:
         return raw
     found = bytearray(raw)

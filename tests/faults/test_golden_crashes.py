@@ -37,7 +37,7 @@ async def pulled(store: MessageStore, topic: str, queue_id: int, position: int) 
 
 
 async def served(directory: Path, disk: Disk, **sizes: Any) -> dict[int, bytes]:
-    """Open a store and return every message it serves, by its place in the log."""
+    """Opens a store and returns every message it serves, by its place in the log."""
     store = await open_store(StoreSettings(directory=directory, **sizes), FakeClock(), disk)
     found: dict[int, bytes] = {}
     try:

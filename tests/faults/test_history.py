@@ -24,7 +24,7 @@ class Story:
         return ((lane or self.lane).number, seq)
 
     def send(self, seq: int, at: int | None = None) -> None:
-        """Send a message; it is acknowledged at an offset, or has no answer."""
+        """Sends a message; it is acknowledged at an offset, or has no answer."""
         self.told.invoke(self.lane, seq, 1, QUEUE)
         if at is None:
             self.told.info(self.lane, seq, 1, "UNAVAILABLE")

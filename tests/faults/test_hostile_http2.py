@@ -65,11 +65,11 @@ class Besieged(Daemon):
         pass
 
     def in_time(self) -> dict[float, float]:
-        """Return how many looks at the event loop were late by so many seconds at most."""
+        """Returns how many looks at the event loop were late by so many seconds at most."""
         return {float(le): float(n) for le, n in LATE.findall(self.page("/metrics").text)}
 
     def anonymous_bytes(self) -> int:
-        """Return the memory it holds that is no file's."""
+        """Returns the memory it holds that is no file's."""
         lines = Path(f"/proc/{self.pid}/status").read_text().splitlines()
         return next(int(line.split()[1]) for line in lines if line.startswith("RssAnon")) * 1024
 
@@ -135,13 +135,13 @@ class Watch:
             self.peak = max(self.peak, self._broker.anonymous_bytes())
 
     def loop_late_ms(self) -> float:
-        """Return what the broker's own loop was late at most, but for one time in a hundred."""
+        """Returns what the broker's own loop was late at most, but for one time in a hundred."""
         counts = {le: n - self._late[le] for le, n in self._broker.in_time().items()}
         enough = 0.99 * max(counts.values())
         return 1000 * min(bound for bound, count in counts.items() if count >= enough)
 
     def check(self, growth_max: dict[str, int] = GROWTH_MAX, health_s: float = HEALTH_S) -> None:
-        """Fail where somebody suffered.
+        """Fails where somebody suffered.
 
         growth_max   bytes, by what carries the calls
         """
@@ -175,7 +175,7 @@ def broker(
 
 
 def is_well(broker: Besieged) -> bool:
-    """Return whether a new client is served, and at once."""
+    """Returns whether a new client is served, and at once."""
     with RawClient(broker.endpoint) as peer:
         stream = peer.call(SEND)
         message = pb.Message(topic="orders", body=b"after")
@@ -184,7 +184,7 @@ def is_well(broker: Besieged) -> bool:
 
 
 def unfinished(peers: list[RawClient], streams: int) -> list[tuple[RawClient, dict[int, int]]]:
-    """Begin messages on every connection; returns what is left of each."""
+    """Begins messages on every connection; returns what is left of each."""
     begun = []
     for peer in peers:
         left = {}
@@ -230,7 +230,7 @@ Attack = Callable[[Besieged, float], int]
 
 
 def rapid_reset(broker: Besieged, until: float) -> int:
-    """Open streams and take them back at once."""
+    """Opens streams and takes them back at once."""
     count = 0
     while monotonic() < until:
         with RawClient(broker.endpoint) as peer, suppress(ProtocolError, OSError):
@@ -256,7 +256,7 @@ def pings(broker: Besieged, until: float) -> int:
 
 
 def continuations(broker: Besieged, until: float) -> int:
-    """Begin headers that never end."""
+    """Begins headers that never end."""
     count = 0
     while monotonic() < until:
         with RawClient(broker.endpoint) as peer:
@@ -268,7 +268,7 @@ def continuations(broker: Besieged, until: float) -> int:
 
 
 def large_metadata(broker: Besieged, until: float) -> int:
-    """Send a megabyte of metadata with each call."""
+    """Sends a megabyte of metadata with each call."""
     count = 0
     while monotonic() < until and count < 50 * COUNT_FACTOR:
         with RawClient(broker.endpoint) as peer, suppress(ProtocolError, OSError):
@@ -280,7 +280,7 @@ def large_metadata(broker: Besieged, until: float) -> int:
 
 
 def garbage(broker: Besieged, until: float) -> int:
-    """Send bytes that mean nothing, and frames of random kinds."""
+    """Sends bytes that mean nothing, and frames of random kinds."""
     random, count = Random(SEED), 0
     while monotonic() < until and count < 300 * COUNT_FACTOR:
         with RawClient(broker.endpoint) as peer:
@@ -294,7 +294,7 @@ def garbage(broker: Besieged, until: float) -> int:
 
 
 def much_garbage(broker: Besieged, until: float) -> int:
-    """Send so many bytes a second in frames that mean nothing, and as many that are none."""
+    """Sends so many bytes a second in frames that mean nothing, and as many that are none."""
     random, sent, begun = Random(SEED), 0, monotonic()
     noise = random.randbytes(1 << 20)
     with ExitStack() as open_ones:
@@ -314,7 +314,7 @@ def much_garbage(broker: Besieged, until: float) -> int:
 
 
 def silence(broker: Besieged, until: float) -> int:
-    """Connect, and say nothing."""
+    """Connects, and say nothing."""
     with ExitStack() as open_ones:
         for count in range(500):
             open_ones.enter_context(RawClient(broker.endpoint)).socket.settimeout(1)
@@ -324,7 +324,7 @@ def silence(broker: Besieged, until: float) -> int:
 
 
 def slow_readers(broker: Besieged, until: float) -> int:
-    """Ask for large answers, and read none of them."""
+    """Asks for large answers, and reads none of them."""
     with ExitStack() as open_ones:
         for _ in range(UNREAD_COUNT // 2):
             peer = open_ones.enter_context(RawClient(broker.endpoint))
@@ -338,7 +338,7 @@ def slow_readers(broker: Besieged, until: float) -> int:
 
 
 def refused(raw: bytes, *, flag: int = 0, encoding: str = "") -> Attack:
-    """Return an attack by one request, sent again and again on new connections."""
+    """Returns an attack by one request, sent again and again on new connections."""
 
     def attack(broker: Besieged, until: float) -> int:
         count = 0

@@ -61,7 +61,7 @@ SAMPLES: dict[str, Any] = {
 
 
 def places(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
-    """Yield the path of every value of a document, its own first."""
+    """Yields the path of every value of a document, its own first."""
     yield path
     named = value.items() if isinstance(value, dict) else ()
     numbered = enumerate(value) if isinstance(value, list) else ()
@@ -70,7 +70,7 @@ def places(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
 
 
 def changed(document: Any, path: tuple[Any, ...], value: Any) -> Any:
-    """Return a copy of a document with another value in one place."""
+    """Returns a copy of a document with another value in one place."""
     if not path:
         return value
     copy = dict(document) if isinstance(document, dict) else list(document)
@@ -97,7 +97,7 @@ async def _fill(directory: Path) -> None:
 
 
 async def use(directory: Path) -> None:
-    """Open a store and change each table."""
+    """Opens a store and change each table."""
     async with store_at(directory) as store:
         tables = store.store.tables
         await tables.topics.ensure("U", 1)

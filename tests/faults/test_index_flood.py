@@ -40,7 +40,7 @@ CASES_MIN: Final = 2_000
 
 @asynccontextmanager
 async def flooded(directory: Path, count: int) -> AsyncIterator[StoreBroker]:
-    """Open a broker whose index has so many entries of one hash, newest ones of other keys."""
+    """Opens a broker whose index has so many entries of one hash, newest ones of other keys."""
     async with store_broker(
         directory,
         commit_log_file_size_bytes=64 << 20,
@@ -78,7 +78,7 @@ class Held:
         self.longest = 0.0
 
     async def during(self, work: Awaitable[Any]) -> Any:
-        """Await some work, looking at the clock whenever the loop turns."""
+        """Awaits some work, looking at the clock whenever the loop turns."""
         task = asyncio.ensure_future(work)
         while not task.done():
             begun = thread_time()
@@ -157,7 +157,7 @@ def test_a_link_that_leads_nowhere_ends_the_walk(tmp_path: Path, link: int) -> N
 
 
 def walk(directory: Path, content: bytes) -> list[tuple[int, int]]:
-    """Return (number, place) of every step of the chain of a file with this content."""
+    """Returns (number, place) of every step of the chain of a file with this content."""
     path = directory / "20261121003515661"
     path.write_bytes(content)
     file = IndexFile(QuickDisk(), path, GEOMETRY)

@@ -48,7 +48,7 @@ async def store(tmp_path: Path) -> Path:
 
 
 async def _used(directory: Path) -> None:
-    """Open a store, write to everything there is, and close it."""
+    """Opens a store, writes to everything there is, and closes it."""
     async with store_at(directory, disk=Disk()) as store:
         tables = store.store.tables
         await tables.topics.ensure("T", 1)
@@ -73,7 +73,7 @@ def check_untouched(victim: Path) -> None:
 
 
 def in_place(path: Path) -> Path:
-    """Make room for something else at a place."""
+    """Makes room for something else at a place."""
     if path.is_dir():
         shutil.rmtree(path)
     path.unlink(missing_ok=True)

@@ -54,13 +54,13 @@ SETTINGS: Final = words(
 
 
 def late(daemon: Daemon, before: dict[float, float]) -> float:
-    """Return the highest bound in s that the loop was late by since a look, 0 where by none."""
+    """Returns the highest bound in s that the loop was late by since a look, 0 where by none."""
     now = daemon.lateness()
     return max((le for le, count in now.items() if count > before.get(le, 0)), default=0.0)
 
 
 async def fill(client: AsyncClient, size: int) -> None:
-    """Make so many bytes dirty, and nothing durable."""
+    """Makes so many bytes dirty, and nothing durable."""
     count = BATCH_BYTES // BODY_BYTES
     for number in range(size // BATCH_BYTES):
         batch = [
@@ -71,7 +71,7 @@ async def fill(client: AsyncClient, size: int) -> None:
 
 
 async def read_all(client: AsyncClient) -> int:
-    """Read a queue from its first message on; returns how many there were."""
+    """Reads a queue from its first message on; returns how many there were."""
     state = await client.query_offsets(TOPIC, 0)
     position, count = state.min_offset, 0
     while position < state.max_offset:

@@ -54,7 +54,7 @@ WHOLE: Final = [
 
 
 def corpus() -> list[str]:
-    """Return odd names: whole ones, pieces alone, and pieces around and inside a word."""
+    """Returns odd names: whole ones, pieces alone, and pieces around and inside a word."""
     words = [*PIECES, *WHOLE]
     for piece in PIECES:
         words += [f"{piece}x", f"x{piece}", f"a{piece}b", f"../{piece}", f"{piece}/../x"]
@@ -66,7 +66,7 @@ CORPUS: Final = corpus()
 
 
 def outside(place: Path, store: Path) -> set[str]:
-    """Return every path beside and above a store, as far as the test's own directory goes."""
+    """Returns every path beside and above a store, as far as the test's own directory goes."""
     found = set()
     for root, directories, files in os.walk(place):
         found |= {str(Path(root) / name) for name in (*directories, *files)}
@@ -76,7 +76,7 @@ def outside(place: Path, store: Path) -> set[str]:
 
 
 def odd_places(store: Path) -> list[str]:
-    """Return directories of queues that no topic and no queue is named by."""
+    """Returns directories of queues that no topic and no queue is named by."""
     found = []
     for topic in sorted((store / "consumequeue").iterdir()):
         for queue in sorted(topic.iterdir()):
@@ -101,7 +101,7 @@ def place(tmp_path: Path) -> Iterator[Path]:
 
 # -- through the API -------------------------------------------------------------------------------
 async def flood(broker: StoreBroker, names: list[str]) -> Counter[str]:
-    """Put every name into every text field of every method; returns how calls ended."""
+    """Puts every name into every text field of every method; returns how calls ended."""
     ended: Counter[str] = Counter()
     for name, method in broker.methods.items():
         for way in ways_to(method.request.DESCRIPTOR, TEXTS):

@@ -39,13 +39,13 @@ NEVER: Final = frozenset({"Admin/Drain"})
 
 
 def resident_bytes() -> int:
-    """Return what this process holds of memory now."""
+    """Returns what this process holds of memory now."""
     pages = Path("/proc/self/statm").read_text().split()[1]
     return int(pages) * os.sysconf("SC_PAGE_SIZE")
 
 
 async def stocked(broker: StoreBroker) -> None:
-    """Make what the requests name: a topic with some messages, and a group."""
+    """Makes what the requests name: a topic with some messages, and a group."""
     await broker.talking.store.tables.topics.create("orders", queue_count=2)
     for group in ("g", "orders"):
         await broker.talking.store.tables.groups.ensure(group)
@@ -55,7 +55,7 @@ async def stocked(broker: StoreBroker) -> None:
 
 
 async def answered(broker: StoreBroker, name: str, request: Message) -> str:
-    """Return how a call ended; whoever changed what the requests name puts it back."""
+    """Returns how a call ended; whoever changed what the requests name puts it back."""
     outcome = await broker.outcome(name, request.SerializeToString())
     store = broker.talking.store
     if outcome == "ok" and broker.methods[name].call_class is CallClass.ADMIN:

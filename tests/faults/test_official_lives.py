@@ -11,7 +11,7 @@ KILL_MS = 10_000
 
 
 def came(body: str, at_ms: int) -> dict[str, Any]:
-    """Return what a consumer tells of a message."""
+    """Returns what a consumer tells of a message."""
     return {"body": body, "message_id": f"id-{body}", "at_ms": at_ms, "attempt": 1}
 
 

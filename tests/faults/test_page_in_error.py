@@ -28,12 +28,12 @@ SETTINGS: Final = words({}, f"mappedFileSizeCommitLog={FILE_SIZE}", "store.reser
 
 
 def body(number: int) -> bytes:
-    """Return the body of a message."""
+    """Returns the body of a message."""
     return b"%06d" % number * (BODY_SIZE // 6)
 
 
 async def send(endpoint: str, begin: int, end: int) -> int:
-    """Send one message after the other until one fails; returns how many were acknowledged."""
+    """Sends one message after the other until one fails; returns how many were acknowledged."""
     async with AsyncClient(endpoint, retry_ms=0) as client:
         for number in range(begin, end):
             try:

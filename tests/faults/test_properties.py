@@ -97,7 +97,7 @@ FIELDS: Final[dict[str, Callable[[str], pb.Message]]] = {
 
 
 async def stored(broker: StoreBroker, sent: pb.Message) -> pb.StoredMessage | None:
-    """Return a message as a consumer gets it, None when it was refused and nothing stored."""
+    """Returns a message as a consumer gets it, None when it was refused and nothing stored."""
     store = broker.talking.store
     before = store.appended
     outcome = await broker.outcome(

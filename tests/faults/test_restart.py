@@ -50,16 +50,16 @@ class Broker:
         print(f"repro: pytest tests/faults/test_restart.py, seed {seed}")
 
     def daemon(self, *settings: str, call: str = "", number: int = 0) -> Daemon:
-        """Return a broker that is not started yet."""
+        """Returns a broker that is not started yet."""
         traced = tracer(call, number) if call else ()
         return Daemon(self.store, *words({}, *SMALL_FILES, *settings), tracer=traced)
 
     def look(self, daemon: Daemon) -> None:
-        """Compare everything."""
+        """Compares everything."""
         asyncio.run(self.load.look(daemon.endpoint, whole=True))
 
     def work(self, daemon: Daemon, number: signal.Signals, wanted: int = WANTED) -> float:
-        """Send until a signal is due; returns when it was sent, as time.monotonic()."""
+        """Sends until a signal is due; returns when it was sent, as time.monotonic()."""
         sent_at: list[float] = []
 
         def end() -> None:
@@ -70,7 +70,7 @@ class Broker:
         return sent_at[0]
 
     def files(self) -> dict[str, bytes]:
-        """Return the content of the views and the log."""
+        """Returns the content of the views and the log."""
         parts = [self.store / name for name in ("commitlog", "consumequeue", "index")]
         files = [path for part in parts for path in sorted(part.rglob("*")) if path.is_file()]
         return {str(path.relative_to(self.store)): path.read_bytes() for path in files}
@@ -78,7 +78,7 @@ class Broker:
 
 @pytest.fixture
 def brokers(tmp_path: Path) -> Iterator[Brokers]:
-    """Make the broker of a test from a seed; its history ends with the test."""
+    """Makes the broker of a test from a seed; its history ends with the test."""
     made: list[Broker] = []
 
     def make(seed: int) -> Broker:
@@ -91,7 +91,7 @@ def brokers(tmp_path: Path) -> Iterator[Brokers]:
 
 
 def opened(daemon: Daemon) -> dict[str, str]:
-    """Return what a broker said when its store was open."""
+    """Returns what a broker said when its store was open."""
     lines = [json.loads(line) for line in daemon.log.read_text().splitlines()]
     (event,) = [line for line in lines if line.get("event") == "store.opened"]
     found: dict[str, str] = event
@@ -99,13 +99,13 @@ def opened(daemon: Daemon) -> dict[str, str]:
 
 
 def mapped(page: str, name: str) -> float:
-    """Return the value of a metric without labels of its own."""
+    """Returns the value of a metric without labels of its own."""
     values = [line for line in page.splitlines() if line.startswith((f"{name} ", f"{name}{{"))]
     return sum(float(line.rsplit(" ", 1)[1]) for line in values)
 
 
 def check_views_complete(store: Path) -> None:
-    """Fail where a stopped store's views lack anything of its log, which a start would add."""
+    """Fails where a stopped store's views lack anything of its log, which a start would add."""
     done = pocketmq("store", "verify", str(store), "-o", "jsonl", "--max-findings", "5")
     assert done.code == 0, f"{done.out}{done.err}"
 
@@ -211,7 +211,7 @@ def test_a_stop_that_is_killed_loses_nothing(brokers: Brokers) -> None:
 
 
 async def acknowledged_meanwhile(broker: Broker, daemon: Daemon) -> tuple[int, str, int, str]:
-    """Start a second broker on the store, and one on the port, while the first one works."""
+    """Starts a second broker on the store, and one on the port, while the first one works."""
     port = ["--listen", daemon.endpoint, "--http", "127.0.0.1:0"]
     free = ["--listen", "127.0.0.1:0", "--http", "127.0.0.1:0"]
     elsewhere = broker.store.with_name("other")

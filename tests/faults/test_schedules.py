@@ -86,7 +86,7 @@ def test_as_much_was_tried_as_was_meant(tally: Tally) -> None:
 
 
 def awaits(function: FunctionType) -> list[tuple[str, tuple[int, int]]]:
-    """Return (file, (first line, last line)) of every await in a function."""
+    """Returns (file, (first line, last line)) of every await in a function."""
     lines, begin = inspect.getsourcelines(function)
     path = inspect.getsourcefile(function) or ""
     shift = len(lines[0]) - len(lines[0].lstrip())

@@ -20,7 +20,7 @@ NOISE = Random(7).randbytes(3_000)
 
 
 def zstd_of_unknown_size(plain: bytes) -> bytes:
-    """Compress as a stream does that does not know how much will come."""
+    """Compresses as a stream does that does not know how much will come."""
     folder = zstandard.ZstdCompressor().compressobj()
     return folder.compress(plain) + folder.flush()
 

@@ -65,7 +65,7 @@ class Log:
 
 @pytest.fixture(scope="module", params=STORES)
 def log(golden: GoldenStores, request: pytest.FixtureRequest) -> Log:
-    """Walk over the whole log of a store, checksums included, and decode what it holds."""
+    """Walks over the whole log of a store, checksums included, and decodes what it holds."""
     manifest = golden.manifest(request.param)
     paths = sorted((golden.store(request.param) / COMMIT_LOG_DIRECTORY).iterdir())
     paths = paths[: len(manifest["commitLogFiles"])]
@@ -81,18 +81,18 @@ def digest(content: bytes) -> str:
 
 
 def shown(value: str) -> str:
-    """Return a property's value as manifests show it: long ones by digest and length."""
+    """Returns a property's value as manifests show it: long ones by digest and length."""
     return value if len(value) <= 200 else f"sha1:{digest(value.encode())}:{len(value)}"
 
 
 def packed(text: str) -> bytes:
-    """Return the packed form of a host as Java prints it here, address|port."""
+    """Returns the packed form of a host as Java prints it here, address|port."""
     address, _, port = text.rpartition("|")
     return pack_host(ip_address(address), int(port))
 
 
 def separate_crc(block: bytes) -> tuple[bytes, bool]:
-    """Return a property block without the property CRC at its end, and whether it had one."""
+    """Returns a property block without the property CRC at its end, and whether it had one."""
     has_crc = block[-PROPERTY_CRC_SIZE:].startswith(f"{PROPERTY_CRC}\x01".encode())
     return (block[:-PROPERTY_CRC_SIZE], True) if has_crc else (block, False)
 
@@ -103,7 +103,7 @@ def has_repeated_name(block: bytes) -> bool:
 
 
 def row_of(place: Place, message: StoredMessage) -> tuple[Row, bool]:
-    """Return what a record was put from, and whether a property CRC was added to it."""
+    """Returns what a record was put from, and whether a property CRC was added to it."""
     *_, block_begin, block_end = split_record(place.content, place.position)
     block, has_crc = separate_crc(place.content[block_begin:block_end])
     body = decode_record(place.content, place.position, decompress=False).body
@@ -113,7 +113,7 @@ def row_of(place: Place, message: StoredMessage) -> tuple[Row, bool]:
 
 
 def batches(log: Log) -> Iterator[list[tuple[Place, StoredMessage]]]:
-    """Cut the log into runs that one put may have written: all but rows and offsets is shared."""
+    """Cuts the log into runs that one put may have written: all but rows and offsets is shared."""
 
     def shared(pair: tuple[Place, StoredMessage]) -> tuple[object, ...]:
         place, message = pair
@@ -133,7 +133,7 @@ def batches(log: Log) -> Iterator[list[tuple[Place, StoredMessage]]]:
 
 
 def encoded_again(pairs: list[tuple[Place, StoredMessage]]) -> bytes:
-    """Encode a run of records from what they say of themselves."""
+    """Encodes a run of records from what they say of themselves."""
     first = pairs[0][1]
     made = [row_of(place, message) for place, message in pairs]
     rows, (has_crc,) = [row for row, _ in made], {has_crc for _, has_crc in made}

@@ -30,7 +30,7 @@ OFFSETS = st.lists(st.integers(0, 31), min_size=1, unique=True).map(sorted)
 
 
 def stored(entry: Entry) -> bytes:
-    """Return an entry as a record of the log."""
+    """Returns an entry as a record of the log."""
     return encoded(Destination(TIMER_TOPIC, 0, bytes(8)), Row(entry.body, entry.property_block))
 
 

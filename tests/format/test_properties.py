@@ -14,7 +14,7 @@ ODD_BLOCK = st.text("ab\x01\x02 é😀").map(str.encode)
 
 
 def naive_properties(block: bytes) -> dict[str, str]:
-    """Parse as MessageDecoder.string2messageProperties does, by indexes."""
+    """Parses as MessageDecoder.string2messageProperties does, by indexes."""
     text = block.decode("utf-8", "replace")
     found: dict[str, str] = {}
     begin = 0

@@ -199,7 +199,7 @@ encode = partial(encoded, store_timestamp_ms=BORN_MS + 1)
 
 
 def plain(*, crc: bool = False) -> bytes:
-    """Encode a record with a body and properties, at physical offset 1000."""
+    """Encodes a record with a body and properties, at physical offset 1000."""
     made = row(b"some body", {"TAGS": "TagA", "KEYS": "k1"})
     return encode(Destination("TopicA", 0, STORE_HOST), made, physical_offset=1_000, crc=crc)
 
@@ -218,12 +218,12 @@ def flipped(record: bytes, position: int, bits: int) -> bytes:
 
 
 def padded(record: bytes, length: int) -> bytes:
-    """Keep so many bytes and put zeros in place of the others, as a power cut does."""
+    """Keeps so many bytes and put zeros in place of the others, as a power cut does."""
     return record[:length].ljust(len(record), b"\0")
 
 
 def unseen_flips(record: bytes, positions: list[int]) -> list[tuple[int, int]]:
-    """Flip single bits and whole bytes; returns the flips after which the record passes."""
+    """Flips single bits and whole bytes; returns the flips after which the record passes."""
     masks = [*(1 << bit for bit in range(8)), 0xFF]
     return [(p, mask) for p in positions for mask in masks if is_sound(flipped(record, p, mask))]
 

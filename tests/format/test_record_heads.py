@@ -14,7 +14,7 @@ ROWS = st.lists(
 
 
 def records_of(rows: list[tuple[bytes, bytes, int]], store_host: bytes, first: int) -> list[bytes]:
-    """Return rows of (body, born host, how often it was retried) as records of one queue."""
+    """Returns rows of (body, born host, how often it was retried) as records of one queue."""
     count = len(rows)
     destination = Destination("orders", 3, store_host)
     batch = Batch(

@@ -232,7 +232,7 @@ def test_a_walk_accepts_no_record_that_was_changed_where_it_is_checked() -> None
 def stored(
     properties: dict[str, str], topic: str = "T", *, system_flag: int = 0, queue_id: int = 0
 ) -> bytes:
-    """Encode one record that lies at BASE, stored at TIME_MS with queue offset 7."""
+    """Encodes one record that lies at BASE, stored at TIME_MS with queue offset 7."""
     return encoded(
         Destination(topic, queue_id, HOST, system_flag),
         Row(b"body", encode_properties(properties), born_host=HOST),
@@ -307,7 +307,7 @@ WHOLE = record(0, b"body", properties=encode_properties({"KEYS": "k1 k2", "TAGS"
 @pytest.mark.parametrize("before", [b"", b"???"], ids=["at the start", "behind other bytes"])
 @pytest.mark.parametrize("length", range(len(WHOLE)))
 def test_a_cut_record_is_refused_by_every_reader(length: int, before: bytes) -> None:
-    """Cut within its properties it would else be read as a record with fewer of them."""
+    """Cuts within its properties it would else be read as a record with fewer of them."""
     cut = before + WHOLE[:length]
     with pytest.raises(BadRecord):
         split_record(cut, len(before))

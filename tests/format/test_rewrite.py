@@ -54,13 +54,13 @@ class GoldenRecords:
         self.messages = [decode_record(content) for content in self.bytes_at.values()]
 
     def of(self, topic: str) -> list[StoredMessage]:
-        """Return the messages of a topic, at least one."""
+        """Returns the messages of a topic, at least one."""
         found = [message for message in self.messages if message.topic == topic]
         assert found
         return found
 
     def before(self, message: StoredMessage, topic: str) -> StoredMessage | None:
-        """Return what the producer or another topic had of a message last, by its unique key."""
+        """Returns what the producer or another topic had of a message last, by its unique key."""
         return next(
             (
                 other
@@ -73,7 +73,7 @@ class GoldenRecords:
         )
 
     def assert_made(self, after: StoredMessage, run: Run) -> None:
-        """Assert that a run becomes the very bytes of a record."""
+        """Asserts that a run becomes the very bytes of a record."""
         destination, batch = run
         made = encode_records(
             destination,
@@ -244,12 +244,12 @@ def test_any_record_comes_out_with_its_changes_and_nothing_else(
 
 
 def offset_id(message: StoredMessage) -> str:
-    """Return the id of where a message lies."""
+    """Returns the id of where a message lies."""
     return offset_message_id(message.store_host, message.physical_offset)
 
 
 def again(content: bytes, disguise: ParkedMessage, store_host: bytes) -> Run:
-    """Put a record again as a disguise says."""
+    """Puts a record again as a disguise says."""
     place: QueuePlace = disguise.place
     return put_again(
         content,

@@ -162,7 +162,7 @@ def test_a_row_of_a_topic_is_as_rocketmq_writes_it() -> None:
 
 
 def with_integers(value: Any) -> Any:
-    """Return the same with names that are integers as such."""
+    """Returns the same with names that are integers as such."""
     if isinstance(value, list):
         return [with_integers(element) for element in value]
     if not isinstance(value, dict):

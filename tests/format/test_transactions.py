@@ -23,7 +23,7 @@ HALF = {"REAL_TOPIC": "orders", "REAL_QID": "3", "PGROUP": "g", "UNIQ_KEY": "K"}
 
 
 def record_of(run: Run, *, queue_offset: int = 7, physical_offset: int = 99) -> bytes:
-    """Return a run of one message as it is stored."""
+    """Returns a run of one message as it is stored."""
     destination, messages = run
     sizes = record_sizes(destination, messages, property_crc=False)
     return encode_records(
@@ -33,7 +33,7 @@ def record_of(run: Run, *, queue_offset: int = 7, physical_offset: int = 99) -> 
 
 
 def half_of(properties: dict[str, str], body: bytes = b"x") -> bytes:
-    """Return the record of a half message."""
+    """Returns the record of a half message."""
     row = Row(body, encode_properties(properties), 5, BORN_MS, BORN_HOST, "K")
     return record_of((Destination(HALF_TOPIC, 0, STORE_HOST), batch(row)))
 

@@ -124,13 +124,13 @@ class Mark:
         self.mark = FlushedMark(self.disk, directory)
 
     def set(self, *offsets: int) -> None:
-        """Set marks one after the other, each of them durable."""
+        """Sets marks one after the other, each of them durable."""
         for flushed_upto in offsets:
             self.mark.write(flushed_upto, SAVED)
             self.mark.sync()
 
     def reopen(self, checkpoint: bytes = SAVED) -> int | None:
-        """Open the mark anew, as a start does; returns what it says beside a checkpoint."""
+        """Opens the mark anew, as a start does; returns what it says beside a checkpoint."""
         self.mark.close()
         self.mark = FlushedMark(self.disk, self.path.parent)
         self.mark.open()
@@ -147,7 +147,7 @@ class Mark:
         self.path.write_bytes(held)
 
     def tear(self) -> None:
-        """Leave half of what was written last, as a power cut does."""
+        """Leaves half of what was written last, as a power cut does."""
         self.overwrite(self.slot_of_last() + 16, bytes(MARK.size - 16))
 
 

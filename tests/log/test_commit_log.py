@@ -36,13 +36,13 @@ class Log:
         self.log.close()
 
     def spare(self) -> MappedFile:
-        """Make the file that is wanted next."""
+        """Makes the file that is wanted next."""
         base = self.log.spare_base
         assert base is not None
         return self.log.make_spare(self.own, base)
 
     def append(self, *sizes: int) -> list[int]:
-        """Put records of these sizes as one batch; returns where they lie."""
+        """Puts records of these sizes as one batch; returns where they lie."""
         total = sum(sizes)
         if not self.log.has_room(total):
             self.log.offer_spare(self.spare())
@@ -54,11 +54,11 @@ class Log:
         return places
 
     def many(self, count: int) -> list[int]:
-        """Put so many records of 150 bytes, each alone; returns where they lie."""
+        """Puts so many records of 150 bytes, each alone; returns where they lie."""
         return [place for _ in range(count) for place in self.append(150)]
 
     def write(self, *bodies: str) -> list[int]:
-        """Put one record for each body; returns where they lie."""
+        """Puts one record for each body; returns where they lie."""
         places = []
         for body in bodies:
             size = len(record(0, body.encode()))
@@ -69,11 +69,11 @@ class Log:
         return places
 
     def fill(self, left: int) -> None:
-        """Put one record that leaves so many bytes in a fresh file."""
+        """Puts one record that leaves so many bytes in a fresh file."""
         self.append(SIZE - left)
 
     def tear(self, size: int) -> None:
-        """Take the last bytes of the newest record away, as a power cut does."""
+        """Takes the last bytes of the newest record away, as a power cut does."""
         self.overwrite(self.log.appended - size, bytes(size))
 
     def overwrite(self, place: int, content: bytes) -> None:
@@ -83,14 +83,14 @@ class Log:
         path.write_bytes(held)
 
     def load(self) -> CommitLog:
-        """Open the log anew, as a start does, up to where recovery says what is sound."""
+        """Opens the log anew, as a start does, up to where recovery says what is sound."""
         self.log.close()
         self.log = CommitLog(self.disk, self.directory / "commitlog", SIZE)
         self.log.load()
         return self.log
 
     def reopen(self) -> list[str]:
-        """Open the log anew and cut what is not sound; returns the bodies left."""
+        """Opens the log anew and cut what is not sound; returns the bodies left."""
         self.load()
         scan = self.log.scan(0)
         bodies = [body_at(file, position) for _, file, position, _ in scan]

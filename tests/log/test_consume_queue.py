@@ -40,7 +40,7 @@ class Queue:
         return ConsumeQueue(self.disk, self.directory, SIZE, topic="T", queue_id=0)
 
     def put(self, *places: int) -> None:
-        """Put a record of 100 bytes for each place, at the queue's next offsets."""
+        """Puts a record of 100 bytes for each place, at the queue's next offsets."""
         begin = self.queue.max_offset
         self.queue.put_all(
             [entry(place, queue_offset=begin + at) for at, place in enumerate(places)]
@@ -54,13 +54,13 @@ class Queue:
         path.write_bytes(held)
 
     def tear(self, count: int) -> None:
-        """Take the last units away, as a power cut does."""
+        """Takes the last units away, as a power cut does."""
         end = self.queue.max_offset
         for queue_offset in range(end - count, end):
             self.overwrite(queue_offset, bytes(UNIT_SIZE))
 
     def reopen(self, *, read_only: bool = False, believed_upto: int = 0) -> list[int]:
-        """Open the queue anew, as a start does; returns the places its units lead to."""
+        """Opens the queue anew, as a start does; returns the places its units lead to."""
         self.queue.files.close()
         self.queue = self.anew()
         self.queue.load(read_only=read_only, believed_upto=believed_upto)
@@ -383,7 +383,7 @@ def test_units_are_dirty_until_flushed_whatever_was_cut(queue: Queue) -> None:
 
 
 def put_without(queue: ConsumeQueue, lost: Sequence[bool], first: int = 0) -> None:
-    """Put records of 100 bytes, one behind the other, of which some are lost."""
+    """Puts records of 100 bytes, one behind the other, of which some are lost."""
     gaps = [(100 * number, 100 * number + 100) for number, gone in enumerate(lost) if gone]
     queue.put_all(
         [

@@ -266,7 +266,7 @@ KEYS = [("T", 0), ("U", 0), ("T", 1)]
 
 
 def apply_units(queues: Queues, entries: list[Written]) -> None:
-    """Give the table the units of entries as a start does that has read them by column."""
+    """Gives the table the units of entries as a start does that has read them by column."""
     units = b"".join(UNIT.pack(*columns_of(found)[:3]) for found in entries)
     queues.table.apply_units(
         KEYS,

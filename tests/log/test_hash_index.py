@@ -86,7 +86,7 @@ class Index:
         self.reopen()
 
     def complete(self, scratch: Path, entries: list[Written]) -> None:
-        """Apply what comes behind the mark: the files are those of an index that met no harm."""
+        """Applies what comes behind the mark: the files are those of an index that met no harm."""
         mark = self.index.durable_offset
         self.apply(*[found for found in entries if found.begin >= mark])
         self.index.close()

@@ -38,7 +38,7 @@ class IndexDirectory:
         path.mkdir()
 
     def add(self, geometry: IndexGeometry, count: int, *, first: int = 1) -> Path:
-        """Add a file with entries `first` to `count`; older ones are no longer there."""
+        """Adds a file with entries `first` to `count`; older ones are no longer there."""
         path = self.path / NAME.format(len(list(self.path.iterdir())))
         hashes = np.random.default_rng(count).integers(0, 2**31 - 1, count - first + 1)
         slots = np.zeros(geometry.slot_count, dtype=np.int64)
@@ -56,11 +56,11 @@ class IndexDirectory:
         return path
 
     def add_full(self, geometry: IndexGeometry) -> Path:
-        """Add a file that holds all it can."""
+        """Adds a file that holds all it can."""
         return self.add(geometry, geometry.entry_count_max - 1)
 
     def add_stub(self, length: int) -> Path:
-        """Add a file of zeros."""
+        """Adds a file of zeros."""
         path = self.path / NAME.format(len(list(self.path.iterdir())))
         path.write_bytes(bytes(length))
         return path
@@ -88,7 +88,7 @@ def overwrite(path: Path, position: int, content: bytes) -> None:
 
 
 def break_entries(path: Path, geometry: IndexGeometry, numbers: Iterable[int]) -> None:
-    """Overwrite entries with bytes that are none."""
+    """Overwrites entries with bytes that are none."""
     for number in numbers:
         overwrite(path, geometry.entries_position + ENTRY_SIZE * number, b"\x77" * ENTRY_SIZE)
 

@@ -47,14 +47,14 @@ class SmallStore:
         (path / "commitlog").mkdir()
 
     def put(self, *, unique_key: str = "", key: str = "", tag: str = "", count: int = 1) -> None:
-        """Append records with these properties; numbers make unique keys unique."""
+        """Appends records with these properties; numbers make unique keys unique."""
         for number in range(count):
             name = f"{unique_key}{number}" if unique_key else ""
             given = {UNIQUE_KEY: name, KEYS: key, TAGS: tag}
             self._append({name: value for name, value in given.items() if value})
 
     def skip(self, *, unique_key: str = "", tag: str = "") -> None:
-        """Append a record that the index does not learn of."""
+        """Appends a record that the index does not learn of."""
         self._is_indexing = False
         self.put(unique_key=unique_key, tag=tag)
         self._is_indexing = True
@@ -80,7 +80,7 @@ class SmallStore:
         path.write_bytes(before[:at] + content + before[at + len(content) :])
 
     def first_behind(self, place: int) -> int:
-        """Return where the next record of some size goes."""
+        """Returns where the next record of some size goes."""
         left = LOG_FILE_BYTES - place % LOG_FILE_BYTES
         return place if left > 250 else place + left
 
@@ -95,7 +95,7 @@ class SmallStore:
         return sorted((self.path / "index").iterdir())
 
     def break_entries(self, *numbers: int, content: bytes = b"\x00", file: int = 0) -> None:
-        """Overwrite entries of an index file."""
+        """Overwrites entries of an index file."""
         for number in numbers:
             position = self.geometry.entries_position + ENTRY_SIZE * number
             overwrite(self.index_files[file], position, content * ENTRY_SIZE)

@@ -241,7 +241,7 @@ class Adopted:
         self.queue.put_all([entry(100 * place + 100, queue_offset=place) for place in places])
 
     def again(self) -> bool:
-        """Begin anew with the end of before; returns whether it was taken."""
+        """Begins anew with the end of before; returns whether it was taken."""
         self.queue.files.close()
         self.queue = self._anew()
         return self.queue.adopt(self.end)

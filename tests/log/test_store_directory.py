@@ -200,7 +200,7 @@ class Manifest:
         return ManifestFile(QuickDisk(), self.path.parent).read()
 
     def lay(self, fields: Any, *, name: str = MANIFEST_FILE) -> None:
-        """Put a text under the manifest's name, as another version or an editor would."""
+        """Puts a text under the manifest's name, as another version or an editor would."""
         self.path.parent.mkdir(exist_ok=True)
         self.path.with_name(name).write_text(
             fields if isinstance(fields, str) else json.dumps(fields)

@@ -33,7 +33,7 @@ def opened(disk: Disk, end: int | None = None) -> TimerLog:
 
 
 def append(log: TimerLog, *numbers: int) -> list[int]:
-    """Append units, as many at a time as fit; returns where they lie."""
+    """Appends units, as many at a time as fit; returns where they lie."""
     places: list[int] = []
     while len(places) < len(numbers):
         units = units_of(*numbers[len(places) :])[: log.room()]

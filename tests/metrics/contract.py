@@ -208,18 +208,18 @@ class Shown:
         return found - {float("inf")}
 
     def values(self, label: str) -> set[str]:
-        """Return all values of a label."""
+        """Returns all values of a label."""
         return {sample.labels[label] for sample in self.samples}
 
 
 def families(page: str) -> dict[str, Shown]:
-    """Return the families of a page by name, without those of the Python process."""
+    """Returns the families of a page by name, without those of the Python process."""
     shown = [Shown(family) for family in text_string_to_metric_families(page)]
     return {one.name: one for one in shown if not one.name.startswith(PROCESS_PREFIXES)}
 
 
 def compare(shown: dict[str, Shown], rows: Iterable[Row]) -> None:
-    """Assert that what is shown is what the rows say, and nothing else."""
+    """Asserts that what is shown is what the rows say, and nothing else."""
     by_name = {row.name: row for row in rows}
     assert shown.keys() == by_name.keys()
     for name, one in shown.items():

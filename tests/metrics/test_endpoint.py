@@ -34,7 +34,7 @@ class Port:
         self.refreshed = 0
 
     async def refresh(self) -> None:
-        """Count what is awaited before a scrape."""
+        """Counts what is awaited before a scrape."""
         self.refreshed += 1
 
     async def ask(self, path: str, *headers: str) -> Page:

@@ -185,7 +185,7 @@ def test_series_beyond_the_limit_are_not_made() -> None:
 
 
 async def turns_of(exposition: Exposition) -> tuple[bytes, int]:
-    """Return a page that is made in turns, and how many turns of the loop others had meanwhile."""
+    """Returns a page that is made in turns, and how many turns of the loop others had meanwhile."""
     making = asyncio.ensure_future(exposition.page_in_turns())
     count = 0
     while not making.done():

@@ -25,7 +25,7 @@ class Client:
         self.writer = writer
 
     async def ask(self, line: bytes, *fields: bytes, body: bytes = b"") -> tuple[str, bytes]:
-        """Send a request; returns the head and the body of its answer."""
+        """Sends a request; returns the head and the body of its answer."""
         self.send(line, *fields, body=body)
         return await self.answer(is_head=line.startswith(b"HEAD"))
 
@@ -39,7 +39,7 @@ class Client:
         return head, b"" if is_head else await self.reader.readexactly(size)
 
     async def ends(self) -> bool:
-        """Return whether the connection ends without another word."""
+        """Returns whether the connection ends without another word."""
         async with asyncio.timeout(20):
             try:
                 return await self.reader.read() == b""
@@ -167,7 +167,7 @@ async def test_who_comes_beyond_the_limit_has_the_place_of_who_was_silent_longes
 
 
 def unread(site: Site, sent: bytes) -> tuple[Wire, asyncio.Protocol]:
-    """Return what came of a client that sends, and reads nothing."""
+    """Returns what came of a client that sends, and reads nothing."""
     protocol = site.connection("")
     wire: Any = Wire(protocol)
     protocol.connection_made(wire)
@@ -229,7 +229,7 @@ async def test_large_pages_that_nobody_reads_are_bounded_together(
     site.pages["/large"] = large
 
     async def status() -> bytes:
-        """Return how a client is answered that reads nothing."""
+        """Returns how a client is answered that reads nothing."""
         protocol = site.connection("ipv4:192.0.2.1:7")
         transport: Any = Wire()
         protocol.connection_made(transport)

@@ -57,7 +57,7 @@ class Desk:
         self.positions.append((group, topic, offsets))
 
     async def read(self, name: str) -> dict[tuple[str, ...], float]:
-        """Return a gauge a second after it was read last."""
+        """Returns a gauge a second after it was read last."""
         self.clock.advance(REFRESH_INTERVAL_MS)
         await self.lag.refresh()
         return self.shown(name)

@@ -24,7 +24,7 @@ class Line(NamedTuple):
 
 
 def constants(node: ast.expr, names: dict[str, ast.expr]) -> list[str]:
-    """Return the texts an expression can be; none when that cannot be told."""
+    """Returns the texts an expression can be; none when that cannot be told."""
     match node:
         case ast.Constant(value=str() as text):
             return [text]
@@ -44,7 +44,7 @@ def fields(call: ast.Call) -> frozenset[str]:
 
 
 def log_calls() -> Iterator[tuple[str, Line]]:
-    """Yield (where, what) of every log call in broker/."""
+    """Yields (where, what) of every log call in broker/."""
     for path in sorted((ROOT / "broker").rglob("*.py")):
         text = path.read_text("utf-8")
         if "logger." not in text:
@@ -68,7 +68,7 @@ def log_calls() -> Iterator[tuple[str, Line]]:
 
 
 def rows() -> list[Line]:
-    """Return the table's rows."""
+    """Returns the table's rows."""
     found = []
     for line in TABLE.read_text("utf-8").splitlines():
         cells = [cell.strip() for cell in line.strip("|").split("|")]

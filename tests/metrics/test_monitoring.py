@@ -20,7 +20,7 @@ SCRAPED: Final = {"instance", "job"}
 
 
 def expressions() -> dict[str, list[str]]:
-    """Return every expression of every file."""
+    """Returns every expression of every file."""
     found: dict[str, list[str]] = {}
     for path in DIRECTORY.glob("*.yml"):
         text = path.read_text("utf-8")
@@ -31,7 +31,7 @@ def expressions() -> dict[str, list[str]]:
 
 
 def family(name: str) -> str:
-    """Return the metric that a series belongs to."""
+    """Returns the metric that a series belongs to."""
     base = re.sub(r"_(bucket|count|sum)$", "", name)
     return base if base in ROWS and ROWS[base].kind == "histogram" else name
 

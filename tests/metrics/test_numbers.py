@@ -247,7 +247,7 @@ class Loop:
         self.timers.clear()
 
     def turn(self, late_by: float) -> None:
-        """Call the timer that is due next, too late."""
+        """Calls the timer that is due next, too late."""
         due, callback, arguments = self.timers.pop(0)
         self.now = due + late_by
         callback(*arguments)

@@ -24,7 +24,7 @@ def text(*stats: Stat, **fixed: str) -> str:
 
 
 def blocks(family: Family, lines: LineMaker | None = None) -> list[str]:
-    """Return the lines of all series."""
+    """Returns the lines of all series."""
     return [*(lines or LineMaker()).lines(family, len(family.series))]
 
 

@@ -87,7 +87,7 @@ class WholeBroker:
         )
 
     async def traffic(self) -> None:
-        """Send, pull, commit and query, so that every counter has a series."""
+        """Sends, pull, commit and query, so that every counter has a series."""
         call = FakeCall()
         messages = [pb.Message(topic="orders", body=b"x", queue_id=0, keys=["k"])] * 3
         request = pb.SendMessageRequest(messages=messages)
@@ -103,7 +103,7 @@ class WholeBroker:
         )
 
     async def page(self, accept: str = "") -> str:
-        """Return what a scrape a second later shows."""
+        """Returns what a scrape a second later shows."""
         self.talking.clock.advance(1000)
         await self.numbers.refresh()
         return self.exposition.page(accept)[0].decode()
@@ -113,6 +113,6 @@ class WholeBroker:
 async def whole_broker(
     directory: Path, *, detail: str = PUBLIC, max_series: int = 50_000
 ) -> AsyncIterator[WholeBroker]:
-    """Open a store and build what runs on it."""
+    """Opens a store and build what runs on it."""
     async with store_at(directory) as talking:
         yield WholeBroker(talking, detail=detail, max_series=max_series)

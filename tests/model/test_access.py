@@ -28,7 +28,7 @@ USER = User("app", "s")
 
 
 def verdict(need: Need, *grants: tuple[str, str] | tuple[str, str, str], at: bytes = HERE) -> str:
-    """Return what rules of (actions, resource, what more) say: yes or no, and why."""
+    """Returns what rules of (actions, resource, what more) say: yes or no, and why."""
     found = []
     for actions, resource, *more in grants:
         options: dict[str, object] = {}

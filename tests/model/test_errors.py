@@ -184,7 +184,7 @@ MESSAGE_LENGTH_MAX = 800
 
 
 def subclasses(root: type[BrokerError]) -> Iterator[type[BrokerError]]:
-    """Walk the product's classes below a class, whoever else made some of their own."""
+    """Walks the product's classes below a class, whoever else made some of their own."""
     for found in root.__subclasses__():
         if found.__module__.startswith("pocketmq.model.errors"):
             yield found
@@ -202,13 +202,13 @@ def family(root: type[BrokerError]) -> set[type[BrokerError]]:
 
 
 def made(kind: type[BrokerError]) -> BrokerError:
-    """Make an error with its own name in every str field and numbers that differ in the others."""
+    """Makes an error with its own name in every str field and numbers that differ in the others."""
     numbers = iter((7, 9, 11, 13))
     return kind(**{f.name: f.name if f.type is str else next(numbers) for f in fields(kind)})
 
 
 def tree_of_docstring() -> dict[str, str]:
-    """Read the picture in the package's docstring: class name to name of its parent."""
+    """Reads the picture in the package's docstring: class name to name of its parent."""
     parents: dict[str, str] = {}
     path: list[tuple[int, str]] = []
     picture = (errors.__doc__ or "").split("\n\n")[1]

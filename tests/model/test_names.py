@@ -46,7 +46,7 @@ Check = Callable[[str], None]
 
 
 def limit_of(check: Check) -> int:
-    """Find the largest count of letters that a check lets pass."""
+    """Finds the largest count of letters that a check lets pass."""
     count = 0
     while count < 1_000 and passes(check, "x" * (count + 1)):
         count += 1

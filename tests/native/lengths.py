@@ -27,7 +27,7 @@ BEHIND: Final = b"\x01rest of the message"
 
 
 def varint(number: int, *, padding: int = 0) -> bytes:
-    """Return a number as protobuf writes it, with needless groups behind."""
+    """Returns a number as protobuf writes it, with needless groups behind."""
     groups = bytearray()
     while number > 0x7F or padding > 0:
         groups.append(number & 0x7F | 0x80)
@@ -37,7 +37,7 @@ def varint(number: int, *, padding: int = 0) -> bytes:
 
 
 def numbers() -> Iterator[bytes]:
-    """Yield all numbers as varints, as short and as long as may be, and one without an end."""
+    """Yields all numbers as varints, as short and as long as may be, and one without an end."""
     for number in NUMBERS:
         yield varint(number)
         yield varint(number, padding=12)
@@ -45,7 +45,7 @@ def numbers() -> Iterator[bytes]:
 
 
 def requests() -> Iterator[bytes]:
-    """Yield SendMessage requests with each number as the length of each kind of part."""
+    """Yields SendMessage requests with each number as the length of each kind of part."""
     topic = b"\x0a\x06orders"
     for number in numbers():
         yield b"\x0a" + number + topic + b"\x12\x01x"
@@ -60,7 +60,7 @@ def requests() -> Iterator[bytes]:
 
 
 def connections() -> Iterator[bytes]:
-    """Yield what comes of a connection whose frames have each number in some field of 32 bits."""
+    """Yields what comes of a connection whose frames have each number in some field of 32 bits."""
     headers = bytes.fromhex("83 86 44 03") + b"/ab" + b"\x5f\x10application/grpc"
     for number in NUMBERS:
         word = (number & 0xFFFFFFFF).to_bytes(4)
@@ -74,12 +74,12 @@ def connections() -> Iterator[bytes]:
 
 
 def head(size: int, kind: int, flags: int, stream_id: int) -> bytes:
-    """Return a frame's head."""
+    """Returns a frame's head."""
     return size.to_bytes(3) + bytes([kind, flags]) + stream_id.to_bytes(4)
 
 
 def outcomes() -> Iterator[object]:
-    """Yield what each function returns of each number."""
+    """Yields what each function returns of each number."""
     for raw in numbers():
         yield short_size(raw + BEHIND, 0, len(raw))
         yield number_at(raw + BEHIND, 0, len(raw))

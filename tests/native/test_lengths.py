@@ -21,7 +21,7 @@ LIMIT_S: Final = 60
 
 
 def outcomes(*, pure: bool) -> dict[str, Any]:
-    """Return what the program of `lengths` tells in one form; it fails when it takes too long."""
+    """Returns what the program of `lengths` tells in one form; it fails when it takes too long."""
     done = subprocess.run(
         [sys.executable, "-m", "tests.native.lengths"],
         cwd=ROOT,

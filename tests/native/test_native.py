@@ -16,7 +16,7 @@ WHERE = "import pocketmq.native.probe as module; print(module.__file__)"
 
 
 def python(words: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    """Run a line of Python in a process of its own."""
+    """Runs a line of Python in a process of its own."""
     return subprocess.run(
         [sys.executable, "-c", words],
         cwd=ROOT,

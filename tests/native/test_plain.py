@@ -22,7 +22,7 @@ bytes_or_numbers = st.one_of(
 
 
 def outcome(call: Callable[..., Any], *arguments: Any) -> Any:
-    """Return what a call returns, or the type of the error it raises."""
+    """Returns what a call returns, or the type of the error it raises."""
     try:
         return call(*arguments)
     except (ValueError, IndexError) as error:
@@ -30,7 +30,7 @@ def outcome(call: Callable[..., Any], *arguments: Any) -> Any:
 
 
 def written(form: ModuleType, steps: list[tuple[str, Any]]) -> tuple[list[Any], bytes]:
-    """Return what each step raised, and the bytes at the end."""
+    """Returns what each step raised, and the bytes at the end."""
     writer = form.BytesWriter()
     told = []
     for name, value in steps:

@@ -9,7 +9,7 @@ from pocketmq.native import COMPILED, ROOT
 
 
 def untyped_floats(source: str) -> list[str]:
-    """Return constants that are tuples of floats and whose type is not written out.
+    """Returns constants that are tuples of floats and whose type is not written out.
 
     mypyc 2.4 takes them for unset: whoever reads one gets a NameError.
     """

@@ -49,7 +49,7 @@ def test_any_cut_gives_the_same_bytes(golden: GoldenStores, name: str, tmp_path:
 
 
 def backwards_and_twice(function: Callable[[Any], Any], tasks: Sequence[Any]) -> Iterable[Any]:
-    """Run every task twice, in the wrong order: what a cluster may do."""
+    """Runs every task twice, in the wrong order: what a cluster may do."""
     answers = {number: function(tasks[number]) for number in reversed(range(len(tasks)))}
     return [function(task) if number % 2 else answers[number] for number, task in enumerate(tasks)]
 

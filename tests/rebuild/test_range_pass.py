@@ -148,7 +148,7 @@ def test_a_range_without_records(tmp_path: Path) -> None:
 
 
 def runs_of(log: LogBytes, out: Path) -> dict[tuple[str, int], tuple[int, int, bool]]:
-    """Write the units of a log; returns first, end, and whether nothing is missing, by queue."""
+    """Writes the units of a log; returns first, end, and whether nothing is missing, by queue."""
     files = QueueFiles(out, 200)
     units = UnitWriter(files)
     RangePass(SMALL, units, lambda rows: None).run(log.close().found()[0], 0, EVERYTHING)

@@ -20,7 +20,7 @@ class Desk:
 
 @asynccontextmanager
 async def opened_desk() -> AsyncIterator[Desk]:
-    """Serve a broker and connect to it."""
+    """Serves a broker and connect to it."""
     async with store_broker() as broker:
         server = OwnServer(broker.services())
         async with running(server) as address, AsyncClient(address, retry_ms=0) as client:

@@ -21,7 +21,7 @@ def gate_of(limit: int) -> Gate:
 
 
 def caller(address: str = "10.0.0.7:4711", user: str = "", *, is_admin: bool = False) -> Holder:
-    """Return who calls from an address, as a user where one is named."""
+    """Returns who calls from an address, as a user where one is named."""
     host = address if ":" in address else f"{address}:4711"
     found = Holder(f"ipv4:{host}", host_from_text(host))
     return found.of(user, is_admin=is_admin) if user else found

@@ -78,7 +78,7 @@ def owner_of(field: FieldDescriptor) -> str:
 
 
 def kind_of(field: FieldDescriptor) -> str | None:
-    """Return what a field of text, or a resource, names; "" for nothing, None: nobody knows."""
+    """Returns what a field of text, or a resource, names; "" for nothing, None: nobody knows."""
     owner = owner_of(field)
     if f"{owner}.{field.name}" in PLAIN_NAMES or field.name in PLAIN:
         return ""
@@ -100,7 +100,7 @@ def is_text(field: FieldDescriptor) -> bool:
 
 
 def all_fields(descriptor: Descriptor) -> Iterator[FieldDescriptor]:
-    """Yield the fields of a message and of those in it, but the parts of resources."""
+    """Yields the fields of a message and of those in it, but the parts of resources."""
     for field in descriptor.fields:
         yield field
         if field.message_type is not None and not is_resource(field):
@@ -108,7 +108,7 @@ def all_fields(descriptor: Descriptor) -> Iterator[FieldDescriptor]:
 
 
 def shapes(descriptor: Descriptor, before: Path = ()) -> list[dict[Path, FieldDescriptor]]:
-    """Return the naming fields of a message by their paths, for each way to fill its choices."""
+    """Returns the naming fields of a message by their paths, for each way to fill its choices."""
     found: list[dict[Path, FieldDescriptor]] = [{}]
     choices: dict[str, list[list[dict[Path, FieldDescriptor]]]] = {}
     for field in descriptor.fields:
@@ -131,7 +131,7 @@ def shapes(descriptor: Descriptor, before: Path = ()) -> list[dict[Path, FieldDe
 
 
 def request_of(message: type[Message], values: Mapping[Path, str], before: Path = ()) -> Any:
-    """Return the fields of a request that names these."""
+    """Returns the fields of a request that names these."""
     made: dict[str, Any] = {}
     for field in message.DESCRIPTOR.fields:
         path = (*before, field.name)
@@ -153,7 +153,7 @@ def _class_of(descriptor: Any) -> type[Message]:
 
 
 def cases(world: TwoTenants, descriptor: Descriptor) -> list[tuple[dict[str, Any], list[str]]]:
-    """Return requests, and what they name; those that name what is mine alone come last."""
+    """Returns requests, and what they name; those that name what is mine alone come last."""
     found = []
     for shape in shapes(descriptor):
         kinds = [kind_of(field) or "" for field in shape.values()]
@@ -179,7 +179,7 @@ def test_every_field_is_known(name: str) -> None:
 async def tried(
     world: TwoTenants, name: str, fields: dict[str, Any], user: str, client: str
 ) -> Any:
-    """Return what a call answers, or its error."""
+    """Returns what a call answers, or its error."""
     desk = world.desk
     method = desk.methods[name]
     if name == "Broker/CheckTransactions":

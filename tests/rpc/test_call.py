@@ -41,7 +41,7 @@ class Asked:
 
 
 def id_of(call: Asked) -> str:
-    """Return the id of a call as those see it who serve it."""
+    """Returns the id of a call as those see it who serve it."""
 
     def serve() -> str:
         begin_request(call.metadata)

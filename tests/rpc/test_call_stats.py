@@ -30,7 +30,7 @@ class Desk:
         return self.stats.method(f"{one.request.DESCRIPTOR.file.package}.Admin/{name}", one)
 
     def counts(self, name: str) -> dict[tuple[str, ...], int]:
-        """Return how many were observed, by labels, without those never observed."""
+        """Returns how many were observed, by labels, without those never observed."""
         (stat,) = [stat for stat in self.stats.stats if stat.name == name]
         assert isinstance(stat, Histograms)
         sums = {labels: sum(one.counts) for labels, one in stat.series.items()}

@@ -36,22 +36,22 @@ class Desk:
         self.official = {row.name: row for row in services[-1].methods}
 
     async def route(self, topic: str, user: str = "app") -> None:
-        """Ask where a topic's messages go, as official clients do."""
+        """Asks where a topic's messages go, as official clients do."""
         request = v2.QueryRouteRequest(topic=v2.Resource(name=topic))
         await self.official["QueryRoute"].handler(request, _official(user))
 
     async def beat(self, group: str, user: str = "app") -> None:
-        """Say that a consumer of a group is alive."""
+        """Says that a consumer of a group is alive."""
         request = v2.HeartbeatRequest(group=v2.Resource(name=group))
         await self.official["Heartbeat"].handler(request, _official(user))
 
     async def commit(self, group: str, user: str = "app") -> None:
-        """Commit an offset of a group by our own face."""
+        """Commits an offset of a group by our own face."""
         request = pb.CommitOffsetRequest(group=group, topic="orders", offset=0)
         await self.methods["CommitOffset"].handler(request, call_of(user))
 
     def has(self, name: str) -> bool:
-        """Return whether there is a topic or a group of a name."""
+        """Returns whether there is a topic or a group of a name."""
         tables = self.broker.store.tables
         return bool(tables.topics.find(name) or tables.groups.find(name))
 

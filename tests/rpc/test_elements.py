@@ -90,7 +90,7 @@ def test_every_method_bounds_the_elements_of_its_requests(broker: StoreBroker) -
 
 
 def _refuses(row: Method) -> int:
-    """Return how many repeated fields of a request are refused with as many as its bytes hold."""
+    """Returns how many repeated fields of a request are refused with as many as its bytes hold."""
     count = 0
     for field in row.request.DESCRIPTOR.fields:
         if not field.is_repeated or row.parse is not None:

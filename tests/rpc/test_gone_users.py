@@ -25,7 +25,7 @@ WAIT_MS = 20_000
 
 @pytest.fixture
 async def desk() -> AsyncIterator[AuthorisedBroker]:
-    """Serve a user who sends and receives orders."""
+    """Serves a user who sends and receives orders."""
     async with authorised_broker(*GRANTS) as desk:
         await desk.store.tables.groups.ensure("g")
         yield desk
@@ -58,7 +58,7 @@ POLLS: dict[str, dict[str, Any]] = {
 
 
 async def waiting(desk: AuthorisedBroker, name: str) -> "tuple[asyncio.Task[Any], Any]":
-    """Return a poll that waits, and its call."""
+    """Returns a poll that waits, and its call."""
     method = desk.methods[name]
     call = desk.call(time_left_ms=WAIT_MS * 2)
     poll = asyncio.ensure_future(desk.serve(method, method.request(**POLLS[name]), call))
@@ -72,7 +72,7 @@ def question(topic: str = "orders", group: str = "orders") -> Check:
 
 
 async def half(broker: StoreBroker, topic: str = "orders") -> None:
-    """Store a half message of a topic, and let its producers be asked about it."""
+    """Stores a half message of a topic, and let its producers be asked about it."""
     message = {"topic": topic, "body": b"half", "transactional": True, "first_check_ms": 1_000}
     request = broker_pb2.SendMessageRequest(messages=[message])
     await broker.answer("SendMessage", request)

@@ -494,7 +494,7 @@ async def test_decisions_are_told_the_same_whichever_way_they_go() -> None:
 
 
 def refusal(serve: Callable[[], Any]) -> type[Exception] | None:
-    """Return how a call is refused at once, None where it is not."""
+    """Returns how a call is refused at once, None where it is not."""
     try:
         serve()
     except (AccessDenied, Unauthenticated, MalformedRequest) as error:

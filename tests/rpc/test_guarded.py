@@ -35,7 +35,7 @@ class Desk:
         self.channel = channel
 
     async def ask(self, name: str, request: Any, metadata: dict[str, str]) -> list[Any]:
-        """Return all answers to an official client's call."""
+        """Returns all answers to an official client's call."""
         method = MESSAGING.methods_by_name[name]
         kinds = {
             (False, False): self.channel.unary_unary,
@@ -58,7 +58,7 @@ class Desk:
         return [answer async for answer in call]
 
     def client(self, key: str = "", secret: str = SECRET) -> AsyncClient:
-        """Return a client of our own that signs as somebody."""
+        """Returns a client of our own that signs as somebody."""
         return AsyncClient(self.address, retry_ms=0, access_key=key, secret_key=secret)
 
 

@@ -32,7 +32,7 @@ class Numbers:
         self.waits, self.go_on = asyncio.Event(), asyncio.Event()
 
     async def up(self, request: pb.QueryOffsetsRequest, call: Call) -> AsyncIterator[Any]:
-        """Give so many numbers; behind the topic "fail" an error, behind "wait" nothing more."""
+        """Gives so many numbers; behind the topic "fail" an error, behind "wait" nothing more."""
         try:
             for number in range(request.queue_id):
                 yield Response(max_offset=number)
@@ -49,12 +49,12 @@ class Numbers:
             raise
 
     async def total(self, requests: AsyncIterator[Any], call: Call) -> Any:
-        """Add up what comes."""
+        """Adds up what comes."""
         numbers = [request.queue_id async for request in requests]
         return Response(max_offset=sum(numbers))
 
     async def doubled(self, requests: AsyncIterator[Any], call: Call) -> AsyncIterator[Any]:
-        """Answer each number; "fail" with an error."""
+        """Answers each number; "fail" with an error."""
         async for request in requests:
             if request.topic == "fail":
                 raise TopicNotFound(topic="fail")
@@ -62,7 +62,7 @@ class Numbers:
         self.ended.append("whole")
 
     def service(self, refuse: Any) -> Service:
-        """Return the table of methods."""
+        """Returns the table of methods."""
         rows: list[tuple[str, Handler, MethodKind]] = [
             ("Up", self.up, MethodKind.SERVER_STREAM),
             ("Total", self.total, MethodKind.CLIENT_STREAM),
@@ -87,20 +87,20 @@ class Desk:
         self.channel = channel
 
     def up(self, count: int, then: str = "", **options: Any) -> Any:
-        """Ask for numbers."""
+        """Asks for numbers."""
         call = self.channel.unary_stream(f"/{NAME}/Up", response_deserializer=Response.FromString)
         request = Request(topic=then, queue_id=count).SerializeToString()
         return call(request, **{"timeout": 20, **options})
 
     def total(self, raws: Iterable[bytes]) -> Any:
-        """Send numbers to be added."""
+        """Sends numbers to be added."""
         call = self.channel.stream_unary(
             f"/{NAME}/Total", response_deserializer=Response.FromString
         )
         return call(iter(raws), timeout=20)
 
     def doubled(self) -> Any:
-        """Begin to send numbers that are answered one by one."""
+        """Begins to send numbers that are answered one by one."""
         return self.channel.stream_stream(
             f"/{NAME}/Doubled",
             request_serializer=Request.SerializeToString,
@@ -108,12 +108,12 @@ class Desk:
         )(timeout=20)
 
     def under_way(self, name: str = "Up") -> int:
-        """Return how many calls of a method are under way."""
+        """Returns how many calls of a method are under way."""
         stat: Any = next(s for s in self.server.stats if s.name == "pocketmq_inflight_requests")
         return int(stat.read()[f"{NAME}/{name}",])
 
     async def until_ended(self) -> None:
-        """Return when no call is under way."""
+        """Returns when no call is under way."""
         async with asyncio.timeout(20):
             while any(self.under_way(name) for name in ("Up", "Total", "Doubled")):
                 await turns()
@@ -142,7 +142,7 @@ async def desk(server_class: ServerClass) -> AsyncIterator[Desk]:
 
 
 async def received(call: Any) -> tuple[list[int], grpc.aio.AioRpcError | None]:
-    """Return the numbers of a stream, and the error at its end."""
+    """Returns the numbers of a stream, and the error at its end."""
     numbers: list[int] = []
     try:
         while (answer := await call.read()) is not grpc.aio.EOF:

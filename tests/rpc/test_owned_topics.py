@@ -33,7 +33,7 @@ async def shared(desk: AuthorisedBroker) -> AuthorisedBroker:
 
 @pytest.fixture
 async def desk() -> AsyncIterator[AuthorisedBroker]:
-    """Serve a user who may consume for group ship_orders, and look at it."""
+    """Serves a user who may consume for group ship_orders, and look at it."""
     async with authorised_broker("sub,get group:ship_orders") as desk:
         yield await shared(desk)
 

@@ -43,7 +43,7 @@ class Desk:
         self.channel = channel
 
     def ask(self, name: str, request: Any, **options: Any) -> Any:
-        """Call a method of either service by its name."""
+        """Calls a method of either service by its name."""
         service, _, short = name.rpartition("/")
         pool = admin_pb2 if service == "Admin" else broker_pb2
         answer = getattr(pool, f"{short}Response")
@@ -52,19 +52,19 @@ class Desk:
         return call(request, **{"timeout": 20, **options})
 
     async def refusal(self, name: str, request: Any) -> grpc.aio.AioRpcError:
-        """Return the error of a call that must fail."""
+        """Returns the error of a call that must fail."""
         with pytest.raises(grpc.aio.AioRpcError) as caught:
             await self.ask(name, request)
         return caught.value
 
     async def raw_refusal(self, path: str, raw: bytes) -> grpc.aio.AioRpcError:
-        """Return the error of bytes sent to a path."""
+        """Returns the error of bytes sent to a path."""
         with pytest.raises(grpc.aio.AioRpcError) as caught:
             await self.channel.unary_unary(path)(raw, timeout=20)
         return caught.value
 
     async def until_parked(self, count: int = 1) -> None:
-        """Return when so many polls are parked."""
+        """Returns when so many polls are parked."""
         while self.broker.pull.waiter_count != count:
             await turns()
 
@@ -97,14 +97,14 @@ def reason(error: grpc.aio.AioRpcError) -> str:
 
 
 def too_large(server_class: ServerClass) -> grpc.StatusCode:
-    """Return what a request gets that is larger than its method takes."""
+    """Returns what a request gets that is larger than its method takes."""
     if server_class is OwnServer:
         return grpc.StatusCode.RESOURCE_EXHAUSTED  # by its length, before it is here
     return grpc.StatusCode.INVALID_ARGUMENT
 
 
 def one_method(handler: Any, call_class: CallClass = CallClass.QUERY) -> Service:
-    """Return a service whose QueryById is served by this handler."""
+    """Returns a service whose QueryById is served by this handler."""
     row = method(BROKER, "QueryById", handler, call_class)
     return Service("pocketmq.v1.Broker", (row,), refuse)
 

@@ -31,12 +31,12 @@ class Users:
         self._calls: list[asyncio.Future[Any]] = []
 
     async def client(self, user: str) -> AsyncClient:
-        """Return a client that signs as a user, on a connection of its own."""
+        """Returns a client that signs as a user, on a connection of its own."""
         client = AsyncClient(self._address, retry_ms=0, access_key=user, secret_key=SECRET)
         return await self._stack.enter_async_context(client)
 
     async def park(self, user: str, count: int) -> list[asyncio.Future[Any]]:
-        """Begin so many polls of a user that wait for messages, on two connections."""
+        """Begins so many polls of a user that wait for messages, on two connections."""
         clients = [await self.client(user), await self.client(user)]
         begun = len(self._calls)
         for number in range(count):
@@ -51,7 +51,7 @@ class Users:
         return ended + self.broker.pull.waiter_count == len(self._calls)
 
     async def end(self) -> None:
-        """End all that waits."""
+        """Ends all that waits."""
         self.broker.pull.drain()
         await asyncio.gather(*self._calls, return_exceptions=True)
 

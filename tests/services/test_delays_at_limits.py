@@ -56,12 +56,12 @@ async def test_what_was_delivered_may_not_go_before_that_is_written_down(
 
 
 def is_all_noted(desk: TimingDesk) -> bool:
-    """Return whether all that was delivered counts as that for good."""
+    """Returns whether all that was delivered counts as that for good."""
     return desk.store.timer.progress.delivered_before == desk.store.appended
 
 
 def read_ms_on_disk(desk: TimingDesk) -> int:
-    """Return the time before which the file says that every slot was delivered, -1: no file."""
+    """Returns the time before which the file says that every slot was delivered, -1: no file."""
     path = desk.directory / "config" / "timercheck"
     return int.from_bytes(desk.disk.read_file(path)[:8]) if desk.disk.exists(path) else -1
 
@@ -155,7 +155,7 @@ async def test_a_message_larger_than_one_put_comes_and_keeps_no_other(in_ms: int
 
 
 async def _sizes_of_puts(desk: TimingDesk, monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """Return what will be told of puts: the bytes of their bodies."""
+    """Returns what will be told of puts: the bytes of their bodies."""
     sizes: list[int] = []
     put = Writing.put
 

@@ -40,7 +40,7 @@ class Taken:
         self.schedule = Schedule(self.store, STORE_HOST)
 
     async def receive(self, group: str, topic: str) -> Received:
-        """Receive up to 32 messages without a wait."""
+        """Receives up to 32 messages without a wait."""
         asked = ReceiveRequest(group, topic, EVERYTHING, 32, 30_000, 0)
         found = self.consume.receive(asked)
         received: Received = await found if isawaitable(found) else found
@@ -61,7 +61,7 @@ class Taken:
         await self.talking.settled()
 
     async def messages(self, topic: str, queue_id: int = 0) -> list[StoredMessage]:
-        """Return all messages of a queue."""
+        """Returns all messages of a queue."""
         wanted = ReadRange(topic, queue_id, 0, 1024, 1 << 24)
         return list(map(decode_record, (await self.store.reading.pull_cold(wanted)).records))
 

@@ -64,7 +64,7 @@ class Desk:
             await turns()
 
     async def wait(self, name: str, in_ms: int) -> None:
-        """Put a message of a user's that is due so many ms from now."""
+        """Puts a message of a user's that is due so many ms from now."""
         block = encode_properties(
             timed(QueuePlace(TOPIC, 1), self.clock.wall_ms() + in_ms).applied({})
         )
@@ -75,7 +75,7 @@ class Desk:
 
 @asynccontextmanager
 async def handing_over(directory: Path, clock: FakeClock | None = None) -> AsyncIterator[Desk]:
-    """Open a store, and stop it in order: consuming first, then the timer."""
+    """Opens a store, and stops it in order: consuming first, then the timer."""
     async with consuming(directory, clock=clock, timer_slot_count=SLOT_COUNT) as opened:
         desk = Desk(opened)
         yield desk
@@ -102,7 +102,7 @@ class Real:
         return decode_record(self._record(-1)).queue_offset + 1
 
     def delivered(self) -> list[bytes]:
-        """Return the records of all slots that it has not read, in their order."""
+        """Returns the records of all slots that it has not read, in their order."""
         units, places = self._files.units, self._files.places
         assert self._files.slots is not None
         lasts = dict(zip((due_times(units) // 1000).tolist(), places.tolist(), strict=True))
@@ -121,14 +121,14 @@ class Real:
         return found
 
     def checkpoints(self) -> list[list[int]]:
-        """Return the queue offsets of each checkpoint that it delivers to its revive topic."""
+        """Returns the queue offsets of each checkpoint that it delivers to its revive topic."""
         entries = [read_entry(record) for record in self.delivered()]
         told = [entry[0] for entry in entries if entry is not None]
         return [said.queue_offsets for said in told if isinstance(said, PopCheckpoint)]
 
 
 def is_sound(directory: Path) -> bool:
-    """Return whether an offline look finds nothing wrong of a store."""
+    """Returns whether an offline look finds nothing wrong of a store."""
     found = verify(Disk(), directory, KnownShape(**SHAPE), VerifyOptions())
     assert found.counts == {}, found
     return True
@@ -221,7 +221,7 @@ class SlowClock(FakeClock):
     slow_ms = 0
 
     def monotonic_ms(self) -> int:
-        """Return the time that never goes back."""
+        """Returns the time that never goes back."""
         self.monotonic += self.slow_ms
         return self.monotonic
 

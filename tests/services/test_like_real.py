@@ -54,7 +54,7 @@ KINDS: dict[str, Kind] = {
 
 
 def form(text: str) -> str:
-    """Return what a value looks like: digits and hexadecimal as such, words as they are."""
+    """Returns what a value looks like: digits and hexadecimal as such, words as they are."""
     if re.fullmatch(r"[0-9]+", text):
         return f"{'time' if len(text) == 13 else 'number'}"
     if re.fullmatch(r"[0-9A-F]{16,}", text):
@@ -65,7 +65,7 @@ def form(text: str) -> str:
 
 
 def shape(message: StoredMessage) -> tuple[object, ...]:
-    """Return what of a record does not depend on the message itself."""
+    """Returns what of a record does not depend on the message itself."""
     said = [(name, form(text)) for name, text in message.properties.items()]
     body: list[tuple[str, str]] = []
     if message.topic == TIMER_TOPIC:
@@ -86,7 +86,7 @@ def real(golden: GoldenStores) -> list[StoredMessage]:
 
 
 async def ours(directory: Path) -> list[StoredMessage]:
-    """Return the log of a store where everything was done once."""
+    """Returns the log of a store where everything was done once."""
     async with consuming(directory) as desk:
         rows = [
             Row(b"x", encode_properties(SENT), 7, desk.clock.wall, BORN_HOST, SENT["UNIQ_KEY"],

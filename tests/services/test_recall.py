@@ -28,7 +28,7 @@ HOUR_MS = 3_600_000
 
 
 async def sent(broker: StoreBroker, **fields: Any) -> pb.SendResult:
-    """Send a message; returns what is answered."""
+    """Sends a message; returns what is answered."""
     message = pb.Message(topic="orders", body=b"x", message_id="ID1", queue_id=1, **fields)
     answer = await broker.answer("SendMessage", pb.SendMessageRequest(messages=[message]))
     result: pb.SendResult = answer.results[0]
@@ -36,7 +36,7 @@ async def sent(broker: StoreBroker, **fields: Any) -> pb.SendResult:
 
 
 async def recalled(broker: StoreBroker, handle: str, topic: str = "orders") -> str:
-    """Recall a message; returns its id."""
+    """Recalls a message; returns its id."""
     request = pb.RecallRequest(topic=topic, recall_handle=handle)
     return str((await broker.answer("Recall", request)).message_id)
 
@@ -111,7 +111,7 @@ async def test_a_topic_has_to_be_one_of_later_messages(broker: StoreBroker) -> N
 
 
 async def later(desk: TimingDesk, name: str, delay_ms: int) -> str:
-    """Send a message for later as a client does; returns its recall handle."""
+    """Sends a message for later as a client does; returns its recall handle."""
     drafts = drafts_of(
         draft(body=name.encode(), queue_id=0, delivery=DeliveryRequest(delay_ms=delay_ms))
     )
@@ -121,7 +121,7 @@ async def later(desk: TimingDesk, name: str, delay_ms: int) -> str:
 
 
 def sending(desk: TimingDesk) -> Send:
-    """Return a send pipeline over the store as it is open now."""
+    """Returns a send pipeline over the store as it is open now."""
     return Send(
         desk.store,
         SendRules(STORE_HOST, "DefaultCluster"),

@@ -25,13 +25,13 @@ def remembering(broker: StoreBroker, window_ms: int = WINDOW_MS) -> StoreBroker:
 
 
 async def send(broker: StoreBroker, *names: str, wait: bool = True, **fields: Any) -> Any:
-    """Send a request."""
+    """Sends a request."""
     drafts = drafts_of(*(draft(message_id=name, **fields) for name in names), wait=wait)
     return await broker.send.send(drafts, BORN_HOST)
 
 
 async def stored(broker: StoreBroker) -> list[str]:
-    """Return the ids of what lies in the log."""
+    """Returns the ids of what lies in the log."""
     return [message.unique_key for message in await broker.messages()]
 
 

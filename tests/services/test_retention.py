@@ -160,7 +160,7 @@ class House:
         return Job(trim())
 
     async def round(self, wall_ms: int, monotonic_ms: int = 0) -> list[int]:
-        """Call step until it asks for the long pause; returns the pauses."""
+        """Calls step until it asks for the long pause; returns the pauses."""
         return await pauses_of(self.retention, at(monotonic_ms, wall_ms), longest_ms=100)
 
 

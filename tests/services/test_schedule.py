@@ -63,7 +63,7 @@ class Scheduled:
         self, name: str, level: int, *, topic: str = "orders", queue_id: int = 0,
         born_ms: int | None = None, **more: str,
     ) -> None:  # fmt: skip
-        """Put a message that waits for a level."""
+        """Puts a message that waits for a level."""
         properties = {
             "UNIQ_KEY": f"KEY{name}", DELAY: str(level), REAL_TOPIC: topic,
             REAL_QUEUE: str(queue_id), **more,
@@ -92,18 +92,18 @@ class Scheduled:
         await self.run()
 
     def messages(self, topic: str = "orders", queue_id: int = 0) -> list[StoredMessage]:
-        """Return what was delivered to a queue."""
+        """Returns what was delivered to a queue."""
         wanted = ReadRange(topic, queue_id, 0, 1024, 1 << 24)
         return [
             decode_record(record) for record in at_once(self.store.reading.pull(wanted)).records
         ]
 
     def bodies(self, topic: str = "orders", queue_id: int = 0) -> list[str]:
-        """Return the bodies of what was delivered to a queue."""
+        """Returns the bodies of what was delivered to a queue."""
         return [message.body.decode() for message in self.messages(topic, queue_id)]
 
     def saved(self) -> Mapping[str, object]:
-        """Return the table as it is on disk."""
+        """Returns the table as it is on disk."""
         path = self.talking.directory / "config" / "delayOffset.json"
         return decode_table(self.talking.disk.read_file(path))
 
@@ -201,7 +201,7 @@ def test_whatever_is_done_to_the_clock_a_message_waits_its_level_out(
 
 
 async def _jumping(steps: list[int | str]) -> None:
-    """Put, let time pass, set the wall clock: by monotonic time nothing comes early, all comes."""
+    """Puts, let time pass, set the wall clock: by monotonic time nothing comes early, all comes."""
     async with store_at(Path("/store"), disk=SimDisk(), **SETTINGS) as talking:
         waiting, put_ms, came_ms = Scheduled(talking), dict[str, int](), dict[str, int]()
         await waiting.run()
@@ -286,7 +286,7 @@ async def test_that_a_clock_was_set_is_written_down_at_once_and_read_again(
 
 
 def _clocks_in(directory: Path, table: dict[str, object]) -> Mapping[int, object]:
-    """Return the clocks that are read from a table."""
+    """Returns the clocks that are read from a table."""
     path = directory / "config" / "delayOffset.json"
     path.parent.mkdir(exist_ok=True)
     path.write_bytes(encode_table(table))

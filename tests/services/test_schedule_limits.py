@@ -44,20 +44,20 @@ async def waiting() -> AsyncIterator[Scheduled]:
 
 
 def next_look_ms(waiting: Scheduled) -> int:
-    """Return in how many ms the service wants to be called next."""
+    """Returns in how many ms the service wants to be called next."""
     following = waiting.schedule.step(Now(waiting.clock.monotonic, waiting.clock.wall))
     assert following.at_ms is not None
     return following.at_ms - waiting.clock.monotonic
 
 
 def image_of(waiting: Scheduled) -> Image:
-    """Return what kill -9 would leave now."""
+    """Returns what kill -9 would leave now."""
     assert isinstance(waiting.talking.disk, SimDisk)
     return waiting.talking.disk.image.copy()
 
 
 async def after_a_kill(waiting: Scheduled, *, pass_ms: int = 20_000) -> list[str]:
-    """Return the bodies of queue 0 when a new process on what a kill leaves has delivered all."""
+    """Returns the bodies of queue 0 when a new process on what a kill leaves has delivered all."""
     options: dict[str, Any] = {"clock": waiting.clock, "disk": SimDisk(image_of(waiting))}
     async with store_at(Path("/store"), **options, **SETTINGS) as talking:
         again = Scheduled(talking)
@@ -70,7 +70,7 @@ async def after_a_kill(waiting: Scheduled, *, pass_ms: int = 20_000) -> list[str
 
 
 async def puts_of(waiting: Scheduled, monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """Return how many messages each put has from now on."""
+    """Returns how many messages each put has from now on."""
     counts: list[int] = []
     put = Writing.put
 
@@ -155,7 +155,7 @@ async def test_after_a_refused_put_a_level_is_tried_a_second_later(waiting: Sche
 
 
 def level_of(delay_ms: int) -> Level:
-    """Return a level whose clock was looked at."""
+    """Returns a level whose clock was looked at."""
     due_time = DueTime()
     due_time.look(Now(1_000, 1_000), 0)
     return Level(1, delay_ms, 0, due_time)
@@ -242,7 +242,7 @@ async def test_while_store_times_are_ahead_of_the_clock_each_message_waits_from_
 
 
 async def written_after(waiting: Scheduled, ms: int) -> int:
-    """Return how far level 1 is as it is written down when some time has passed."""
+    """Returns how far level 1 is as it is written down when some time has passed."""
     await waiting.pass_time(ms)
     saving = waiting.schedule._saving
     if saving is not None:
@@ -502,7 +502,7 @@ async def test_what_is_discarded_is_told_with_where_it_lies(
 
 @asynccontextmanager
 async def after_a_stop(waiting: Scheduled, **settings: Any) -> AsyncIterator[Scheduled]:
-    """Stop the service, and open what it leaves with the same clock; its levels are known."""
+    """Stops the service, and open what it leaves with the same clock; its levels are known."""
     await waiting.schedule.close()
     options: dict[str, Any] = {"clock": waiting.clock, "disk": SimDisk(image_of(waiting))}
     options |= SETTINGS | settings

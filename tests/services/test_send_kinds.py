@@ -53,7 +53,7 @@ class Desk:
         return await self.service.send(drafts_of(*drafts), BORN_HOST)
 
     async def stored(self) -> list[tuple[str, int, dict[str, str]]]:
-        """Return topic, queue and properties of all records."""
+        """Returns topic, queue and properties of all records."""
         found = await self.broker.messages()
         return [(one.topic, one.queue_id, one.properties) for one in found]
 

@@ -231,7 +231,7 @@ async def test_a_wheel_of_another_length_is_made_anew_and_told_of(
 
 
 def remove(disk: Disk, path: Path) -> None:
-    """Remove a file, or a directory of files."""
+    """Removes a file, or a directory of files."""
     if not disk.is_directory(path):
         disk.unlink(path)
         return

@@ -30,7 +30,7 @@ DAY_MS = 24 * HOUR_MS
 
 
 async def take_back(desk: TimingDesk, name: str, said_ms: int) -> None:
-    """Put what takes a message back, which says its time as the message did."""
+    """Puts what takes a message back, which says its time as the message did."""
     in_ms = said_ms - desk.clock.wall
     await desk.wait("marker", in_ms, key=f"KEY{name}", TIMER_DEL_UNIQKEY=f"KEY{name}")
 
@@ -353,7 +353,7 @@ async def test_a_delay_of_a_clock_that_was_ahead_lasts_no_longer_after_a_kill(
 async def test_what_came_while_the_clock_was_wrong_does_not_come_again_after_a_kill(
     jumps_ms: tuple[int, int],
 ) -> None:
-    """Store times go back and forth, so those of a copy tell nothing of where it lies."""
+    """Stores times go back and forth, so those of a copy tell nothing of where it lies."""
     async with timing() as desk:
         await desk.wait("a", 3_000)
         await desk.pass_time(1_000)

@@ -30,7 +30,7 @@ LARGE: dict[str, Any] = {"commit_log_file_size_bytes": 4 << 20}
 
 
 def puts_of(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """Return how many messages each put has from now on."""
+    """Returns how many messages each put has from now on."""
     sizes: list[int] = []
     put = Writing.put
 
@@ -43,7 +43,7 @@ def puts_of(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
 
 def counted(desk: TimingDesk, name: str) -> dict[str, float]:
-    """Return what a counter or a gauge of the timer says, by its only label."""
+    """Returns what a counter or a gauge of the timer says, by its only label."""
     found = {stat.name: stat for stat in desk.timer.stats}[name]
     said = found.read() if isinstance(found, Gauge) else _counts_of(found)
     assert isinstance(said, dict)
@@ -56,7 +56,7 @@ def _counts_of(stat: object) -> dict[tuple[str, ...], float]:
 
 
 async def put_sized(desk: TimingDesk, count: int, in_ms: int, size: int) -> None:
-    """Put messages whose records have so many bytes."""
+    """Puts messages whose records have so many bytes."""
     begin = desk.store.appended
     await desk.put_waiting(row_of(desk, "", in_ms, key="k00"))
     empty = desk.store.appended - begin

@@ -28,7 +28,7 @@ REVIVE = "rmq_sys_REVIVE_LOG_DefaultCluster"
 
 # -- pauses ------------------------------------------------------------------------------------
 async def lag_after(desk: TimingDesk, by_ms: int) -> int:
-    """Return how many messages are unread after some time, before any pause of the desk's own."""
+    """Returns how many messages are unread after some time, before any pause of the desk's own."""
     desk.clock.advance(by_ms)
     await desk.part(8)
     return desk.timer.lag
@@ -145,7 +145,7 @@ async def test_counts_of_what_waits_are_written_every_ten_seconds() -> None:
 
 
 def units(*markers: bool) -> Any:
-    """Return units of the timer log, of topic "a"."""
+    """Returns units of the timer log, of topic "a"."""
     found = np.zeros(len(markers), LOG_UNIT_TYPE)
     found["topic_hash"] = java_hash("a")
     found["magic"] = [MAGIC_DEFAULT | MAGIC_DELETE * is_marker for is_marker in markers]
@@ -208,7 +208,7 @@ async def test_a_stop_reads_a_thousand_times_at_most(monkeypatch: pytest.MonkeyP
 
 # -- records too large -------------------------------------------------------------------------
 def discarded(desk: TimingDesk) -> dict[tuple[str, ...], float]:
-    """Return how many messages went nowhere, by why."""
+    """Returns how many messages went nowhere, by why."""
     found = {stat.name: stat for stat in desk.timer.stats}["pocketmq_timer_dropped_total"]
     assert isinstance(found, Counter)
     return dict(found.values)

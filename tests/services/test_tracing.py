@@ -12,7 +12,7 @@ KEY = "0A000001000000010000000000000001"
 
 
 async def sent(broker: StoreBroker, count: int, groups: int) -> None:
-    """Store a message so many times, of which each group has read the first."""
+    """Stores a message so many times, of which each group has read the first."""
     await broker.add("orders", *[b"x"] * count, UNIQ_KEY=KEY)
     for number in range(groups):
         await broker.store.tables.offsets.commit(f"g{number}", "orders", 0, 1)

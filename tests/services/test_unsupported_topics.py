@@ -21,7 +21,7 @@ BATCH = "queue.type=BatchCQ"
 
 
 def changed_rows(store: Path, **attributes: str) -> None:
-    """Write attributes to the row of each topic in a store's table."""
+    """Writes attributes to the row of each topic in a store's table."""
     for path in (store / "config").glob("topics.json*"):
         table = json.loads(path.read_bytes())
         for topic, attribute in attributes.items():

@@ -49,7 +49,7 @@ class Desk:
         return [user for user, _, _ in self.done]
 
     def check_shared(self) -> None:
-        """Check that no turn had two pieces, and that others had as much time as each took."""
+        """Checks that no turn had two pieces, and that others had as much time as each took."""
         iterations = [turn for _, turn, _ in self.done]
         assert len({*iterations}) == len(iterations), "one piece in each turn of the loop"
         times = [at_ms for _, _, at_ms in self.done]
@@ -58,7 +58,7 @@ class Desk:
 
 
 def told(story: Callable[[Desk], Awaitable[Any]], seed: int = 0) -> Desk:
-    """Return what a story did on a loop of its own."""
+    """Returns what a story did on a loop of its own."""
 
     async def tell(loop: SeededLoop) -> Desk:
         desk = Desk(loop)

@@ -188,7 +188,7 @@ def rebuilt(directory: Path, out: Path, way: str) -> Path:
 
 
 async def started(directory: Path) -> None:
-    """Start it, and stop it again."""
+    """Starts it, and stops it again."""
     geometry = SMALL.geometry._asdict()
     sizes: dict[str, Any] = {f"index_{name}": value for name, value in geometry.items()}
     sizes["consume_queue_file_size_bytes"] = SMALL.consume_queue_file_size_bytes
@@ -234,7 +234,7 @@ async def test_a_lost_queue_of_a_topic_that_was_never_made_again_is_built_again(
 
 @pytest.fixture
 async def expired(tmp_path: Path) -> Path:
-    """Queue 0 of T had five messages that have left the log, queue 1 has others."""
+    """Queues 0 of T had five messages that have left the log, queue 1 has others."""
     directory = tmp_path / "s"
     async with store_at(directory) as store:
         for number in range(5):

@@ -28,7 +28,7 @@ def queue_files(store: Path) -> dict[str, bytes]:
 
 
 async def pulled(store: TalkingStore, topic: str) -> list[tuple[str, bytes]]:
-    """Return topic and body of all that a queue leads to, page by page."""
+    """Returns topic and body of all that a queue leads to, page by page."""
     found: list[tuple[str, bytes]] = []
     begin = 0
     while True:

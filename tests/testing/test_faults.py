@@ -51,17 +51,17 @@ class Faulty:
             yield one
 
     async def send(self) -> Any:
-        """Call the unary method; an answer that is there at once is one."""
+        """Calls the unary method; an answer that is there at once is one."""
         answer = self.service.methods[0].handler(SENT, FakeCall())
         return await answer if isinstance(answer, Awaitable) else answer
 
     async def receive(self, name: str = "ReceiveMessage") -> list[Any]:
-        """Call a method with many answers."""
+        """Calls a method with many answers."""
         (row,) = [row for row in self.service.methods if row.name == name]
         return [one async for one in row.handler(None, FakeCall())]
 
     def short(self) -> object:
-        """Ask the shortcut."""
+        """Asks the shortcut."""
         shortcut = self.service.methods[0].shortcut
         assert shortcut is not None
         return shortcut(b"", b"", lambda name: None)

@@ -27,7 +27,7 @@ class Run:
         self._pytester = pytester
 
     def __call__(self, source: str, *arguments: str) -> pytest.RunResult:
-        """Run a module; returns how it went."""
+        """Runs a module; returns how it went."""
         self._pytester.makepyfile(source)
         return self._pytester.runpytest_subprocess(*PLUGIN, *arguments)
 

@@ -49,7 +49,7 @@ class Killed(Exception):
 
 
 def kill_at(monkeypatch: pytest.MonkeyPatch, chunk: int) -> Any:
-    """Return what ends a rebuild after so many chunks; its state is saved after every file."""
+    """Returns what ends a rebuild after so many chunks; its state is saved after every file."""
     monkeypatch.setattr(resume, "SAVED_EVERY_BYTES", 1)
     told: list[int] = []
 

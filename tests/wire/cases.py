@@ -44,7 +44,7 @@ _PRINTABLE: Final = bytes(33 + byte % 94 for byte in range(256))
 
 @contextmanager
 def time_limit(seconds: float) -> Iterator[None]:
-    """End the process, with a traceback, if what is inside takes longer.
+    """Ends the process, with a traceback, if what is inside takes longer.
 
     A compiled loop without end holds the interpreter's lock, so no Python can stop it.
     """
@@ -56,7 +56,7 @@ def time_limit(seconds: float) -> Iterator[None]:
 
 
 def _mutated(rng: Random, raw: bytes) -> bytes:
-    """Return bytes that differ in a few places from these."""
+    """Returns bytes that differ in a few places from these."""
     changed = bytearray(raw)
     for _ in range(rng.randrange(1, 4)):
         place = rng.randrange(len(changed) + 1)
@@ -73,7 +73,7 @@ def _mutated(rng: Random, raw: bytes) -> bytes:
 
 
 def _size(rng: Random, size_max: int) -> int:
-    """Return a small size mostly, now and then an edge."""
+    """Returns a small size mostly, now and then an edge."""
     size = rng.choice(EDGES) if rng.random() < 0.1 else rng.randrange(40)
     return min(size, size_max)
 
@@ -108,7 +108,7 @@ def _reference(decoder: ReferenceDecoder, block: bytes) -> list[tuple[bytes, byt
 
 
 def block_case(rng: Random) -> int:
-    """Decode header blocks with one table, sound ones and others, as `hpack` does; how many."""
+    """Decodes header blocks with one table, sound ones and others, as `hpack` does; how many."""
     encoder, ours, reference = Encoder(), Decoder(LIST_MAX), ReferenceDecoder(LIST_MAX)
     is_sound = True
     known = [_field(rng) for _ in range(rng.randrange(1, 6))]
@@ -151,7 +151,7 @@ def _flagged(frame: Frame, *flags: str) -> Frame:
 
 
 def _sound_frames(rng: Random, encoder: Encoder, stream_id: int) -> list[Frame]:
-    """Return the frames of a call, or a part of them."""
+    """Returns the frames of a call, or a part of them."""
     block = encoder.encode(REQUEST)
     cut = rng.randrange(len(block))
     body = framed(*(rng.randbytes(_size(rng, 20_000)) for _ in range(rng.randrange(3))))
@@ -172,7 +172,7 @@ def _sound_frames(rng: Random, encoder: Encoder, stream_id: int) -> list[Frame]:
 
 
 def _any_frame(rng: Random, stream_id: int) -> Frame:
-    """Return a frame that says something about what there may be."""
+    """Returns a frame that says something about what there may be."""
     settings = {rng.randrange(1, 7): rng.choice((0, 1, 16_384, 65_536, 2**31 - 1, 2**31))}
     frames: tuple[Callable[[], Frame], ...] = (
         lambda: WindowUpdateFrame(stream_id, rng.choice((1, 100, 2**16, 2**31 - 1))),
@@ -189,7 +189,7 @@ def _any_frame(rng: Random, stream_id: int) -> Frame:
 
 
 def _raw_frames(rng: Random) -> bytes:
-    """Return what a peer sends that is mostly sound."""
+    """Returns what a peer sends that is mostly sound."""
     encoder = Encoder()
     parts = [PREFACE, SettingsFrame().serialize()]
     stream_id = 1
@@ -213,7 +213,7 @@ Seen = tuple[bytes, dict[int, tuple[list[bytes], bool, int]], bool]
 
 
 def _seen(raw: bytes, cuts: list[int], limits: Limits) -> Seen:
-    """Feed bytes in pieces; return what was sent, what streams came to, whether it is closing."""
+    """Feeds bytes in pieces; returns what was sent, what streams came to, whether it is closing."""
     server = Connection(limits, clock=lambda: 0.0)
     streams = {}
     for begin, end in zip([0, *cuts], [*cuts, len(raw)], strict=True):
@@ -231,7 +231,7 @@ def _seen(raw: bytes, cuts: list[int], limits: Limits) -> Seen:
 
 
 def frames_case(rng: Random) -> int:
-    """Feed frames, sound ones and others, whole and in pieces: both come to the same; 1."""
+    """Feeds frames, sound ones and others, whole and in pieces: both come to the same; 1."""
     raw = _raw_frames(rng)
     limits = Limits(budget=65_535 << rng.randrange(3), stream_window=65_535 << rng.randrange(2))
     limits = Limits(message_max=30_000) if rng.random() < 0.5 else limits
@@ -265,7 +265,7 @@ class Conversation:
         self.cut: set[int] = set()
 
     def messages(self) -> list[bytes]:
-        """Return some messages."""
+        """Returns some messages."""
         count = self.rng.randrange(3)
         return [self.rng.randbytes(_size(self.rng, 20_000)) for _ in range(count)]
 
@@ -301,7 +301,7 @@ class Conversation:
         pair.exchange(rng.choice((1 << 30, 1 << 30, 1_000, 17)))
 
     def forget_refused(self) -> None:
-        """Count as cut off what the server gave up, as more was unfinished than its budget."""
+        """Counts as cut off what the server gave up, as more was unfinished than its budget."""
         for stream_id, answer in self.pair.answers.items():
             if answer.status == "8":
                 assert self.pair.server.limits.budget < 1 << 21
@@ -309,7 +309,7 @@ class Conversation:
                 self.begun.discard(stream_id)
 
     def call(self) -> None:
-        """Begin a call, whole or not, plain or compressed."""
+        """Begins a call, whole or not, plain or compressed."""
         messages = self.messages()
         end = self.rng.random() < 0.5
         if self.rng.random() < 0.2:
@@ -323,7 +323,7 @@ class Conversation:
             self.begun.add(stream_id)
 
     def answer(self) -> None:
-        """Answer a call whose request has ended; a stream of answers or a single one."""
+        """Answers a call whose request has ended; a stream of answers or a single one."""
         waiting = [s for s in self.pair.streams.values() if s.ended and s.id not in self.answered]
         if not waiting:
             return
@@ -359,7 +359,7 @@ class Conversation:
 
 
 def conversation_case(rng: Random) -> int:
-    """Hold a conversation with `h2` and compare what was sent with what came; 1."""
+    """Holds a conversation with `h2` and compares what was sent with what came; 1."""
     conversation = Conversation(rng)
     for _ in range(rng.randrange(1, 12)):
         conversation.step()

@@ -22,12 +22,12 @@ REQUEST = (
 
 
 def framed(*messages: bytes, flag: int = 0) -> bytes:
-    """Return messages in gRPC's framing."""
+    """Returns messages in gRPC's framing."""
     return b"".join(struct.pack(">BI", flag, len(m)) + m for m in messages)
 
 
 def unframed(body: bytes) -> list[bytes]:
-    """Return the messages of a body in gRPC's framing."""
+    """Returns the messages of a body in gRPC's framing."""
     found = []
     while body:
         flag, size = struct.unpack(">BI", body[:5])
@@ -69,7 +69,7 @@ class Pair:
     def __init__(
         self, limits: Limits | None = None, *, acknowledges: bool = True, takes: bool = False
     ) -> None:
-        """Join them.
+        """Joins them.
 
         acknowledges   the client opens its windows again for what it got
         takes          requests are taken as they come, into `received` by stream
@@ -88,7 +88,7 @@ class Pair:
     def call(
         self, *messages: bytes, end: bool = True, fields: Iterable[tuple[str, str]] = ()
     ) -> int:
-        """Begin a call in the client; `exchange` brings it over."""
+        """Begins a call in the client; `exchange` brings it over."""
         stream_id = self.client.get_next_available_stream_id()
         self.client.send_headers(stream_id, [*REQUEST, *fields])
         self.answers[stream_id] = Answer()
@@ -96,7 +96,7 @@ class Pair:
         return stream_id
 
     def send(self, stream_id: int, body: bytes, *, end: bool) -> None:
-        """Send more of a call, as its window opens."""
+        """Sends more of a call, as its window opens."""
         while body and not self.answers[stream_id].ended:
             room = min(self.client.local_flow_control_window(stream_id), 16_384)
             if not room:
@@ -108,7 +108,7 @@ class Pair:
             self.client.end_stream(stream_id)
 
     def exchange(self, step: int = 1 << 30) -> list[Stream]:
-        """Carry bytes both ways until none are left; return the streams with news.
+        """Carries bytes both ways until none are left; returns the streams with news.
 
         step   bytes that the server gets at a time
         """

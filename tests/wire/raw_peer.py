@@ -21,7 +21,7 @@ from tests.wire.h2_client import REQUEST, framed
 
 
 def parsed(data: bytes) -> list[Frame]:
-    """Return the frames in these bytes."""
+    """Returns the frames in these bytes."""
     frames = []
     while data:
         frame, size = Frame.parse_frame_header(memoryview(data[:9]))
@@ -50,13 +50,13 @@ class RawPeer:
             self.send(PREFACE, SettingsFrame())
 
     def send(self, *parts: Frame | bytes) -> list[Frame]:
-        """Send frames or bytes in one read; return the frames that come back."""
+        """Sends frames or bytes in one read; returns the frames that come back."""
         raw = b"".join(p.serialize() if isinstance(p, Frame) else p for p in parts)
         self.news = self.server.receive(raw)
         return self.taken()
 
     def taken(self) -> list[Frame]:
-        """Return the frames that the server wants to send."""
+        """Returns the frames that the server wants to send."""
         got = b""
         while part := self.server.take():
             got += part
@@ -69,34 +69,34 @@ class RawPeer:
         fields: Sequence[tuple[str, str]] = REQUEST,
         more: Sequence[tuple[str, str]] = (),
     ) -> HeadersFrame:
-        """Return HEADERS with these flags; END_HEADERS is always set."""
+        """Returns HEADERS with these flags; END_HEADERS is always set."""
         frame = HeadersFrame(stream_id, self.encoder.encode([*fields, *more]))
         frame.flags |= {"END_HEADERS", *flags}
         return frame
 
     def fields(self, frame: Frame) -> dict[str, str]:
-        """Return the fields of HEADERS that came back."""
+        """Returns the fields of HEADERS that came back."""
         assert isinstance(frame, HeadersFrame)
         return {str(name): str(value) for name, value in self.decoder.decode(frame.data)}
 
 
 def data(stream_id: int, *messages: bytes, end: bool = True) -> DataFrame:
-    """Return DATA with whole messages."""
+    """Returns DATA with whole messages."""
     return raw_data(stream_id, framed(*messages), end=end)
 
 
 def raw_data(stream_id: int, payload: bytes, *, end: bool = False) -> DataFrame:
-    """Return DATA."""
+    """Returns DATA."""
     return DataFrame(stream_id, payload, flags=["END_STREAM"] if end else [])
 
 
 def continuation(stream_id: int, part: bytes, *, end: bool) -> ContinuationFrame:
-    """Return CONTINUATION."""
+    """Returns CONTINUATION."""
     return ContinuationFrame(stream_id, part, flags=["END_HEADERS"] if end else [])
 
 
 def faults(frames: Sequence[Frame]) -> list[tuple[str, int, int]]:
-    """Return what tells of faults: ("GOAWAY" or "RST_STREAM", stream, code)."""
+    """Returns what tells of faults: ("GOAWAY" or "RST_STREAM", stream, code)."""
     found = []
     for frame in frames:
         if isinstance(frame, GoAwayFrame):

@@ -25,7 +25,7 @@ PROTOCOL, FLOW, CLOSED, SIZE, REFUSED, COMPRESSION, CALM = 1, 3, 5, 6, 7, 9, 11
 
 
 def raw(kind: int, payload: bytes, stream_id: int = 0, flags: int = 0) -> bytes:
-    """Return a frame that hyperframe would not make."""
+    """Returns a frame that hyperframe would not make."""
     head = len(payload).to_bytes(3, "big") + bytes((kind, flags)) + stream_id.to_bytes(4, "big")
     return head + payload
 

@@ -24,7 +24,7 @@ PATH = b"/pocketmq.v1.Broker/SendMessage"
 
 
 def opened(frames: list[Frame], stream_id: int) -> int:
-    """Return by how many bytes a window was opened."""
+    """Returns by how many bytes a window was opened."""
     return sum(
         frame.window_increment
         for frame in frames
@@ -41,7 +41,7 @@ def bodies(frames: list[Frame], stream_id: int) -> bytes:
 
 
 def pieces(stream_id: int, body: bytes) -> list[Frame]:
-    """Return DATA frames of 16 KiB, none of which ends the stream."""
+    """Returns DATA frames of 16 KiB, none of which ends the stream."""
     return [raw_data(stream_id, body[at : at + 16_384]) for at in range(0, len(body), 16_384)]
 
 

@@ -16,7 +16,7 @@ def fields(decoder: Decoder, block: bytes) -> Fields:
 
 
 def number(value: int, bits: int, first: int = 0) -> bytes:
-    """Return a number with a prefix of so many bits (RFC 7541, section 5.1)."""
+    """Returns a number with a prefix of so many bits (RFC 7541, section 5.1)."""
     mask = (1 << bits) - 1
     if value < mask:
         return bytes((first | value,))

@@ -16,7 +16,7 @@ def decoded(coded: bytes) -> bytes:
 
 
 def bits(text: str) -> bytes:
-    """Return bits, filled up with ones, as bytes."""
+    """Returns bits, filled up with ones, as bytes."""
     text += "1" * (-len(text) % 8)
     return int(text, 2).to_bytes(len(text) // 8, "big") if text else b""
 

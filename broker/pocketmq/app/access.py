@@ -56,7 +56,7 @@ class AccessControl:
             assert access.table.roster.users, "the new admin is a user"
 
     async def begin(self) -> None:
-        """Write the first admin down, in the store that is open now, and log how it stands.
+        """Writes the first admin down, in the store that is open now, and log how it stands.
 
         Errors   DiskFull
         """
@@ -71,7 +71,7 @@ class AccessControl:
             logger.warning("access.open", extra={"users": count})
 
     def guarded(self, services: Iterable[Service], tables: Tables) -> list[Service]:
-        """Return what is served: the faces as they are, or each behind the guard.
+        """Returns what is served: the faces as they are, or each behind the guard.
 
         tables   of the store, which say whose retry topics are
         """
@@ -89,7 +89,7 @@ class AccessControl:
         return self._live.config.limits.user_creations_per_hour
 
     def admits(self, path: str, authorization: str, peer: str, is_private: bool) -> bool:
-        """Return whether a page may be read, by HTTP Basic or a bearer token.
+        """Returns whether a page may be read, by HTTP Basic or a bearer token.
 
         peer         the reader's address as gRPC writes it
         is_private   nobody on the way reads what the reader sends
@@ -107,7 +107,7 @@ class AccessControl:
 
 
 def door_of(live: LiveConfig, disk: Disk, clock: Clock, ports: Ports) -> AccessControl:
-    """Return the door of a broker whose store is yet to be opened.
+    """Returns the door of a broker whose store is yet to be opened.
 
     ports    what it listens on already
     Errors   TableUnreadable; IllegalConfig: nobody could come, or everybody from everywhere
@@ -131,7 +131,7 @@ def door_of(live: LiveConfig, disk: Disk, clock: Clock, ports: Ports) -> AccessC
 
 
 def must_check(config: Config, ports: Ports) -> bool:
-    """Return whether calls have to be signed."""
+    """Returns whether calls have to be signed."""
     check = config.access.check
     return check == ON or (check == AUTO and bool(ports.opened(config)))
 

@@ -24,7 +24,7 @@ from pocketmq.store.tables.tables import Tables
 def backing_of(
     store: MessageStore, live: LiveConfig, store_host: bytes, keys: UniqueKeyMaker
 ) -> Services:
-    """Return the services of an open store; they follow its settings.
+    """Returns the services of an open store; they follow its settings.
 
     store_host   packed, as records carry it
     keys         makes ids of messages that come without one
@@ -58,7 +58,7 @@ def bound_tables(tables: Tables, config: Config) -> None:
 
 
 def send_rules(config: Config, store_host: bytes) -> SendRules:
-    """Return what of the settings sending needs."""
+    """Returns what of the settings sending needs."""
     return SendRules(
         store_host=store_host,
         cluster=config.broker.cluster,
@@ -75,14 +75,14 @@ def send_rules(config: Config, store_host: bytes) -> SendRules:
 
 
 def consume_settings(config: Config, store_host: bytes) -> ConsumeSettings:
-    """Return what of the settings consuming needs."""
+    """Returns what of the settings consuming needs."""
     return ConsumeSettings(
         config.broker.cluster, config.broker.name, store_host, config.limits.in_flight_max
     )
 
 
 def check_rules(config: Config) -> CheckRules:
-    """Return when producers are asked about their transactions."""
+    """Returns when producers are asked about their transactions."""
     section = config.transactions
     return CheckRules(
         timeout_ms=section.timeout_ms,

@@ -100,7 +100,7 @@ class Certificate:
         assert self._cert.parent == self._key.parent, "they are made together"
 
     def show_what_is_there(self, config: Config) -> None:
-        """Show the certificate that was given, or was made before; the store may be another's.
+        """Shows the certificate that was given, or was made before; the store may be another's.
 
         Errors   IllegalConfig when one that was given is none
         """
@@ -113,7 +113,7 @@ class Certificate:
             self._tls.take(str(self._cert), str(self._key))
 
     def make_sure(self, config: Config) -> None:
-        """Make a certificate unless there is one; the store is ours. Blocks for some 20 ms.
+        """Makes a certificate unless there is one; the store is ours. Blocks for some 20 ms.
 
         Errors   IllegalConfig when there is none, and connections without TLS are not wanted
         """
@@ -138,7 +138,7 @@ class Certificate:
             self.make_sure(config)
 
     def _is_fit(self, config: Config) -> bool:
-        """Return whether there is one of our own, and it will do for a while."""
+        """Returns whether there is one of our own, and it will do for a while."""
         files = (self._cert, self._key)
         if not all(self._disk.exists(path) for path in files):
             return False
@@ -150,7 +150,7 @@ class Certificate:
         return is_fresh and found.names >= told_names(config, self._hosts)
 
     def _make(self, config: Config) -> None:
-        """Replace both files: one that does not fit the other is found at the next start.
+        """Replaces both files: one that does not fit the other is found at the next start.
 
         Errors   IllegalConfig, DiskFull, WriteFailed
         """
@@ -170,7 +170,7 @@ class Certificate:
 
 
 def told_names(config: Config, hosts: Iterable[str]) -> set[str]:
-    """Return the names that a certificate must have: those clients are told, and those of here.
+    """Returns the names that a certificate must have: those clients are told, and those of here.
 
     hosts   what is listened on
     """
@@ -178,12 +178,12 @@ def told_names(config: Config, hosts: Iterable[str]) -> set[str]:
 
 
 def names_of_machine() -> set[str]:
-    """Return what this machine is called: good to have, and other the next time in a container."""
+    """Returns what this machine is called: good to have, and other the next time in a container."""
     return set(_usable([socket.gethostname(), str(own_address())]))
 
 
 def _usable(names: Iterable[str]) -> Iterable[str]:
-    """Yield those that can stand in a certificate, addresses as they are written there."""
+    """Yields those that can stand in a certificate, addresses as they are written there."""
     for name in names:
         bare = name.partition("%")[0]
         if _is_address(bare):
@@ -201,7 +201,7 @@ def _is_address(name: str) -> bool:
 
 
 def made(names: Iterable[str]) -> tuple[bytes, bytes]:
-    """Return a certificate and its key, PEM, for hosts and addresses; nothing is written.
+    """Returns a certificate and its key, PEM, for hosts and addresses; nothing is written.
 
     Cost     10 ms: openssl is a process of its own
     Errors   IllegalConfig when openssl is not there, or fails
@@ -239,7 +239,7 @@ def _unmade(why: str) -> IllegalConfig:
 
 
 def shown(cert_file: Path, key_file: Path) -> Shown:
-    """Return what a certificate is that is signed by itself; nothing when it is not, or runs out.
+    """Returns what a certificate is that is signed by itself; nothing when it is not, or runs out.
 
     Cost     2 ms: a handshake in memory, so that it is sure to serve clients that trust it
     """

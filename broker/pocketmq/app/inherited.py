@@ -21,7 +21,7 @@ FIRST: Final = 3
 def inherited_socket(
     environment: MutableMapping[str, str], first: int = FIRST
 ) -> socket.socket | None:
-    """Return the socket handed to this process, None for none; once: what says so is taken away.
+    """Returns the socket handed to this process, None for none; once: what says so is taken away.
 
     Errors   IllegalConfig: there are several, or it is none that listens for TCP
     """
@@ -45,6 +45,6 @@ def inherited_socket(
 
 
 def address_of(listening: socket.socket) -> str:
-    """Return the address a socket listens on, "host:port"."""
+    """Returns the address a socket listens on, "host:port"."""
     host, port = listening.getsockname()[:2]
     return f"[{host}]:{port}" if listening.family == socket.AF_INET6 else f"{host}:{port}"

@@ -54,7 +54,7 @@ class Parts(NamedTuple):
         return [self.retention.step, backing.consume.step, backing.transactions.step, *later]
 
     async def recover(self) -> None:
-        """Find out what was under way when the store was closed, or killed.
+        """Finds out what was under way when the store was closed, or killed.
 
         Errors   Corruption, DiskSlow
         """
@@ -62,7 +62,7 @@ class Parts(NamedTuple):
         await self.backing.transactions.recover()
 
     def drain(self) -> None:
-        """Send home who waits."""
+        """Sends home who waits."""
         backing = self.backing
         backing.sessions.drain()
         backing.pull.drain()
@@ -71,7 +71,7 @@ class Parts(NamedTuple):
         backing.store.turns.drain()
 
     async def close(self) -> None:
-        """Write down how far everything is; steps are not called any more."""
+        """Writes down how far everything is; steps are not called any more."""
         await self.backing.consume.close()
         await self.schedule.close()
         await self.backing.transactions.close()
@@ -89,7 +89,7 @@ class Parts(NamedTuple):
 
 
 def long_poll_waiters(pull: Pull, consume: Consume) -> Gauge:
-    """Return the gauge of all who wait for messages."""
+    """Returns the gauge of all who wait for messages."""
     return Gauge(
         "pocketmq_long_poll_waiters",
         "Pulls and receives that wait for messages.",
@@ -104,7 +104,7 @@ def parts_of(
     drain: Callable[[], None],
     door: AccessControl,
 ) -> Parts:
-    """Return what runs on an open store.
+    """Returns what runs on an open store.
 
     bound   the address clients come to
     drain   asks the broker to end
@@ -154,7 +154,7 @@ def parts_of(
 def retention_of(
     store: MessageStore, config: Config, floors: Sequence[Callable[[], int]] = ()
 ) -> Retention:
-    """Return what lets an open store's old messages go.
+    """Returns what lets an open store's old messages go.
 
     floors   physical offsets; nothing at or above the lowest of them goes
     """
@@ -172,7 +172,7 @@ def retention_of(
 
 
 def _expires(store: MessageStore, config: Config) -> bool:
-    """Return whether messages of a store expire at all."""
+    """Returns whether messages of a store expire at all."""
     return store.damage is None and is_wanted(
         config.retention_settings(),
         made_here=store.made_here,

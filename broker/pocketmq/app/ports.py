@@ -62,12 +62,12 @@ class Ports(NamedTuple):
         return self.grpc if self.http is None else self.http.address
 
     async def close(self) -> None:
-        """Close the port of pages; the server closes its own sockets."""
+        """Closes the port of pages; the server closes its own sockets."""
         if self.http is not None:
             await self.http.close()
 
     def opened(self, config: Config) -> list[tuple[str, str]]:
-        """Return the ports that other machines reach: what chose the address, and why it is open.
+        """Returns the ports that other machines reach: what chose the address, and why it is open.
 
         A loopback address is open where others are passed on to it: by a balancer with PROXY
         headers, or by a reverse proxy, whose address `broker.advertised_host` tells clients.
@@ -81,7 +81,7 @@ class Ports(NamedTuple):
         return found
 
     def in_clear(self, config: Config) -> list[str]:
-        """Return the addresses that serve users without TLS.
+        """Returns the addresses that serve users without TLS.
 
         The port of clients counts on loopback too, the port of pages where others reach it.
         """
@@ -93,7 +93,7 @@ class Ports(NamedTuple):
 
 
 def _passed_on(config: Config) -> str:
-    """Return which setting says that connections from elsewhere are passed on, "" for none."""
+    """Returns which setting says that connections from elsewhere are passed on, "" for none."""
     host = config.broker.advertised_host
     if config.rpc.proxy_protocol:
         return "rpc.proxy_protocol = true"
@@ -106,7 +106,7 @@ def bind(
     listening: socket.socket | None,
     site: Site,
 ) -> Ports:
-    """Listen on the socket that was handed over, else as set; serve nobody yet.
+    """Listens on the socket that was handed over, else as set; serve nobody yet.
 
     Errors   AddressUnavailable, IllegalConfig
     """
@@ -133,7 +133,7 @@ def bind(
 
 
 def _addresses(server: "GrpcioServer | OwnServer", address: str) -> Iterable[str]:
-    """Return what is listened on; gRPC's library tells nothing, and listens on all of a name's."""
+    """Returns what is listened on; gRPC's library tells nothing, and listens on all of a name's."""
     if isinstance(server, OwnServer):
         return map(address_of, server.sockets)
     host, port = split_address(address)

@@ -84,7 +84,7 @@ def run_broker(
     accept_damage: bool = False,
     stage: Stage | None = None,
 ) -> int:
-    """Run a broker until it is told to stop, and return the exit code of the process.
+    """Runs a broker until it is told to stop, and returns the exit code of the process.
 
     live   its settings; where they can be read again, SIGHUP has them read
     accept_damage   give up what is damaged below what was durable, and take messages
@@ -138,7 +138,7 @@ async def _serve_until_signalled(
 
 
 def hang_up(live: LiveConfig, stop: asyncio.Future[str]) -> None:
-    """Read the settings again; ask for an end in order where they cannot be, however often."""
+    """Reads the settings again; ask for an end in order where they cannot be, however often."""
     if live.is_live:
         live.reload()
     elif not stop.done():
@@ -146,7 +146,7 @@ def hang_up(live: LiveConfig, stop: asyncio.Future[str]) -> None:
 
 
 def request_stop(stop: asyncio.Future[str], number: signal.Signals) -> None:
-    """Ask for an end in order; asked again, end the process at once."""
+    """Asks for an end in order; asked again, end the process at once."""
     if stop.done():
         os._exit(128 + number)
     stop.set_result(number.name)
@@ -160,7 +160,7 @@ async def serve(
     accept_damage: bool = False,
     stage: Stage | None = None,
 ) -> int:
-    """Run a broker until `stop` is done (its result is the cause) or its store fails.
+    """Runs a broker until `stop` is done (its result is the cause) or its store fails.
 
     stage    what it runs on; None: the machine
     Errors   StorageError kinds: the broker did not start
@@ -216,7 +216,7 @@ async def serve(
 async def _open_unless_stopped(
     opening: Coroutine[Any, Any, MessageStore], stop: asyncio.Future[str]
 ) -> MessageStore | None:
-    """Open the store; None when told to stop before it is open, for recovery can take minutes.
+    """Opens the store; None when told to stop before it is open, for recovery can take minutes.
 
     Effects  what is there by then is left out of all garbage collections: it is nearly all there
              will be, and walking over ten thousand queues stops everybody for a while
@@ -250,7 +250,7 @@ class _Outside:
     def show(
         self, store: MessageStore, parts: Parts, live: LiveConfig, services: Sequence[Service]
     ) -> None:
-        """Show and serve an open store from now on."""
+        """Shows and serves an open store from now on."""
         assert self.starting.progress == 1.0, "the store has recovered"
         self._store = store
         self.held = lambda: parts.retention.held
@@ -285,7 +285,7 @@ class _Outside:
         return {} if self._numbers is None else self._numbers.gone()
 
     async def refresh(self) -> None:
-        """Compute what takes a while."""
+        """Computes what takes a while."""
         if self._numbers is not None:
             await self._numbers.refresh()
 
@@ -296,7 +296,7 @@ def _ask_to_stop(stop: asyncio.Future[str]) -> None:
 
 
 def _carried(config: Config, site: Site, tls: Tls) -> tuple[str, list[Service], Transport]:
-    """Return which transport carries what, before there is a store."""
+    """Returns which transport carries what, before there is a store."""
     rpc = config.rpc
     files_max, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     transport = Transport(
@@ -316,7 +316,7 @@ def _carried(config: Config, site: Site, tls: Tls) -> tuple[str, list[Service], 
 async def _http_served(
     config: Config, outside: _Outside, site: Site, port: HttpPort | None
 ) -> AsyncIterator[None]:
-    """Serve metrics and health, from before recovery until the store is closed."""
+    """Serves metrics and health, from before recovery until the store is closed."""
     build = build_info(__version__, FORMAT_VERSION)
     exposition = Exposition(
         lambda: [*outside.stats(), build, compiled_modules(), proxy_up()],
@@ -346,7 +346,7 @@ async def _http_served(
 async def _drain(
     config: Config, store: MessageStore, parts: Parts, server: "GrpcioServer | OwnServer"
 ) -> None:
-    """Take nothing new, send home who waits, and let calls under way end."""
+    """Takes nothing new, send home who waits, and let calls under way end."""
     logger.info("broker.stopping")
     server.turn_away()
     parts.drain()

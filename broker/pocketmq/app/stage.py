@@ -55,7 +55,7 @@ class Stage:
 
 
 def with_topics(topics: Iterable[tuple[str, str]]) -> Prepare:
-    """Return what makes topics, (name, type) each; type "" says nothing of what they take.
+    """Returns what makes topics, (name, type) each; type "" says nothing of what they take.
 
     Errors   of what it returns: IllegalTopic, SystemTopic, TopicExists, DiskFull
     """

@@ -29,7 +29,7 @@ class Times(NamedTuple):
 
 
 def expected_times(records: int, entries: int, *, tasks: int, workers: int) -> Times:
-    """Return how long it takes to build views of so many records and index entries.
+    """Returns how long it takes to build views of so many records and index entries.
 
     tasks     ranges that the log is cut into
     workers   tasks that run at once

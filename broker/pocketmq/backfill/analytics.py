@@ -37,7 +37,7 @@ OFFSET_SCHEMA: Final = StructType(
 
 
 def messages_per_hour(messages: "DataFrame") -> "DataFrame":
-    """Return what was stored in each hour, by topic and hour.
+    """Returns what was stored in each hour, by topic and hour.
 
     Reads    topic, store_timestamp_ms, store_size
     Returns  topic string, hour timestamp, messages bigint, bytes bigint; an hour without messages
@@ -50,7 +50,7 @@ def messages_per_hour(messages: "DataFrame") -> "DataFrame":
 
 
 def largest_keys(messages: "DataFrame", *, by: str = "messages", count: int = 20) -> "DataFrame":
-    """Return the keys with the most messages or the most bytes, largest first.
+    """Returns the keys with the most messages or the most bytes, largest first.
 
     Reads    topic, keys, store_size; a message counts once for each of its keys
     Returns  topic string, key string, messages bigint, bytes bigint
@@ -63,7 +63,7 @@ def largest_keys(messages: "DataFrame", *, by: str = "messages", count: int = 20
 
 
 def duplicate_keys(messages: "DataFrame", *, of: str = "keys") -> "DataFrame":
-    """Return the keys that more than one message of a topic carries, most frequent first.
+    """Returns the keys that more than one message of a topic carries, most frequent first.
 
     of       keys, or message_id: the unique key that a producer gives every message
     Reads    topic, physical_offset and that column
@@ -82,7 +82,7 @@ def duplicate_keys(messages: "DataFrame", *, of: str = "keys") -> "DataFrame":
 
 
 def consumer_lag(store: str | Path, units: "DataFrame") -> "DataFrame":
-    """Return how many messages each group has not taken yet, by queue.
+    """Returns how many messages each group has not taken yet, by queue.
 
     units    of all queues: `read_consume_queue(session, store)`
     Returns  group string, topic string, queue_id int, committed_offset bigint, max_offset bigint,
@@ -102,7 +102,7 @@ def consumer_lag(store: str | Path, units: "DataFrame") -> "DataFrame":
 
 
 def committed_offsets(store: str | Path) -> list[tuple[str, str, int, int]]:
-    """Return (group, topic, queue id, committed offset) of every group that committed.
+    """Returns (group, topic, queue id, committed offset) of every group that committed.
 
     Errors   ValueError: neither the file nor its .bak can be read
     """
@@ -127,7 +127,7 @@ def _amounts() -> list[Any]:
 
 
 def _by_key(messages: "DataFrame", column: str) -> "GroupedData":
-    """Return messages grouped by topic and key; those without a key are left out."""
+    """Returns messages grouped by topic and key; those without a key are left out."""
     key = F.explode(F.array_distinct("keys")) if column == "keys" else F.col(column)
     keyed = _sound(messages).withColumn("key", key).filter(F.col("key").isNotNull())
     return keyed.groupBy("topic", "key")

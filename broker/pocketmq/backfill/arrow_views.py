@@ -88,7 +88,7 @@ class QueueFile:
 
 
 def find_queue_files(store: Path) -> list[QueueFile]:
-    """Return the files of all queues of a store, by topic, queue and position.
+    """Returns the files of all queues of a store, by topic, queue and position.
 
     Cost     20 bytes read of each file
     """
@@ -124,7 +124,7 @@ def _begins_with_unit(path: Path) -> bool:
 
 
 def unit_batches(file: QueueFile, schema: Any) -> Iterator[Any]:
-    """Yield the units of a file as `pyarrow.RecordBatch`es, pre-blank ones left out, or damage.
+    """Yields the units of a file as `pyarrow.RecordBatch`es, pre-blank ones left out, or damage.
 
     schema   UNIT_SCHEMA, or with more columns behind it, which are null
     """
@@ -154,7 +154,7 @@ def unit_batches(file: QueueFile, schema: Any) -> Iterator[Any]:
 
 
 def find_index_files(store: Path) -> list[str]:
-    """Return the index files of a store, oldest first."""
+    """Returns the index files of a store, oldest first."""
     directory = store / INDEX_DIRECTORY
     paths = sorted(directory.iterdir()) if directory.is_dir() else []
     return [str(path) for path in paths if is_index_file_name(path.name)]
@@ -164,7 +164,7 @@ def entry_batches(
     path: str, geometry: IndexGeometry | None, schema: Any,
     skipped: Callable[[IndexHeaderValues], bool] = lambda header: False,
 ) -> Iterator[Any]:  # fmt: skip
-    """Yield the entries of an index file as `pyarrow.RecordBatch`es, in order, or damage.
+    """Yields the entries of an index file as `pyarrow.RecordBatch`es, in order, or damage.
 
     geometry   None: as its length tells it
     schema     ENTRY_SCHEMA, or with more columns behind it, which are null
@@ -204,7 +204,7 @@ def _header(file: Path) -> IndexHeaderValues:
 
 
 def _header_fault(file: Path, header: IndexHeaderValues, geometry: IndexGeometry) -> str:
-    """Return why a file's entries cannot be read, "" when they can."""
+    """Returns why a file's entries cannot be read, "" when they can."""
     size = file.stat().st_size
     if size != geometry.file_size:
         return f"it has {size} bytes, expected {geometry.file_size}"

@@ -42,7 +42,7 @@ class Pair:
 
 
 def check_files(out: Path, mapper: Mapper) -> list[Finding]:
-    """Return what differs from the manifest of a finished run.
+    """Returns what differs from the manifest of a finished run.
 
     Cost     reads everything once, about 1 ms a MiB that is there for each worker
     """
@@ -58,7 +58,7 @@ def check_files(out: Path, mapper: Mapper) -> list[Finding]:
 
 
 def _known_files(out: Path) -> tuple[list[Document], list[Finding]]:
-    """Return what the manifest says of the files that are there, and which ones are amiss."""
+    """Returns what the manifest says of the files that are there, and which ones are amiss."""
     marks = {mark["path"]: mark for mark in manifest(out)["files"]}
     there = dict.fromkeys(view_files(out))
     findings = [_missing(path) for path in marks if path not in there]
@@ -67,14 +67,14 @@ def _known_files(out: Path) -> tuple[list[Document], list[Finding]]:
 
 
 def digest_file(path: str) -> tuple[int, str]:
-    """Return a file's size and digest, as its mark tells them."""
+    """Returns a file's size and digest, as its mark tells them."""
     with Path(path).open("rb") as file:
         digest = digest_of(file.fileno())
     return digest.size, digest.hexdigest()
 
 
 def copy_views(out: Path, target: Path, advance: Callable[[int], None]) -> list[Finding]:
-    """Copy the files the manifest names, holes as holes; return those that are not as it says.
+    """Copies the files the manifest names, holes as holes; returns those that are not as it says.
 
     Errors   OSError; what was copied up to then stays
     """
@@ -105,7 +105,7 @@ def _copy_file(source: Path, target: Path, advance: Callable[[int], None]) -> tu
 
 
 def compare_views(out: Path, other: Path, mapper: Mapper) -> list[Finding]:
-    """Return where the views below `out` differ from those below another directory.
+    """Returns where the views below `out` differ from those below another directory.
 
     Files of the other directory that are all zeros were made ahead, and need no partner.
     """
@@ -115,7 +115,7 @@ def compare_views(out: Path, other: Path, mapper: Mapper) -> list[Finding]:
 
 
 def compare_pair(pair: Pair) -> Finding | None:
-    """Return where two files differ first, None when they do not."""
+    """Returns where two files differ first, None when they do not."""
     if not pair.found:
         return _missing(pair.name) if _holds_anything(pair.expected) else None
     if not pair.expected:
@@ -158,7 +158,7 @@ def _holds_anything(path: str) -> bool:
 
 
 def _same_count(one: bytes, other: bytes) -> int:
-    """Return how many bytes two pieces that differ have in common from the start."""
+    """Returns how many bytes two pieces that differ have in common from the start."""
     count = min(len(one), len(other))
     differs = np.frombuffer(one, np.uint8, count) != np.frombuffer(other, np.uint8, count)
     return int(differs.argmax()) if differs.any() else count
@@ -197,7 +197,7 @@ class LogFit(NamedTuple):
 
 
 def compare_log(out: Path, store: Path, log_file_bytes: int) -> LogFit:
-    """Return whether views below `out` tell of all records of a store's log, and of no others.
+    """Returns whether views below `out` tell of all records of a store's log, and of no others.
 
     Errors   NotAStore, WrongFileSize, StoreGap
     Cost     the records behind the last one that was read; none, as a rule
@@ -216,7 +216,7 @@ def compare_log(out: Path, store: Path, log_file_bytes: int) -> LogFit:
 
 
 def _records_behind(files: list[LogFile], physical_offset: int) -> bool:
-    """Return whether the chain of records goes on at an offset, or in the next file."""
+    """Returns whether the chain of records goes on at an offset, or in the next file."""
     for file in files:
         if file.end <= physical_offset:
             continue
@@ -230,7 +230,7 @@ def _records_behind(files: list[LogFile], physical_offset: int) -> bool:
 
 
 def _marks(out: Path) -> list[tuple[str, int]]:
-    """Return (name, time of change in ns) of the log files that were read, in order."""
+    """Returns (name, time of change in ns) of the log files that were read, in order."""
     staging = Staging(out)
     marks = {}
     for path in (staging.work / "ranges").glob("*.json"):
@@ -246,11 +246,11 @@ def _mark(file: LogFile) -> tuple[str, int]:
 
 
 def allocated_bytes(out: Path) -> int:
-    """Return what the files the manifest names take on their disk."""
+    """Returns what the files the manifest names take on their disk."""
     paths = [out / mark["path"] for mark in manifest(out)["files"]]
     return sum(path.stat().st_blocks * 512 for path in paths if path.exists())
 
 
 def queues_of(built: Mapping[str, Any]) -> dict[tuple[str, int], tuple[int, int]]:
-    """Return first and end offset by queue, as a manifest tells them."""
+    """Returns first and end offset by queue, as a manifest tells them."""
     return {(topic, queue_id): (begin, end) for topic, queue_id, begin, end in built["queues"]}

@@ -62,7 +62,7 @@ def new_job(
     upto: int | None = None,
     **options: Any,
 ) -> RebuildJob:
-    """Return a job for a store's log.
+    """Returns a job for a store's log.
 
     upto      records that start below this physical offset; None: all of them
     options   fields of Job: workers, piece_size, piece_entries, accept_holes, keep_spool, expired
@@ -75,7 +75,7 @@ def new_job(
 
 
 def objection(store: Path, out: Path) -> str:
-    """Return why a directory cannot be written to, "" when it can.
+    """Returns why a directory cannot be written to, "" when it can.
 
     A run removes what an earlier run left, so it only takes a directory that is empty, missing, or
     an earlier run's.
@@ -98,7 +98,7 @@ def objection(store: Path, out: Path) -> str:
 
 
 def outlook(job: RebuildJob, mapper: Mapper) -> Outlook:
-    """Return what `run` would do; changes nothing.
+    """Returns what `run` would do; changes nothing.
 
     Cost     a sample of some megabytes; where files are to be cut, hopping over them once,
              0.3 µs a record
@@ -117,7 +117,7 @@ def outlook(job: RebuildJob, mapper: Mapper) -> Outlook:
 
 
 def run(job: RebuildJob, mapper: Mapper) -> Document:
-    """Build everything that is not there yet; returns the manifest.
+    """Builds everything that is not there yet; returns the manifest.
 
     Errors   Corruption: sound records behind damage, unless the job accepts holes; IllegalTopic;
              StoreLocked: another run works in this directory; ViewFailed: a task failed
@@ -146,7 +146,7 @@ def _rebuild(job: RebuildJob, staging: Staging, mapper: Mapper) -> None:
 
 
 def manifest(out: Path) -> Document:
-    """Return what a finished run wrote down, an empty document when there is none.
+    """Returns what a finished run wrote down, an empty document when there is none.
 
     What another version wrote counts as none.
     """
@@ -158,7 +158,7 @@ def manifest(out: Path) -> Document:
 
 
 def is_running(out: Path) -> bool:
-    """Return whether a run is at work in a directory."""
+    """Returns whether a run is at work in a directory."""
     try:
         descriptor = os.open(out / RUN_LOCK_FILE, os.O_RDONLY | os.O_CLOEXEC)
     except OSError:
@@ -183,7 +183,7 @@ def _existing(path: Path) -> Path:
 
 @contextmanager
 def _alone(out: Path) -> Iterator[None]:
-    """Hold a directory for this process, so that two runs do not write to it at once."""
+    """Holds a directory for this process, so that two runs do not write to it at once."""
     descriptor = os.open(out / RUN_LOCK_FILE, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o640)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -57,7 +57,7 @@ class Stretch:
 
 
 def may_hold_any(stretches: Sequence[Stretch], times: tuple[int, int]) -> set[LogFile]:
-    """Return the files that may hold records of these store times (ms), both ends included.
+    """Returns the files that may hold records of these store times (ms), both ends included.
 
     Cost     two records read of each file, nothing where all times are wanted
     """
@@ -69,7 +69,7 @@ def may_hold_any(stretches: Sequence[Stretch], times: tuple[int, int]) -> set[Lo
 
 
 def survey(ranges: Sequence[Range]) -> list[Stretch]:
-    """Return the ranges with what the first records of all files tell of them.
+    """Returns the ranges with what the first records of all files tell of them.
 
     Cost     two records read of each file
     """

@@ -33,7 +33,7 @@ def _plan_messages(request: Request, wanted: RowFilter) -> list[list[Any]]:
 
 
 def _by_size(stretches: Sequence[Stretch], request: Request) -> list[list[Any]]:
-    """Return ranges in lots, small neighbours together, as many as keep all workers busy."""
+    """Returns ranges in lots, small neighbours together, as many as keep all workers busy."""
     total = sum(stretch.part.end - stretch.part.begin for stretch in stretches)
     enough = min(PIECE_SIZE_MIN, total // (PARTITIONS_PER_WORKER * request.workers))
     if request.piece_size:
@@ -50,7 +50,7 @@ def _by_size(stretches: Sequence[Stretch], request: Request) -> list[list[Any]]:
 
 
 def planned_log(request: Request, mapper: Any = map_here) -> list[Stretch]:
-    """Return the ranges of a store's log, cut for as many tasks as run at once.
+    """Returns the ranges of a store's log, cut for as many tasks as run at once.
 
     Errors   NotAStore, WrongFileSize, StoreGap
     """
@@ -77,7 +77,7 @@ def _plan_entries(request: Request, wanted: RowFilter) -> list[list[Any]]:
 
 
 def _shared(tasks: Sequence[Any], workers: int) -> list[list[Any]]:
-    """Return tasks in a few lots, neighbours together."""
+    """Returns tasks in a few lots, neighbours together."""
     count = min(len(tasks), PARTITIONS_PER_WORKER * workers)
     borders = [len(tasks) * number // count for number in range(count + 1)] if count else [0]
     return [list(tasks[begin:end]) for begin, end in pairwise(borders)]
@@ -92,7 +92,7 @@ PLANNERS: Final[Mapping[str, Callable[[Request, RowFilter], list[list[Any]]]]] =
 
 
 def stretch_from(document: dict[str, Any]) -> Stretch:
-    """Return the stretch that `asdict` took apart."""
+    """Returns the stretch that `asdict` took apart."""
     part = document["part"]
     span = Range(LogFile(**part["file"]), part["begin"], part["end"])
     return Stretch(span, document["last_time_ms"], document["is_followed"])

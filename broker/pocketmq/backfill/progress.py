@@ -57,7 +57,7 @@ class ProgressReader:
         self._seen: dict[tuple[Path, int], Any] = {}
 
     def look(self) -> Progress | None:
-        """Return how far the rebuild is now, None where none was ever begun."""
+        """Returns how far the rebuild is now, None where none was ever begun."""
         plan = self._staging.read(self._staging.work / PLAN_FILE)
         if plan is None:
             return None

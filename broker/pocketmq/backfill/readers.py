@@ -50,7 +50,7 @@ def read_messages(
     check_crc: bool = False,
     on_damage: str = "fail",
 ) -> "DataFrame":
-    """Return the messages of a store's log.
+    """Returns the messages of a store's log.
 
     columns     what to read; all when none is named
     upto        records that start below this physical offset; None: all
@@ -79,7 +79,7 @@ def read_consume_queue(
     queue_id: int | None = None,
     on_damage: str = "fail",
 ) -> "DataFrame":
-    """Return the units of a store's queues.
+    """Returns the units of a store's queues.
 
     topic, queue_id   only this topic's, only this queue's; all where not given
     Errors            ValueError, NotAStore now; Corruption, inside Spark's own error, when rows are
@@ -98,7 +98,7 @@ def read_index(
     *,
     on_damage: str = "fail",
 ) -> "DataFrame":
-    """Return the entries of a store's index files.
+    """Returns the entries of a store's index files.
 
     geometry   as the store was made with, which `pocketmq store info` tells; None: as the files'
                lengths tell it, where they are well known
@@ -113,7 +113,7 @@ def read_index(
 def _load(
     session: "SparkSession", kind: str, store: "str | Path", options: dict[str, str]
 ) -> "DataFrame":
-    """Load a table; what is wrong with the options or the store is told before Spark is asked."""
+    """Loads a table; what is wrong with the options or the store is told before Spark is asked."""
     register(session)
     options |= {"path": str(store), "table": kind, "workers": str(worker_count(session))}
     options = plan(options, spark_mapper(session))
@@ -121,7 +121,7 @@ def _load(
 
 
 def plan(options: dict[str, str], mapper: "Mapper") -> dict[str, str]:
-    """Return options that were checked, for messages with the ranges of the log.
+    """Returns options that were checked, for messages with the ranges of the log.
 
     Errors   ValueError, NotAStore, WrongFileSize, StoreGap
     """

@@ -121,7 +121,7 @@ class Request:
 
 
 def store_at(path: "str | Path", kind: str) -> Path:
-    """Return the directory of a store that may have a table.
+    """Returns the directory of a store that may have a table.
 
     Errors   NotAStore
     """
@@ -135,7 +135,7 @@ def store_at(path: "str | Path", kind: str) -> Path:
 
 
 def request_from(options: Mapping[str, str]) -> Request:
-    """Return what options ask for.
+    """Returns what options ask for.
 
     Errors   ValueError: an option that there is not, or a value that it cannot have; NotAStore
     """

@@ -47,7 +47,7 @@ class Reuse:
 
 
 def find_reuse(job: RebuildJob, ranges: list[Range]) -> Reuse:
-    """Return what there is to go on from for a job with these ranges; changes nothing."""
+    """Returns what there is to go on from for a job with these ranges; changes nothing."""
     staging = Staging(job.out)
     known = staging.read(staging.work / PLAN_FILE)
     if known is None:
@@ -65,7 +65,7 @@ def find_reuse(job: RebuildJob, ranges: list[Range]) -> Reuse:
 
 
 def prepare(staging: Staging, reuse: Reuse) -> None:
-    """Remove what must not be gone on from."""
+    """Removes what must not be gone on from."""
     if reuse.is_known and not reuse.is_usable:
         staging.clear()
     elif reuse.changed:
@@ -73,7 +73,7 @@ def prepare(staging: Staging, reuse: Reuse) -> None:
 
 
 def has_shrunk(staging: Staging, reuse: Reuse) -> bool:
-    """Return whether, read again, a changed range holds less of a queue than it did."""
+    """Returns whether, reads again, a changed range holds less of a queue than it did."""
     for before in reuse.changed:
         after = staging.read(staging.range_file(f"{before['range'][1]:020d}"))
         runs = {(topic, queue_id): run for topic, queue_id, *run in after["runs"]} if after else {}
@@ -93,7 +93,7 @@ def _is_usable(known: Document, wanted: Document, changed: list[Document]) -> bo
 def _is_complete(
     staging: Staging, job: RebuildJob, known: Document, wanted: Document, read: list[Document]
 ) -> bool:
-    """Return whether the files and the manifest are of what is asked for now.
+    """Returns whether the files and the manifest are of what is asked for now.
 
     A restart of the machine does not matter: files are durable before the manifest is there. How
     the log was cut does not matter either.
@@ -114,7 +114,7 @@ def _is_complete(
 
 
 def _is_changed(mark: list[Any]) -> bool:
-    """Return whether the file of a finished range was written to or removed since."""
+    """Returns whether the file of a finished range was written to or removed since."""
     try:
         return bool(Path(mark[0]).stat().st_mtime_ns != mark[3])
     except FileNotFoundError:

@@ -29,32 +29,32 @@ class RowFilter:
     bounds: Mapping[str, tuple[int, int]] = field(default_factory=dict)
 
     def bound(self, name: str) -> tuple[int, int]:
-        """Return the least and the largest number of a column."""
+        """Returns the least and the largest number of a column."""
         return self.bounds.get(name, (NUMBER_MIN, NUMBER_MAX))
 
     def within(self, name: str, least: int = NUMBER_MIN, largest: int = NUMBER_MAX) -> "RowFilter":
-        """Return the same with a column that is in a range, ends included, too."""
+        """Returns the same with a column that is in a range, ends included, too."""
         low, high = self.bound(name)
         return replace(self, bounds={**self.bounds, name: (max(low, least), min(high, largest))})
 
     def of_topics(self, topics: Iterable[str]) -> "RowFilter":
-        """Return the same with a topic that is one of some, too."""
+        """Returns the same with a topic that is one of some, too."""
         known = frozenset(topics)
         return replace(self, topics=known if self.topics is None else known & self.topics)
 
     def has_topic(self, topic: str) -> bool:
-        """Return whether rows of a topic may be wanted."""
+        """Returns whether rows of a topic may be wanted."""
         return self.topics is None or topic in self.topics
 
     def overlaps(self, name: str, least: int, largest: int) -> bool:
-        """Return whether rows may be wanted where a column has these numbers, ends included."""
+        """Returns whether rows may be wanted where a column has these numbers, ends included."""
         low, high = self.bound(name)
         return low <= largest and least <= high
 
     def rows(
         self, names: Collection[str], read: Callable[[str], NDArray[Any]]
     ) -> NDArray[np.bool_] | None:
-        """Return which rows are wanted by the numbers in these columns, None for all of them."""
+        """Returns which rows are wanted by the numbers in these columns, None for all of them."""
         kept: NDArray[np.bool_] | None = None
         for name, (low, high) in self.bounds.items():
             if name in names:
@@ -65,7 +65,7 @@ class RowFilter:
 
 
 def time_from_text(text: str) -> int:
-    """Return a time in ms since 1970, from that or from ISO 8601 with a zone.
+    """Returns a time in ms since 1970, from that or from ISO 8601 with a zone.
 
     Errors   ValueError
     """

@@ -50,14 +50,14 @@ _LOCAL_SETTINGS: Final = {
 
 
 def is_submitted() -> bool:
-    """Return whether spark-submit started this process."""
+    """Returns whether spark-submit started this process."""
     return _SUBMITTED in os.environ
 
 
 def open_session(
     master: str = "", *, name: str = "pocketmq", settings: Mapping[str, str] | None = None
 ) -> "SparkSession":
-    """Return a session; `master` is as of spark-submit, whose own choice counts when it is empty.
+    """Returns a session; `master` is as of spark-submit, whose own choice counts when it is empty.
 
     Errors   SparkMissing: no pyspark, no Java runtime of version 17 or newer, settings or a master
              that Spark refuses
@@ -109,7 +109,7 @@ def equip(session: "SparkSession") -> None:
 
 
 def _is_found_by(python: str) -> bool:
-    """Return whether a fresh Python imports this very package, wherever it is started."""
+    """Returns whether a fresh Python imports this very package, wherever it is started."""
     place = str(Path(__file__).resolve().parents[1] / "__init__.py")
     code = "import pocketmq, os; print(os.path.realpath(pocketmq.__file__))"
     try:
@@ -137,7 +137,7 @@ def _with_tries(master: str) -> str:
 
 
 def check_java() -> None:
-    """Raise SparkMissing unless a Java runtime is there that Spark can use."""
+    """Raises SparkMissing unless a Java runtime is there that Spark can use."""
     home = os.environ.get("JAVA_HOME")
     java = str(Path(home) / "bin" / "java") if home else shutil.which("java")
     if not java:
@@ -155,7 +155,7 @@ def check_java() -> None:
 
 
 def package_archive() -> Path:
-    """Return a zip file of this package, to be sent to workers; it goes when the process ends.
+    """Returns a zip file of this package, to be sent to workers; it goes when the process ends.
 
     It holds compiled modules, which every worker would have to compile otherwise.
     """
@@ -177,7 +177,7 @@ def package_archive() -> Path:
 
 
 def spark_mapper(session: "SparkSession", partitions: int = 0) -> Mapper:
-    """Return a map that runs tasks on the session's workers.
+    """Returns a map that runs tasks on the session's workers.
 
     partitions   Spark partitions the tasks are spread over, 0: one for each task, fewer for many
                  small ones
@@ -205,7 +205,7 @@ def spark_mapper(session: "SparkSession", partitions: int = 0) -> Mapper:
 
 
 def _reason(told: str) -> str:
-    """Return a failed job's reason out of its report: a traceback's last line, or Spark's."""
+    """Returns a failed job's reason out of its report: a traceback's last line, or Spark's."""
     lines = told.strip().splitlines() or [""]
     if "Traceback (most recent call last):" in told:
         return lines[-1].strip()
@@ -215,12 +215,12 @@ def _reason(told: str) -> str:
 
 
 def worker_count(session: "SparkSession") -> int:
-    """Return how many tasks run at once, as far as workers have come up yet."""
+    """Returns how many tasks run at once, as far as workers have come up yet."""
     return int(session.sparkContext.defaultParallelism)
 
 
 def wait_for_workers(session: "SparkSession") -> int:
-    """Run an empty task, so that the first workers have come up; returns `worker_count`.
+    """Runs an empty task, so that the first workers have come up; returns `worker_count`.
 
     Cost     a second or two in a new session, which its first job would take otherwise
     """

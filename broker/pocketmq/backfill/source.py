@@ -39,18 +39,18 @@ class StoreSource(DataSource):
 
     @classmethod
     def name(cls) -> str:
-        """Return what Spark knows it by."""
+        """Returns what Spark knows it by."""
         return "pocketmq"
 
     def schema(self) -> StructType:
-        """Return the schema of the rows.
+        """Returns the schema of the rows.
 
         Errors   ValueError, NotAStore
         """
         return from_arrow_schema(request_from(self.options).schema)
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        """Return what reads the partitions.
+        """Returns what reads the partitions.
 
         schema   that of the options, or columns of it that the user named
         """
@@ -76,7 +76,7 @@ class StoreReader(DataSourceReader):
         self._schema = schema
 
     def partitions(self) -> list[InputPartition]:
-        """Return the partitions of what is wanted.
+        """Returns the partitions of what is wanted.
 
         Errors   WrongFileSize, StoreGap
         """
@@ -84,7 +84,7 @@ class StoreReader(DataSourceReader):
         return [InputPartition(tasks) for tasks in lots]
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
-        """Yield the rows of a partition as `pyarrow.RecordBatch`es.
+        """Yields the rows of a partition as `pyarrow.RecordBatch`es.
 
         Errors   Corruption, unless damage is told as rows
         """
@@ -115,7 +115,7 @@ class _Shape:
         assert set(self.stored) <= set(table.schema.names)
 
     def rows(self, batch: Any, wanted: RowFilter) -> Iterator[Any]:
-        """Yield what is wanted of a batch, if anything."""
+        """Yields what is wanted of a batch, if anything."""
         kept = wanted.rows(self._numbers, lambda name: batch.column(name).to_numpy())
         if kept is not None:
             batch = batch.filter(pa.array(kept))
@@ -136,7 +136,7 @@ class _Shape:
         return [field for field in self._schema if field.name != DAMAGE]
 
     def damage(self, damage: DamagedBytes) -> Any:
-        """Return the row that tells of damage."""
+        """Returns the row that tells of damage."""
         columns = [
             pa.array([str(damage.error)]) if field.name == DAMAGE else pa.nulls(1, field.type)
             for field in self._schema
@@ -145,7 +145,7 @@ class _Shape:
 
 
 def _moments(ms: Any) -> Any:
-    """Return times in ms as timestamps; one that no timestamp can be is null."""
+    """Returns times in ms as timestamps; one that no timestamp can be is null."""
     can_be = pc.and_(pc.greater_equal(ms, _MOMENT_MIN_MS), pc.less_equal(ms, _MOMENT_MAX_MS))
     sound = pc.if_else(can_be, ms, pa.scalar(None, pa.int64()))
     return sound.cast(pa.timestamp("ms", tz="UTC")).cast(pa.timestamp("us", tz="UTC"))

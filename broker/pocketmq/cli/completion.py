@@ -38,7 +38,7 @@ def completion(shell: str, install: bool) -> None:
 
 
 def script(shell: str) -> str:
-    """Return the script for a shell."""
+    """Returns the script for a shell."""
     kind = get_completion_class(shell)
     assert kind is not None
     maker = kind(click.Command(PROGRAM), {}, PROGRAM, VARIABLE)

@@ -39,7 +39,7 @@ Question = Coroutine[Any, Any, Answer]
 def asks_broker(
     *lines: str, within: click.Group | None = None, about: str | None = None
 ) -> Callable[[Callable[..., None]], click.Command]:
-    """Return what makes a command of a function, which is called with a connection and `out`.
+    """Returns what makes a command of a function, which is called with a connection and `out`.
 
     lines    examples of its help
     within   its group
@@ -73,18 +73,18 @@ class ConnectedGroup(NamingGroup):
     """A group of commands that ask a broker, listed as they are defined."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """Return the names in their order."""
+        """Returns the names in their order."""
         return list(self.commands)
 
     def asks(
         self, about: str | None, *lines: str
     ) -> Callable[[Callable[..., None]], click.Command]:
-        """Return what makes a command of this group, as `asks_broker` does."""
+        """Returns what makes a command of this group, as `asks_broker` does."""
         return asks_broker(*lines, within=self, about=about)
 
 
 def secret_of(file: Path | None) -> str:
-    """Return the secret that a file holds, "" for none."""
+    """Returns the secret that a file holds, "" for none."""
     if file is None:
         return ""
     try:
@@ -94,7 +94,7 @@ def secret_of(file: Path | None) -> str:
 
 
 def make_client(endpoint: str, access_key: str = "", secret_key: str = "") -> "AsyncClient":
-    """Return the client for an endpoint, which signs as somebody; loads gRPC."""
+    """Returns the client for an endpoint, which signs as somebody; loads gRPC."""
     os.environ.setdefault("GRPC_VERBOSITY", "NONE")  # errors are told by us, once
     from pocketmq.client import AsyncClient
 
@@ -135,12 +135,12 @@ class BrokerConnection:
         return self.client.admin
 
     def reader(self, topic: str) -> "AsyncClient | AsyncAdmin":
-        """Return the client that reads a topic: the operator's where one has to be in a group."""
+        """Returns the client that reads a topic: the operator's where one has to be in a group."""
         is_operators = is_system_topic(topic) or is_group_topic(topic)
         return self.admin if is_operators else self.client
 
     def ask(self, question: Question[Answer]) -> Answer:
-        """Return the answer to one call of the client.
+        """Returns the answer to one call of the client.
 
         Errors   ClientError
         """
@@ -151,7 +151,7 @@ class BrokerConnection:
         pages: AsyncGenerator[list[StoredMessage], None],
         show: Callable[[list[StoredMessage]], bool],
     ) -> None:
-        """Hand pages on as they come, until the end or one after which no more are wanted.
+        """Hands pages on as they come, until the end or one after which no more are wanted.
 
         Errors   ClientError
         """
@@ -165,7 +165,7 @@ class BrokerConnection:
         self.ask(hand_on())
 
     def all(self, ask: "Callable[..., Question[Page[Answer]]]", **given: Any) -> Iterator[Answer]:
-        """Yield what a call of the client answers page by page.
+        """Yields what a call of the client answers page by page.
 
         Errors   ClientError
         """

@@ -48,7 +48,7 @@ class Way(NamedTuple):
     acknowledges: bool | None
 
     def check(self) -> None:
-        """Raise UsageError for what does not go together."""
+        """Raises UsageError for what does not go together."""
         if self.is_pull == self.is_pop:
             raise click.UsageError("say how to read: either --pull, or -g GROUP --pop")
         if self.is_pop and not self.group:

@@ -130,7 +130,7 @@ def purge(broker: BrokerConnection, out: Output, group: str, yes: bool) -> None:
 
 
 def _waiting(broker: BrokerConnection, group: str, *, is_all: bool) -> Iterator[PullQuery]:
-    """Yield where to begin to read each queue of a group's dead letters."""
+    """Yields where to begin to read each queue of a group's dead letters."""
     (letters,) = broker.ask(broker.admin.list_dead_letters(group)).items
     if not letters.stored_count:
         return

@@ -35,7 +35,7 @@ SEND_STATUS_NAMES: Final = {
 
 
 def message_document(message: StoredMessage) -> Document:
-    """Return a stored message."""
+    """Returns a stored message."""
     document: Document = {}
     for name, value in message_fields(message).items():
         document[name] = value
@@ -46,7 +46,7 @@ def message_document(message: StoredMessage) -> Document:
 
 
 def leased_document(leased: Leased) -> Document:
-    """Return a message that was received, with what its lease is settled by."""
+    """Returns a message that was received, with what its lease is settled by."""
     lease = {
         "attempt": leased.attempt,
         "receipt_handle": leased.receipt_handle,
@@ -56,7 +56,7 @@ def leased_document(leased: Leased) -> Document:
 
 
 def receipt_document(receipt: Receipt) -> Document:
-    """Return where a message that was sent lies, and by what it is recalled if it waits."""
+    """Returns where a message that was sent lies, and by what it is recalled if it waits."""
     document = {**receipt._asdict(), "status": SEND_STATUS_NAMES[receipt.status]}
     for name in ("recall_handle", "transaction_id"):
         if not document[name]:
@@ -65,14 +65,14 @@ def receipt_document(receipt: Receipt) -> Document:
 
 
 def topic_document(topic: TopicState) -> Document:
-    """Return a topic, with its queues where they are known."""
+    """Returns a topic, with its queues where they are known."""
     document = topic._asdict()
     queues = [queue._asdict() for queue in document.pop("queues")]
     return {**document, "queues": queues} if queues else document
 
 
 def counts_document(counts: TopicCounts) -> Document:
-    """Return how many messages a topic holds, with its queues where they were asked for."""
+    """Returns how many messages a topic holds, with its queues where they were asked for."""
     document = counts._asdict()
     queues = [
         {**queue._asdict(), "message_count": queue.max_offset - queue.min_offset}
@@ -82,7 +82,7 @@ def counts_document(counts: TopicCounts) -> Document:
 
 
 def group_document(group: GroupState) -> Document:
-    """Return a group, its settings beside its name."""
+    """Returns a group, its settings beside its name."""
     document = group._asdict()
     settings = document.pop("settings")._asdict()
     topics = document.pop("topics")
@@ -92,7 +92,7 @@ def group_document(group: GroupState) -> Document:
 
 
 def lag_documents(lag: TopicLag) -> list[Document]:
-    """Return a group's lag in a topic, one document a queue; else one, without queue and age."""
+    """Returns a group's lag in a topic, one document a queue; else one, without queue and age."""
     place = {"group": lag.group, "topic": lag.topic}
     if not lag.queues:
         sums = {"committed_sum": lag.committed_sum, "lag_messages": lag.lag_messages}
@@ -102,13 +102,13 @@ def lag_documents(lag: TopicLag) -> list[Document]:
 
 
 def moved_document(group: str, moved: MovedOffset) -> Document:
-    """Return where a group stood in a queue, absent for nowhere, and where it stands now."""
+    """Returns where a group stood in a queue, absent for nowhere, and where it stands now."""
     row = {"group": group, **moved._asdict()}
     return {name: value for name, value in row.items() if value is not None}
 
 
 def traced_document(record: TracedRecord) -> Document:
-    """Return a record on a message's way; what does not apply to it is absent."""
+    """Returns a record on a message's way; what does not apply to it is absent."""
     row = {**record._asdict(), "step": record.step.name}
     return {name: value for name, value in row.items() if value not in (None, "")}
 
@@ -130,12 +130,12 @@ class ShownMessages:
         self.left = count_max or inf
 
     def add(self, messages: Sequence[StoredMessage]) -> bool:
-        """Print what of some messages is still wanted; returns whether more is."""
+        """Prints what of some messages is still wanted; returns whether more is."""
         shown = messages[: int(min(self.left, len(messages)))]
         return self.add_documents([message_document(message) for message in shown])
 
     def add_documents(self, documents: Sequence[Document]) -> bool:
-        """Print some that were asked for; returns whether more are wanted."""
+        """Prints some that were asked for; returns whether more are wanted."""
         for document in documents:
             self._rows.add(document)
         self._rows.flush()

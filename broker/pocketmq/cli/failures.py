@@ -28,7 +28,7 @@ FAILED_CODES: Final = frozenset({"INTERNAL", "UNKNOWN", "DATA_LOSS", "CANCELLED"
 
 
 def failure_of_client(error: ClientError, command: str = "") -> Failure:
-    """Return what a broker's answer, or its silence, means for the command.
+    """Returns what a broker's answer, or its silence, means for the command.
 
     command   the first word of it
     """
@@ -54,7 +54,7 @@ def failure_of_client(error: ClientError, command: str = "") -> Failure:
 
 
 def failure_of_broker(error: BrokerError) -> Failure:
-    """Return what an error met in this process means for the command."""
+    """Returns what an error met in this process means for the command."""
     step = _LOCAL_STEPS.get(type(error), "")
     if type(error) is IllegalConfig and not error.field.endswith(")"):
         step = ""  # No value that somebody gave, named with where: the text says what to do.

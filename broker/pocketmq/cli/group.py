@@ -148,12 +148,12 @@ def lag(
 
 
 def all_lags(broker: BrokerConnection, topic: str = "") -> Iterator[TopicLag]:
-    """Yield how far every group is behind, in one topic or in all."""
+    """Yields how far every group is behind, in one topic or in all."""
     return broker.all(broker.admin.all_lags, topic=topic)
 
 
 def age_text(age_ms: int) -> str:
-    """Return an age for people: 250 ms, 41 s, 12 m, 7 h, 3 d; "" for 0."""
+    """Returns an age for people: 250 ms, 41 s, 12 m, 7 h, 3 d; "" for 0."""
     if not age_ms:
         return ""
     for unit, unit_ms in (("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1_000)):
@@ -232,7 +232,7 @@ def reset(
 
 
 def _topics(broker: BrokerConnection, name: str, topic: str) -> list[str]:
-    """Return one topic, or all a group consumes, its retry topics too, not its dead letters."""
+    """Returns one topic, or all a group consumes, its retry topics too, not its dead letters."""
     if topic:
         return [topic]
     found = broker.ask(broker.admin.describe_group(name)).topics
@@ -284,7 +284,7 @@ def clone(
 
 
 def show_moved(group: str, moved: Sequence[MovedOffset], out: Output, *, is_done: bool) -> None:
-    """Print old and new offsets; raise Failure where they are a plan."""
+    """Prints old and new offsets; raise Failure where they are a plan."""
     rows = (moved_document(group, row) for row in moved)
     out.table(rows, MOVED_COLUMNS, MORE_MOVED_COLUMNS)
     if not is_done:

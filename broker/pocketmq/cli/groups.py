@@ -86,7 +86,7 @@ class NamingGroup(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Return the command that is named."""
+        """Returns the command that is named."""
         name = args[0]
         if self.get_command(ctx, name) is None and not name.startswith("-"):
             right = self._right_name(ctx, name)
@@ -112,11 +112,11 @@ class LazyGroup(NamingGroup):
         self._places = places
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """Return the names in the order of the table."""
+        """Returns the names in the order of the table."""
         return list(self._places)
 
     def load(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """Load a command, None when there is none of this name."""
+        """Loads a command, None when there is none of this name."""
         place = self._places.get(cmd_name)
         if place is None:
             return None
@@ -127,7 +127,7 @@ class LazyGroup(NamingGroup):
     get_command = load  # click's name for it
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the list of commands without loading any."""
+        """Writes the list of commands without loading any."""
         rows: Sequence[tuple[str, str]] = [(n, p.about) for n, p in self._places.items()]
         with formatter.section("Commands"):
             formatter.write_dl(rows)

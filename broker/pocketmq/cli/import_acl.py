@@ -6,7 +6,7 @@ from pocketmq.cli.output import only_planned, talk, talk_notes, write
 
 
 def import_acl(file: Path, store: Path | None) -> bool:
-    """Show users and grants of a file, and write them into a store where one is given.
+    """Shows users and grants of a file, and writes them into a store where one is given.
 
     Returns  whether the file is one of these
     Errors   IllegalConfig; NotAStore, StoreLocked, UserExists, DiskFull: nothing was written

@@ -40,7 +40,7 @@ class ReadBy(click.ParamType[Value]):
     def convert(
         self, value: Any, param: click.Parameter | None, ctx: click.Context | None
     ) -> Value:
-        """Return what a text says; a default that is no text stays as it is."""
+        """Returns what a text says; a default that is no text stays as it is."""
         if not isinstance(value, str):
             read: Value = value
             return read
@@ -51,12 +51,12 @@ class ReadBy(click.ParamType[Value]):
 
 
 def wall_ms() -> int:
-    """Return the time now."""
+    """Returns the time now."""
     return time.time_ns() // 1_000_000
 
 
 def moment_from_text(text: str, now_ms: int) -> int:
-    """Return milliseconds since 1970.
+    """Returns milliseconds since 1970.
 
     Errors   ValueError
     """
@@ -79,7 +79,7 @@ def moment_from_text(text: str, now_ms: int) -> int:
 
 
 def duration_from_text(text: str) -> int:
-    """Return milliseconds of "30s", "500ms" or 0.
+    """Returns milliseconds of "30s", "500ms" or 0.
 
     Errors   ValueError
     """
@@ -201,14 +201,14 @@ read_only_option: Final = click.option(
 
 
 def queue_option(about: str) -> Callable[[Command], Command]:
-    """Return what gives a command --queue TOPIC:QUEUE, read as (topic, queue id) or None."""
+    """Returns what gives a command --queue TOPIC:QUEUE, reads as (topic, queue id) or None."""
     return click.option("--queue", metavar="TOPIC:QUEUE", type=QUEUE, help=about)
 
 
 def takes(
     name: str, kind: Callable[..., Any], *options: Callable[..., Any]
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Return what gives a command these options and arguments, as one value of a kind.
+    """Returns what gives a command these options and arguments, as one value of a kind.
 
     name   the command's parameter; the kind's parameters are named as the options
     """
@@ -230,13 +230,13 @@ def takes(
 
 
 def examples(*lines: str) -> str:
-    """Return the end of a command's help."""
+    """Returns the end of a command's help."""
     title = "Example:" if len(lines) == 1 else "Examples:"
     return "\n".join(["\b", title, *(f"  {line}" for line in lines)])
 
 
 def filtered(command: Command) -> Command:
-    """Give a command `expression` and `sql`: which messages are wanted, by tags or by SQL."""
+    """Gives a command `expression` and `sql`: which messages are wanted, by tags or by SQL."""
 
     @click.option("--tag-filter", metavar="A||B", help="Only these tags.")
     @click.option("--filter", "sql_filter", metavar="SQL", help="Only what this SQL92 is true of.")

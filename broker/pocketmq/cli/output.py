@@ -66,7 +66,7 @@ class Column(NamedTuple):
         return (self.name if self.show is None else self.name.removesuffix("_ms")).upper()
 
     def cell(self, row: Document) -> Any:
-        """Return what people see."""
+        """Returns what people see."""
         return row.get(self.name, "") if self.show is None else self.show(row)
 
 
@@ -101,7 +101,7 @@ class Output:
         return self.form in TABLES
 
     def show(self, document: Document) -> None:
-        """Print one document."""
+        """Prints one document."""
         if self.form == "csv":
             _write_csv(document)
             _write_csv(document.values())
@@ -116,19 +116,19 @@ class Output:
         sys.stdout.flush()
 
     def rows(self, columns: Columns, more: Columns | None = None) -> "PrintedRows":
-        """Return what prints rows as they come, to be used in a `with`."""
+        """Returns what prints rows as they come, to be used in a `with`."""
         return PrintedRows(self.form, columns, more)
 
     def table(
         self, documents: Iterable[Document], columns: Columns, more: Columns | None = None
     ) -> None:
-        """Print all rows, lined up with each other."""
+        """Prints all rows, lined up with each other."""
         with self.rows(columns, more) as rows:
             for document in documents:
                 rows.add(document)
 
     def stream(self, documents: Iterable[Document], columns: Columns) -> None:
-        """Print rows that may be many, some hundred at a time."""
+        """Prints rows that may be many, some hundred at a time."""
         with self.rows(columns) as rows:
             for number, document in enumerate(documents, 1):
                 rows.add(document)
@@ -137,12 +137,12 @@ class Output:
 
 
 def talk(text: str) -> None:
-    """Say something that is not data."""
+    """Says something that is not data."""
     click.echo(safe(text), err=True)
 
 
 def talk_notes(notes: Iterable[str]) -> None:
-    """Say what is worth knowing, a line each."""
+    """Says what is worth knowing, a line each."""
     for note in notes:
         talk(f"Note: {note}")
 
@@ -156,14 +156,14 @@ class Failure(click.ClickException):
         self.next_step = next_step
 
     def show(self, file: TextIO | None = None) -> None:  # type: ignore[override]
-        """Write the error to standard error."""
+        """Writes the error to standard error."""
         click.echo(f"Error: {safe(self.message)}", file=file, err=True)
         if self.next_step:
             click.echo(f"Next:  {safe(self.next_step)}", file=file, err=True)
 
 
 def only_planned(text: str) -> Failure:
-    """Return what ends a command that showed what it would do, and was not told --yes."""
+    """Returns what ends a command that showed what it would do, and was not told --yes."""
     return Failure(f"nothing was done: {text}", Exit.REFUSED, "add --yes to do it")
 
 
@@ -199,7 +199,7 @@ class PrintedRows:
         self.flush()
 
     def add(self, row: Document) -> None:
-        """Print a row; in a table with the next flush."""
+        """Prints a row; in a table with the next flush."""
         self._count += 1
         if self._format == "jsonl":
             write(json_text(row) + "\n")
@@ -244,7 +244,7 @@ class PrintedRows:
 def progress(
     label: str, total_bytes: int, *, clock: Callable[[], float] = monotonic
 ) -> Iterator[Callable[[int], None]]:
-    """Draw a bar on a terminal, and yield a function that is told how many more bytes are done.
+    """Draws a bar on a terminal, and yields a function that is told how many more bytes are done.
 
     Reading  [######################--------------]   61%  00:00:02  1.6 GB  640 MB/s
 
@@ -283,7 +283,7 @@ def progress(
 
 
 def amount(byte_count: int) -> str:
-    """Return a number of bytes for people: 1.6 GB."""
+    """Returns a number of bytes for people: 1.6 GB."""
     size = float(byte_count)
     for unit in BYTE_UNITS:
         if size < 1000 or unit == BYTE_UNITS[-1]:
@@ -293,7 +293,7 @@ def amount(byte_count: int) -> str:
 
 
 def moment(time_ms: int) -> str:
-    """Return a time for people, in the machine's zone; "" for 0."""
+    """Returns a time for people, in the machine's zone; "" for 0."""
     if not time_ms:
         return ""
     local = datetime.fromtimestamp(time_ms / 1000).astimezone()
@@ -301,22 +301,22 @@ def moment(time_ms: int) -> str:
 
 
 def at(name: str) -> Column:
-    """Return the column that shows a time in ms as a moment, where there is one."""
+    """Returns the column that shows a time in ms as a moment, where there is one."""
     return Column(name, lambda row: moment(row[name]) if name in row else "")
 
 
 def columns(*given: str | Column) -> Columns:
-    """Return columns; a text is the name of a field shown as it is."""
+    """Returns columns; a text is the name of a field shown as it is."""
     return [Column(each) if isinstance(each, str) else each for each in given]
 
 
 def write(text: str) -> None:
-    """Print data, in which nothing is left that a terminal obeys."""
+    """Prints data, in which nothing is left that a terminal obeys."""
     sys.stdout.write(safe(text))
 
 
 def json_text(document: Any, indent: int | None = None) -> str:
-    """Return a document as JSON, in which a terminal finds nothing to obey."""
+    """Returns a document as JSON, in which a terminal finds nothing to obey."""
     separators = (",", ":") if indent is None else None
     return escaped(json.dumps(document, ensure_ascii=False, indent=indent, separators=separators))
 
@@ -339,7 +339,7 @@ def _cell(value: Any, width_max: int | None) -> str:
 
 
 def _plain(value: Any) -> str:
-    """Return a value as a table shows it."""
+    """Returns a value as a table shows it."""
     if isinstance(value, Mapping):
         return ", ".join(f"{name}={_plain(item)}" for name, item in value.items())
     if isinstance(value, Sequence) and not isinstance(value, str):
@@ -348,7 +348,7 @@ def _plain(value: Any) -> str:
 
 
 def _can_redraw(stream: TextIO | None) -> bool:
-    """Return whether a line can be drawn over; a process may have no standard error at all."""
+    """Returns whether a line can be drawn over; a process may have no standard error at all."""
     if stream is None or stream.closed or not stream.isatty():
         return False
     return not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"

@@ -117,7 +117,7 @@ def produce(
 
 
 def _check_wishes(fields: dict[str, Any]) -> None:
-    """Raise click.UsageError where a message would be of two kinds."""
+    """Raises click.UsageError where a message would be of two kinds."""
     given = [option for name, option in WISHES.items() if fields[name] is not None]
     if len(given) > 1:
         raise click.UsageError(f"{' and '.join(given)} exclude each other")
@@ -133,7 +133,7 @@ def _opened(path: str, up: ExitStack) -> BinaryIO:
 
 
 def line_groups(stream: BinaryIO) -> Iterator[list[bytes]]:
-    """Yield lines of a stream, as many as there are at a time: a slow pipe is not waited for."""
+    """Yields lines of a stream, as many as there are at a time: a slow pipe is not waited for."""
     rest = b""
     # Whatever opens a file or standard input for bytes buffers it, and such a buffer has read1.
     while piece := stream.read1(READ_SIZE):  # type: ignore[attr-defined]
@@ -143,7 +143,7 @@ def line_groups(stream: BinaryIO) -> Iterator[list[bytes]]:
 
 
 def batches(groups: Iterable[list[bytes]], count_max: int) -> Iterator[list[bytes]]:
-    """Yield bodies for one request each, empty ones left out; never across two groups."""
+    """Yields bodies for one request each, empty ones left out; never across two groups."""
     for group in groups:
         batch: list[bytes] = []
         size = 0
@@ -158,7 +158,7 @@ def batches(groups: Iterable[list[bytes]], count_max: int) -> Iterator[list[byte
 
 
 def send_all(broker: BrokerConnection, messages: list[Message], wait: Wait) -> Iterator[Receipt]:
-    """Send a batch, in halves where the broker finds it too large; yields receipts in order.
+    """Sends a batch, in halves where the broker finds it too large; yields receipts in order.
 
     Errors   ClientError
     """

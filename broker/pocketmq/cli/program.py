@@ -43,7 +43,7 @@ class Program(LazyGroup):
     """The root group; turns errors of the broker and of its answers into exit codes."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Read the command line of the process, which is UTF-8."""
+        """Reads the command line of the process, which is UTF-8."""
         for number, text in enumerate(args, 1):
             if not is_utf8(text):
                 shown = os.fsencode(text)
@@ -51,7 +51,7 @@ class Program(LazyGroup):
         return super().parse_args(ctx, args)
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Run the command that was named."""
+        """Runs the command that was named."""
         try:
             return super().invoke(ctx)
         except KeyboardInterrupt:
@@ -97,5 +97,5 @@ def program() -> None:
 
 
 def main() -> None:
-    """Run the command line of this process."""
+    """Runs the command line of this process."""
     program(prog_name="pocketmq")

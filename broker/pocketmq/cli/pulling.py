@@ -21,7 +21,7 @@ class Damaged:
         self.count = 0
 
     def pass_over(self, query: PullQuery, error: ClientError) -> int:
-        """Tell of the damaged message an offset led to; returns the offset to go on at.
+        """Tells of the damaged message an offset led to; returns the offset to go on at.
 
         Errors   ClientError: the error is another one, or names no such offset
         """
@@ -41,7 +41,7 @@ class Damaged:
         return int(following)
 
     def passed_over_by(self, pull: Pull) -> Pull:
-        """Return a pull that leads on over damaged messages."""
+        """Returns a pull that leads on over damaged messages."""
 
         async def pull_on(query: PullQuery) -> PullPage:
             try:
@@ -53,7 +53,7 @@ class Damaged:
         return pull_on
 
     def failure(self) -> Failure:
-        """Return what ends a command that passed some over."""
+        """Returns what ends a command that passed some over."""
         noun = "message is" if self.count == 1 else "messages are"
         text = f"{self.count} {noun} damaged and could not be read"
         return Failure(text, Exit.DAMAGED, LOOK_AT_STORE)
@@ -68,7 +68,7 @@ class QueueReader:
     def pages(
         self, broker: BrokerConnection, count_max: float, damaged: Damaged | None = None
     ) -> Iterator[PullPage]:
-        """Yield its messages up to its end or a count, which may be inf.
+        """Yields its messages up to its end or a count, which may be inf.
 
         damaged   passes over what cannot be read; None: that is an error
         Errors    Failure for an offset behind the queue's end; ClientError
@@ -95,7 +95,7 @@ class QueueReader:
 
 
 def _check(query: PullQuery, page: PullPage) -> None:
-    """Tell of what lies outside the queue."""
+    """Tells of what lies outside the queue."""
     if page.status is PullStatus.NO_SUCH_QUEUE:
         text = f"topic {query.topic!r} has no queue {query.queue_id}"
         raise Failure(text, Exit.NOT_FOUND, f"pocketmq topic info {query.topic}")

@@ -29,14 +29,14 @@ store_option: Final = click.option(
 
 
 def user_document(access_key: str, is_admin: bool, is_enabled: bool) -> Document:
-    """Return a user as commands print one."""
+    """Returns a user as commands print one."""
     return {"access_key": access_key, "admin": is_admin, "enabled": is_enabled}
 
 
 def grant_document(
     user: str, actions: Iterable[str], resource: str, is_denied: bool, sources: Iterable[str]
 ) -> Document:
-    """Return a grant as commands print one."""
+    """Returns a grant as commands print one."""
     return {
         "user": user,
         "actions": list(actions),
@@ -59,47 +59,47 @@ class BrokerRoster:
         self._ask = broker.ask
 
     def add(self, access_key: str, secret: str, *, is_admin: bool) -> Document:
-        """Make a user."""
+        """Makes a user."""
         made = self._broker.create_user(access_key, secret, admin=is_admin)
         return user_document(*self._ask(made))
 
     def change(
         self, access_key: str, secret: str | None, is_admin: bool | None, is_enabled: bool | None
     ) -> Document:
-        """Change what is given of a user."""
+        """Changes what is given of a user."""
         changed = self._broker.update_user(
             access_key, secret=secret, admin=is_admin, enabled=is_enabled
         )
         return user_document(*self._ask(changed))
 
     def remove(self, access_key: str) -> None:
-        """Forget a user and its grants."""
+        """Forgets a user and its grants."""
         self._ask(self._broker.delete_user(access_key))
 
     def users(self) -> list[Document]:
-        """Return all users."""
+        """Returns all users."""
         return [user_document(*user) for user in self._ask(self._broker.list_users())[0]]
 
     def grant(
         self, user: str, actions: str, resource: str, *, is_denied: bool, sources: tuple[str, ...]
     ) -> Document:
-        """Add a grant."""
+        """Adds a grant."""
         from pocketmq.client.async_access import GrantState
 
         given = GrantState(user, actions.split(","), resource, is_denied, sources)
         return grant_document(*self._ask(self._broker.add_grant(given)))
 
     def revoke(self, user: str, actions: str, resource: str, *, is_denied: bool) -> list[Document]:
-        """Take actions away; returns what is left about the resource."""
+        """Takes actions away; returns what is left about the resource."""
         asked = self._broker.remove_grant(user, actions.split(","), resource, deny=is_denied)
         return [grant_document(*grant) for grant in self._ask(asked)]
 
     def grants(self, user: str) -> list[Document]:
-        """Return the grants of a user, or of all."""
+        """Returns the grants of a user, or of all."""
         return [grant_document(*grant) for grant in self._ask(self._broker.list_grants(user))]
 
     def explain(self, user: str, action: str, resource: str, source: str) -> Document:
-        """Tell whether a user may do something, and why."""
+        """Tells whether a user may do something, and why."""
         told = self._ask(self._broker.explain(user, action, resource, source))
         grant = None if told.grant is None else grant_document(*told.grant)
         return {"allowed": told.allowed, "why": told.why, "grant": grant}
@@ -128,7 +128,7 @@ class StoreRoster:
         return read_roster(self._directory)
 
     def add(self, access_key: str, secret: str, *, is_admin: bool) -> Document:
-        """Make a user."""
+        """Makes a user."""
         user = User(access_key, secret, is_admin=is_admin)
         self._changed(lambda roster: roster.add(user))
         return _user_document(user)
@@ -136,7 +136,7 @@ class StoreRoster:
     def change(
         self, access_key: str, secret: str | None, is_admin: bool | None, is_enabled: bool | None
     ) -> Document:
-        """Change what is given of a user."""
+        """Changes what is given of a user."""
         changed = self._changed(
             lambda roster: roster.change(
                 access_key, secret=secret, is_admin=is_admin, is_enabled=is_enabled
@@ -145,17 +145,17 @@ class StoreRoster:
         return _user_document(changed)
 
     def remove(self, access_key: str) -> None:
-        """Forget a user and its grants."""
+        """Forgets a user and its grants."""
         self._changed(lambda roster: roster.remove(access_key))
 
     def users(self) -> list[Document]:
-        """Return all users."""
+        """Returns all users."""
         return [_user_document(user) for user in sorted(self._read().users.values())]
 
     def grant(
         self, user: str, actions: str, resource: str, *, is_denied: bool, sources: tuple[str, ...]
     ) -> Document:
-        """Add a grant."""
+        """Adds a grant."""
         grant = Grant(
             user,
             actions_from_text(actions),
@@ -166,7 +166,7 @@ class StoreRoster:
         return _grant_document(self._changed(lambda roster: roster.grant(grant)))
 
     def revoke(self, user: str, actions: str, resource: str, *, is_denied: bool) -> list[Document]:
-        """Take actions away; returns what is left about the resource."""
+        """Takes actions away; returns what is left about the resource."""
         taken, thing = actions_from_text(actions), resource_from_text(resource)
         left = self._changed(
             lambda roster: roster.revoke(user, taken, thing, is_allowed=not is_denied)
@@ -174,18 +174,18 @@ class StoreRoster:
         return list(map(_grant_document, left))
 
     def grants(self, user: str) -> list[Document]:
-        """Return the grants of a user, or of all."""
+        """Returns the grants of a user, or of all."""
         return list(map(_grant_document, self._read().grants_of(user)))
 
     def explain(self, user: str, action: str, resource: str, source: str) -> Document:
-        """Tell whether a user may do something, and why."""
+        """Tells whether a user may do something, and why."""
         told = explain(self._read(), user, action, resource, source)
         grant = None if told.grant is None else _grant_document(told.grant)
         return {"allowed": told.is_allowed, "why": told.why, "grant": grant}
 
 
 def roster_of(broker: BrokerConnection, store: Path | None) -> BrokerRoster | StoreRoster:
-    """Return the users of a store where one is named, else those of the broker."""
+    """Returns the users of a store where one is named, else those of the broker."""
     return BrokerRoster(broker) if store is None else StoreRoster(store)
 
 

@@ -16,7 +16,7 @@ STANDS_IN: Final = "\N{REPLACEMENT CHARACTER}"
 
 
 def safe(text: str) -> str:
-    """Return a text in which nothing but letters, line feeds and tabs is left.
+    """Returns a text in which nothing but letters, line feeds and tabs is left.
 
     Cost     0.1 µs for 100 characters
     """
@@ -24,5 +24,5 @@ def safe(text: str) -> str:
 
 
 def escaped(text: str) -> str:
-    r"""Return a JSON or YAML text with such characters written as \u009b, as a string may have."""
+    r"""Returns a JSON or YAML text with such characters written as \u009b, as a string may have."""
     return _UNSAFE.sub(lambda found: f"\\u{ord(found[0]):04x}", text)

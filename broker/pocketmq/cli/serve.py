@@ -47,7 +47,7 @@ Topics and groups are made by whoever uses them first; Ctrl-C ends all of it."""
 
 
 def topics_from_text(text: str) -> list[tuple[str, str]]:
-    """Return (name, type) of "orders,payments:fifo"; type "": nothing is said of it.
+    """Returns (name, type) of "orders,payments:fifo"; type "": nothing is said of it.
 
     Errors   ValueError
     """
@@ -230,7 +230,7 @@ def _run(
     topics: Topics = (), announce: Callable[[Mapping[str, object]], None] | None = None,
     **sources: Any,
 ) -> int:  # fmt: skip
-    """Run a broker with these settings over those of the environment; returns its exit code.
+    """Runs a broker with these settings over those of the environment; returns its exit code.
 
     is_live   SIGHUP has the settings read again; else it ends the broker
     topics    are made before clients come
@@ -253,12 +253,12 @@ def _run(
 
 
 def tell(addresses: Mapping[str, object]) -> None:
-    """Print the line that says where the broker is."""
+    """Prints the line that says where the broker is."""
     click.echo(json.dumps(addresses))
 
 
 def introduce(addresses: Mapping[str, object]) -> None:
-    """Print that line, and on a terminal what to write in a client."""
+    """Prints that line, and on a terminal what to write in a client."""
     tell(addresses)
     if sys.stdout.isatty():
         talk(HOW_TO_COME.format(grpc=addresses["grpc"]))

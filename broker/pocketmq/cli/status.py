@@ -35,7 +35,7 @@ LINES_KEPT: Final = 8
 @click.option("--settings", is_flag=True, help="The settings it runs with, and where they stood.")
 @watch_option
 def status(broker: BrokerConnection, out: Output, settings: bool, watch_s: float | None) -> None:
-    """Tell what a broker's store is doing and how far it has come.
+    """Tells what a broker's store is doing and how far it has come.
 
     Offsets are bytes from the start of the commit log.
     """
@@ -52,7 +52,7 @@ def status(broker: BrokerConnection, out: Output, settings: bool, watch_s: float
 
 
 def readable_status(status: StoreStatus) -> Document:
-    """Return a status as people read it."""
+    """Returns a status as people read it."""
     log_bytes = status.appended_offset - status.min_offset
     return {
         "broker": f"{status.broker} of {status.cluster}, version {status.version}",
@@ -76,7 +76,7 @@ def _behind(status: StoreStatus, reached: int) -> str:
 
 
 def disk_text(status: StoreStatus) -> str:
-    """Return what is free of the disk, as people read it."""
+    """Returns what is free of the disk, as people read it."""
     free, total = status.disk_free_bytes, status.disk_total_bytes
     share = f" ({100 * free // total} %)" if total else ""
     return f"{amount(free)} free of {amount(total)}{share}"
@@ -110,7 +110,7 @@ class Snapshot(NamedTuple):
     help="End after so many [default: 1, on a terminal with Ctrl-C].",
 )  # fmt: skip
 def top(broker: BrokerConnection, out: Output, interval_s: float, count_max: int | None) -> None:
-    """Show topics by messages in and out a second, with lag and the store's numbers.
+    """Shows topics by messages in and out a second, with lag and the store's numbers.
 
     IN_PER_S counts messages stored, OUT_PER_S offsets committed by groups. On a terminal the
     picture is drawn again every interval; elsewhere it is printed once.
@@ -128,7 +128,7 @@ def top(broker: BrokerConnection, out: Output, interval_s: float, count_max: int
 def _moments(
     broker: BrokerConnection, interval_s: float, count_max: int | None, patience: BrokerWait
 ) -> Iterator[Document]:
-    """Yield what happened in each interval; none while the broker is away."""
+    """Yields what happened in each interval; none while the broker is away."""
     before, count = take_snapshot(broker), 0
     patience.answered()
     while count_max is None or count < count_max:
@@ -144,7 +144,7 @@ def _moments(
 
 
 def take_snapshot(broker: BrokerConnection) -> Snapshot:
-    """Ask a broker for all its topics, groups and its store.
+    """Asks a broker for all its topics, groups and its store.
 
     Errors   ClientError
     """
@@ -163,7 +163,7 @@ def take_snapshot(broker: BrokerConnection) -> Snapshot:
 
 
 def difference(before: Snapshot, after: Snapshot) -> Document:
-    """Return what happened between two snapshots as one JSON document, the busiest topic first.
+    """Returns what happened between two snapshots as one JSON document, the busiest topic first.
 
     Units   rates are a second's
     """
@@ -198,7 +198,7 @@ def _rank(row: Document) -> tuple[float, int, str]:
 
 
 def _draw(broker: BrokerConnection, interval_s: float, count_max: int | None) -> None:
-    """Draw each moment over the one before, until Ctrl-C."""
+    """Draws each moment over the one before, until Ctrl-C."""
     from rich.console import Console
     from rich.live import Live
     from rich.text import Text
@@ -229,7 +229,7 @@ def _picture(document: Document, line_count: int) -> "RenderableType":
 
 
 def head_lines(document: Document) -> list[str]:
-    """Return what stands above the topics."""
+    """Returns what stands above the topics."""
     status = StoreStatus(**document["store"])
     log_bytes = amount(status.appended_offset - status.min_offset)
     rates = f"in {document['in_per_s']}/s   out {document['out_per_s']}/s"

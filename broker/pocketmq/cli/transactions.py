@@ -47,21 +47,21 @@ def ls(broker: BrokerConnection, out: Output, group: str, topic: str, count_max:
 @txn.asks("Show a transaction.", "pocketmq txn show ID")
 @click.argument("transaction_id", metavar="ID")
 def show(broker: BrokerConnection, out: Output, transaction_id: str) -> None:
-    """Show one transaction by its id: open, committed, rolled back or given up."""
+    """Shows one transaction by its id: open, committed, rolled back or given up."""
     out.show(_described(broker, transaction_id)._asdict())
 
 
 @txn.asks("Commit transactions.", "pocketmq txn commit ID", "pocketmq txn commit ID ID")
 @click.argument("transaction_ids", metavar="ID...", nargs=-1, required=True)
 def commit(broker: BrokerConnection, out: Output, transaction_ids: tuple[str, ...]) -> None:
-    """Deliver the messages of transactions, as their producers would."""
+    """Delivers the messages of transactions, as their producers would."""
     _end(broker, out, transaction_ids, Resolution.COMMIT)
 
 
 @txn.asks("Roll transactions back.", "pocketmq txn rollback ID", "pocketmq txn rollback ID ID")
 @click.argument("transaction_ids", metavar="ID...", nargs=-1, required=True)
 def rollback(broker: BrokerConnection, out: Output, transaction_ids: tuple[str, ...]) -> None:
-    """Drop the messages of transactions: they are never delivered."""
+    """Drops the messages of transactions: they are never delivered."""
     _end(broker, out, transaction_ids, Resolution.ROLLBACK)
 
 
@@ -86,7 +86,7 @@ def _described(broker: BrokerConnection, transaction_id: str) -> OpenTransaction
 def _end(
     broker: BrokerConnection, out: Output, transaction_ids: tuple[str, ...], resolution: Resolution
 ) -> None:
-    """End transactions, each by its own group; the first that is not ended is the error."""
+    """Ends transactions, each by its own group; the first that is not ended is the error."""
     failed: Ended | None = None
     with out.rows(RESULT_COLUMNS) as rows:
         for text in transaction_ids:

@@ -11,7 +11,7 @@ from pocketmq.client.following import BrokerWait
 
 
 def repeat(watch_s: float | None, show: Callable[[], None]) -> None:
-    """Call a function once, or every so many seconds on an empty screen until Ctrl-C.
+    """Calls a function once, or every so many seconds on an empty screen until Ctrl-C.
 
     Errors   what the function raises; what passes, as a restart of the broker, only the first time
     """

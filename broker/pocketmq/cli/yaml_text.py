@@ -22,12 +22,12 @@ _OTHERWISE: Final = frozenset({"y", "n", "yes", "no", "on", "off", "true", "fals
 
 
 def yaml_document(document: Any) -> str:
-    """Return a document, its last line ended."""
+    """Returns a document, its last line ended."""
     return "".join(f"{line}\n" for line in _lines(document))
 
 
 def yaml_item(document: Any) -> str:
-    """Return a document as one item of a list: such texts joined are a list of them."""
+    """Returns a document as one item of a list: such texts joined are a list of them."""
     return yaml_document([document])
 
 

@@ -46,7 +46,7 @@ class AsyncAccess:
         self._ask, self._read = stub.ask, stub.read
 
     async def create_user(self, access_key: str, secret: str, *, admin: bool = False) -> UserState:
-        """Make a user."""
+        """Makes a user."""
         answer = await self._ask("CreateUser", access_key=access_key, secret=secret, admin=admin)
         return value_of(UserState, answer.user)
 
@@ -58,7 +58,7 @@ class AsyncAccess:
         admin: bool | None = None,
         enabled: bool | None = None,
     ) -> UserState:
-        """Change what is given of a user."""
+        """Changes what is given of a user."""
         answer = await self._ask(
             "UpdateUser", is_repeatable=True,
             access_key=access_key, secret=secret, admin=admin, enabled=enabled,
@@ -66,34 +66,34 @@ class AsyncAccess:
         return value_of(UserState, answer.user)
 
     async def delete_user(self, access_key: str) -> None:
-        """Forget a user and its grants."""
+        """Forgets a user and its grants."""
         await self._ask("DeleteUser", access_key=access_key)
 
     async def list_users(self) -> tuple[list[UserState], bool]:
-        """Return the users by their keys, and whether the broker asks who calls."""
+        """Returns the users by their keys, and whether the broker asks who calls."""
         answer = await self._read("ListUsers")
         return [value_of(UserState, user) for user in answer.users], answer.checked
 
     async def add_grant(self, grant: GrantState) -> GrantState:
-        """Add a grant, or actions to the one there is; returns that."""
+        """Adds a grant, or actions to the one there is; returns that."""
         answer = await self._ask("AddGrant", is_repeatable=True, grant=grant._asdict())
         return _grant(answer.grant)
 
     async def remove_grant(
         self, user: str, actions: Sequence[str], resource: str, *, deny: bool = False
     ) -> list[GrantState]:
-        """Take actions out of a user's grants; returns what is left about the resource."""
+        """Takes actions out of a user's grants; returns what is left about the resource."""
         answer = await self._ask(
             "RemoveGrant", user=user, actions=actions, resource=resource, deny=deny
         )
         return list(map(_grant, answer.grants))
 
     async def list_grants(self, user: str = "") -> list[GrantState]:
-        """Return the grants of a user, or of all."""
+        """Returns the grants of a user, or of all."""
         return list(map(_grant, (await self._read("ListGrants", user=user)).grants))
 
     async def explain(self, user: str, action: str, resource: str, source: str = "") -> Explained:
-        """Tell whether a user may do something, and which grant says so."""
+        """Tells whether a user may do something, and which grant says so."""
         answer = await self._read(
             "Explain", user=user, action=action, resource=resource, source=source
         )

@@ -63,7 +63,7 @@ class AsyncAdmin:
     async def create_topic(
         self, name: str, *, queue_count: int = 0, type_name: str = ""
     ) -> TopicState:
-        """Make a topic.
+        """Makes a topic.
 
         type_name   one of the proto's TopicType, in any case: it takes messages of that kind only;
                     "": nothing is said, and it takes all
@@ -82,34 +82,34 @@ class AsyncAdmin:
     async def list_topics(
         self, *, page_size: int = 0, page_token: str = "", include_system: bool = False
     ) -> Page[TopicState]:
-        """Return a page of the topics, by name, without their queues."""
+        """Returns a page of the topics, by name, without their queues."""
         answer = await self._read(
             "ListTopics", page_size=page_size, page_token=page_token, include_system=include_system
         )
         return _page(answer, answer.topics, _topic_state)
 
     async def describe_topic(self, name: str) -> TopicState:
-        """Return a topic with its queues."""
+        """Returns a topic with its queues."""
         answer = await self._read("DescribeTopic", name=name)
         return _topic_state(answer.topic)._replace(queues=_values(QueueState, answer.queues))
 
     async def update_topic(self, name: str, change: TopicChange) -> TopicState:
-        """Change what is given of a topic."""
+        """Changes what is given of a topic."""
         return _topic_state((await self._ask("UpdateTopic", name=name, **change._asdict())).topic)
 
     async def delete_topic(self, name: str, *, dry_run: bool = False) -> list[str]:
-        """Remove a topic; returns it and the retry topics that went with it, or would."""
+        """Removes a topic; returns it and the retry topics that went with it, or would."""
         answer = await self._ask("DeleteTopic", name=name, dry_run=dry_run)
         return list(answer.removed_topics)
 
     async def topic_counts(self, name: str) -> TopicCounts:
-        """Return how many messages a topic holds, by queue."""
+        """Returns how many messages a topic holds, by queue."""
         return _topic_counts((await self._read("TopicStats", name=name)).topics[0])
 
     async def all_topic_counts(
         self, *, page_token: str = "", include_system: bool = False, totals_only: bool = True
     ) -> Page[TopicCounts]:
-        """Return how many messages topics hold, a large page of them."""
+        """Returns how many messages topics hold, a large page of them."""
         answer = await self._read(
             "TopicStats",
             page_size=PAGE_SIZE if totals_only else 0,
@@ -122,47 +122,47 @@ class AsyncAdmin:
     # --- groups -----------------------------------------------------------------------------------
 
     async def create_group(self, name: str, settings: GroupSettings = DEFAULTS) -> GroupState:
-        """Make a group."""
+        """Makes a group."""
         answer = await self._ask(
             "CreateGroup", is_repeatable=True, name=name, settings=settings._asdict()
         )
         return _group_state(answer.group)
 
     async def update_group(self, name: str, settings: GroupSettings) -> GroupState:
-        """Change what is set of a group."""
+        """Changes what is set of a group."""
         answer = await self._ask("UpdateGroup", name=name, settings=settings._asdict())
         return _group_state(answer.group)
 
     async def delete_group(
         self, name: str, *, with_topics: bool = False, dry_run: bool = False
     ) -> list[str]:
-        """Remove a group and where it stands; returns its own topics that went too, or would."""
+        """Removes a group and where it stands; returns its own topics that went too, or would."""
         answer = await self._ask("DeleteGroup", name=name, with_topics=with_topics, dry_run=dry_run)
         return list(answer.removed_topics)
 
     async def list_groups(
         self, *, page_token: str = "", include_system: bool = False
     ) -> Page[GroupState]:
-        """Return a large page of the groups, by name."""
+        """Returns a large page of the groups, by name."""
         answer = await self._read(
             "ListGroups", page_size=PAGE_SIZE, page_token=page_token, include_system=include_system
         )
         return _page(answer, answer.groups, _group_state)
 
     async def describe_group(self, name: str) -> GroupState:
-        """Return a group with the topics it has an offset in."""
+        """Returns a group with the topics it has an offset in."""
         answer = await self._read("DescribeGroup", name=name)
         return _group_state(answer.group)._replace(topics=list(answer.topics))
 
     async def list_members(self, group: str) -> list[Member]:
-        """Return the clients that consumed for a group within two minutes, the last one first."""
+        """Returns the clients that consumed for a group within two minutes, the last one first."""
         answer = await self._read("ListMembers", group=group)
         return [value_of(Member, row, topics=list(row.topics)) for row in answer.members]
 
     async def print_client_stack(
         self, group: str, client_id: str, *, wait_ms: int = ANSWER_MS
     ) -> ClientAnswer:
-        """Return what each thread of an official consumer does, as it says."""
+        """Returns what each thread of an official consumer does, as it says."""
         answer = await self._ask(
             "PrintClientStack",
             group=group,
@@ -175,7 +175,7 @@ class AsyncAdmin:
     async def verify_message(
         self, group: str, client_id: str, topic: str, message_id: str, *, wait_ms: int = ANSWER_MS
     ) -> ClientAnswer:
-        """Return what becomes of a message that an official push consumer takes once more."""
+        """Returns what becomes of a message that an official push consumer takes once more."""
         answer = await self._ask(
             "VerifyMessage", group=group, client_id=client_id, topic=topic,
             message_id=message_id, wait_ms=wait_ms, wait_for_ms=wait_ms,
@@ -185,17 +185,17 @@ class AsyncAdmin:
     # --- where groups stand -----------------------------------------------------------------------
 
     async def list_offsets(self, group: str, topic: str = "") -> list[GroupOffset]:
-        """Return where a group stands, in one topic or in all."""
+        """Returns where a group stands, in one topic or in all."""
         answer = await self._read("ListOffsets", group=group, topic=topic)
         return [value_of(GroupOffset, row, queue_offset=row.offset) for row in answer.offsets]
 
     async def group_lag(self, group: str, topic: str = "") -> list[TopicLag]:
-        """Return how far a group is behind, by topic and queue."""
+        """Returns how far a group is behind, by topic and queue."""
         answer = await self._read("GroupLag", group=group, topic=topic)
         return [_topic_lag(row) for row in answer.topics]
 
     async def all_lags(self, *, topic: str = "", page_token: str = "") -> Page[TopicLag]:
-        """Return how far all groups are behind, in one topic or in all, a large page of it."""
+        """Returns how far all groups are behind, in one topic or in all, a large page of it."""
         answer = await self._read(
             "GroupLag", topic=topic, page_size=PAGE_SIZE, page_token=page_token
         )
@@ -204,7 +204,7 @@ class AsyncAdmin:
     async def set_offsets(
         self, group: str, topic: str, queue_offsets: Mapping[int, int], *, dry_run: bool = False
     ) -> list[MovedOffset]:
-        """Set a group's offsets in queues of a topic."""
+        """Sets a group's offsets in queues of a topic."""
         pairs = [{"queue_id": q, "offset": at} for q, at in queue_offsets.items()]
         return await self._move(
             "SetOffsets", group=group, topic=topic, offsets=pairs, dry_run=dry_run
@@ -243,19 +243,19 @@ class AsyncAdmin:
     # --- reading, where system topics may be read too ---------------------------------------------
 
     async def pull(self, query: PullQuery) -> PullPage:
-        """Pull messages of one queue."""
+        """Pulls messages of one queue."""
         return await pull(self._stub, query)
 
     async def query_by_key(self, query: KeyQuery) -> QueryResult:
-        """Return a page of the messages that carry a key, newest first."""
+        """Returns a page of the messages that carry a key, newest first."""
         return await find_by_key(self._stub, "QueryByKey", query)
 
     async def query_by_tag(self, query: KeyQuery) -> QueryResult:
-        """Return a page of the messages whose tag is the query's key, newest first."""
+        """Returns a page of the messages whose tag is the query's key, newest first."""
         return await find_by_key(self._stub, "QueryByTag", query)
 
     async def query_by_id(self, topic: str, message_id: str) -> StoredMessage:
-        """Return the message with a unique key or offset id."""
+        """Returns the message with a unique key or offset id."""
         return await find_by_id(self._stub, topic, message_id)
 
     # --- what became of messages ------------------------------------------------------------------
@@ -263,7 +263,7 @@ class AsyncAdmin:
     async def trace_message(
         self, message_id: str, topic: str = ""
     ) -> tuple[str, list[TracedRecord]]:
-        """Return a message's unique key, and its records in the order of the log.
+        """Returns a message's unique key, and its records in the order of the log.
 
         topic   one it was sent to; "": all are looked through
         """
@@ -273,7 +273,7 @@ class AsyncAdmin:
     async def list_delayed(
         self, topic: str = "", *, message_id: str = "", page_token: str = ""
     ) -> Page[DelayedMessage]:
-        """Return messages that wait for a delay level or a time: a page, or all of an id."""
+        """Returns messages that wait for a delay level or a time: a page, or all of an id."""
         answer = await self._read(
             "ListDelayed", topic=topic, message_id=message_id, page_size=PAGE_SIZE,
             page_token=page_token,
@@ -284,7 +284,7 @@ class AsyncAdmin:
     async def list_dead_letters(
         self, group: str = "", *, page_token: str = ""
     ) -> Page[DeadLetters]:
-        """Return how many dead letters a group has, or a large page of all groups that have."""
+        """Returns how many dead letters a group has, or a large page of all groups that have."""
         answer = await self._read(
             "ListDeadLetters", group=group, page_size=PAGE_SIZE, page_token=page_token
         )
@@ -293,7 +293,7 @@ class AsyncAdmin:
     async def redrive_dead_letters(
         self, group: str, count_max: int = 0, *, topic: str = "", dry_run: bool = False
     ) -> tuple[list[Redriven], int]:
-        """Send dead letters of a group again, the oldest first; returns also how many wait now.
+        """Sends dead letters of a group again, the oldest first; returns also how many wait now.
 
         count_max   0: as many as the broker sends at once, 1,024
         topic       where to; "": where each came from
@@ -310,7 +310,7 @@ class AsyncAdmin:
     async def list_transactions(
         self, *, group: str = "", topic: str = "", count_max: int = PAGE_SIZE
     ) -> list[OpenTransaction]:
-        """Return transactions that nobody decided, the oldest first; "": of all."""
+        """Returns transactions that nobody decided, the oldest first; "": of all."""
         found: list[OpenTransaction] = []
         at = 0
         while len(found) < count_max:
@@ -327,7 +327,7 @@ class AsyncAdmin:
     async def describe_transaction(
         self, transaction_id: str
     ) -> tuple[OpenTransaction, StoredMessage]:
-        """Return a transaction by its id, and its message as it will come, or came."""
+        """Returns a transaction by its id, and its message as it will come, or came."""
         answer = await self._read("DescribeTransaction", transaction_id=transaction_id)
         return value_of(OpenTransaction, answer.transaction), stored_message(answer.message)
 
@@ -339,19 +339,19 @@ class AsyncAdmin:
         return str(answer.transaction_id)
 
     async def store_status(self) -> StoreStatus:
-        """Return what the store is doing and how far it has come."""
+        """Returns what the store is doing and how far it has come."""
         return value_of(StoreStatus, await self._read("StoreStatus"))
 
     async def flush(self) -> int:
-        """Make everything durable that was appended before; returns up to where it is."""
+        """Makes everything durable that was appended before; returns up to where it is."""
         return int((await self._ask("Flush", is_repeatable=True)).flushed_offset)
 
     async def effective_config(self) -> list[SettingRow]:
-        """Return every setting of the broker."""
+        """Returns every setting of the broker."""
         return _values(SettingRow, (await self._read("EffectiveConfig")).rows)
 
     async def drain(self) -> None:
-        """Ask the broker to end in order."""
+        """Asks the broker to end in order."""
         await self._ask("Drain")
 
 

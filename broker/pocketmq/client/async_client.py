@@ -110,20 +110,20 @@ class AsyncClient:
         await self.close()
 
     async def close(self) -> None:
-        """End the connection and all calls on it; the client is of no use any more."""
+        """Ends the connection and all calls on it; the client is of no use any more."""
         await self._channel.close()
 
     # --- sending ----------------------------------------------------------------------------------
 
     async def send(self, message: Message, *, wait: Wait = Wait.DURABLE) -> Receipt:
-        """Send a message; returns where it lies."""
+        """Sends a message; returns where it lies."""
         (receipt,) = await self.send_many([message], wait=wait)
         return receipt
 
     async def send_many(
         self, messages: Sequence[Message], *, wait: Wait = Wait.DURABLE
     ) -> list[Receipt]:
-        """Send messages of one topic: all are stored or none; receipts in their order.
+        """Sends messages of one topic: all are stored or none; receipts in their order.
 
         They lie next to each other in one queue. A message without an id gets one here, so that it
         can be looked up where the answer is lost.
@@ -148,7 +148,7 @@ class AsyncClient:
     async def send_in_transaction(
         self, message: Message, work: Callable[[Receipt], Said]
     ) -> tuple[Receipt, Resolution]:
-        """Send a message that is delivered if the work that belongs to it was done.
+        """Sends a message that is delivered if the work that belongs to it was done.
 
         The message is kept back; then the work is called, with its receipt, and what it returns
         ends the transaction. Where it raises the message is rolled back, and the error goes on.
@@ -170,7 +170,7 @@ class AsyncClient:
     async def end_transaction(
         self, group: str, transaction_id: str, resolution: Resolution
     ) -> None:
-        """Commit a transaction of a producer group, or roll it back; durable when this returns.
+        """Commits a transaction of a producer group, or roll it back; durable when this returns.
 
         The same said again is as said once.
         Errors   ClientError, its reason NO_TRANSACTION, ENDED_OTHERWISE or CANNOT_COMMIT
@@ -180,7 +180,7 @@ class AsyncClient:
     async def end_transactions(
         self, group: str, decisions: Sequence[tuple[str, Resolution]]
     ) -> list[Ended]:
-        """End transactions, (id, resolution) each; one result for each, in their order."""
+        """Ends transactions, (id, resolution) each; one result for each, in their order."""
         return await end_transactions(self._stub, group, decisions)
 
     async def answer_checks(
@@ -198,7 +198,7 @@ class AsyncClient:
         )
 
     async def recall(self, topic: str, recall_handle: str) -> str:
-        """Take back a message that waits for its time; returns its id. Durable when this returns.
+        """Takes back a message that waits for its time; returns its id. Durable when this returns.
 
         recall_handle   of the receipt of its send
         Errors   NotWaiting: it was delivered
@@ -211,11 +211,11 @@ class AsyncClient:
     # --- reading ----------------------------------------------------------------------------------
 
     async def pull(self, query: PullQuery) -> PullPage:
-        """Pull messages of one queue as a client; `wait_ms` waits for some at its end."""
+        """Pulls messages of one queue as a client; `wait_ms` waits for some at its end."""
         return await pull(self._stub, query)
 
     async def tail(self, query: TailQuery) -> AsyncGenerator[StoredMessage, None]:
-        """Yield the messages of all queues of a topic as they are stored.
+        """Yields the messages of all queues of a topic as they are stored.
 
         What is there comes in the order of the log, what arrives within 20 ms too. A broker that
         goes away is waited for, and a pull begins where the last one ended: nothing is left out.
@@ -229,7 +229,7 @@ class AsyncClient:
     async def tail_pages(
         self, query: TailQuery, patience: BrokerWait | None = None
     ) -> AsyncGenerator[list[StoredMessage], None]:
-        """Yield the same as `tail`, together what came together.
+        """Yields the same as `tail`, together what came together.
 
         patience   waits for a broker that goes away, and may say so
         """
@@ -243,21 +243,21 @@ class AsyncClient:
                 yield page
 
     def following(self, pull: Pull, *, wait_ms: float = inf) -> Following:
-        """Return what yields messages of queues as they come, by a pull over this client."""
+        """Returns what yields messages of queues as they come, by a pull over this client."""
         return Following(self._channel.wire, pull, wait_ms=wait_ms)
 
     async def query_by_key(self, query: KeyQuery) -> QueryResult:
-        """Return a page of the messages that carry a key, newest first."""
+        """Returns a page of the messages that carry a key, newest first."""
         return await find_by_key(self._stub, "QueryByKey", query)
 
     async def query_by_id(self, topic: str, message_id: str) -> StoredMessage:
-        """Return the message with a unique key or offset id."""
+        """Returns the message with a unique key or offset id."""
         return await find_by_id(self._stub, topic, message_id)
 
     async def query_by_time(
         self, topic: str, queue_id: int, time_ms: int, bound: Bound = Bound.LOWER
     ) -> int:
-        """Return where a queue stands at a time: at its first message stored then or later.
+        """Returns where a queue stands at a time: at its first message stored then or later.
 
         bound   UPPER: at its last message stored then or earlier
         """
@@ -267,21 +267,21 @@ class AsyncClient:
         return int(answer.queue_offset)
 
     async def query_offsets(self, topic: str, queue_id: int) -> QueueState:
-        """Return where a queue begins and ends."""
+        """Returns where a queue begins and ends."""
         answer = await self._stub.read("QueryOffsets", topic=topic, queue_id=queue_id)
         return value_of(QueueState, answer, queue_id=queue_id)
 
     # --- receiving under leases -------------------------------------------------------------------
 
     async def receive(self, query: ReceiveQuery) -> list[Leased]:
-        """Receive messages for a group; each is to be settled by its handle within its lease.
+        """Receives messages for a group; each is to be settled by its handle within its lease.
 
         An answer that got lost is asked for again, and is the same again.
         """
         return await receive(self._stub, self._named(query, attempt_id=token_hex(8)))
 
     async def ack(self, group: str, topic: str, handles: Sequence[str]) -> list[Settled]:
-        """End leases for good; one result for each handle. Durable when this returns."""
+        """Ends leases for good; one result for each handle. Durable when this returns."""
         return await settle(self._stub, "Ack", group, topic, receipt_handles=handles)
 
     async def change_invisible(
@@ -304,7 +304,7 @@ class AsyncClient:
     async def forward_to_dead_letters(
         self, group: str, topic: str, handles: Sequence[str]
     ) -> list[Settled]:
-        """Give messages up: they become dead letters of the group."""
+        """Gives messages up: they become dead letters of the group."""
         method = "ForwardToDeadLetters"
         return await settle(self._stub, method, group, topic, receipt_handles=handles)
 
@@ -330,7 +330,7 @@ class AsyncClient:
                 yield message
 
     def _named(self, query: ReceiveQuery, attempt_id: str = "") -> ReceiveQuery:
-        """Return a query that says who asks."""
+        """Returns a query that says who asks."""
         return replace(
             query,
             client_id=query.client_id or self._client_id,
@@ -340,13 +340,13 @@ class AsyncClient:
     # --- where groups stand -----------------------------------------------------------------------
 
     async def commit_offset(self, group: str, topic: str, queue_id: int, queue_offset: int) -> None:
-        """Remember where a group stands; durable when this returns."""
+        """Remembers where a group stands; durable when this returns."""
         await self._stub.ask(
             "CommitOffset", group=group, topic=topic, queue_id=queue_id, offset=queue_offset
         )
 
     async def fetch_offset(self, group: str, topic: str, queue_id: int) -> int | None:
-        """Return where a group stands, None before its first commit."""
+        """Returns where a group stands, None before its first commit."""
         answer = await self._stub.read("FetchOffset", group=group, topic=topic, queue_id=queue_id)
         return answer.offset if answer.HasField("offset") else None
 
@@ -363,6 +363,6 @@ class MessageIds:
         )
 
     def make(self) -> str:
-        """Return an id that no other message has."""
+        """Returns an id that no other message has."""
         with self._lock:
             return self._maker.make(time.time_ns() // 1_000_000)

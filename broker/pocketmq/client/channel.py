@@ -74,7 +74,7 @@ class Channel:
         self._is_closed = False
 
     async def close(self) -> None:
-        """End the connection and all calls on it."""
+        """Ends the connection and all calls on it."""
         if not self._is_closed:
             self._is_closed = True
             await self.wire.close()
@@ -88,7 +88,7 @@ class Channel:
         wait_ms: int = 0,
         is_repeatable: bool = False,
     ) -> _Answer:
-        """Call a method, "/package.Service/Method", and return its answer.
+        """Calls a method, "/package.Service/Method", and returns its answer.
 
         is_repeatable   done twice it is as if it had been done once
         Errors          ClientError and its kinds
@@ -112,7 +112,7 @@ class Channel:
             await self.wire.sleep(pause_ms / 1000)
 
     async def _failure(self, error: Any) -> ClientError:
-        """Return what a status means for whoever asked."""
+        """Returns what a status means for whoever asked."""
         failure = client_error(error.code().name, error.details() or "", _details(error))
         failure.endpoint = self.endpoint
         if failure.reason != failure.status:
@@ -148,13 +148,13 @@ class Channel:
 
 
 def may_repeat(failure: ClientError) -> bool:
-    """Tell whether a call may be made again without its caller knowing."""
+    """Tells whether a call may be made again without its caller knowing."""
     is_late = failure.status == "DEADLINE_EXCEEDED"
     return failure.retryable and not is_late and not failure.is_uncertain
 
 
 def pauses_ms(budget_ms: int) -> Iterator[int]:
-    """Yield how long to wait before each next try; together no more than the budget."""
+    """Yields how long to wait before each next try; together no more than the budget."""
     pause_ms = PAUSE_MS
     while pause_ms <= budget_ms:
         yield pause_ms
@@ -172,13 +172,13 @@ class Stub:
         self._service = service
 
     async def read(self, method: str, *, wait_for_ms: int = 0, **fields: Any) -> Any:
-        """Call a method that changes nothing, and may be repeated therefore."""
+        """Calls a method that changes nothing, and may be repeated therefore."""
         return await self.ask(method, wait_for_ms=wait_for_ms, is_repeatable=True, **fields)
 
     async def ask(
         self, method: str, *, wait_for_ms: int = 0, is_repeatable: bool = False, **fields: Any
     ) -> Any:
-        """Call a method with the fields of its request, None for unset, and return its answer.
+        """Calls a method with the fields of its request, None for unset, and returns its answer.
 
         wait_for_ms   how much longer than others the answer may take
         Errors        ClientError and its kinds; ValueError: the request has no such field
@@ -193,7 +193,7 @@ class Stub:
 
 
 def value_of(kind: type[Value], message: Message, **given: Any) -> Value:
-    """Return a named tuple of a message's fields of the same names; unset optional ones are None.
+    """Returns a named tuple of a message's fields of the same names; unset optional ones are None.
 
     given   what differs from the message's, or is not in it
     """
@@ -206,7 +206,7 @@ def value_of(kind: type[Value], message: Message, **given: Any) -> Value:
 
 
 def _details(error: Any) -> bytes:
-    """Return the google.rpc.Status that came with a status, b"" when none did."""
+    """Returns the google.rpc.Status that came with a status, b"" when none did."""
     for key, value in error.trailing_metadata() or ():
         if key == DETAILS_KEY and isinstance(value, bytes):
             return value
@@ -214,7 +214,7 @@ def _details(error: Any) -> bytes:
 
 
 def client_error(status: str, message: str, details: bytes) -> ClientError:
-    """Return the error of a gRPC status, named, with its google.rpc details, b"" for none."""
+    """Returns the error of a gRPC status, named, with its google.rpc details, b"" for none."""
     try:
         parts = {
             part.type_url: part.value for part in status_pb2.Status.FromString(details).details

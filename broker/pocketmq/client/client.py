@@ -34,7 +34,7 @@ class Blocking(Generic[Inner]):
 def blocking(
     method: Callable[Concatenate[Inner, Given], Coroutine[Any, Any, Answer]],
 ) -> Callable[Concatenate[Blocking[Inner], Given], Answer]:
-    """Return a method that blocks of one that is awaited."""
+    """Returns a method that blocks of one that is awaited."""
 
     def call(self: Blocking[Inner], /, *args: Given.args, **options: Given.kwargs) -> Answer:
         return drive(method(self._inner, *args, **options))
@@ -173,7 +173,7 @@ class Client(Blocking[AsyncClient]):
     fetch_offset = blocking(AsyncClient.fetch_offset)
 
     def tail(self, query: TailQuery) -> Generator[StoredMessage, None, None]:
-        """Yield the messages of all queues of a topic as they are stored: AsyncClient.tail.
+        """Yields the messages of all queues of a topic as they are stored: AsyncClient.tail.
 
         It has a connection of its own, and a thread for each queue while it waits for more; both
         end with the loop over it.
@@ -194,7 +194,7 @@ class Client(Blocking[AsyncClient]):
     def consume(
         self, query: ReceiveQuery, *, count_max: int | None = None, is_lasting: bool = True
     ) -> Generator[Leased, None, None]:
-        """Yield messages of a topic for a group: AsyncClient.consume."""
+        """Yields messages of a topic for a group: AsyncClient.consume."""
         messages = self._inner.consume(query, count_max=count_max, is_lasting=is_lasting)
 
         async def following() -> Leased | None:

@@ -102,7 +102,7 @@ class NotOpen(ClientError):
 def told_error(
     reason: str, message: str, status: str, *, retryable: bool, fields: Mapping[str, str]
 ) -> ClientError:
-    """Return the error that a broker told of."""
+    """Returns the error that a broker told of."""
     kind = _known(reason) or (errors.Unavailable if retryable else None)
     if kind is None and status in REFUSALS:
         kind = errors.RequestError
@@ -125,7 +125,7 @@ _classes: dict[type[BrokerError], type[ClientError]] = {}
 
 
 def _class_of(kind: type[BrokerError]) -> type[ClientError]:
-    """Return the class of a client's errors that are errors of a kind, too."""
+    """Returns the class of a client's errors that are errors of a kind, too."""
     found = _classes.get(kind)
     if found is None:
         # Given here, these two are not made from the fields as a dataclass's are.
@@ -136,7 +136,7 @@ def _class_of(kind: type[BrokerError]) -> type[ClientError]:
 
 
 def _typed(kind: Any, text: str) -> str | int:
-    """Return a field as it was, 0 and "" for what the broker kept to itself."""
+    """Returns a field as it was, 0 and "" for what the broker kept to itself."""
     if kind is not int:
         return text
     return int(text) if text.lstrip("-").isdecimal() else 0

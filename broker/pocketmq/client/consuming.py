@@ -37,7 +37,7 @@ ACK_WITHIN: Final = 4
 
 
 async def receive(stub: Stub, query: ReceiveQuery) -> list[Leased]:
-    """Receive messages; asked again by itself, it is given what it was given before."""
+    """Receives messages; asked again by itself, it is given what it was given before."""
     kind = broker_pb2.Filter.SQL if query.sql else broker_pb2.Filter.TAG
     answer = await stub.ask(
         "Receive",
@@ -64,7 +64,7 @@ async def receive(stub: Stub, query: ReceiveQuery) -> list[Leased]:
 
 
 async def settle(stub: Stub, method: str, group: str, topic: str, **fields: Any) -> list[Settled]:
-    """Settle leases; one result for each handle, in their order."""
+    """Settles leases; one result for each handle, in their order."""
     answer = await stub.ask(method, group=group, topic=topic, **fields)
     return [Settled(_STATUSES[row.status], row.receipt_handle) for row in answer.results]
 
@@ -109,7 +109,7 @@ class ReceiveLoop:
         """Handles of what the body got through."""
 
     async def messages(self) -> AsyncGenerator[Leased, None]:
-        """Yield messages until as many as wanted are done.
+        """Yields messages until as many as wanted are done.
 
         Errors   ClientError
         """
@@ -135,7 +135,7 @@ class ReceiveLoop:
         return self._query.invisible_ms or INVISIBLE_MS
 
     async def _receive(self) -> None:
-        """Receive some messages, or none in a while."""
+        """Receives some messages, or none in a while."""
         count = min(self._query.max_messages or RECEIVE_MAX, self._left)
         query = replace(self._query, max_messages=int(count), attempt_id=token_hex(8))
         while True:
@@ -150,7 +150,7 @@ class ReceiveLoop:
             return
 
     async def _ack(self) -> None:
-        """Acknowledge what is done; a lease that ran out meanwhile is delivered again."""
+        """Acknowledges what is done; a lease that ran out meanwhile is delivered again."""
         while self._done:
             try:
                 await self._settle("Ack", receipt_handles=self._done)
@@ -161,7 +161,7 @@ class ReceiveLoop:
             self._done = []
 
     async def _leave(self) -> None:
-        """Acknowledge what is done, and give the rest back: what failed after a delay."""
+        """Acknowledges what is done, and gives the rest back: what failed after a delay."""
         with suppress(ClientError):
             if self._done:
                 await self._settle("Ack", receipt_handles=self._done)
@@ -180,7 +180,7 @@ class ReceiveLoop:
             self._patience.answered()
 
     async def _endure(self, error: ClientError) -> None:
-        """Wait a while for a broker that went away; raise any other error."""
+        """Waits a while for a broker that went away; raise any other error."""
         if self._patience is None:
             raise error
         self._patience.failed(error)

@@ -16,11 +16,11 @@ class Credentials(NamedTuple):
     secret_key: str = ""
 
     def __repr__(self) -> str:
-        """Return what may be shown: not the secret."""
+        """Returns what may be shown: not the secret."""
         return f"Credentials({self.access_key!r})"
 
     def signed(self, now_ms: int) -> Pairs:
-        """Return what a call carries that is made now; nothing where it is nobody's."""
+        """Returns what a call carries that is made now; nothing where it is nobody's."""
         if not self.access_key:
             return ()
         date = date_from_ms(now_ms)
@@ -32,5 +32,5 @@ NOBODY = Credentials()
 
 
 def now_ms() -> int:
-    """Return the time now."""
+    """Returns the time now."""
     return time.time_ns() // 1_000_000

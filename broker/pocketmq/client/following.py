@@ -28,7 +28,7 @@ Pull = Callable[[PullQuery], Coroutine[Any, Any, PullPage]]
 
 
 def keep_quiet(text: str) -> None:
-    """Tell nobody."""
+    """Tells nobody."""
 
 
 class BrokerWait:
@@ -45,7 +45,7 @@ class BrokerWait:
         self.is_gone = False
 
     def answered(self) -> None:
-        """Take note of an answer."""
+        """Takes note of an answer."""
         if self.is_gone:
             self._say("The broker answers again.")
         self._has_answered = True
@@ -97,7 +97,7 @@ class Following:
     async def pages(
         self, queries: Iterable[PullQuery]
     ) -> AsyncGenerator[list[StoredMessage], None]:
-        """Yield messages as they come, until the time is over or no queue is left.
+        """Yields messages as they come, until the time is over or no queue is left.
 
         Errors   ClientError
         """
@@ -165,5 +165,5 @@ class Following:
 
 
 def place_in_log(message: StoredMessage) -> int:
-    """Return what sorts messages into the order of the log."""
+    """Returns what sorts messages into the order of the log."""
     return message.physical_offset

@@ -9,7 +9,7 @@ from pocketmq.rpc.pb import broker_pb2
 
 
 async def pull(stub: Stub, query: PullQuery) -> PullPage:
-    """Pull messages of one queue."""
+    """Pulls messages of one queue."""
     kind = broker_pb2.Filter.SQL if query.sql else broker_pb2.Filter.TAG
     answer = await stub.ask(
         "PullMessage",
@@ -32,7 +32,7 @@ async def pull(stub: Stub, query: PullQuery) -> PullPage:
 
 
 async def find_by_key(stub: Stub, method: str, query: KeyQuery) -> QueryResult:
-    """Return a page of the messages that carry a key, or as QueryByTag a tag, newest first."""
+    """Returns a page of the messages that carry a key, or as QueryByTag a tag, newest first."""
     fields = query._asdict()
     answer = await stub.read(method, max=fields.pop("count_max"), **fields)
     messages = [stored_message(message) for message in answer.messages]
@@ -40,12 +40,12 @@ async def find_by_key(stub: Stub, method: str, query: KeyQuery) -> QueryResult:
 
 
 async def find_by_id(stub: Stub, topic: str, message_id: str) -> StoredMessage:
-    """Return the message with a unique key or offset id."""
+    """Returns the message with a unique key or offset id."""
     return stored_message((await stub.read("QueryById", topic=topic, id=message_id)).message)
 
 
 def stored_message(message: broker_pb2.StoredMessage) -> StoredMessage:
-    """Return a message of an answer as it was stored."""
+    """Returns a message of an answer as it was stored."""
     fields = {name: getattr(message, name) for name in StoredMessage.__slots__}
     fields["properties"] = dict(message.properties)
     for name in ("born_host", "store_host"):

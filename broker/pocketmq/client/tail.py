@@ -54,7 +54,7 @@ class Tail:
         self._patience = patience
 
     async def pages(self) -> AsyncGenerator[list[StoredMessage], None]:
-        """Yield messages in the order of the log, together what came together.
+        """Yields messages in the order of the log, together what came together.
 
         Errors   ClientError
         """
@@ -95,7 +95,7 @@ class Tail:
                 yield messages
 
     async def _begin(self, queue_id: int, ends: range) -> int:
-        """Return where to begin in a queue."""
+        """Returns where to begin in a queue."""
         wanted = self._wanted
         if wanted.last_count is not None:
             return max(ends.stop - wanted.last_count, ends.start)
@@ -106,7 +106,7 @@ class Tail:
         return await self._find(wanted.topic, queue_id, wanted.since_ms, Bound.LOWER)
 
     async def _merged(self, readers: list[Reader]) -> AsyncGenerator[list[StoredMessage], None]:
-        """Yield what the queues hold, in the order of the log, until all are at their end."""
+        """Yields what the queues hold, in the order of the log, until all are at their end."""
         while True:
             empty = [reader for reader in readers if not (reader.pulled or reader.is_at_end)]
             await self._wire.all_of(self._refill(reader) for reader in empty)
@@ -124,7 +124,7 @@ class Tail:
             yield sorted(messages, key=place_in_log)
 
     async def _refill(self, reader: Reader) -> None:
-        """Pull the next page of a queue."""
+        """Pulls the next page of a queue."""
         page = await self._pull(replace(reader.query, max_messages=PAGE_COUNT))
         before = reader.query.queue_offset
         reader.query = replace(reader.query, queue_offset=page.next_begin_offset)
@@ -134,7 +134,7 @@ class Tail:
 
 
 def _taken(reader: Reader, bound: int | None) -> list[StoredMessage]:
-    """Take the messages out of a reader that lie up to a place in the log, or all."""
+    """Takes the messages out of a reader that lie up to a place in the log, or all."""
     taken = []
     while reader.pulled and (bound is None or reader.pulled[0].physical_offset <= bound):
         taken.append(reader.pulled.popleft())

@@ -30,7 +30,7 @@ EMPTY_S: Final = 0.05
 async def end_transactions(
     stub: Stub, group: str, decisions: Sequence[tuple[str, Resolution]]
 ) -> list[Ended]:
-    """End transactions, (id, resolution) each; one result for each, in their order."""
+    """Ends transactions, (id, resolution) each; one result for each, in their order."""
     answer = await stub.ask(
         "EndTransaction",
         is_repeatable=True,
@@ -46,7 +46,7 @@ async def end_transactions(
 async def end_transaction(
     stub: Stub, group: str, transaction_id: str, resolution: Resolution
 ) -> None:
-    """End one transaction.
+    """Ends one transaction.
 
     Errors   ClientError: it was not; its reason is the name of the status
     """
@@ -56,7 +56,7 @@ async def end_transaction(
 
 
 async def said(by: Said) -> Resolution:
-    """Return what a callable said."""
+    """Returns what a callable said."""
     return await by if isawaitable(by) else by
 
 
@@ -76,7 +76,7 @@ class Checks:
         self._patience = patience
 
     async def pending(self) -> AsyncGenerator[PendingTransaction, None]:
-        """Yield transactions as somebody is asked about them.
+        """Yields transactions as somebody is asked about them.
 
         Errors   ClientError
         """
@@ -114,7 +114,7 @@ class Checks:
 async def answer_checks(
     stub: Stub, group: str, checks: Checks, checker: Checker, count_max: float
 ) -> int:
-    """Ask a checker about transactions and end them by what it says; returns how many it ended."""
+    """Asks a checker about transactions and end them by what it says; returns how many it ended."""
     count = 0
     pending = checks.pending()
     try:

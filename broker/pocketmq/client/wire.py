@@ -44,10 +44,10 @@ class RunningCall(Protocol[Given_co]):
     """A coroutine at work on its own; both kinds of futures are these."""
 
     def done(self) -> bool:
-        """Tell whether it has ended."""
+        """Tells whether it has ended."""
 
     def result(self) -> Given_co:
-        """Return what it returned, or raise what it raised."""
+        """Returns what it returned, or raises what it raised."""
 
     def cancel(self) -> Any:
         """Let it end, as soon as the wire can."""
@@ -60,28 +60,28 @@ class Wire(Protocol):
         self, path: str, request: Message, read: Callable[[bytes], Found], timeout_s: float,
         metadata: Pairs = (),
     ) -> Found:  # fmt: skip
-        """Call a method, "/package.Service/Method", and return its answer.
+        """Calls a method, "/package.Service/Method", and returns its answer.
 
         Errors   grpc.RpcError
         """
 
     async def is_connected(self) -> bool:
-        """Tell whether somebody there speaks gRPC."""
+        """Tells whether somebody there speaks gRPC."""
 
     async def sleep(self, seconds: float) -> None:
-        """Return after a time."""
+        """Returns after a time."""
 
     async def all_of(self, questions: Iterable[Question[Found]]) -> list[Found]:
-        """Return what coroutines return, side by side where the wire can."""
+        """Returns what coroutines return, side by side where the wire can."""
 
     def begin(self, question: Question[Found]) -> RunningCall[Found]:
         """Let a coroutine run on its own."""
 
     async def first_of(self, pendings: Collection[RunningCall[Any]]) -> None:
-        """Return when one of them has ended."""
+        """Returns when one of them has ended."""
 
     async def close(self) -> None:
-        """End the connection and all calls on it."""
+        """Ends the connection and all calls on it."""
 
 
 class LoopWire:
@@ -98,7 +98,7 @@ class LoopWire:
         self, path: str, request: Message, read: Callable[[bytes], Found], timeout_s: float,
         metadata: Pairs = (),
     ) -> Found:  # fmt: skip
-        """Call a method and return its answer."""
+        """Calls a method and returns its answer."""
         method = self._methods.get(path)
         if method is None:
             method = self._methods[path] = self._opened().unary_unary(
@@ -116,15 +116,15 @@ class LoopWire:
         return self._channel
 
     async def is_connected(self) -> bool:
-        """Tell whether somebody there speaks gRPC."""
+        """Tells whether somebody there speaks gRPC."""
         return self._opened().get_state() is grpc.ChannelConnectivity.READY
 
     async def sleep(self, seconds: float) -> None:
-        """Return after a time."""
+        """Returns after a time."""
         await asyncio.sleep(seconds)
 
     async def all_of(self, questions: Iterable[Question[Found]]) -> list[Found]:
-        """Return what coroutines return, side by side."""
+        """Returns what coroutines return, side by side."""
         return await asyncio.gather(*questions)
 
     def begin(self, question: Question[Found]) -> RunningCall[Found]:
@@ -134,12 +134,12 @@ class LoopWire:
         return task
 
     async def first_of(self, pendings: Collection[RunningCall[Any]]) -> None:
-        """Return when one of them has ended."""
+        """Returns when one of them has ended."""
         tasks = [pending for pending in pendings if isinstance(pending, asyncio.Task)]
         await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
 
     async def close(self) -> None:
-        """End the connection and all calls on it."""
+        """Ends the connection and all calls on it."""
         if self._channel is not None:
             await self._channel.close()
 
@@ -159,7 +159,7 @@ class BlockingWire:
         self, path: str, request: Message, read: Callable[[bytes], Found], timeout_s: float,
         metadata: Pairs = (),
     ) -> Found:  # fmt: skip
-        """Call a method and return its answer."""
+        """Calls a method and returns its answer."""
         method = self._methods.get(path)
         if method is None:  # two threads at once make it twice, which does no harm
             method = self._methods[path] = self._channel.unary_unary(
@@ -171,7 +171,7 @@ class BlockingWire:
         return answer
 
     async def is_connected(self) -> bool:
-        """Tell whether somebody there speaks gRPC."""
+        """Tells whether somebody there speaks gRPC."""
         ready = grpc.channel_ready_future(self._channel)
         try:
             ready.result(timeout=LOOK_S)
@@ -181,11 +181,11 @@ class BlockingWire:
         return True
 
     async def sleep(self, seconds: float) -> None:
-        """Return after a time."""
+        """Returns after a time."""
         time.sleep(seconds)  # noqa: ASYNC251 - there is no loop to hold up
 
     async def all_of(self, questions: Iterable[Question[Found]]) -> list[Found]:
-        """Return what coroutines return, one after the other."""
+        """Returns what coroutines return, one after the other."""
         return [await question for question in questions]
 
     def begin(self, question: Question[Found]) -> RunningCall[Found]:
@@ -203,17 +203,17 @@ class BlockingWire:
         return pending
 
     async def first_of(self, pendings: Collection[RunningCall[Any]]) -> None:
-        """Return when one of them has ended."""
+        """Returns when one of them has ended."""
         waited = [pending for pending in pendings if isinstance(pending, futures.Future)]
         futures.wait(waited, return_when=futures.FIRST_COMPLETED)
 
     async def close(self) -> None:
-        """End the connection and all calls on it."""
+        """Ends the connection and all calls on it."""
         self._channel.close()
 
 
 def _channel(target: str) -> grpc.Channel:
-    """Return a channel to "host:port", or to "tls://host:port" by gRPC's root certificates."""
+    """Returns a channel to "host:port", or to "tls://host:port" by gRPC's root certificates."""
     if target.startswith(TLS):
         credentials = grpc.ssl_channel_credentials()
         return grpc.secure_channel(target.removeprefix(TLS), credentials, options=OPTIONS)
@@ -221,7 +221,7 @@ def _channel(target: str) -> grpc.Channel:
 
 
 def _aio_channel(target: str) -> grpc.aio.Channel:
-    """Return the same for an event loop."""
+    """Returns the same for an event loop."""
     if target.startswith(TLS):
         credentials = grpc.ssl_channel_credentials()
         return grpc.aio.secure_channel(target.removeprefix(TLS), credentials, options=OPTIONS)
@@ -234,7 +234,7 @@ def _seen(task: "asyncio.Task[Any]") -> None:
 
 
 def drive(question: Question[Found]) -> Found:
-    """Run a coroutine over a BlockingWire to its end, in this thread."""
+    """Runs a coroutine over a BlockingWire to its end, in this thread."""
     try:
         question.send(None)
     except StopIteration as end:

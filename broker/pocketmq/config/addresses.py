@@ -17,13 +17,13 @@ Address = IPv4Address | IPv6Address
 
 
 def split_address(address: str) -> tuple[str, int]:
-    """Return host and port of "HOST:PORT", an IPv6 host without its brackets."""
+    """Returns host and port of "HOST:PORT", an IPv6 host without its brackets."""
     host, _, port = address.rpartition(":")
     return host.removeprefix("[").removesuffix("]"), int(port)
 
 
 def is_loopback(bound: str) -> bool:
-    """Return whether only this machine reaches a bound address "HOST:PORT"; a name may be any."""
+    """Returns whether only this machine reaches a bound address "HOST:PORT"; a name may be any."""
     try:
         return bare_address(split_address(bound)[0]).is_loopback
     except ValueError:
@@ -32,7 +32,7 @@ def is_loopback(bound: str) -> bool:
 
 @contextmanager
 def held_port(listen: str) -> Iterator[str]:
-    """Yield an address with a port no other process gets meanwhile: the one given, for 0 any.
+    """Yields an address with a port no other process gets meanwhile: the one given, for 0 any.
 
     Whoever listens on it may say so before the port is let go: sockets that are bound and reusable
     may share a port until the second of them listens.
@@ -54,7 +54,7 @@ def held_port(listen: str) -> Iterator[str]:
 
 
 def advertised_address(broker: BrokerSection, bound: str) -> tuple[Address, int]:
-    """Return what messages and clients are told: what is configured, else the address bound.
+    """Returns what messages and clients are told: what is configured, else the address bound.
 
     Errors   IllegalConfig for a host without an address
     """
@@ -71,7 +71,7 @@ def advertised_address(broker: BrokerSection, bound: str) -> tuple[Address, int]
 
 
 def own_address() -> Address:
-    """Return the address this machine has in its network; 127.0.0.1 where it is in none."""
+    """Returns the address this machine has in its network; 127.0.0.1 where it is in none."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
         try:
             probe.connect(ELSEWHERE)  # sends nothing

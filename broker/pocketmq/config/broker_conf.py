@@ -66,7 +66,7 @@ class Imported(NamedTuple):
 
 
 def import_file(path: Path, *, strict: bool = False) -> Imported:
-    """Return a broker.conf in our terms; of no use when there are problems.
+    """Returns a broker.conf in our terms; of no use when there are problems.
 
     strict   a name nobody knows is a problem
     Errors   IllegalConfig for a file that cannot be read
@@ -92,7 +92,7 @@ def import_file(path: Path, *, strict: bool = False) -> Imported:
 
 
 def text_of(path: Path) -> str:
-    """Return what a file holds.
+    """Returns what a file holds.
 
     Errors   IllegalConfig: it cannot be read
     """
@@ -108,7 +108,7 @@ def _take_broker(
     path: Path, text: str, layers: Layers, said: dict[str, str], left_out: dict[str, LeftOut],
     strict: bool,
 ) -> None:  # fmt: skip
-    """Take what broker.conf says."""
+    """Takes what broker.conf says."""
     for item in properties(text):
         why, hint = _why_left_out(item.name)
         if why and not (strict and why == UNKNOWN):
@@ -122,7 +122,7 @@ def _take_proxy(
     path: Path, text: str, layers: Layers, said: dict[str, str], left_out: dict[str, LeftOut],
     strict: bool,
 ) -> None:  # fmt: skip
-    """Take what rmq-proxy.json says."""
+    """Takes what rmq-proxy.json says."""
     for name, value in proxy_pairs(path, text):
         key = TAKEN.get(name)
         if key is None:
@@ -133,7 +133,7 @@ def _take_proxy(
 
 
 def _why_left_out(name: str) -> tuple[str, str]:
-    """Return why a name is left out, "" for one that means something, and a hint."""
+    """Returns why a name is left out, "" for one that means something, and a hint."""
     if name in KNOBS or name == PRESET or rocketmq.knobs_of(name):
         return "", ""
     why = rocketmq.why_meaningless(name) or why_left_out(name)
@@ -144,7 +144,7 @@ def _why_left_out(name: str) -> tuple[str, str]:
 
 
 def properties(text: str) -> list[Property]:
-    """Return what stands in a file of properties, in its order."""
+    """Returns what stands in a file of properties, in its order."""
     found: list[Property] = []
     whole, begun = "", 0
     for number, line in enumerate(text.splitlines(), 1):
@@ -191,5 +191,5 @@ def _left_out_text(left_out: dict[str, LeftOut]) -> str:
 
 
 def _on_one_line(text: str) -> str:
-    """Return text that may stand in a comment of TOML, which allows no control characters."""
+    """Returns text that may stand in a comment of TOML, which allows no control characters."""
     return "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in text)

@@ -36,7 +36,7 @@ ABOUT_PRESETS: Final = """\
 
 
 def sample_file(preset: str = EDGE) -> str:
-    """Return a file that sets nothing but its preset, and not even edge, which is the default."""
+    """Returns a file that sets nothing but its preset, and not even edge, which is the default."""
     line = f"{PRESET} = {json.dumps(preset)}\n"
     parts = [HEADER, ABOUT_PRESETS + (line if preset != EDGE else f"#{line}")]
     for section, kind in SECTIONS.items():
@@ -48,7 +48,7 @@ def sample_file(preset: str = EDGE) -> str:
 
 
 def settings_text(values: Mapping[str, Value], remarks: Mapping[str, str]) -> str:
-    """Return TOML that sets these keys and nothing else, by section.
+    """Returns TOML that sets these keys and nothing else, by section.
 
     remarks   what is said behind a value, by key
     """
@@ -62,7 +62,7 @@ def settings_text(values: Mapping[str, Value], remarks: Mapping[str, str]) -> st
 
 
 def toml_value(knob: Knob, value: Value) -> str:
-    """Return a value as it stands in a file: a number, or a text with a unit."""
+    """Returns a value as it stands in a file: a number, or a text with a unit."""
     text = knob.text_of(value)
     if isinstance(value, bool) or text == str(value) != value:
         return text

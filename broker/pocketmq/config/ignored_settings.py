@@ -57,7 +57,7 @@ _FAMILIES: Final = tuple(
 
 
 def why_left_out(name: str) -> str:
-    """Return why a name that looks like one of RocketMQ's has no meaning here; "" for none.
+    """Returns why a name that looks like one of RocketMQ's has no meaning here; "" for none.
 
     Of several reasons it is the first.
     """

@@ -38,7 +38,7 @@ def knob(
     read: Callable[[str], Value] | None = None,
     live: bool = False,
 ) -> Any:
-    """Return a dataclass field that is one setting; `why` is shown in conf/broker.toml."""
+    """Returns a dataclass field that is one setting; `why` is shown in conf/broker.toml."""
     extra = {"why": why, "rocketmq": rocketmq, "choices": choices, "read": read, "live": live}
     return field(default=default, metadata={**extra, "lower": lower, "upper": upper})
 
@@ -74,7 +74,7 @@ class Knob:
         return self.name.endswith("_ms") and self.read is None
 
     def value_of(self, given: object, *, is_rocketmq: bool = False) -> Value:
-        """Return the value of a text, or of what TOML made of one.
+        """Returns the value of a text, or of what TOML made of one.
 
         is_rocketmq   it was given by RocketMQ's name, where a duration is a number of ms
         Errors   IllegalConfig
@@ -97,7 +97,7 @@ class Knob:
         return value
 
     def text_of(self, value: Value) -> str:
-        """Return a value as people write it, in the largest unit that needs no fraction."""
+        """Returns a value as people write it, in the largest unit that needs no fraction."""
         if isinstance(value, bool):
             return "true" if value else "false"
         if isinstance(value, int) and self.name.endswith("_bytes"):
@@ -131,7 +131,7 @@ class Knob:
 
 
 def knobs_of_section(section: str, section_type: type[Any]) -> Iterator[Knob]:
-    """Yield the settings of a section, a dataclass whose fields `knob` made."""
+    """Yields the settings of a section, a dataclass whose fields `knob` made."""
     kinds = get_type_hints(section_type)
     for item in fields(section_type):
         default: Any = item.default

@@ -35,7 +35,7 @@ class Change(NamedTuple):
 
 
 def change(running: Config, wanted: Config) -> Change:
-    """Return what becomes of running settings when others are wanted; pure.
+    """Returns what becomes of running settings when others are wanted; pure.
 
     Errors   IllegalConfig: live keys as wanted contradict others that need a restart
     """
@@ -92,7 +92,7 @@ class LiveConfig:
         take(self.config)
 
     def reload(self) -> None:
-        """Read the sources again and take over what is live; what is wrong changes nothing.
+        """Reads the sources again and take over what is live; what is wrong changes nothing.
 
         Cost   some milliseconds: files are read at once
         """

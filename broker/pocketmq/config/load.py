@@ -58,7 +58,7 @@ class Layers:
         self.problems: list[IllegalConfig] = []
 
     def put(self, key: str, given: object, origin: str) -> None:
-        """Take a value for one of our keys."""
+        """Takes a value for one of our keys."""
         if key == PRESET:
             self._choose(given, origin)
         elif key in KNOBS:
@@ -68,7 +68,7 @@ class Layers:
             self.problems.append(unknown(key, [*KNOBS, PRESET], origin=origin))
 
     def put_any(self, name: str, text: str, origin: str) -> None:
-        """Take a value for one of our keys or of RocketMQ's names."""
+        """Takes a value for one of our keys or of RocketMQ's names."""
         if name in KNOBS or name == PRESET:
             self.put(name, text, origin)
             return
@@ -111,7 +111,7 @@ class Layers:
             self.problems.append(IllegalConfig(field=f"{PRESET} ({origin})", why=why))
 
     def config(self) -> Config:
-        """Return the settings these values make; what is wrong keeps its default."""
+        """Returns the settings these values make; what is wrong keeps its default."""
         assert self.values.keys() | self.translated <= self.origins.keys()
         values = {**PRESETS[self.preset], **self.values}
         sections = {name: kind(**_section_values(values, name)) for name, kind in SECTIONS.items()}
@@ -124,14 +124,14 @@ class Layers:
 
 
 def unknown(key: str, known: Iterable[str], *, origin: str) -> IllegalConfig:
-    """Return the error for a name there is none of; it names the nearest one there is."""
+    """Returns the error for a name there is none of; it names the nearest one there is."""
     near = nearest(key, known)
     hint = f"; did you mean {near}?" if near else ""
     return IllegalConfig(field=f"{key} ({origin})", why=f"there is none of this name{hint}")
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
-    """Return the name there is that looks most like this one; "" for none."""
+    """Returns the name there is that looks most like this one; "" for none."""
     by_lower_case = {other.lower(): other for other in known}
     near = get_close_matches(name.lower(), by_lower_case, n=1, cutoff=NEARNESS)
     return by_lower_case[near[0]] if near else ""
@@ -157,7 +157,7 @@ def load(
     preset: str | None = None,
     force: bool = False,
 ) -> Config:
-    """Return the configuration that all sources make together.
+    """Returns the configuration that all sources make together.
 
     force    allow what is below a floor, for tests and development
     Shape    assignments: "section.key=value" or "rocketmqName=value", later ones win
@@ -179,7 +179,7 @@ def examine(
     preset: str | None = None,
     force: bool = False,
 ) -> Loaded:
-    """Return what `load` does together with all problems; where there are any it is of no use."""
+    """Returns what `load` does together with all problems; where there are any it is of no use."""
     layers = Layers()
     if file is not None:
         read_files(layers, file)
@@ -202,7 +202,7 @@ def _assign(layers: Layers, assignment: str) -> None:
 
 
 def checked(layers: Layers, *, force: bool = False) -> Loaded:
-    """Return the settings of layers that are complete, their relations checked."""
+    """Returns the settings of layers that are complete, their relations checked."""
     _lower_expire_percent(layers)
     config = layers.config()
     problems = [*layers.problems, *broken(config), *([] if force else too_low(config))]
@@ -226,14 +226,14 @@ def _lower_expire_percent(layers: Layers) -> None:
 
 
 def read_files(layers: Layers, file: Path) -> None:
-    """Read a file and then the parts in conf.d beside it, each over the one before."""
+    """Reads a file and then the parts in conf.d beside it, each over the one before."""
     read_file(layers, file)
     for part in sorted((file.parent / PARTS_DIRECTORY).glob(PARTS_PATTERN)):
         read_file(layers, part)
 
 
 def read_file(layers: Layers, path: Path) -> None:
-    """Read one TOML file."""
+    """Reads one TOML file."""
     try:
         text = path.read_text("utf-8")
         document = tomllib.loads(text)
@@ -254,7 +254,7 @@ def read_file(layers: Layers, path: Path) -> None:
 
 
 def text_or_nothing(path: Path) -> str:
-    """Return the text of a file, "" where it is none."""
+    """Returns the text of a file, "" where it is none."""
     try:
         return path.read_text("utf-8")
     except (OSError, ValueError):
@@ -262,7 +262,7 @@ def text_or_nothing(path: Path) -> str:
 
 
 def _keys(document: Mapping[str, Any]) -> Iterator[tuple[str, object]]:
-    """Yield (key, value) of a document; a key that is no section's stands alone."""
+    """Yields (key, value) of a document; a key that is no section's stands alone."""
     for section, table in document.items():
         if not isinstance(table, dict):
             yield section, table
@@ -274,7 +274,7 @@ def _keys(document: Mapping[str, Any]) -> Iterator[tuple[str, object]]:
 
 
 def lines_of_keys(text: str) -> dict[str, int]:
-    """Return the line each key of a TOML text stands in, from 1.
+    """Returns the line each key of a TOML text stands in, from 1.
 
     A key inside of a text of several lines may be taken for one: the line is told to people only.
     """
@@ -289,7 +289,7 @@ def lines_of_keys(text: str) -> dict[str, int]:
 
 
 def read_environment(layers: Layers, environment: Mapping[str, str]) -> None:
-    """Read the variables that begin with POCKETMQ__, and POCKETMQ_PRESET."""
+    """Reads the variables that begin with POCKETMQ__, and POCKETMQ_PRESET."""
     if environment.get(PRESET_VARIABLE):
         layers.put(PRESET, environment[PRESET_VARIABLE], PRESET_VARIABLE)
     for variable in sorted(environment):
@@ -331,6 +331,6 @@ def _read_value_file(layers: Layers, key: str, variable: str, path: Path) -> Non
 
 
 def _unquoted(text: str) -> str:
-    """Return text without the quotes that env files leave around it."""
+    """Returns text without the quotes that env files leave around it."""
     is_quoted = len(text) >= 2 and text[0] == text[-1] == '"'
     return text[1:-1] if is_quoted else text

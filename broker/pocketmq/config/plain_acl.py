@@ -53,12 +53,12 @@ class PlainAcl(NamedTuple):
 
 
 def is_plain_acl(path: Path) -> bool:
-    """Return whether a file is one by its name."""
+    """Returns whether a file is one by its name."""
     return path.suffix.lower() in {".yml", ".yaml"}
 
 
 def read_plain_acl(path: Path, text: str) -> PlainAcl:
-    """Return the users and grants of a plain_acl.yml.
+    """Returns the users and grants of a plain_acl.yml.
 
     Errors   IllegalConfig, which names the account and never a secret
     """
@@ -85,7 +85,7 @@ def read_plain_acl(path: Path, text: str) -> PlainAcl:
 
 
 def _why(error: IllegalUser | IllegalGrant) -> str:
-    """Return what is wrong; of a user not the text, which may tell a secret."""
+    """Returns what is wrong; of a user not the text, which may tell a secret."""
     return str(error) if isinstance(error, IllegalGrant) else "its key or secret cannot be one here"
 
 
@@ -107,7 +107,7 @@ def _is_true(account: Mapping[str, Any]) -> bool:
 
 
 def _grants(key: str, account: Mapping[str, Any]) -> Iterator[Grant]:
-    """Yield the grants of an account."""
+    """Yields the grants of an account."""
     for kind, default_name, names in _KINDS:
         usual = _permission(account.get(default_name) or "DENY")
         if usual:

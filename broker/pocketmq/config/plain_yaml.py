@@ -30,7 +30,7 @@ class _Line(NamedTuple):
 
 
 def read_yaml(text: str) -> Any:
-    """Return dicts, lists and texts; an empty value is "", and so is an empty document.
+    """Returns dicts, lists and texts; an empty value is "", and so is an empty document.
 
     Errors   PlainYamlError
     """
@@ -63,7 +63,7 @@ class _Reader:
         self.lines = lines
 
     def block(self, indent: int, depth: int) -> Any:
-        """Return what the next lines make that are indented so far or farther."""
+        """Returns what the next lines make that are indented so far or farther."""
         first = self.lines[0]
         if depth > DEPTH_MAX:
             raise PlainYamlError(first.number, "it is nested too deep")
@@ -105,7 +105,7 @@ class _Reader:
         return found
 
     def _value_below(self, indent: int, depth: int) -> Any:
-        """Return the value of a key whose line has none; a sequence may begin below the key."""
+        """Returns the value of a key whose line has none; a sequence may begin below the key."""
         if self._goes_on(indent, _is_item):
             return self._sequence(indent, depth + 1)
         return self._below(indent + 1, depth)

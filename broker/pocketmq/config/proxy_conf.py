@@ -36,12 +36,12 @@ OTHER: Final = "what it is about has no counterpart here"
 
 
 def is_proxy_conf(path: Path) -> bool:
-    """Return whether a file is one by its name."""
+    """Returns whether a file is one by its name."""
     return path.suffix.lower() == ".json"
 
 
 def proxy_pairs(path: Path, text: str) -> list[tuple[str, str]]:
-    """Return names and values of a rmq-proxy.json, in its order.
+    """Returns names and values of a rmq-proxy.json, in its order.
 
     Errors   IllegalConfig, which tells none of the values
     """
@@ -61,6 +61,6 @@ def _text(value: object) -> str:
 
 
 def why_proxy_leaves_out(name: str) -> str:
-    """Return why a name of that file is not taken over."""
+    """Returns why a name of that file is not taken over."""
     assert name not in TAKEN
     return _LEFT_OUT.get(name, OTHER)

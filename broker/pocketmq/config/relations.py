@@ -49,7 +49,7 @@ FLOORS: Final[dict[str, tuple[int, str]]] = {
 
 
 def broken(config: Config) -> list[IllegalConfig]:
-    """Return what must not be together."""
+    """Returns what must not be together."""
     return [
         IllegalConfig(
             field=key,
@@ -60,7 +60,7 @@ def broken(config: Config) -> list[IllegalConfig]:
 
 
 def too_low(config: Config) -> list[IllegalConfig]:
-    """Return what is below the floor that only --force goes through."""
+    """Returns what is below the floor that only --force goes through."""
     return [
         IllegalConfig(
             field=key,
@@ -73,12 +73,12 @@ def too_low(config: Config) -> list[IllegalConfig]:
 
 
 def doubts(config: Config) -> list[str]:
-    """Return what is allowed but will probably not do what was meant."""
+    """Returns what is allowed but will probably not do what was meant."""
     return [*_unused(config), *_sizes(config), *_switched_off(config)]
 
 
 def _conflicts(config: Config) -> Iterator[tuple[str, str, str]]:
-    """Yield two keys, and why their values do not go together."""
+    """Yields two keys, and why their values do not go together."""
     store, retention = config.store, config.retention
     if store.transient_pool and store.flush != FLUSH_ASYNC:
         why = "what lies in the pool is not on disk, so it needs store.flush = async"

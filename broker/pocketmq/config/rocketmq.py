@@ -90,24 +90,24 @@ ALIASES: Final[Mapping[str, str]] = {
 
 
 def knobs_of(name: str) -> list[Knob]:
-    """Return the settings a RocketMQ name stands for; none for a name of no meaning here."""
+    """Returns the settings a RocketMQ name stands for; none for a name of no meaning here."""
     name = ALIASES.get(name, name)
     return [knob for knob in KNOBS.values() if knob.rocketmq == name]
 
 
 def why_meaningless(name: str) -> str:
-    """Return why a RocketMQ name has no meaning here; "" when it has one or is none."""
+    """Returns why a RocketMQ name has no meaning here; "" when it has one or is none."""
     return MEANINGLESS.get(ALIASES.get(name, name), "")
 
 
 def names() -> list[str]:
-    """Return every RocketMQ name that is known, with or without a meaning."""
+    """Returns every RocketMQ name that is known, with or without a meaning."""
     ours = {knob.rocketmq for knob in KNOBS.values() if knob.rocketmq}
     return sorted({*ours, *MEANINGLESS, *ALIASES})
 
 
 def import_hint(file: str, text: str) -> str:
-    """Return what is said of a file in RocketMQ's format that is given as one of ours, else ""."""
+    """Returns what is said of a file in RocketMQ's format that is given as one of ours, else ""."""
     if _SECTION.search(text):
         return ""
     known = {*names(), *_OF_OTHER_FILES}
@@ -120,7 +120,7 @@ def import_hint(file: str, text: str) -> str:
 
 
 def translated(name: str, text: str) -> Translation:
-    """Return what a RocketMQ name's value is in our terms.
+    """Returns what a RocketMQ name's value is in our terms.
 
     Errors   ValueError
     """
@@ -133,7 +133,7 @@ def _flush(text: str) -> Translation:
 
 
 def _hours(text: str) -> Translation:
-    """Return ms of a number of hours; with a unit ("72h") it is one of ours already."""
+    """Returns ms of a number of hours; with a unit ("72h") it is one of ours already."""
     bare = text.strip()
     if not (bare.isascii() and bare.isdecimal()):
         return text, ""
@@ -141,7 +141,7 @@ def _hours(text: str) -> Translation:
 
 
 def _seconds(text: str) -> Translation:
-    """Return ms of a number of seconds; with a unit ("3d") it is one of ours already."""
+    """Returns ms of a number of seconds; with a unit ("3d") it is one of ours already."""
     bare = text.strip()
     if not (bare.isascii() and bare.isdecimal()):
         return text, ""
@@ -149,7 +149,7 @@ def _seconds(text: str) -> Translation:
 
 
 def _percent(name: str, lower: int, upper: int) -> Callable[[str], Translation]:
-    """Return the translation of a share, in percent or as a ratio (0.85), held in its bounds.
+    """Returns the translation of a share, in percent or as a ratio (0.85), held in its bounds.
 
     Source   MessageStoreConfig.getDiskMaxUsedSpaceRatio, DefaultMessageStore
     """

@@ -369,13 +369,13 @@ class Config:
         return any(key.startswith("retention.") for key in self.origins)
 
     def value(self, key: str) -> Value:
-        """Return the value of a setting by its key, one of KNOBS."""
+        """Returns the value of a setting by its key, one of KNOBS."""
         section, _, name = key.partition(".")
         value: Value = getattr(getattr(self, section), name)
         return value
 
     def origin(self, key: str) -> str:
-        """Return who said so: a file and line, a variable, --set, the preset or the default."""
+        """Returns who said so: a file and line, a variable, --set, the preset or the default."""
         if key in self.origins:
             return self.origins[key]
         return f"preset {self.preset}" if key in PRESETS[self.preset] else "default"
@@ -393,7 +393,7 @@ class Config:
         )
 
     def retention_settings(self) -> "RetentionSettings":
-        """Return what retention is told."""
+        """Returns what retention is told."""
         from pocketmq.services.retention import RetentionSettings  # offline tools need none of it
 
         section = self.retention

@@ -23,7 +23,7 @@ KIND_NAMES: Final[Mapping[type, str]] = {int: "a number", str: "a text", bool: "
 
 
 def address_from_text(text: str) -> str:
-    """Return "HOST:PORT" of an address to listen on; a port alone means 127.0.0.1.
+    """Returns "HOST:PORT" of an address to listen on; a port alone means 127.0.0.1.
 
     Errors   ValueError
     """
@@ -36,7 +36,7 @@ def address_from_text(text: str) -> str:
 
 
 def optional_address_from_text(text: str) -> str:
-    """Return "HOST:PORT" of an address to listen on, or "" as it is.
+    """Returns "HOST:PORT" of an address to listen on, or "" as it is.
 
     Errors   ValueError
     """
@@ -44,7 +44,7 @@ def optional_address_from_text(text: str) -> str:
 
 
 def ip_from_text(text: str) -> str:
-    """Return an IP address, or "" as it is.
+    """Returns an IP address, or "" as it is.
 
     Errors   ValueError
     """
@@ -52,14 +52,14 @@ def ip_from_text(text: str) -> str:
 
 
 def name_from_text(text: str) -> str:
-    """Return a name that messages can carry: not empty, without control characters."""
+    """Returns a name that messages can carry: not empty, without control characters."""
     if not text or not text.isprintable():
         raise ValueError(f"{text!r} is no name: it is empty or holds characters that do not show")
     return text
 
 
 def zone_from_text(text: str) -> str:
-    """Return the name of a time zone, or "" as it is.
+    """Returns the name of a time zone, or "" as it is.
 
     Errors   ValueError
     """
@@ -71,7 +71,7 @@ def zone_from_text(text: str) -> str:
 
 
 def delay_levels_from_text(text: str) -> str:
-    """Return a list of delays as "1s 5s 10s", or "" as it is.
+    """Returns a list of delays as "1s 5s 10s", or "" as it is.
 
     Errors   ValueError
     """
@@ -80,7 +80,7 @@ def delay_levels_from_text(text: str) -> str:
 
 
 def hours_from_text(text: str) -> str:
-    """Return hours of the day as "04;16", each once and in order; "" as it is.
+    """Returns hours of the day as "04;16", each once and in order; "" as it is.
 
     Errors   ValueError
     """
@@ -93,7 +93,7 @@ def hours_from_text(text: str) -> str:
 
 
 def profiles_from_text(text: str) -> str:
-    """Return a list of metric profiles as "native,native-legacy"."""
+    """Returns a list of metric profiles as "native,native-legacy"."""
     words = [part.strip() for part in text.split(",") if part.strip()]
     if not words or not set(words) <= METRIC_PROFILES:
         raise ValueError(f"{text!r} is no list of {', '.join(sorted(METRIC_PROFILES))}")
@@ -101,7 +101,7 @@ def profiles_from_text(text: str) -> str:
 
 
 def bool_from_text(text: str) -> bool:
-    """Return what a word such as "on" says.
+    """Returns what a word such as "on" says.
 
     Errors   ValueError
     """
@@ -112,7 +112,7 @@ def bool_from_text(text: str) -> bool:
 
 
 def int_from_text(text: str) -> int:
-    """Return a whole number."""
+    """Returns a whole number."""
     try:
         return int(text)
     except ValueError as error:
@@ -120,5 +120,5 @@ def int_from_text(text: str) -> int:
 
 
 def percent_from_text(text: str) -> int:
-    """Return a whole number, with or without a percent sign behind it."""
+    """Returns a whole number, with or without a percent sign behind it."""
     return int_from_text(text.strip().removesuffix("%"))

@@ -28,7 +28,7 @@ _NUMBER_AND_UNIT = re.compile(r"(-?\d{1,19})\s*([A-Za-z]*)", re.ASCII)
 
 
 def is_utf8(text: str) -> bool:
-    """Return whether a text of the system's, an argument or a variable, was UTF-8."""
+    """Returns whether a text of the system's, an argument or a variable, was UTF-8."""
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -37,18 +37,18 @@ def is_utf8(text: str) -> bool:
 
 
 def size_from_text(text: str) -> int:
-    """Return bytes."""
+    """Returns bytes."""
     return _number(text, SIZE_UNITS)
 
 
 def duration_from_text(text: str) -> int:
-    """Return milliseconds."""
+    """Returns milliseconds."""
     refuse_bare(text)
     return _number(text, DURATION_UNITS)
 
 
 def refuse_bare(given: str | int) -> None:
-    """Raise ValueError for a duration that is a number without a unit, but 0."""
+    """Raises ValueError for a duration that is a number without a unit, but 0."""
     text = str(given).strip()
     if is_bare(text) and int(text):
         forms = ", ".join(f"{text}{unit}" for unit in DURATION_UNITS)
@@ -56,17 +56,17 @@ def refuse_bare(given: str | int) -> None:
 
 
 def is_bare(text: str) -> bool:
-    """Return whether a text is a number without a unit."""
+    """Returns whether a text is a number without a unit."""
     return _BARE.fullmatch(text.strip()) is not None
 
 
 def text_from_size(size_bytes: int) -> str:
-    """Return a size in the largest unit that needs no fraction."""
+    """Returns a size in the largest unit that needs no fraction."""
     return _text(size_bytes, SIZE_UNITS)
 
 
 def text_from_duration(duration_ms: int) -> str:
-    """Return a duration in the largest unit that needs no fraction."""
+    """Returns a duration in the largest unit that needs no fraction."""
     return _text(duration_ms, DURATION_UNITS)
 
 

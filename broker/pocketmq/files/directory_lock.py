@@ -30,7 +30,7 @@ class DirectoryLock:
         self._descriptor = -1
 
     def acquire(self) -> None:
-        """Take the lock at once.
+        """Takes the lock at once.
 
         Errors   StoreLocked when another process has it; DiskFull, AllocationFailed; NotAPlainFile
         """
@@ -63,7 +63,7 @@ class DirectoryLock:
             raise StoreLocked(path=str(self.path.parent)) from error
 
     def release(self) -> None:
-        """Give the lock back; once more is fine."""
+        """Gives the lock back; once more is fine."""
         if self._descriptor >= 0:
             descriptor, self._descriptor = self._descriptor, -1
             with suppress(OSError):  # Nothing was written that could be lost.
@@ -71,7 +71,7 @@ class DirectoryLock:
 
 
 def is_locked(path: Path) -> bool:
-    """Return whether some other process holds the lock file; never call it while holding it."""
+    """Returns whether some other process holds the lock file; never call it while holding it."""
     try:
         descriptor = check_plain(os.open(path, os.O_RDWR | PLAIN_ONLY), path)
     except OSError:

@@ -80,27 +80,27 @@ class Disk:
         """Whether `read_resident` knows what is in memory, as far as it was asked."""
 
     def own_process_id(self) -> int:
-        """Return the number this process runs under, for the abort mark."""
+        """Returns the number this process runs under, for the abort mark."""
         return os.getpid()
 
     def space(self, path: Path) -> tuple[int, int]:
-        """Return (bytes used, bytes an ordinary user may still write) of a path's file system."""
+        """Returns (bytes used, bytes an ordinary user may still write) of a path's file system."""
         with ReadErrors(path):
             stats = os.statvfs(path)
         used = (stats.f_blocks - stats.f_bfree) * stats.f_frsize
         return used, stats.f_bavail * stats.f_frsize
 
     def open_files_max(self) -> int:
-        """Return how many files this process may have open."""
+        """Returns how many files this process may have open."""
         return resource.getrlimit(resource.RLIMIT_NOFILE)[0]
 
     def directory_lock(self, path: Path) -> DirectoryLock:
-        """Return the lock that a file of this name is; not taken yet."""
+        """Returns the lock that a file of this name is; not taken yet."""
         return DirectoryLock(path)
 
     # -- whole small files ---------------------------------------------------------------------
     def read_file(self, path: Path, position: int = 0, size_bytes: int | None = None) -> bytes:
-        """Return the content of a small file, or some bytes of a file."""
+        """Returns the content of a small file, or some bytes of a file."""
         with self.opened(path) as descriptor:
             if size_bytes is None:
                 with ReadErrors(path):
@@ -108,7 +108,7 @@ class Disk:
             return self.read_at(descriptor, position, size_bytes)
 
     def write_file(self, path: Path, content: bytes, mode: int = FILE_MODE) -> None:
-        """Make a small file with `mode` and make its content (not yet its name) durable.
+        """Makes a small file with `mode` and makes its content (not yet its name) durable.
 
         Effects  another file of this name loses the name, whatever it is: its bytes and mode stay
         Errors   DiskFull: a part of it may stand there; AllocationFailed, WriteFailed, FsyncFailed
@@ -128,7 +128,7 @@ class Disk:
             self.close(descriptor)
 
     def replace_file(self, path: Path, content: bytes, mode: int = FILE_MODE) -> None:
-        """Replace a small file as a whole, durably: the version before stays until then.
+        """Replaces a small file as a whole, durably: the version before stays until then.
 
         Errors   DiskFull, AllocationFailed, WriteFailed, FsyncFailed; the draft is removed
         """
@@ -142,13 +142,13 @@ class Disk:
         self.sync_directory(path.parent)
 
     def _make_file(self, path: Path, flag: int, mode: int = FILE_MODE) -> int:
-        """Make a file that is not there (O_EXCL)."""
+        """Makes a file that is not there (O_EXCL)."""
         with FullDisk(path), self.enclosure.place(path) as place:
             return os.open(place, flag | os.O_RDWR | os.O_CREAT | PLAIN_ONLY, mode)
 
     # -- names ---------------------------------------------------------------------------------
     def names(self, directory: Path) -> list[str]:
-        """Return the sorted names in a directory, none when there is no such directory."""
+        """Returns the sorted names in a directory, none when there is no such directory."""
         with (
             contextlib.suppress(FileNotFoundError, NotADirectoryError),
             ReadErrors(directory),
@@ -158,11 +158,11 @@ class Disk:
         return []
 
     def is_directory(self, path: Path) -> bool:
-        """Return whether the path is a directory."""
+        """Returns whether the path is a directory."""
         return stat.S_ISDIR(self._mode(path) or 0)
 
     def exists(self, path: Path) -> bool:
-        """Return whether something has this name."""
+        """Returns whether something has this name."""
         return self._mode(path) is not None
 
     def _mode(self, path: Path) -> int | None:
@@ -180,7 +180,7 @@ class Disk:
             return os.stat(place) if inside.is_followed(found) else found
 
     def file_size(self, path: Path | str) -> int:
-        """Return the length in bytes."""
+        """Returns the length in bytes."""
         with ReadErrors(path):
             found = self._found(path)
             if stat.S_ISLNK(found.st_mode):
@@ -188,14 +188,14 @@ class Disk:
             return found.st_size
 
     def make_directory(self, directory: Path) -> None:
-        """Make a directory and those above it, and make their names durable."""
+        """Makes a directory and those above it, and makes their names durable."""
         if not self.is_directory(directory):
             self.make_directory(directory.parent)
             self.trouble.with_room(lambda: self._make(directory))
             self.sync_directory(directory.parent)
 
     def add_directory(self, directory: Path) -> list[Path]:
-        """Make a directory and those above it; returns where names are new, to be synced."""
+        """Makes a directory and those above it; returns where names are new, to be synced."""
         if self.is_directory(directory):
             return []
         above = self.add_directory(directory.parent)
@@ -208,7 +208,7 @@ class Disk:
             os.mkdir(place, DIRECTORY_MODE)
 
     def sync_directory(self, directory: Path) -> None:
-        """Make the names in a directory durable."""
+        """Makes the names in a directory durable."""
         self._sync_directory(directory, os.fsync)
 
     def _sync_directory(self, directory: Path, call: Callable[[int], None]) -> None:
@@ -230,14 +230,14 @@ class Disk:
             self.close(descriptor)
 
     def sync_all(self, directory: Path) -> None:
-        """Make everything on the file system of a directory durable, names included; blocks.
+        """Makes everything on the file system of a directory durable, names included; blocks.
 
         One call for a thousand files costs a fraction of a thousand calls.
         """
         self._sync_directory(directory, sync_file_system)
 
     def rename(self, source: Path, target: Path) -> None:
-        """Give a file another name, replacing what had it; durable after `sync_directory`.
+        """Gives a file another name, replacing what had it; durable after `sync_directory`.
 
         Errors   DiskFull, AllocationFailed; no name has changed
         """
@@ -265,7 +265,7 @@ class Disk:
         self.rename(aside, one)
 
     def unlink(self, path: Path) -> None:
-        """Remove a name; none there is fine.
+        """Removes a name; none there is fine.
 
         Errors   WriteFailed: it stays
         """
@@ -279,7 +279,7 @@ class Disk:
             raise WriteFailed(why=f"{path}: {error.strerror}") from error
 
     def remove_directory(self, directory: Path) -> None:
-        """Remove an empty directory.
+        """Removes an empty directory.
 
         Errors   WriteFailed: it stays, perhaps because it is not empty
         """
@@ -293,7 +293,7 @@ class Disk:
             raise WriteFailed(why=f"{directory}: {error.strerror}") from error
 
     def close(self, descriptor: int) -> None:
-        """Give a descriptor back.
+        """Gives a descriptor back.
 
         Errors   FsyncFailed: some systems tell only now that written bytes are lost
         """
@@ -319,7 +319,7 @@ class Disk:
             forget(descriptor, place)
 
     def open(self, path: Path | str, *, read_only: bool = False) -> int:
-        """Return a descriptor for reading and, unless `read_only`, for writing.
+        """Returns a descriptor for reading and, unless `read_only`, for writing.
 
         Errors   FileNotFoundError, ReadFailed, NotAPlainFile
         """
@@ -336,7 +336,7 @@ class Disk:
 
     @contextlib.contextmanager
     def opened(self, path: Path) -> Iterator[int]:
-        """Open a file for reading while the block lasts; see `open`."""
+        """Opens a file for reading while the block lasts; see `open`."""
         descriptor = self.open(path, read_only=True)
         try:
             yield descriptor
@@ -344,7 +344,7 @@ class Disk:
             self.close(descriptor)
 
     def make_sparse_file(self, path: Path, size_bytes: int, *, is_named: bool = True) -> int:
-        """Make a file of this length without blocks behind it; returns its descriptor.
+        """Makes a file of this length without blocks behind it; returns its descriptor.
 
         is_named   its name is durable, too; else once somebody synced the directory
         Errors     DiskFull; what was half made is removed
@@ -367,7 +367,7 @@ class Disk:
             os.ftruncate(descriptor, size_bytes)
 
     def make_allocated_file(self, draft: Path, path: Path, size_bytes: int) -> int:
-        """Make a file whose every byte has a block; it appears under `path` when complete.
+        """Makes a file whose every byte has a block; it appears under `path` when complete.
 
         Blocks   up to some 50 ms: run it off the event loop
         Errors   DiskFull, AllocationFailed; what was half made is removed
@@ -385,7 +385,7 @@ class Disk:
         return descriptor
 
     def allocate(self, descriptor: int, position: int, size_bytes: int, path: Path | str) -> None:
-        """Put blocks behind a range of a file, so that writing to it cannot find the disk full.
+        """Puts blocks behind a range of a file, so that writing to it cannot find the disk full.
 
         Errors   DiskFull, AllocationFailed; some blocks of the range may be there
         """
@@ -396,7 +396,7 @@ class Disk:
             os.posix_fallocate(descriptor, position, size_bytes)
 
     def data_end(self, descriptor: int) -> int:
-        """Return the byte behind the last one of a sparse file that has a block with data.
+        """Returns the byte behind the last one of a sparse file that has a block with data.
 
         Cost   one call for each hole; the file's length where the system cannot tell
         """
@@ -412,28 +412,28 @@ class Disk:
         return position
 
     def map(self, descriptor: int, size_bytes: int, *, read_only: bool = False) -> mmap.mmap:
-        """Return a shared map of the whole file; `read_only`: it cannot be written through."""
+        """Returns a shared map of the whole file; `read_only`: it cannot be written through."""
         access = mmap.ACCESS_READ if read_only else mmap.ACCESS_WRITE
         with ReadErrors(self._path_of(descriptor)):
             return mmap.mmap(descriptor, size_bytes, access=access)
 
     # -- reading and writing -------------------------------------------------------------------
     def read_at(self, descriptor: int, position: int, size_bytes: int) -> bytes:
-        """Return bytes of a file without going through a map."""
+        """Returns bytes of a file without going through a map."""
         try:
             return os.pread(descriptor, size_bytes, position)
         except OSError as error:
             raise self._read_error(descriptor, error) from error
 
     def read_into(self, descriptor: int, position: int, buffer: memoryview) -> int:
-        """Fill a buffer with bytes of a file; returns how many there were."""
+        """Fills a buffer with bytes of a file; returns how many there were."""
         try:
             return os.preadv(descriptor, [buffer], position)
         except OSError as error:
             raise self._read_error(descriptor, error) from error
 
     def read_resident(self, descriptor: int, position: int, size_bytes: int) -> bytes | None:
-        """Return the same bytes when all of them are in memory, None when the disk were needed.
+        """Returns the same bytes when all of them are in memory, None when the disk were needed.
 
         Where the system cannot tell (tmpfs, which has everything in memory; other systems than
         Linux) the bytes are read at any price: waiting for them to be there would never end.
@@ -453,7 +453,7 @@ class Disk:
         return bytes(content) if count == size_bytes else None
 
     def write_at(self, descriptor: int, position: int, content: bytes | memoryview) -> None:
-        """Write bytes into allocated room; maps of the file see them at once.
+        """Writes bytes into allocated room; maps of the file see them at once.
 
         Errors   DiskFull (a file system that copies on write, or a quota), WriteFailed
         """
@@ -467,7 +467,7 @@ class Disk:
             raise self._write_error(descriptor, error) from error
 
     def sync(self, descriptor: int) -> None:
-        """Make written bytes durable, also those written through a map.
+        """Makes written bytes durable, also those written through a map.
 
         Blocks   as long as the disk takes: run it off the event loop
         Errors   FsyncFailed: the process must end, see the rules above

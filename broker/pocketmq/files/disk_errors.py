@@ -26,14 +26,14 @@ FULL_DISK_ERRORS: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
 
 
 def path_of(descriptor: int) -> str:
-    """Return the name an open file had when it was opened, as far as the system tells."""
+    """Returns the name an open file had when it was opened, as far as the system tells."""
     with contextlib.suppress(OSError):
         return os.readlink(f"/proc/self/fd/{descriptor}")
     return f"descriptor {descriptor}"
 
 
 def forget(descriptor: int, path: Path | str) -> None:
-    """Close and remove a file that is of no use; what led here is the error worth telling."""
+    """Closes and removes a file that is of no use; what led here is the error worth telling."""
     with contextlib.suppress(OSError):
         os.close(descriptor)
     with contextlib.suppress(OSError):
@@ -90,7 +90,7 @@ class Trouble:
 
     @contextlib.contextmanager
     def reporting(self, *, lost: Lost | None = None, full: Full | None = None) -> Iterator[None]:
-        """Report to somebody while the block lasts.
+        """Reports to somebody while the block lasts.
 
         lost   hears of the first loss, once, in the thread that met it
         full   is asked for room where there is none; its block says whether a second try is due,
@@ -105,7 +105,7 @@ class Trouble:
             self._lost, self._full = before
 
     def check(self) -> None:
-        """Raise the loss there was.
+        """Raises the loss there was.
 
         Errors   a copy: one error raised in many places would end up in its own context
         """
@@ -113,7 +113,7 @@ class Trouble:
             raise type(self.failure)(why=self.failure.why)
 
     def lose(self, error: StoreFailed) -> StoreFailed:
-        """Remember a loss, which is final; returns what to raise: the first one."""
+        """Remembers a loss, which is final; returns what to raise: the first one."""
         if self.failure is None:
             self.failure = error
             self._lost(error)
@@ -133,7 +133,7 @@ class Trouble:
 
 
 def close_all(closes: Iterable[Callable[[], object]]) -> None:
-    """Call every function, in this order; an error of one keeps no other from being called.
+    """Calls every function, in this order; an error of one keeps no other from being called.
 
     Errors   the first one
     """

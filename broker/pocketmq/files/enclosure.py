@@ -38,14 +38,14 @@ _KINDS: Final = (
 
 
 def kind_of(mode: int) -> str:
-    """Return the name of a file's kind, "" for a plain file."""
+    """Returns the name of a file's kind, "" for a plain file."""
     if stat.S_ISREG(mode):
         return ""
     return next((name for is_kind, name in _KINDS if is_kind(mode)), "a device")
 
 
 def check_kind(error: OSError, place: str, path: Path | str) -> None:
-    """Raise NotAPlainFile where that is why an open was refused."""
+    """Raises NotAPlainFile where that is why an open was refused."""
     kind = ""
     if error.errno in (errno.ELOOP, errno.EISDIR, errno.ENXIO):
         with suppress(OSError):
@@ -55,7 +55,7 @@ def check_kind(error: OSError, place: str, path: Path | str) -> None:
 
 
 def check_plain(descriptor: int, path: Path | str) -> int:
-    """Return the descriptor of a plain file; one of anything else is closed.
+    """Returns the descriptor of a plain file; one of anything else is closed.
 
     Errors   NotAPlainFile, OSError
     """
@@ -79,13 +79,13 @@ class Enclosure:
         self._roots: tuple[str, ...] = ()
 
     def add(self, root: Path) -> None:
-        """Resolve every path below a directory without links from now on."""
+        """Resolves every path below a directory without links from now on."""
         assert str(root), "an empty root would enclose the machine"
         new = (f"{root}/", f"{os.path.abspath(root)}/")
         self._roots = tuple(dict.fromkeys((*self._roots, *new)))
 
     def place(self, path: Path | str) -> "EnclosedPath":
-        """Return the place of a path, to be entered."""
+        """Returns the place of a path, to be entered."""
         text = os.fspath(path)
         for root in self._roots:
             if text.startswith(root):
@@ -108,7 +108,7 @@ class EnclosedPath:
         return bool(self._root)
 
     def is_followed(self, found: os.stat_result) -> bool:
-        """Return whether what has this name is a link that is followed."""
+        """Returns whether what has this name is a link that is followed."""
         is_log = self._path[len(self._root) :] == COMMIT_LOG_DIRECTORY
         return is_log and stat.S_ISLNK(found.st_mode) and is_operators(found.st_uid)
 
@@ -159,12 +159,12 @@ class EnclosedPath:
 
 
 def is_operators(user_id: int) -> bool:
-    """Return whether a file is root's or the broker's own user's."""
+    """Returns whether a file is root's or the broker's own user's."""
     return user_id in (0, os.geteuid())
 
 
 def check_tree(directory: Path, names: Iterable[str]) -> None:
-    """Raise where a name in a directory, or one below it, is neither file nor directory.
+    """Raises where a name in a directory, or one below it, is neither file nor directory.
 
     Errors   NotAPlainFile; ReadFailed is left to who reads
     Cost     a look at each directory, some 15 µs

@@ -53,7 +53,7 @@ class Keeper(Protocol):
         """Know a file that was opened."""
 
     def discard(self, file: "MappedFile", /) -> None:
-        """Forget a file that was closed."""
+        """Forgets a file that was closed."""
 
 
 class MappedFile:
@@ -118,7 +118,7 @@ class MappedFile:
         return self.wrote >= self.size
 
     def open(self, *, read_only: bool = False) -> "MappedFile":
-        """Open the file, and map it, unless that was done."""
+        """Opens the file, and map it, unless that was done."""
         if self.descriptor >= 0:
             return self
         return self.adopt(self._disk.open(self._place, read_only=read_only), read_only=read_only)
@@ -130,7 +130,7 @@ class MappedFile:
             keeper.add(self)
 
     def adopt(self, descriptor: int, *, read_only: bool = False) -> "MappedFile":
-        """Map the file through a descriptor that was opened for it."""
+        """Maps the file through a descriptor that was opened for it."""
         if self._is_mapped:
             try:
                 self._map = self._disk.map(descriptor, self.size, read_only=read_only)
@@ -158,13 +158,13 @@ class MappedFile:
         return self._holders > 0
 
     def hold(self) -> "MappedFile":
-        """Open the file and keep it open until `let_go`; called on the loop, as that one."""
+        """Opens the file and keeps it open until `let_go`; called on the loop, as that one."""
         self.open()
         self._holders += 1
         return self
 
     def let_go(self) -> None:
-        """End one `hold`; a close that waited for it happens now."""
+        """Ends one `hold`; a close that waited for it happens now."""
         assert self._holders > 0
         self._holders -= 1
         if self._is_leaving and not self._holders:
@@ -179,7 +179,7 @@ class MappedFile:
     # -- writing -------------------------------------------------------------------------------
 
     def allocate(self, upto: int, step: int = ALLOCATION_STEP) -> None:
-        """Put blocks behind every byte below `upto`, and a step ahead of it.
+        """Puts blocks behind every byte below `upto`, and a step ahead of it.
 
         Errors   DiskFull: nothing was written
         """
@@ -192,7 +192,7 @@ class MappedFile:
         self.allocated = end
 
     def write(self, position: int, content: bytes) -> None:
-        """Store bytes at a position, by the quicker of the two ways.
+        """Stores bytes at a position, by the quicker of the two ways.
 
         Shape    position + len(content) <= size
         Blocks   at most some page faults
@@ -211,7 +211,7 @@ class MappedFile:
         self.view[position:end] = content
 
     def commit(self, begin: int, end: int) -> None:
-        """Write staged bytes to the file, which is held; blocks.
+        """Writes staged bytes to the file, which is held; blocks.
 
         Shape    what is committed is not written to any more
         """
@@ -221,7 +221,7 @@ class MappedFile:
             self._disk.write_at(self.descriptor, begin, self.staged[begin:upper])
 
     def warm(self) -> bool:
-        """Bring all pages into memory and keep them there until `cool`; blocks.
+        """Brings all pages into memory and keeps them there until `cool`; blocks.
 
         Returns  False where the system does not let them be kept
         """
@@ -248,7 +248,7 @@ class MappedFile:
         self._populated = upper
 
     def read_resident(self, position: int, size_bytes: int) -> bytes:
-        """Return bytes when they are in memory, shorter where the file ends.
+        """Returns bytes when they are in memory, shorter where the file ends.
 
         Errors   ColdRead: they are not, and others may have left it too; `doubt`
         """
@@ -262,7 +262,7 @@ class MappedFile:
         return found
 
     def fetch(self, position: int, size_bytes: int) -> None:
-        """Bring bytes, and some behind them, into memory by a descriptor of its own; blocks.
+        """Brings bytes, and some behind them, into memory by a descriptor of its own; blocks.
 
         Effects  none when the file was removed: the next look finds out
         """
@@ -270,7 +270,7 @@ class MappedFile:
             self._disk.read_file(self.path, position, max(size_bytes, FETCH_MIN))
 
     def read(self, position: int, size_bytes: int) -> bytes:
-        """Return bytes without the map, shorter where the file's length ends; blocks.
+        """Returns bytes without the map, shorter where the file's length ends; blocks.
 
         Shape    the file is open
         Errors   Corruption: the file on disk is shorter than it must be
@@ -282,14 +282,14 @@ class MappedFile:
         return content
 
     def data_end(self) -> int:
-        """Return the byte behind the last one that was ever written, as far as blocks tell.
+        """Returns the byte behind the last one that was ever written, as far as blocks tell.
 
         Shape    the file is open
         """
         return min(self._disk.data_end(self.descriptor), self.size)
 
     def zero_from(self, position: int) -> bool:
-        """Overwrite everything behind a position with zeros; a MiB of them stays untouched.
+        """Overwrites everything behind a position with zeros; a MiB of them stays untouched.
 
         What stood there must not come back: a record that parses is a record (CommitLog trap 12).
         Returns  whether anything stood there
@@ -311,14 +311,14 @@ class MappedFile:
         return has_more
 
     def renew(self, begin: int, end: int) -> None:
-        """Write bytes that are there once more and sync them; the file is open; blocks."""
+        """Writes bytes that are there once more and sync them; the file is open; blocks."""
         for position in range(begin, end, _PIECE_SIZE):
             size = min(_PIECE_SIZE, end - position)
             self._disk.write_at(self.descriptor, position, self.read(position, size))
         self.sync()
 
     def sync(self) -> None:
-        """Make written bytes durable (see `Disk.sync`); another thread calls it on a held file."""
+        """Makes written bytes durable (see `Disk.sync`); another thread calls it on a held file."""
         if self.descriptor < 0:
             self.sync_apart()
             return
@@ -346,7 +346,7 @@ class MappedFile:
         self._sync_names()
 
     def close(self) -> None:
-        """Unmap and close, once the file is held no more; bytes stay in the kernel's hands."""
+        """Unmaps and close, once the file is held no more; bytes stay in the kernel's hands."""
         if self.descriptor < 0:
             return
         if self._holders:
@@ -366,7 +366,7 @@ class MappedFile:
         self._disk.close(descriptor)
 
     def remove(self) -> None:
-        """Take the name away, and close the file once it is held no more."""
+        """Takes the name away, and closes the file once it is held no more."""
         try:
             self.close()
         finally:
@@ -374,7 +374,7 @@ class MappedFile:
 
 
 def hold_all(files: Iterable[MappedFile]) -> list[MappedFile]:
-    """Hold all files, or none.
+    """Holds all files, or none.
 
     Errors   ReadFailed
     """
@@ -389,7 +389,7 @@ def hold_all(files: Iterable[MappedFile]) -> list[MappedFile]:
 
 
 def let_go(files: Iterable[MappedFile]) -> None:
-    """End one `hold` of each file.
+    """Ends one `hold` of each file.
 
     Effects  one that cannot be closed is a loss, which the disk reports (`Trouble.reporting`)
     """

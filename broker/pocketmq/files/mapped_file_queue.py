@@ -66,7 +66,7 @@ class MappedFileQueue:
         return self.files[-1].base + self.files[-1].wrote if self.files else 0
 
     def load(self, *, read_only: bool = False) -> None:
-        """Find the files; none is mapped yet and all but the last count as full.
+        """Finds the files; none is mapped yet and all but the last count as full.
 
         Effects  of a view files from one of length zero on are removed; else nothing is changed
         Errors   StrayFile, WrongFileSize, StoreGap
@@ -89,14 +89,14 @@ class MappedFileQueue:
             self._add_found(path, base, size)
 
     def remove_empty(self) -> None:
-        """Remove files of length zero: none is in the row."""
+        """Removes files of length zero: none is in the row."""
         for name in self._disk.names(self.directory):
             path = self.directory / name
             if offset_from_file_name(name) is not None and not self._disk.file_size(path):
                 self._disk.unlink(path)
 
     def unlink_from(self, position: int) -> bool:
-        """Remove the directory's files that begin at a position or behind it.
+        """Removes the directory's files that begin at a position or behind it.
 
         Shape    none of them is in this row, or is any more
         Returns  whether there were any
@@ -123,7 +123,7 @@ class MappedFileQueue:
         self.files.append(file)
 
     def adopt(self, begin: int, end: int) -> bool:
-        """Take the files that hold [begin, end), the last of them in part, without reading them.
+        """Takes the files that hold [begin, end), the last of them in part, without reading them.
 
         Returns  False where there are others, or the last one has another length
         """
@@ -147,7 +147,7 @@ class MappedFileQueue:
             return False
 
     def file_at(self, position: int) -> MappedFile | None:
-        """Return the mapped file that holds a byte of the row, None outside of it."""
+        """Returns the mapped file that holds a byte of the row, None outside of it."""
         if not self.files:
             return None
         number = (position - self.files[0].base) // self.file_size
@@ -158,7 +158,7 @@ class MappedFileQueue:
         return file if file.is_open else file.open(read_only=self.read_only)
 
     def make_file(self, base: int) -> MappedFile:
-        """Make the next file, sparse, and open it; its name is durable when the file was synced.
+        """Makes the next file, sparse, and open it; its name is durable when the file was synced.
 
         Errors   DiskFull, AllocationFailed
         """
@@ -176,19 +176,19 @@ class MappedFileQueue:
         )
 
     def append_file(self, file: MappedFile) -> None:
-        """Add a file that was made elsewhere; it must follow the last one."""
+        """Adds a file that was made elsewhere; it must follow the last one."""
         if self.files:
             assert file.base == self.files[-1].base + self.file_size
         file.join(self._keeper)
         self.files.append(file)
 
     def drop_first(self) -> MappedFile:
-        """Take the oldest file out of the row; the caller removes it. Never the last one."""
+        """Takes the oldest file out of the row; the caller removes it. Never the last one."""
         assert len(self.files) > 1
         return self.files.pop(0)
 
     def cut(self, position: int) -> None:
-        """Forget everything from a position on: later files are removed, bytes are not touched."""
+        """Forgets everything from a position on: later files are removed, bytes are not touched."""
         while self.files and self.files[-1].base >= position and self.files[-1].base > 0:
             self.files.pop().remove()
             if not self._is_view:  # A power cut must not bring back a file behind a missing one.
@@ -197,5 +197,5 @@ class MappedFileQueue:
             self.files[-1].wrote = max(position - self.files[-1].base, 0)
 
     def close(self) -> None:
-        """Unmap all files."""
+        """Unmaps all files."""
         close_all(file.close for file in self.files)

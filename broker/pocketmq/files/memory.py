@@ -30,11 +30,11 @@ class PageMemory:
         self._can_populate = True
 
     def make_buffer(self, size_bytes: int) -> mmap.mmap:
-        """Return memory that belongs to no file."""
+        """Returns memory that belongs to no file."""
         return mmap.mmap(-1, size_bytes)
 
     def lock(self, memory: mmap.mmap) -> bool:
-        """Keep all pages in memory; False where the system does not allow it.
+        """Keeps all pages in memory; False where the system does not allow it.
 
         Blocks   until all pages are there, without holding the interpreter
         """
@@ -75,7 +75,7 @@ class PageMemory:
 
 
 def call_on_memory(name: str, memory: mmap.mmap, *more: int) -> bool:
-    """Call a function of the C library with address and length of some memory; whether it could.
+    """Calls a function of the C library with address and length of some memory; whether it could.
 
     Blocks   without holding the interpreter
     """
@@ -109,17 +109,17 @@ class TransientPool:
         return len(self._free)
 
     def borrow(self) -> memoryview:
-        """Return a buffer; there must be a free one. Its content is whatever it held last."""
+        """Returns a buffer; there must be a free one. Its content is whatever it held last."""
         assert self._free
         return self._free.pop()
 
     def give_back(self, buffer: memoryview) -> None:
-        """Take a buffer that is written to and read from no more."""
+        """Takes a buffer that is written to and read from no more."""
         assert len(self._free) < self.count
         self._free.append(buffer)
 
     def close(self) -> None:
-        """Give the memory back to the system; every buffer was given back before.
+        """Gives the memory back to the system; every buffer was given back before.
 
         Effects  a buffer that a failed write still points to goes with the process
         """

@@ -15,7 +15,7 @@ RENAME_EXCHANGE: Final = 2
 
 
 def sync_file_system(descriptor: int) -> None:
-    """Make everything on the file system of a descriptor durable; blocks.
+    """Makes everything on the file system of a descriptor durable; blocks.
 
     Errors   OSError
     """

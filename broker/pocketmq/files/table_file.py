@@ -38,7 +38,7 @@ class TableFile:
         """Whether the current version was read or written by this one."""
 
     def read(self, parse: Callable[[bytes], Content]) -> Content | None:
-        """Return the parsed current version, else the parsed previous one, None without both.
+        """Returns the parsed current version, else the parsed previous one, None without both.
 
         Errors   TableUnreadable: a version exists, and `parse` raises ValueError for all there are
         """
@@ -65,7 +65,7 @@ class TableFile:
         return self.path.with_name(self.path.name + BACKUP_SUFFIX)
 
     def write(self, content: bytes) -> None:
-        """Replace the table durably.
+        """Replaces the table durably.
 
         Blocks   two or three syncs: run it off the event loop
         Errors   DiskFull, FsyncFailed; the table stays as it was

@@ -33,21 +33,21 @@ class Owned:
         self._is_owned = is_owned
 
     def matches_code(self, code: int, /) -> bool:
-        """Return that any message may match."""
+        """Returns that any message may match."""
         return True
 
     def cost_ns(self, record: bytes, /) -> int:
-        """Return how long `matches` takes for a record, at most: all properties are decoded."""
+        """Returns how long `matches` takes for a record, at most: all properties are decoded."""
         return DECODED_NS * properties_size(record) + self._wanted.cost_ns(record)
 
     def matches(self, record: bytes, /) -> bool:
-        """Return whether a message is one's own, and wanted."""
+        """Returns whether a message is one's own, and wanted."""
         _, properties, _ = facts_of(record)
         return self._is_owned(properties) and self._wanted.matches(record)
 
 
 def owned_by(group: str, topic: str, wanted: Filter) -> Filter:
-    """Return the filter of a group that reads a topic by its name."""
+    """Returns the filter of a group that reads a topic by its name."""
     if not group or not is_ambiguous(topic):
         return wanted
     is_sent_back = topic == retry_topic(group)
@@ -57,5 +57,5 @@ def owned_by(group: str, topic: str, wanted: Filter) -> Filter:
 def owned_where(
     topic: str, wanted: Filter, is_owned: Callable[[Mapping[str, str]], bool]
 ) -> Filter:
-    """Return the filter of somebody who reads a topic for several groups."""
+    """Returns the filter of somebody who reads a topic for several groups."""
     return Owned(wanted, is_owned) if is_ambiguous(topic) else wanted

@@ -12,7 +12,7 @@ LENGTH_KEPT_MAX: Final = 1_024
 
 
 def parse_filter(expression: str, *, is_sql: bool = False) -> Filter:
-    """Return the filter of an expression, of tags or of SQL; "" and "*" are everything in both.
+    """Returns the filter of an expression, of tags or of SQL; "" and "*" are everything in both.
 
     Errors   IllegalFilter
     Cost     the first SQL expression of a process loads the parser, about 0.1 s

@@ -35,11 +35,11 @@ class FilterBits:
         self._topics = topics
 
     def has(self, topic: str) -> bool:
-        """Return whether messages of a topic have a bitmap."""
+        """Returns whether messages of a topic have a bitmap."""
         return topic in self._topics
 
     def bitmap(self, topic: str, record: bytes) -> bytes:
-        """Return the bitmap of a stored record, lowest bit of the first byte first; b"" for none.
+        """Returns the bitmap of a stored record, lowest bit of the first byte first; b"" for none.
 
         An expression that cannot be understood may be true of every message.
         """
@@ -57,7 +57,7 @@ NO_BITS: Final = FilterBits({})
 
 
 def read_subscriptions(content: bytes) -> FilterBits:
-    """Return what a config/consumerFilter.json says; what is no subscription is passed over.
+    """Returns what a config/consumerFilter.json says; what is no subscription is passed over.
 
     Errors   ValueError: it is no JSON object
     """
@@ -85,7 +85,7 @@ def _items(table: dict[str, Any], name: str) -> list[tuple[str, dict[str, Any]]]
 
 
 def _count_and_bits(count: Any, places: Any) -> tuple[int, int]:
-    """Return how many bits a bitmap has, 0 for what is none, and those set, as a number."""
+    """Returns how many bits a bitmap has, 0 for what is none, and those set, as a number."""
     if not isinstance(count, int) or not 0 < count <= BIT_COUNT_MAX or count % 8:
         return 0, 0
     if not isinstance(places, list) or not all(place in range(count) for place in places):

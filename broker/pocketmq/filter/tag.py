@@ -40,21 +40,21 @@ class TagFilter:
         self._codes = codes
 
     def matches_code(self, code: int) -> bool:
-        """Return whether a message with this tags code may match; only the low 32 bits count."""
+        """Returns whether a message with this tags code may match; only the low 32 bits count."""
         if self.is_everything or code <= EXTENSION_ADDRESS_MAX:
             return True
         return code & _LOW_32_BITS in self._codes
 
     def cost_ns(self, record: bytes) -> int:
-        """Return 0: a tag is found at once."""
+        """Returns 0: a tag is found at once."""
         return 0
 
     def matches(self, record: bytes) -> bool:
-        """Return whether a stored record carries one of the tags."""
+        """Returns whether a stored record carries one of the tags."""
         return self.is_everything or property_text(property_block(record), _TAGS_KEY) in self.tags
 
     def matches_tag(self, tag: str | None) -> bool:
-        """Return whether a message with this tag matches; None stands for no tag."""
+        """Returns whether a message with this tag matches; None stands for no tag."""
         return self.is_everything or tag in self.tags
 
 
@@ -62,7 +62,7 @@ EVERYTHING: Final = TagFilter(frozenset(), frozenset())
 
 
 def parse(expression: str, code_of: Callable[[str], int]) -> TagFilter:
-    """Return the filter of an expression; `code_of` is the hash that consume units hold.
+    """Returns the filter of an expression; `code_of` is the hash that consume units hold.
 
     Errors   IllegalFilter: no tag between the separators, "*" beside tags, or a piece that no
              message can carry as its tag

@@ -15,7 +15,7 @@ TURN_NS: Final = 10_000_000
 
 
 def turn_count(wanted: Filter, records: Iterable[bytes]) -> int:
-    """Return how many of the records a filter looks at in one turn; one in any case."""
+    """Returns how many of the records a filter looks at in one turn; one in any case."""
     count, left_ns = 0, TURN_NS
     for record in records:
         left_ns -= wanted.cost_ns(record)
@@ -26,7 +26,7 @@ def turn_count(wanted: Filter, records: Iterable[bytes]) -> int:
 
 
 def within_turn(wanted: Filter, result: PullResult, begin: int) -> PullResult:
-    """Return as much of a result as a filter looks at in one turn.
+    """Returns as much of a result as a filter looks at in one turn.
 
     The other records are left to the next turn, which begins at `next_begin_offset`.
     begin   queue offset of the read

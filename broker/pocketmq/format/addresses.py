@@ -29,7 +29,7 @@ _HEX = re.compile(r"[0-9a-fA-F]+")
 
 @lru_cache(maxsize=4096)
 def host_from_text(text: str) -> bytes:
-    """Return the packed form of "ip:port" or "[v6]:port".
+    """Returns the packed form of "ip:port" or "[v6]:port".
 
     Errors   ValueError when the text is neither, or the port is outside 0..65535
     """
@@ -42,7 +42,7 @@ def host_from_text(text: str) -> bytes:
 
 
 def pack_host(address: IPv4Address | IPv6Address, port: int) -> bytes:
-    """Return address bytes followed by the port; an IPv4-mapped IPv6 address becomes IPv4."""
+    """Returns address bytes followed by the port; an IPv4-mapped IPv6 address becomes IPv4."""
     if isinstance(address, IPv6Address) and address.ipv4_mapped is not None:
         address = address.ipv4_mapped
     return address.packed + _PORT.pack(port)
@@ -50,7 +50,7 @@ def pack_host(address: IPv4Address | IPv6Address, port: int) -> bytes:
 
 @lru_cache(maxsize=4096)
 def text_from_host(host: bytes) -> str:
-    """Return "ip:port" or "[v6]:port" of a packed host."""
+    """Returns "ip:port" or "[v6]:port" of a packed host."""
     (port,) = _PORT.unpack_from(host, len(host) - 4)
     if len(host) == IPV4_HOST_SIZE:
         return f"{IPv4Address(host[:4])}:{port}"
@@ -63,12 +63,12 @@ def _host_hex(host: bytes) -> str:
 
 
 def offset_message_id(store_host: bytes, physical_offset: int) -> str:
-    """Return the id of the record at an offset; store_host is packed (8 or 20 bytes)."""
+    """Returns the id of the record at an offset; store_host is packed (8 or 20 bytes)."""
     return f"{_host_hex(store_host)}{physical_offset:016X}"
 
 
 def parse_offset_message_id(message_id: str) -> tuple[bytes, int] | None:
-    """Return (packed store host, physical offset), None when the text is no such id."""
+    """Returns (packed store host, physical offset), None when the text is no such id."""
     if len(message_id) not in OFFSET_ID_LENGTHS or _HEX.fullmatch(message_id) is None:
         return None
     content = bytes.fromhex(message_id)
@@ -97,7 +97,7 @@ class UniqueKeyMaker:
         self._counter = 0
 
     def make(self, wall_ms: int) -> str:
-        """Return a new key stamped with a time.
+        """Returns a new key stamped with a time.
 
         Cost     about 0.3 µs
         """

@@ -44,7 +44,7 @@ ARROW_TYPES: Final[Mapping[str, Any]] = {
 
 
 def schema_of(columns: Sequence[MessageColumn]) -> Any:
-    """Return the `pyarrow.Schema` of some columns."""
+    """Returns the `pyarrow.Schema` of some columns."""
     return pa.schema([(column.name, ARROW_TYPES[column.type]) for column in columns])
 
 
@@ -58,7 +58,7 @@ def record_batches(
     decompress: bool = True,
     schema: Any = None,
 ) -> Iterator[tuple[slice, Any]]:
-    """Yield stretches of records, each with a `pyarrow.RecordBatch` that does not need the buffer.
+    """Yields stretches of records, each with a `pyarrow.RecordBatch` that does not need the buffer.
 
     queue    the records' numbers in `queues`
     decompress   decompress bodies; where they are large the records come in several batches
@@ -76,7 +76,7 @@ def record_batches(
 
 
 def batch_of(arrays: list[Any], schema: Any) -> Any:
-    """Return a `pyarrow.RecordBatch` of some columns; what the schema has behind them is null."""
+    """Returns a `pyarrow.RecordBatch` of some columns; what the schema has behind them is null."""
     count = len(arrays[0])
     assert all(len(array) == count for array in arrays)
     missing = [pa.nulls(count, field.type) for field in list(schema)[len(arrays) :]]

@@ -38,11 +38,11 @@ class CheckpointValues(NamedTuple):
 
 
 def encode_checkpoint(values: CheckpointValues) -> bytes:
-    """Return the 48 bytes."""
+    """Returns the 48 bytes."""
     return CHECKPOINT.struct.pack(*values)
 
 
 def decode_checkpoint(buffer: Buffer) -> CheckpointValues:
-    """Return the numbers of a file that may be shorter than 48 bytes."""
+    """Returns the numbers of a file that may be shorter than 48 bytes."""
     padded = bytes(buffer[: CHECKPOINT.size]).ljust(CHECKPOINT.size, b"\0")
     return CheckpointValues(*CHECKPOINT.struct.unpack(padded))

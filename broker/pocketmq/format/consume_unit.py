@@ -52,18 +52,18 @@ _ADDRESS_ZERO: Final = -(2**63)
 
 
 def round_file_size(size_bytes: int) -> int:
-    """Return the size rounded up to whole units, as the file size of a queue must be."""
+    """Returns the size rounded up to whole units, as the file size of a queue must be."""
     return -(-size_bytes // UNIT_SIZE) * UNIT_SIZE
 
 
 def first_file_position(queue_offset: int, file_size_bytes: int) -> int:
-    """Return the base of the file that holds a unit: a byte position in its queue."""
+    """Returns the base of the file that holds a unit: a byte position in its queue."""
     position = queue_offset * UNIT_SIZE
     return position - position % file_size_bytes
 
 
 def valid_unit_count(units: Buffer) -> int:
-    """Return how many units from the start of a file hold something.
+    """Returns how many units from the start of a file hold something.
 
     A unit does iff its physical offset is >= 0 and its size > 0; the first that does not ends them.
     """
@@ -74,21 +74,21 @@ def valid_unit_count(units: Buffer) -> int:
 
 
 def is_extension_address(tags_code: int) -> bool:
-    """Return whether a unit's tags code leads into the extension."""
+    """Returns whether a unit's tags code leads into the extension."""
     return tags_code <= EXTENSION_ADDRESS_MAX
 
 
 def extension_address(position: int) -> int:
-    """Return the address of a byte of the extension."""
+    """Returns the address of a byte of the extension."""
     return _ADDRESS_ZERO + position
 
 
 def extension_position(address: int) -> int:
-    """Return the byte an address leads to."""
+    """Returns the byte an address leads to."""
     return address - _ADDRESS_ZERO
 
 
 def encode_extension(tags_code: int, store_timestamp_ms: int, bitmap: bytes = b"") -> bytes:
-    """Return the bytes of a unit of the extension."""
+    """Returns the bytes of a unit of the extension."""
     size = EXTENSION_SIZE_MIN + len(bitmap)
     return EXTENSION_HEAD.pack(size, tags_code, store_timestamp_ms, len(bitmap)) + bitmap

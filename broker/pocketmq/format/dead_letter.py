@@ -28,7 +28,7 @@ def reveal(
     store_host: bytes,
     queue_count_of: Callable[[str], int],
 ) -> Revealed:
-    """Return a dead letter of a group as a message to put, never retried.
+    """Returns a dead letter of a group as a message to put, never retried.
 
     topic            where to; "" for where it came from
     queue_count_of   how many queues a topic takes messages in

@@ -29,7 +29,7 @@ WAITING_TOPICS: Final = (SCHEDULE_TOPIC, TIMER_TOPIC)
 def delayed_message(
     message: StoredMessage, levels: DelayLevels, broker: str
 ) -> DelayedMessage | None:
-    """Return what waits, None for what is no client's message: leases, markers.
+    """Returns what waits, None for what is no client's message: leases, markers.
 
     broker   this broker's name, which recall handles carry
     """
@@ -64,12 +64,12 @@ def delayed_message(
 
 
 def goes_to(message: StoredMessage, topic: str) -> bool:
-    """Return whether what waits is for a topic, or takes back what is."""
+    """Returns whether what waits is for a topic, or takes back what is."""
     return message.properties.get(REAL_TOPIC) == topic
 
 
 def _asked_ms(message: StoredMessage) -> int:
-    """Return when a timed message was asked for, 0 where it does not say."""
+    """Returns when a timed message was asked for, 0 where it does not say."""
     properties = message.properties
     length_ms = _number(properties.get(TIMER_DELAY_SECONDS)) * 1_000
     length_ms = length_ms or _number(properties.get(TIMER_DELAY_MS))
@@ -81,7 +81,7 @@ def _asked_ms(message: StoredMessage) -> int:
 
 
 def _number(text: str | None) -> int:
-    """Return a property's number, 0 for none."""
+    """Returns a property's number, 0 for none."""
     if text is None or not (text.isascii() and text.isdecimal()):
         return 0
     return int(text) if len(text) < len(str(OFFSET_MAX)) else 0

@@ -41,14 +41,14 @@ class LeftOver(NamedTuple):
     starts: dict[QueueKey, tuple[int, int]] = {}  # noqa: RUF012 - nobody writes there
 
     def floor_of(self, topic: str, queue_id: int) -> int:
-        """Return the physical offset below which a queue's records are left over."""
+        """Returns the physical offset below which a queue's records are left over."""
         floor = self.places.get((topic, queue_id), 0)
         if not self.topics or is_system_topic(topic) or topic.startswith(LMQ_PREFIX):
             return floor
         return max(floor, *(upto for upto, known in self.topics if topic not in known), 0)
 
     def with_empty(self, met: Iterable[QueueKey], keys: Iterable[QueueKey]) -> "LeftOver":
-        """Return what is left over of further queues, which are not there: no message came since.
+        """Returns what is left over of further queues, which are not there: no message came since.
 
         met    queues of which the log has records that are left over: their topics were made again
         keys   queues of which it has any
@@ -62,7 +62,7 @@ class LeftOver(NamedTuple):
         return self._replace(places=self.places | empty) if empty else self
 
     def goes_on_from(self, earlier: "LeftOver") -> bool:
-        """Return whether nothing more is left over of what was there earlier."""
+        """Returns whether nothing more is left over of what was there earlier."""
         is_same = all(self.places.get(key) == place for key, place in earlier.places.items())
         now = [known for _, known in self.topics]
         before = [known for _, known in earlier.topics]
@@ -85,7 +85,7 @@ class LeftOver(NamedTuple):
 
 
 def is_numbered_otherwise(unit: int, queue_offset: int) -> bool:
-    """Return whether a broker gives a record of this offset a unit of this number."""
+    """Returns whether a broker gives a record of this offset a unit of this number."""
     return unit < queue_offset <= unit + DRIFT_MAX or queue_offset == 0 < unit
 
 
@@ -93,7 +93,7 @@ NOTHING_LEFT_OVER: Final = LeftOver()
 
 
 def left_over_of(text: str) -> LeftOver:
-    """Return what `LeftOver.text` says.
+    """Returns what `LeftOver.text` says.
 
     Errors   ValueError: the text is none
     """

@@ -24,7 +24,7 @@ _MASK: Final = FLAG_TRANSACTION_MASK
 
 
 def by_queue(written: Sequence[Written]) -> tuple[dict[QueueKey, list[Written]], list[Written]]:
-    """Return the runs of each queue, queues in the order of their first run, and runs of none.
+    """Returns the runs of each queue, queues in the order of their first run, and runs of none.
 
     Cost     about 0.1 µs a run compiled, 0.4 µs not
     """
@@ -46,7 +46,7 @@ def by_queue(written: Sequence[Written]) -> tuple[dict[QueueKey, list[Written]],
 
 
 def queues_of(written: Sequence[Written]) -> list[QueueKey]:
-    """Return the queues that some runs are of, each once, in the order of its first run."""
+    """Returns the queues that some runs are of, each once, in the order of its first run."""
     found: dict[QueueKey, None] = {}
     for run in written:
         destination = run.destination
@@ -55,7 +55,7 @@ def queues_of(written: Sequence[Written]) -> list[QueueKey]:
 
 
 def following_units(runs: Sequence[Written], expected: int, end: int) -> bytes | None:
-    """Return the units of runs that follow on each other, None where they do not.
+    """Returns the units of runs that follow on each other, None where they do not.
 
     expected  queue offset behind the last unit; the first run must have it
     end       physical offset behind its record; no run may begin before
@@ -74,7 +74,7 @@ def following_units(runs: Sequence[Written], expected: int, end: int) -> bytes |
 
 
 def units_of(run: Written) -> bytes:
-    """Return the units of a run that did not bring them."""
+    """Returns the units of a run that did not bring them."""
     units = BytesWriter()
     places, sizes, codes = run.physical_offsets, run.sizes, run.tags_codes
     number: i64 = 0
@@ -88,7 +88,7 @@ def units_of(run: Written) -> bytes:
 
 
 def entries_of(written: Sequence[Written]) -> bytes | None:
-    """Return the index entries of runs, None where one did not bring them, or is not indexed.
+    """Returns the index entries of runs, None where one did not bring them, or is not indexed.
 
     Cost     about 0.1 µs a run compiled, 0.2 µs not
     """

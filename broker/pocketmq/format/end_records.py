@@ -73,7 +73,7 @@ class EndRecords(SystemRecords):
         self.written = []
 
     def commit(self, half: HalfRecord, frame: TopicFrame) -> None:
-        """Take a half message that is committed.
+        """Takes a half message that is committed.
 
         frame   of its topic, which has its queue
         """
@@ -94,7 +94,7 @@ class EndRecords(SystemRecords):
         self.size_sum += size
 
     def tell(self, queue_offsets: list[int]) -> bool:
-        """Take which half messages are done; returns whether one record tells of all."""
+        """Takes which half messages are done; returns whether one record tells of all."""
         body = b""
         for queue_offset in queue_offsets:
             body += b"%d," % queue_offset
@@ -105,7 +105,7 @@ class EndRecords(SystemRecords):
     def _write_all(
         self, next_offsets: dict[QueueKey, int], place: i64, now_ms: i64, time_ms: i64
     ) -> None:
-        """Write what is committed, then that all is done.
+        """Writes what is committed, then that all is done.
 
         Source   EndTransactionProcessor.endMessageTransaction, TransactionalMessageBridge
         """
@@ -134,7 +134,7 @@ class EndRecords(SystemRecords):
         return other.frame is first.frame and other.queue_id == first.queue_id
 
     def _write_run(self, number: i64, end: i64, queue_offset: i64, place: i64, time_ms: i64) -> i64:
-        """Write messages of one queue; returns where they end."""
+        """Writes messages of one queue; returns where they end."""
         self._begin_run()
         entries, first, first_offset = self._entries, self._committed[number], queue_offset
         while number < end:

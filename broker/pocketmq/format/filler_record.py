@@ -35,12 +35,12 @@ class Style(NamedTuple):
 
 
 def size_min(style: Style) -> int:
-    """Return the bytes of the shortest stand-in: its topic is then one letter."""
+    """Returns the bytes of the shortest stand-in: its topic is then one letter."""
     return _encoded_size(QUARANTINE_TOPIC[:1], style)
 
 
 def stand_in(begin: int, end: int, style: Style) -> Iterator[bytes]:
-    """Yield records that fill [begin, end) of the log exactly.
+    """Yields records that fill [begin, end) of the log exactly.
 
     Shape    end - begin >= size_min(style)
     """
@@ -55,7 +55,7 @@ def stand_in(begin: int, end: int, style: Style) -> Iterator[bytes]:
 def stand_in_to_file_end(
     begin: int, end: int, style: Style, *, holds_records: bool
 ) -> Iterator[bytes]:
-    """Yield what fills [begin, end) where `end` is the end of a file that others follow.
+    """Yields what fills [begin, end) where `end` is the end of a file that others follow.
 
     holds_records   False: only the BLANK itself is damaged
     Shape           end - begin >= BLANK_SIZE

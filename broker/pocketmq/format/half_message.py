@@ -75,12 +75,12 @@ class Half(NamedTuple):
     pairs: dict[bytes, bytes]
 
     def text(self, name: str) -> str:
-        """Return a property, "" where it is absent."""
+        """Returns a property, "" where it is absent."""
         return self.pairs.get(name.encode(), b"").decode("utf-8", "replace")
 
 
 def read_half(record: bytes) -> Half:
-    """Return what a record among the half messages says.
+    """Returns what a record among the half messages says.
 
     Errors   BadRecord
     Cost     about 6 µs
@@ -117,7 +117,7 @@ def _number(pairs: dict[bytes, bytes], name: str) -> int | None:
 
 
 def shown_half(record: bytes) -> StoredMessage:
-    """Return a half message as it will be delivered, to its producer: for where it lies it stands.
+    """Returns a half message as it will be delivered, to its producer: for where it lies it stands.
 
     Shape    its body is as it is stored
     Errors   BadRecord
@@ -133,7 +133,7 @@ def shown_half(record: bytes) -> StoredMessage:
 
 
 def committed(half: Half, queue_count: int = 0) -> Run:
-    """Return what is put for a half message that is committed; it says where it goes.
+    """Returns what is put for a half message that is committed; it says where it goes.
 
     queue_count   of its topic: one that is for a queue beyond them, which had more when it was
                   sent, goes to one there is, all of one queue to the same; 0: not known
@@ -166,7 +166,7 @@ def committed(half: Half, queue_count: int = 0) -> Run:
 
 
 def checked(half: Half, *, store_host: bytes) -> Run:
-    """Return what is put for a half message whose producer is asked; it tells where it was first.
+    """Returns what is put for a half message whose producer is asked; it tells where it was first.
 
     Errors   PropertiesTooLarge: it could be checked, but not how often
     """
@@ -185,7 +185,7 @@ def checked(half: Half, *, store_host: bytes) -> Run:
 
 
 def resumed(half: Half, *, store_host: bytes) -> Run:
-    """Return what is put for a half message that was given up: the same, as if sent anew.
+    """Returns what is put for a half message that was given up: the same, as if sent anew.
 
     Source   AdminBrokerProcessor.resumeCheckHalfMessage
     """
@@ -196,7 +196,7 @@ def resumed(half: Half, *, store_host: bytes) -> Run:
 
 
 def given_up(half: Half, *, store_host: bytes) -> Run:
-    """Return what is put for a half message that stays undecided."""
+    """Returns what is put for a half message that stays undecided."""
     return put_again(
         half.record, topic=GIVEN_UP_TOPIC, queue_id=0, store_host=store_host, changed={}
     )

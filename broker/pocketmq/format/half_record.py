@@ -67,7 +67,7 @@ class HalfRecord:
         self.is_odd = False
 
     def read(self, raw: bytes, at: i64, place: i64) -> bool:
-        """Find the parts of a record; returns whether it is a plain half message of this place.
+        """Finds the parts of a record; returns whether it is a plain half message of this place.
 
         at      queue offset, as the record has to say; place: physical offset
         Cost    about 1.5 µs when compiled
@@ -103,7 +103,7 @@ class HalfRecord:
         return end - field_end - 2 == size and self._read_block(field_end + 2, end)
 
     def _read_block(self, position: i64, end: i64) -> bool:
-        """Take the properties; those of which a message that is delivered knows nothing go."""
+        """Takes the properties; those of which a message that is delivered knows nothing go."""
         raw, out = self.raw, self._block
         out.truncate(0)
         kept_from = position
@@ -126,7 +126,7 @@ class HalfRecord:
         return True
 
     def _take(self, name: bytes, begin: i64, end: i64) -> bool:
-        """Take a property; returns whether the message that is delivered has it.
+        """Takes a property; returns whether the message that is delivered has it.
 
         Effects  `is_odd` where that cannot be said here
         """
@@ -180,7 +180,7 @@ def _find(raw: bytes, position: i64, end: i64, wanted: i64) -> i64:
 
 
 def _number(raw: bytes, position: i64, end: i64) -> i64:
-    """Return a decimal number, -1 for what is none."""
+    """Returns a decimal number, -1 for what is none."""
     if position == end or end - position > _QUEUE_DIGITS_MAX:
         return -1
     value: i64 = 0

@@ -45,19 +45,19 @@ FEW_RECORDS: Final = 6
 
 
 def searched_hash(topic: str, key: str, index_type: str = "") -> int:
-    """Return the hash that the entries of a key have."""
+    """Returns the hash that the entries of a key have."""
     return key_hash(java_hash(index_key(topic, key, index_type)))
 
 
 def packed(hashes: Numbers, physical_offsets: Numbers, times_ms: Numbers) -> bytes:
-    """Return entries given by column in log order, as they stand in `Written.entries`."""
+    """Returns entries given by column in log order, as they stand in `Written.entries`."""
     rows = np.empty(len(hashes), dtype=PACKED_TYPE)
     rows["hash"], rows["physical"], rows["time"] = hashes, physical_offsets, times_ms
     return rows.tobytes()
 
 
 def unpacked(entries: bytes) -> tuple[Numbers, Numbers, Numbers]:
-    """Return the columns of entries: key hash, physical offset, store time."""
+    """Returns the columns of entries: key hash, physical offset, store time."""
     rows = np.frombuffer(entries, dtype=PACKED_TYPE)
     return (
         rows["hash"].astype(np.int64),
@@ -114,7 +114,7 @@ def _few(written: Sequence[Written], style: str) -> bytes:
 
 
 def _many(written: Sequence[Written], style: str) -> bytes:
-    """Return the entries of records of which none has two keys: a row each of two or three."""
+    """Returns the entries of records of which none has two keys: a row each of two or three."""
     columns = [
         [text for run in written for text in run.unique_keys],
         [text for run in written for text in run.keys],
@@ -151,14 +151,14 @@ def _many_of_several_keys(written: Sequence[Written], style: str) -> bytes:
 
 
 def _places_and_times(written: Sequence[Written]) -> tuple[Numbers, Numbers]:
-    """Return physical offset and store time of every record."""
+    """Returns physical offset and store time of every record."""
     places = [place for run in written for place in run.physical_offsets]
     times = np.array([run.store_time_ms for run in written], dtype=np.int64)
     return np.array(places, dtype=np.int64), times.repeat([len(run) for run in written])
 
 
 def _prefixes(written: Sequence[Written], times: int) -> int | NDArray[np.uint32]:
-    """Return the hash of what stands before each record's key, so many times over."""
+    """Returns the hash of what stands before each record's key, so many times over."""
     topics = {run.destination.topic for run in written}
     if len(topics) == 1:
         return _topic_hash(topics.pop())
@@ -167,7 +167,7 @@ def _prefixes(written: Sequence[Written], times: int) -> int | NDArray[np.uint32
 
 
 def _key_hashes(unsigned: NDArray[np.uint32]) -> Numbers:
-    """Return `key_hash` of hashes."""
+    """Returns `key_hash` of hashes."""
     hashes: Numbers = np.abs(unsigned.view(np.int32).astype(np.int64))
     hashes[hashes == 2**31] = 0
     return hashes
@@ -175,7 +175,7 @@ def _key_hashes(unsigned: NDArray[np.uint32]) -> Numbers:
 
 @lru_cache(maxsize=4096)
 def _topic_hash(topic: str) -> int:
-    """Return the unsigned hash of what stands before every key of a topic."""
+    """Returns the unsigned hash of what stands before every key of a topic."""
     return java_hash(index_key(topic, "")) & WRAP
 
 
@@ -185,7 +185,7 @@ def _known_tag_hash(topic: str, tag: str) -> int:
 
 
 def _tag_hash(topic: str, tag: str) -> int:
-    """Return the unsigned hash of a tag's key; those of long tags are not kept."""
+    """Returns the unsigned hash of a tag's key; those of long tags are not kept."""
     if len(tag) <= PIECE_MAX:
         return _known_tag_hash(topic, tag)
     return _known_tag_hash.__wrapped__(topic, tag)
@@ -226,7 +226,7 @@ def link_entries(
 
 
 def second_differences(times_ms: NDArray[np.int64], begin_timestamp_ms: int) -> NDArray[np.int64]:
-    """Return `second_difference` of many store times."""
+    """Returns `second_difference` of many store times."""
     if begin_timestamp_ms <= 0:
         return np.zeros(len(times_ms), dtype=np.int64)
     seconds: NDArray[np.int64] = np.maximum(times_ms - begin_timestamp_ms, 0) // 1000

@@ -68,7 +68,7 @@ class IndexGeometry(NamedTuple):
 
     @staticmethod
     def of(shape: StoreShape) -> "IndexGeometry":
-        """Return that of a store's index files."""
+        """Returns that of a store's index files."""
         return IndexGeometry(shape.index_slot_count, shape.index_entry_count_max)
 
     @property
@@ -101,19 +101,19 @@ class IndexHeaderValues(NamedTuple):
 
 
 def key_hash(java_hash: int) -> int:
-    """Return the absolute value of a hash, signed or not; -2**31, which has none, becomes 0."""
+    """Returns the absolute value of a hash, signed or not; -2**31, which has none, becomes 0."""
     if java_hash >= 2**31:
         java_hash -= 2**32
     return 0 if java_hash == -(2**31) else abs(java_hash)
 
 
 def index_key(topic: str, key: str, index_type: str = "") -> str:
-    """Return the text that is hashed for a key of a topic."""
+    """Returns the text that is hashed for a key of a topic."""
     return f"{topic}#{index_type}#{key}" if index_type else f"{topic}#{key}"
 
 
 def entry_keys(unique_key: str, keys: str, tag: str, style: str) -> list[str]:
-    """Return what a record is indexed under, in order, without the `topic#` in front.
+    """Returns what a record is indexed under, in order, without the `topic#` in front.
 
     Source   IndexService.buildIndex: unique key, pieces of KEYS, since 5.5 the tag
     """
@@ -128,12 +128,12 @@ def entry_keys(unique_key: str, keys: str, tag: str, style: str) -> list[str]:
 
 
 def is_indexed(transaction: int) -> bool:
-    """Return whether records of this transaction type are indexed: rollback markers are not."""
+    """Returns whether records of this transaction type are indexed: rollback markers are not."""
     return transaction != TRANSACTION_ROLLBACK
 
 
 def second_difference(store_timestamp_ms: int, begin_timestamp_ms: int) -> int:
-    """Return the seconds an entry keeps, counted from its file's begin.
+    """Returns the seconds an entry keeps, counted from its file's begin.
 
     Truncated toward zero, 0 before the begin and in a file without one, at most 2**31 - 1.
     """

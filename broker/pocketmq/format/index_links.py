@@ -30,7 +30,7 @@ _NUMBER_MASK: Final[i64] = 2**32 - 1
 
 
 def slots_of(entries: bytes, slot_count: int) -> bytes:
-    """Return the slot of each entry, 8 bytes each, big-endian.
+    """Returns the slot of each entry, 8 bytes each, big-endian.
 
     Shape    slot_count > 0
     """
@@ -105,7 +105,7 @@ def chained(
 
 
 def _no_slots(count: i64) -> "vec[i64]":
-    """Return an empty table with room for twice so many slots, a power of two.
+    """Returns an empty table with room for twice so many slots, a power of two.
 
     Slots are hashed into it: slot + 1 above 32 bits of the number of its newest entry.
     """

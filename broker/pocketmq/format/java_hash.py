@@ -21,7 +21,7 @@ PIECE_MAX: Final = 256
 
 
 def java_hash(text: str) -> int:
-    """Return String.hashCode of the text, in [-2**31, 2**31).
+    """Returns String.hashCode of the text, in [-2**31, 2**31).
 
     Cost     about 40 ns a character; `java_hashes` does many at once
     Source   java.lang.String.hashCode
@@ -31,7 +31,7 @@ def java_hash(text: str) -> int:
 
 
 def java_hash_behind(prefix: int, text: str) -> int:
-    """Return the hash of a text, unsigned; `prefix` is the unsigned hash of what stands before."""
+    """Returns the hash of a text, unsigned; `prefix` is the unsigned hash of what stands before."""
     units: bytes | memoryview
     if text.isascii():
         units = text.encode()
@@ -46,12 +46,12 @@ def java_hash_behind(prefix: int, text: str) -> int:
 
 @lru_cache(maxsize=PIECE_MAX + 2)
 def powers_down(count: int) -> tuple[int, ...]:
-    """Return 31 ** (count - 1) down to 31 ** 0, modulo 2**32."""
+    """Returns 31 ** (count - 1) down to 31 ** 0, modulo 2**32."""
     return tuple(pow(31, exponent, WRAP + 1) for exponent in range(count - 1, -1, -1))
 
 
 def tags_code(tag: str) -> int:
-    """Return what a consume unit holds for a tag: its hash, sign-extended; 0 for no tag.
+    """Returns what a consume unit holds for a tag: its hash, sign-extended; 0 for no tag.
 
     Source   MessageExtBrokerInner.tagsString2tagsCode
     """
@@ -102,7 +102,7 @@ def java_hashes(texts: list[str], prefixes: int | NDArray[np.uint32] = 0) -> NDA
 
 
 def _powers_of(lengths: list[int]) -> NDArray[np.uint32]:
-    """Return 31 ** length for every length, modulo 2**32."""
+    """Returns 31 ** length for every length, modulo 2**32."""
     if max(lengths) < _POWER_COUNT:
         return _POWERS[lengths]
     return np.array([pow(31, length, 1 << 32) for length in lengths], dtype=np.uint32)

@@ -27,7 +27,7 @@ class JournalRecords(SystemRecords):
         self._taken: list[Entry] = []
 
     def take(self, entries: list[Entry]) -> bool:
-        """Take entries in place of those before; returns whether all are plain.
+        """Takes entries in place of those before; returns whether all are plain.
 
         They are not where a key is not of ASCII, or a property block has no room.
         """

@@ -24,7 +24,7 @@ Pairs = Callable[[list[tuple[str, Any]]], Any]
 
 
 def read_json(content: bytes | str, pairs: Pairs | None = None) -> Any:
-    """Return the value of a text.
+    """Returns the value of a text.
 
     pairs    makes the value of an object of its (name, value) pairs
     Errors   ValueError
@@ -46,7 +46,7 @@ def read_json(content: bytes | str, pairs: Pairs | None = None) -> Any:
 
 
 def read_object(content: bytes | str) -> dict[str, Any]:
-    """Return the members of a text that is a JSON object.
+    """Returns the members of a text that is a JSON object.
 
     Errors   ValueError
     """
@@ -57,12 +57,12 @@ def read_object(content: bytes | str) -> dict[str, Any]:
 
 
 def is_integer(value: Any, lower: int, upper: int) -> bool:
-    """Return whether a value is an integer, no boolean, within [lower, upper]."""
+    """Returns whether a value is an integer, no boolean, within [lower, upper]."""
     return isinstance(value, int) and not isinstance(value, bool) and lower <= value <= upper
 
 
 def table_of(value: Any) -> dict[Any, Any]:
-    """Return a value that is an object, and an empty one for any other."""
+    """Returns a value that is an object, and an empty one for any other."""
     return value if isinstance(value, dict) else {}
 
 

@@ -23,7 +23,7 @@ _ZERO_PAGE: Final = bytes(4096)
 
 
 def is_zero(buffer: Buffer, begin: int, end: int) -> bool:
-    """Return whether every byte of [begin, end) is zero; reads page by page."""
+    """Returns whether every byte of [begin, end) is zero; reads page by page."""
     for position in range(begin, end, len(_ZERO_PAGE)):
         upper = min(position + len(_ZERO_PAGE), end)
         if buffer[position:upper] != _ZERO_PAGE[: upper - position]:

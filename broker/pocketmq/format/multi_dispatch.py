@@ -25,7 +25,7 @@ _DIGITS_MAX: Final = len(str(OFFSET_MAX))
 def further_places(
     topic: str, queue_id: int, properties: dict[str, str]
 ) -> list[tuple[QueueKey, int]]:
-    """Return (queue, queue offset) of each further unit of a record."""
+    """Returns (queue, queue offset) of each further unit of a record."""
     names = properties.get(MULTI_DISPATCH, "").split(_SEPARATOR)
     numbers = properties.get(MULTI_QUEUE_OFFSET, "").split(_SEPARATOR)
     if topic == SCHEDULE_TOPIC or topic.startswith((RETRY_PREFIX, "rmq_sys_")):
@@ -40,7 +40,7 @@ def further_places(
 
 
 def offset_in_queue(record: bytes, place: int, key: QueueKey) -> int | None:
-    """Return the offset that a record has in a queue, its own or a further one.
+    """Returns the offset that a record has in a queue, its own or a further one.
 
     place    physical offset that the record must carry
     Returns  None where these bytes are no record of the queue

@@ -30,7 +30,7 @@ _LENGTH_PLACES: Final = {kind: head.size - _I32.size for kind, head in HEADS.ite
 
 
 def property_block(record: bytes) -> bytes:
-    """Return the properties of a sound record, a separator in front.
+    """Returns the properties of a sound record, a separator in front.
 
     Cost     0.4 µs and one copy of the properties
     """
@@ -45,7 +45,7 @@ def property_block(record: bytes) -> bytes:
 
 
 def properties_size(record: bytes) -> int:
-    """Return how many bytes the properties of a record take at most; its topic counts."""
+    """Returns how many bytes the properties of a record take at most; its topic counts."""
     _, system_flag = _MAGIC_AND_SYSTEM_FLAG.unpack_from(record)
     place = _LENGTH_PLACES[system_flag & HOSTS_V6_MASK]
     (body_size,) = _I32.unpack_from(record, place)
@@ -53,24 +53,24 @@ def properties_size(record: bytes) -> int:
 
 
 def store_time_of(record: bytes) -> int:
-    """Return when a record was stored, in ms since 1970; its first 80 bytes will do."""
+    """Returns when a record was stored, in ms since 1970; its first 80 bytes will do."""
     born_host = FLAG_BORN_HOST_V6 & _MAGIC_AND_SYSTEM_FLAG.unpack_from(record)[1]
     place = _STORE_TIME_PLACES[bool(born_host)]
     return int.from_bytes(record[place : place + 8])
 
 
 def led_by_separator(properties: bytes) -> bytes:
-    """Return properties as they are stored in the form that `property_text` searches."""
+    """Returns properties as they are stored in the form that `property_text` searches."""
     return _SEPARATOR + properties
 
 
 def property_key(name: str) -> bytes:
-    """Return what stands before the value of a property; made once, used for many records."""
+    """Returns what stands before the value of a property; made once, used for many records."""
     return _SEPARATOR + name.encode() + _NAME_END
 
 
 def property_text(block: bytes, key: bytes) -> str | None:
-    """Return the value of a property, None where there is none.
+    """Returns the value of a property, None where there is none.
 
     block    as `property_block` returns it
     Cost     0.25 µs and one search of the block

@@ -81,28 +81,28 @@ _INDEX_NAME = re.compile(r"[0-9]{17}")
 
 
 def offset_file_name(offset_bytes: int) -> str:
-    """Return the name of the file whose first byte has this offset: 20 digits or more."""
+    """Returns the name of the file whose first byte has this offset: 20 digits or more."""
     return f"{offset_bytes:0{OFFSET_DIGITS}d}"
 
 
 def offset_from_file_name(name: str) -> int | None:
-    """Return the offset a name stands for, None when it is no such name."""
+    """Returns the offset a name stands for, None when it is no such name."""
     return int(name) if _OFFSET_NAME.fullmatch(name) else None
 
 
 def is_junk(name: str) -> bool:
-    """Return whether a name is one that systems and editors leave in directories by themselves."""
+    """Returns whether a name is one that systems and editors leave in directories by themselves."""
     return _JUNK_NAME.fullmatch(name) is not None
 
 
 def files_from(names: Iterable[str], offset_bytes: int) -> list[str]:
-    """Return which names are of files that begin at an offset or behind it."""
+    """Returns which names are of files that begin at an offset or behind it."""
     bases = [(name, offset_from_file_name(name)) for name in names]
     return [name for name, base in bases if base is not None and base >= offset_bytes]
 
 
 def queue_directory(root: Path, topic: str, queue_id: int) -> Path:
-    """Return where a queue's files lie; refuses names that would lead elsewhere.
+    """Returns where a queue's files lie; refuses names that would lead elsewhere.
 
     Errors   IllegalTopic
     """
@@ -111,12 +111,12 @@ def queue_directory(root: Path, topic: str, queue_id: int) -> Path:
 
 
 def queue_id_from_name(name: str) -> int | None:
-    """Return the queue id a directory name stands for, None when no queue is named so."""
+    """Returns the queue id a directory name stands for, None when no queue is named so."""
     return int(name) if _QUEUE_NAME.fullmatch(name) and int(name) <= QUEUE_ID_MAX else None
 
 
 def zone_from_name(name: str) -> tzinfo:
-    """Return the zone index files are named in; "" is the machine's.
+    """Returns the zone index files are named in; "" is the machine's.
 
     Errors   IllegalConfig
     """
@@ -129,7 +129,7 @@ def zone_from_name(name: str) -> tzinfo:
 
 
 def index_file_name(timestamp_ms: int, zone: tzinfo) -> str:
-    """Return the name of an index file made at this time: local time, 17 digits.
+    """Returns the name of an index file made at this time: local time, 17 digits.
 
     A damaged store time may lie outside of what a calendar holds; its nearest end stands for it.
     """
@@ -139,7 +139,7 @@ def index_file_name(timestamp_ms: int, zone: tzinfo) -> str:
 
 
 def is_index_file_name(name: str) -> bool:
-    """Return whether a name is one of an index file."""
+    """Returns whether a name is one of an index file."""
     if _INDEX_NAME.fullmatch(name) is None:
         return False
     try:
@@ -150,7 +150,7 @@ def is_index_file_name(name: str) -> bool:
 
 
 def next_index_file_name(timestamp_ms: int, zone: tzinfo, previous: str) -> str:
-    """Return a name that sorts behind the previous one, whatever the clock does.
+    """Returns a name that sorts behind the previous one, whatever the clock does.
 
     Names are the later of the local time and the previous name plus one millisecond.
     """

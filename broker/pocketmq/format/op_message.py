@@ -24,7 +24,7 @@ _DIGITS_MAX: Final = 19
 
 
 def op_run(queue_offsets: Sequence[int], *, store_host: bytes, now_ms: int) -> Run:
-    """Return what is put to tell that half messages are done; as few messages as hold them."""
+    """Returns what is put to tell that half messages are done; as few messages as hold them."""
     bodies = op_bodies(queue_offsets)
     count = len(bodies)
     batch = Batch(
@@ -42,7 +42,7 @@ def op_run(queue_offsets: Sequence[int], *, store_host: bytes, now_ms: int) -> R
 
 
 def op_bodies(queue_offsets: Sequence[int]) -> list[bytes]:
-    """Return the bodies that name these offsets, in their order."""
+    """Returns the bodies that name these offsets, in their order."""
     assert queue_offsets
     bodies: list[bytes] = []
     body = ""
@@ -56,7 +56,7 @@ def op_bodies(queue_offsets: Sequence[int]) -> list[bytes]:
 
 
 def read_op(record: Buffer) -> list[int]:
-    """Return the queue offsets that a record names; what is no number in it is passed over.
+    """Returns the queue offsets that a record names; what is no number in it is passed over.
 
     Errors   BadRecord
     """
@@ -65,7 +65,7 @@ def read_op(record: Buffer) -> list[int]:
 
 
 def read_op_body(body: bytes) -> list[int]:
-    """Return the queue offsets of a body, as a real broker reads it: each part by itself.
+    """Returns the queue offsets of a body, as a real broker reads it: each part by itself.
 
     Source   TransactionalMessageServiceImpl.fillOpRemoveMap, getLong
     """
@@ -74,7 +74,7 @@ def read_op_body(body: bytes) -> list[int]:
 
 
 def is_op_body(body: bytes) -> bool:
-    """Return whether all that a body holds is queue offsets, with a comma behind each or between.
+    """Returns whether all that a body holds is queue offsets, with a comma behind each or between.
 
     A broker reads those of any other body all the same.
     """
@@ -83,7 +83,7 @@ def is_op_body(body: bytes) -> bool:
 
 
 def _queue_offset(text: bytes) -> int | None:
-    """Return the number that Java's Long.valueOf makes of a text, None for none and below 0."""
+    """Returns the number that Java's Long.valueOf makes of a text, None for none and below 0."""
     digits = text.removeprefix(b"+").lstrip(b"0") or text[-1:]
     if not text.removeprefix(b"+").isdigit() or len(digits) > _DIGITS_MAX:
         return None

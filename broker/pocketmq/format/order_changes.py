@@ -48,14 +48,14 @@ QueueChange = tuple[str, int, OrderChange]
 
 
 def whole_change(order: QueueOrder) -> OrderChange:
-    """Return an order as a change that makes it."""
+    """Returns an order as a change that makes it."""
     return OrderChange(
         True, order.next_offset, sorted(order.settled), sorted(order.delivered.items())
     )
 
 
 def encode_changes(changes: Iterable[QueueChange], follows: int, number: int) -> bytes:
-    """Return a row of the journal."""
+    """Returns a row of the journal."""
     rows = [
         [name, queue_id, int(c.is_whole), c.next_offset, spans_of(c.settled), _shared(c.delivered)]
         for name, queue_id, c in changes
@@ -66,7 +66,7 @@ def encode_changes(changes: Iterable[QueueChange], follows: int, number: int) ->
 
 
 def _shared(delivered: list[tuple[int, OrderedDelivery]]) -> list[list[Any]]:
-    """Return [number, popped at, visible at, claim, spans] of messages given out alike."""
+    """Returns [number, popped at, visible at, claim, spans] of messages given out alike."""
     alike: dict[OrderedDelivery, list[int]] = {}
     for queue_offset, delivery in delivered:
         alike.setdefault(delivery, []).append(queue_offset)
@@ -74,7 +74,7 @@ def _shared(delivered: list[tuple[int, OrderedDelivery]]) -> list[list[Any]]:
 
 
 def decode_changes(content: bytes, follows: int) -> Iterator[QueueChange]:
-    """Yield what the rows of a journal say that follow on a version of the table, oldest first."""
+    """Yields what the rows of a journal say that follow on a version of the table, oldest first."""
     for _, text in _rows(content, follows):
         try:
             changes = [_change(row) for row in read_json(text)]
@@ -84,7 +84,7 @@ def decode_changes(content: bytes, follows: int) -> Iterator[QueueChange]:
 
 
 def lost_rows_at(content: bytes, follows: int) -> int | None:
-    """Return where a row is not sound that sound ones of the same version lie behind, else None.
+    """Returns where a row is not sound that sound ones of the same version lie behind, else None.
 
     It was damaged, or a power cut took it and left one behind it that nobody was answered for.
     """
@@ -101,7 +101,7 @@ def lost_rows_at(content: bytes, follows: int) -> int | None:
 
 
 def _rows(content: bytes, follows: int) -> Iterator[tuple[int, bytes]]:
-    """Yield where each row ends, and its text, up to the first that is not the next one."""
+    """Yields where each row ends, and its text, up to the first that is not the next one."""
     position, number = 0, 1
     while (row := _sound_row(content, position)) is not None:
         its_number, its_follows, text = row
@@ -113,7 +113,7 @@ def _rows(content: bytes, follows: int) -> Iterator[tuple[int, bytes]]:
 
 
 def _sound_row(content: bytes, position: int) -> tuple[int, int, bytes] | None:
-    """Return the number, version and text of the row at a position, None where there is none."""
+    """Returns the number, version and text of the row at a position, None where there is none."""
     if position + _HEAD.size > len(content):
         return None
     size, crc, follows, number = _HEAD.unpack_from(content, position)
@@ -163,6 +163,6 @@ class ReplayedOrder:
         self._delivered.update(change.delivered)
 
     def order(self) -> QueueOrder:
-        """Return the order as it is now; what was taken back was not given out."""
+        """Returns the order as it is now; what was taken back was not given out."""
         given_out = {offset: d for offset, d in self._delivered.items() if d.number}
         return order_from(QueueOrder(self._next_offset, frozenset(self._settled), given_out), 0)

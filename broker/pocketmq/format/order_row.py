@@ -57,7 +57,7 @@ class QueueOrder(NamedTuple):
 
 
 def encode_order(order: QueueOrder, written_at_ms: int) -> dict[str, Any]:
-    """Return the row of a queue, readable for both."""
+    """Returns the row of a queue, readable for both."""
     known = sorted({*order.settled, *order.delivered})
     shown = [offset for offset in known[:BIT_COUNT] if offset - known[0] <= INT32_MAX]
     last = max(
@@ -85,7 +85,7 @@ def encode_order(order: QueueOrder, written_at_ms: int) -> dict[str, Any]:
 
 
 def decode_order(row: Mapping[str, Any], committed: int) -> QueueOrder:
-    """Return what a row says; what is none of its numbers is left out.
+    """Returns what a row says; what is none of its numbers is left out.
 
     committed   the offset the group has committed in the queue
     """
@@ -95,7 +95,7 @@ def decode_order(row: Mapping[str, Any], committed: int) -> QueueOrder:
 
 
 def order_from(order: QueueOrder, committed: int) -> QueueOrder:
-    """Return what is left of an order for a group that has committed an offset."""
+    """Returns what is left of an order for a group that has committed an offset."""
     begin = max(order.next_offset, committed)
     settled = {offset for offset in order.settled if offset >= begin}
     while begin in settled:
@@ -106,7 +106,7 @@ def order_from(order: QueueOrder, committed: int) -> QueueOrder:
 
 
 def is_earlier_form(row: Mapping[str, Any]) -> bool:
-    """Return whether a row of ours is one that RocketMQ stops at."""
+    """Returns whether a row of ours is one that RocketMQ stops at."""
     own = row.get(OWN_MEMBER)
     return isinstance(own, dict) and isinstance(own.get("delivered"), dict)
 
@@ -124,7 +124,7 @@ def _own(own: Mapping[str, Any]) -> QueueOrder:
 
 
 def read_spans(spans: Any) -> list[int]:
-    """Return the offsets of [begin, end) pairs; what is no pair is left out."""
+    """Returns the offsets of [begin, end) pairs; what is no pair is left out."""
     offsets: list[int] = []
     for span in spans if isinstance(spans, list) else ():
         room = SPAN_MAX - len(offsets)
@@ -138,7 +138,7 @@ def _begins_with_number(row: Any) -> bool:
 
 
 def _real(row: Mapping[str, Any]) -> QueueOrder:
-    """Return what a real broker left: one receive, whose messages share time and attempt."""
+    """Returns what a real broker left: one receive, whose messages share time and attempt."""
     distances = row.get("o")
     if not isinstance(distances, list) or not all(map(_is_number, distances)):
         return QueueOrder()
@@ -166,7 +166,7 @@ def _real(row: Mapping[str, Any]) -> QueueOrder:
 
 
 def _rows(table: Mapping[str, Any], member: str, is_fit: Any) -> Iterator[tuple[int, Any]]:
-    """Yield (queue offset, value) of a member; keys may be quoted."""
+    """Yields (queue offset, value) of a member; keys may be quoted."""
     rows = table.get(member)
     for key, value in rows.items() if isinstance(rows, dict) else ():
         text = str(key)
@@ -175,7 +175,7 @@ def _rows(table: Mapping[str, Any], member: str, is_fit: Any) -> Iterator[tuple[
 
 
 def _is_delivery(row: Any) -> bool:
-    """Return whether a list holds the fields of a delivery."""
+    """Returns whether a list holds the fields of a delivery."""
     is_shaped = isinstance(row, list) and len(row) == len(OrderedDelivery._fields)
     return is_shaped and all(map(_is_number, row[:3])) and row[0] > 0 and isinstance(row[3], str)
 
@@ -189,7 +189,7 @@ def _number(value: Any) -> int:
 
 
 def spans_of(offsets: Sequence[int]) -> list[list[int]]:
-    """Return rising offsets as [begin, end) pairs."""
+    """Returns rising offsets as [begin, end) pairs."""
     spans: list[list[int]] = []
     for offset in offsets:
         if spans and spans[-1][1] == offset:

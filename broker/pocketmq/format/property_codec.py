@@ -40,14 +40,14 @@ _ZLIB_OR_GZIP: Final = 32 + zlib.MAX_WBITS
 
 
 def encode_properties(properties: dict[str, str]) -> bytes:
-    """Return the block of the pairs in the order given, with a separator behind the last one."""
+    """Returns the block of the pairs in the order given, with a separator behind the last one."""
     return "".join(
         f"{name}{NAME_SEPARATOR}{value}{PAIR_SEPARATOR}" for name, value in properties.items()
     ).encode()
 
 
 def decode_properties(block: Buffer) -> dict[str, str]:
-    """Return the pairs of a block; bytes that are not UTF-8 become replacement characters."""
+    """Returns the pairs of a block; bytes that are not UTF-8 become replacement characters."""
     properties: dict[str, str] = {}
     for pair in bytes(block).decode("utf-8", "replace").split(PAIR_SEPARATOR):
         name, _, value = pair.partition(NAME_SEPARATOR)
@@ -57,7 +57,7 @@ def decode_properties(block: Buffer) -> dict[str, str]:
 
 
 def plain_body(body: bytes, system_flag: int) -> bytes:
-    """Return the decompressed body, or the body itself when it is not (or falsely) flagged.
+    """Returns the decompressed body, or the body itself when it is not (or falsely) flagged.
 
     A body that decompresses to more than `PLAIN_SIZE_MAX` stays as it is.
     """
@@ -71,12 +71,12 @@ def plain_body(body: bytes, system_flag: int) -> bytes:
 
 
 def codec_of(system_flag: int) -> int:
-    """Return the number of a compressed body's codec; of 0 and unknown ones it is zlib or gzip."""
+    """Returns the number of a compressed body's codec; of 0 and unknown ones it is zlib or gzip."""
     return system_flag >> COMPRESSION_SHIFT & COMPRESSION_MASK
 
 
 def is_gzip(body: bytes, system_flag: int) -> bool:
-    """Return whether a body is compressed in the one form that clients of version 5 decompress."""
+    """Returns whether a body is compressed in the one form that clients of version 5 decompress."""
     if not system_flag & FLAG_COMPRESSED or codec_of(system_flag) in _UNFOLDERS:
         return False
     return body.startswith(GZIP_MAGIC)
@@ -102,13 +102,13 @@ class BodyBudget:
     __slots__ = ("_body_max", "left_bytes")
 
     def __init__(self, bytes_max: int = SHOWN_SIZE_MAX, *, body_max: int = SHOWN_SIZE_MAX) -> None:
-        """Begin a call's budget; `body_max`: bytes of the largest body that is decompressed."""
+        """Begins a call's budget; `body_max`: bytes of the largest body that is decompressed."""
         assert bytes_max >= body_max, "a whole budget holds any body that is decompressed"
         self.left_bytes = bytes_max
         self._body_max = body_max
 
     def plain(self, body: bytes, system_flag: int) -> PlainBody | None:
-        """Return a body for a caller, None where the budget is spent.
+        """Returns a body for a caller, None where the budget is spent.
 
         Cost     about 2 ns a decompressed byte
         """
@@ -131,7 +131,7 @@ class BodyBudget:
         return PlainBody(found)
 
     def plain_or_stored(self, body: bytes, system_flag: int) -> PlainBody:
-        """Return a body for a caller, as it is stored where the budget is spent."""
+        """Returns a body for a caller, as it is stored where the budget is spent."""
         found = self.plain(body, system_flag)
         return found or PlainBody(body, CODECS.get(codec_of(system_flag), "zlib"))
 

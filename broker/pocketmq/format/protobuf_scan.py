@@ -12,17 +12,17 @@ _WORD: Final = 0xFFFF_FFFF
 
 
 def short_size(raw: bytes, position: i64, end: i64) -> tuple[i64, i64]:
-    """Return a length of at most four bytes, and where it ends; -1 when it is none."""
+    """Returns a length of at most four bytes, and where it ends; -1 when it is none."""
     return _varint(raw, position, end, 28)
 
 
 def number_at(raw: bytes, position: i64, end: i64) -> tuple[i64, i64]:
-    """Return a number below 2**63, and where it ends; -1 when it is none, or not below that."""
+    """Returns a number below 2**63, and where it ends; -1 when it is none, or not below that."""
     return _varint(raw, position, end, 63)
 
 
 def _varint(raw: bytes, position: i64, end: i64, bits: i64) -> tuple[i64, i64]:
-    """Return a number of at most so many bits, a multiple of 7, and where it ends; else -1."""
+    """Returns a number of at most so many bits, a multiple of 7, and where it ends; else -1."""
     value: i64 = 0
     shift: i64 = 0
     while position < end and shift < bits:
@@ -36,7 +36,7 @@ def _varint(raw: bytes, position: i64, end: i64, bits: i64) -> tuple[i64, i64]:
 
 
 def text_hash(raw: bytes, position: i64, end: i64, barred: i64) -> i64:
-    """Return String.hashCode of a text, unsigned; -1 for other bytes than printable ASCII.
+    """Returns String.hashCode of a text, unsigned; -1 for other bytes than printable ASCII.
 
     A space is none of them, nor is the barred byte.
     """
@@ -51,7 +51,7 @@ def text_hash(raw: bytes, position: i64, end: i64, barred: i64) -> i64:
 
 
 def is_text(content: bytes) -> bool:
-    """Return whether bytes are UTF-8."""
+    """Returns whether bytes are UTF-8."""
     try:
         content.decode()
     except UnicodeDecodeError:
@@ -60,7 +60,7 @@ def is_text(content: bytes) -> bool:
 
 
 def is_printable(raw: bytes, position: i64, end: i64) -> bool:
-    """Return whether a text is of printable ASCII, spaces included."""
+    """Returns whether a text is of printable ASCII, spaces included."""
     while position < end:
         byte: i64 = raw[position]
         if byte < 0x20 or byte > 0x7E:

@@ -29,14 +29,14 @@ class RecallHandle(NamedTuple):
 
 
 def encode_recall_handle(handle: RecallHandle) -> str:
-    """Return a handle as clients have it."""
+    """Returns a handle as clients have it."""
     assert not any(" " in part for part in (handle.topic, handle.broker, handle.unique_key))
     parts = (VERSION, handle.topic, handle.broker, str(handle.at_ms), handle.unique_key)
     return urlsafe_b64encode(" ".join(parts).encode()).decode()
 
 
 def decode_recall_handle(text: str) -> RecallHandle:
-    """Return the parts of a handle.
+    """Returns the parts of a handle.
 
     Errors   ValueError: it is none
     """

@@ -23,7 +23,7 @@ BODY: Final = b"0"
 
 
 def recall_marker(handle: RecallHandle, now_ms: int, born_host: bytes, store_host: bytes) -> Run:
-    """Return what is put to recall a message; the hosts are packed."""
+    """Returns what is put to recall a message; the hosts are packed."""
     waits = timed(QueuePlace(handle.topic, 0), handle.at_ms)
     properties = {
         # A real broker compares this with the unique key alone, unless it is told to have the

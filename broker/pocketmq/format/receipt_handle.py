@@ -51,7 +51,7 @@ class LeasePlace(NamedTuple):
 
 
 def read_handle(handle: str) -> tuple[LeasePlace, int] | None:
-    """Return the place of a handle and the queue offset, None for what is no handle.
+    """Returns the place of a handle and the queue offset, None for what is no handle.
 
     Cost     below 1 µs where the place was read before
     """
@@ -62,7 +62,7 @@ def read_handle(handle: str) -> tuple[LeasePlace, int] | None:
 
 
 def place_of(prefix: str) -> LeasePlace | None:
-    """Return the place that a handle begins with, the space behind it included; None for none."""
+    """Returns the place that a handle begins with, the space behind it included; None for none."""
     return _kept_place(prefix) if len(prefix) <= PREFIX_LENGTH_MAX else None
 
 
@@ -80,7 +80,7 @@ def _kept_place(prefix: str) -> LeasePlace | None:
 
 
 def number_of(text: str) -> int:
-    """Return a number that an i64 holds, -1 for what is none."""
+    """Returns a number that an i64 holds, -1 for what is none."""
     if len(text) > _NUMBER_LENGTH_MAX or not (text.isascii() and text.isdigit()):
         return -1
     number = int(text)

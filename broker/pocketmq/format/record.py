@@ -68,7 +68,7 @@ HOSTS_V6_MASK: Final = FLAG_BORN_HOST_V6 | FLAG_STORE_HOST_V6
 
 
 def record_head(born_host_size: int, store_host_size: int) -> Layout:
-    """Return the layout up to the body for hosts of 8 or 20 bytes."""
+    """Returns the layout up to the body for hosts of 8 or 20 bytes."""
     return Layout(
         ("total_size", "i", "bytes of this record, itself included"),
         ("magic", "I", "V1, V2 (topic length takes two bytes) or BLANK"),
@@ -115,13 +115,13 @@ class BadRecord(ValueError):
 
 
 def body_crc(body: Buffer) -> int:
-    """Return the CRC a record keeps of its body."""
+    """Returns the CRC a record keeps of its body."""
     return crc32(body) & CRC_MASK
 
 
 @lru_cache(maxsize=4096)
 def topic_field(topic: str) -> bytes:
-    """Return topic length and topic as they stand in the record: V2 above 127 characters."""
+    """Returns topic length and topic as they stand in the record: V2 above 127 characters."""
     encoded = topic.encode()
     if len(topic) > TOPIC_LENGTH_MAX_V1:
         return _I16.pack(len(encoded)) + encoded
@@ -129,7 +129,7 @@ def topic_field(topic: str) -> bytes:
 
 
 def host_flags(born_host: bytes, store_host: bytes) -> int:
-    """Return the system flag bits that tell the widths of these packed hosts."""
+    """Returns the system flag bits that tell the widths of these packed hosts."""
     flags = FLAG_BORN_HOST_V6 if len(born_host) == IPV6_HOST_SIZE else 0
     return flags | (FLAG_STORE_HOST_V6 if len(store_host) == IPV6_HOST_SIZE else 0)
 
@@ -137,7 +137,7 @@ def host_flags(born_host: bytes, store_host: bytes) -> int:
 def record_sizes(
     destination: Destination, batch: Batch, *, property_crc: bool = False
 ) -> list[int]:
-    """Return the bytes each message will take in the log."""
+    """Returns the bytes each message will take in the log."""
     fixed = RECORD_HEAD.size - 2 * IPV4_HOST_SIZE + len(destination.store_host)
     fixed += len(topic_field(destination.topic)) + 2
     hosts, bodies, blocks = batch.born_hosts, batch.bodies, batch.property_blocks
@@ -202,7 +202,7 @@ def encode_records(
 
 
 def _with_property_crc(parts: list[bytes]) -> Iterator[bytes]:
-    """Yield records, five parts each, and behind each the field that closes it.
+    """Yields records, five parts each, and behind each the field that closes it.
 
     Source   MessageExtEncoder with enabledAppendPropCRC
     """
@@ -213,13 +213,13 @@ def _with_property_crc(parts: list[bytes]) -> Iterator[bytes]:
 
 
 def property_crc_field(record_before: Buffer) -> bytes:
-    """Return the 20 bytes that close a record, given all bytes before them."""
+    """Returns the 20 bytes that close a record, given all bytes before them."""
     digits = f"{crc32(record_before) & CRC_MASK:010d}"[::-1]
     return _CRC_MARK + digits.encode() + b"\x02"
 
 
 def encode_blank(size_left: int) -> bytes:
-    """Return the 8 bytes that close a file with this much room left."""
+    """Returns the 8 bytes that close a file with this much room left."""
     return SIZE_AND_MAGIC.pack(size_left, MAGIC_BLANK)
 
 
@@ -228,13 +228,13 @@ def _separated(block: bytes) -> bytes:
 
 
 def ends_with_crc(buffer: Buffer, end: int) -> bool:
-    """Return whether the record that ends at a position closes with a property CRC."""
+    """Returns whether the record that ends at a position closes with a property CRC."""
     begin = end - PROPERTY_CRC_SIZE
     return begin >= 0 and bytes(buffer[begin : begin + len(_CRC_MARK)]) == _CRC_MARK
 
 
 def split_record(buffer: Buffer, position: int) -> tuple[tuple, int, int, int, int, int]:  # type: ignore[type-arg]
-    """Return a record's head and where its parts lie.
+    """Returns a record's head and where its parts lie.
 
     Returns  (head fields, body begin, topic begin, topic end, properties begin, properties end)
     Errors   BadRecord when lengths and total size disagree or leave the buffer
@@ -267,7 +267,7 @@ def split_record(buffer: Buffer, position: int) -> tuple[tuple, int, int, int, i
 
 
 def decode_record(buffer: Buffer, position: int = 0, *, decompress: bool = True) -> StoredMessage:
-    """Return the record at a position; `decompress` decompresses its body.
+    """Returns the record at a position; `decompress` decompresses its body.
 
     Errors   BadRecord; neither CRC nor own offset are looked at (see `check_record`)
     """
@@ -296,7 +296,7 @@ def decode_record(buffer: Buffer, position: int = 0, *, decompress: bool = True)
 
 
 def is_shown(message: StoredMessage, budget: BodyBudget, *, always: bool = False) -> bool:
-    """Decompress the body of a message that was decoded without; False: the budget is spent.
+    """Decompresses the body of a message that was decoded without; False: the budget is spent.
 
     always   then it is given as it is stored, with its codec
     """
@@ -315,7 +315,7 @@ def check_record(
     crc: bool = True,
     property_crc: bool = False,
 ) -> int:
-    """Return the size of the sound record at a position, 0 for a BLANK.
+    """Returns the size of the sound record at a position, 0 for a BLANK.
 
     Checks   size, magic, lengths, own offset; with `crc` the body's CRC and, where the record
              carries one, the property CRC; with `property_crc` (the writer appends one) also that
@@ -354,7 +354,7 @@ def _check_property_crc(buffer: Buffer, position: int, block_end: int) -> None:
 
 
 def message_fields(message: StoredMessage) -> dict[str, Any]:
-    """Return a message as faces and commands show it, in the order of pocketmq.v1.StoredMessage.
+    """Returns a message as faces and commands show it, in the order of pocketmq.v1.StoredMessage.
 
     Shape    ids and hosts are texts; None stands for what a message has not. Without a unique key
              the id is the one that tells where the record lies
@@ -390,7 +390,7 @@ def message_fields(message: StoredMessage) -> dict[str, Any]:
 
 
 def property_number(text: str | None, largest: int) -> int | None:
-    """Return a property's number, None for none and for what is no number the field can hold."""
+    """Returns a property's number, None for none and for what is no number the field can hold."""
     if text is None or len(text) > NUMBER_SIZE_MAX:
         return None
     try:

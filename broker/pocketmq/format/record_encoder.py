@@ -69,7 +69,7 @@ class TopicFrame:
         group: str = "",
         system_flag: int = 0,
     ) -> None:
-        """Take what is the same for all.
+        """Takes what is the same for all.
 
         real    of half messages: the topic they are for, and how many queues it has
         group   of producers, who decide them
@@ -152,7 +152,7 @@ class RecordEncoder:
         return self._entries.getvalue()
 
     def fit(self, frame: TopicFrame, peer_host: bytes, now_ms: i64, block_size_max: i64) -> bool:
-        """Take the request that was read; returns whether all property blocks are small enough.
+        """Takes the request that was read; returns whether all property blocks are small enough.
 
         peer_host   packed address of the sender, for messages that name none
         now_ms      the time of messages that name none
@@ -205,7 +205,7 @@ class RecordEncoder:
             self.size_sum -= missing * len(self.sizes)
 
     def name(self, stamp: bytes, counter: i64) -> None:
-        """Give ids to messages without one: the stamp, and the counter, which goes on."""
+        """Gives ids to messages without one: the stamp, and the counter, which goes on."""
         assert len(stamp) == MADE_ID_SIZE - COUNTER_DIGITS
         hashed = hash_on(0, stamp)
         request = self.request
@@ -220,7 +220,7 @@ class RecordEncoder:
                 span.id_hash = hash_on(hashed, digits)
 
     def encode(self, queue_id: i64, queue_offset: i64, place: i64, time_ms: i64) -> bytes:
-        """Return the records of the request, the first of which goes to `place`.
+        """Returns the records of the request, the first of which goes to `place`.
 
         Shape    `fit` said yes, and every message has an id
         Effects  places, codes, units and entries are theirs from now on
@@ -264,7 +264,7 @@ class RecordEncoder:
         return out.getvalue()
 
     def _write_head(self, out: BytesWriter, span: MessageSpan, size: i64, place: i64) -> None:
-        """Write what stands before the property block; its size is zero yet."""
+        """Writes what stands before the property block; its size is zero yet."""
         frame = self.frame
         assert frame is not None
         host = span.host
@@ -329,7 +329,7 @@ class RecordEncoder:
         out.write(frame.tail)
 
     def _write_entries(self, entries: BytesWriter, span: MessageSpan, place: i64) -> None:
-        """Write what the record is indexed under: its id, its keys, in the 5.5 style its tag."""
+        """Writes what the record is indexed under: its id, its keys, in the 5.5 style its tag."""
         frame, keys = self.frame, self.request.keys
         assert frame is not None
         powers, prefix = frame.powers, frame.key_prefix
@@ -347,7 +347,7 @@ class RecordEncoder:
 
 
 def write_entry(entries: BytesWriter, hashed: i64, place: i64, time_ms: i64) -> None:
-    """Write an index entry; the hash is any number of which the low 32 bits count."""
+    """Writes an index entry; the hash is any number of which the low 32 bits count."""
     hashed &= _WORD
     if hashed > _HALF:
         hashed = _WORD + 1 - hashed
@@ -359,7 +359,7 @@ def write_entry(entries: BytesWriter, hashed: i64, place: i64, time_ms: i64) -> 
 
 
 def hash_on(value: i64, text: bytes) -> i64:
-    """Return the unsigned hash of a text behind one of this hash."""
+    """Returns the unsigned hash of a text behind one of this hash."""
     place: i64 = 0
     while place < len(text):
         byte: i64 = text[place]

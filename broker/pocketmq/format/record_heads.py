@@ -27,7 +27,7 @@ _HOST_V6_MORE: Final[i64] = 12
 
 
 def queue_offset_of(record: bytes) -> int:
-    """Return the queue offset in a stored record.
+    """Returns the queue offset in a stored record.
 
     Shape    a whole head
     """
@@ -35,7 +35,7 @@ def queue_offset_of(record: bytes) -> int:
 
 
 def attempt_of(record: bytes) -> int:
-    """Return the how manieth delivery of a stored record the first one is where it lies."""
+    """Returns the how manieth delivery of a stored record the first one is where it lies."""
     return _attempt_at(record, 0)
 
 
@@ -53,7 +53,7 @@ def _attempt_at(records: bytes, begin: i64) -> int:
 
 
 def _is_dead_letter(records: bytes, begin: i64, at: i64) -> bool:
-    """Return whether a record lies in a dead-letter topic; `at`: of its reconsume times."""
+    """Returns whether a record lies in a dead-letter topic; `at`: of its reconsume times."""
     topic: i64 = at + _BODY_BEHIND + i64(read_i32_be(records, at + _BODY_BEHIND - 4)) + 1
     magic: int = read_i32_be(records, begin + 4)
     if magic == _MAGIC_V2:
@@ -62,7 +62,7 @@ def _is_dead_letter(records: bytes, begin: i64, at: i64) -> bool:
 
 
 def read_heads(pieces: list[bytes]) -> tuple[list[int], list[int]]:
-    """Return (queue offsets, attempts) of records, in order.
+    """Returns (queue offsets, attempts) of records, in order.
 
     pieces   of one record each, or of several next to each other
     Shape    queue offsets rise; of a piece that does not end where a record does nothing is told
@@ -86,7 +86,7 @@ def read_heads(pieces: list[bytes]) -> tuple[list[int], list[int]]:
 
 
 def split_pieces(pieces: list[bytes]) -> list[bytes]:
-    """Return the records of pieces one by one, as far as `read_heads` tells of them."""
+    """Returns the records of pieces one by one, as far as `read_heads` tells of them."""
     records: list[bytes] = []
     for piece in pieces:
         position: i64 = 0

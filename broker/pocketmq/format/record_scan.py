@@ -98,7 +98,7 @@ class RecordScan:
 
 
 def written_at(buffer: Buffer, position: int, levels: DelayLevels) -> Written:
-    """Return the record at a position as a run of one, as views take it.
+    """Returns the record at a position as a run of one, as views take it.
 
     Errors   BadRecord
     Cost     about 4 µs
@@ -128,7 +128,7 @@ def written_at(buffer: Buffer, position: int, levels: DelayLevels) -> Written:
 def tags_codes_of(
     destination: Destination, batch: Batch, store_time_ms: int, levels: DelayLevels
 ) -> list[int]:
-    """Return the tags codes of messages that are about to be stored."""
+    """Returns the tags codes of messages that are about to be stored."""
     codes = list(map(tags_code, batch.tags))
     if not levels.apply_to(destination.topic):
         return codes

@@ -61,7 +61,7 @@ def put_again(
     born_host: bytes | None = None,
     is_copied: bool = False,
 ) -> Run:
-    """Return a record as a run of one message.
+    """Returns a record as a run of one message.
 
     record           all bytes of one sound record
     store_host       packed address of this broker
@@ -99,7 +99,7 @@ def put_again(
 
 
 def facts_of(record: Buffer) -> tuple[int, dict[str, str], str]:
-    """Return (how often it was retried, its properties, its offset message id) of a record.
+    """Returns (how often it was retried, its properties, its offset message id) of a record.
 
     Errors   BadRecord
     """
@@ -109,7 +109,7 @@ def facts_of(record: Buffer) -> tuple[int, dict[str, str], str]:
 
 
 def _pairs(block: bytes) -> dict[bytes, bytes]:
-    """Return what a property block says; of one name several times the last is valid."""
+    """Returns what a property block says; of one name several times the last is valid."""
     pairs = {}
     for pair in block.split(_PAIR):
         name, _, value = pair.partition(_NAME)
@@ -123,7 +123,7 @@ def _block_size(pairs: Mapping[bytes, bytes]) -> int:
 
 
 def _make_room(pairs: dict[bytes, bytes], changed: Collection[str]) -> None:
-    """Leave out what was changed and is not needed: a message that cannot go on would be stuck.
+    """Leaves out what was changed and is not needed: a message that cannot go on would be stuck.
 
     Errors   PropertiesTooLarge
     """
@@ -136,17 +136,17 @@ def _make_room(pairs: dict[bytes, bytes], changed: Collection[str]) -> None:
 
 
 def in_decoded_order(names: Iterable[bytes]) -> list[bytes]:
-    """Return property names in the order in which a broker writes what it has read."""
+    """Returns property names in the order in which a broker writes what it has read."""
     return _ordered(names, _DECODED_SLOTS)
 
 
 def _ordered(names: Iterable[bytes], slots: int) -> list[bytes]:
-    """Return names by their slots; those of one slot stay as they are."""
+    """Returns names by their slots; those of one slot stay as they are."""
     return sorted(names, key=lambda name: _known_spread(name) & (slots - 1))
 
 
 def _copied(pairs: Mapping[bytes, bytes]) -> list[bytes]:
-    """Return names as they stand in a new table, which got the tag first and then grew."""
+    """Returns names as they stand in a new table, which got the tag first and then grew."""
     slots = _NEW_SLOTS
     while len(pairs) * 4 > slots * 3:
         slots *= 2
@@ -158,7 +158,7 @@ def _known_spread(name: bytes) -> int:
 
 
 def _spread(name: bytes) -> int:
-    """Return what Java's hash table places a name by."""
+    """Returns what Java's hash table places a name by."""
     value = java_hash(name.decode("utf-8", "replace")) & 0xFFFFFFFF
     return value ^ value >> 16
 

@@ -25,7 +25,7 @@ NOTE: Final = "The secrets of users, which signatures are checked with: for nobo
 
 
 def encode_roster(roster: Roster) -> bytes:
-    """Return the text of the file."""
+    """Returns the text of the file."""
     users = [
         {
             "access_key": user.access_key, "secret": user.secret,
@@ -46,7 +46,7 @@ def encode_roster(roster: Roster) -> bytes:
 
 
 def decode_roster(content: bytes) -> Roster:
-    """Return what a file holds.
+    """Returns what a file holds.
 
     Errors   ValueError: it is not such a file, or one of a later version
     """

@@ -156,7 +156,7 @@ class SendRequest:
         self.properties: vec[i64] = vec[i64]()
 
     def read(self, raw: bytes) -> bool:
-        """Find the parts of a request; returns whether it is plain.
+        """Finds the parts of a request; returns whether it is plain.
 
         Cost     about 0.4 µs a message with tag, key and id when compiled, 20 µs when not
         """
@@ -195,7 +195,7 @@ class SendRequest:
         return self.count > 0
 
     def begin(self, raw: bytes) -> None:
-        """Forget the request before; this one has no message yet."""
+        """Forgets the request before; this one has no message yet."""
         self.raw = raw
         self.waits = True
         self.count = 0
@@ -212,7 +212,7 @@ class SendRequest:
             self.properties = vec[i64]()
 
     def next_span(self) -> MessageSpan:
-        """Return the span of the message behind those that were counted, without any part."""
+        """Returns the span of the message behind those that were counted, without any part."""
         number = self.count
         assert number < self._messages_max
         if number == len(self.spans):
@@ -222,7 +222,7 @@ class SendRequest:
         return span
 
     def _read_message(self, position: i64, end: i64) -> i64:
-        """Take the next message; returns how many fields it has, or _NOT_PLAIN."""
+        """Takes the next message; returns how many fields it has, or _NOT_PLAIN."""
         raw, span = self.raw, self.next_span()
         queue_id: i64 = ABSENT
         field_count: i64 = 0
@@ -279,7 +279,7 @@ class SendRequest:
         return field_count
 
     def _agrees(self, queue_id: i64, is_half: bool, group: bytes) -> bool:
-        """Return whether a message is of the same kind as those before it."""
+        """Returns whether a message is of the same kind as those before it."""
         if not self.count:
             self.queue_id, self.is_half, self.group = queue_id, is_half, group
             return is_half or not group
@@ -292,7 +292,7 @@ class SendRequest:
         return topic == self.topic
 
     def _take_text(self, span: MessageSpan, mark: i64, begin: i64, size: i64) -> bool:
-        """Take a tag, a key or an id."""
+        """Takes a tag, a key or an id."""
         if mark == _ID:
             return self.take_id(span, begin, size)
         if mark == _KEY:
@@ -300,7 +300,7 @@ class SendRequest:
         return mark == _TAG and self.take_tag(span, begin, size)
 
     def take_id(self, span: MessageSpan, begin: i64, size: i64) -> bool:
-        """Take an id, an empty one for none; returns whether it is plain, as all that follow."""
+        """Takes an id, an empty one for none; returns whether it is plain, as all that follow."""
         if size > TEXT_SIZE_MAX:
             return False
         if size:
@@ -309,7 +309,7 @@ class SendRequest:
         return span.id_hash >= 0
 
     def take_key(self, span: MessageSpan, begin: i64, size: i64) -> bool:
-        """Take one key more."""
+        """Takes one key more."""
         if not size or size > TEXT_SIZE_MAX:
             return False
         hashed = text_hash(self.raw, begin, begin + size, 0)
@@ -319,7 +319,7 @@ class SendRequest:
         return hashed >= 0
 
     def take_tag(self, span: MessageSpan, begin: i64, size: i64) -> bool:
-        """Take the tag."""
+        """Takes the tag."""
         if not size or size > TEXT_SIZE_MAX:
             return False
         span.tag_begin, span.tag_size = begin, size
@@ -327,7 +327,7 @@ class SendRequest:
         return span.tag_hash >= 0
 
     def take_property(self, span: MessageSpan, position: i64, end: i64) -> bool:
-        """Take an entry of a map: a name, then a value, both there."""
+        """Takes an entry of a map: a name, then a value, both there."""
         raw = self.raw
         if end - position < 2 or raw[position] != _NAME:
             return False

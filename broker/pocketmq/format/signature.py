@@ -34,18 +34,18 @@ class Signed(NamedTuple):
 
 
 def signature_of(secret: str, date: str) -> str:
-    """Return the signature of a date, in lower case."""
+    """Returns the signature of a date, in lower case."""
     return hmac.new(secret.encode(), date.encode(), sha1).hexdigest()
 
 
 def authorization_of(access_key: str, secret: str, date: str) -> str:
-    """Return the header that signs a date."""
+    """Returns the header that signs a date."""
     signature = signature_of(secret, date)
     return f"{ALGORITHM} {_CREDENTIAL}={access_key}, {_SIGNED}={DATE_KEY}, {_SIGNATURE}={signature}"
 
 
 def signed_from_text(text: str) -> Signed | None:
-    """Return what an authorization says, None when it is none of these.
+    """Returns what an authorization says, None when it is none of these.
 
     Some clients write KEY/REGION/SERVICE, some the signature in upper case.
     """
@@ -62,13 +62,13 @@ def signed_from_text(text: str) -> Signed | None:
 
 
 def is_signature(signed: Signed, secret: str, date: str) -> bool:
-    """Return whether a date was signed with a secret, in the same time whether or not."""
+    """Returns whether a date was signed with a secret, in the same time whether or not."""
     wanted = signature_of(secret, date).encode()
     return hmac.compare_digest(wanted, signed.signature.encode())
 
 
 def page_token_of(access_key: str, secret: str) -> str:
-    """Return the bearer token by which a user reads pages; it opens nothing else.
+    """Returns the bearer token by which a user reads pages; it opens nothing else.
 
     The secret does not follow from it. It is worth as much as the secret is: one that is changed
     ends it.
@@ -78,13 +78,13 @@ def page_token_of(access_key: str, secret: str) -> str:
 
 
 def is_page_proof(proof: str, secret: str) -> bool:
-    """Return whether a token was made with a secret, in the same time whether or not."""
+    """Returns whether a token was made with a secret, in the same time whether or not."""
     wanted = hmac.new(secret.encode(), _PAGES, sha256).hexdigest()
     return hmac.compare_digest(wanted.encode(), proof.encode())
 
 
 def pair_from_text(authorization: str) -> tuple[str, str, str]:
-    """Return scheme, access key, and secret or proof of an HTTP authorization.
+    """Returns scheme, access key, and secret or proof of an HTTP authorization.
 
     The scheme is in lower case, "" when it is neither basic nor bearer, or holds no pair.
     """
@@ -99,12 +99,12 @@ def pair_from_text(authorization: str) -> tuple[str, str, str]:
 
 
 def date_from_ms(now_ms: int) -> str:
-    """Return the date of a time, in ms since 1970, as clients write it: UTC, whole seconds."""
+    """Returns the date of a time, in ms since 1970, as clients write it: UTC, whole seconds."""
     return datetime.fromtimestamp(now_ms / 1000, UTC).strftime(DATE_FORMAT)
 
 
 def ms_from_date(text: str) -> int | None:
-    """Return the time of a date, in ms since 1970, None when it is none.
+    """Returns the time of a date, in ms since 1970, None when it is none.
 
     Most clients write local time as if it were UTC, others RFC 3339 with its zone.
     """

@@ -57,7 +57,7 @@ class SystemRecords(ABC):
     def encode(
         self, next_offsets: dict[QueueKey, int], place: i64, now_ms: i64, time_ms: i64
     ) -> bytes:
-        """Return all records, the first of which goes to `place`.
+        """Returns all records, the first of which goes to `place`.
 
         Effects        `written` and `taken` are theirs from now on
         next_offsets   the queue offset that the next message of each queue gets
@@ -74,16 +74,16 @@ class SystemRecords(ABC):
     def _write_all(
         self, next_offsets: dict[QueueKey, int], place: i64, now_ms: i64, time_ms: i64
     ) -> None:
-        """Write all records, and tell of them run by run."""
+        """Writes all records, and tell of them run by run."""
 
     def _begin_run(self) -> None:
-        """Begin to tell of messages that lie next to each other in one queue."""
+        """Begins to tell of messages that lie next to each other in one queue."""
         self._units.truncate(0)
         self._entries.truncate(0)
         self._places, self._sizes, self._codes = [], [], []
 
     def _join_run(self, place: i64, size: i64, code: i64) -> None:
-        """Tell of the next record of it.
+        """Tells of the next record of it.
 
         code   its tags code: of a hash the low 32 bits
         """
@@ -116,13 +116,13 @@ class SystemRecords(ABC):
         self.written.append(run)
 
     def _own_size(self, body: bytes, block: bytes) -> i64:
-        """Return the bytes of a record of the broker's own."""
+        """Returns the bytes of a record of the broker's own."""
         return self._around + len(body) + len(block)
 
     def _write_own(
         self, body: bytes, block: bytes, queue_offset: i64, place: i64, now_ms: i64, time_ms: i64
     ) -> i64:
-        """Write a message of the broker's own; returns its size."""
+        """Writes a message of the broker's own; returns its size."""
         out, frame, crc = self._records, self._frame, i64(crc32(body))
         size = self._own_size(body, block)
         write_i32_be(out, i32(size))
@@ -145,7 +145,7 @@ class SystemRecords(ABC):
 
 
 def write_block(out: BytesWriter, frame: TopicFrame, block: bytes) -> None:
-    """Write what stands behind a body: topic, size of the property block, and that."""
+    """Writes what stands behind a body: topic, size of the property block, and that."""
     out.write(frame.field)
     end: i64 = len(out)
     size: i64 = len(block)

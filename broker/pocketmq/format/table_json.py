@@ -48,20 +48,20 @@ _STRING_OR_KEY = re.compile(r'("(?:[^"\\]|\\.)*")|([{,]\s*)(-?[0-9]+)(\s*:)')
 
 
 def encode_table(table: dict[str, Any]) -> bytes:
-    """Return the text a real broker would have written: keys that are `int` go without quotes."""
+    """Returns the text a real broker would have written: keys that are `int` go without quotes."""
     marked = _mark_keys(table)
     text = json.dumps(marked, indent="\t", separators=(",", ":"), ensure_ascii=False)
     return _MARKED_KEY.sub(r"\1:", text).encode()
 
 
 def encode_row(row: dict[str, Any]) -> str:
-    """Return a row of a table as it stands in the table's text, where its name ends."""
+    """Returns a row of a table as it stands in the table's text, where its name ends."""
     text = json.dumps(_mark_keys(row), indent="\t", separators=(",", ":"), ensure_ascii=False)
     return _MARKED_KEY.sub(r"\1:", text.replace("\n", "\n\t\t"))
 
 
 def encode_rows(others: dict[str, Any], member: str, rows: Mapping[str, str]) -> bytes:
-    """Return the text of a table, as `encode_table` does, of rows that are encoded already.
+    """Returns the text of a table, as `encode_table` does, of rows that are encoded already.
 
     others   the table's other members
     member   under which the rows stand
@@ -78,7 +78,7 @@ def encode_rows(others: dict[str, Any], member: str, rows: Mapping[str, str]) ->
 
 
 def encode_compact(table: dict[str, Any]) -> bytes:
-    """Return the same text on one line, in a sixth of the time: for what is written at every call.
+    """Returns the same text on one line, in a sixth of the time: for what is written at every call.
 
     Shape    names that are integers go without quotes, too: RocketMQ takes both for the same
     """
@@ -87,7 +87,7 @@ def encode_compact(table: dict[str, Any]) -> bytes:
 
 
 def decode_table(content: bytes) -> dict[str, Any]:
-    """Return the table of a text; keys without quotes come as `int`, all others as `str`.
+    """Returns the table of a text; keys without quotes come as `int`, all others as `str`.
 
     Errors   ValueError when the text is no JSON object
     """
@@ -99,12 +99,12 @@ def decode_table(content: bytes) -> dict[str, Any]:
 
 
 def decode_members(content: bytes) -> dict[str, Any]:
-    """Return the table of a text with all its members' names as text; see `decode_table`."""
+    """Returns the table of a text with all its members' names as text; see `decode_table`."""
     return {str(name): value for name, value in decode_table(content).items()}
 
 
 def decode_rows(content: bytes, member: str) -> dict[str, Any]:
-    """Return the table of a text that has rows under a member, or no such member.
+    """Returns the table of a text that has rows under a member, or no such member.
 
     Errors   ValueError when the text is no JSON object, or the member no object of objects
     """
@@ -125,13 +125,13 @@ def _is_count(value: Any) -> bool:
 
 
 def read_number(value: Any, upper: int) -> int:
-    """Return a number of a row, clamped to [0, upper]; 0 for what is none."""
+    """Returns a number of a row, clamped to [0, upper]; 0 for what is none."""
     is_number = isinstance(value, int) and not isinstance(value, bool)
     return min(max(value, 0), upper) if is_number else 0
 
 
 def read_texts(value: Any) -> dict[str, str]:
-    """Return the pairs of texts of a member; whatever else stands there is left out."""
+    """Returns the pairs of texts of a member; whatever else stands there is left out."""
     pairs = value.items() if isinstance(value, dict) else ()
     return {k: v for k, v in pairs if isinstance(k, str) and isinstance(v, str)}
 
@@ -139,7 +139,7 @@ def read_texts(value: Any) -> dict[str, str]:
 def topic_row(
     topic: str, queue_count: int, permission: int, attributes: dict[str, str]
 ) -> dict[str, Any]:
-    """Return a topic as topics.json has it (TopicConfig)."""
+    """Returns a topic as topics.json has it (TopicConfig)."""
     return {
         "attributes": attributes,
         "order": False,
@@ -175,7 +175,7 @@ def _unmark_keys(pairs: list[tuple[str, Any]]) -> dict[Any, Any]:
 
 
 def offset_rows(table: dict[str, Any]) -> list[tuple[str, str, int, int]]:
-    """Return (group, topic, queue id, offset) of a consumerOffset.json, by name.
+    """Returns (group, topic, queue id, offset) of a consumerOffset.json, by name.
 
     Queue ids may be quoted: RocketMQ reads both. What is no queue's id or no offset is left out.
     """
@@ -187,7 +187,7 @@ def offset_rows(table: dict[str, Any]) -> list[tuple[str, str, int, int]]:
 
 
 def queue_offsets(queues: Any) -> dict[int, int]:
-    """Return the offsets of a row by queue; what is no queue's id or no offset is left out."""
+    """Returns the offsets of a row by queue; what is no queue's id or no offset is left out."""
     return {
         queue_id: at
         for text, at in table_of(queues).items()

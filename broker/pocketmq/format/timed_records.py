@@ -62,13 +62,13 @@ _QUICK_HEAD: Final = Struct(">iI12xqqi44xi").unpack_from
 
 
 def _number_of(said: bytes | None) -> int:
-    """Return a time, 0 for what is none."""
+    """Returns a time, 0 for what is none."""
     is_number = said is not None and said.isdigit() and len(said) <= _NUMBER_LENGTH_MAX
     return int(said) if said is not None and is_number else 0
 
 
 def property_in(content: bytes, name: bytes, begin: int, end: int) -> bytes | None:
-    """Return the value of a property of the block at [begin, end); None: it has none.
+    """Returns the value of a property of the block at [begin, end); None: it has none.
 
     name   with the separator behind it
     """
@@ -93,7 +93,7 @@ def is_journal_record(record: bytes) -> bool:
 
 
 def queue_offset_of(record: bytes) -> int:
-    """Return a record's queue offset."""
+    """Returns a record's queue offset."""
     return int.from_bytes(record[20:28])
 
 
@@ -127,7 +127,7 @@ class TimedFacts:
         return len(self.due_ms)
 
     def add(self, content: bytes) -> None:
-        """Take in sound records, next to each other.
+        """Takes in sound records, next to each other.
 
         Cost     some 3 µs a record
         """
@@ -168,13 +168,13 @@ class TimedFacts:
         return found
 
     def record(self, number: int) -> bytes:
-        """Return a record that was taken in."""
+        """Returns a record that was taken in."""
         content, position = self._parts[number]
         return content[position : position + self.sizes[number]]
 
 
 def taken_back(record: bytes) -> bytes:
-    """Return which message a delete marker takes back, empty: it does not say.
+    """Returns which message a delete marker takes back, empty: it does not say.
 
     That of a recall is for the topic that its caller may send to: so the topic stands before the
     key, whatever a real broker would compare.
@@ -189,7 +189,7 @@ def taken_back(record: bytes) -> bytes:
 
 
 def is_taken_back(topic: bytes, key: bytes, gone: frozenset[bytes]) -> bool:
-    """Return whether a message is among those that markers take back.
+    """Returns whether a message is among those that markers take back.
 
     A marker that is no recall's says the key alone, or the topic and a plus before it.
     """
@@ -227,7 +227,7 @@ class DueRecords:
         self._plans: dict[tuple[bytes, ...], _Plan | None] = {}
 
     def message(self, record: bytes, enqueued_ms: int, dequeued_ms: int) -> Due | None:
-        """Return what a record becomes; None: it has an odd block, see `odd_run`.
+        """Returns what a record becomes; None: it has an odd block, see `odd_run`.
 
         Cost     some 4 µs
         """
@@ -277,7 +277,7 @@ class DueRecords:
 
 
 def _plan_of(names: tuple[bytes, ...]) -> _Plan | None:
-    """Return the plan of blocks with these names, None where they are not all different."""
+    """Returns the plan of blocks with these names, None where they are not all different."""
     is_odd = len(set(names)) < len(names) or b"" in names or any(n in names for n in _ADDED)
     if is_odd:
         return None
@@ -294,7 +294,7 @@ def odd_run(
     record: bytes, *, place: tuple[str, int], store_host: bytes, enqueued_ms: int,
     dequeued_ms: int, rolls: int = 0, moved_ms: int = 0,
 ) -> Run:  # fmt: skip
-    """Return a record as one message of a place, whatever its block looks like.
+    """Returns a record as one message of a place, whatever its block looks like.
 
     rolls    how often it went back to the timer's topic; 0: it leaves it
     moved_ms by how much its time differs, by the clock of now, from what it says
@@ -310,7 +310,7 @@ def odd_run(
 
 
 def run_of(destination: Destination, messages: list[Due]) -> Run:
-    """Return messages of one place as a run."""
+    """Returns messages of one place as a run."""
     rows = [due.row for due in messages]
     columns = [list(column) for column in zip(*rows, strict=True)]
     bodies, blocks, unique_keys, keys, tags, born_ms, born_hosts, flags, reconsume_times = columns
@@ -322,6 +322,6 @@ def run_of(destination: Destination, messages: list[Due]) -> Run:
 
 
 def one_by_one(run: Run) -> list[Run]:
-    """Return the messages of a run as runs of one each."""
+    """Returns the messages of a run as runs of one each."""
     destination, batch = run
     return [(destination, batch.part([number])) for number in range(len(batch))]

@@ -98,18 +98,18 @@ assert LOG_UNIT_TYPE.itemsize == LOG_UNIT_SIZE
 
 
 def units_per_file(file_size_bytes: int) -> int:
-    """Return how many units a file of the timer log holds."""
+    """Returns how many units a file of the timer log holds."""
     return max((file_size_bytes - LOG_END_SIZE) // LOG_UNIT_SIZE, 0)
 
 
 def encode_log_blank(bytes_left: int) -> bytes:
-    """Return what closes a file of the timer log."""
+    """Returns what closes a file of the timer log."""
     assert bytes_left >= LOG_END_SIZE
     return LOG_BLANK.struct.pack(bytes_left, 0, BLANK_MAGIC)
 
 
 def sound_units(content: Buffer, position: int) -> Units:
-    """Return the units from the beginning of some bytes on, up to the first that is none.
+    """Returns the units from the beginning of some bytes on, up to the first that is none.
 
     position   of the first byte in the timer log: links lead to lower ones
     Cost       some 10 ns a unit
@@ -119,7 +119,7 @@ def sound_units(content: Buffer, position: int) -> Units:
 
 
 def judged_units(content: Buffer, position: int) -> tuple[Units, NDArray[np.bool_]]:
-    """Return what lies where units do, and of each whether it is one."""
+    """Returns what lies where units do, and of each whether it is one."""
     whole = len(content) - len(content) % LOG_UNIT_SIZE
     units = np.frombuffer(content[:whole], LOG_UNIT_TYPE)
     places = position + np.arange(len(units)) * LOG_UNIT_SIZE
@@ -131,6 +131,6 @@ def judged_units(content: Buffer, position: int) -> tuple[Units, NDArray[np.bool
 
 
 def due_times(units: Units) -> NDArray[np.int64]:
-    """Return the times of the slots that units are in, in ms."""
+    """Returns the times of the slots that units are in, in ms."""
     times: NDArray[np.int64] = units["write_time"].astype(np.int64) + units["delay"]
     return times

@@ -26,14 +26,14 @@ class HalfPlace(NamedTuple):
 
 
 def transaction_id(place: HalfPlace) -> str:
-    """Return the id that a producer is given."""
+    """Returns the id that a producer is given."""
     return (
         f"{place.queue_offset:X}{_SEPARATOR}{place.physical_offset:X}{_SEPARATOR}{place.unique_key}"
     )
 
 
 def read_transaction_id(text: str) -> HalfPlace | None:
-    """Return what an id says, None for a text that is none."""
+    """Returns what an id says, None for a text that is none."""
     queue_offset, _, rest = text.partition(_SEPARATOR)
     physical_offset, _, unique_key = rest.partition(_SEPARATOR)
     numbers = _number(queue_offset), _number(physical_offset)
@@ -43,7 +43,7 @@ def read_transaction_id(text: str) -> HalfPlace | None:
 
 
 def _number(text: str) -> int:
-    """Return a hexadecimal number as it is written here, -1 for what is none."""
+    """Returns a hexadecimal number as it is written here, -1 for what is none."""
     if not 0 < len(text) <= _DIGITS_MAX or not _HEX.issuperset(text):
         return -1
     if text[0] == "0" and len(text) > 1:

@@ -70,7 +70,7 @@ class _NumbersFile:
         self.size = size
 
     def _open(self) -> bool:
-        """Make or open the file, without blocks; returns whether it was there.
+        """Makes or open the file, without blocks; returns whether it was there.
 
         Errors   DiskFull
         """
@@ -86,7 +86,7 @@ class _NumbersFile:
         self._disk.allocate(self._descriptor, 0, self.size, self.path)
 
     def close(self) -> None:
-        """Close the file."""
+        """Closes the file."""
         if self._descriptor >= 0:
             descriptor, self._descriptor = self._descriptor, -1
             self._disk.close(descriptor)
@@ -107,12 +107,12 @@ class StoreCheckpoint(_NumbersFile):
         return encode_checkpoint(self.values)
 
     def load(self) -> None:
-        """Read the values; all are 0 when there is no file."""
+        """Reads the values; all are 0 when there is no file."""
         if self._disk.exists(self.path):
             self.values = decode_checkpoint(self._disk.read_file(self.path))
 
     def save(self, values: CheckpointValues) -> None:
-        """Write the values durably; blocks.
+        """Writes the values durably; blocks.
 
         They must describe what is durable already, never what is about to be.
         Errors   DiskFull, AllocationFailed, FsyncFailed
@@ -152,7 +152,7 @@ class FlushedMark(_NumbersFile):
         self.flushed_upto = 0
 
     def open(self) -> None:
-        """Read the newer valid slot of the file, if there is one; the first `write` makes it."""
+        """Reads the newer valid slot of the file, if there is one; the first `write` makes it."""
         if not self._disk.exists(self.path):
             return
         self._open()
@@ -161,7 +161,7 @@ class FlushedMark(_NumbersFile):
         )
 
     def look(self) -> None:
-        """Read what `open` does, of a file that may not be written to; there is nothing to close.
+        """Reads what `open` does, of a file that may not be written to; there is nothing to close.
 
         Errors   OSError: it cannot be read
         """
@@ -190,7 +190,7 @@ class FlushedMark(_NumbersFile):
         self.checkpoint = checkpoint
 
     def valid_upto(self, checkpoint: bytes) -> int | None:
-        """Return the mark, None when there is none or another broker wrote since.
+        """Returns the mark, None when there is none or another broker wrote since.
 
         Effects  the newest found slot with this checkpoint is the one that counts from here on
         """
@@ -203,7 +203,7 @@ class FlushedMark(_NumbersFile):
         return None
 
     def write(self, flushed_upto: int, checkpoint: bytes | None = None) -> None:
-        """Set the mark; durable with the next `sync`. An older mark is safe, a younger never is.
+        """Sets the mark; durable with the next `sync`. An older mark is safe, a younger never is.
 
         checkpoint   the bytes beside it; None: those it has
         Effects  none on disk while a checkpoint is announced
@@ -227,7 +227,7 @@ class FlushedMark(_NumbersFile):
         self.checkpoint = checkpoint
 
     def announce(self, checkpoint: bytes) -> None:
-        """Set the mark beside a checkpoint that is about to be saved, after the next `sync`.
+        """Sets the mark beside a checkpoint that is about to be saved, after the next `sync`.
 
         Effects  `write` remembers until `settle`: the mark beside the old checkpoint has to stay
         Errors   those of `write`
@@ -245,7 +245,7 @@ class FlushedMark(_NumbersFile):
         self.write(self.flushed_upto)
 
     def sync(self) -> None:
-        """Make the mark durable; blocks. Another thread may `write` meanwhile."""
+        """Makes the mark durable; blocks. Another thread may `write` meanwhile."""
         slot, self._written = self._written, None
         self._disk.sync(self._descriptor)
         if slot is not None:
@@ -264,14 +264,14 @@ class QueueEnds:
         """What the next table says; those of queues that took records since are out of date."""
 
     def load(self, checkpoint: bytes) -> dict[QueueKey, QueueEnd]:
-        """Return the table that was written for this checkpoint, nothing where there is none."""
+        """Returns the table that was written for this checkpoint, nothing where there is none."""
         try:
             return self._table.read(lambda content: _decode(content, checkpoint)) or {}
         except (ReadFailed, TableUnreadable):
             return {}
 
     def save(self, checkpoint: bytes, rows: Mapping[QueueKey, QueueEnd]) -> None:
-        """Write the table for a checkpoint that is about to be saved; blocks.
+        """Writes the table for a checkpoint that is about to be saved; blocks.
 
         Effects  on a full disk there is none afterwards: the next start reads all queues
         Errors   AllocationFailed, WriteFailed, FsyncFailed
@@ -302,7 +302,7 @@ def _encode(checkpoint: bytes, rows: Mapping[QueueKey, QueueEnd]) -> bytes:
 
 
 def _decode(content: bytes, checkpoint: bytes) -> dict[QueueKey, QueueEnd]:
-    """Return the rows of a table.
+    """Returns the rows of a table.
 
     Errors   ValueError where it is damaged, or not that of the checkpoint
     """

@@ -135,7 +135,7 @@ class CommitLog:
 
     # -- appending -----------------------------------------------------------------------------
     def has_room(self, size_bytes: int) -> bool:
-        """Return whether `place` would succeed at once."""
+        """Returns whether `place` would succeed at once."""
         if self._last is None:
             return self._spare is not None
         left = self._last.size - self._last.wrote
@@ -149,7 +149,7 @@ class CommitLog:
         return self.pool is not None and not self.pool.free_count
 
     def place(self, size_bytes: int) -> int:
-        """Return the physical offset where so many bytes go; closes the file when they do not fit.
+        """Returns the physical offset where so many bytes go; closes the file when they do not fit.
 
         Shape    size_bytes <= record_size_max, and `has_room` holds
         Effects  may write one BLANK and go to the next file; `write` must follow
@@ -168,7 +168,7 @@ class CommitLog:
         return last.base + last.wrote
 
     def write(self, physical_offset: int, content: bytes) -> None:
-        """Store records at the offset `place` gave for them.
+        """Stores records at the offset `place` gave for them.
 
         Effects  `appended` becomes the end of the records
         Blocks   at most some page faults; no sync
@@ -202,7 +202,7 @@ class CommitLog:
             self._staged.append(file)
 
     def take_full(self) -> list[MappedFile]:
-        """Return the files that need not be kept in memory any more, held; let go when cooled."""
+        """Returns the files that need not be kept in memory any more, held; let go when cooled."""
         full, self._full = self._full, []
         return full
 
@@ -243,7 +243,7 @@ class CommitLog:
         return self._last.base + self._last.size
 
     def make_spare(self, own_directory: Path, base: int) -> MappedFile:
-        """Make a file, every byte allocated; touches nothing of this object.
+        """Makes a file, every byte allocated; touches nothing of this object.
 
         Blocks   up to some 50 ms: run it off the event loop
         Errors   DiskFull, AllocationFailed
@@ -258,7 +258,7 @@ class CommitLog:
         return file
 
     def offer_spare(self, file: MappedFile) -> None:
-        """Take the file as the next one; one made for another place is removed."""
+        """Takes the file as the next one; one made for another place is removed."""
         if file.base == self.spare_base:
             self._spare = file
         else:
@@ -266,7 +266,7 @@ class CommitLog:
 
     # -- reading -------------------------------------------------------------------------------
     def read(self, physical_offset: int, size_bytes: int) -> bytes:
-        """Return a copy of the bytes at an offset, shorter where the file ends."""
+        """Returns a copy of the bytes at an offset, shorter where the file ends."""
         file = self.files.file_at(physical_offset)
         if file is None:
             return b""
@@ -279,7 +279,7 @@ class CommitLog:
         return self._disk.tells_resident
 
     def read_resident(self, physical_offset: int, size_bytes: int) -> bytes:
-        """Return the same without ever waiting for the disk.
+        """Returns the same without ever waiting for the disk.
 
         Errors   ColdRead: the bytes are not in memory
         """
@@ -291,7 +291,7 @@ class CommitLog:
         return file.read_resident(physical_offset - file.base, size_bytes)
 
     def record_size_at(self, physical_offset: int) -> int | None:
-        """Return the size of the record that starts at an offset, None when none starts there."""
+        """Returns the size of the record that starts at an offset, None when none starts there."""
         file = self.files.file_at(physical_offset)
         if file is None or physical_offset >= self.appended:
             return None
@@ -304,19 +304,19 @@ class CommitLog:
             return None
 
     def store_time_at(self, physical_offset: int) -> int:
-        """Return the store time of the record that starts at an offset, 0 when none does."""
+        """Returns the store time of the record that starts at an offset, 0 when none does."""
         file = self.files.file_at(physical_offset)
         if file is None or self.record_size_at(physical_offset) is None:
             return 0
         return int(split_record(file.view, physical_offset - file.base)[0][STORE_TIMESTAMP_FIELD])
 
     def scan(self, begin: int, upper: int = 2**63) -> LogScan:
-        """Return a walk over the records from a record start up to an offset; bodies unread."""
+        """Returns a walk over the records from a record start up to an offset; bodies unread."""
         return LogScan(self.files, max(begin, self.min_offset), upper)
 
     # -- opening, syncing, cutting -------------------------------------------------------------
     def load(self, *, read_only: bool = False) -> None:
-        """Find the files; `adopt_end` must follow once recovery knows where data end.
+        """Finds the files; `adopt_end` must follow once recovery knows where data end.
 
         Errors   those of `MappedFileQueue.load`; nothing is changed, with or without one
         """
@@ -324,7 +324,7 @@ class CommitLog:
         self.appended = self.files.max_offset
 
     def adopt_end(self, end: int) -> None:
-        """Start appending at an offset that recovery found, everything before it being durable."""
+        """Starts appending at an offset that recovery found, everything before it being durable."""
         self.files.cut(end + 1)
         self.files.remove_empty()
         # An empty file that follows on a BLANK stays: without it the log would end before that.
@@ -350,7 +350,7 @@ class CommitLog:
         self.appended = end
 
     def truncate(self, physical_offset: int) -> None:
-        """Drop everything from an offset on and zero what stood there; before appending begins."""
+        """Drops everything from an offset on and zero what stood there; before appending begins."""
         file = self.files.file_at(physical_offset)
         if file is not None:
             file.wrote = min(file.wrote, physical_offset - file.base)
@@ -359,7 +359,7 @@ class CommitLog:
         self.adopt_end(physical_offset)
 
     def renew(self, begin: int) -> None:
-        """Write what lies behind an offset once more and make it durable; blocks.
+        """Writes what lies behind an offset once more and makes it durable; blocks.
 
         An earlier life may have ended before it was synced, or because it could not be: bytes that
         a failed sync lost are still to be seen, count as written, and no later sync brings them to
@@ -370,12 +370,12 @@ class CommitLog:
                 file.open().renew(max(begin - file.base, 0), file.wrote)
 
     def files_between(self, begin: int, upto: int) -> list[MappedFile]:
-        """Return the files with bytes in [begin, upto), oldest first."""
+        """Returns the files with bytes in [begin, upto), oldest first."""
         size = self.files.file_size
         return [f for f in self.files.files if f.base < upto and f.base + size > begin]
 
     def close(self) -> None:
-        """Unmap all files and remove a spare one that was never used."""
+        """Unmaps all files and removes a spare one that was never used."""
         spare, self._spare = self._spare, None
         self._write_to(None)
         for file in self.take_full():

@@ -102,7 +102,7 @@ class ConsumeQueue:
 
     # -- writing -------------------------------------------------------------------------------
     def put_all(self, runs: Sequence[Written], gaps: Gaps = ()) -> None:
-        """Take records of this queue in log order; for `gaps` see `put`.
+        """Takes records of this queue in log order; for `gaps` see `put`.
 
         Effects  records whose end is not beyond `max_physical_offset` change nothing
         Errors   DiskFull, AllocationFailed; putting the same records again goes on
@@ -123,7 +123,7 @@ class ConsumeQueue:
                 self.put(*unit, queue_offset, gaps, store_timestamp_ms=run.store_time_ms)
 
     def put_row(self, queue_offset: int, units: bytes) -> bool:
-        """Take units of messages that follow on each other and on the last one.
+        """Takes units of messages that follow on each other and on the last one.
 
         Returns  False where they do not, nothing was done: they are to be `put` one by one
         Errors   DiskFull, AllocationFailed
@@ -146,7 +146,7 @@ class ConsumeQueue:
         *,
         store_timestamp_ms: int = 0,
     ) -> None:
-        """Take one record; the rules are RocketMQ's, also where a queue's offsets do not follow.
+        """Takes one record; the rules are RocketMQ's, also where a queue's offsets do not follow.
 
         gaps     where the missing messages may have lain: pre-blank units then stand for them
         Source   ConsumeQueue.putMessagePositionInfo
@@ -170,7 +170,7 @@ class ConsumeQueue:
         self.max_physical_offset = physical_offset + size
 
     def _room_in(self, gaps: Gaps, physical_offset: int) -> int:
-        """Return the bytes taken out of the log between the last record here and a place."""
+        """Returns the bytes taken out of the log between the last record here and a place."""
         last = self.max_physical_offset
         return sum(end - begin for begin, end in gaps if last <= begin < physical_offset)
 
@@ -182,7 +182,7 @@ class ConsumeQueue:
             raise
 
     def _extended(self, place: int, size: int, tags_code: int, store_timestamp_ms: int) -> int:
-        """Return the address of a new extension unit; the code itself where none can be made.
+        """Returns the address of a new extension unit; the code itself where none can be made.
 
         Source   ConsumeQueue.putMessagePositionInfoWrapper
         """
@@ -195,7 +195,7 @@ class ConsumeQueue:
 
     # -- reading -------------------------------------------------------------------------------
     def plain_code(self, tags_code: int) -> int:
-        """Return the tags code an address leads to; the same where it is none or leads nowhere."""
+        """Returns the tags code an address leads to; the same where it is none or leads nowhere."""
         if self.extension is None or not is_extension_address(tags_code):
             return tags_code
         found = self.extension.tags_code(tags_code)
@@ -203,20 +203,20 @@ class ConsumeQueue:
 
     # -- making durable, ending ---------------------------------------------------------------
     def dirty_files(self) -> list[MappedFile]:
-        """Return the files with units that are not durable yet, oldest first; none waits."""
+        """Returns the files with units that are not durable yet, oldest first; none waits."""
         self.units.write_out()
         own = [f for f in self.files.files if f.base + f.wrote > self.flushed]
         return own if self.extension is None else [*own, *self.extension.dirty_files()]
 
     def count_as_flushed(self) -> None:
-        """Take everything written so far for durable: whoever has its dirty files sees to it."""
+        """Takes everything written so far for durable: whoever has its dirty files sees to it."""
         assert not self.buffer.size_bytes
         self.flushed = self.files.max_offset
         if self.extension is not None:
             self.extension.flushed = self.extension.files.max_offset
 
     def close(self) -> None:
-        """Write out what waits and close all files."""
+        """Writes out what waits and closes all files."""
         try:
             close_all((self.units.write_out, self.files.close))
         finally:
@@ -224,7 +224,7 @@ class ConsumeQueue:
                 self.extension.files.close()
 
     def remove(self) -> list[MappedFile]:
-        """Take all files out of the queue; returns them, to be removed."""
+        """Takes all files out of the queue; returns them, to be removed."""
         self.buffer.clear()
         gone, self.files.files = self.files.files, []
         if self.extension is not None:
@@ -234,7 +234,7 @@ class ConsumeQueue:
 
     # -- where it begins and ends ---------------------------------------------------------------
     def load(self, *, read_only: bool = False, believed_upto: int = 0) -> None:
-        """Find the files and where their units end.
+        """Finds the files and where their units end.
 
         believed_upto   physical offset below which every record's unit is durable, 0: not known
         Effects  files behind the first unit that holds nothing are left out; so are those of a
@@ -255,7 +255,7 @@ class ConsumeQueue:
                 self._cut_extension()
 
     def end(self) -> QueueEnd:
-        """Return where the queue ends now, for a start to `adopt`.
+        """Returns where the queue ends now, for a start to `adopt`.
 
         Cost     about 1 µs: it is asked of all queues at once
         """
@@ -267,7 +267,7 @@ class ConsumeQueue:
         return QueueEnd(begin, end, self.max_physical_offset, self.min_offset, place)
 
     def adopt(self, known: QueueEnd) -> bool:
-        """Take the ends as they were written down with the checkpoint, reading nothing.
+        """Takes the ends as they were written down with the checkpoint, reading nothing.
 
         Returns  False where the files are others: the queue is to be loaded
         Effects  what lies behind the end is doubtful until `settle`
@@ -327,13 +327,13 @@ class ConsumeQueue:
             self._min_asked, self._min_place = 0, first[0]
 
     def end_below(self, physical_offset: int) -> int:
-        """Return the end of the last record that starts below an offset and has a unit, else 0."""
+        """Returns the end of the last record that starts below an offset and has a unit, else 0."""
         if self.max_physical_offset <= physical_offset:
             return self.max_physical_offset
         return self.units.end_before(self.units.first_at_or_behind(physical_offset))
 
     def truncate(self, physical_offset: int) -> MappedFile | None:
-        """Drop the units of records at or behind a physical offset, and zero them.
+        """Drops the units of records at or behind a physical offset, and zero them.
 
         Returns  the file that was zeroed: whoever calls syncs it before a checkpoint is written
         """
@@ -366,7 +366,7 @@ class ConsumeQueue:
         return last
 
     def correct_min(self, min_physical_offset: int) -> None:
-        """Set `min_offset` to the first unit whose record the log still holds.
+        """Sets `min_offset` to the first unit whose record the log still holds.
 
         Cost     one look into the queue while its first unit is the one, none when asked again
         Source   ConsumeQueue.correctMinOffset, which counts pre-blank units; here they are skipped
@@ -378,7 +378,7 @@ class ConsumeQueue:
         self._min_place = first[0] if first is not None and first[1] != PRE_BLANK_SIZE else 0
 
     def trim(self, min_physical_offset: int) -> list[MappedFile]:
-        """Follow a log that lost its head; returns the files to be removed, never the last one.
+        """Follows a log that lost its head; returns the files to be removed, never the last one.
 
         Source   ConsumeQueue.deleteExpiredFile, MappedFileQueue.deleteExpiredFileByOffset
         Cost     20 looks into the queue, one comparison where nothing of it went

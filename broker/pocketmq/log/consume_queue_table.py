@@ -100,14 +100,14 @@ class ConsumeQueueTable:
         return max((queue.max_physical_offset for queue in self.queues.values()), default=0)
 
     def durable_below(self, physical_offset: int) -> int:
-        """Return `durable_offset` as `truncate` would leave it."""
+        """Returns `durable_offset` as `truncate` would leave it."""
         return max((queue.end_below(physical_offset) for queue in self.queues.values()), default=0)
 
     def load(
         self, *, read_only: bool = False, believed_upto: int = 0, knows_size: bool = False,
         ends: Mapping[QueueKey, QueueEnd] = NO_ENDS,
     ) -> None:  # fmt: skip
-        """Find all queues; names that are no topic or no queue id are passed over.
+        """Finds all queues; names that are no topic or no queue id are passed over.
 
         believed_upto   as in `ConsumeQueue.load`
         knows_size      a file of another length is damaged, not of another geometry
@@ -131,7 +131,7 @@ class ConsumeQueueTable:
                 self._forget(key)
 
     def _found(self) -> Iterator[tuple[str, int, str]]:
-        """Yield topic, queue id and directory of each queue there is on disk."""
+        """Yields topic, queue id and directory of each queue there is on disk."""
         for topic in self._disk.names(self.directory):
             directory = self.directory / topic
             for name in self._disk.names(directory) if self._is_ours(topic) else ():
@@ -142,7 +142,7 @@ class ConsumeQueueTable:
     def _usable(
         self, ends: Mapping[QueueKey, QueueEnd], believed_upto: int
     ) -> Mapping[QueueKey, QueueEnd]:
-        """Return the ends of queues that had no unit to be doubted, and were not removed since."""
+        """Returns the ends of queues that had no unit to be doubted, and were not removed since."""
         if self._extension.directory is not None:
             return NO_ENDS
         return {
@@ -193,11 +193,11 @@ class ConsumeQueueTable:
         return QueueExtension(self._disk, directory, size, self._keeper, bitmap)
 
     def find(self, topic: str, queue_id: int) -> ConsumeQueue | None:
-        """Return a queue something was stored in."""
+        """Returns a queue something was stored in."""
         return self.queues.get((topic, queue_id))
 
     def apply(self, written: Sequence[Written]) -> None:
-        """Give each record to its queue.
+        """Gives each record to its queue.
 
         Errors   DiskFull, AllocationFailed: what was not taken is held for the next call
         """
@@ -228,7 +228,7 @@ class ConsumeQueueTable:
         self._held = ()
 
     def _not_removed(self, key: QueueKey, runs: list[Written]) -> list[Written]:
-        """Return runs without the records that are of a topic that was removed."""
+        """Returns runs without the records that are of a topic that was removed."""
         lowest = self.removed[key]
         kept = [run for run in runs if run.queue_offset + len(run) > lowest]
         return [run.behind(max(lowest - run.queue_offset, 0)) for run in kept]
@@ -237,7 +237,7 @@ class ConsumeQueueTable:
         self, keys: Sequence[QueueKey], queue: Numbers, queue_offset: Numbers, units: Units,
         times_ms: Numbers,
     ) -> None:  # fmt: skip
-        """Give units in log order to their queues: `apply` by column, for a start.
+        """Gives units in log order to their queues: `apply` by column, for a start.
 
         Shape    queue is of places in `keys`, queue_offset of the units' ordinals, times_ms of the
                  records' store times
@@ -289,7 +289,7 @@ class ConsumeQueueTable:
         queue.extension_failures = 0
 
     def _may_have_queue(self, key: QueueKey) -> bool:
-        """Return whether a record of the log names a queue; of others nothing is made on disk."""
+        """Returns whether a record of the log names a queue; of others nothing is made on disk."""
         return self._is_ours(key[0]) and queue_id_from_name(str(key[1])) is not None
 
     def _is_ours(self, topic: str) -> bool:
@@ -300,7 +300,7 @@ class ConsumeQueueTable:
         self._gaps.update(gaps)
 
     def remove(self, keys: set[QueueKey]) -> None:
-        """Remove queues with their files: they are to be built again."""
+        """Removes queues with their files: they are to be built again."""
         for key in sorted(keys & self.queues.keys()):
             queue = self._forget(key)
             for file in queue.remove():
@@ -310,7 +310,7 @@ class ConsumeQueueTable:
                 queue.extension.files.unlink_from(0)
 
     def finish_removals(self) -> None:
-        """Remove queues of nothing but messages that a removed topic had: a crash came between."""
+        """Removes queues of nothing but messages that a removed topic had: a crash came between."""
         gone = {key for key, begin in self.removed.items() if self._is_below(key, begin)}
         self.remove(gone)
 
@@ -319,14 +319,14 @@ class ConsumeQueueTable:
         return queue is not None and queue.max_offset <= queue_offset
 
     def take(self, keys: set[QueueKey]) -> list[MappedFile]:
-        """Take queues out of the table; returns their files, to be removed."""
+        """Takes queues out of the table; returns their files, to be removed."""
         gone: list[MappedFile] = []
         for key in sorted(keys & self.queues.keys()):
             gone += self._forget(key).remove()
         return gone
 
     def truncate(self, physical_offset: int, time_of: Callable[[int], int]) -> None:
-        """Drop the units of records at or behind a physical offset in every queue.
+        """Drops the units of records at or behind a physical offset in every queue.
 
         Effects  cuts of many queues are left to the next checkpoint: `has_unsynced_cuts`
         """
@@ -351,12 +351,12 @@ class ConsumeQueueTable:
         return self.queues.pop(key)
 
     def correct_min(self, min_physical_offset: int) -> None:
-        """Set every queue's minimum to what the log still holds."""
+        """Sets every queue's minimum to what the log still holds."""
         for queue in self.queues.values():
             queue.correct_min(min_physical_offset)
 
     def ends(self) -> dict[QueueKey, QueueEnd]:
-        """Return where each queue ends now."""
+        """Returns where each queue ends now."""
         return {key: queue.end() for key, queue in self.queues.items()}
 
     @property
@@ -365,7 +365,7 @@ class ConsumeQueueTable:
         return [queue for queue in self.queues.values() if queue.is_doubtful]
 
     def settle(self, queues: Iterable[ConsumeQueue]) -> None:
-        """Remove what a crash left behind the ends of queues: see `ConsumeQueue.settle`.
+        """Removes what a crash left behind the ends of queues: see `ConsumeQueue.settle`.
 
         Effects  it is gone for good once all is synced: `has_unsynced_cuts`
         Errors   Corruption, ReadFailed, FileNotFoundError, WriteFailed
@@ -375,7 +375,7 @@ class ConsumeQueueTable:
                 self.has_unsynced_cuts = True
 
     def flush(self) -> None:
-        """Make all units durable; blocks."""
+        """Makes all units durable; blocks."""
         self.settle(self.doubtful)
         self.dirty.clear()
         files = [file for queue in self.queues.values() for file in queue.dirty_files()]
@@ -395,5 +395,5 @@ class ConsumeQueueTable:
         return self.has_unsynced_cuts or max(counts) > FILES_APART_MAX
 
     def close(self) -> None:
-        """Unmap all files."""
+        """Unmaps all files."""
         close_all(queue.close for queue in self.queues.values())

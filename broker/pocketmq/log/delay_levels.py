@@ -28,7 +28,7 @@ _SECOND_MS: Final = 1_000
 
 
 def written_levels(disk: Disk, store: Path, stated: str, *, log_file_bytes: int) -> str:
-    """Return the delay levels of a store as an operator writes them, "" where units show no other.
+    """Returns the delay levels of a store as an operator writes them, "" where units show no other.
 
     stated   those of which only what units show is replaced
     Cost     some records of each queue of the schedule topic
@@ -55,7 +55,7 @@ def written_levels(disk: Disk, store: Path, stated: str, *, log_file_bytes: int)
 
 
 def _delay_ms(disk: Disk, queue: Path, log: PlacedRecords) -> int:
-    """Return what most of a queue's newest units show, 0 where none does."""
+    """Returns what most of a queue's newest units show, 0 where none does."""
     found: Counter[int] = Counter()
     files = [name for name in disk.names(queue) if offset_from_file_name(name) is not None]
     for name in reversed(files):

@@ -54,7 +54,7 @@ _FIRST: Final = offset_file_name(0)
 def find_left_over(
     disk: Disk, directory: Path, log_file_bytes: int, upto: int, known: Iterable[str] = ()
 ) -> LeftOver:
-    """Return what is left over in a store.
+    """Returns what is left over in a store.
 
     upto     physical offset below which queues and topics are durable: what lies behind it may be
              of a topic whose row a crash took
@@ -86,7 +86,7 @@ def find_left_over(
 
 
 def left_over_now(disk: Disk, directory: Path, log_file_bytes: int) -> LeftOver:
-    """Return the same for a tool: after a crash, or beside a broker, as far as its checkpoint."""
+    """Returns the same for a tool: after a crash, or beside a broker, as far as its checkpoint."""
     upto = OFFSET_MAX
     if disk.exists(directory / ABORT_FILE):
         upto = _checkpoint(disk, directory).logics_physical_offset
@@ -99,7 +99,7 @@ def _checkpoint(disk: Disk, directory: Path) -> CheckpointValues:
 
 
 def kept_left_over(disk: Disk, directory: Path) -> LeftOver:
-    """Return what a store has written down; a file that cannot be read says nothing."""
+    """Returns what a store has written down; a file that cannot be read says nothing."""
     path = directory / OWN_DIRECTORY / LEFT_OVER_FILE
     with suppress(FileNotFoundError, ValueError):
         return left_over_of(disk.read_file(path).decode())
@@ -107,7 +107,7 @@ def kept_left_over(disk: Disk, directory: Path) -> LeftOver:
 
 
 def known_topics(disk: Disk, directory: Path) -> frozenset[str] | None:
-    """Return the topics that have a row or a queue, None where no table of topics can be read.
+    """Returns the topics that have a row or a queue, None where no table of topics can be read.
 
     A real broker that deletes a topic may leave its directory behind, with nothing in it.
     """
@@ -124,13 +124,13 @@ def known_topics(disk: Disk, directory: Path) -> frozenset[str] | None:
 
 
 def _has_file(disk: Disk, topic: Path) -> bool:
-    """Return whether a queue of a topic has a file."""
+    """Returns whether a queue of a topic has a file."""
     files = (name for queue in disk.names(topic) for name in disk.names(topic / queue))
     return any(offset_from_file_name(name) is not None for name in files)
 
 
 def _first_place(disk: Disk, directory: Path, key: QueueKey, log_file_bytes: int) -> int | None:
-    """Return where the message of queue offset 0 lies, 0 where its unit does not lead to it.
+    """Returns where the message of queue offset 0 lies, 0 where its unit does not lead to it.
 
     Returns  None for a queue without a unit
     """
@@ -149,7 +149,7 @@ def _first_place(disk: Disk, directory: Path, key: QueueKey, log_file_bytes: int
 def _start(
     disk: Disk, directory: Path, key: QueueKey, log_begin: int, log_file_bytes: int
 ) -> tuple[int, int] | None:
-    """Return where the first message lies that a queue still has, and the number of its unit.
+    """Returns where the first message lies that a queue still has, and the number of its unit.
 
     Returns  None where its record says that number itself, or a unit leads there which does
     Cost     some 15 units read of each queue, and a record

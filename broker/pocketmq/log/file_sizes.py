@@ -25,7 +25,7 @@ _TAIL: Final = 8
 
 
 def shown_sizes(disk: Disk, store: Path) -> dict[str, Any]:
-    """Return the sizes that a store's log, queues and extension tell, by the setting's name.
+    """Returns the sizes that a store's log, queues and extension tell, by the setting's name.
 
     Cost     reads names up to the first queue that has a file, and a lone log file that is full
     """
@@ -40,7 +40,7 @@ def shown_sizes(disk: Disk, store: Path) -> dict[str, Any]:
 
 
 def _queue_file_size(disk: Disk, root: Path) -> int:
-    """Return the bytes of each file of the first queue that has one, 0 when none has."""
+    """Returns the bytes of each file of the first queue that has one, 0 when none has."""
     queues = (
         root / topic / name for topic in disk.names(root) for name in disk.names(root / topic)
     )
@@ -48,14 +48,14 @@ def _queue_file_size(disk: Disk, root: Path) -> int:
 
 
 def _log_file_size(disk: Disk, directory: Path) -> int:
-    """Return the bytes of each file of the log, 0 when it has none or a lone one was cut."""
+    """Returns the bytes of each file of the log, 0 when it has none or a lone one was cut."""
     size = _row_file_size(disk, directory)
     lone = [name for name in disk.names(directory) if offset_from_file_name(name) is not None]
     return 0 if len(lone) == 1 and size and _is_cut(disk, directory / lone[0], size) else size
 
 
 def _row_file_size(disk: Disk, directory: Path) -> int:
-    """Return the bytes of each file of a row, 0 when it has none."""
+    """Returns the bytes of each file of a row, 0 when it has none."""
     bases = {name: offset_from_file_name(name) for name in disk.names(directory)}
     places = sorted(base for base in bases.values() if base is not None)
     lengths = [disk.file_size(directory / name) for name, base in bases.items() if base is not None]
@@ -67,7 +67,7 @@ def _row_file_size(disk: Disk, directory: Path) -> int:
 
 
 def _is_cut(disk: Disk, path: Path, size: int) -> bool:
-    """Return whether a log file's last record leaves it."""
+    """Returns whether a log file's last record leaves it."""
     if disk.is_directory(path) or not any(disk.read_file(path, max(size - _TAIL, 0), _TAIL)):
         return False
     with (

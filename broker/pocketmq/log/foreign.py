@@ -49,7 +49,7 @@ _ALONE: Final = "commitlog/ and config/*.json alone to a new directory: queues a
 
 
 def check_understood(disk: Disk, store: Path, *, may_lack_log: bool = False) -> None:
-    """Raise unless this broker may write to a store.
+    """Raises unless this broker may write to a store.
 
     may_lack_log   leave it to the caller what views without a log are
     Errors   UnsupportedStore, LogMissing
@@ -61,7 +61,7 @@ def check_understood(disk: Disk, store: Path, *, may_lack_log: bool = False) -> 
 
 
 def check_place(disk: Disk, store: Path, topic: str, queue_id: int) -> None:
-    """Raise where a queue that has no files can have none.
+    """Raises where a queue that has no files can have none.
 
     Errors   NotAStore: a file stands in the place of its directory, or of that of its topic
     """
@@ -73,7 +73,7 @@ def check_place(disk: Disk, store: Path, topic: str, queue_id: int) -> None:
 
 
 def refusals(disk: Disk, store: Path) -> Iterator[StorageError]:
-    """Yield why nobody but a RocketMQ broker may write to a store."""
+    """Yields why nobody but a RocketMQ broker may write to a store."""
     for name in disk.names(store):
         if name.startswith(_DLEDGER_PREFIX) and disk.names(store / name):
             yield UnsupportedStore(
@@ -94,7 +94,7 @@ def refusals(disk: Disk, store: Path) -> Iterator[StorageError]:
 
 
 def batch_topics(disk: Disk, store: Path) -> frozenset[str]:
-    """Return the topics whose queues are batch queues, which hold units of another length.
+    """Returns the topics whose queues are batch queues, which hold units of another length.
 
     Their directories tell, and what the table of topics says of them, where it can be read.
     """
@@ -125,7 +125,7 @@ def _rocksdb_places(disk: Disk, store: Path) -> Iterator[tuple[Path, str]]:
 
 
 def _log_files(disk: Disk, directory: Path) -> list[str]:
-    """Return the names of files that were begun: a last one without bytes never was."""
+    """Returns the names of files that were begun: a last one without bytes never was."""
     return [
         name
         for name in disk.names(directory)
@@ -134,7 +134,7 @@ def _log_files(disk: Disk, directory: Path) -> list[str]:
 
 
 def _views_with_files(disk: Disk, store: Path) -> list[str]:
-    """Return the views of which there are files with bytes."""
+    """Returns the views of which there are files with bytes."""
     queues = store / CONSUME_QUEUE_DIRECTORY
     of_queues = (
         queues / topic / queue_id

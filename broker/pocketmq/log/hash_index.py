@@ -95,7 +95,7 @@ class HashIndex:
         return 0
 
     def load(self, *, read_only: bool = False, knows_size: bool = False) -> None:
-        """Find all files; names that are no index file's are passed over, empty files removed.
+        """Finds all files; names that are no index file's are passed over, empty files removed.
 
         knows_size   a file of another length is damaged, not of another geometry: it goes
         Errors   WrongFileSize unless the size is known
@@ -121,7 +121,7 @@ class HashIndex:
 
     # -- writing -------------------------------------------------------------------------------
     def apply(self, written: Sequence[Written]) -> None:
-        """Add the keys of records; those before the last indexed one are skipped.
+        """Adds the keys of records; those before the last indexed one are skipped.
 
         Source   IndexService.buildIndex
         """
@@ -144,7 +144,7 @@ class HashIndex:
         self.put(index_entries(wanted, self.style))
 
     def put(self, entries: bytes) -> None:
-        """Add entries in log order, of which none lies before the last one indexed.
+        """Adds entries in log order, of which none lies before the last one indexed.
 
         Shape    as in `Written.entries`
         Errors   DiskFull, AllocationFailed: what is left is held for the next call
@@ -175,7 +175,7 @@ class HashIndex:
         return file
 
     def truncate(self, physical_offset: int, time_of: Callable[[int], int]) -> None:
-        """Forget records at or behind a physical offset; `time_of` is as in `View.truncate`."""
+        """Forgets records at or behind a physical offset; `time_of` is as in `View.truncate`."""
         self._held.clear()
         while self.files and self.files[-1].header.begin_physical_offset >= physical_offset:
             self.files.pop().remove()
@@ -193,7 +193,7 @@ class HashIndex:
             self.files[-1].repair(physical_offset, time_of)
 
     def durable_below(self, physical_offset: int, sealed_time: int | None) -> int:
-        """Return `durable_offset` as `drop_doubtful`, then `truncate` would leave it."""
+        """Returns `durable_offset` as `drop_doubtful`, then `truncate` would leave it."""
         sound = self._sound_count(sealed_time)
         if 0 < sound < len(self.files):
             physical_offset = min(physical_offset, self.files[sound - 1].header.end_physical_offset)
@@ -211,7 +211,7 @@ class HashIndex:
         return len(self.files)
 
     def drop_doubtful(self, time_of: Callable[[int], int], sealed_time: int | None) -> None:
-        """Remove damaged and empty files and all behind them; what they held is dispatched again.
+        """Removes damaged and empty files and all behind them; what they held is dispatched again.
 
         A power cut leaves a file that was never synced empty, with a file before it that is not
         full.
@@ -229,13 +229,13 @@ class HashIndex:
             self.truncate(self.files[-1].header.end_physical_offset, time_of)
 
     def remove_all(self) -> None:
-        """Remove every file: the index is to be built again."""
+        """Removes every file: the index is to be built again."""
         self._held.clear()
         while self.files:
             self.files.pop().remove()
 
     def trim(self, min_physical_offset: int) -> list[IndexFile]:
-        """Follow a log that lost its head; returns the files to be removed, never the last one.
+        """Follows a log that lost its head; returns the files to be removed, never the last one.
 
         Source   IndexService.deleteExpiredFile
         """
@@ -247,7 +247,7 @@ class HashIndex:
         return gone
 
     def flush(self, files: Sequence[IndexFile] | None = None) -> None:
-        """Make all entries durable, or those of some files that are held; blocks."""
+        """Makes all entries durable, or those of some files that are held; blocks."""
         for file in self.files if files is None else files:
             if file.is_dirty:
                 file.sync()
@@ -259,7 +259,7 @@ class HashIndex:
         self, topic: str, key: str, *, begin_ms: int, end_ms: int, index_type: str = "",
         after: tuple[str, int] | None = None, lowest: int = 0,
     ) -> Iterator[Candidate]:  # fmt: skip
-        """Yield every chain step for a key, newest first; `after` goes on behind such a step.
+        """Yields every chain step for a key, newest first; `after` goes on behind such a step.
 
         lowest   physical offset below which nothing matches: files that end before it are not read
         Source   IndexService.queryOffset, IndexFile.selectPhyOffset
@@ -286,5 +286,5 @@ class HashIndex:
                 yield Candidate(name, number, physical_offset, is_match)
 
     def close(self) -> None:
-        """Unmap all files."""
+        """Unmaps all files."""
         close_all(file.close for file in self.files)

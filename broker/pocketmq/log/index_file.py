@@ -81,7 +81,7 @@ class IndexFile:
 
     # -- opening -------------------------------------------------------------------------------
     def make(self, disk: Disk, previous: IndexHeaderValues | None) -> None:
-        """Make the file on disk; a file behind a full one inherits its end.
+        """Makes the file on disk; a file behind a full one inherits its end.
 
         Errors   DiskFull, AllocationFailed; nothing stays behind
         Source   IndexService.getAndCreateLastIndexFile
@@ -99,11 +99,11 @@ class IndexFile:
         self._bind()
 
     def hold(self) -> MappedFile:
-        """Keep the file open until the one returned is let go, whatever becomes of it."""
+        """Keeps the file open until the one returned is let go, whatever becomes of it."""
         return self._file.hold()
 
     def wrong_size(self, found_bytes: int) -> WrongFileSize:
-        """Return the error for a length that is not that of the geometry."""
+        """Returns the error for a length that is not that of the geometry."""
         return WrongFileSize(
             path=str(self.path),
             expected_bytes=self.geometry.file_size,
@@ -112,7 +112,7 @@ class IndexFile:
         )
 
     def load(self, *, read_only: bool = False) -> None:
-        """Map the file and read its header."""
+        """Maps the file and reads its header."""
         self._file.open(read_only=read_only)
         header = IndexHeaderValues(*HEADER.unpack_from(self._file.view, 0))
         self.header = header._replace(index_count=max(header.index_count, 1))
@@ -131,7 +131,7 @@ class IndexFile:
         )
 
     def is_sound(self) -> bool:
-        """Return whether header, first, last and next entry agree; what a torn write breaks."""
+        """Returns whether header, first, last and next entry agree; what a torn write breaks."""
         header, view = self.header, self._file.view
         if not 1 <= header.index_count <= self.geometry.entry_count_max:
             return False
@@ -151,7 +151,7 @@ class IndexFile:
 
     # -- writing -------------------------------------------------------------------------------
     def put_all(self, entries: bytes) -> int:
-        """Add entries in log order, as many as fit; returns how many that were.
+        """Adds entries in log order, as many as fit; returns how many that were.
 
         Shape    as in `Written.entries`
         Errors   DiskFull, AllocationFailed: nothing was added
@@ -176,7 +176,7 @@ class IndexFile:
         return count
 
     def _put_few(self, entries: bytes) -> None:
-        """Add entries one after the other, touching table, rows and header once."""
+        """Adds entries one after the other, touching table, rows and header once."""
         assert self._slots is not None
         header, view, slot_count = self.header, self._file.view, self.geometry.slot_count
         number = header.index_count
@@ -229,7 +229,7 @@ class IndexFile:
         )
 
     def truncate(self, physical_offset: int, time_of: Callable[[int], int]) -> None:
-        """Take back the entries of records at or behind a physical offset.
+        """Takes back the entries of records at or behind a physical offset.
 
         `time_of` returns the store time of a record by its physical offset.
         """
@@ -238,7 +238,7 @@ class IndexFile:
             self._keep_below(number, time_of)
 
     def repair(self, physical_offset: int, time_of: Callable[[int], int]) -> None:
-        """Keep the entries of records below an offset, and make slots and header say the same.
+        """Keeps the entries of records below an offset, and make slots and header say the same.
 
         For a file whose pages a power cut kept or lost one by one: the entries kept were durable,
         the rest may be of any age.
@@ -249,7 +249,7 @@ class IndexFile:
         )
 
     def _keep_below(self, number: int, time_of: Callable[[int], int]) -> None:
-        """Keep the entries below a number, and make slots and header say the same.
+        """Keeps the entries below a number, and make slots and header say the same.
 
         Cost     some 20 ms for a million entries
         """
@@ -277,7 +277,7 @@ class IndexFile:
         self.is_dirty = True
 
     def _durable_end(self, physical_offset: int) -> int:
-        """Return the number behind the last entry, counted from the first, of records below."""
+        """Returns the number behind the last entry, counted from the first, of records below."""
         assert self._entries is not None
         data_size = self._file.data_end() - self.geometry.entries_position
         entries = self._entries[1 : max(-(-data_size // ENTRY_SIZE), 1)]
@@ -287,7 +287,7 @@ class IndexFile:
         return 1 + (int(is_end.argmax()) if is_end.any() else len(entries))
 
     def begins_below(self, physical_offset: int) -> bool:
-        """Return whether there is a first entry, of a record below an offset."""
+        """Returns whether there is a first entry, of a record below an offset."""
         key_hash, place, _, previous = self.entry(1)
         return 0 <= place < physical_offset and any((key_hash, place, previous))
 
@@ -304,11 +304,11 @@ class IndexFile:
         return int.from_bytes(self._file.view[position : position + SLOT_SIZE], signed=True)
 
     def entry(self, number: int) -> tuple[int, int, int, int]:
-        """Return (key hash, physical offset, second difference, previous) of an entry."""
+        """Returns (key hash, physical offset, second difference, previous) of an entry."""
         return ENTRY.unpack_from(self._file.view, self._position(number))
 
     def last_record_count(self) -> int:
-        """Return how many of the newest entries are of one record, 0 where the count cannot be."""
+        """Returns how many of the newest entries are of one record, 0 where the count cannot be."""
         if self.header.index_count > self.geometry.entry_count_max:
             return 0
         place, number = self.header.end_physical_offset, self.entry_count
@@ -317,19 +317,19 @@ class IndexFile:
         return self.entry_count - number
 
     def last_place_below(self, physical_offset: int) -> int:
-        """Return the record of the newest entry that lies below an offset, -1 without one."""
+        """Returns the record of the newest entry that lies below an offset, -1 without one."""
         if self.header.begin_physical_offset >= physical_offset:
             return -1
         number = self._first_behind(physical_offset)
         return self.entry(number - 1)[1] if number > 1 else -1
 
     def _first_behind(self, physical_offset: int) -> int:
-        """Return the number of the first entry of a record at or behind a physical offset."""
+        """Returns the number of the first entry of a record at or behind a physical offset."""
         entries = range(1, max(self.header.index_count, 1))
         return 1 + bisect_left(entries, physical_offset, key=lambda number: self.entry(number)[1])
 
     def walk(self, key_hash: int, below: int = 0) -> Iterator[tuple[int, int, int, bool]]:
-        """Yield (entry number, physical offset, store time in ms, hash is equal), newest first.
+        """Yields (entry number, physical offset, store time in ms, hash is equal), newest first.
 
         `below` > 0 goes on behind an entry that an earlier walk ended at. A link that leads to no
         older entry of this slot is told by a physical offset of BROKEN: damaged files must not hold
@@ -355,16 +355,16 @@ class IndexFile:
 
     # -- closing -------------------------------------------------------------------------------
     def sync(self) -> None:
-        """Make entries durable; blocks."""
+        """Makes entries durable; blocks."""
         self.is_dirty = False
         self._file.sync()
 
     def close(self) -> None:
-        """Unmap the file."""
+        """Unmaps the file."""
         self._slots = self._entries = None
         self._file.close()
 
     def remove(self) -> None:
-        """Unmap the file and take its name away."""
+        """Unmaps the file and takes its name away."""
         self.close()
         self._file.remove()

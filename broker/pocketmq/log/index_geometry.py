@@ -35,7 +35,7 @@ _LENGTH_MIN: Final = IndexGeometry(1, 1).file_size
 def shown_geometry(
     disk: Disk, store: Path, shape: StoreShape, stated: Container[str]
 ) -> IndexGeometry | None:
-    """Return the geometry of a store's index, None where no file shows it.
+    """Returns the geometry of a store's index, None where no file shows it.
 
     stated   fields of the shape that an operator set: these hold
     Errors   UnknownGeometry: no file tells
@@ -52,7 +52,7 @@ def shown_geometry(
 
 
 def find_geometry(disk: Disk, directory: Path, stated: IndexGeometry) -> IndexGeometry | None:
-    """Return the geometry that the index files in a directory show, None without files.
+    """Returns the geometry that the index files in a directory show, None without files.
 
     stated   the pair to try first
     Errors   UnknownGeometry: no file tells
@@ -75,7 +75,7 @@ def find_geometry(disk: Disk, directory: Path, stated: IndexGeometry) -> IndexGe
 def complete_geometry(
     disk: Disk, directory: Path, *, slot_count: int = 0, entry_count_max: int = 0
 ) -> IndexGeometry | None:
-    """Return the geometry of which one number is known, the other following from a file's length.
+    """Returns the geometry of which one number is known, the other following from a file's length.
 
     Returns  None when no file in the directory has a length that goes with the number
     """
@@ -94,7 +94,7 @@ def _lengths(disk: Disk, directory: Path) -> dict[Path, int]:
 
 
 def _mapped(disk: Disk, path: Path, length: int) -> NDArray[Any]:
-    """Map a file as bytes; it is unmapped when the array and all views of it are gone."""
+    """Maps a file as bytes; it is unmapped when the array and all views of it are gone."""
     with disk.opened(path) as descriptor:
         return np.frombuffer(disk.map(descriptor, length, read_only=True), dtype=np.uint8)
 
@@ -107,7 +107,7 @@ def _geometry_of(length: int, entry_count_max: int) -> IndexGeometry | None:
 
 
 def _agreeing(octets: NDArray[Any]) -> list[IndexGeometry]:
-    """Return the pairs that give a file's length and agree with its header.
+    """Returns the pairs that give a file's length and agree with its header.
 
     Entries lie in cells counted from the file's end, whatever the pair: with so many entries at
     most, entry n is in cell cell_count - entries + n.

@@ -62,7 +62,7 @@ BETWEEN_MAX: Final = 64
 def written_styles(
     disk: Disk, store: Path, *, log_file_bytes: int, geometry: IndexGeometry
 ) -> tuple[StyleSpans, str | None]:
-    """Return the older styles of a store's index and the present one, None where nothing shows it.
+    """Returns the older styles of a store's index and the present one, None where nothing shows it.
 
     Errors   none of damaged files: they tell nothing
     Cost     some milliseconds where messages have tags, at most two seconds where they have none
@@ -79,7 +79,7 @@ def written_styles(
 
 
 def _styles_of(files: Sequence["_File"]) -> tuple[StyleSpans, str | None]:
-    """Return the same; of many files that begin and end in one style all are taken to be of it."""
+    """Returns the same; of many files that begin and end in one style all are taken to be of it."""
     first = next(filter(None, (file.first_style() for file in files[:FILES_MAX])), "")
     last = next(filter(None, (file.last_style() for file in files[: -FILES_MAX - 1 : -1])), "")
     if not first or (first == last and len(files) > ALL_FILES_MAX):
@@ -116,13 +116,13 @@ class _File:
             return entries.place(1)
 
     def first_style(self) -> str:
-        """Return the style that the first telling record shows, "" when none tells."""
+        """Returns the style that the first telling record shows, "" when none tells."""
         with self._opened() as entries:
             samples = _samples(entries.first_from(self._log.min_offset), entries.upper)
             return self._shown(entries, samples)
 
     def last_style(self) -> str:
-        """Return the style that the last telling records show, "" when none tells.
+        """Returns the style that the last telling records show, "" when none tells.
 
         Where the very last one speaks against the one before, damage may have taken its tag.
         """
@@ -137,7 +137,7 @@ class _File:
             return self._shown(entries, reversed(list(_samples(first, entries.upper))))
 
     def change(self, before: str, after: str) -> int | None:
-        """Return the record from which on entries are of another style, None when none is."""
+        """Returns the record from which on entries are of another style, None when none is."""
         with self._opened() as entries:
             lower, upper = entries.first_from(self._log.min_offset), entries.upper
             while upper - lower > FIRST_ENTRIES:
@@ -163,14 +163,14 @@ class _File:
 
 
 def _told(log: PlacedRecords, entries: NDArray[Any]) -> Iterator[tuple[int, str | None]]:
-    """Yield each record's place and the style that its entries show."""
+    """Yields each record's place and the style that its entries show."""
     for place, hashes in _groups(entries):
         record = log.record_at(place)
         yield place, None if record is None else _style_told(record, hashes)
 
 
 def _split(told: Sequence[tuple[int, str]], before: str, after: str) -> int | None:
-    """Return where one style goes over into another, so that the fewest records speak against it.
+    """Returns where one style goes over into another, so that the fewest records speak against it.
 
     A record that damage took an entry of speaks for the wrong one.
     """
@@ -198,23 +198,23 @@ class _Entries:
         self.upper = header.index_count if is_possible else geometry.entry_count_max
 
     def part(self, number: int, count: int) -> NDArray[Any]:
-        """Return so many entries from one on, fewer at the end."""
+        """Returns so many entries from one on, fewer at the end."""
         content = self._read(number, min(count, self.upper - number))
         return np.frombuffer(content, dtype=ENTRY_TYPE, count=len(content) // ENTRY_SIZE)
 
     def is_cut(self, number: int, count: int) -> bool:
-        """Return whether a part's last record may have entries behind it, or in a later file."""
+        """Returns whether a part's last record may have entries behind it, or in a later file."""
         return number + count < self.upper or self.upper == self._geometry.entry_count_max
 
     def first_from(self, physical_offset: int) -> int:
-        """Return the number of the first entry of a record at or behind a physical offset."""
+        """Returns the number of the first entry of a record at or behind a physical offset."""
         if physical_offset == 0:
             return 1
         numbers = range(1, self.upper)
         return 1 + bisect_left(numbers, physical_offset, key=self.place)
 
     def place(self, number: int) -> int:
-        """Return the physical offset of an entry's record."""
+        """Returns the physical offset of an entry's record."""
         return int(ENTRY.unpack(self._read(number, 1))[1])
 
     def _read(self, number: int, count: int) -> bytes:
@@ -223,7 +223,7 @@ class _Entries:
 
 
 def _samples(first: int, upper: int) -> Iterator[tuple[int, int]]:
-    """Yield (entry number, entries) of what is looked at of a file, in order."""
+    """Yields (entry number, entries) of what is looked at of a file, in order."""
     if first < upper:
         yield first, FIRST_ENTRIES
     behind = first + FIRST_ENTRIES
@@ -233,7 +233,7 @@ def _samples(first: int, upper: int) -> Iterator[tuple[int, int]]:
 
 
 def _groups(entries: NDArray[Any]) -> Iterator[tuple[int, list[int]]]:
-    """Yield (physical offset, key hashes) of entries side by side that are of one record."""
+    """Yields (physical offset, key hashes) of entries side by side that are of one record."""
     places = entries["physical"].astype(np.int64)
     hashes = entries["hash"].tolist()
     ends = [*(np.flatnonzero(places[1:] != places[:-1]) + 1).tolist(), len(hashes)]
@@ -244,7 +244,7 @@ def _groups(entries: NDArray[Any]) -> Iterator[tuple[int, list[int]]]:
 
 
 def _style_shown(log: PlacedRecords, entries: NDArray[Any], is_cut: bool) -> str:
-    """Return the style that the first telling record shows, "" when none tells."""
+    """Returns the style that the first telling record shows, "" when none tells."""
     groups = list(_groups(entries))
     sound_end, likely = -1, ""
     for place, hashes in groups[:-1] if is_cut else groups:
@@ -274,7 +274,7 @@ def _key_hashes(record: Written, style: str) -> list[int]:
 
 
 def _is_tag_left_out(records: Iterator[Written]) -> bool:
-    """Return whether records without entries have none because of the style, and not by damage."""
+    """Returns whether records without entries have none because of the style, and not by damage."""
     keyless = [
         record
         for record in islice(records, BETWEEN_MAX)

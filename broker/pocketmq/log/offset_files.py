@@ -45,7 +45,7 @@ class OffsetFiles(TableFile):
         """Whether there is the file of brokers with `enableLmq`; known once they were read."""
 
     def read(self, parse: Callable[[bytes], Content]) -> Content | None:
-        """Return what both files tell, None without any.
+        """Returns what both files tell, None without any.
 
         Errors   TableUnreadable: one exists and cannot be read, nor its `.bak`
         """
@@ -61,7 +61,7 @@ class OffsetFiles(TableFile):
         return newer
 
     def write(self, content: bytes) -> None:
-        """Replace the table durably, in both files where there are two; see `TableFile.write`."""
+        """Replaces the table durably, in both files where there are two; see `TableFile.write`."""
         super().write(content)
         assert self._lmq.path != self.path
         if self.is_pair:
@@ -69,7 +69,7 @@ class OffsetFiles(TableFile):
 
 
 def read_table(disk: Disk, directory: Path, name: str) -> dict[str, Any]:
-    """Return a table under config/, or its .bak; empty where there is none.
+    """Returns a table under config/, or its .bak; empty where there is none.
 
     Errors   TableUnreadable: neither can be read
     """
@@ -77,7 +77,7 @@ def read_table(disk: Disk, directory: Path, name: str) -> dict[str, Any]:
 
 
 def read_offsets(disk: Disk, directory: Path) -> dict[str, Any]:
-    """Return the table of consumer offsets of a store, empty where there is none.
+    """Returns the table of consumer offsets of a store, empty where there is none.
 
     Errors   TableUnreadable
     """
@@ -85,7 +85,7 @@ def read_offsets(disk: Disk, directory: Path) -> dict[str, Any]:
 
 
 def joined(older: dict[str, Any], newer: dict[str, Any]) -> dict[str, Any]:
-    """Return the rows of two tables; one that both have is that of the newer table."""
+    """Returns the rows of two tables; one that both have is that of the newer table."""
     return {**table_of(older.get(OFFSETS_MEMBER)), **table_of(newer.get(OFFSETS_MEMBER))}
 
 

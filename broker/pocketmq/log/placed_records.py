@@ -37,7 +37,7 @@ class PlacedRecords:
         self.min_offset = self._bases[0] if self._bases else 0
 
     def record_at(self, physical_offset: int) -> Written | None:
-        """Return what stands at an offset, None unless a sound record starts there."""
+        """Returns what stands at an offset, None unless a sound record starts there."""
         file = self._file_at(physical_offset)
         if file is None or physical_offset + SIZE_AND_MAGIC.size > file.base + file.size:
             return None
@@ -49,7 +49,7 @@ class PlacedRecords:
             return None
 
     def records_between(self, begin: int, end: int) -> Iterator[Written]:
-        """Yield the records from one's start up to an offset, or up to the first damage."""
+        """Yields the records from one's start up to an offset, or up to the first damage."""
         while begin < end:
             file = self._file_at(begin)
             if file is None:
@@ -64,7 +64,7 @@ class PlacedRecords:
             begin = file.base + file.size
 
     def close(self) -> None:
-        """Unmap what is mapped."""
+        """Unmaps what is mapped."""
         if self._file is not None:
             self._file.close()
 

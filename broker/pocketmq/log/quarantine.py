@@ -40,7 +40,7 @@ class Quarantine:
         self.directory = directory
 
     def keep(self, path: Path, begin: int, end: int, *, base: int, note: dict[str, Any]) -> str:
-        """Copy bytes [begin, end) of a file, counted from its `base`; returns the copy's name.
+        """Copies bytes [begin, end) of a file, counted from its `base`; returns the copy's name.
 
         Blocks   reads them once or twice, and syncs
         Errors   DiskFull, AllocationFailed, FsyncFailed
@@ -77,7 +77,7 @@ class Quarantine:
                 yield position, self._disk.read_at(descriptor, position, size)
 
     def _copy(self, path: Path, begin: int, end: int, target: Path) -> None:
-        """Copy bytes; zeros take no room."""
+        """Copies bytes; zeros take no room."""
         self._disk.unlink(target)
         descriptor = self._disk.make_sparse_file(target, end - begin)
         try:
@@ -90,7 +90,7 @@ class Quarantine:
             self._disk.close(descriptor)
 
     def write_report(self, report: dict[str, Any]) -> None:
-        """Replace the report durably."""
+        """Replaces the report durably."""
         self._write(REPORT_FILE, report)
 
     def _write(self, name: str, document: dict[str, Any]) -> None:
@@ -99,7 +99,7 @@ class Quarantine:
 
 
 def new_quarantine(disk: Disk, store: Path, now_ms: int) -> Quarantine:
-    """Make the directory of a repair that begins now."""
+    """Makes the directory of a repair that begins now."""
     moment = datetime.fromtimestamp(now_ms / 1000, UTC)
     name = first = f"{moment:%Y%m%dT%H%M%SZ}"
     number = 1
@@ -111,7 +111,7 @@ def new_quarantine(disk: Disk, store: Path, now_ms: int) -> Quarantine:
 
 
 def unfinished_repair(disk: Disk, store: Path) -> tuple[Quarantine, dict[str, Any]] | None:
-    """Return the newest repair when it did not end, with its report so far."""
+    """Returns the newest repair when it did not end, with its report so far."""
     for name in reversed(disk.names(_root(store))):
         path = _root(store) / name / REPORT_FILE
         if disk.exists(path):

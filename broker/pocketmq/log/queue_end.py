@@ -56,7 +56,7 @@ class WrittenUnits(NamedTuple):
 
 
 def first_doubtful(files: Sequence[MappedFile], believed_upto: int, *, read_only: bool) -> int:
-    """Return which file is the first that has to be read; those before it are full and durable."""
+    """Returns which file is the first that has to be read; those before it are full and durable."""
     lowest = 0 if believed_upto else max(len(files) - FILES_READ, 0)
     number = len(files) - 1
     while number > lowest:
@@ -68,7 +68,7 @@ def first_doubtful(files: Sequence[MappedFile], believed_upto: int, *, read_only
 
 
 def written_end(file: MappedFile, believed_upto: int, read_size: int = READ_SIZE) -> WrittenUnits:
-    """Return where the units of an open file end.
+    """Returns where the units of an open file end.
 
     Shape    read_size is of whole units
     Cost     one read where doubtful units are few, some 15 µs with all that is around it
@@ -86,7 +86,7 @@ def written_end(file: MappedFile, believed_upto: int, read_size: int = READ_SIZE
 
 
 def vouches(units: bytes, believed_upto: int) -> bool:
-    """Return whether the first of some units tells that all before it are durable.
+    """Returns whether the first of some units tells that all before it are durable.
 
     A pre-blank one tells nothing: it may have been written in front of any message.
     """
@@ -95,7 +95,7 @@ def vouches(units: bytes, believed_upto: int) -> bool:
 
 
 def find_end(row: MappedFileQueue, believed_upto: int, *, read_only: bool) -> bytes:
-    """Leave out what is behind the last unit; returns units that were read before that end."""
+    """Leaves out what is behind the last unit; returns units that were read before that end."""
     files = row.files
     units = b""
     number = first_doubtful(files, believed_upto, read_only=read_only)
@@ -116,7 +116,7 @@ def find_end(row: MappedFileQueue, believed_upto: int, *, read_only: bool) -> by
 
 
 def leave_out_last(row: MappedFileQueue, *, read_only: bool) -> None:
-    """Take the last file out of a row, and off the disk unless that is only read."""
+    """Takes the last file out of a row, and off the disk unless that is only read."""
     file = row.files.pop()
     if read_only:
         file.close()
@@ -125,7 +125,7 @@ def leave_out_last(row: MappedFileQueue, *, read_only: bool) -> None:
 
 
 def is_clean_behind(disk: Disk, file: MappedFile) -> bool:
-    """Return whether nothing lies behind the last unit, and no file behind the last one.
+    """Returns whether nothing lies behind the last unit, and no file behind the last one.
 
     For a thread, while units are appended on the loop: a unit that comes meanwhile may look like
     something that lay there, never the other way round. False too where the file is not there.

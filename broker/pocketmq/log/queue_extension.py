@@ -34,7 +34,7 @@ _KEY_NAMES: Final = "mappedFileSizeConsumeQueueExt"
 
 
 def no_bitmap(topic: str, physical_offset: int, size: int) -> bytes:
-    """Return what a message's unit has without subscriptions."""
+    """Returns what a message's unit has without subscriptions."""
     return b""
 
 
@@ -71,7 +71,7 @@ class QueueExtension:
         """Byte up to which units are durable."""
 
     def load(self, *, read_only: bool = False) -> None:
-        """Find the files; `cut` must follow before anything is written.
+        """Finds the files; `cut` must follow before anything is written.
 
         Errors   NotAStore, WrongFileSize, StoreGap
         """
@@ -79,7 +79,7 @@ class QueueExtension:
         self.flushed = self.files.max_offset
 
     def put(self, physical_offset: int, size: int, tags_code: int, store_timestamp_ms: int) -> int:
-        """Store the unit of a record; returns its address.
+        """Stores the unit of a record; returns its address.
 
         Errors   DiskFull, AllocationFailed: nothing was stored
         """
@@ -108,7 +108,7 @@ class QueueExtension:
         return self.files.make_file(last.base + last.size)
 
     def tags_code(self, address: int) -> int | None:
-        """Return the tags code of the unit at an address, None where there is none."""
+        """Returns the tags code of the unit at an address, None where there is none."""
         position = extension_position(address)
         file = self.files.file_at(position)
         if file is None or position - file.base + EXTENSION_SIZE_MIN > file.size:
@@ -139,7 +139,7 @@ class QueueExtension:
         self.flushed = min(self.flushed, self.files.max_offset)
 
     def trim(self, first_address: int) -> list[MappedFile]:
-        """Take the files before an address out of the row, never the last one; returns them."""
+        """Takes the files before an address out of the row, never the last one; returns them."""
         gone: list[MappedFile] = []
         files = self.files.files
         while len(files) > 1 and files[0].base + files[0].size <= extension_position(first_address):
@@ -147,16 +147,16 @@ class QueueExtension:
         return gone
 
     def dirty_files(self) -> list[MappedFile]:
-        """Return the files with units that are not durable yet, oldest first."""
+        """Returns the files with units that are not durable yet, oldest first."""
         return [f for f in self.files.files if f.base + f.wrote > self.flushed]
 
     def remove(self) -> None:
-        """Remove all files."""
+        """Removes all files."""
         self.cut(None)
 
 
 def last_address(units: QueueUnits) -> int | None:
-    """Return the last address into an extension among the units of its queue, None without one.
+    """Returns the last address into an extension among the units of its queue, None without one.
 
     Cost     reading all units behind it
     """

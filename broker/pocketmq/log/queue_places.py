@@ -27,7 +27,7 @@ from pocketmq.model.names import check_queue_topic
 
 
 def expired_queues(disk: Disk, directory: Path) -> Iterator[Path]:
-    """Yield the last file of each queue whose messages have all left the log.
+    """Yields the last file of each queue whose messages have all left the log.
 
     No record tells any more which offset the queue's next message gets: these files do.
     Cost     reads the last file of each queue
@@ -41,7 +41,7 @@ def expired_queues(disk: Disk, directory: Path) -> Iterator[Path]:
 
 
 def queue_keys(disk: Disk, directory: Path) -> Iterator[QueueKey]:
-    """Yield the queues that have a directory."""
+    """Yields the queues that have a directory."""
     root = directory / CONSUME_QUEUE_DIRECTORY
     for topic in disk.names(root):
         for name in disk.names(root / topic) if disk.is_directory(root / topic) else ():
@@ -53,7 +53,7 @@ def queue_keys(disk: Disk, directory: Path) -> Iterator[QueueKey]:
 
 
 def _last_unit(disk: Disk, queue: Path) -> tuple[Path, int] | None:
-    """Return the file that holds a queue's last unit, and where that leads."""
+    """Returns the file that holds a queue's last unit, and where that leads."""
     names = [name for name in disk.names(queue) if offset_from_file_name(name) is not None]
     for name in reversed(names):
         content = disk.read_file(queue / name)
@@ -65,7 +65,7 @@ def _last_unit(disk: Disk, queue: Path) -> tuple[Path, int] | None:
 
 
 def first_unit(disk: Disk, queue: Path, log_begin: int) -> tuple[int, bytes]:
-    """Return number and bytes of the first unit that leads behind an offset; no bytes: none."""
+    """Returns number and bytes of the first unit that leads behind an offset; no bytes: none."""
 
     def is_old(position: int) -> bool:
         place, size, _ = UNIT.unpack(disk.read_at(file, position, UNIT_SIZE))
@@ -85,7 +85,7 @@ def first_unit(disk: Disk, queue: Path, log_begin: int) -> tuple[int, bytes]:
 
 
 def unit_at(disk: Disk, queue: Path, number: int) -> bytes:
-    """Return a unit of a queue, no bytes where there is none."""
+    """Returns a unit of a queue, no bytes where there is none."""
     position = number * UNIT_SIZE
     bases = map(offset_from_file_name, disk.names(queue))
     base = max((base for base in bases if base is not None and base <= position), default=None)
@@ -97,7 +97,7 @@ def unit_at(disk: Disk, queue: Path, number: int) -> bytes:
 def offset_of(
     disk: Disk, directory: Path, key: QueueKey, unit: bytes, log_file_bytes: int
 ) -> int | None:
-    """Return what the record says that a unit leads to; None where it is not of the queue."""
+    """Returns what the record says that a unit leads to; None where it is not of the queue."""
     place, size, _ = UNIT.unpack(unit)
     if place <= 0 or not 0 < size <= log_file_bytes:
         return None
@@ -113,7 +113,7 @@ def offset_of(
 def lost_starts(
     disk: Disk, directory: Path, checkpoint: bytes, there: Collection[QueueKey], log_file_bytes: int
 ) -> Iterator[tuple[QueueKey, int, int, int]]:
-    """Yield what is known of the first message of queues that are not there any more.
+    """Yields what is known of the first message of queues that are not there any more.
 
     Yields   (queue, where it lies, its unit's number, what the record says)
     The table of queue ends tells it, as long as the checkpoint is the one it was written for.
@@ -133,6 +133,6 @@ def lost_starts(
 
 
 def first_log_offset(disk: Disk, directory: Path) -> int:
-    """Return the physical offset of the log's first file, 0 without any."""
+    """Returns the physical offset of the log's first file, 0 without any."""
     bases = map(offset_from_file_name, disk.names(directory / COMMIT_LOG_DIRECTORY))
     return min((base for base in bases if base is not None), default=0)

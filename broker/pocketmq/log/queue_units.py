@@ -79,11 +79,11 @@ class QueueUnits:
         return self.files.max_offset + self.buffer.size_bytes
 
     def read(self, queue_offset: int, count: int) -> bytes:
-        """Return up to `count` units from a queue offset on, joined; fewer at the end."""
+        """Returns up to `count` units from a queue offset on, joined; fewer at the end."""
         return self._joined(queue_offset, count, MappedFile.read)
 
     def read_resident(self, queue_offset: int, count: int) -> bytes:
-        """Return the same without ever waiting for the disk.
+        """Returns the same without ever waiting for the disk.
 
         Errors   ColdRead: the units are not in memory
         """
@@ -112,7 +112,7 @@ class QueueUnits:
         return b"".join(parts)
 
     def resident_at(self, queue_offset: int) -> tuple[int, int, int] | None:
-        """Return (physical offset, size, tags code), None when there is none.
+        """Returns (physical offset, size, tags code), None when there is none.
 
         Errors   ColdRead
         """
@@ -120,13 +120,13 @@ class QueueUnits:
         return UNIT.unpack(found) if found else None
 
     def at(self, queue_offset: int) -> tuple[int, int, int] | None:
-        """Return (physical offset, size, tags code) of one message, None when there is none."""
+        """Returns (physical offset, size, tags code) of one message, None when there is none."""
         found = self.read(queue_offset, 1) if queue_offset >= 0 else b""
         return UNIT.unpack(found) if found else None
 
     # -- searching -----------------------------------------------------------------------------
     def first_at_or_behind(self, physical_offset: int) -> int:
-        """Return the queue offset of the first unit whose record is not before an offset.
+        """Returns the queue offset of the first unit whose record is not before an offset.
 
         Pre-blank units count as before everything. Returns max_offset when there is none.
         Cost     a look or two where it is among the last units, else some 20; none when the same is
@@ -161,7 +161,7 @@ class QueueUnits:
             found = self._search(physical_offset, before)
 
     def first_from_front(self, physical_offset: int) -> tuple[int, tuple[int, int, int] | None]:
-        """Return the same and that unit; one look where it is the first one."""
+        """Returns the same and that unit; one look where it is the first one."""
         found = self._lowest
         unit = self.at(found)
         if unit is not None and unit[1] != PRE_BLANK_SIZE and unit[0] >= physical_offset:
@@ -170,7 +170,7 @@ class QueueUnits:
         return found, self.at(found)
 
     def _in_tail(self, physical_offset: int, count: int) -> int | None:
-        """Return the same where some of the last units lead below the offset, else None."""
+        """Returns the same where some of the last units lead below the offset, else None."""
         begin = max(self.max_offset - count, self._lowest)
         units = np.frombuffer(self.read(begin, count), dtype=UNIT_TYPE)
         is_message = units["size"] != PRE_BLANK_SIZE
@@ -180,7 +180,7 @@ class QueueUnits:
         return begin + (int(is_behind.argmax()) if is_behind.any() else len(units))
 
     def _search(self, physical_offset: int, upper: int) -> int:
-        """Return where units before an offset go over into others, looking below `upper`."""
+        """Returns where units before an offset go over into others, looking below `upper`."""
         lower = self._lowest
         while lower < upper:
             middle = (lower + upper) // 2
@@ -197,7 +197,7 @@ class QueueUnits:
         return max(self.files.min_offset // UNIT_SIZE, self.front)
 
     def message_before(self, queue_offset: int) -> tuple[int, tuple[int, int, int] | None]:
-        """Return (queue offset, unit) of the last message before, (-1, None) without one."""
+        """Returns (queue offset, unit) of the last message before, (-1, None) without one."""
         end, count = queue_offset, 1
         while end > self._lowest:
             begin = max(self._lowest, end - count)
@@ -211,16 +211,16 @@ class QueueUnits:
         return -1, None
 
     def end_before(self, queue_offset: int) -> int:
-        """Return the end of the last record whose unit lies before a queue offset, else 0."""
+        """Returns the end of the last record whose unit lies before a queue offset, else 0."""
         last = self.message_before(queue_offset)[1]
         return 0 if last is None else last[0] + last[1]
 
     def last_end(self) -> int:
-        """Return the end of the last record that has a unit, else 0."""
+        """Returns the end of the last record that has a unit, else 0."""
         return self.end_before(self.max_offset)
 
     def start(self, queue_offset: int) -> int:
-        """Make the first file and fill it with pre-blank units up to the first message.
+        """Makes the first file and fill it with pre-blank units up to the first message.
 
         Returns  the first byte of the file
         Errors   DiskFull, AllocationFailed: there is none
@@ -244,7 +244,7 @@ class QueueUnits:
 
     # -- writing -------------------------------------------------------------------------------
     def append(self, units: bytes, *, is_doubtful: bool) -> None:
-        """Write units behind the last one; `is_doubtful` where files may lie behind the last one.
+        """Writes units behind the last one; `is_doubtful` where files may lie behind the last one.
 
         Errors   DiskFull, AllocationFailed: a part of them may have been written
         """
@@ -277,7 +277,7 @@ class QueueUnits:
         self.buffer.open(self.max_offset, max(file.allocated - file.wrote, 0))
 
     def write_out(self) -> None:
-        """Write the units that wait to the last file, which has blocks for them.
+        """Writes the units that wait to the last file, which has blocks for them.
 
         Errors   DiskFull where a file system has no room for blocks it gave: they wait on
         Cost     about 8 µs, opening a file that was closed apart; none where nothing waits

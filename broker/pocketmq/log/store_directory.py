@@ -66,7 +66,7 @@ class StoreDirectory:
         return self.path / OWN_DIRECTORY
 
     def check(self) -> None:
-        """Raise NotAStore unless the path is absent, empty, or holds a store."""
+        """Raises NotAStore unless the path is absent, empty, or holds a store."""
         if not self._disk.exists(self.path):
             return
         if not self._disk.is_directory(self.path):
@@ -82,7 +82,7 @@ class StoreDirectory:
                 raise NotAStore(path=str(self.path / name), why=f"{why} in its place")
 
     def acquire(self) -> None:
-        """Take the store lock, whose file is all that is made; of a new store the directory too.
+        """Takes the store lock, whose file is all that is made; of a new store the directory too.
 
         Errors   NotAStore, StoreLocked, DiskFull
         """
@@ -91,7 +91,7 @@ class StoreDirectory:
         self._lock.acquire()
 
     def make_directories(self) -> None:
-        """Make the directories that every store has.
+        """Makes the directories that every store has.
 
         Errors   DiskFull, AllocationFailed
         """
@@ -99,27 +99,27 @@ class StoreDirectory:
         self._disk.make_directory(self.path / COMMIT_LOG_DIRECTORY)
 
     def was_aborted(self) -> bool:
-        """Return whether the last broker here ended without stopping in order."""
+        """Returns whether the last broker here ended without stopping in order."""
         return self._disk.exists(self.path / ABORT_FILE)
 
     def mark_running(self, process_id: int) -> None:
-        """Leave the abort mark, durable before the first message."""
+        """Leaves the abort mark, durable before the first message."""
         self._disk.replace_file(self.path / ABORT_FILE, str(process_id).encode())
 
     def mark_stopped(self) -> None:
-        """Take the abort mark away: everything is flushed and dispatched."""
+        """Takes the abort mark away: everything is flushed and dispatched."""
         self._disk.unlink(self.path / ABORT_FILE)
         self._disk.sync_directory(self.path)
 
     def remove_drafts(self) -> None:
-        """Remove what an earlier life had in the making when it ended; the store is locked."""
+        """Removes what an earlier life had in the making when it ended; the store is locked."""
         for directory in (self.own_directory, self.path / CONFIG_DIRECTORY, self.path):
             for name in self._disk.names(directory):
                 if name.endswith(DRAFT_SUFFIX):
                     self._disk.unlink(directory / name)
 
     def release(self) -> None:
-        """Give the store lock back."""
+        """Gives the store lock back."""
         self._lock.release()
 
 
@@ -136,11 +136,11 @@ class ClosedState:
     index_files: list[str]
 
     def is_of(self, checkpoint: bytes) -> bool:
-        """Return whether the checkpoint is still the one of that stop."""
+        """Returns whether the checkpoint is still the one of that stop."""
         return self.checkpoint == checkpoint.hex()
 
     def is_last_word(self, checkpoint: bytes, mark: int | None, behind: bytes) -> bool:
-        """Return whether the store was left in order though its abort mark is there.
+        """Returns whether the store was left in order though its abort mark is there.
 
         The list is the last thing but one that a stop does. A broker that does not know it, and was
         killed before its first checkpoint, left records behind it.
@@ -167,7 +167,7 @@ class StoreManifest(StoreShape):
 
     @staticmethod
     def with_shape(shape: StoreShape, **fields: Any) -> "StoreManifest":
-        """Return the manifest of a store of a shape."""
+        """Returns the manifest of a store of a shape."""
         return StoreManifest(**{name: getattr(shape, name) for name in RECORDED}, **fields)
 
 
@@ -187,14 +187,14 @@ class ManifestFile:
         self._table = TableFile(disk, own_directory / MANIFEST_FILE)
 
     def read(self) -> StoreManifest | None:
-        """Return the manifest, None in a store that never had one.
+        """Returns the manifest, None in a store that never had one.
 
         Errors   StoreTooNew; ValueError when no version of the file can be read
         """
         return self._table.read(self._parse)
 
     def write(self, manifest: StoreManifest) -> None:
-        """Replace the manifest durably; blocks."""
+        """Replaces the manifest durably; blocks."""
         members = asdict(manifest)
         document = {name: members[name] for name in _MEMBERS}
         self._table.write(json.dumps(document, indent=2).encode())
@@ -216,7 +216,7 @@ class ManifestFile:
 
 
 def _check_kinds(manifest: StoreManifest) -> None:
-    """Raise ValueError where a value is none that its field can have."""
+    """Raises ValueError where a value is none that its field can have."""
     for each in fields(manifest):
         value, is_fit = getattr(manifest, each.name), True
         if each.type is int:

@@ -41,7 +41,7 @@ _PREVIOUS: Final = slice(4, 12)
 
 
 def found_file_size(disk: Disk, directory: Path) -> int | None:
-    """Return how long the files of a timer log are, None where there is none."""
+    """Returns how long the files of a timer log are, None where there is none."""
     for name in disk.names(directory):
         size = disk.file_size(directory / name)
         if offset_from_file_name(name) is not None and units_per_file(size):
@@ -62,7 +62,7 @@ class TimerLog:
         """Where the next unit goes, or the next file begins."""
 
     def load(self) -> None:
-        """Find the files; `truncate` must follow once it is known where units end.
+        """Finds the files; `truncate` must follow once it is known where units end.
 
         Errors   NotAStore, WrongFileSize, StoreGap; nothing is changed
         """
@@ -80,7 +80,7 @@ class TimerLog:
 
     # -- appending -----------------------------------------------------------------------------
     def room(self) -> int:
-        """Return how many units fit the file that is written to, one at least.
+        """Returns how many units fit the file that is written to, one at least.
 
         Effects  makes the next file where there is none
         Errors   DiskFull, AllocationFailed: nothing has changed
@@ -94,12 +94,12 @@ class TimerLog:
         return (files.files[-1].base + self._used_per_file - self.end) // LOG_UNIT_SIZE
 
     def places(self, count: int) -> NDArray[np.int64]:
-        """Return where the next units go; `room` has room for them."""
+        """Returns where the next units go; `room` has room for them."""
         places: NDArray[np.int64] = self.end + np.arange(count, dtype=np.int64) * LOG_UNIT_SIZE
         return places
 
     def append(self, units: Units) -> None:
-        """Add units to the file that is written to; `room` has room for them.
+        """Adds units to the file that is written to; `room` has room for them.
 
         Errors   DiskFull, AllocationFailed: nothing was added
         """
@@ -127,7 +127,7 @@ class TimerLog:
 
     # -- reading -------------------------------------------------------------------------------
     def pieces(self, begin: int) -> Iterator[tuple[int, Units]]:
-        """Yield (place, sound units from there on, next to each other) up to the first bad one.
+        """Yields (place, sound units from there on, next to each other) up to the first bad one.
 
         begin    of a unit or a file
         Shape    PIECE_COUNT units a piece at most; they are copies
@@ -139,7 +139,7 @@ class TimerLog:
                 return
 
     def beyond_damage(self, begin: int) -> Iterator[tuple[NDArray[np.int64], Units]]:
-        """Yield (where each lies, sound units) from a place on to the end, over any that are not.
+        """Yields (where each lies, sound units) from a place on to the end, over any that are not.
 
         begin    of a unit or a file
         Shape    PIECE_COUNT units a piece at most; they are copies
@@ -150,7 +150,7 @@ class TimerLog:
             yield places[is_sound], units[is_sound]
 
     def _contents(self, begin: int) -> Iterator[tuple[int, bytes]]:
-        """Yield (place, what lies there), PIECE_COUNT units a piece at most, from a place on."""
+        """Yields (place, what lies there), PIECE_COUNT units a piece at most, from a place on."""
         for file in self._files_from(begin):
             position = max(begin - file.base, 0)
             used = min(file.wrote, self._used_per_file)
@@ -161,12 +161,12 @@ class TimerLog:
                 position = upper
 
     def behind(self, place: int) -> int:
-        """Return where a unit goes that follows on one that ends at a place."""
+        """Returns where a unit goes that follows on one that ends at a place."""
         base = place - place % self.files.file_size
         return base + self.files.file_size if place - base >= self._used_per_file else place
 
     def _files_from(self, position: int) -> Iterator[MappedFile]:
-        """Yield the files from the one that holds a position on."""
+        """Yields the files from the one that holds a position on."""
         for file in self.files.files:
             if file.base + file.size > position:
                 yield file
@@ -183,7 +183,7 @@ class TimerLog:
         return int(unit["physical_offset"][0])
 
     def chain(self, last: int, count_max: int) -> tuple[list[int], Units]:
-        """Return units of one slot from the newest on back: (where each lies, the units).
+        """Returns units of one slot from the newest on back: (where each lies, the units).
 
         Shape    as many as `count_max`; the chain has ended where the last one's `previous` is
                  NO_UNIT, or where it leads to no unit of this log
@@ -210,7 +210,7 @@ class TimerLog:
 
     # -- durability, cutting -------------------------------------------------------------------
     def dirty_files(self, begin: int) -> list[MappedFile]:
-        """Return the files that were written to from a position on."""
+        """Returns the files that were written to from a position on."""
         return [file for file in self._files_from(begin) if file.is_open]
 
     def truncate(self, end: int) -> None:
@@ -232,7 +232,7 @@ class TimerLog:
         assert end == (self.files.max_offset if last is not None else end)
 
     def drop_before(self, position: int) -> int:
-        """Remove files that end at or before a position, never the last; returns how many."""
+        """Removes files that end at or before a position, never the last; returns how many."""
         count = 0
         while len(self.files.files) > 1 and self.files.files[1].base <= position:
             self.files.drop_first().remove()
@@ -240,5 +240,5 @@ class TimerLog:
         return count
 
     def close(self) -> None:
-        """Unmap all files."""
+        """Unmaps all files."""
         self.files.close()

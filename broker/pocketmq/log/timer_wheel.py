@@ -62,7 +62,7 @@ class TimerWheel:
 
     # -- its file ------------------------------------------------------------------------------
     def make(self, own_directory: Path) -> None:
-        """Make an empty wheel in the place of any other; blocks some 50 ms.
+        """Makes an empty wheel in the place of any other; blocks some 50 ms.
 
         Errors   DiskFull, AllocationFailed: what was there is gone
         """
@@ -71,11 +71,11 @@ class TimerWheel:
         self._disk.close(self._disk.make_allocated_file(draft, self.path, self.size_bytes))
 
     def found_size(self) -> int | None:
-        """Return how long the file is, None where there is none."""
+        """Returns how long the file is, None where there is none."""
         return self._disk.file_size(self.path) if self._disk.exists(self.path) else None
 
     def open(self) -> None:
-        """Map the file, which has the right length.
+        """Maps the file, which has the right length.
 
         Errors   ReadFailed, Corruption; DiskFull: not every byte of it has room on the disk
         """
@@ -96,7 +96,7 @@ class TimerWheel:
         return self._file
 
     def close(self) -> None:
-        """Unmap it."""
+        """Unmaps it."""
         self._slots = np.empty(0, SLOT_TYPE)
         file, self._file = self._file, None
         if file is not None:
@@ -104,13 +104,13 @@ class TimerWheel:
 
     # -- slots ---------------------------------------------------------------------------------
     def slot(self, time_ms: int) -> Slot | None:
-        """Return what waits for a time, None where nothing does."""
+        """Returns what waits for a time, None where nothing does."""
         number = time_ms // self._precision_ms
         found, first, last, count, _ = self._slots[number % self.slot_count].item()
         return Slot(time_ms, first, last, count) if found == number and last >= 0 else None
 
     def next_used(self, begin_ms: int, end_ms: int) -> int:
-        """Return the first time of [begin, end) that something waits for, else `end`.
+        """Returns the first time of [begin, end) that something waits for, else `end`.
 
         Cost     some 10 ns a slot; bounded by `SEARCH_STEP` slots where none is used: then the
                  time behind these
@@ -125,7 +125,7 @@ class TimerWheel:
         return upper * self._precision_ms if upper < end else end_ms
 
     def used_from(self, begin_ms: int) -> Numbers:
-        """Return all times from one on that something waits for, rising."""
+        """Returns all times from one on that something waits for, rising."""
         slots = self._slots
         begin = max(begin_ms // self._precision_ms, 1)
         numbers = np.flatnonzero((slots["time"] >= begin) & (slots["last"] >= 0))
@@ -134,14 +134,14 @@ class TimerWheel:
         return times
 
     def waiting_count(self, begin_ms: int, end_ms: int = TIME_MAX_MS) -> int:
-        """Return how many messages wait for the times of [begin, end), as slots count."""
+        """Returns how many messages wait for the times of [begin, end), as slots count."""
         slots = self._slots
         begin, end = max(begin_ms // self._precision_ms, 1), end_ms // self._precision_ms
         used = (slots["time"] >= begin) & (slots["time"] < end) & (slots["last"] >= 0)
         return int(slots["count"][used].sum(dtype=np.int64))
 
     def counts_until(self, begin_ms: int, ends_ms: list[int]) -> list[int]:
-        """Return how many messages wait for the times of [begin, end), for each of rising ends.
+        """Returns how many messages wait for the times of [begin, end), for each of rising ends.
 
         Cost     some 20 ns a slot up to the last end, of which there are some
         """
@@ -156,12 +156,12 @@ class TimerWheel:
         return found
 
     def highest_last(self, begin_ms: int) -> int:
-        """Return the highest place a slot of a time or later ones leads to, NO_UNIT: to none."""
+        """Returns the highest place a slot of a time or later ones leads to, NO_UNIT: to none."""
         is_later = self._slots["time"] >= max(begin_ms // self._precision_ms, 1)
         return int(self._slots["last"][is_later].max(initial=NO_UNIT))
 
     def before(self, times_ms: Numbers, places: Numbers) -> Numbers:
-        """Return for units to be added what their `previous` is; nothing is changed.
+        """Returns for units to be added what their `previous` is; nothing is changed.
 
         Shape    places rise
         """
@@ -226,7 +226,7 @@ class TimerWheel:
 
 
 def _begins(ordered: Numbers) -> Numbers:
-    """Return where each run of equal numbers begins."""
+    """Returns where each run of equal numbers begins."""
     changes = np.flatnonzero(ordered[1:] != ordered[:-1]) + 1
     begins: Numbers = np.concatenate((np.zeros(1, np.int64), changes))
     return begins

@@ -46,7 +46,7 @@ class UnitBuffers:
         self.size_bytes: i64 = 0
 
     def take(self, written: Sequence[Written], dirty: set[QueueKey]) -> list[Written]:
-        """Keep units that their buffers have room for; returns the other runs, in the same order.
+        """Keeps units that their buffers have room for; returns the other runs, in the same order.
 
         dirty    gets the queues whose buffers begin to fill
         Effects  of a queue with a run that is returned no later run is kept
@@ -70,7 +70,7 @@ class UnitBuffers:
         return left
 
     def longest(self) -> QueueKey | None:
-        """Return the queue that began to fill first, None where too little waits to be written."""
+        """Returns the queue that began to fill first, None where too little waits to be written."""
         if self.size_bytes <= ALL_BYTES_MAX:
             return None
         assert self._filled
@@ -79,7 +79,7 @@ class UnitBuffers:
         return key
 
     def discard(self, key: QueueKey) -> None:
-        """Forget a queue that was removed, and what waits for it."""
+        """Forgets a queue that was removed, and what waits for it."""
         self._filled.pop(key, None)
         buffer = self.by_queue.pop(key, None)
         if buffer is not None:
@@ -111,7 +111,7 @@ class UnitBuffer:
         return len(self.units)
 
     def open(self, next_offset: int, room: int) -> None:
-        """Take what follows from here on; nothing waits yet.
+        """Takes what follows from here on; nothing waits yet.
 
         room   bytes of blocks behind the last unit in the file
         """
@@ -121,7 +121,7 @@ class UnitBuffer:
         self.room = min(room, UNITS_BYTES_MAX)
 
     def append(self, run: Written) -> bool:
-        """Keep the units of a run that follows; else take no more until `open`, return False."""
+        """Keeps the units of a run that follows; else take no more until `open`, return False."""
         places = run.physical_offsets
         count: i64 = len(places)
         units = run.units or units_of(run)
@@ -139,7 +139,7 @@ class UnitBuffer:
         return True
 
     def clear(self) -> None:
-        """Hold nothing, as it was written or is of no use, and take nothing until `open`."""
+        """Holds nothing, as it was written or is of no use, and takes nothing until `open`."""
         self._all.size_bytes -= len(self.units)
         assert self._all.size_bytes >= 0
         if len(self.units):

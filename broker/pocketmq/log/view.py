@@ -21,16 +21,16 @@ class View(Protocol):
         """Every record that starts before this physical offset has been applied."""
 
     def apply(self, written: Sequence[Written]) -> None:
-        """Take records in log order; records it holds already change nothing.
+        """Takes records in log order; records it holds already change nothing.
 
         Errors   DiskFull, AllocationFailed: apply, first with nothing, goes on where it stopped
         """
 
     def flush(self) -> None:
-        """Make what was applied durable; blocks."""
+        """Makes what was applied durable; blocks."""
 
     def truncate(self, physical_offset: int, time_of: Callable[[int], int]) -> None:
-        """Forget every record at or behind a physical offset; `time_of` one: its store time."""
+        """Forgets every record at or behind a physical offset; `time_of` one: its store time."""
 
     def close(self) -> None:
-        """Unmap all files."""
+        """Unmaps all files."""

@@ -65,7 +65,7 @@ class ProbeAnswers:
         return self.state in READY_STATES
 
     def report(self) -> dict[str, str | float]:
-        """Return what a probe's answer says: the state, and how far recovery has come."""
+        """Returns what a probe's answer says: the state, and how far recovery has come."""
         state = self.state
         if state == RECOVERING and self._read_progress is not None:
             return {"state": state, "progress": round(self._read_progress(), 3)}
@@ -83,7 +83,7 @@ def site_pages(
     version: Mapping[str, object],
     refresh: Callable[[], Awaitable[None]] | None = None,
 ) -> dict[str, Page]:
-    """Return the five pages by their paths; `refresh` is awaited before a scrape."""
+    """Returns the five pages by their paths; `refresh` is awaited before a scrape."""
 
     async def metrics(accept: str) -> Answer:
         if refresh is not None:

@@ -80,12 +80,12 @@ logger = logging.getLogger(__name__)
 
 
 def native_labels(cluster: str, broker: str) -> dict[str, str]:
-    """Return the labels that every metric of RocketMQ's carries."""
+    """Returns the labels that every metric of RocketMQ's carries."""
     return {"cluster": cluster, "node_type": "broker", "node_id": broker, "broker": broker}
 
 
 def build_info(version: str, store_version: int) -> Gauge:
-    """Return the metric that says what runs here: always 1, told by its labels."""
+    """Returns the metric that says what runs here: always 1, told by its labels."""
     labels = (version, platform.python_version(), str(store_version))
     return Gauge(
         "pocketmq_build_info",
@@ -96,7 +96,7 @@ def build_info(version: str, store_version: int) -> Gauge:
 
 
 def compiled_modules() -> Gauge:
-    """Return the metric that says which modules run compiled."""
+    """Returns the metric that says which modules run compiled."""
     return Gauge(
         "pocketmq_module_compiled",
         "1: the module runs compiled, 0: its source does.",
@@ -106,7 +106,7 @@ def compiled_modules() -> Gauge:
 
 
 def proxy_up() -> Gauge:
-    """Return the metric by which RocketMQ's proxies say that they run: here, in the broker."""
+    """Returns the metric by which RocketMQ's proxies say that they run: here, in the broker."""
     help = "1 while official clients are served."
     return Gauge(PROXY_UP, help, lambda: {("local",): 1.0}, ("proxy_mode",))
 
@@ -160,12 +160,12 @@ class Exposition:
         GCCollector(registry=self._registry)
 
     def page(self, accept: str = "") -> tuple[bytes, str]:
-        """Return (text, content type) at once, in the format the Accept header prefers."""
+        """Returns (text, content type) at once, in the format the Accept header prefers."""
         form = format_for(accept)
         return b"".join(self._pieces(form)), form.content_type
 
     async def page_in_turns(self, accept: str = "") -> tuple[bytes, str]:
-        """Return the same, in many turns of the loop; who asks meanwhile shares the next page.
+        """Returns the same, in many turns of the loop; who asks meanwhile shares the next page.
 
         Cost     1 µs a series, and 1 ms for the process; 2 ms of one turn, but for the slowest stat
         """
@@ -187,7 +187,7 @@ class Exposition:
         return made[1], form.content_type
 
     def _pieces(self, form: TextFormat) -> Iterator[bytes]:
-        """Yield the page in pieces, each some work."""
+        """Yields the page in pieces, each some work."""
         stats, gone = [*self._find_stats(), self._dropped], self._find_gone()
         groups: dict[str, list[Stat]] = {}
         for stat in stats:
@@ -215,7 +215,7 @@ class Exposition:
         return self._storage_labels if name.startswith(STORAGE_PREFIXES) else self._labels
 
     def _counts_shown(self, families: Sequence[Family]) -> list[int]:
-        """Return how many series of each family are shown; small families keep all of theirs."""
+        """Returns how many series of each family are shown; small families keep all of theirs."""
         sizes = [len(family.series) * family.block_lines for family in families]
         counts = [len(family.series) for family in families]
         left, dropped = self._max_series, 0
@@ -231,7 +231,7 @@ class Exposition:
         return counts
 
     def _tell(self, dropped: int) -> None:
-        """Log that samples are left out, now and then."""
+        """Logs that samples are left out, now and then."""
         now_s = self._clock()
         if now_s >= self._quiet_until_s:
             self._quiet_until_s = now_s + TOLD_S
@@ -240,7 +240,7 @@ class Exposition:
             )
 
     def _python_page(self, form: TextFormat) -> bytes:
-        """Return what the Python process shows of itself, and the end of the page."""
+        """Returns what the Python process shows of itself, and the end of the page."""
         if form.is_open:
             page: bytes = open_metrics.generate_latest(self._registry)  # type: ignore[no-untyped-call]
             return page
@@ -248,7 +248,7 @@ class Exposition:
 
 
 def _forget(stat: Counter | Histograms, gone: Gone) -> None:
-    """Drop the series of names that are no more."""
+    """Drops the series of names that are no more."""
     for label in gone.keys() & set(stat.label_names):
         series = stat.values if isinstance(stat, Counter) else stat.series
         place, names = stat.label_names.index(label), gone[label]
@@ -257,7 +257,7 @@ def _forget(stat: Counter | Histograms, gone: Gone) -> None:
 
 
 async def in_turns(pieces: Iterator[bytes]) -> AsyncIterator[bytes]:
-    """Yield what an iterator does, and let others have their turn between two pieces."""
+    """Yields what an iterator does, and let others have their turn between two pieces."""
     begun = perf_counter()
     for piece in pieces:
         yield piece
@@ -267,7 +267,7 @@ async def in_turns(pieces: Iterator[bytes]) -> AsyncIterator[bytes]:
 
 
 def names_shown(name: str, profiles: Collection[str]) -> tuple[str, ...]:
-    """Return the names a metric is shown under."""
+    """Returns the names a metric is shown under."""
     legacy = LEGACY_NAMES.get(name)
     if legacy is None:
         return (name,)

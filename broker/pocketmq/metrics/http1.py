@@ -58,11 +58,11 @@ class Site:
         """Those that were silent longest first."""
 
     def connection(self, peer: str) -> "HttpConnection":
-        """Return what speaks with a client."""
+        """Returns what speaks with a client."""
         return HttpConnection(self, peer)
 
     def tell_stranger(self, protocol: str, peer: str) -> None:
-        """Log a client that is closed for the protocol it speaks, or speaks wrongly."""
+        """Logs a client that is closed for the protocol it speaks, or speaks wrongly."""
         if self._strangers.may_tell(asyncio.get_running_loop().time()):
             left_out = self._strangers.told()
             logger.warning(
@@ -72,7 +72,7 @@ class Site:
     async def answer(
         self, target: str, fields: Mapping[bytes, bytes], peer: str, is_private: bool
     ) -> Answer:
-        """Return the answer to a GET.
+        """Returns the answer to a GET.
 
         target       path and query
         fields       what the client sent, names in lower case
@@ -94,7 +94,7 @@ class Site:
             return plain(HTTPStatus.INTERNAL_SERVER_ERROR)
 
     def has_room_for(self, size: int) -> bool:
-        """Return whether an answer may wait until its client reads it; small ones always may.
+        """Returns whether an answer may wait until its client reads it; small ones always may.
 
         Cost     20 µs where all connections are taken
         """
@@ -104,7 +104,7 @@ class Site:
         return not unread or size + unread <= UNREAD_MAX
 
     def close(self) -> None:
-        """Close all connections; what is being answered is not."""
+        """Closes all connections; what is being answered is not."""
         for connection in [*self.connections]:
             connection.close()
 
@@ -131,7 +131,7 @@ class HttpConnection(asyncio.Protocol):
         self._is_paused = False
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Begin."""
+        """Begins."""
         transport = cast(asyncio.Transport, transport)  # uvloop's has no such base
         self._peer = self._peer or _peer_of(transport)
         self._is_private = transport.get_extra_info("sslcontext") is not None
@@ -142,20 +142,20 @@ class HttpConnection(asyncio.Protocol):
         assert len(self._site.connections) <= CONNECTIONS_MAX, "those beyond are closed"
 
     def data_received(self, data: bytes) -> None:
-        """Take what the client sent."""
+        """Takes what the client sent."""
         if len(self._start) < START_SIZE:
             self._start += data[: START_SIZE - len(self._start)]
         self._machine.receive_data(data)
         self._advance()
 
     def eof_received(self) -> bool:
-        """Take it that the client sends no more; answers still go."""
+        """Takes it that the client sends no more; answers still go."""
         self._machine.receive_data(b"")
         self._advance()
         return self._task is not None or self._is_paused
 
     def pause_writing(self) -> None:
-        """Answer no more until the client has read."""
+        """Answers no more until the client has read."""
         self._is_paused = True
 
     def resume_writing(self) -> None:
@@ -166,7 +166,7 @@ class HttpConnection(asyncio.Protocol):
         self._advance()
 
     def connection_lost(self, error: Exception | None) -> None:
-        """Stop answering."""
+        """Stops answering."""
         self._site.connections.pop(self, None)
         self._transport = None
         if self._timer is not None:
@@ -175,7 +175,7 @@ class HttpConnection(asyncio.Protocol):
             self._task.cancel()
 
     def close(self) -> None:
-        """Close the connection."""
+        """Closes the connection."""
         if self._transport is not None:
             self._transport.close()
 
@@ -185,14 +185,14 @@ class HttpConnection(asyncio.Protocol):
         return 0 if self._transport is None else self._transport.get_write_buffer_size()
 
     def cut_off(self) -> None:
-        """Close the connection now, whether the client has read its answer or not."""
+        """Closes the connection now, whether the client has read its answer or not."""
         transport = self._transport
         self.connection_lost(None)
         if transport is not None:
             transport.abort()
 
     def _wait(self) -> None:
-        """Give the client its time for the next request, and for reading the last answer."""
+        """Gives the client its time for the next request, and for reading the last answer."""
         if self._timer is not None:
             self._timer.cancel()
         self._timer = asyncio.get_running_loop().call_later(IDLE_S, self.cut_off)
@@ -200,7 +200,7 @@ class HttpConnection(asyncio.Protocol):
         self._site.connections[self] = None
 
     def _advance(self) -> None:
-        """Answer the next request if it is here, and the last answer was read."""
+        """Answers the next request if it is here, and the last answer was read."""
         if self._task is not None or self._is_paused:
             return
         request: h11.Request | None = None
@@ -251,7 +251,7 @@ class HttpConnection(asyncio.Protocol):
         self._advance()
 
     def _refuse(self, status: int) -> None:
-        """Answer what is no request of ours, and close."""
+        """Answers what is no request of ours, and close."""
         if self._machine.our_state in (h11.IDLE, h11.SEND_RESPONSE):
             self._send(plain(HTTPStatus(status)), is_last=True)
         self.close()
@@ -289,7 +289,7 @@ class HttpPort:
         """The address bound."""
 
     async def start(self) -> None:
-        """Answer from now on."""
+        """Answers from now on."""
         assert self._listener.fileno() >= 0, "a port that is closed is not started"
         loop = asyncio.get_running_loop()
         self._server = await loop.create_server(
@@ -297,7 +297,7 @@ class HttpPort:
         )
 
     async def close(self) -> None:
-        """Listen no more, and close all connections."""
+        """Listens no more, and closes all connections."""
         if self._server is not None:
             # Connections that were accepted meanwhile begin in the loop's next turns; asyncio would
             # leave them open for ever once its server is closed.
@@ -313,7 +313,7 @@ class HttpPort:
 
 
 def plain(status: HTTPStatus) -> Answer:
-    """Return an answer that is only its status."""
+    """Returns an answer that is only its status."""
     return Answer(status, TEXT, f"{status.phrase}\n".encode())
 
 
@@ -329,7 +329,7 @@ def _listen(address: str) -> socket.socket:
 
 
 def _peer_of(transport: asyncio.Transport) -> str:
-    """Return the client's address as gRPC writes it, "" when it has none."""
+    """Returns the client's address as gRPC writes it, "" when it has none."""
     place = transport.get_extra_info("peername")
     if not isinstance(place, tuple):
         return ""

@@ -101,7 +101,7 @@ class Lag:
             )
 
     def _measures(self) -> list[Gauge]:
-        """Return what is shown of each group in each topic."""
+        """Returns what is shown of each group in each topic."""
         return [
             Gauge(
                 "rocketmq_consumer_lag_messages",
@@ -171,7 +171,7 @@ class Lag:
         held: Mapping[int, Held],
         times: dict[tuple[str, int, int], int],
     ) -> None:
-        """Add what a group has left in a topic; `times` gets the store times that it took."""
+        """Adds what a group has left in a topic; `times` gets the store times that it took."""
         for queue_id in {**queue_offsets, **held, **dict.fromkeys(range(known.queue_count))}:
             lower, upper = self._queue_range(topic, queue_id)
             begin = lower if known.begins_at_min else None
@@ -201,7 +201,7 @@ class Lag:
         return time_ms
 
     def _time_at(self, topic: str, queue_id: int, queue_offset: int) -> int | None:
-        """Return the store time of a message, 0 where there is none, None while unknown."""
+        """Returns the store time of a message, 0 where there is none, None while unknown."""
         try:
             found = self._store_time_at(topic, queue_id, queue_offset)
         except StorageError:
@@ -218,14 +218,14 @@ class Lag:
             self._begun = perf_counter()
 
     async def _fetch(self) -> None:
-        """Read what was not in memory, for the next refresh."""
+        """Reads what was not in memory, for the next refresh."""
         cold_reads, self._cold_reads = self._cold_reads, {}
         for place, later in cold_reads.items():
             with suppress(OSError, StorageError, DiskSlow):
                 self._times[place] = await later or 0
 
     def _ages(self, since: Mapping[LabelValues, int | None]) -> dict[LabelValues, float]:
-        """Return how old messages of these store times are; 0 for none, nothing while unknown."""
+        """Returns how old messages of these store times are; 0 for none, nothing while unknown."""
         now_ms = self._now_ms()
         return {
             labels: float(max(now_ms - time_ms, 0)) if time_ms else 0.0
@@ -257,7 +257,7 @@ class _Found:
         self._left: dict[LabelValues, _Left] = {}
 
     def of(self, labels: LabelValues) -> _Left:
-        """Return what is added to under some labels."""
+        """Returns what is added to under some labels."""
         return self._left.setdefault(labels, _Left())
 
     @property
@@ -287,14 +287,14 @@ class _Found:
 
 
 def _older(one: int | None, other: int | None) -> int | None:
-    """Return the earlier of two times; 0 is none at all, None is not known."""
+    """Returns the earlier of two times; 0 is none at all, None is not known."""
     if one is None or other is None:
         return None
     return min(one, other) if one and other else one or other
 
 
 def _labels(group: str, topic: str) -> LabelValues:
-    """Return labels as RocketMQ's: retries of a lease count for the topic they are of."""
+    """Returns labels as RocketMQ's: retries of a lease count for the topic they are of."""
     origin = leased_topic(topic, group)
     is_system = is_system_topic(origin) or is_system_group(group)
     return (group, origin, _word(topic.startswith(RETRY_PREFIX)), _word(is_system))

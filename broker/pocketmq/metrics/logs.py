@@ -42,7 +42,7 @@ class JsonFormatter(logging.Formatter):
     """One JSON object a line."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """Return the line of a record."""
+        """Returns the line of a record."""
         line: dict[str, Any] = {
             "time": _utc(record.created).isoformat(timespec="milliseconds").replace("+00:00", "Z"),
             "level": record.levelname.lower(),
@@ -60,7 +60,7 @@ class ConsoleFormatter(logging.Formatter):
     """A line to read, the trace of an error below it."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """Return the line of a record, and of its error's trace."""
+        """Returns the line of a record, and of its error's trace."""
         time = _utc(record.created).astimezone().strftime("%H:%M:%S.%f")[:-3]
         fields = "".join(f" {k}={_on_one_line(v)}" for k, v in _fields(record).items())
         line = f"{time} {record.levelname} {_on_one_line(record.getMessage())}{fields}"
@@ -82,7 +82,7 @@ class RepeatLimit(logging.Filter):
         self._windows: dict[tuple[str, str, int], tuple[float, int]] = {}
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Return whether a record is told."""
+        """Returns whether a record is told."""
         if record.levelno >= logging.CRITICAL:
             return True
         key = (record.name, str(record.msg), record.levelno)
@@ -105,7 +105,7 @@ def start_logs(
     *,
     request_id: Callable[[], str] = str,
 ) -> None:
-    """Send all log records from a level on to a stream.
+    """Sends all log records from a level on to a stream.
 
     level        "debug", "info", "warning" or "error"
     form         "json", "console", or "auto": what suits the stream
@@ -140,7 +140,7 @@ def _on_one_line(value: Any) -> str:
 
 
 def _shown(value: Any) -> Any:
-    """Return a field as it may be told: bytes may be a message's, and long text floods."""
+    """Returns a field as it may be told: bytes may be a message's, and long text floods."""
     if isinstance(value, bytes | bytearray | memoryview):
         return f"<{len(value)} bytes>"
     if isinstance(value, bool | int | float | None):

@@ -88,22 +88,22 @@ class Numbers:
             self._gauges += queue_gauges(store)
 
     def stats(self) -> list[Stat]:
-        """Return all stats there are."""
+        """Returns all stats there are."""
         return [*self._store.stats, *self._count(), *self._gauges]
 
     def gone(self) -> Gone:
-        """Return the topics and groups that were removed and are no more, by their label."""
+        """Returns the topics and groups that were removed and are no more, by their label."""
         return {label: one.names for label, one in self._gone.items() if one.names}
 
     async def refresh(self) -> None:
-        """Compute what takes a while; while the store ends, what was found is kept."""
+        """Computes what takes a while; while the store ends, what was found is kept."""
         if self._store.state in OPEN_STATES:
             await self._oldest.refresh()
             await self._lag.refresh()
 
 
 def known_queues(tables: Tables, group: str, topic: str) -> Queues:
-    """Return the queues of a topic, and whether a group that has no offset begins at their begin.
+    """Returns the queues of a topic, and whether a group that has no offset begins at their begin.
 
     A group that nobody made reads what it asks for: what it has no offset in counts as consumed.
     """
@@ -157,7 +157,7 @@ class Oldest:
         self._stored_ms = 0
 
     async def refresh(self) -> None:
-        """Learn the store time of the oldest message when it is another than before."""
+        """Learns the store time of the oldest message when it is another than before."""
         begin, end = self._log_range()
         assert begin <= end
         if self._physical_offset == begin or begin == end:
@@ -170,14 +170,14 @@ class Oldest:
             self._physical_offset, self._stored_ms = begin, oldest.store_timestamp_ms
 
     def age_ms(self) -> int:
-        """Return how old it is, 0 while that is unknown."""
+        """Returns how old it is, 0 while that is unknown."""
         return max(self._now_ms() - self._stored_ms, 0) if self._stored_ms else 0
 
 
 def storage_gauges(
     store: MessageStore, oldest: Oldest, permission: Callable[[], int]
 ) -> list[Gauge]:
-    """Return gauges of a store's disk, files and tables; they can be read once it is open.
+    """Returns gauges of a store's disk, files and tables; they can be read once it is open.
 
     permission   the broker's: 4 read, 2 write
     """
@@ -225,7 +225,7 @@ def _gauge(name: str, help: str, read: Callable[[], int]) -> Gauge:
 
 
 def queue_gauges(store: MessageStore) -> list[Gauge]:
-    """Return gauges of every queue."""
+    """Returns gauges of every queue."""
 
     def by_queue(bound: str) -> dict[LabelValues, float]:
         queues = store.views.queues.queues.items()
@@ -264,7 +264,7 @@ class LoopLag:
         self._timer: asyncio.TimerHandle | None = None
 
     def start(self) -> None:
-        """Begin to look, on the running loop."""
+        """Begins to look, on the running loop."""
         loop = asyncio.get_running_loop()
         self._plan(loop, loop.time())
 

@@ -44,7 +44,7 @@ OPEN_METRICS: Final = TextFormat("application/openmetrics-text; version=1.0.0; c
 
 
 def format_for(accept: str) -> TextFormat:
-    """Return the format that an Accept header asks for."""
+    """Returns the format that an Accept header asks for."""
     return OPEN_METRICS if "application/openmetrics-text" in accept else PLAIN
 
 
@@ -60,7 +60,7 @@ class Family(NamedTuple):
     block_lines: int
 
     def header(self, form: TextFormat) -> str:
-        """Return the lines that say what it is."""
+        """Returns the lines that say what it is."""
         name = self.name
         if form.is_open and self.kind == "counter":
             name = name.removesuffix("_total")
@@ -69,7 +69,7 @@ class Family(NamedTuple):
 
 
 def family_of(name: str, stats: Sequence[Stat], fixed: Mapping[str, str], gone: Gone) -> Family:
-    """Return the stats of one metric under a name, its series labelled `fixed` as well.
+    """Returns the stats of one metric under a name, its series labelled `fixed` as well.
 
     gone   values of labels whose series are left out, by label
     """
@@ -105,7 +105,7 @@ class LineMaker:
         topics are idle between two."""
 
     def lines(self, family: Family, upto: int) -> Iterator[str]:
-        """Yield the lines of a metric's first series, one block a series.
+        """Yields the lines of a metric's first series, one block a series.
 
         upto     how many series
         Cost     1 µs a block, 20 µs one of a histogram that changed
@@ -129,7 +129,7 @@ class LineMaker:
         return f"{head}{number_text(number)}\n"
 
     def _histogram_block(self, name: str, one: Histogram, fixed: Mapping[str, str]) -> str:
-        """Return the lines of a histogram."""
+        """Returns the lines of a histogram."""
         heads, lines_before = self._histogram_heads[name], self._histogram_lines[name]
         values = (*one.labels.values(),)
         before = lines_before.get(values)
@@ -148,7 +148,7 @@ class LineMaker:
 
 
 def number_text(number: float) -> str:
-    """Return a number as both formats take it."""
+    """Returns a number as both formats take it."""
     text = repr(float(number))
     if text[-1] > "9":  # inf, -inf, nan
         return "NaN" if number != number else "+Inf" if number > 0 else "-Inf"
@@ -196,6 +196,6 @@ def _label_block(labels: Mapping[str, str]) -> str:
 
 
 def _sweep(heads: dict[LabelValues, Any], series_count: int) -> None:
-    """Forget all heads when most are of series that are gone."""
+    """Forgets all heads when most are of series that are gone."""
     if len(heads) > 2 * series_count + SPARE_HEADS_MAX:
         heads.clear()

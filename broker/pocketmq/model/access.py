@@ -60,7 +60,7 @@ class Resource(NamedTuple):
         return f"{self.kind.value}:{self.pattern}"
 
     def covers(self, kind: ResourceKind, name: str) -> bool:
-        """Return whether it stands for a thing; the name * is that of all, which only * covers."""
+        """Returns whether it stands for a thing; the name * is that of all, which only * covers."""
         if self.kind is ResourceKind.EVERYTHING:
             return True
         if self.kind is not kind:
@@ -109,7 +109,7 @@ class Need(NamedTuple):
 
 
 def action_from_text(text: str) -> Action:
-    """Return an action of its name, in any case.
+    """Returns an action of its name, in any case.
 
     Errors   IllegalGrant
     """
@@ -121,7 +121,7 @@ def action_from_text(text: str) -> Action:
 
 
 def actions_from_text(text: str) -> frozenset[Action]:
-    """Return the actions of "pub,sub".
+    """Returns the actions of "pub,sub".
 
     Errors   IllegalGrant
     """
@@ -129,12 +129,12 @@ def actions_from_text(text: str) -> frozenset[Action]:
 
 
 def text_from_actions(actions: frozenset[Action]) -> str:
-    """Return actions as people write them."""
+    """Returns actions as people write them."""
     return ",".join(action.value for action in Action if action in actions)
 
 
 def resource_from_text(text: str) -> Resource:
-    """Return the resource of "topic:orders-*", or "*".
+    """Returns the resource of "topic:orders-*", or "*".
 
     Errors   IllegalGrant
     """
@@ -158,7 +158,7 @@ def resource_from_text(text: str) -> Resource:
 
 
 def source_from_text(text: str) -> str:
-    """Return a network, "10.0.0.0/8", of an address or a network.
+    """Returns a network, "10.0.0.0/8", of an address or a network.
 
     Errors   IllegalGrant
     """
@@ -169,7 +169,7 @@ def source_from_text(text: str) -> str:
 
 
 def check_user(user: User) -> None:
-    """Raise unless clients can send what a user is known by.
+    """Raises unless clients can send what a user is known by.
 
     Errors   IllegalUser
     """

@@ -27,7 +27,7 @@ class Page(NamedTuple, Generic[Item]):
 def page_of(
     names: Iterable[str], size: int, token: str, check_name: Callable[[str], None]
 ) -> Page[str]:
-    """Return the names behind the token's, as many as fit.
+    """Returns the names behind the token's, as many as fit.
 
     Shape    names in order; size 0: PAGE_SIZE_DEFAULT; check_name raises for what is none of them
     Errors   IllegalNumber, IllegalPageToken

@@ -96,7 +96,7 @@ class Batch:
         return len(self.bodies)
 
     def part(self, numbers: Sequence[int]) -> "Batch":
-        """Return some of the messages, by their numbers; at least one."""
+        """Returns some of the messages, by their numbers; at least one."""
         return Batch(
             bodies=[self.bodies[number] for number in numbers],
             property_blocks=[self.property_blocks[number] for number in numbers],
@@ -117,7 +117,7 @@ Run = tuple[Destination, Batch]
 def batch_of(
     body: bytes, *, property_block: bytes = b"", born_ms: int = 0, born_host: bytes = bytes(8)
 ) -> Batch:
-    """Return a batch of one message that is found by nothing but its place."""
+    """Returns a batch of one message that is found by nothing but its place."""
     return Batch(
         bodies=[body],
         property_blocks=[property_block],
@@ -203,11 +203,11 @@ class Written:
         return self.physical_offsets[-1] + self.sizes[-1]
 
     def places(self) -> Iterator[tuple[int, int]]:
-        """Return (physical offset, size) of each record."""
+        """Returns (physical offset, size) of each record."""
         return zip(self.physical_offsets, self.sizes, strict=True)
 
     def behind(self, count: int) -> "Written":
-        """Return the same without its first `count` records, of which there are more."""
+        """Returns the same without its first `count` records, of which there are more."""
         assert 0 <= count < len(self)
         if not count:
             return self
@@ -226,7 +226,7 @@ class Written:
         )
 
     def _entries_from(self, physical_offset: int) -> bytes | None:
-        """Return the index entries of the records from one on."""
+        """Returns the index entries of the records from one on."""
         entries = self.entries
         if entries is None:
             return None

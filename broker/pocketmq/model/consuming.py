@@ -60,7 +60,7 @@ class Unconsumed(NamedTuple):
 def unconsumed(
     committed: int | None, lower: int, upper: int, held: Held = NOTHING_HELD
 ) -> Unconsumed:
-    """Return what a group has not consumed of a queue of [lower, upper).
+    """Returns what a group has not consumed of a queue of [lower, upper).
 
     committed   its offset; None: it has none, and the queue counts as consumed
     What it has under leases is not consumed, though its offset may lie behind it; messages that

@@ -38,7 +38,7 @@ class Delivered:
     def count(
         self, topic: str, group: str, message_count: int, byte_count: int, is_retry: str = ""
     ) -> None:
-        """Count messages; `is_retry` is "true" or "false" for received ones, "" for pulled."""
+        """Counts messages; `is_retry` is "true" or "false" for received ones, "" for pulled."""
         labels = self._labels.get((topic, group, is_retry))
         if labels is None:
             labels = self._new_labels(topic, group, is_retry)

@@ -61,7 +61,7 @@ class DueTime:
         self._epochs = [(min(begin, end), self._skew_ms - ahead_ms) for begin, ahead_ms in written]
 
     def look(self, now: Now, end: int) -> int:
-        """Take in the time, and that what comes next has the place `end` at least.
+        """Takes in the time, and that what comes next has the place `end` at least.
 
         Returns  by how many ms the wall clock jumped since the last look; 0: it did not
         """
@@ -84,7 +84,7 @@ class DueTime:
         return jump_ms
 
     def upto_ms(self, now: Now, place: int) -> int:
-        """Return the wall time up to which what has a place is due: its time at most this.
+        """Returns the wall time up to which what has a place is due: its time at most this.
 
         Shape    `look` was called
         Cost     below 1 µs
@@ -92,7 +92,7 @@ class DueTime:
         return now.monotonic_ms + self._skew_of(place)
 
     def forget(self, place: int) -> None:
-        """Drop what is only of use for places below this one."""
+        """Drops what is only of use for places below this one."""
         while len(self._epochs) > 1 and self._epochs[1][0] <= place:
             del self._epochs[0]
 
@@ -105,7 +105,7 @@ class DueTime:
         return epochs[0][1]
 
     def _merge(self) -> None:
-        """Make one epoch of the two that differ least; the slower clock holds: never early."""
+        """Makes one epoch of the two that differ least; the slower clock holds: never early."""
         epochs = self._epochs
         pairs = range(len(epochs) - 2)  # The last one is the clock of now.
         at = min(pairs, key=lambda i: abs(epochs[i][1] - epochs[i + 1][1]))

@@ -15,7 +15,7 @@ _BRACKETED = re.compile(r"\[([^\[\]]+)\](?::(.*))?", re.DOTALL)
 
 
 def endpoint_from_text(text: str) -> str:
-    """Return "host:port" or "[v6]:port" of either half, or of both.
+    """Returns "host:port" or "[v6]:port" of either half, or of both.
 
     localhost · broker.local:9000 · :9000 · 9000 · ::1 · [::1] · [::1]:9000 · tls://broker.local
 
@@ -39,7 +39,7 @@ def _is_ipv6(text: str) -> bool:
 
 
 def _parts(text: str) -> tuple[str, str]:
-    """Return host and port; "" for what cannot be either."""
+    """Returns host and port; "" for what cannot be either."""
     bracketed = _BRACKETED.fullmatch(text)
     if bracketed is not None or text.count(":") > 1:
         host, port = (bracketed[1], bracketed[2]) if bracketed is not None else (text, None)

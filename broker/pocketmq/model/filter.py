@@ -21,10 +21,10 @@ class Filter(Protocol):
         """Whether codes say nothing, so that only records tell what matches."""
 
     def matches_code(self, code: int, /) -> bool:
-        """Return whether a message with this tags code in its consume unit may match."""
+        """Returns whether a message with this tags code in its consume unit may match."""
 
     def cost_ns(self, record: bytes, /) -> int:
-        """Return how long `matches` takes for a record, at most; 0 for next to nothing."""
+        """Returns how long `matches` takes for a record, at most; 0 for next to nothing."""
 
     def matches(self, record: bytes, /) -> bool:
-        """Return whether a message matches: the bytes of one sound record, as they are stored."""
+        """Returns whether a message matches: the bytes of one sound record, as they are stored."""

@@ -90,12 +90,12 @@ FLAG_STORE_HOST_V6: Final = 0x20
 
 
 def has_queue_offset(system_flag: int) -> bool:
-    """Return whether such a record takes a queue offset and a consume unit."""
+    """Returns whether such a record takes a queue offset and a consume unit."""
     return system_flag & FLAG_TRANSACTION_MASK in (TRANSACTION_NONE, TRANSACTION_COMMIT)
 
 
 def first_unread(committed: int, lower: int, upper: int) -> int:
-    """Return the first message of a queue of [lower, upper) that a group has not consumed.
+    """Returns the first message of a queue of [lower, upper) that a group has not consumed.
 
     Messages that expired unread do not wait any more. Without one that waits it is `upper`:
     how far a group is behind is `upper` less this.

@@ -40,7 +40,7 @@ KINDS_TAKEN: Final[Mapping[str, frozenset[MessageKind]]] = {
 
 
 def kinds_taken(type_name: str | None) -> frozenset[MessageKind]:
-    """Return what messages a topic takes; None stands for a topic that nobody declared.
+    """Returns what messages a topic takes; None stands for a topic that nobody declared.
 
     Such a one takes every kind, as a real broker's does; only its proxy refuses that.
     """

@@ -35,7 +35,7 @@ _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 
 
 def check_topic(topic: str) -> None:
-    """Raise IllegalTopic unless the name may be a topic (system topics included).
+    """Raises IllegalTopic unless the name may be a topic (system topics included).
 
     Limits   1..127 characters of % | a-z A-Z 0-9 _ -, up to 255 for %RETRY% topics
     """
@@ -49,7 +49,7 @@ def check_topic(topic: str) -> None:
 
 
 def is_queue_topic(name: str) -> bool:
-    """Return whether a directory of queues may have the name."""
+    """Returns whether a directory of queues may have the name."""
     try:
         check_queue_topic(name)
     except IllegalTopic:
@@ -58,7 +58,7 @@ def is_queue_topic(name: str) -> bool:
 
 
 def check_queue_topic(topic: str) -> None:
-    """Raise IllegalTopic unless a directory of queues may have the name.
+    """Raises IllegalTopic unless a directory of queues may have the name.
 
     Names of light message queues are made of other systems' names: all but what leads out of the
     directory is allowed behind their prefix, up to 255 bytes.
@@ -75,7 +75,7 @@ def check_queue_topic(topic: str) -> None:
 
 
 def check_group(group: str) -> None:
-    """Raise IllegalGroup unless the name may be a consumer group."""
+    """Raises IllegalGroup unless the name may be a consumer group."""
     if not group:
         raise IllegalGroup(group=group, why="it is empty")
     if len(group) > GROUP_LENGTH_MAX:
@@ -92,12 +92,12 @@ def check_producers(name: str) -> None:
 
 
 def is_group(name: str) -> bool:
-    """Return whether a group may have the name."""
+    """Returns whether a group may have the name."""
     return bool(name) and len(name) <= GROUP_LENGTH_MAX and _ALLOWED.fullmatch(name) is not None
 
 
 def check_tag(tag: str) -> None:
-    """Raise IllegalTag for a blank tag, one with "|", or one with control characters."""
+    """Raises IllegalTag for a blank tag, one with "|", or one with control characters."""
     if not tag.strip():
         raise IllegalTag(tag=tag, why="it is blank")
     if "|" in tag or _CONTROL.search(tag):
@@ -105,7 +105,7 @@ def check_tag(tag: str) -> None:
 
 
 def check_key(key: str) -> None:
-    """Raise IllegalKey for a blank key or one that could not be split off again."""
+    """Raises IllegalKey for a blank key or one that could not be split off again."""
     if not key.strip():
         raise IllegalKey(key=key, why="it is blank")
     if " " in key or _CONTROL.search(key):
@@ -113,7 +113,7 @@ def check_key(key: str) -> None:
 
 
 def check_message_group(group: str) -> None:
-    """Raise IllegalMessageGroup unless 1..63 bytes without control characters."""
+    """Raises IllegalMessageGroup unless 1..63 bytes without control characters."""
     if not group.strip() or _CONTROL.search(group):
         raise IllegalMessageGroup(group=group, why="it is blank or holds a control character")
     if len(group.encode()) > MESSAGE_GROUP_LENGTH_MAX:
@@ -122,7 +122,7 @@ def check_message_group(group: str) -> None:
 
 
 def check_message_id(message_id: str) -> None:
-    """Raise IllegalMessageId for a blank id, a long one, or one with control characters."""
+    """Raises IllegalMessageId for a blank id, a long one, or one with control characters."""
     if not message_id.strip():
         raise IllegalMessageId(message_id=message_id, why="it is blank")
     if len(message_id.encode()) > MESSAGE_ID_LENGTH_MAX:
@@ -133,13 +133,13 @@ def check_message_id(message_id: str) -> None:
 
 
 def check_number(field: str, value: int, *, lower: int = 0, upper: int = OFFSET_MAX) -> None:
-    """Raise IllegalNumber for a field of a request outside [lower, upper]."""
+    """Raises IllegalNumber for a field of a request outside [lower, upper]."""
     if not lower <= value <= upper:
         raise IllegalNumber(field=field, value=value, lower=lower, upper=upper)
 
 
 def check_property(name: str, value: str) -> None:
-    """Raise IllegalProperty for a reserved or unstorable name, or an unstorable value.
+    """Raises IllegalProperty for a reserved or unstorable name, or an unstorable value.
 
     An empty value is refused because every reader of the format drops it.
     """

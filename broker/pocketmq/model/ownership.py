@@ -31,7 +31,7 @@ class Owner(NamedTuple):
 
 
 def readings(name: str) -> list[Owner]:
-    """Return every owner that a group's topic can have by its name, the longest group first."""
+    """Returns every owner that a group's topic can have by its name, the longest group first."""
     if name.startswith(DLQ_PREFIX):
         return [Owner(name.removeprefix(DLQ_PREFIX), "")]
     if not name.startswith(RETRY_PREFIX):
@@ -61,7 +61,7 @@ def owners(name: str, is_group: Exists, is_topic: Exists) -> list[Owner]:
 
 
 def owner_groups(name: str, is_group: Exists, is_topic: Exists) -> list[str]:
-    """Return the groups that own a topic; of several that might, only those that exist."""
+    """Returns the groups that own a topic; of several that might, only those that exist."""
     found = owners(name, is_group, is_topic) or readings(name)[:1]
     return [owner.group for owner in found]
 
@@ -69,7 +69,7 @@ def owner_groups(name: str, is_group: Exists, is_topic: Exists) -> list[str]:
 def record_owners(
     name: str, properties: Mapping[str, str], is_group: Exists, is_topic: Exists
 ) -> list[str]:
-    """Return the groups of which one owns a record in a group's topic.
+    """Returns the groups of which one owns a record in a group's topic.
 
     More than one: a broker put it there that leaves no name (`is_of_group`).
     """
@@ -83,10 +83,10 @@ def record_owners(
 
 
 def is_ambiguous(name: str) -> bool:
-    """Return whether records of several groups may lie in a topic."""
+    """Returns whether records of several groups may lie in a topic."""
     return len(readings(name)) > 1
 
 
 def is_left_alone(name: str, owner: Owner, is_group: Exists, is_topic: Exists) -> bool:
-    """Return whether nobody but this owner has a topic, so that it may go with its owner."""
+    """Returns whether nobody but this owner has a topic, so that it may go with its owner."""
     return all(found == owner for found in owners(name, is_group, is_topic))

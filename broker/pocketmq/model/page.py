@@ -19,7 +19,7 @@ class Answer(NamedTuple):
     challenge: str = ""
 
     def fields(self) -> list[tuple[str, str]]:
-        """Return its header fields, names in lower case."""
+        """Returns its header fields, names in lower case."""
         return [
             ("content-type", self.content_type),
             ("content-length", str(len(self.body))),
@@ -34,7 +34,7 @@ its address as gRPC writes it, and whether the connection has TLS."""
 
 
 def bare_address(host: str) -> IPv4Address | IPv6Address:
-    """Return an address without its zone, an IPv4 one as such where IPv6 carries it.
+    """Returns an address without its zone, an IPv4 one as such where IPv6 carries it.
 
     Errors   ValueError for a name
     """
@@ -44,7 +44,7 @@ def bare_address(host: str) -> IPv4Address | IPv6Address:
 
 
 def is_loopback_peer(peer: str) -> bool:
-    """Return whether a peer, as gRPC writes it, is on this machine."""
+    """Returns whether a peer, as gRPC writes it, is on this machine."""
     host = unquote(peer.partition(":")[2]).rpartition(":")[0]
     try:
         return bare_address(host.removeprefix("[").removesuffix("]")).is_loopback

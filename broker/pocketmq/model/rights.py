@@ -61,7 +61,7 @@ class Rights:
         from wherever."""
 
     def may(self, need: Need, address: bytes) -> bool:
-        """Return whether a need is met; 0.2 µs where it was asked for before.
+        """Returns whether a need is met; 0.2 µs where it was asked for before.
 
         address   the client's, packed, 4 or 16 bytes
         """
@@ -77,12 +77,12 @@ class Rights:
         return known
 
     def allow(self, kind: ResourceKind, name: str) -> None:
-        """Remember that the user may publish, where that is the same from everywhere."""
+        """Remembers that the user may publish, where that is the same from everywhere."""
         if not self._is_local and len(self.published) < KNOWN_MAX:
             self.published.add((kind, name))
 
     def verdict(self, need: Need, address: bytes) -> Verdict:
-        """Return whether a need is met, and why."""
+        """Returns whether a need is met, and why."""
         if not self.user.is_enabled:
             return Verdict(False, "the user is turned off")
         if self.user.is_admin:
@@ -102,7 +102,7 @@ class Rights:
 
 
 def explain(roster: Roster, user: str, action: str, resource: str, source: str = "") -> Verdict:
-    """Return whether a user may do something, as people write it, and why.
+    """Returns whether a user may do something, as people write it, and why.
 
     source   the client's address, "" for this machine's own
     Errors   UserNotFound, IllegalGrant
@@ -118,7 +118,7 @@ def explain(roster: Roster, user: str, action: str, resource: str, source: str =
 
 
 def belongs_to_broker(need: Need) -> bool:
-    """Return whether a need is about a topic or group of the broker's own."""
+    """Returns whether a need is about a topic or group of the broker's own."""
     if need.kind is ResourceKind.TOPIC:
         return is_system_topic(need.name)
     return need.kind is ResourceKind.GROUP and is_system_group(need.name)

@@ -17,7 +17,7 @@ class Roster:
         assert all(grant.user in self.users for grant in self.grants), "a rule is a user's"
 
     def existing(self, access_key: str) -> User:
-        """Return a user.
+        """Returns a user.
 
         Errors   UserNotFound
         """
@@ -27,7 +27,7 @@ class Roster:
         return user
 
     def add(self, user: User) -> None:
-        """Take a new user.
+        """Takes a new user.
 
         Errors   IllegalUser, UserExists
         """
@@ -44,7 +44,7 @@ class Roster:
         is_admin: bool | None = None,
         is_enabled: bool | None = None,
     ) -> User:
-        """Change what is given of a user; returns how it is now.
+        """Changes what is given of a user; returns how it is now.
 
         Errors   IllegalUser, UserNotFound
         """
@@ -60,7 +60,7 @@ class Roster:
         return user
 
     def remove(self, access_key: str) -> None:
-        """Forget a user and its rules.
+        """Forgets a user and its rules.
 
         Errors   UserNotFound
         """
@@ -69,7 +69,7 @@ class Roster:
         self.grants = [grant for grant in self.grants if grant.user != access_key]
 
     def grants_of(self, access_key: str) -> list[Grant]:
-        """Return the rules of a user, or of all where none is named.
+        """Returns the rules of a user, or of all where none is named.
 
         Errors   UserNotFound
         """
@@ -79,7 +79,7 @@ class Roster:
         return [grant for grant in self.grants if grant.user == access_key]
 
     def grant(self, grant: Grant) -> Grant:
-        """Add a rule, to one about the same resource where there is one; returns that.
+        """Adds a rule, to one about the same resource where there is one; returns that.
 
         Errors   UserNotFound
         """
@@ -97,7 +97,7 @@ class Roster:
     def revoke(
         self, user: str, actions: frozenset[Action], resource: Resource, *, is_allowed: bool = True
     ) -> list[Grant]:
-        """Take actions out of a user's rules about a resource, from wherever they hold.
+        """Takes actions out of a user's rules about a resource, from wherever they hold.
 
         Returns  what is left of those rules
         Errors   UserNotFound; GrantNotFound: no such rule has one of them

@@ -51,11 +51,11 @@ class Counter:
         self.values: dict[LabelValues, int] = {}
 
     def add(self, labels: LabelValues, amount: int = 1) -> None:
-        """Raise the series of these label values."""
+        """Raises the series of these label values."""
         self.values[labels] = self.values.get(labels, 0) + amount
 
     def forget(self, label_name: str, value: str) -> None:
-        """Drop all series whose label has this value, as when a topic is gone."""
+        """Drops all series whose label has this value, as when a topic is gone."""
         _forget(self.values, self.label_names, label_name, value)
 
 
@@ -99,7 +99,7 @@ class Histogram:
         self.sum = 0.0
 
     def observe(self, amount: float) -> None:
-        """Count one amount."""
+        """Counts one amount."""
         if amount <= self._lowest:  # As nearly always.
             self.counts[0] += 1
         else:
@@ -107,7 +107,7 @@ class Histogram:
         self.sum += amount
 
     def observe_many(self, amount: float, count: int) -> None:
-        """Count one amount several times."""
+        """Counts one amount several times."""
         self.counts[bisect_left(self.buckets, amount)] += count
         self.sum += amount * count
 
@@ -127,7 +127,7 @@ class Histograms:
         self.series: dict[LabelValues, Histogram] = {}
 
     def at(self, labels: LabelValues) -> Histogram:
-        """Return the histogram of these label values, made when it is asked for first."""
+        """Returns the histogram of these label values, made when it is asked for first."""
         found = self.series.get(labels)
         if found is None:
             pairs = dict(zip(self.label_names, labels, strict=True))
@@ -135,7 +135,7 @@ class Histograms:
         return found
 
     def forget(self, label_name: str, value: str) -> None:
-        """Drop all series whose label has this value."""
+        """Drops all series whose label has this value."""
         _forget(self.series, self.label_names, label_name, value)
 
 

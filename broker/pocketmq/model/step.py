@@ -29,11 +29,11 @@ class SystemClock:
     __slots__ = ()
 
     def wall_ms(self) -> int:
-        """Return milliseconds since 1970."""
+        """Returns milliseconds since 1970."""
         return time.time_ns() // 1_000_000
 
     def monotonic_ms(self) -> int:
-        """Return milliseconds since an arbitrary moment."""
+        """Returns milliseconds since an arbitrary moment."""
         return time.monotonic_ns() // 1_000_000
 
 
@@ -48,7 +48,7 @@ class Mark(Protocol):
     """A number that only grows and can be waited for (store/watermark.py: no loop lives here)."""
 
     def reached(self, value: int, /) -> Awaitable[bool]:
-        """Return what is done once the mark stands at `value` or above; it may be cancelled."""
+        """Returns what is done once the mark stands at `value` or above; it may be cancelled."""
 
 
 class Next(NamedTuple):

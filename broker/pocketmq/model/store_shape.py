@@ -45,7 +45,7 @@ class StoreShape:
 
     @classmethod
     def of(cls, wider: "StoreShape") -> "StoreShape":
-        """Return the shape alone of what has one, and more."""
+        """Returns the shape alone of what has one, and more."""
         return StoreShape(**{item.name: getattr(wider, item.name) for item in fields(StoreShape)})
 
 
@@ -75,11 +75,11 @@ class DelayLevels:
         self.delays_ms = tuple(_delay_ms(word) for word in text.split())
 
     def apply_to(self, topic: str) -> bool:
-        """Return whether records of a topic wait there until they are due."""
+        """Returns whether records of a topic wait there until they are due."""
         return topic == SCHEDULE_TOPIC
 
     def due_ms(self, level_text: str, store_timestamp_ms: int) -> int | None:
-        """Return when a record with this level is due; a level above the highest is lowered to it.
+        """Returns when a record with this level is due; a level above the highest is lowered to it.
 
         None     what is no number, or not above 0
         Source   CommitLog.checkMessageAndReturnSize

@@ -36,7 +36,7 @@ _HTTP1: Final = re.compile(rb"[A-Z]{3,12} ")
 
 
 def protocol_of(data: bytes) -> str:
-    """Return what the protocol of a connection is called that begins so."""
+    """Returns what the protocol of a connection is called that begins so."""
     if data.startswith(b"\x16\x03"):
         return TLS
     if _is_remoting(data):
@@ -48,7 +48,7 @@ def protocol_of(data: bytes) -> str:
 
 
 def _is_remoting(data: bytes) -> bool:
-    """Return whether a frame of RocketMQ's remoting begins, serialized as JSON or its own way."""
+    """Returns whether a frame of RocketMQ's remoting begins, serialized as JSON or its own way."""
     if len(data) < _HEAD_SIZE or data[4] > 1:
         return False
     size, header_size = int.from_bytes(data[:4], "big"), int.from_bytes(data[5:8], "big")
@@ -66,7 +66,7 @@ class Sparingly:
         """How many were not told since the last one that was."""
 
     def may_tell(self, now_s: float) -> bool:
-        """Return whether one is told now; else it is counted, until `told`.
+        """Returns whether one is told now; else it is counted, until `told`.
 
         now_s   seconds that only grow
         """
@@ -78,6 +78,6 @@ class Sparingly:
         return True
 
     def told(self) -> int:
-        """Return how many were left out before the one that is told now."""
+        """Returns how many were left out before the one that is told now."""
         left_out, self.left_out = self.left_out, 0
         return left_out

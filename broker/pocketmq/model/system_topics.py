@@ -88,18 +88,18 @@ class ParkedMessage(NamedTuple):
     dropped: frozenset[str] = frozenset()
 
     def applied(self, properties: Mapping[str, str]) -> dict[str, str]:
-        """Return the properties of the disguised message."""
+        """Returns the properties of the disguised message."""
         kept = {name: value for name, value in properties.items() if name not in self.dropped}
         return kept | self.changed
 
 
 def revive_topic(cluster: str) -> str:
-    """Return where a real broker keeps checkpoints and acks of leases that are over."""
+    """Returns where a real broker keeps checkpoints and acks of leases that are over."""
     return REVIVE_TOPIC_PREFIX + cluster
 
 
 def lease_retry_topic(group: str, topic: str) -> str:
-    """Return where messages go whose lease was over (KeyBuilder.buildPopRetryTopicV1).
+    """Returns where messages go whose lease was over (KeyBuilder.buildPopRetryTopicV1).
 
     Others may have the same: that of group a and topic b_c is that of group a_b and topic c, and
     that of group a and topic b is where group a_b sends back (`is_of_group`).
@@ -108,12 +108,12 @@ def lease_retry_topic(group: str, topic: str) -> str:
 
 
 def lease_retry_topic_v2(group: str, topic: str) -> str:
-    """Return the same where a real broker has enableRetryTopicV2."""
+    """Returns the same where a real broker has enableRetryTopicV2."""
     return f"{retry_topic(group)}{RETRY_SEPARATOR_V2}{topic}"
 
 
 def leased_topic(topic: str, group: str) -> str:
-    """Return the topic that a group's lease retry topic is of; any other is its own.
+    """Returns the topic that a group's lease retry topic is of; any other is its own.
 
     Source   KeyBuilder.parseNormalTopic
     """
@@ -124,7 +124,7 @@ def leased_topic(topic: str, group: str) -> str:
 
 
 def delayed(place: QueuePlace, level: int, level_count: int) -> ParkedMessage:
-    """Return how a message waits for a delay level above 0; one above the highest is lowered.
+    """Returns how a message waits for a delay level above 0; one above the highest is lowered.
 
     Source   HookUtils.transformDelayLevelMessage
     """
@@ -136,7 +136,7 @@ def delayed(place: QueuePlace, level: int, level_count: int) -> ParkedMessage:
 
 
 def timed(place: QueuePlace, deliver_at_ms: int, precision_ms: int = 1_000) -> ParkedMessage:
-    """Return how a message waits for a time: its slot is the last full precision before it.
+    """Returns how a message waits for a time: its slot is the last full precision before it.
 
     What its producer said of the time stays as it is.
     Source   HookUtils.transformTimerMessage
@@ -150,7 +150,7 @@ def timed(place: QueuePlace, deliver_at_ms: int, precision_ms: int = 1_000) -> P
 
 
 def half(place: QueuePlace, unique_key: str) -> ParkedMessage:
-    """Return how a transactional message waits until its producer commits it or rolls it back.
+    """Returns how a transactional message waits until its producer commits it or rolls it back.
 
     Source   TransactionalMessageBridge.parseHalfMessageInner
     """
@@ -160,7 +160,7 @@ def half(place: QueuePlace, unique_key: str) -> ParkedMessage:
 
 
 def restored(properties: Mapping[str, str]) -> tuple[QueuePlace, dict[str, str]] | None:
-    """Return where a waiting message goes, and the properties it was sent with.
+    """Returns where a waiting message goes, and the properties it was sent with.
 
     None   its properties do not say where
     """
@@ -171,7 +171,7 @@ def restored(properties: Mapping[str, str]) -> tuple[QueuePlace, dict[str, str]]
 
 
 def real_place(properties: Mapping[str, str]) -> QueuePlace | None:
-    """Return where a waiting message goes, None where its properties do not say it."""
+    """Returns where a waiting message goes, None where its properties do not say it."""
     topic, number = properties.get(REAL_TOPIC), properties.get(REAL_QUEUE, "")
     if not topic or not number.isascii() or not number.isdigit():
         return None
@@ -188,7 +188,7 @@ def back_level(asked: int, reconsume_times: int) -> int:
 def sent_back(
     group: str, topic: str, properties: Mapping[str, str], message_id: str, level: int
 ) -> ParkedMessage:
-    """Return how a message becomes one of its group's retry topic; it still has to wait there.
+    """Returns how a message becomes one of its group's retry topic; it still has to wait there.
 
     topic       the one it was consumed from
     message_id  the offset message id of the record
@@ -200,7 +200,7 @@ def sent_back(
 
 
 def dead(group: str, topic: str, properties: Mapping[str, str], message_id: str) -> ParkedMessage:
-    """Return how a message becomes a dead letter of a group; parameters as for `sent_back`.
+    """Returns how a message becomes a dead letter of a group; parameters as for `sent_back`.
 
     Source   AbstractSendMessageProcessor.consumerSendMsgBack
     """
@@ -209,7 +209,7 @@ def dead(group: str, topic: str, properties: Mapping[str, str], message_id: str)
 
 
 def sent_first(group: str, properties: Mapping[str, str]) -> tuple[str, ParkedMessage] | None:
-    """Return the topic a dead letter came from, and how it becomes a message of it again.
+    """Returns the topic a dead letter came from, and how it becomes a message of it again.
 
     It loses what its way added: origins, delays, places, times. None: it does not say the topic.
     """
@@ -223,7 +223,7 @@ def sent_first(group: str, properties: Mapping[str, str]) -> tuple[str, ParkedMe
 def revived(
     group: str, topic: str, properties: Mapping[str, str], popped_at_ms: int
 ) -> ParkedMessage:
-    """Return how a message is delivered again whose lease was over.
+    """Returns how a message is delivered again whose lease was over.
 
     topic    the one it was leased from: the producer's, or the retry topic itself
     Source   PopReviveService.reviveRetry
@@ -238,7 +238,7 @@ def revived(
 
 
 def is_of_group(group: str, properties: Mapping[str, str], *, is_sent_back: bool) -> bool:
-    """Return whether a message in a retry topic, whose name others may have too, is of a group.
+    """Returns whether a message in a retry topic, whose name others may have too, is of a group.
 
     is_sent_back   of the messages there only those that were sent back may be the group's
     """

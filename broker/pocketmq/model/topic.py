@@ -64,32 +64,32 @@ SYSTEM_TOPICS: Final = frozenset(
 
 
 def is_system_topic(topic: str) -> bool:
-    """Return whether only the broker itself may write and read the topic."""
+    """Returns whether only the broker itself may write and reads the topic."""
     return topic in SYSTEM_TOPICS or topic.startswith(SYSTEM_PREFIXES)
 
 
 def is_system_group(group: str) -> bool:
-    """Return whether the broker itself consumes by this group (MixAll.isSysConsumerGroup)."""
+    """Returns whether the broker itself consumes by this group (MixAll.isSysConsumerGroup)."""
     return group.startswith(SYSTEM_GROUP_PREFIX)
 
 
 def is_group_topic(topic: str) -> bool:
-    """Return whether the topic is the retry or dead-letter topic of some consumer group."""
+    """Returns whether the topic is the retry or dead-letter topic of some consumer group."""
     return topic.startswith((RETRY_PREFIX, DLQ_PREFIX))
 
 
 def retry_topic(group: str) -> str:
-    """Return the topic that holds messages the group failed to consume."""
+    """Returns the topic that holds messages the group failed to consume."""
     return RETRY_PREFIX + group
 
 
 def dead_letter_topic(group: str) -> str:
-    """Return the topic that holds messages the group gave up."""
+    """Returns the topic that holds messages the group gave up."""
     return DLQ_PREFIX + group
 
 
 def is_readable_by(topic: str, group: str) -> bool:
-    """Return whether a client of this consumer group may pull from the topic."""
+    """Returns whether a client of this consumer group may pull from the topic."""
     if is_group_topic(topic) and not group:
         return False
     if topic.startswith(RETRY_PREFIX):
@@ -162,29 +162,29 @@ class TopicConfig:
         return self.type_name == MessageKind.PRIORITY.value
 
     def check_supported(self) -> None:
-        """Raise UnsupportedTopic where the topic is stored in a way this broker cannot."""
+        """Raises UnsupportedTopic where the topic is stored in a way this broker cannot."""
         if self.unsupported:
             raise UnsupportedTopic(topic=self.name, attribute=self.unsupported)
 
     def check_readable(self) -> None:
-        """Raise UnsupportedTopic or TopicNotReadable where nobody may read."""
+        """Raises UnsupportedTopic or TopicNotReadable where nobody may read."""
         self.check_supported()
         if not self.is_readable:
             raise TopicNotReadable(topic=self.name, permission=self.permission)
 
     def check_writable(self) -> None:
-        """Raise UnsupportedTopic or TopicNotWritable where nobody may write."""
+        """Raises UnsupportedTopic or TopicNotWritable where nobody may write."""
         self.check_supported()
         if not self.is_writable:
             raise TopicNotWritable(topic=self.name, permission=self.permission)
 
     def check_kind(self, kind: MessageKind) -> None:
-        """Raise KindConflict for a kind of messages that it does not take."""
+        """Raises KindConflict for a kind of messages that it does not take."""
         if kind not in self.kinds:
             raise KindConflict(topic=self.name, type=self.type_name, kind=kind.value)
 
     def check_queue(self, queue_id: int) -> None:
-        """Raise QueueOutOfRange for a queue that a consumer cannot pull from."""
+        """Raises QueueOutOfRange for a queue that a consumer cannot pull from."""
         count = self.read_queue_count
         if not 0 <= queue_id < count:
             raise QueueOutOfRange(topic=self.name, queue_id=queue_id, count=count)

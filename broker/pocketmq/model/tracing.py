@@ -61,7 +61,7 @@ STEPS: Final = {
 
 
 def step_of(topic: str) -> TraceStep:
-    """Return why a record lies in a topic."""
+    """Returns why a record lies in a topic."""
     if topic.startswith(RETRY_PREFIX):
         return TraceStep.RETRIED
     if topic.startswith(DLQ_PREFIX):
@@ -70,7 +70,7 @@ def step_of(topic: str) -> TraceStep:
 
 
 def origin_topic_of(topic: str, properties: Mapping[str, str], group: str) -> str:
-    """Return the topic whose message a retry or dead letter is; others are their own topic's.
+    """Returns the topic whose message a retry or dead letter is; others are their own topic's.
 
     topic, group   where it is kept, or waits to get, and `owner_of` that
     """
@@ -81,7 +81,7 @@ def origin_topic_of(topic: str, properties: Mapping[str, str], group: str) -> st
 
 
 def owner_of(topic: str, properties: Mapping[str, str], groups: Iterable[str]) -> str:
-    """Return whose retry or dead letter a message is, "" for others.
+    """Returns whose retry or dead letter a message is, "" for others.
 
     groups   those there are: a retry topic may have the name of a topic behind that of its group,
              and what stands between, "_", may stand in both

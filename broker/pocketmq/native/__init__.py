@@ -106,7 +106,7 @@ class CompiledModules:
     def find_spec(
         self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        """Return where a module of COMPILED is loaded from; None: as any other module."""
+        """Returns where a module of COMPILED is loaded from; None: as any other module."""
         return _built(name) if name in COMPILED and not why_not_compiled() else None
 
 
@@ -117,19 +117,19 @@ def install() -> None:
 
 
 def running() -> tuple[str, ...]:
-    """Return the names of the modules that run compiled: all of COMPILED, or none."""
+    """Returns the names of the modules that run compiled: all of COMPILED, or none."""
     return () if why_not_compiled() else COMPILED
 
 
 def form() -> str:
-    """Return in which form the modules run, for people: `compiled`, or `sources` and why."""
+    """Returns in which form the modules run, for people: `compiled`, or `sources` and why."""
     why = why_not_compiled()
     return f"sources ({why})" if why else "compiled"
 
 
 @cache
 def why_not_compiled() -> str:
-    """Return why the sources run, for people; empty: the compiled modules do.
+    """Returns why the sources run, for people; empty: the compiled modules do.
 
     Cost     a millisecond or so, once a process: each source is read and its digest taken
     """
@@ -146,12 +146,12 @@ def why_not_compiled() -> str:
 
 
 def is_compiled() -> bool:
-    """Return whether the modules of COMPILED run compiled."""
+    """Returns whether the modules of COMPILED run compiled."""
     return not why_not_compiled()
 
 
 def stale() -> str:
-    """Return the path of the first source that is not as it was compiled; empty: none.
+    """Returns the path of the first source that is not as it was compiled; empty: none.
 
     Errors   FileNotFoundError: nothing was compiled
     """
@@ -165,12 +165,12 @@ def stale() -> str:
 
 
 def source_of(name: str) -> str:
-    """Return the path of a module's source from the directory that the package lies in."""
+    """Returns the path of a module's source from the directory that the package lies in."""
     return f"{name.replace('.', '/')}.py"
 
 
 def digest_of(path: str) -> str:
-    """Return the SHA-256 of a source, in hexadecimal; empty where there is none."""
+    """Returns the SHA-256 of a source, in hexadecimal; empty where there is none."""
     try:
         return sha256((ROOT / path).read_bytes()).hexdigest()
     except OSError:
@@ -183,7 +183,7 @@ def _built(name: str) -> ModuleSpec | None:
 
 
 def _fault() -> str:
-    """Load the probe out of the library and use it; return what is wrong with it, if anything.
+    """Loads the probe out of the library and use it; returns what is wrong with it, if anything.
 
     It may be that the library, or the librt that is installed, does not fit.
     """

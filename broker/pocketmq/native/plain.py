@@ -22,11 +22,11 @@ class BytesWriter(bytearray):
     write = bytearray.__iadd__
 
     def getvalue(self) -> bytes:
-        """Return what was written."""
+        """Returns what was written."""
         return bytes(self)
 
     def truncate(self, size: int) -> None:
-        """Drop what lies behind `size` bytes.
+        """Drops what lies behind `size` bytes.
 
         Errors   ValueError: fewer are there
         """
@@ -36,7 +36,7 @@ class BytesWriter(bytearray):
 
 
 def mypyc_attr(**_attributes: object) -> Callable[[type], type]:
-    """Decorate a class with what only a compiler asks for."""
+    """Decorates a class with what only a compiler asks for."""
     return lambda decorated: decorated
 
 
@@ -88,17 +88,17 @@ class vec:  # noqa: N801 - librt's name
 
 
 def append(vector: Any, item: Any, /) -> Any:
-    """Return the vector with one more behind it."""
+    """Returns the vector with one more behind it."""
     vector.append(item)
     return vector
 
 
 def extend(vector: Any, items: Iterable[Any], /) -> Any:
-    """Return the vector with more behind it."""
+    """Returns the vector with more behind it."""
     vector.extend(items)
     return vector
 
 
 def pop(vector: Any, place: int = -1, /) -> tuple[Any, Any]:
-    """Return the vector without one item, and the item."""
+    """Returns the vector without one item, and the item."""
     return vector, vector.pop(place)

@@ -8,7 +8,7 @@ from pocketmq.native.machine import BytesWriter, append, i64, read_i64_be, vec, 
 
 
 def echo(number: i64) -> i64:
-    """Return the number, after a way through bytes and a vector."""
+    """Returns the number, after a way through bytes and a vector."""
     writer = BytesWriter()
     write_i64_be(writer, number)
     numbers = vec[i64]()

@@ -61,7 +61,7 @@ def extend_queues(
     out: Path, files: Iterable[LogFile], settings: KnownShape, keys: Iterable[QueueKey],
     mapper: Mapper,
 ) -> int:  # fmt: skip
-    """Extend queues below `out` where the store has extensions; returns how many units there are.
+    """Extends queues below `out` where the store has extensions; returns how many units there are.
 
     Cost     about 10 µs a unit, 20 where its topic has subscriptions; the log is read once more
     """
@@ -72,7 +72,7 @@ def extend_queues(
 
 
 def extend_queue(task: ExtensionTask) -> int:
-    """Extend one queue; returns how many of its units lead into the extension."""
+    """Extends one queue; returns how many of its units lead into the extension."""
     root, bits = Path(task.out), bits_of(task.settings)
     directory = queue_directory(root / CONSUME_QUEUE_DIRECTORY, *task.key)
     records = _Records(task.files)
@@ -91,7 +91,7 @@ def extend_queue(task: ExtensionTask) -> int:
 
 
 def bits_of(settings: KnownShape) -> FilterBits:
-    """Return the subscriptions of a store."""
+    """Returns the subscriptions of a store."""
     return read_subscriptions(settings.filters.encode()) if settings.filters else NO_BITS
 
 
@@ -162,7 +162,7 @@ class _Files:
         self._descriptor = -1
 
     def add(self, unit: bytes) -> int:
-        """Write a unit behind the last one; returns its byte in the extension."""
+        """Writes a unit behind the last one; returns its byte in the extension."""
         assert len(unit) + EXTENSION_END_SIZE <= self._size
         position = self._end % self._size
         if position + len(unit) + EXTENSION_END_SIZE > self._size:
@@ -182,7 +182,7 @@ class _Files:
         os.ftruncate(self._descriptor, self._size)
 
     def tags_code(self, position: int) -> int:
-        """Return the tags code of a unit that an earlier run wrote."""
+        """Returns the tags code of a unit that an earlier run wrote."""
         base = position - position % self._size
         with (self._directory / offset_file_name(base)).open("rb") as file:
             file.seek(position - base)
@@ -190,7 +190,7 @@ class _Files:
         return int(code)
 
     def close(self) -> None:
-        """Close the file that is open."""
+        """Closes the file that is open."""
         if self._descriptor >= 0:
             os.close(self._descriptor)
         self._descriptor = -1

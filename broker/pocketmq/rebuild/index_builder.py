@@ -30,12 +30,12 @@ BLOCK: int = 20_000
 
 
 def entries_per_file(geometry: IndexGeometry) -> int:
-    """Return how many entries a full file holds; number 0 is never used."""
+    """Returns how many entries a full file holds; number 0 is never used."""
     return geometry.entry_count_max - 1
 
 
 def put_numbers(table: NDArray[np.int32], hashes: NDArray[np.int32], number: int) -> None:
-    """Put the newest number of each slot into a table, 0 where none falls.
+    """Puts the newest number of each slot into a table, 0 where none falls.
 
     Shape    hashes of entries in order, the first of which gets this number
     Cost     20 ns an entry
@@ -45,7 +45,7 @@ def put_numbers(table: NDArray[np.int32], hashes: NDArray[np.int32], number: int
 
 
 def overlay(lower: NDArray[np.int32], upper: NDArray[np.int32]) -> None:
-    """Make `lower` the slot table after two stretches of entries, `upper` being the later one."""
+    """Makes `lower` the slot table after two stretches of entries, `upper` being the later one."""
     np.copyto(lower, upper, where=upper > 0)
 
 
@@ -92,7 +92,7 @@ class FileBuilder:
         return self._geometry.entry_count_max - self.number
 
     def put(self, rows: NDArray[np.void]) -> None:
-        """Add entries (`columns.records.ENTRY_TYPE`), as many as there is room for at most.
+        """Adds entries (`columns.records.ENTRY_TYPE`), as many as there is room for at most.
 
         Cost     0.1 µs an entry
         """
@@ -121,7 +121,7 @@ class FileBuilder:
         self.last = (int(times[-1]), int(rows["physical_offset"][-1]))
 
     def finish(self) -> IndexHeaderValues:
-        """Write slots and header; the file is complete then.
+        """Writes slots and header; the file is complete then.
 
         Cost     20 ms for five million slots
         """
@@ -139,7 +139,7 @@ class FileBuilder:
         return header
 
     def close(self) -> None:
-        """Close the file; what was not finished is no index file yet."""
+        """Closes the file; what was not finished is no index file yet."""
         if self._descriptor >= 0:
             os.close(self._descriptor)
             self._descriptor = -1
@@ -159,7 +159,7 @@ class IndexBuilder:
         self.names: list[str] = []
 
     def add(self, rows: NDArray[np.void]) -> None:
-        """Take entries in log order."""
+        """Takes entries in log order."""
         while len(rows):
             file = self._file
             if file is None or not file.room:
@@ -179,7 +179,7 @@ class IndexBuilder:
         return self._file
 
     def state(self) -> tuple[dict[str, Any], NDArray[np.int32] | None]:
-        """Return what `restore` needs to go on from here, and the slot table; None without one."""
+        """Returns what `restore` needs to go on from here, and the slot table; None without one."""
         file = self._file
         document: dict[str, Any] = {
             "names": list(self.names),
@@ -205,7 +205,7 @@ class IndexBuilder:
         self._file.last = (last[0], last[1])
 
     def finish(self) -> None:
-        """Complete the newest file."""
+        """Completes the newest file."""
         if self._file is not None:
             self._file.finish()
             self._file = None

@@ -56,7 +56,7 @@ class Spools:
         self.count = self._begins[-1]
 
     def segments(self, begin: int, end: int) -> list[tuple[str, int, int]]:
-        """Return where entries [begin, end) lie: (path, first row, rows)."""
+        """Returns where entries [begin, end) lie: (path, first row, rows)."""
         found = []
         number = bisect_right(self._begins, begin) - 1
         while begin < end:
@@ -68,13 +68,13 @@ class Spools:
         return found
 
     def row(self, number: int) -> tuple[int, int]:
-        """Return (physical offset, store time in ms) of one entry."""
+        """Returns (physical offset, store time in ms) of one entry."""
         (rows,) = read_segments(self.segments(number, number + 1))
         return int(rows["physical_offset"][0]), int(rows["time_ms"][0])
 
 
 def read_segments(segments: Sequence[tuple[str, int, int]]) -> Iterator[NDArray[np.void]]:
-    """Yield the entries of stretches in order, some hundred thousand at a time."""
+    """Yields the entries of stretches in order, some hundred thousand at a time."""
     for path, first, count in segments:
         for begin in range(first, first + count, ROWS_AT_ONCE):
             size = min(ROWS_AT_ONCE, first + count - begin)
@@ -115,7 +115,7 @@ def build_index(
     staging: Staging, spools: Spools, settings: KnownShape, mapper: Mapper, *,
     workers: int, piece_entries: int,
 ) -> list[str]:  # fmt: skip
-    """Build all index files; returns their names in order."""
+    """Builds all index files; returns their names in order."""
     pieces = plan_pieces(staging, spools, settings, workers=workers, piece_entries=piece_entries)
     _drop_others(staging, pieces)
     left = [piece for piece in pieces if not _is_finished(staging, piece)]
@@ -131,7 +131,7 @@ def build_index(
 def plan_pieces(
     staging: Staging, spools: Spools, settings: KnownShape, *, workers: int, piece_entries: int
 ) -> list[Piece]:
-    """Return all pieces of all files, in order."""
+    """Returns all pieces of all files, in order."""
     zone, full = zone_from_name(settings.time_zone), entries_per_file(settings.geometry)
     pieces: list[Piece] = []
     name, ended_ms = "", 0
@@ -151,7 +151,7 @@ def plan_pieces(
 
 
 def pieces_of(file_entries: int, entries: int, workers: int, piece_entries: int) -> int:
-    """Return into how many pieces a file is cut, out of its own entries and those of all files.
+    """Returns into how many pieces a file is cut, out of its own entries and those of all files.
 
     One worker alone gains nothing by pieces. Else they are as large as keeps all workers busy: each
     but the last costs a slot table written, and read by all pieces behind it.
@@ -186,7 +186,7 @@ def _is_finished(staging: Staging, piece: Piece) -> bool:
 
 
 def _drop_others(staging: Staging, pieces: Sequence[Piece]) -> None:
-    """Remove index files of an earlier run that are not wholly finished as planned now."""
+    """Removes index files of an earlier run that are not wholly finished as planned now."""
     kept = {piece.name for piece in pieces}
     kept -= {piece.name for piece in pieces if not _is_finished(staging, piece)}
     directory = staging.out / INDEX_DIRECTORY
@@ -198,7 +198,7 @@ def _drop_others(staging: Staging, pieces: Sequence[Piece]) -> None:
 
 
 def write_table(piece: Piece) -> str:
-    """Write the slot table that a piece's own entries leave; returns the file's name.
+    """Writes the slot table that a piece's own entries leave; returns the file's name.
 
     Cost     20 ns an entry, 4 bytes a slot
     """
@@ -214,7 +214,7 @@ def write_table(piece: Piece) -> str:
 
 
 def build_piece(piece: Piece) -> str:
-    """Write a piece's entries, the last one also slots and header; returns the file's name.
+    """Writes a piece's entries, the last one also slots and header; returns the file's name.
 
     Cost     0.1 µs an entry
     """

@@ -38,7 +38,7 @@ class IrregularQueue:
     def __init__(
         self, files: QueueFiles, key: QueueKey, gaps: Gaps, start: tuple[int, int] | None = None
     ) -> None:
-        """Begin a queue; `start` is where a message lies, and its unit's number (`LeftOver`)."""
+        """Begins a queue; `start` is where a message lies, and its unit's number (`LeftOver`)."""
         self._files = files
         self._key = key
         self._gaps = gaps
@@ -63,7 +63,7 @@ class IrregularQueue:
         return max(self._end, 0)
 
     def put(self, queue_offsets: Numbers, units: NDArray[np.void]) -> None:
-        """Take the next units of the queue."""
+        """Takes the next units of the queue."""
         content = units.tobytes()
         places: Iterable[int] = units["physical_offset"].tolist()
         begin = 0
@@ -101,7 +101,7 @@ class IrregularQueue:
         return 0 < wanted < self._end
 
     def _make_way(self, wanted: int, place: int) -> bool:
-        """Begin the queue, or fill up to the offset wanted where records are gone.
+        """Begins the queue, or fill up to the offset wanted where records are gone.
 
         Returns whether the unit then stands where it belongs.
         """
@@ -117,11 +117,11 @@ class IrregularQueue:
         return wanted == self._end
 
     def _room_for(self, place: int) -> int:
-        """Return the bytes gone from the log between the last unit's record and a place."""
+        """Returns the bytes gone from the log between the last unit's record and a place."""
         first = bisect_left(self._gaps, (self._last_place, 0))
         return sum(end - begin for begin, end in self._gaps[first:] if begin < place)
 
     def _write(self, units: bytes) -> None:
-        """Write units that end where the queue ends now."""
+        """Writes units that end where the queue ends now."""
         if units:
             self._files.write(self._key, self._end - len(units) // UNIT_SIZE, memoryview(units))

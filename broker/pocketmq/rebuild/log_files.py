@@ -44,7 +44,7 @@ class LogFile:
 
     @contextmanager
     def opened(self) -> Iterator[LogSource]:
-        """Open and map the file for a walk.
+        """Opens and map the file for a walk.
 
         Errors   OSError; ValueError: it is shorter than it was
         """
@@ -100,13 +100,13 @@ class KnownShape(StoreShape):
         return tuple((end, style) for end, style in json.loads(self.older_styles or "[]"))
 
     def with_styles(self, spans: StyleSpans, style: str | None) -> "KnownShape":
-        """Return the shape with what an index shows of its styles."""
+        """Returns the shape with what an index shows of its styles."""
         older = json.dumps(spans) if spans else ""
         return replace(self, older_styles=older, index_style=style or self.index_style)
 
 
 def find_log_files(store: Path, file_size_bytes: int | None = None) -> list[LogFile]:
-    """Return the files of a store's log in order; none when it has no log.
+    """Returns the files of a store's log in order; none when it has no log.
 
     file_size_bytes   of each; None: that of the first
     Errors   StrayFile, WrongFileSize, StoreGap
@@ -144,7 +144,7 @@ class ReadableLog(NamedTuple):
 
 
 def find_readable_files(store: Path, file_size_bytes: int) -> ReadableLog:
-    """Return the files of a store's log for a look at what is there.
+    """Returns the files of a store's log for a look at what is there.
 
     A file that is too short is read as far as it goes.
 
@@ -178,7 +178,7 @@ def find_readable_files(store: Path, file_size_bytes: int) -> ReadableLog:
 
 
 def _gap_before(directory: Path, files: list[LogFile], base: int, size: int) -> Iterator[Hole]:
-    """Yield what is missing between the files so far and one that begins at `base`."""
+    """Yields what is missing between the files so far and one that begins at `base`."""
     begin = files[-1].base + size if files else base
     if begin < base:
         missing = str(directory / offset_file_name(begin))
@@ -186,7 +186,7 @@ def _gap_before(directory: Path, files: list[LogFile], base: int, size: int) -> 
 
 
 def may_hold(files: Sequence[LogFile], begin_ms: int, end_ms: int) -> list[bool]:
-    """Return of each file whether it may hold records of store times [begin_ms, end_ms).
+    """Returns of each file whether it may hold records of store times [begin_ms, end_ms).
 
     A file begins with its oldest record, give or take `CLOCK_STEP_MS`.
 
@@ -207,7 +207,7 @@ def may_hold(files: Sequence[LogFile], begin_ms: int, end_ms: int) -> list[bool]
 def walk_over(
     files: Sequence[LogFile], walk: LogWalk, upto: int = OFFSET_MAX
 ) -> Iterator[Chunk | Hole]:
-    """Yield what a walk finds in files, opened one at a time, of records below `upto`."""
+    """Yields what a walk finds in files, opened one at a time, of records below `upto`."""
     for file in files:
         if file.base < upto:
             with file.opened() as source:
@@ -215,7 +215,7 @@ def walk_over(
 
 
 def records_end(files: Sequence[LogFile], upto: int = OFFSET_MAX) -> int:
-    """Return where the records of the newest file that holds any end; older ones are not read.
+    """Returns where the records of the newest file that holds any end; older ones are not read.
 
     What a broker writes meanwhile lies behind it, so that a live log can be read below it.
     """
@@ -229,7 +229,7 @@ def records_end(files: Sequence[LogFile], upto: int = OFFSET_MAX) -> int:
 
 
 def bytes_at(files: Sequence[LogFile], physical_offset: int, size: int) -> bytes:
-    """Return bytes of the log."""
+    """Returns bytes of the log."""
     file = next(file for file in files if file.base <= physical_offset < file.end)
     with open(file.path, "rb") as opened:
         opened.seek(physical_offset - file.base)

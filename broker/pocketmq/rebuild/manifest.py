@@ -39,7 +39,7 @@ class ContentDigest:
         self.size = 0
 
     def add(self, piece: bytes) -> None:
-        """Take the next bytes."""
+        """Takes the next bytes."""
         for begin in range(0, len(piece), _BLOCK):
             block = piece[begin : begin + _BLOCK]
             if block == _ZEROS[: len(block)]:
@@ -52,7 +52,7 @@ class ContentDigest:
             self.size += len(block)
 
     def add_zeros(self, count: int) -> None:
-        """Take so many zeros."""
+        """Takes so many zeros."""
         self._zero_count += count
         self.size += count
 
@@ -64,12 +64,12 @@ class ContentDigest:
             self._zero_count -= count
 
     def hexdigest(self) -> str:
-        """Return the digest of what was taken so far."""
+        """Returns the digest of what was taken so far."""
         return self._digest.hexdigest()
 
 
 def digest_of(descriptor: int) -> ContentDigest:
-    """Return the digest of an open file; its holes are not read.
+    """Returns the digest of an open file; its holes are not read.
 
     Cost     about 1 ms a MiB that is there
     """
@@ -110,7 +110,7 @@ class FileMark:
 
 
 def write_manifest(staging: Staging, rebuilt: Rebuilt, mapper: Mapper) -> None:
-    """Make all files durable and write down what they are."""
+    """Makes all files durable and write down what they are."""
     tasks = [(str(staging.out), path) for path in view_files(staging.out)]
     marks = list(mapper(mark_file, tasks))
     document = asdict(rebuilt)
@@ -122,7 +122,7 @@ def write_manifest(staging: Staging, rebuilt: Rebuilt, mapper: Mapper) -> None:
 
 
 def view_files(out: Path) -> list[str]:
-    """Return the paths of all files of the views below a directory, sorted.
+    """Returns the paths of all files of the views below a directory, sorted.
 
     Cost     some 10 µs a queue
     """
@@ -137,7 +137,7 @@ def _files_below(out: Path, *names: str) -> Iterator[str]:
 
 
 def mark_file(task: tuple[str, str]) -> FileMark:
-    """Make a file durable and return its mark.
+    """Makes a file durable and returns its mark.
 
     Cost     about 1 ms a MiB that is there
     """
@@ -160,7 +160,7 @@ def _index_source(descriptor: int) -> list[int]:
 
 
 def _unit_source(descriptor: int, size: int) -> list[int]:
-    """Return the records of the first and the last unit that tells of one."""
+    """Returns the records of the first and the last unit that tells of one."""
     count = size // UNIT_SIZE
     units = range(count)
     lower = bisect_left(units, True, key=lambda n: _unit(descriptor, n)[1] != PRE_BLANK_SIZE)

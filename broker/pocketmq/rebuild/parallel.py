@@ -94,7 +94,7 @@ class RangeTask:
 
 
 def plan(job: RebuildJob, mapper: Mapper) -> list[Range]:
-    """Cut the log into ranges and write the plan down; returns the ranges.
+    """Cuts the log into ranges and writes the plan down; returns the ranges.
 
     Finished ranges of an earlier run stay when they fit.
     """
@@ -106,7 +106,7 @@ def plan(job: RebuildJob, mapper: Mapper) -> list[Range]:
 
 
 def rebuild_parallel(job: RebuildJob, mapper: Mapper) -> Rebuilt:
-    """Build all views below `job.out` and their manifest.
+    """Builds all views below `job.out` and their manifest.
 
     Errors   Corruption: sound records behind damage, unless the job accepts holes; IllegalTopic
     """
@@ -142,7 +142,7 @@ def rebuild_parallel(job: RebuildJob, mapper: Mapper) -> Rebuilt:
 
 
 def is_finished(staging: Staging, part: Range) -> bool:
-    """Return whether an earlier run finished a range as it is now."""
+    """Returns whether an earlier run finished a range as it is now."""
     document = staging.read(staging.range_file(part.name))
     if document is None or "error" in document or document["range"] != range_mark(part):
         return False
@@ -150,7 +150,7 @@ def is_finished(staging: Staging, part: Range) -> bool:
 
 
 def _run(staging: Staging, tasks: Sequence[RangeTask], mapper: Mapper) -> None:
-    """Read ranges.
+    """Reads ranges.
 
     Errors   Corruption: a range could not be read
     """
@@ -173,7 +173,7 @@ def _result(staging: Staging, part: Range) -> RangeResult:
 def _look_behind_holes(
     staging: Staging, tasks: list[RangeTask], results: list[RangeResult], mapper: Mapper
 ) -> None:
-    """Read ranges once more behind damage, now that the time before them is known."""
+    """Reads ranges once more behind damage, now that the time before them is known."""
     last_times: Times = ()
     for number, task in enumerate(tasks[1:], 1):
         before, result = results[number - 1], results[number]
@@ -196,7 +196,7 @@ def _is_stale(part: Range, last_times: Times) -> bool:
 
 
 def read_range(task: RangeTask) -> str:
-    """Read one range: units to their files, entries to its spool; returns its name.
+    """Reads one range: units to their files, entries to its spool; returns its name.
 
     Cost     some 2 µs of processor time a record, 150 MiB of memory
     """
@@ -229,7 +229,7 @@ def read_range(task: RangeTask) -> str:
 
 
 def _check_seams(ranges: Sequence[Range], results: Sequence[RangeResult]) -> None:
-    """Make sure that a piece of a file begins where the piece before it ended."""
+    """Makes sure that a piece of a file begins where the piece before it ended."""
     for part, result, following in zip(ranges, results, ranges[1:], strict=False):
         if following.file == part.file:
             is_met = result.stop.kind is ScanEnd.UPTO

@@ -40,7 +40,7 @@ class TaskFailed(Exception):
 
 
 def map_here(function: Callable[[Task], Answer], tasks: Sequence[Task]) -> Iterable[Answer]:
-    """Run tasks one after the other in this process."""
+    """Runs tasks one after the other in this process."""
     return map(function, tasks)
 
 
@@ -59,14 +59,14 @@ class Range:
 
 
 def whole_files(files: Sequence[LogFile], upto: int) -> list[Range]:
-    """Return the files of the log below `upto` as a range each."""
+    """Returns the files of the log below `upto` as a range each."""
     return [Range(file, file.base, min(file.end, upto)) for file in files if file.base < upto]
 
 
 def plan_ranges(
     files: Sequence[LogFile], upto: int, mapper: Mapper, *, workers: int, piece_size: int = 0
 ) -> list[Range]:
-    """Return the ranges of the log below `upto`, in order.
+    """Returns the ranges of the log below `upto`, in order.
 
     piece_size   cut files at about this many bytes; 0: only where whole ones leave workers idle
     """
@@ -85,7 +85,7 @@ def plan_ranges(
 
 
 def cut_points(task: tuple[Range, int]) -> list[int]:
-    """Return where a file is cut at the first record at or behind each multiple of a size.
+    """Returns where a file is cut at the first record at or behind each multiple of a size.
 
     Returns  starts of records, rising, the file's own start left out; behind damage nothing is cut:
              what lies there belongs to the range before

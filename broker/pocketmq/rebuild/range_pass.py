@@ -20,7 +20,7 @@ Advance = Callable[[int], None]
 
 
 def no_advance(byte_count: int) -> None:
-    """Take progress and do nothing with it."""
+    """Takes progress and do nothing with it."""
 
 
 @dataclass(slots=True)
@@ -76,7 +76,7 @@ class RangePass:
         self.walk = LogWalk(reader)
 
     def run(self, file: LogFile, begin: int, upto: int) -> RangeResult:
-        """Read the records of a file that start in [begin, upto), over holes as well.
+        """Reads the records of a file that start in [begin, upto), over holes as well.
 
         Errors   IllegalTopic: a record's topic can be no directory
         """
@@ -126,5 +126,5 @@ class RangePass:
 
 
 def spans(begins: Numbers, sizes: Numbers) -> list[tuple[int, int]]:
-    """Return [begin, end) of each."""
+    """Returns [begin, end) of each."""
     return list(zip(begins.tolist(), (begins + sizes).tolist(), strict=True))

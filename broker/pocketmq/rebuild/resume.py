@@ -41,7 +41,7 @@ class Resume:
         self._saved_at = files[0].base if files else 0
 
     def saved(self) -> dict[str, Any] | None:
-        """Return what was saved of this log with these settings since the machine was started."""
+        """Returns what was saved of this log with these settings since the machine was started."""
         found = Staging(self._directory).read(self._directory / PROGRESS_FILE)
         if found is None or (found["settings"], found["boot"]) != (self._settings, boot_id()):
             return None
@@ -49,7 +49,7 @@ class Resume:
         return found if found["marks"] == marks else None
 
     def restore(self, units: UnitWriter, index: IndexBuilder) -> list[RangeResult]:
-        """Bring everything to where the last run was saved; returns what it had read.
+        """Brings everything to where the last run was saved; returns what it had read.
 
         Returns  an empty list when there is nothing that fits
         """
@@ -73,7 +73,7 @@ class Resume:
     def finished(
         self, file: LogFile, results: Sequence[RangeResult], units: UnitWriter, index: IndexBuilder
     ) -> None:
-        """Take notice of a file that was read; saves the state now and then."""
+        """Takes notice of a file that was read; saves the state now and then."""
         assert file.end > self._saved_at
         self._marks.append(self._mark(file))
         if file.end - self._saved_at < SAVED_EVERY_BYTES:

@@ -62,7 +62,7 @@ def rebuild(
     state: Path | None = None,
     advance: Advance = no_advance,
 ) -> Rebuilt:
-    """Build consumequeue/ and index/ below `out` from the records that start below `upto`.
+    """Builds consumequeue/ and index/ below `out` from the records that start below `upto`.
 
     Of a store that writes extensions, consumequeue_ext/ too.
 
@@ -101,7 +101,7 @@ def rebuild(
 
 
 def refuse_holes(results: Sequence[RangeResult]) -> None:
-    """Raise Corruption when sound records lie behind damage."""
+    """Raises Corruption when sound records lie behind damage."""
     holes, _ = damage_of(results)
     if holes:
         hole = holes[0]
@@ -113,13 +113,13 @@ def refuse_holes(results: Sequence[RangeResult]) -> None:
 
 
 def damage_of(results: Sequence[RangeResult]) -> tuple[list[Hole], Hole | None]:
-    """Return the damage inside the log, and what stands behind its last sound record."""
+    """Returns the damage inside the log, and what stands behind its last sound record."""
     end = max((result.end for result in results if result.record_count), default=0)
     return holes_and_tail([hole for result in results for hole in result.holes], end)
 
 
 def summary(results: Sequence[RangeResult], *, accept_holes: bool) -> Rebuilt:
-    """Add up what ranges held.
+    """Adds up what ranges held.
 
     Errors   Corruption, as `refuse_holes`, unless holes are accepted
     """
@@ -145,7 +145,7 @@ def finish_queues(
     results: Sequence[RangeResult],
     rebuilt: Rebuilt,
 ) -> dict[QueueKey, IrregularQueue]:
-    """Fill up the fronts of regular queues, and do others again by the rule.
+    """Fills up the fronts of regular queues, and do others again by the rule.
 
     Others are irregular ones, and those of which records turned out to be left over.
 
@@ -179,7 +179,7 @@ def _redo(
     wanted: dict[QueueKey, IrregularQueue],
     results: Sequence[RangeResult],
 ) -> None:
-    """Give queues their units once more, one by one in log order.
+    """Gives queues their units once more, one by one in log order.
 
     Cost     the log is read and decoded once more
     """
@@ -200,7 +200,7 @@ def _redo(
 
 
 def _sound_chunks(files: Sequence[LogFile], results: Sequence[RangeResult]) -> Iterator[Chunk]:
-    """Yield what lies between the holes of all ranges, in order."""
+    """Yields what lies between the holes of all ranges, in order."""
     reader = LogReader()
     for result in results:
         file = next(file for file in files if file.base <= result.begin < file.end)

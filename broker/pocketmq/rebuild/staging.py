@@ -52,51 +52,51 @@ class Staging:
         return self.out / WORK_DIRECTORY
 
     def spool(self, name: str) -> Path:
-        """Return the file of a range's index entries."""
+        """Returns the file of a range's index entries."""
         return self.work / "spool" / name
 
     def table(self, name: str, number: int) -> Path:
-        """Return the file of the slot table a piece of an index file leaves."""
+        """Returns the file of the slot table a piece of an index file leaves."""
         return self.work / "tables" / f"{name}-{number}.npy"
 
     def range_file(self, name: str) -> Path:
-        """Return the file that says that a range is finished."""
+        """Returns the file that says that a range is finished."""
         return self.work / "ranges" / f"{name}.json"
 
     def piece_file(self, name: str, number: int) -> Path:
-        """Return the file that says that a piece of an index file is finished."""
+        """Returns the file that says that a piece of an index file is finished."""
         return self.work / "pieces" / f"{name}-{number}.json"
 
     def clear(self) -> None:
-        """Remove everything a rebuild writes."""
+        """Removes everything a rebuild writes."""
         for directory in (WORK_DIRECTORY, *VIEW_DIRECTORIES):
             shutil.rmtree(self.out / directory, ignore_errors=True)
 
     def forget_pieces(self) -> None:
-        """Take no piece of an index file for finished any more."""
+        """Takes no piece of an index file for finished any more."""
         shutil.rmtree(self.work / "pieces", ignore_errors=True)
 
     def drop_scratch(self, *, with_spool: bool) -> None:
-        """Remove what only the building needed; the spool is what a later run could go on from."""
+        """Removes what only the building needed; the spool is what a later run could go on from."""
         for directory in ("tables", "pieces", *(["spool"] if with_spool else [])):
             shutil.rmtree(self.work / directory, ignore_errors=True)
 
     def read(self, path: Path) -> Any:
-        """Return a small file's document, None when there is none that can be read."""
+        """Returns a small file's document, None when there is none that can be read."""
         try:
             return json.loads(path.read_bytes())
         except (FileNotFoundError, ValueError):
             return None
 
     def write(self, path: Path, document: Any) -> None:
-        """Replace a small file; a reader finds the old or the new document, never a part."""
+        """Replaces a small file; a reader finds the old or the new document, never a part."""
         path.parent.mkdir(parents=True, exist_ok=True)
         draft = path.with_name(f"{path.name}.{os.getpid()}.draft")
         draft.write_text(json.dumps(document))
         draft.replace(path)
 
     def prepare(self, wanted: dict[str, Any]) -> bool:
-        """Make the directory ready for what is wanted; returns whether finished ranges stay.
+        """Makes the directory ready for what is wanted; returns whether finished ranges stay.
 
         They stay when they were made with the same settings of the same log, on this machine since
         it was started.
@@ -111,7 +111,7 @@ class Staging:
 
 
 def can_go_on(known: dict[str, Any], wanted: dict[str, Any]) -> bool:
-    """Return whether what one plan finished is of use to another.
+    """Returns whether what one plan finished is of use to another.
 
     Units behind a lower limit would stay: nothing is taken back from finished files. New queues
     and topics change nothing of what was there.
@@ -128,14 +128,14 @@ def can_go_on(known: dict[str, Any], wanted: dict[str, Any]) -> bool:
 
 
 def boot_id() -> str:
-    """Return what tells this start of the machine from others, "" where nothing does."""
+    """Returns what tells this start of the machine from others, "" where nothing does."""
     return _BOOT_ID.read_text().strip() if _BOOT_ID.exists() else ""
 
 
 def plan_document(
     ranges: list[Range], settings: KnownShape, upto: int, expired: Sequence[Path] = ()
 ) -> dict[str, Any]:
-    """Return what `plan.json` says."""
+    """Returns what `plan.json` says."""
     return {
         "format_version": FORMAT_VERSION,
         "settings": asdict(settings),
@@ -148,14 +148,14 @@ def plan_document(
 
 
 def build_settings(out: Path) -> tuple[int, KnownShape]:
-    """Return up to where a planned rebuild reads the log, and what it builds views with."""
+    """Returns up to where a planned rebuild reads the log, and what it builds views with."""
     staging = Staging(out)
     plan = staging.read(staging.work / PLAN_FILE)
     return plan["upto"], KnownShape(**plan["settings"])
 
 
 def range_mark(part: Range) -> list[Any]:
-    """Return what tells whether a range is the same as one that is finished.
+    """Returns what tells whether a range is the same as one that is finished.
 
     A file that was written to since is read again: a repair may have changed it.
     """
@@ -164,18 +164,18 @@ def range_mark(part: Range) -> list[Any]:
 
 
 def range_document(part: Range, result: RangeResult, runs: Runs) -> dict[str, Any]:
-    """Return what a finished range's file says."""
+    """Returns what a finished range's file says."""
     return {"range": range_mark(part), "result": result_document(result), "runs": runs}
 
 
 def result_document(result: RangeResult) -> dict[str, Any]:
-    """Return a result as JSON can hold it."""
+    """Returns a result as JSON can hold it."""
     stop = result.stop._asdict() | {"kind": result.stop.kind.name}
     return asdict(result) | {"stop": stop}
 
 
 def result_of(document: dict[str, Any]) -> RangeResult:
-    """Return the result that a document of `result_document` tells."""
+    """Returns the result that a document of `result_document` tells."""
     fields = dict(document)
     stop = fields.pop("stop")
     fields["stop"] = Stop(ScanEnd[stop["kind"]], stop["physical_offset"], stop["reason"])

@@ -56,7 +56,7 @@ class QueueFiles:
         self._descriptors: OrderedDict[tuple[QueueKey, int], int] = OrderedDict()
 
     def write(self, key: QueueKey, queue_offset: int, units: memoryview) -> None:
-        """Write units of a queue from a queue offset on.
+        """Writes units of a queue from a queue offset on.
 
         Errors   IllegalTopic for a name that is no topic
         """
@@ -64,7 +64,7 @@ class QueueFiles:
             os.pwrite(self._descriptor(key, base), piece, position)
 
     def pieces(self, queue_offset: int, units: memoryview) -> Iterator[tuple[int, int, memoryview]]:
-        """Yield (position of a file's first byte, position in it, the units it takes)."""
+        """Yields (position of a file's first byte, position in it, the units it takes)."""
         assert not len(units) % UNIT_SIZE
         position = queue_offset * UNIT_SIZE
         while units:
@@ -75,7 +75,7 @@ class QueueFiles:
             units = units[room:]
 
     def fill(self, key: QueueKey, first: int) -> None:
-        """Write pre-blank units from the start of the first message's file up to it.
+        """Writes pre-blank units from the start of the first message's file up to it.
 
         Source   ConsumeQueue.putMessagePositionInfo
         """
@@ -85,7 +85,7 @@ class QueueFiles:
             self.write(key, base // UNIT_SIZE, memoryview(PRE_BLANK * count))
 
     def forget(self, key: QueueKey) -> None:
-        """Remove what was written of a queue."""
+        """Removes what was written of a queue."""
         self.close()
         shutil.rmtree(queue_directory(self.directory, *key), ignore_errors=True)
 
@@ -107,7 +107,7 @@ class QueueFiles:
         return descriptor
 
     def close(self) -> None:
-        """Close all files."""
+        """Closes all files."""
         while self._descriptors:
             os.close(self._descriptors.popitem()[1])
 
@@ -122,7 +122,7 @@ class UnitWriter:
     __slots__ = ("_files", "_held", "_held_count", "queues", "runs")
 
     def __init__(self, files: QueueFiles, removed: str = "", left_over: str = "") -> None:
-        """Begin a stretch; `removed` is as `QueueTable` takes it, `left_over` a text."""
+        """Begins a stretch; `removed` is as `QueueTable` takes it, `left_over` a text."""
         self._files = files
         self.queues = QueueTable(removed, left_over_of(left_over))
         self._held: list[tuple[Numbers, Numbers, NDArray[np.void]]] = []
@@ -130,7 +130,7 @@ class UnitWriter:
         self.runs: dict[int, QueueRun] = {}
 
     def add(self, queue: Numbers, queue_offset: Numbers, units: NDArray[np.void]) -> None:
-        """Take units: of which queue (its number), which ordinal, the 20 bytes."""
+        """Takes units: of which queue (its number), which ordinal, the 20 bytes."""
         assert len(queue) == len(units)
         assert len(queue_offset) == len(units)
         # As plain bytes: numpy would join numbers in this processor's byte order.
@@ -141,7 +141,7 @@ class UnitWriter:
             self.flush()
 
     def flush(self) -> None:
-        """Write what is held.
+        """Writes what is held.
 
         Cost     about 0.2 µs a unit when there are some hundred of each queue
         """
@@ -175,6 +175,6 @@ class UnitWriter:
             self._files.write(self.queues.keys[number], first, units)
 
     def queue_runs(self) -> dict[QueueKey, tuple[int, int, bool]]:
-        """Return (first queue offset, count, whether they follow on each other) by queue."""
+        """Returns (first queue offset, count, whether they follow on each other) by queue."""
         keys = self.queues.keys
         return {keys[n]: (run.first, run.count, run.is_regular) for n, run in self.runs.items()}

@@ -35,7 +35,7 @@ May = Callable[[Need], bool]
 
 
 def anything(need: Need, /) -> bool:
-    """Return that any need is met: nobody is asked who calls."""
+    """Returns that any need is met: nobody is asked who calls."""
     return True
 
 
@@ -51,19 +51,19 @@ class Call(Protocol):
     may: May
 
     def metadata(self, name: str, /) -> str | None:
-        """Return a metadata value, None when the client sent none; of several the first."""
+        """Returns a metadata value, None when the client sent none; of several the first."""
 
     def identify(self, user: str, /, *, is_admin: bool) -> None:
-        """Note who calls, once that is verified.
+        """Notes who calls, once that is verified.
 
         Errors   ShareTaken, TooManyRequests: the user has as many calls under way as it may
         """
 
     def time_left_ms(self) -> int | None:
-        """Return what is left of the client's deadline, None when it has none."""
+        """Returns what is left of the client's deadline, None when it has none."""
 
     def room(self, wanted: int, /) -> int:
-        """Return how many bytes an answer may have now; of much less may be left, never nothing.
+        """Returns how many bytes an answer may have now; of much less may be left, never nothing.
 
         So much is set aside until this is asked again, or the call ends.
         """
@@ -84,7 +84,7 @@ class Call(Protocol):
 
 
 def turn_user(call: Call) -> str:
-    """Return the name under which a call's heavy work waits for its turn.
+    """Returns the name under which a call's heavy work waits for its turn.
 
     That is its user; where nobody is asked who calls, its address.
     """
@@ -93,7 +93,7 @@ def turn_user(call: Call) -> str:
 
 @lru_cache(maxsize=4096)
 def host_from_peer(peer: str) -> bytes:
-    """Return the packed address of a peer text, `NO_HOST` when it holds none."""
+    """Returns the packed address of a peer text, `NO_HOST` when it holds none."""
     scheme, _, address = peer.partition(":")
     if scheme not in ("ipv4", "ipv6"):
         return NO_HOST
@@ -139,7 +139,7 @@ def end_request() -> None:
 
 
 def current_request_id() -> str:
-    """Return the id of the call under way in this context, "" outside of calls."""
+    """Returns the id of the call under way in this context, "" outside of calls."""
     request = _request.get()
     return "" if request is None else request.id
 

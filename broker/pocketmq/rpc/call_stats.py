@@ -54,7 +54,7 @@ DAMAGES_KEPT_MAX: Final = 10_000
 
 
 def request_code(method: Method) -> str:
-    """Return RocketMQ's word for a method, or the method's name in such a form."""
+    """Returns RocketMQ's word for a method, or the method's name in such a form."""
     letters = (f"_{letter.lower()}" if letter.isupper() else letter for letter in method.name)
     return method.request_code or "".join(letters).lstrip("_")
 
@@ -87,40 +87,40 @@ class MethodStats:
         return self._latency.at((GRPC, self._code, response_code, is_long_polling, result))
 
     def begin(self, count: int = 1) -> None:
-        """Count calls that begin."""
+        """Counts calls that begin."""
         self.under_way += count
 
     def end(self, count: int = 1) -> None:
-        """Count calls that have ended."""
+        """Counts calls that have ended."""
         self.under_way -= count
         assert self.under_way >= 0, "more calls ended than began"
 
     def fold(self, seconds: float) -> None:
-        """Count the calls answered at once since this was last done; each took so long."""
+        """Counts the calls answered at once since this was last done; each took so long."""
         count, self.answered = self.answered, 0
         assert count > 0, "somebody was answered"
         self.success.observe_many(seconds * 1000, count)
         self.count_created(seconds, count)
 
     def count_waited(self, seconds: float, count: int = 1) -> None:
-        """Count calls whose answers had to be waited for; each took so long."""
+        """Counts calls whose answers had to be waited for; each took so long."""
         self.waited.observe_many(seconds * 1000, count)
         self.count_created(seconds, count)
 
     def count_created(self, seconds: float, count: int = 1) -> None:
-        """Count topics or groups that were made, where the method makes some."""
+        """Counts topics or groups that were made, where the method makes some."""
         if self._create is not None:
             self._create.at((SUCCESS, "false")).observe_many(seconds * 1000, count)
 
     def count_failed(self, error: BrokerError, seconds: float) -> None:
-        """Count a call that was answered with an error."""
+        """Counts a call that was answered with an error."""
         self._rejected.add((error.reason,))
         self._series(error.code.name.lower(), "false", FAILED).observe(seconds * 1000)
         if self._create is not None:
             self._create.at(("failure", "false")).observe(seconds * 1000)
 
     def count_cancelled(self, seconds: float) -> None:
-        """Count a call whose client went away."""
+        """Counts a call whose client went away."""
         self._series(NO_CODE, self._poll, CANCELLED).observe(seconds * 1000)
 
 
@@ -176,7 +176,7 @@ class CallStats:
         ]
 
     def method(self, path: str, method: Method) -> MethodStats:
-        """Return the counts of a method, "pocketmq.v1.Broker/SendMessage"."""
+        """Returns the counts of a method, "pocketmq.v1.Broker/SendMessage"."""
         before = self._methods.get(path)
         under_way = 0 if before is None else before.under_way
         assert not under_way, "a method is counted in one place"
@@ -185,7 +185,7 @@ class CallStats:
         return made
 
     def count_damage(self, error: Corruption) -> bool:
-        """Count a record that is not what was stored, by the kind of its file.
+        """Counts a record that is not what was stored, by the kind of its file.
 
         Returns  whether this damage is met for the first time, as far as remembered
         """

@@ -57,7 +57,7 @@ class Creations:
         assert exists.keys() <= MAKERS.keys(), "a kind says what makes a thing of it"
 
     def asked(self, need: Asked) -> Asked:
-        """Return the same needs, which are those of calls that make what they name.
+        """Returns the same needs, which are those of calls that make what they name.
 
         Errors   of what is returned: TopicNotFound, GroupNotFound, CreationsUsedUp, beside its own
         """
@@ -81,7 +81,7 @@ class Creations:
         self._count(call.user, (need.kind, need.name))
 
     def _count(self, user: str, what: tuple[ResourceKind, str]) -> None:
-        """Count what a user makes; what it names again within the hour counts once."""
+        """Counts what a user makes; what it names again within the hour counts once."""
         limit, now_ms = self._per_hour(), self._now_ms()
         begun_ms, made = self._made.get(user, (0, None))
         if made is None or now_ms - begun_ms >= HOUR_MS:

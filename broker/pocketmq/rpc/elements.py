@@ -63,7 +63,7 @@ class Elements:
         self._fields = _fields_of(cast(Descriptor, request.DESCRIPTOR), "", limit, ())
 
     def check(self, raw: bytes) -> None:
-        """Raise unless each field has few enough elements.
+        """Raises unless each field has few enough elements.
 
         Errors   TooManyElements, Malformed
         Cost     none for a request of few bytes, else 0.3 µs a field, until it is refused
@@ -75,7 +75,7 @@ class Elements:
 def _fields_of(
     message: Descriptor, path: str, limit: int, outer: tuple[str, ...]
 ) -> dict[int, _Field]:
-    """Return the fields of a message, by number, that are repeated or hold some that are."""
+    """Returns the fields of a message, by number, that are repeated or hold some that are."""
     found: dict[int, _Field] = {}
     for field in message.fields:
         name = f"{path}{field.name}"
@@ -95,7 +95,7 @@ def _fields_of(
 def _count(
     raw: bytes, at: int, end: int, fields: Mapping[int, _Field], counts: dict[str, int]
 ) -> None:
-    """Add the elements between two places of a request to their fields' counts."""
+    """Adds the elements between two places of a request to their fields' counts."""
     while at < end:
         tag, at = _varint(raw, at, end)
         field, begin = fields.get(tag >> 3), at
@@ -118,7 +118,7 @@ def _packed_count(raw: bytes, size: int) -> int:
 
 
 def _behind(raw: bytes, at: int, end: int, kind: int) -> tuple[int, int]:
-    """Return where a field's value ends and begins."""
+    """Returns where a field's value ends and begins."""
     begin = at
     if kind == _BYTES:
         size, begin = _varint(raw, at, end)
@@ -137,7 +137,7 @@ def _behind(raw: bytes, at: int, end: int, kind: int) -> tuple[int, int]:
 
 
 def _varint(raw: bytes, at: int, end: int) -> tuple[int, int]:
-    """Return a number, and where it ends."""
+    """Returns a number, and where it ends."""
     value = shift = 0
     while at < end and shift < 70:
         byte = raw[at]

@@ -10,7 +10,7 @@ TEXT_SIZE_MAX: Final = 1_000
 
 
 def public_text(error: BrokerError) -> str:
-    """Return the text of an error, without what is the operator's business."""
+    """Returns the text of an error, without what is the operator's business."""
     if isinstance(error, errors.DiskFull):
         return "the broker's disk is full; sends resume by themselves once there is room"
     if isinstance(error, errors.StoreDamaged):
@@ -21,6 +21,6 @@ def public_text(error: BrokerError) -> str:
 
 
 def cut(text: str, size_max: int) -> str:
-    """Return a text of at most so many bytes, and a mark where it was longer."""
+    """Returns a text of at most so many bytes, and a mark where it was longer."""
     encoded = text.encode("utf-8", "replace")
     return text if len(encoded) <= size_max else encoded[:size_max].decode("utf-8", "ignore") + "…"

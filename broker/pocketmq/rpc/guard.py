@@ -42,7 +42,7 @@ class Guard:
         self._creations = creations
 
     def guarded(self, service: Service, rules: FaceRules) -> Service:
-        """Return a face that serves who may; a shortcut without a rule is not taken."""
+        """Returns a face that serves who may; a shortcut without a rule is not taken."""
         needs, quick = rules
         names = {method.name for method in service.methods}
         assert names == needs.keys(), f"each method of {service.name} says what it needs"
@@ -76,7 +76,7 @@ class Guard:
         return serve
 
     def _poll_guarded(self, handler: Handler, need: Asked | AdminOnly) -> Handler:
-        """Return a handler that may take long: who may no more by then gets nothing."""
+        """Returns a handler that may take long: who may no more by then gets nothing."""
 
         def serve(request: Any, call: Call) -> Any:
             caller = self._caller(call)
@@ -95,7 +95,7 @@ class Guard:
         return serve
 
     def _stream_guarded(self, handler: Handler, need: Asked | AdminOnly) -> Handler:
-        """Return a handler of many requests: who calls is asked once, what they may of each.
+        """Returns a handler of many requests: who calls is asked once, what they may of each.
 
         Before each answer the same is asked about the last request that needed something. For a
         user who is gone the requests end, whatever the client sends.
@@ -123,7 +123,7 @@ class Guard:
         return serve
 
     def _quick(self, shortcut: Shortcut, named: Named) -> Shortcut:
-        """Return a shortcut that who may not publish is refused by."""
+        """Returns a shortcut that who may not publish is refused by."""
         access, (kind, name_of) = self._access, named
         need_of = _NEEDS[kind]
 
@@ -151,7 +151,7 @@ class Guard:
         return caller
 
     def _check(self, caller: Rights, need: Asked | AdminOnly, request: Any, call: Call) -> bool:
-        """Raise unless a caller may; return whether that can be otherwise another time."""
+        """Raises unless a caller may; returns whether that can be otherwise another time."""
         if isinstance(need, AdminOnly):
             self._access.check_admin(caller, need.what)
             return True
@@ -186,7 +186,7 @@ class _Gone:
         self.waiting: asyncio.Task[Any] | None = None
 
     def is_gone(self) -> bool:
-        """Return whether there is nobody to serve any more."""
+        """Returns whether there is nobody to serve any more."""
         return self._is_gone
 
     def end(self) -> None:
@@ -201,7 +201,7 @@ class _Gone:
 async def _until_gone(
     requests: AsyncIterator[Any], when_gone: Callable[[Callable[[], None]], Callable[[], None]]
 ) -> AsyncIterator[Any]:
-    """Yield requests until there are no more, or their user is gone.
+    """Yields requests until there are no more, or their user is gone.
 
     when_gone   calls what it is given when the user is gone, and returns what forgets that
     """

@@ -47,26 +47,26 @@ class Health:
         self._is_over = False
 
     def show(self, *, serving: bool, writable: bool | Callable[[], bool]) -> None:
-        """Set all names: `writable` decides about store.write, `serving` about everything."""
+        """Sets all names: `writable` decides about store.write, `serving` about everything."""
         assert not (serving and self._is_over), "what has ended is not served again"
         self._is_serving = serving
         self._is_writable = writable if callable(writable) else lambda: bool(writable)
         self._wake()
 
     def _status(self, name: str) -> ServingStatus | None:
-        """Return what a name is now, None for an unknown one."""
+        """Returns what a name is now, None for an unknown one."""
         if name not in self._names:
             return None
         is_good = self._is_serving and (name != STORE_WRITE or self._is_writable())
         return SERVING if is_good else NOT_SERVING
 
     def end(self) -> None:
-        """Show NOT_SERVING to everyone who watches, and end the watches."""
+        """Shows NOT_SERVING to everyone who watches, and end the watches."""
         self._is_over = True
         self.show(serving=False, writable=False)
 
     def service(self) -> Service:
-        """Return the service, for any transport."""
+        """Returns the service, for any transport."""
         made = (
             method(_HEALTH, "Check", self.check, CallClass.PROBE),
             method(_HEALTH, "Watch", self.watch, CallClass.PROBE),
@@ -74,7 +74,7 @@ class Health:
         return Service(_HEALTH.full_name, made, refuse_plainly)
 
     def check(self, request: HealthCheckRequest, call: Call) -> HealthCheckResponse:
-        """Return the status of a name.
+        """Returns the status of a name.
 
         Errors   UnknownService
         """
@@ -86,7 +86,7 @@ class Health:
     async def watch(
         self, request: HealthCheckRequest, call: Call
     ) -> AsyncIterator[HealthCheckResponse]:
-        """Yield the status of a name, and again when it has changed."""
+        """Yields the status of a name, and again when it has changed."""
         shown: ServingStatus | None = None
         while True:
             status = self._status(request.service)

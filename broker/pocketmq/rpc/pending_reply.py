@@ -30,7 +30,7 @@ class Late:
         self._last: FlushGroup | None = None
 
     def reply(self, in_time: bytes) -> "PendingReply":
-        """Return a reply that waits for all that was stored before.
+        """Returns a reply that waits for all that was stored before.
 
         Errors   FsyncFailed
         """
@@ -61,7 +61,7 @@ class PendingReply:
         self.user = ""
 
     def __await__(self) -> Generator[None, None, bytes]:
-        """Return what is to be sent, once it may be.
+        """Returns what is to be sent, once it may be.
 
         Errors   FsyncFailed
         """

@@ -65,7 +65,7 @@ FIND: Final = (Action.PUB, Action.SUB, Action.GET)
 
 
 def topic_need(name: str, actions: tuple[Action, ...]) -> Need:
-    """Return what doing one of these to a topic needs; whose a retry topic is, `Access` knows."""
+    """Returns what doing one of these to a topic needs; whose a retry topic is, `Access` knows."""
     if name.startswith(DLQ_PREFIX):
         return Need(actions, ResourceKind.GROUP, name.removeprefix(DLQ_PREFIX))
     return Need(
@@ -74,7 +74,7 @@ def topic_need(name: str, actions: tuple[Action, ...]) -> Need:
 
 
 def consumed_needs(group: str, topic: str) -> list[Need]:
-    """Return what a group's reading or settling of a topic needs: both, of its own topics itself.
+    """Returns what a group's reading or settling of a topic needs: both, of its own topics itself.
 
     Of a retry topic that others may have too it gets its own messages (filter/owned.py).
     """
@@ -84,15 +84,15 @@ def consumed_needs(group: str, topic: str) -> list[Need]:
 
 
 def group_need(name: str, actions: tuple[Action, ...]) -> Need:
-    """Return the same of a group."""
+    """Returns the same of a group."""
     return Need(actions, ResourceKind.GROUP, name)
 
 
 def listed(kind: ResourceKind) -> list[Need]:
-    """Return what it needs to see all topics, or all groups."""
+    """Returns what it needs to see all topics, or all groups."""
     return [Need(LIST, kind, EVERY)]
 
 
 def nothing(request: Any, call: Call) -> list[Need]:
-    """Return that any user may."""
+    """Returns that any user may."""
     return []

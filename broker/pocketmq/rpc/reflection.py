@@ -55,12 +55,12 @@ class Reflection:
         }
 
     def services(self) -> list[Service]:
-        """Return the services of both versions."""
+        """Returns the services of both versions."""
         row = method(_SERVICE, "ServerReflectionInfo", self.info, CallClass.PROBE)
         return [Service(name, (row,), refuse_plainly) for name in NAMES]
 
     async def info(self, requests: AsyncIterator[Any], call: Call) -> AsyncIterator[Any]:
-        """Answer one question after the other."""
+        """Answers one question after the other."""
         async for request in requests:
             answer = self._answer(request)
             answer.original_request.CopyFrom(request)
@@ -84,14 +84,14 @@ class Reflection:
         )
 
     def _describe(self) -> None:
-        """Make ready what answers are taken from."""
+        """Makes ready what answers are taken from."""
         for service in self._undescribed:
             self._describe_renamed(service)
         _describe_newer(self._pool)
         self._undescribed.clear()
 
     def _describe_renamed(self, service: Service) -> None:
-        """Keep a service's files as clients know them, where its package is another than theirs.
+        """Keeps a service's files as clients know them, where its package is another than theirs.
 
         They do not go into protobuf's pool, which an official client may fill with its own.
         """
@@ -162,7 +162,7 @@ def _describe_newer(pool: Any) -> None:
 
 
 def _collect(file: FileDescriptor, into: dict[str, bytes]) -> None:
-    """Add a file and all it imports."""
+    """Adds a file and all it imports."""
     proto = FileDescriptorProto()
     file.CopyToProto(proto)
     into[file.name] = proto.SerializeToString()

@@ -140,7 +140,7 @@ class Method:
         return self.answer or self.response
 
     def reader(self) -> Callable[[bytes], Any]:
-        """Return the function that reads a request.
+        """Returns the function that reads a request.
 
         Errors   of that function: MalformedRequest, TooManyElements
         """
@@ -162,12 +162,12 @@ class Method:
         return read
 
     def encoded(self, given: Any) -> list[bytes]:
-        """Return what a generator yields as bytes: one answer, or those of a list."""
+        """Returns what a generator yields as bytes: one answer, or those of a list."""
         write = self.writer()
         return [write(one) for one in given] if isinstance(given, list) else [write(given)]
 
     def writer(self) -> Callable[[Any], bytes]:
-        """Return the function that turns an answer into bytes."""
+        """Returns the function that turns an answer into bytes."""
         return self.serialize or self.response.SerializeToString
 
 
@@ -178,7 +178,7 @@ def method(
     call_class: CallClass,
     **own: Any,
 ) -> Method:
-    """Return a method of a proto's service, with the messages and the kind that the proto says.
+    """Returns a method of a proto's service, with the messages and the kind that the proto says.
 
     own   further fields of the Method
     """
@@ -208,7 +208,7 @@ by a list of answers where it has many."""
 
 
 def refuse_plainly(error: BrokerError, method: Method) -> WireStatus:
-    """Return the status of an error where the protocol is not ours: a code and a text."""
+    """Returns the status of an error where the protocol is not ours: a code and a text."""
     return WireStatus(_PLAIN_CODES.get(type(error), _INTERNAL), str(error), b"")
 
 
@@ -225,5 +225,5 @@ class Service:
         assert len(names) == len(self.methods), "a service has one method of a name"
 
     def path(self, method: Method) -> str:
-        """Return the full name of a method, "pocketmq.v1.Broker/SendMessage"."""
+        """Returns the full name of a method, "pocketmq.v1.Broker/SendMessage"."""
         return f"{self.name}/{method.name}"

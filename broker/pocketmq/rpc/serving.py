@@ -50,7 +50,7 @@ class Refused:
         self.request_id = request_id
 
     def trailers(self) -> tuple[tuple[str, str | bytes], ...]:
-        """Return what goes with it to the client."""
+        """Returns what goes with it to the client."""
         request_id = (REQUEST_ID_KEY, self.request_id)
         if self.status is None or not self.status.details:
             return (request_id,)
@@ -81,7 +81,7 @@ class ServedMethod:
         self.read, self.write = method.reader(), method.writer()
 
     def refusal(self, holder: Holder) -> BrokerError | None:
-        """Return why a holder may begin no call now, None when it may.
+        """Returns why a holder may begin no call now, None when it may.
 
         A method that identifies its callers refuses here only what it would refuse to everybody.
         """
@@ -104,7 +104,7 @@ class ServedMethod:
         return gate.count < gate.tight or not self.method.identifies
 
     def answer(self, raw: bytes, call: Call) -> bytes | Awaitable[bytes]:
-        """Return the reply to a unary call, or what it comes from.
+        """Returns the reply to a unary call, or what it comes from.
 
         Errors   what handlers raise, MalformedRequest
         """
@@ -116,7 +116,7 @@ class ServedMethod:
         return self.answer_usually(raw, call)
 
     def answer_usually(self, raw: bytes, call: Call) -> bytes | Awaitable[bytes]:
-        """Return the same by the handler, whatever shortcut there is.
+        """Returns the same by the handler, whatever shortcut there is.
 
         Errors   what handlers raise, MalformedRequest
         """
@@ -130,7 +130,7 @@ class ServedMethod:
         return self.write(await answer)
 
     def refused(self, error: Exception, seconds: float) -> Refused:
-        """Count a call that failed after so long, and return what its client is told.
+        """Counts a call that failed after so long, and returns what its client is told.
 
         Runs in the context of the call: its request id goes along.
         """
@@ -147,7 +147,7 @@ class ServedMethod:
         return Refused(None, [self.write(answer) for answer in answers], request_id)
 
     def _known(self, error: Exception) -> BrokerError:
-        """Return an error of ours; what an operator has to see goes to the log."""
+        """Returns an error of ours; what an operator has to see goes to the log."""
         if not isinstance(error, BrokerError):
             incident = token_hex(8)
             logger.error(
@@ -205,7 +205,7 @@ class Serving:
         self._add([probes, *Reflection([*services, probes]).services()], CallStats(self.admission))
 
     def serve(self, services: Sequence[Service]) -> None:
-        """Serve these methods from now on, in place of those of the same names."""
+        """Serves these methods from now on, in place of those of the same names."""
         self._add(services, self.counted)
 
     def _add(self, services: Iterable[Service], counted: CallStats) -> None:
@@ -216,13 +216,13 @@ class Serving:
                 self.methods[f"/{served.path}"] = served
 
     def show_ready(self, writable: bool | Callable[[], bool]) -> None:
-        """Serve, and let health say so; `writable` is asked again and again if it can be."""
+        """Serves, and let health say so; `writable` is asked again and again if it can be."""
         assert not self.is_draining, "a server that drains is not served again"
         self.refusal = None
         self._health.show(serving=True, writable=writable)
 
     def drain(self) -> None:
-        """Show NOT_SERVING and refuse sends; the rest is served on."""
+        """Shows NOT_SERVING and refuse sends; the rest is served on."""
         self.is_draining = True
         self._health.end()
         self.admission.close_sends()

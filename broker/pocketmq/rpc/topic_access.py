@@ -20,14 +20,14 @@ TopicCheck = Callable[[str, str], None]
 
 
 def check_client_reads(topic: str, group: str) -> None:
-    """Raise SystemTopic for a topic whose messages a client of this group may not read."""
+    """Raises SystemTopic for a topic whose messages a client of this group may not read."""
     is_nobodys = not group and is_group_topic(topic)
     if is_nobodys or not is_readable_by(topic, group):
         raise SystemTopic(topic=topic, why="read")
 
 
 def check_client_locates(topic: str, group: str) -> None:
-    """Raise SystemTopic for a system topic; any other one's offsets are no secret."""
+    """Raises SystemTopic for a system topic; any other one's offsets are no secret."""
     if is_system_topic(topic):
         raise SystemTopic(topic=topic, why="read")
 
@@ -37,7 +37,7 @@ def check_operator_reads(topic: str, group: str) -> None:
 
 
 def find_readable(topics: TopicTable, topic: str, group: str, check: TopicCheck) -> TopicConfig:
-    """Return a topic that this caller may read.
+    """Returns a topic that this caller may read.
 
     Errors   IllegalTopic, SystemTopic, TopicNotFound, TopicNotReadable, UnsupportedTopic
     """
@@ -54,7 +54,7 @@ def may_see(
     properties: Mapping[str, str],
     actions: tuple[Action, ...] = LOOK,
 ) -> bool:
-    """Return whether a caller may do one of these to a record of a topic.
+    """Returns whether a caller may do one of these to a record of a topic.
 
     It need not be allowed for the topic's name: of a group's topic only the record's owner counts.
     """
@@ -65,7 +65,7 @@ def may_see(
 
 
 def check_may(call: Call, need: Need) -> None:
-    """Raise AccessDenied where a caller may not do what its request led to by what it found."""
+    """Raises AccessDenied where a caller may not do what its request led to by what it found."""
     if not call.may(need):
         action, resource = text_from_actions(frozenset(need.actions[:1])), str(need.resource)
         why = "no rule allows it"

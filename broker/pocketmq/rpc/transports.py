@@ -16,7 +16,7 @@ GRPCIO: Final = "grpcio"
 def new_server(
     name: str, services: Sequence[Service], transport: Transport
 ) -> "GrpcioServer | OwnServer":
-    """Return a server of the transport named, not yet listening.
+    """Returns a server of the transport named, not yet listening.
 
     transport   how our own carries connections; grpcio can do nothing of it
     """

@@ -47,7 +47,7 @@ class PullRequest(NamedTuple):
     """Whose turn it takes to look at records, where that is heavy work."""
 
     def from_offset(self, queue_offset: int) -> "PullRequest":
-        """Return the same from another offset on."""
+        """Returns the same from another offset on."""
         return self._replace(range=self.range._replace(queue_offset=queue_offset))
 
 
@@ -107,7 +107,7 @@ class Pull:
     def pull(
         self, request: PullRequest, *, joined: bool = False
     ) -> PullResult | Awaitable[PullResult]:
-        """Return what is there, at once or when the disk has brought it, without waiting for more.
+        """Returns what is there, at once or when the disk has brought it, without waiting for more.
 
         joined   records that lie next to each other come as one element, where nothing is filtered
         Errors   Corruption
@@ -133,7 +133,7 @@ class Pull:
     def _read(
         self, request: PullRequest, *, joined: bool = False
     ) -> PullResult | Awaitable[PullResult]:
-        """Return what is wanted: codes have chosen, the records decide."""
+        """Returns what is wanted: codes have chosen, the records decide."""
         wanted, range_ = request.wanted, request.range
         room = request.room(range_.max_bytes)
         if room < range_.max_bytes:
@@ -159,7 +159,7 @@ class Pull:
         return _matching(request, result)
 
     def should_wait(self, request: PullRequest, result: PullResult) -> bool:
-        """Return whether this result is worth waiting beyond."""
+        """Returns whether this result is worth waiting beyond."""
         if request.wait_ms <= 0 or self._is_draining or result.records:
             return False
         return _is_at_end(request, result) or _scanned_on(request, result)
@@ -167,7 +167,7 @@ class Pull:
     async def wait(
         self, request: PullRequest, result: PullResult, *, joined: bool = False
     ) -> PullResult:
-        """Return what arrives behind a result within `wait_ms`, or how far nothing matched.
+        """Returns what arrives behind a result within `wait_ms`, or how far nothing matched.
 
         Effects  leaves nothing behind when cancelled
         Errors   Corruption
@@ -185,7 +185,7 @@ class Pull:
         *,
         joined: bool = False,
     ) -> "asyncio.Future[Any]":
-        """Return what `finish` makes of what arrives behind a result worth waiting beyond.
+        """Returns what `finish` makes of what arrives behind a result worth waiting beyond.
 
         Effects  as of `wait`; no task unless a scan goes on or the disk is read
         Errors   of the future: Corruption, and those of `finish`
@@ -206,7 +206,7 @@ class Pull:
         return pull
 
     def drain(self) -> None:
-        """Answer every parked pull at once and park none any more."""
+        """Answers every parked pull at once and park none any more."""
         self._is_draining = True
         if self._waiting is not None:
             self._waiting.end_all()
@@ -216,13 +216,13 @@ class Pull:
     def _look(
         self, key: tuple[str, int], group: GroupKey, queue_offset: int
     ) -> PullResult | Awaitable[PullResult]:
-        """Return whether there is anything for a filter, without counting it."""
+        """Returns whether there is anything for a filter, without counting it."""
         wanted, user = group
         asked = ReadRange(*key, queue_offset, 1, 1)
         return self._read(PullRequest(asked, wanted, 0, user=user))
 
     def _serve(self, pull: "ParkedPull") -> None:
-        """Answer a pull for which something seems to have arrived."""
+        """Answers a pull for which something seems to have arrived."""
         request = pull.request.from_offset(pull.place)
         found = self.pull(request, joined=pull.joined)
         if not isinstance(found, PullResult) or _scanned_on(request, found):
@@ -255,7 +255,7 @@ class Pull:
             self._settle(pull, result)
 
     def _settle(self, pull: "ParkedPull", result: PullResult) -> None:
-        """Answer with a result, or wait on where it says that there is nothing yet."""
+        """Answers with a result, or waits on where it says that there is nothing yet."""
         if pull.done():
             return
         is_at_end = not result.records and pull.place == result.max_offset
@@ -271,7 +271,7 @@ class Pull:
             pull.fail(error)
 
     def _give_up(self, pull: "ParkedPull") -> None:
-        """Answer a pull whose time is over: nothing came for it."""
+        """Answers a pull whose time is over: nothing came for it."""
         topic, queue_id, _, _, _ = pull.request.range
         lower, upper = self._store.reading.queue_range(topic, queue_id)
         status = PullStatus.NO_MATCHED_MESSAGE
@@ -285,7 +285,7 @@ def _as_it_is(result: PullResult) -> PullResult:
 
 
 def _to_look_at(asked: ReadRange) -> ReadRange:
-    """Return the range that is read for a filter which has nothing but the records to go by."""
+    """Returns the range that is read for a filter which has nothing but the records to go by."""
     max_messages = max(asked.max_messages, LOOKED_AT_MAX)
     return asked._replace(
         max_messages=max_messages, max_bytes=max(asked.max_bytes, LOOKED_AT_BYTES_MAX)
@@ -309,7 +309,7 @@ def _matching(request: PullRequest, result: PullResult) -> PullResult:
 
 
 def _count_asked_for(asked: ReadRange, records: list[bytes]) -> int:
-    """Return how many of some records fit what was asked for, one in any case."""
+    """Returns how many of some records fit what was asked for, one in any case."""
     size = 0
     for number, record in enumerate(records):
         size += len(record)

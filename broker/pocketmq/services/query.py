@@ -44,7 +44,7 @@ class Query:
         self._store = store
 
     async def by_key(self, wanted: KeyRange) -> QueryResult:
-        """Return one page of the messages that carry a key, newest first.
+        """Returns one page of the messages that carry a key, newest first.
 
         Units    count_max 0 is 64, end_ms 0 is no bound
         Errors   IllegalKey, IllegalNumber, IllegalPageToken, Corruption, DiskSlow
@@ -76,7 +76,7 @@ class Query:
         return page
 
     async def by_id(self, topic: str, message_id: str) -> StoredMessage:
-        """Return the message of a topic with this unique key or offset id.
+        """Returns the message of a topic with this unique key or offset id.
 
         Shape    a body larger than SHOWN_SIZE_MAX is as it is stored
         Errors   those of `place_of`
@@ -86,7 +86,7 @@ class Query:
         return message
 
     async def place_of(self, topic: str, message_id: str) -> StoredMessage:
-        """Return the same with its body as it is stored.
+        """Returns the same with its body as it is stored.
 
         Errors   IllegalMessageId, MessageNotFound, Corruption, DiskSlow
         """
@@ -104,7 +104,7 @@ class Query:
         raise MessageNotFound(topic=topic, message_id=message_id)
 
     async def offset_by_time(self, topic: str, queue_id: int, time_ms: int, bound: Bound) -> int:
-        """Return where a queue stands at a time in ms since 1970.
+        """Returns where a queue stands at a time in ms since 1970.
 
         Errors   IllegalNumber, DiskSlow
         """
@@ -114,13 +114,13 @@ class Query:
 
 
 def size_in_reply(message: StoredMessage) -> int:
-    """Return the most bytes a message can take in a reply."""
+    """Returns the most bytes a message can take in a reply."""
     characters = sum(len(name) + len(value) + 1 for name, value in message.properties.items())
     return len(message.body) + PROPERTY_FACTOR * characters + FIXED_SIZE_MAX
 
 
 async def _shown_count(messages: list[StoredMessage], budget: BodyBudget) -> int:
-    """Decompress bodies, as many as fit one reply; return how many, at least one of some.
+    """Decompresses bodies, as many as fit one reply; returns how many, at least one of some.
 
     Others get their turn of the event loop between two bodies.
     """

@@ -63,7 +63,7 @@ class RetentionSettings:
     pause_ms: int = 100
 
     def hour_set(self) -> frozenset[int]:
-        """Return the hours as numbers.
+        """Returns the hours as numbers.
 
         Errors   ValueError
         """
@@ -84,7 +84,7 @@ class RetentionState(NamedTuple):
 
 
 def percent_used(used_bytes: int, usable_bytes: int) -> int:
-    """Return the used share of a disk in whole percent, rounded up.
+    """Returns the used share of a disk in whole percent, rounded up.
 
     Source   UtilAll.getDiskPartitionSpaceUsedPercent
     """
@@ -93,14 +93,14 @@ def percent_used(used_bytes: int, usable_bytes: int) -> int:
 
 
 def is_wanted(settings: RetentionSettings, *, made_here: bool, is_configured: bool) -> bool:
-    """Return whether messages expire at all: in a store somebody else made only when asked for."""
+    """Returns whether messages expire at all: in a store somebody else made only when asked for."""
     if settings.mode == MODE_AUTO:
         return made_here or is_configured
     return settings.mode == MODE_ON
 
 
 def decide(settings: RetentionSettings, hours: frozenset[int], seen: RetentionState) -> str:
-    """Return why the oldest file goes, "" when it stays; pure."""
+    """Returns why the oldest file goes, "" when it stays; pure."""
     if seen.used_percent > settings.disk_force_percent:
         return DISK
     if 0 < settings.size_bytes < seen.log_size_bytes:
@@ -122,7 +122,7 @@ class BelievedClock:
         self._ahead_since_ms: int | None = None
 
     def wall_ms(self, now: Now) -> int:
-        """Return the wall time that ages are told by; called now and then.
+        """Returns the wall time that ages are told by; called now and then.
 
         Effects  a clock that is not believed is logged, once
         """
@@ -201,7 +201,7 @@ class Retention:
         self.stats: list[Counter | Gauge] = [self.expired_files, alert, held]
 
     def take(self, settings: RetentionSettings, *, is_on: bool) -> None:
-        """Follow other settings from the next look on; a round under way goes on by them."""
+        """Follows other settings from the next look on; a round under way goes on by them."""
         self._settings, self._hours, self._is_on = settings, settings.hour_set(), is_on
         assert self._settings is settings
 
@@ -261,7 +261,7 @@ class Retention:
             yield Next(self._now.monotonic_ms + pause_ms)
 
     def _hold(self, floor: int, reason: str) -> Generator[Next, None, None]:
-        """Find and name what waits at the floor; the same one is logged once."""
+        """Finds and name what waits at the floor; the same one is logged once."""
         if self._find_holder is None or (
             self.holder is not None and self.holder.physical_offset == floor
         ):

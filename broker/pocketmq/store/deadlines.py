@@ -33,7 +33,7 @@ class Deadlines:
         self._wakes_at = -1
 
     def add(self, at_s: float, call_back: Callable[[], None]) -> int:
-        """Call back once the loop's time is there.
+        """Calls back once the loop's time is there.
 
         Returns  the tick, which `remove` wants
         """
@@ -55,7 +55,7 @@ class Deadlines:
         return self.add(self._loop.time() + seconds, call_back)
 
     def _shared(self, tick: int) -> int:
-        """Return the tick in whose bucket a deadline goes."""
+        """Returns the tick in whose bucket a deadline goes."""
         ahead = tick - int(self._loop.time() * TICKS_PER_S)
         if ahead <= EXACT_TICKS:
             return tick
@@ -63,17 +63,17 @@ class Deadlines:
         return tick + -tick % step
 
     def remove(self, tick: int, call_back: Callable[[], None]) -> None:
-        """Take back what `add` was given; nothing happens where it is called back already."""
+        """Takes back what `add` was given; nothing happens where it is called back already."""
         bucket = self._buckets.get(tick)
         if bucket is not None:
             bucket.discard(call_back)
 
     def __len__(self) -> int:
-        """Return how many ticks are kept."""
+        """Returns how many ticks are kept."""
         return len(self._due)
 
     def close(self) -> None:
-        """Call back nobody any more."""
+        """Calls back nobody any more."""
         if self._timer is not None:
             self._timer.cancel()
         self._buckets.clear()
@@ -86,7 +86,7 @@ class Deadlines:
         self._timer = self._loop.call_at(tick / TICKS_PER_S, self._expire)
 
     def _expire(self) -> None:
-        """Call back all whose time has come."""
+        """Calls back all whose time has come."""
         self._timer = None
         now = self._loop.time() * TICKS_PER_S
         expired: deque[Callable[[], None]] = deque()
@@ -98,7 +98,7 @@ class Deadlines:
         self._call_back(expired)
 
     def _call_back(self, expired: deque[Callable[[], None]]) -> None:
-        """Call all; where one raises, the others come in the next turn of the loop."""
+        """Calls all; where one raises, the others come in the next turn of the loop."""
         try:
             while expired:
                 expired.popleft()()

@@ -59,7 +59,7 @@ class HeavyTurns:
         return sum(map(len, self._line.values()))
 
     def run(self, user: str, work: Callable[[], Any]) -> Any:
-        """Return what work returns: at once, or an awaitable of that, awaited where it is one.
+        """Returns what work returns: at once, or an awaitable of that, awaited where it is one.
 
         Errors   those of `work`; of the awaitable also Draining
         Cost     0.5 µs beside the work where that is done at once
@@ -69,7 +69,7 @@ class HeavyTurns:
         return self._timed(work) if self._is_free() else self._later(user, work)
 
     async def turn(self, user: str) -> None:
-        """Return when the caller may do heavy work, up to what it awaits next.
+        """Returns when the caller may do heavy work, up to what it awaits next.
 
         Errors   Draining
         """
@@ -77,7 +77,7 @@ class HeavyTurns:
         self._begun_ms = self._clock.monotonic_ms()
 
     async def came(self, user: str) -> bool:
-        """Return when a turn has come as of `turn`; False, at once, where the broker drains."""
+        """Returns when a turn has come as of `turn`; False, at once, where the broker drains."""
         try:
             await self.turn(user)
         except Draining:
@@ -96,7 +96,7 @@ class HeavyTurns:
             self._line_up(user, key, work)
 
     def drop(self, user: str, key: Hashable) -> None:
-        """Forget work that waits, if it does."""
+        """Forgets work that waits, if it does."""
         works = self._line.get(user)
         if works is not None:
             works.pop(key, None)
@@ -114,7 +114,7 @@ class HeavyTurns:
 
     # -- one piece -----------------------------------------------------------------------------
     def _is_free(self) -> bool:
-        """Return whether work may be done at once."""
+        """Returns whether work may be done at once."""
         if self._line or self._is_granted or self._is_running:
             return False
         return self._clock.monotonic_ms() + SLACK_MS >= self._due_ms
@@ -138,7 +138,7 @@ class HeavyTurns:
         return await found if isawaitable(found) else found
 
     async def _in_line(self, user: str, serve: Callable[["asyncio.Future[Any]"], None]) -> Any:
-        """Return what a future is given in its turn; a cancelled caller leaves the line."""
+        """Returns what a future is given in its turn; a cancelled caller leaves the line."""
         if self._is_ended:
             raise Draining()
         future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
@@ -176,7 +176,7 @@ class HeavyTurns:
         self._wake()
 
     def _next(self) -> Work:
-        """Take the first work of the first user, who goes behind all others."""
+        """Takes the first work of the first user, who goes behind all others."""
         user = next(iter(self._line))
         works = self._line.pop(user)
         work = works.pop(next(iter(works)))

@@ -31,11 +31,11 @@ class Job(Generic[Result]):
         return self._task.done()
 
     def result(self) -> Result:
-        """Return what came of it, or raise its error; it is done."""
+        """Returns what came of it, or raises its error; it is done."""
         return self._task.result()
 
     async def reached(self, _: int = 1) -> bool:
-        """Return when it is done."""
+        """Returns when it is done."""
         await asyncio.wait((self._task,))
         return True
 
@@ -46,7 +46,7 @@ class Job(Generic[Result]):
 def or_failed(
     finish: Callable[["asyncio.Future[Result]"], object], fail: Callable[[Exception], object]
 ) -> Callable[["asyncio.Future[Result]"], None]:
-    """Return a callback of a job's end whose own errors are reported: asyncio only logs them."""
+    """Returns a callback of a job's end whose own errors are reported: asyncio only logs them."""
 
     def finish_or_fail(job: "asyncio.Future[Result]") -> None:
         try:
@@ -58,7 +58,7 @@ def or_failed(
 
 
 def until_done(job: Job[Result]) -> Generator[Next, None, Result]:
-    """Ask to be called again until a job is done; returns what came of it, or raises its error."""
+    """Asks to be called again until a job is done; returns what came of it, or raises its error."""
     while not job.is_done:
         yield Next(mark=job, value=1)
     return job.result()

@@ -67,7 +67,7 @@ class Marks:
         """Why nothing is acknowledged any more: the first failure of any part of the store."""
 
     def visible(self) -> End:
-        """Return the end that dispatch, and so every consumer, may not look beyond."""
+        """Returns the end that dispatch, and so every consumer, may not look beyond."""
         return self._visible
 
     def fail(self, failure: StoreFailed) -> None:

@@ -62,7 +62,7 @@ logger = logging.getLogger(__name__)
 async def opened(
     settings: StoreSettings, clock: Clock, disk: Disk, starting: Starting | None = None
 ) -> AsyncIterator["MessageStore"]:
-    """Open a store for a block, which it is complete for; see `open_store`."""
+    """Opens a store for a block, which it is complete for; see `open_store`."""
     store = await open_store(settings, clock, disk, starting)
     try:
         yield store
@@ -179,7 +179,7 @@ class MessageStore:
         """What metrics show of the store."""
 
     async def begin(self) -> None:
-        """Begin to flush and to dispatch, unless the store is damaged; once."""
+        """Begins to flush and to dispatch, unless the store is damaged; once."""
         assert self._state == RUNNING
         plan = self._start.recovery.plan
         directory = self._structures.directory
@@ -201,13 +201,13 @@ class MessageStore:
         self.writing.allocation.request()
 
     def queue_end(self, topic: str, queue_id: int) -> int:
-        """Return the queue offset the next message of a queue gets; no end of a batch queue."""
+        """Returns the queue offset the next message of a queue gets; no end of a batch queue."""
         if topic in self._structures.batch_topics:
             return OFFSET_MAX
         return self.writing.writer.next_offsets.get((topic, queue_id), 0)
 
     async def all_durable(self) -> None:
-        """Return when all appended so far outlasts a power cut, whatever the flush mode.
+        """Returns when all appended so far outlasts a power cut, whatever the flush mode.
 
         For what another file is to say only then: that its message lies elsewhere.
         Errors   FsyncFailed
@@ -264,11 +264,11 @@ class MessageStore:
         self.timer.observe_clock(now)
 
     def look(self) -> None:
-        """Call the steps that are due by now: their clock has been moved."""
+        """Calls the steps that are due by now: their clock has been moved."""
         self._runner.look()
 
     def disk_space(self) -> tuple[str, int, int]:
-        """Return (path, bytes used, bytes usable) of the store's file system."""
+        """Returns (path, bytes used, bytes usable) of the store's file system."""
         directory = self.settings.directory
         return (str(directory), *self._structures.disk.space(directory))
 
@@ -286,7 +286,7 @@ class MessageStore:
         return None
 
     def _fail(self, error: BaseException) -> None:
-        """Stop everything: nothing is acknowledged any more, the process has to end."""
+        """Stops everything: nothing is acknowledged any more, the process has to end."""
         failure = StoreFailed.by(error)
         self._enter("failed")
         if not self.failure.done():
@@ -298,14 +298,14 @@ class MessageStore:
         self.views.arrivals.release()
 
     def drain(self) -> None:
-        """Refuse further puts, and answer everyone who waits for messages."""
+        """Refuses further puts, and answer everyone who waits for messages."""
         if self._state == RUNNING:
             self._enter("draining")
         self.writing.end()
         self.views.arrivals.release()
 
     async def close(self) -> None:
-        """Flush and dispatch everything, then close; the abort mark goes when all is complete.
+        """Flushes and dispatch everything, then close; the abort mark goes when all is complete.
 
         Errors   StoreFailed and its kinds: all is closed, and the next start recovers
         """
@@ -322,7 +322,7 @@ class MessageStore:
                     self._structures.close()
 
     async def _finish_work(self) -> None:
-        """Make everything durable and dispatched, and write down that all is complete."""
+        """Makes everything durable and dispatched, and write down that all is complete."""
         parts, views, marks = self._structures, self.views, self.marks
         await self.writing.drain()
         await self.dispatch_below(marks.flushed.value)
@@ -359,7 +359,7 @@ class MessageStore:
         await self.writing.pages_ahead.close()
 
     async def _end_parts(self) -> None:
-        """End steps and threads; once more is fine."""
+        """Ends steps and threads; once more is fine."""
         await self._end_steps()
         await self.views.close()
         for part in (self.writing, self.tables, self.reading, self.timer):
@@ -367,7 +367,7 @@ class MessageStore:
 
     # -- for operators -------------------------------------------------------------------------
     async def remove_topic(self, topic: str) -> None:
-        """Remove the queues of a topic; its messages stay in the log until retention takes them.
+        """Removes the queues of a topic; its messages stay in the log until retention takes them.
 
         A topic made again under this name goes on behind the old queue offsets. Nobody may send to
         the topic any more.
@@ -384,6 +384,6 @@ class MessageStore:
         await self.views.expiry.drop_queues(topic)
 
     async def flush(self) -> int:
-        """Make everything that was appended durable; returns up to where it is, in bytes."""
+        """Makes everything that was appended durable; returns up to where it is, in bytes."""
         await self.writing.drain()
         return self.flushed

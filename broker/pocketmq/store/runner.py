@@ -23,7 +23,7 @@ Failed = Callable[[Step, BaseException, Now], Next | None]
 
 
 def retried(step: Step, error: BaseException, now: Now) -> Next:
-    """Log the failure of a service, and call it again after RETRY_PAUSE_MS: others go on."""
+    """Logs the failure of a service, and call it again after RETRY_PAUSE_MS: others go on."""
     logger.error("service.failed", exc_info=error, extra={"service": step.__qualname__})
     return Next(now.monotonic_ms + RETRY_PAUSE_MS)
 
@@ -53,7 +53,7 @@ class _Called:
         return self.at_ms is not None and self.at_ms <= now_ms
 
     def forget(self) -> None:
-        """Wait for the mark no more; one that failed raises its error."""
+        """Waits for the mark no more; one that failed raises its error."""
         risen, self.risen = self.risen, None
         if risen is None:
             return
@@ -80,12 +80,12 @@ class Runner:
         self._loop = asyncio.get_running_loop()
 
     def run(self, *steps: Step) -> None:
-        """Call steps from now on, the first time soon."""
+        """Calls steps from now on, the first time soon."""
         self._called += [_Called(step, self._turn) for step in steps]
         self._set_timer()
 
     def close(self) -> None:
-        """Call no step any more; once more is fine."""
+        """Calls no step any more; once more is fine."""
         self._is_closed = True
         if self._timer is not None:
             self._timer.cancel()
@@ -94,7 +94,7 @@ class Runner:
                 one.forget()
 
     def look(self) -> None:
-        """Call the steps that are due by now: their clock has been moved."""
+        """Calls the steps that are due by now: their clock has been moved."""
         self._turn()
 
     def _ring(self) -> None:
@@ -102,7 +102,7 @@ class Runner:
         self._turn()
 
     def _turn(self, _: object = None) -> None:
-        """Call every step that is due: its time has come, or its mark rose."""
+        """Calls every step that is due: its time has come, or its mark rose."""
         now = Now(self._clock.monotonic_ms(), self._clock.wall_ms())
         for one in [one for one in self._called if one.is_due(now.monotonic_ms)]:
             if not self._is_closed:  # A step before it may have failed the store.
@@ -152,7 +152,7 @@ class Pause:
         self._seconds = seconds
 
     def reached(self, _: int) -> "asyncio.Future[bool]":
-        """Return a future that is done when the pause is over."""
+        """Returns a future that is done when the pause is over."""
         loop = asyncio.get_running_loop()
         future: asyncio.Future[bool] = loop.create_future()
         timer = loop.call_later(self._seconds, _rise, future)

@@ -17,7 +17,7 @@ STATES: Final = (
 def store_gauges(
     read_state: Callable[[], str], marks: Marks, behind_count: Callable[[], int]
 ) -> list[Gauge]:
-    """Return gauges of a store.
+    """Returns gauges of a store.
 
     read_state     returns which of STATES it is in
     behind_count   returns how many records wait for dispatch in memory

@@ -35,7 +35,7 @@ class Watermark:
         return len(self._heap)
 
     def reached(self, value: int, deadline_ms: int = 0) -> asyncio.Future[bool]:
-        """Return a future: True once the mark is at `value` or above, False when released.
+        """Returns a future: True once the mark is at `value` or above, False when released.
 
         Cancelling the future is fine. With a deadline, `sweep` releases it when that has passed.
         """
@@ -49,7 +49,7 @@ class Watermark:
         return future
 
     def advance(self, value: int) -> None:
-        """Raise the mark and serve everyone who waited for no more than that."""
+        """Raises the mark and serve everyone who waited for no more than that."""
         if value <= self.value:
             return
         self.value = value
@@ -62,26 +62,26 @@ class Watermark:
         assert lowest > value
 
     def release(self) -> None:
-        """Send every waiter away with False."""
+        """Sends every waiter away with False."""
         for _, _, future, _ in self._heap:
             if not future.done():
                 future.set_result(False)
         self._heap.clear()
 
     def close(self) -> None:
-        """Send every waiter away, now and from now on."""
+        """Sends every waiter away, now and from now on."""
         self._is_closed = True
         self.release()
 
     def fail(self, error: BaseException) -> None:
-        """Send every waiter away with an error."""
+        """Sends every waiter away with an error."""
         for _, _, future, _ in self._heap:
             if not future.done():
                 future.set_exception(error)
         self._heap.clear()
 
     def sweep(self, now_ms: int) -> None:
-        """Release waiters whose deadline has passed and forget those who gave up."""
+        """Releases waiters whose deadline has passed and forgets those who gave up."""
         kept = []
         for waiter in self._heap:
             future, deadline_ms = waiter[2], waiter[3]
@@ -116,7 +116,7 @@ class Arrivals:
         return bool(self._marks)
 
     def mark(self, key: QueueKey, max_offset: int) -> Watermark:
-        """Return the mark of a queue whose max offset is known."""
+        """Returns the mark of a queue whose max offset is known."""
         mark = self._marks.get(key)
         if mark is None:
             if len(self._marks) >= self._forget_at:
@@ -138,13 +138,13 @@ class Arrivals:
         self._forget_at = max(self._forget_above, 2 * len(kept))
 
     def advance(self, key: QueueKey, max_offset: int) -> None:
-        """Tell those who wait for this queue that it grew."""
+        """Tells those who wait for this queue that it grew."""
         mark = self._marks.get(key)
         if mark is not None:
             mark.advance(max_offset)
 
     def release(self) -> None:
-        """Send everyone away, and everyone who comes later."""
+        """Sends everyone away, and everyone who comes later."""
         self._is_closed = True
         for mark in self._marks.values():
             mark.close()

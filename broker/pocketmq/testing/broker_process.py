@@ -50,12 +50,12 @@ class Spawner:
         self._socket: socket.socket | None = None
 
     def begin(self) -> None:
-        """Begin it, and do not wait: it takes a while until it can fork."""
+        """Begins it, and do not wait: it takes a while until it can fork."""
         with self._lock:
             self._begun()
 
     def fork(self, request: dict[str, Any], control: socket.socket, log: int) -> int:
-        """Begin a broker; returns its process id.
+        """Begins a broker; returns its process id.
 
         Errors   BrokerNotStarted
         """
@@ -87,7 +87,7 @@ class Spawner:
         return self._socket
 
     def close(self) -> None:
-        """End it, and with it nothing else; once more is fine."""
+        """Ends it, and with it nothing else; once more is fine."""
         if self._process is not None and self._socket is not None:
             self._socket.close()
             self._process.wait()
@@ -119,7 +119,7 @@ class BrokerProcess:
         self.endpoint = str(said["ready"]["grpc"])
 
     def ask(self, do: str, **fields: Any) -> Any:
-        """Tell the broker to do something; returns what it answers.
+        """Tells the broker to do something; returns what it answers.
 
         Errors   BrokerEnded, for one that hangs too, which is killed; ValueError: it says that this
                  makes no sense
@@ -139,12 +139,12 @@ class BrokerProcess:
         return said["ok"]
 
     def kill(self) -> None:
-        """End it as a crash does (SIGKILL), and return when it has ended."""
+        """Ends it as a crash does (SIGKILL), and return when it has ended."""
         with self._lock:
             self._end_by(signal.SIGKILL)
 
     def stop(self) -> None:
-        """End it in order (SIGTERM), and return when it has ended.
+        """Ends it in order (SIGTERM), and return when it has ended.
 
         Errors   BrokerEnded: it did not in time, so it was killed
         """
@@ -153,7 +153,7 @@ class BrokerProcess:
                 raise BrokerEnded(f"it did not stop in {ANSWER_S:g} s: it was killed")
 
     def _end_by(self, number: signal.Signals) -> bool:
-        """End it while it is there, at last by SIGKILL; returns whether the signal was enough."""
+        """Ends it while it is there, at last by SIGKILL; returns whether the signal was enough."""
         if self._control.fileno() < 0:
             return True
         was_enough = self._has_ended() or self._signal(number)
@@ -163,7 +163,7 @@ class BrokerProcess:
         return was_enough
 
     def _has_ended(self) -> bool:
-        """Return whether its socket has; another process may have its number by then."""
+        """Returns whether its socket has; another process may have its number by then."""
         self._control.settimeout(0)
         try:
             return not self._control.recv(CHUNK, socket.MSG_PEEK)
@@ -173,7 +173,7 @@ class BrokerProcess:
             return True
 
     def _signal(self, number: signal.Signals) -> bool:
-        """Send a signal and wait; returns whether nothing of it is left."""
+        """Sends a signal and wait; returns whether nothing of it is left."""
         wait_s = KILL_S if number == signal.SIGKILL else ANSWER_S
         with suppress(ProcessLookupError):
             os.kill(self.pid, number)
@@ -188,7 +188,7 @@ class BrokerProcess:
         return self._has_gone(monotonic() + wait_s)
 
     def _has_gone(self, end_s: float) -> bool:
-        """Wait, its socket having ended, for the rest: it holds the lock of its store."""
+        """Waits, its socket having ended, for the rest: it holds the lock of its store."""
         try:
             while monotonic() < end_s:
                 os.kill(self.pid, 0)
@@ -198,7 +198,7 @@ class BrokerProcess:
         return False
 
     def _line(self) -> dict[str, Any]:
-        """Return what the broker says next.
+        """Returns what the broker says next.
 
         Errors   BrokerEnded, TimeoutError
         """

@@ -71,7 +71,7 @@ class Controlled:
         asyncio.get_running_loop().add_reader(self._control, self._read)
 
     def say(self, **document: Any) -> None:
-        """Send a line to the test; one that is not there any more needs none."""
+        """Sends a line to the test; one that is not there any more needs none."""
         try:
             self._control.sendall(json.dumps(document).encode() + b"\n")
         except OSError:
@@ -107,7 +107,7 @@ class Controlled:
         return self._faults.add(CallFault(methods=methods, **fault))
 
     def fill_disk(self) -> None:
-        """Refuse sends as when the disk has no room."""
+        """Refuses sends as when the disk has no room."""
         store = self._broker.store
         self._disk.is_full = True
         path = str(store.settings.directory)
@@ -115,12 +115,12 @@ class Controlled:
         store.writing.refuse(full)
 
     def free_disk(self) -> None:
-        """Take sends again."""
+        """Takes sends again."""
         self._disk.is_full = False
         self._broker.store.writing.refuse(None)
 
     def cut_off(self) -> None:
-        """Break all connections of clients."""
+        """Breaks all connections of clients."""
         server = self._broker.server
         assert isinstance(server, OwnServer), "a broker for tests has a transport of our own"
         server.cut_off()
@@ -132,7 +132,7 @@ class Controlled:
 def run_controlled(
     control: socket.socket, assignments: list[str], listen: str, ahead_ms: int
 ) -> int:
-    """Run a broker until its test ends; returns the exit code of its process.
+    """Runs a broker until its test ends; returns the exit code of its process.
 
     assignments   settings, over those of the preset for development
     listen        where gRPC is served

@@ -43,7 +43,7 @@ class Injected(Unavailable):
 
 
 def injected_error(code_name: str) -> Injected:
-    """Return an error of a code of the protocol, by its name."""
+    """Returns an error of a code of the protocol, by its name."""
     kind = type(Injected.__name__, (Injected,), {}, code=Code[code_name])
     error = kind(why=code_name)
     assert isinstance(error, Injected)
@@ -70,12 +70,12 @@ class CallFault:
     hits: int = 0
 
     def wants(self, method: str) -> bool:
-        """Return whether a call of the method would be hit."""
+        """Returns whether a call of the method would be hit."""
         is_wanted = method in self.methods if self.methods else method != TELEMETRY
         return is_wanted and self.left != 0
 
     def hit(self) -> None:
-        """Count a call."""
+        """Counts a call."""
         assert self.left != 0, "a fault that is over hits nothing"
         self.hits += 1
         if self.left is not None:
@@ -110,15 +110,15 @@ class Faults:
         return number
 
     def clear(self, number: int) -> None:
-        """Hit no more calls by this fault; its hits are kept."""
+        """Hits no more calls by this fault; its hits are kept."""
         self._by_number[number].left = 0
 
     def hits(self, number: int) -> int:
-        """Return how many calls a fault has hit."""
+        """Returns how many calls a fault has hit."""
         return self._by_number[number].hits
 
     def around(self, services: Sequence[Service]) -> list[Service]:
-        """Return services whose calls are hit."""
+        """Returns services whose calls are hit."""
         return [
             replace(one, methods=tuple(map(self._around, one.methods)), refuse=_refusing(one))
             if one.name in FAULTY_SERVICES
@@ -176,7 +176,7 @@ class Faults:
 
 
 def _refusing(service: Service) -> Refuse:
-    """Return how a face says that a call failed, or was made to."""
+    """Returns how a face says that a call failed, or was made to."""
 
     def refuse(error: BrokerError, method: Method) -> Any:
         if service.name != OWN or not isinstance(error, Injected):
@@ -193,7 +193,7 @@ def _check(what: str, given: str, known: Iterable[str], others: Iterable[str] = 
 
 
 async def _begin(fault: CallFault) -> None:
-    """Refuse a call or let it wait, as its fault says."""
+    """Refuses a call or let it wait, as its fault says."""
     if fault.kind == REFUSE:
         raise injected_error(fault.code)
     if fault.kind == DELAY:
@@ -210,6 +210,6 @@ class FillableDisk(Disk):
         self.is_full = False
 
     def space(self, path: Path) -> tuple[int, int]:
-        """Return (bytes used, bytes an ordinary user may still write)."""
+        """Returns (bytes used, bytes an ordinary user may still write)."""
         used, usable = super().space(path)
         return (used + usable, 0) if self.is_full else (used, usable)

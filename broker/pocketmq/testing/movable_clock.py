@@ -20,11 +20,11 @@ class MovableClock:
         self.ahead_ms = ahead_ms
 
     def wall_ms(self) -> int:
-        """Return milliseconds since 1970, and the lead."""
+        """Returns milliseconds since 1970, and the lead."""
         return MACHINE.wall_ms() + self.ahead_ms
 
     def monotonic_ms(self) -> int:
-        """Return milliseconds since an arbitrary moment, and the lead."""
+        """Returns milliseconds since an arbitrary moment, and the lead."""
         return MACHINE.monotonic_ms() + self.ahead_ms
 
     def advance(self, by_ms: int) -> None:

@@ -29,13 +29,13 @@ SECTION: Final = "Log of the broker at {endpoint}"
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Make the option of pytest's configuration known."""
+    """Makes the option of pytest's configuration known."""
     about = "settings of brokers for tests, one a line: section.key=value"
     parser.addini(SETTINGS, about, type="linelist", default=[])
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Make the marker known."""
+    """Makes the marker known."""
     about = f"{MARKER}(setting, ...): settings of the test's own broker, 'section.key=value' each"
     config.addinivalue_line("markers", about)
     config.stash[RUNNING] = []
@@ -43,12 +43,12 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
-    """End what brokers are forked from, and with it every broker that is left."""
+    """Ends what brokers are forked from, and with it every broker that is left."""
     config.stash[SPAWNER].close()
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
-    """Begin what brokers are forked from where a test will ask: it is ready the sooner."""
+    """Begins what brokers are forked from where a test will ask: it is ready the sooner."""
     if session.config.option.collectonly:
         return
     names = (getattr(item, "fixturenames", ()) for item in session.items)
@@ -68,7 +68,7 @@ def pytest_runtest_setup(item: pytest.Item) -> Generator[None, None, None]:
 def pytest_runtest_makereport(
     item: pytest.Item,
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Show what brokers logged beside what failed."""
+    """Shows what brokers logged beside what failed."""
     report = yield
     if report.failed:
         for one in item.config.stash[RUNNING]:
@@ -123,7 +123,7 @@ def rocketmq_session(
 def _running(
     config: pytest.Config, spawner: Spawner, directory: Path, own: list[str] | None = None
 ) -> Iterator[RocketMQ]:
-    """Run a broker for a block; its store goes with it."""
+    """Runs a broker for a block; its store goes with it."""
     broker = RocketMQ(spawner, directory, [*config.getini(SETTINGS), *(own or [])])
     config.stash[RUNNING].append(broker)
     try:

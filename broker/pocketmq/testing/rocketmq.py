@@ -51,7 +51,7 @@ class Fault:
         return self._count()
 
     def clear(self) -> None:
-        """End it; once more is fine."""
+        """Ends it; once more is fine."""
         self._clear()
 
     def __enter__(self) -> "Fault":
@@ -105,7 +105,7 @@ class RocketMQ:
     # -- topics, groups, messages ------------------------------------------------------------------
 
     def create_topic(self, name: str, kind: str = "normal", queues: int = 8) -> None:
-        """Make a topic for messages of a kind; one that is the same already stays.
+        """Makes a topic for messages of a kind; one that is the same already stays.
 
         kind     normal, fifo, delay, transaction, priority, or mixed for all of them
         Errors   errors.TopicExists: it is another kind, or has other queues; ValueError
@@ -113,7 +113,7 @@ class RocketMQ:
         self.client.admin.create_topic(name, queue_count=queues, type_name=kind)
 
     def create_group(self, name: str, **settings: Any) -> None:
-        """Make a consumer group.
+        """Makes a consumer group.
 
         settings   fields of `pocketmq.client.GroupSettings`, as fifo=True or max_attempts=3
         Errors     errors.GroupExists: it has other settings
@@ -125,7 +125,7 @@ class RocketMQ:
     def messages(
         self, topic: str, count: int = 0, timeout: float = WAIT_S
     ) -> "list[StoredMessage]":
-        """Return what consumers of a topic find in it now, consumed or not, oldest first.
+        """Returns what consumers of a topic find in it now, consumed or not, oldest first.
 
         Those that wait for their time or their transaction are not among them.
         count    wait until there are so many; the topic may be made meanwhile
@@ -166,14 +166,14 @@ class RocketMQ:
                 at = page.next_begin_offset
 
     def lag(self, group: str, topic: str = "") -> int:
-        """Return how many messages a group has still to consume, those under leases included.
+        """Returns how many messages a group has still to consume, those under leases included.
 
         topic    count there alone, and what failed and will come again; "": in all it consumes
         """
         return self._left(group, topic) or 0
 
     def _left(self, group: str, topic: str) -> int | None:
-        """Return the same, None for a group that does not consume any topic yet."""
+        """Returns the same, None for a group that does not consume any topic yet."""
         from pocketmq.client import errors
 
         try:
@@ -208,7 +208,7 @@ class RocketMQ:
             token = page.next_page_token
 
     def wait_for_lag_0(self, group: str, topic: str = "", timeout: float = WAIT_S) -> None:
-        """Return once a group has consumed, and acknowledged, all there is.
+        """Returns once a group has consumed, and acknowledged, all there is.
 
         topic    wait for that one, whether the group has begun to consume it or not; "": for those
                  it consumes by now, and until it consumes some
@@ -226,7 +226,7 @@ class RocketMQ:
     def _until(
         self, look: Callable[[], Value], is_enough: Callable[[Value], bool], timeout: float
     ) -> Value:
-        """Return what is seen once it is enough, or once the time is over."""
+        """Returns what is seen once it is enough, or once the time is over."""
         end_s = monotonic() + timeout
         while not is_enough(seen := look()) and monotonic() < end_s:
             sleep(LOOK_AGAIN_S)
@@ -248,7 +248,7 @@ class RocketMQ:
         self._ahead_ms += round(seconds * 1000)
 
     def now(self) -> float:
-        """Return the broker's wall time, in seconds since 1970."""
+        """Returns the broker's wall time, in seconds since 1970."""
         return float(self._process.ask("now")) / 1000
 
     # -- what goes wrong ---------------------------------------------------------------------------
@@ -287,21 +287,21 @@ class RocketMQ:
         )
 
     def drop_connections(self) -> None:
-        """Break all connections that clients have; new ones are taken."""
+        """Breaks all connections that clients have; new ones are taken."""
         self._process.ask("cut_off")
 
     def kill(self) -> None:
-        """End the broker's process as a crash does; `restart` goes on with its store."""
+        """Ends the broker's process as a crash does; `restart` goes on with its store."""
         self._leave()
         self._process.kill()
 
     def stop(self) -> None:
-        """End the broker's process in order; `restart` goes on with its store."""
+        """Ends the broker's process in order; `restart` goes on with its store."""
         self._leave()
         self._process.stop()
 
     def restart(self) -> None:
-        """Stop the broker unless that is done, and start it again: same address, store and clock.
+        """Stops the broker unless that is done, and starts it again: same address, store and clock.
 
         Faults do not last over it.
         Errors   BrokerNotStarted
@@ -331,7 +331,7 @@ class RocketMQ:
 
 
 def _clear(process: BrokerProcess, do: str, **fields: Any) -> None:
-    """End a fault; one of a broker that has ended has ended with it."""
+    """Ends a fault; one of a broker that has ended has ended with it."""
     try:
         process.ask(do, **fields)
     except BrokerEnded:
@@ -346,7 +346,7 @@ def _remains(group: str, topic: str, left: int | None, timeout: float) -> str:
 
 
 def _left(lag: "TopicLag") -> int:
-    """Return what is left of a topic; one that the group never looked into is left whole."""
+    """Returns what is left of a topic; one that the group never looked into is left whole."""
     if any(queue.committed_offset is not None for queue in lag.queues):
         return lag.lag_messages
     return sum(queue.max_offset - queue.min_offset for queue in lag.queues)

@@ -30,7 +30,7 @@ BROKEN: Final = 70
 
 
 def main() -> None:
-    """Fork a broker for every request.
+    """Forks a broker for every request.
 
     The garbage collector may be off until here: what is imported is no garbage.
     """
@@ -57,7 +57,7 @@ def main() -> None:
 
 
 def _next_request(test: socket.socket) -> tuple[dict[str, Any], int, int] | None:
-    """Return a request and its descriptors, None when no more will come."""
+    """Returns a request and its descriptors, None when no more will come."""
     text, descriptors = b"", list[int]()
     while not text.endswith(b"\n"):
         chunk, came, _, _ = socket.recv_fds(test, REQUEST_MAX, DESCRIPTOR_COUNT)
@@ -80,7 +80,7 @@ def _end_with_parent(system: ctypes.CDLL, parent: int) -> None:
 
 
 def _be_broker(request: dict[str, Any], control: int, log: int) -> None:
-    """Run a broker in this process, and end it."""
+    """Runs a broker in this process, and end it."""
     code = BROKEN
     try:
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)

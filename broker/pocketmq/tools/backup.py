@@ -85,7 +85,7 @@ def backup(
     disk: Disk, directory: Path, copy: Path, sizes: KnownShape, *, now_ms: int,
     with_views: bool = False, advance: Advance = no_advance,
 ) -> Backup:  # fmt: skip
-    """Copy a store, or bring its copy up to date.
+    """Copies a store, or bring its copy up to date.
 
     with_views   copy queues and index too; only of a store that is stopped
     Errors       NotAStore: other things lie there; Corruption: its backup.json was changed;
@@ -131,7 +131,7 @@ def is_running(disk: Disk, directory: Path) -> bool:
 
 @contextmanager
 def _begun(disk: Disk, copy: Path, store: str) -> Iterator[Backup]:
-    """Keep others out of a copy, which is not finished from now on; yields what was copied before.
+    """Keeps others out of a copy, which is not finished from now on; yields what was copied before.
 
     Errors   NotAStore, StoreLocked, Corruption; then nothing is changed
     """
@@ -176,7 +176,7 @@ class _Copying:
     _advance: Advance
 
     def files(self, turn: Turn) -> None:
-        """Copy all files whose turn it is, and say what is left out."""
+        """Copies all files whose turn it is, and say what is left out."""
         left_out = set()
         for relative in walk(self._directory):
             found = turn_of(relative, self._column)
@@ -189,7 +189,7 @@ class _Copying:
         self._made.left_out = sorted(left_out)
 
     def _table(self, relative: str) -> list[CopiedFile]:
-        """Copy a table of a running store; when it is gone, its previous version is there."""
+        """Copies a table of a running store; when it is gone, its previous version is there."""
         copied: list[CopiedFile] = []
         for _ in range(TABLE_TRIES):
             with suppress(FileNotFoundError, ValueError):  # Is being replaced, or written over.
@@ -199,7 +199,7 @@ class _Copying:
         return copied
 
     def log(self, files: Sequence[LogFile]) -> None:
-        """Copy the log up to where it counts as written."""
+        """Copies the log up to where it counts as written."""
         made = self._made
         if made.is_live:
             made.flushed = flushed_upto(self._disk, self._directory)
@@ -229,7 +229,7 @@ class _Copying:
         return replace(copied, damage=first_damage(copy, min(made.checked_upto, file.end)))
 
     def _put(self, relative: str, upto: int | None = None, *, is_complete: bool) -> CopiedFile:
-        """Copy a file, or its first bytes, unless it is known; zeros stand for the rest."""
+        """Copies a file, or its first bytes, unless it is known; zeros stand for the rest."""
         source, target = self._directory / relative, self._copy / relative
         known = self._earlier.get(relative)
         if is_complete and known is not None and known.is_complete:
@@ -249,7 +249,7 @@ class _Copying:
         return CopiedFile(relative, stat.st_size, digest, stat.st_mtime_ns, is_complete)
 
     def finish(self, sizes: KnownShape) -> None:
-        """Make a store of the copy, take away what is no part of it, and say so durably."""
+        """Makes a store of the copy, take away what is no part of it, and say so durably."""
         made, copy = self._made, self._copy
         if not made.is_whole:
             self._keep_what_queues_tell()
@@ -268,7 +268,7 @@ class _Copying:
         self._disk.sync_directory(copy)
 
     def _keep_what_queues_tell(self) -> None:
-        """Keep what no record tells: which are left over, and where queues without any go on."""
+        """Keeps what no record tells: which are left over, and where queues without any go on."""
         disk, store, copy = self._disk, self._directory, self._copy
         found = left_over_now(disk, store, self._log_file_bytes)
         upto = self._made.checked_upto
@@ -280,7 +280,7 @@ class _Copying:
             self._made.files.append(self._put(relative, is_complete=not self._made.is_live))
 
     def _remove(self, relative: str) -> None:
-        """Take a file away, and the directories that are empty without it."""
+        """Takes a file away, and the directories that are empty without it."""
         path = self._copy / relative
         self._disk.unlink(path)
         for place in path.parents:
@@ -334,7 +334,7 @@ def _state_sizes(disk: Disk, own: Path, sizes: KnownShape) -> None:
 
 
 def first_damage(file: LogFile, upto: int) -> str:
-    """Return where and why the records of a file are not sound up to an offset, "" if they are.
+    """Returns where and why the records of a file are not sound up to an offset, "" if they are.
 
     Cost     about 1 s a million records, CRCs included
     """

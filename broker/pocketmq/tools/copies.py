@@ -48,7 +48,7 @@ class CopiedFile:
     damage: str = ""
 
     def is_at(self, path: Path) -> bool:
-        """Return whether a file is still this one, as far as its size and time tell."""
+        """Returns whether a file is still this one, as far as its size and time tell."""
         try:
             stat = path.stat()
         except FileNotFoundError:
@@ -109,7 +109,7 @@ class Backup:
 
 
 def read_backup(disk: Disk, copy: Path, name: str = BACKUP_FILE) -> Backup | None:
-    """Return what is said of a copy, None where nothing is.
+    """Returns what is said of a copy, None where nothing is.
 
     Errors   NotAStore: a file of that name is there that no backup wrote; Corruption: one did, and
              it was changed since
@@ -139,7 +139,7 @@ def read_backup(disk: Disk, copy: Path, name: str = BACKUP_FILE) -> Backup | Non
 
 
 def write_backup(disk: Disk, copy: Path, made: Backup, name: str) -> None:
-    """Write down what is said of a copy, durably and at once."""
+    """Writes down what is said of a copy, durably and at once."""
     document = asdict(made)
     document = {"format": _FORMAT, **document, "sha256": _sum(document)}
     disk.write_file(copy / DRAFT_FILE, json.dumps(document, indent=1).encode())
@@ -152,7 +152,7 @@ def _sum(document: dict[str, Any]) -> str:
 
 
 def _check_kinds(part: Backup | CopiedFile) -> None:
-    """Raise ValueError where a value is not of its field's kind."""
+    """Raises ValueError where a value is not of its field's kind."""
     for each in fields(part):
         value, kind = getattr(part, each.name), each.type
         if kind == list[str]:
@@ -221,7 +221,7 @@ _OF_A_STORE: Final = (
 
 
 def walk(directory: Path, *, follows_log: bool = True) -> Iterator[str]:
-    """Yield the path of every plain file of a store.
+    """Yields the path of every plain file of a store.
 
     follows_log   the log's directory may be a link to another disk, as the only one
     """
@@ -235,7 +235,7 @@ def walk(directory: Path, *, follows_log: bool = True) -> Iterator[str]:
 
 
 def turn_of(relative: str, column: int) -> Turn:
-    """Return when the file of this path is copied, of a store that is RUNNING, STOPPED, …."""
+    """Returns when the file of this path is copied, of a store that is RUNNING, STOPPED, …."""
     return next(
         turns[column]
         for patterns, turns in _TURNS
@@ -244,12 +244,12 @@ def turn_of(relative: str, column: int) -> Turn:
 
 
 def is_of_a_store(relative: str) -> bool:
-    """Return whether a file of this path is a store's, so that it may go from a copy."""
+    """Returns whether a file of this path is a store's, so that it may go from a copy."""
     return any(fnmatchcase(relative, pattern) for pattern in _OF_A_STORE)
 
 
 def shown_left_out(relative: str) -> str:
-    """Return what stands for a file that is left out: its directory, unless tables lie there."""
+    """Returns what stands for a file that is left out: its directory, unless tables lie there."""
     parts = os.fsencode(relative).decode("utf-8", "replace").split("/")
     return "/".join(parts[:2] if parts[0] in ("config", OWN_DIRECTORY) else parts[:1])
 
@@ -257,7 +257,7 @@ def shown_left_out(relative: str) -> str:
 def copy_file(
     disk: Disk, source: Path, target: Path, *, upto: int, size: int, advance: Advance
 ) -> str:
-    """Copy a file's first bytes, zeros up to the size asked for; returns the copy's sha256.
+    """Copies a file's first bytes, zeros up to the size asked for; returns the copy's sha256.
 
     Effects  another file of the target's name loses the name
     Errors   FileNotFoundError, ReadFailed, NotAPlainFile; DiskFull, AllocationFailed
@@ -286,7 +286,7 @@ def copy_file(
 
 
 def _write_sparse(descriptor: int, piece: bytes, position: int) -> None:
-    """Write what is no zeros; a disk that is nearly full takes a part and says so."""
+    """Writes what is no zeros; a disk that is nearly full takes a part and says so."""
     for begin in range(0, len(piece), BLOCK_SIZE):
         block = memoryview(piece)[begin : begin + BLOCK_SIZE]
         is_hole = is_zero(block, 0, len(block))

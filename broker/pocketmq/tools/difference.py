@@ -97,7 +97,7 @@ class _Queue:
     first: list[_Waiting | None] | None = None
 
     def count(self, side: int, queue_offset: int) -> None:
-        """Take notice of a message."""
+        """Takes notice of a message."""
         tally = self.tallies[side]
         if tally is None:
             self.tallies[side] = _Tally(1, queue_offset, queue_offset)
@@ -106,7 +106,7 @@ class _Queue:
             tally.last = queue_offset
 
     def compare(self, side: int, message: _Waiting) -> None:
-        """Compare a message with the one at the same place of the other side, now or later."""
+        """Compares a message with the one at the same place of the other side, now or later."""
         others = self.waiting[1 - side]
         if self.first is not None:
             return
@@ -166,7 +166,7 @@ class MessageComparison:
                 yield _message_difference(key, *map(self._content, sides, queue.difference))
 
     def _records(self, side: Side) -> Iterator[_Record]:
-        """Yield the records of a log, in log order."""
+        """Yields the records of a log, in log order."""
         chosen = Selection(upto=side.upto)
         search = LogSearch(side.files, chosen, advance=self.advance, gaps=side.gaps)
         for picked in search:
@@ -195,7 +195,7 @@ class MessageComparison:
 def _compare(
     queues: defaultdict[QueueKey, _Queue], one: _Record | None, other: _Record | None
 ) -> None:
-    """Compare the next records of both logs."""
+    """Compares the next records of both logs."""
     is_same = one is not None and other is not None and one[::3] == other[::3]
     for side, record in enumerate((one, other)):
         if record is not None:
@@ -229,7 +229,7 @@ def _text(tally: _Tally | None) -> str:
 def _message_difference(
     key: QueueKey, one: bytearray | None, other: bytearray | None
 ) -> Difference:
-    """Return how two messages at the same place of a queue differ, or which is missing."""
+    """Returns how two messages at the same place of a queue differ, or which is missing."""
     left, right = (_fields(record) if record is not None else {} for record in (one, other))
     offsets = [fields.pop("queue_offset", OFFSET_MAX) for fields in (left, right)]
     where = f"{_name(key)}:{min(offsets)}"
@@ -244,7 +244,7 @@ def _message_difference(
 
 
 def _fields(record: bytearray) -> dict[str, Any]:
-    """Return what a record says, by the names that differences are told with."""
+    """Returns what a record says, by the names that differences are told with."""
     fields = message_fields(decode_record(record, 0, decompress=False))
     properties = dict(sorted(fields["properties"].items()))
     return {
@@ -258,7 +258,7 @@ def _fields(record: bytearray) -> dict[str, Any]:
 
 
 def excerpts(one: Any, other: Any) -> tuple[str, str]:
-    """Return two values as text, from shortly before where they begin to differ."""
+    """Returns two values as text, from shortly before where they begin to differ."""
     begin = 0
     if isinstance(one, bytes | str) and isinstance(other, type(one)):
         begin = max(first_unlike(one, other) - _CONTEXT, 0)
@@ -281,6 +281,6 @@ def _decoded(piece: bytes) -> str:
 
 
 def first_unlike(one: bytes | str, other: bytes | str) -> int:
-    """Return how much two values have in common at their front; some 50 ns a byte."""
+    """Returns how much two values have in common at their front; some 50 ns a byte."""
     pairs = enumerate(zip(one, other, strict=False))
     return next((number for number, (a, b) in pairs if a != b), min(len(one), len(other)))

@@ -46,7 +46,7 @@ class IndexRow(NamedTuple):
 
 
 def queue_ids(disk: Disk, directory: Path, topic: str) -> list[int]:
-    """Return which queues of a topic have a directory."""
+    """Returns which queues of a topic have a directory."""
     names = disk.names(directory / CONSUME_QUEUE_DIRECTORY / topic)
     ids = (queue_id_from_name(name) for name in names)
     return sorted(queue_id for queue_id in ids if queue_id is not None)
@@ -55,7 +55,7 @@ def queue_ids(disk: Disk, directory: Path, topic: str) -> list[int]:
 def queue_units(
     disk: Disk, directory: Path, sizes: KnownShape, topic: str, queue_id: int
 ) -> Iterator[Unit]:
-    """Yield the units of a queue in order, pre-blank ones left out; none of an unknown queue.
+    """Yields the units of a queue in order, pre-blank ones left out; none of an unknown queue.
 
     Errors   IllegalTopic, WrongFileSize, StoreGap
     """
@@ -77,7 +77,7 @@ def queue_units(
 
 
 def index_rows(disk: Disk, directory: Path, sizes: KnownShape) -> Iterator[IndexRow]:
-    """Yield the entries of all index files, oldest file first, in the order they were added.
+    """Yields the entries of all index files, oldest file first, in the order they were added.
 
     Errors   WrongFileSize
     """
@@ -101,7 +101,7 @@ def index_rows(disk: Disk, directory: Path, sizes: KnownShape) -> Iterator[Index
 def loaded_queues(
     disk: Disk, directory: Path, sizes: KnownShape, *, log_begin: int
 ) -> "Iterator[ConsumeQueueTable]":
-    """Yield all queues of a store, to be read; what lies before the log's begin is left out.
+    """Yields all queues of a store, to be read; what lies before the log's begin is left out.
 
     Errors   WrongFileSize, NotAStore
     """
@@ -119,7 +119,7 @@ def loaded_queues(
 
 @contextmanager
 def loaded_index(disk: Disk, directory: Path, sizes: KnownShape) -> "Iterator[HashIndex]":
-    """Yield the index of a store, to be read.
+    """Yields the index of a store, to be read.
 
     Errors   WrongFileSize
     """

@@ -18,18 +18,18 @@ from pocketmq.model.errors import StoreTooNew
 
 
 def checkpoint_values(disk: Disk, directory: Path) -> CheckpointValues:
-    """Return what the checkpoint says, zeros where there is none."""
+    """Returns what the checkpoint says, zeros where there is none."""
     path = directory / CHECKPOINT_FILE
     return decode_checkpoint(disk.read_file(path) if disk.exists(path) else b"")
 
 
 def index_time_ms(disk: Disk, directory: Path) -> int:
-    """Return the store time up to which full index files are durable, 0 where none ever was."""
+    """Returns the store time up to which full index files are durable, 0 where none ever was."""
     return checkpoint_values(disk, directory).index_msg_timestamp
 
 
 def views_upto(disk: Disk, directory: Path) -> int:
-    """Return below which offset the records of a store of ours have units and entries in files.
+    """Returns below which offset the records of a store of ours have units and entries in files.
 
     What its broker dispatched since the checkpoint may still be in its memory.
     """
@@ -38,7 +38,7 @@ def views_upto(disk: Disk, directory: Path) -> int:
 
 
 def flushed_upto(disk: Disk, directory: Path) -> int | None:
-    """Return up to where the log was durable for certain, None where nothing valid says so."""
+    """Returns up to where the log was durable for certain, None where nothing valid says so."""
     mark = _mark(disk, directory)
     if mark is None:
         return None
@@ -46,7 +46,7 @@ def flushed_upto(disk: Disk, directory: Path) -> int | None:
 
 
 def marked_upto(disk: Disk, directory: Path) -> int | None:
-    """Return what the mark says, though another broker may have written since."""
+    """Returns what the mark says, though another broker may have written since."""
     mark = _mark(disk, directory)
     return None if mark is None else mark.flushed_upto
 
@@ -61,7 +61,7 @@ def _mark(disk: Disk, directory: Path) -> FlushedMark | None:
 
 
 def left_in_order(disk: Disk, directory: Path, log_file_bytes: int) -> bool:
-    """Return whether the last broker here stopped in order, as a start sees it."""
+    """Returns whether the last broker here stopped in order, as a start sees it."""
     if not disk.exists(directory / ABORT_FILE):
         return True
     try:

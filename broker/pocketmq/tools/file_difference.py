@@ -27,7 +27,7 @@ _MISSING: Final = object()
 
 
 def file_differences(left: Path, right: Path, directories: Sequence[str]) -> Iterator[Difference]:
-    """Yield a difference for each file below these directories that is not the same.
+    """Yields a difference for each file below these directories that is not the same.
 
     Cost     reads both, holes of sparse files included
     """
@@ -44,7 +44,7 @@ def file_differences(left: Path, right: Path, directories: Sequence[str]) -> Ite
 
 
 def _pairs(left: Path, right: Path) -> Iterator[tuple[Path | None, Path | None]]:
-    """Yield what is to be compared: by name, index files by order."""
+    """Yields what is to be compared: by name, index files by order."""
     found = [
         sorted(path for path in directory.rglob("*") if path.is_file())
         for directory in (left, right)
@@ -82,7 +82,7 @@ def _byte_differences(one: Path, other: Path, where: str) -> Iterator[Difference
 
 # -- tables ----------------------------------------------------------------------------------------
 def table_differences(left: Path, right: Path) -> Iterator[Difference]:
-    """Yield a difference for each entry of a table under config/ that says something else."""
+    """Yields a difference for each entry of a table under config/ that says something else."""
     directories = [store / CONFIG_DIRECTORY for store in (left, right)]
     names = {path.name for directory in directories for path in directory.glob("*.json")}
     for name in sorted(names):

@@ -22,7 +22,7 @@ PLACES: Final = (BODY, KEY, TAG, PROPERTY, ANY)
 def matching(
     search: LogSearch, pattern: re.Pattern[str], place: str = BODY
 ) -> Iterator[StoredMessage]:
-    """Yield the messages of a search that a pattern is found in, in log order.
+    """Yields the messages of a search that a pattern is found in, in log order.
 
     place    one of PLACES: key is KEYS, each alone, and the unique key; property every property as
              NAME=VALUE, so also keys and tag; any the body and every property

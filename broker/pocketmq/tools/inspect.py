@@ -22,7 +22,7 @@ Description = dict[str, Any]
 
 
 def describe(disk: Disk, directory: Path, sizes: KnownShape) -> Description:
-    """Return what the files of a store show, ready to be printed.
+    """Returns what the files of a store show, ready to be printed.
 
     Errors   NotAStore, WrongFileSize, StoreGap, StoreTooNew
     """

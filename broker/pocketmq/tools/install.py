@@ -91,7 +91,7 @@ def stage_and_install(
 
 
 def carry_expired(disk: Disk, directory: Path, out: Path) -> None:
-    """Copy to built views the files of queues whose messages have all left a store's log."""
+    """Copies to built views the files of queues whose messages have all left a store's log."""
     for path in expired_queues(disk, directory):
         target = out / path.relative_to(directory)
         if not target.parent.exists():  # Else the log holds some of its messages again.
@@ -102,7 +102,7 @@ def carry_expired(disk: Disk, directory: Path, out: Path) -> None:
 def install_views(
     disk: Disk, directory: Path, staged: StagedViews, sizes: KnownShape, *, keep_as: str = ""
 ) -> Path | None:
-    """Install staged views in a store whose lock this process holds.
+    """Installs staged views in a store whose lock this process holds.
 
     keep_as    name below pocketmq/replaced/ to keep the old views under; "" removes them
     Returns    where the old views, or what else no unit leads to any more, are kept
@@ -142,7 +142,7 @@ def install_views(
 
 
 def _carry_over(queues: Path, staged: Path) -> None:
-    """Copy light message queues that records of the log do not tell of to the staged ones."""
+    """Copies light message queues that records of the log do not tell of to the staged ones."""
     for topic in sorted(queues.glob(f"{LMQ_PREFIX}*")):
         for queue in sorted(topic.iterdir()) if topic.is_dir() else ():
             target = staged / topic.name / queue.name
@@ -151,7 +151,7 @@ def _carry_over(queues: Path, staged: Path) -> None:
 
 
 def sync_tree(disk: Disk, directory: Path) -> None:
-    """Make all files and names below a directory durable."""
+    """Makes all files and names below a directory durable."""
     for path in sorted(directory.rglob("*")):
         if path.is_file():
             descriptor = disk.open(path)
@@ -167,7 +167,7 @@ def sync_tree(disk: Disk, directory: Path) -> None:
 def _last_dispatched(
     disk: Disk, directory: Path, staged: StagedViews, sizes: KnownShape
 ) -> tuple[int, int]:
-    """Return start and store time of the last record that has a unit, zeros without one."""
+    """Returns start and store time of the last record that has a unit, zeros without one."""
     last = -1
     for key, (_, end) in staged.queues.items():
         queue = queue_directory(staged.directory / CONSUME_QUEUE_DIRECTORY, *key)
@@ -185,7 +185,7 @@ def _last_dispatched(
 
 
 def _index_end(disk: Disk, staged: StagedViews) -> int:
-    """Return the store time the newest index file ends with, ms."""
+    """Returns the store time the newest index file ends with, ms."""
     if not staged.index_names:
         return 0
     path = staged.directory / INDEX_DIRECTORY / staged.index_names[-1]
@@ -205,7 +205,7 @@ class _Numbers:
         self.values = checkpoint.values
 
     def write(self, values: CheckpointValues) -> None:
-        """Write both, the mark first: until the checkpoint follows it is void, never wrong."""
+        """Writes both, the mark first: until the checkpoint follows it is void, never wrong."""
         if values == self.values:
             return
         write_mark(
@@ -251,7 +251,7 @@ def write_mark(
 def _rewrite_manifest(
     disk: Disk, own: Path, staged: StagedViews, sizes: KnownShape, checkpoint: bytes
 ) -> None:
-    """List the new views as what the store held when it was last closed, with their sizes."""
+    """Lists the new views as what the store held when it was last closed, with their sizes."""
     file = ManifestFile(disk, own)
     try:
         before = file.read()
@@ -278,7 +278,7 @@ def _rewrite_manifest(
 
 
 def _drop_others(disk: Disk, staging: Path) -> None:
-    """Remove what is no view, so that nothing is gone on with once the views have changed places.
+    """Removes what is no view, so that nothing is gone on with once the views have changed places.
 
     Durable before that happens.
     """
@@ -295,7 +295,7 @@ def _drop_others(disk: Disk, staging: Path) -> None:
 def _put_away(
     disk: Disk, directory: Path, staging: Path, keep_as: str, names: Sequence[str]
 ) -> Path | None:
-    """Remove what was replaced, or keep it: an extension always that was not built again."""
+    """Removes what was replaced, or keeps it: an extension always that was not built again."""
     kept = [name for name in names if disk.exists(staging / name)]
     target = None
     if kept:
@@ -309,7 +309,7 @@ def _put_away(
 
 
 def _unused(disk: Disk, root: Path, keep_as: str) -> Path:
-    """Return a directory to keep things in that does not exist yet."""
+    """Returns a directory to keep things in that does not exist yet."""
     number, name = 1, keep_as or EXTENSION_KEPT_AS
     while disk.exists(root / name):
         number += 1

@@ -43,7 +43,7 @@ class GroupLag(NamedTuple):
 
 
 def group_lags(disk: Disk, directory: Path, ranges: QueueRanges) -> list[GroupLag]:
-    """Return the lag of every group in every queue it committed an offset of, by name.
+    """Returns the lag of every group in every queue it committed an offset of, by name.
 
     Errors   ValueError: neither config/consumerOffset.json nor its .bak can be read
     """
@@ -57,7 +57,7 @@ def group_lags(disk: Disk, directory: Path, ranges: QueueRanges) -> list[GroupLa
 
 
 def committed_of(disk: Disk, directory: Path, group: str, topic: str) -> dict[int, int]:
-    """Return the offsets a group committed in a topic, by queue.
+    """Returns the offsets a group committed in a topic, by queue.
 
     Errors   ValueError: neither config/consumerOffset.json nor its .bak can be read
     """
@@ -66,7 +66,7 @@ def committed_of(disk: Disk, directory: Path, group: str, topic: str) -> dict[in
 
 
 def delivered_levels(disk: Disk, directory: Path) -> dict[int, int]:
-    """Return up to which queue offset each delay level was delivered; none where nothing tells."""
+    """Returns up to which queue offset each delay level was delivered; none where nothing tells."""
     try:
         rows = read_table(disk, directory, DELAY_OFFSETS_FILE).get("offsetTable")
     except ValueError:  # Told by the check of tables; then everything counts as waiting.
@@ -76,7 +76,7 @@ def delivered_levels(disk: Disk, directory: Path) -> dict[int, int]:
 
 
 def queue_ranges(disk: Disk, directory: Path, sizes: KnownShape, search: LogSearch) -> QueueRanges:
-    """Return what each queue holds: by its units, or, in a store without queues, by the log.
+    """Returns what each queue holds: by its units, or, in a store without queues, by the log.
 
     Errors   WrongFileSize, StoreGap
     """
@@ -88,7 +88,7 @@ def queue_ranges(disk: Disk, directory: Path, sizes: KnownShape, search: LogSear
 
 
 def ranges_in_log(search: LogSearch) -> QueueRanges:
-    """Return the lowest queue offset found in each queue, and the highest and one."""
+    """Returns the lowest queue offset found in each queue, and the highest and one."""
     begins, ends = np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64)
     for picked in search:
         more = len(search.queues.keys) - len(ends)

@@ -84,7 +84,7 @@ class FileRow(NamedTuple):
 
 
 def list_files(disk: Disk, directory: Path, sizes: KnownShape, kind: str = "") -> Iterator[FileRow]:
-    """Yield a row for every file of a store, sorted by path; of one kind when it is given.
+    """Yields a row for every file of a store, sorted by path; of one kind when it is given.
 
     Cost     some system calls a file, whatever its length
     """
@@ -101,7 +101,7 @@ def _named(relative: Path) -> FileRow:
 
 # -- walking ---------------------------------------------------------------------------------------
 def _paths(directory: Path) -> list[Path]:
-    """Return what is no directory, and the directories that are not looked into, sorted.
+    """Returns what is no directory, and the directories that are not looked into, sorted.
 
     Links to directories are followed where a store's files may lie, each directory once.
     """
@@ -237,5 +237,5 @@ def _index_file(disk: Disk, path: Path, row: FileRow, geometry: IndexGeometry) -
 
 
 def _as_time(time_ms: int) -> int:
-    """Return a time as a file tells it, 0 for one that cannot be."""
+    """Returns a time as a file tells it, 0 for one that cannot be."""
     return time_ms if 0 < time_ms < TIME_MS_MAX else 0

@@ -135,7 +135,7 @@ def plan_rebuild(
 
 
 def _taken(directory: Path) -> tuple[int, int]:
-    """Return how many files the views below a directory have, and what they take on the disk."""
+    """Returns how many files the views below a directory have, and what they take on the disk."""
     paths = [directory / path for path in view_files(directory)]
     return len(paths), sum(path.stat().st_blocks * STAT_BLOCK_BYTES for path in paths)
 
@@ -149,7 +149,7 @@ def _existing(path: Path) -> Path:
 def rebuild_beside(
     disk: Disk, plan: RebuildPlan, *, accept_holes: bool, advance: Advance = no_advance
 ) -> Rebuilt:
-    """Build the views below the plan's `out`.
+    """Builds the views below the plan's `out`.
 
     Errors   Corruption: sound records behind damage, unless holes are accepted
     """
@@ -165,7 +165,7 @@ def rebuild_in_place(
     disk: Disk, plan: RebuildPlan, sizes: KnownShape, *, accept_holes: bool, keep_as: str = "",
     advance: Advance = no_advance,
 ) -> tuple[Rebuilt, Path | None]:  # fmt: skip
-    """Build the views and put them in the place of the store's own, under its lock.
+    """Builds the views and puts them in the place of the store's own, under its lock.
 
     Returns  what was built, and where what was replaced is kept
     Errors   StoreLocked; Corruption, as `rebuild_beside`: the store is as it was

@@ -24,7 +24,7 @@ RESTORING_SUFFIX: Final = ".restoring"
 
 
 def restore(disk: Disk, copy: Path, directory: Path, *, advance: Advance = no_advance) -> Backup:
-    """Copy a backup as a store that does not exist yet; returns what its backup.json says.
+    """Copies a backup as a store that does not exist yet; returns what its backup.json says.
 
     Errors   NotAStore: the directory is not empty, or no backup was finished there; StoreLocked:
              the backup is in use, or another restore is at it; Corruption: a file is missing or is
@@ -79,7 +79,7 @@ def _check_place(directory: Path) -> None:
 
 
 def _copy(disk: Disk, copy: Path, file: CopiedFile, draft: Path, advance: Advance) -> None:
-    """Copy one file and compare it with what was copied of the store."""
+    """Copies one file and compares it with what was copied of the store."""
     source, target, why = copy / file.path, draft / file.path, ""
     if not target.resolve().is_relative_to(draft):
         why = "it lies outside of the copy"

@@ -59,7 +59,7 @@ class Selection:
     with_system: bool = True
 
     def wants_queue(self, topic: str, queue_id: int) -> bool:
-        """Return whether messages of a queue may be wanted."""
+        """Returns whether messages of a queue may be wanted."""
         if self.queue_ids and queue_id not in self.queue_ids:
             return False
         if not self.with_system and is_system_topic(topic) and topic not in self.topics:
@@ -83,11 +83,11 @@ class Picked(NamedTuple):
     shift: int
 
     def take(self, chosen: "slice | NDArray[np.int64] | NDArray[np.bool_]") -> "Picked":
-        """Return some of the records."""
+        """Returns some of the records."""
         return Picked(self.buffer, self.heads.take(chosen), self.queue[chosen], self.shift)
 
     def messages(self, *, decompress: bool = True) -> Iterator[StoredMessage]:
-        """Yield the records decoded."""
+        """Yields the records decoded."""
         for begin in self.heads.begin.tolist():
             yield decode_record(self.buffer, begin, decompress=decompress)
 
@@ -112,7 +112,7 @@ class LogSearch:
         advance: Advance = no_advance,
         gaps: Sequence[Hole] = (),
     ) -> None:
-        """Begin a search; `gaps` is what the files lack of the log, told as damage."""
+        """Begins a search; `gaps` is what the files lack of the log, told as damage."""
         self._files = files
         self._walk = LogWalk(LogReader(check_crc=check_crc))
         self._advance = advance
@@ -154,12 +154,12 @@ class LogSearch:
                 self._advance(file.size)
 
     def messages(self) -> Iterator[StoredMessage]:
-        """Yield the messages wanted, decoded; about 10 µs each."""
+        """Yields the messages wanted, decoded; about 10 µs each."""
         for picked in self:
             yield from picked.messages()
 
     def topics(self, picked: Picked) -> Numbers:
-        """Return a number for each record, the same for all of a topic: that of its first queue.
+        """Returns a number for each record, the same for all of a topic: that of its first queue.
 
         Cost     0.1 µs a queue met so far
         """
@@ -169,7 +169,7 @@ class LogSearch:
         return np.array(numbers, dtype=np.int64)[picked.queue]
 
     def _read_or_not(self) -> Iterator[tuple[LogFile, bool]]:
-        """Yield every file and whether it may hold records wanted."""
+        """Yields every file and whether it may hold records wanted."""
         chosen = self.selection
         is_timed = chosen.begin_ms > TIME_MIN or chosen.end_ms < TIME_MAX
         files, count = self._files, len(self._files)
@@ -225,7 +225,7 @@ class LogSearch:
 
 
 def _holds_needles(chunk: Chunk, chosen: Selection) -> bool:
-    """Return whether the bytes stand in the chunk that a wanted record must have."""
+    """Returns whether the bytes stand in the chunk that a wanted record must have."""
     needles = [chosen.key] if chosen.key is not None else []
     needles += [f"{TAGS}{_SEPARATOR}{chosen.tag}"] if chosen.tag is not None else []
     needles += [_SEPARATOR.join(pair) for pair in chosen.properties]
@@ -246,7 +246,7 @@ def _with_key(picked: Picked, key: bytes) -> Numbers:
 
 
 def _equal(picked: Picked, spans: Spans, text: bytes) -> Numbers:
-    """Return the records one of whose spans is this text, rising."""
+    """Returns the records one of whose spans is this text, rising."""
     if not text:
         return spans.record[:0]
     hits = np.flatnonzero(spans.length == len(text))

@@ -98,7 +98,7 @@ class Dimension(NamedTuple):
 def measure(
     search: LogSearch, files: Sequence[LogFile], *, by: str | None = None, top: int = 20
 ) -> Statistics:
-    """Count all that a search finds, and its groups by one of DIMENSIONS.
+    """Counts all that a search finds, and its groups by one of DIMENSIONS.
 
     files    of the log, to read the names of groups from
     top      rows at most of groups that have no order of their own, and of the largest messages
@@ -140,7 +140,7 @@ class GroupSums:
     _pending: int = 0
 
     def add(self, picked: Picked, key_counts: Numbers, members: GroupSelection) -> None:
-        """Take the members' records."""
+        """Takes the members' records."""
         record, heads = members.record, picked.heads
         rows = np.zeros(len(record), dtype=_ROW)
         rows["group"] = members.group
@@ -162,7 +162,7 @@ class GroupSums:
             self._pending = 0
 
     def rows(self) -> Rows:
-        """Return one row a group, in the order of the groups."""
+        """Returns one row a group, in the order of the groups."""
         if not self._parts:
             return np.zeros(0, dtype=_ROW)
         rows = _reduced(np.concatenate(self._parts))
@@ -175,7 +175,7 @@ class GroupSums:
 
 
 def _reduced(rows: Rows) -> Rows:
-    """Return rows with the same group as one."""
+    """Returns rows with the same group as one."""
     if not len(rows):
         return rows
     group = rows["group"]
@@ -217,7 +217,7 @@ class Largest:
     _rows: list[tuple[int, int, int, int, int]] = field(default_factory=list)
 
     def add(self, picked: Picked) -> None:
-        """Take the largest of some records."""
+        """Takes the largest of some records."""
         heads = picked.heads
         least = self._rows[-1][0] if len(self._rows) == self.count else 1
         hits = np.flatnonzero(-heads.body_size < least)
@@ -230,7 +230,7 @@ class Largest:
         assert len(self._rows) <= self.count
 
     def documents(self, keys: list[QueueKey]) -> list[Document]:
-        """Return a row a message, the largest first."""
+        """Returns a row a message, the largest first."""
         return [
             {
                 "topic": keys[queue][0],
@@ -292,7 +292,7 @@ def _members_by_text(portion: Portion, spans: Spans, seeds: Numbers) -> GroupSel
 
 
 def _fold(buffer: bytearray, spans: Spans, seeds: Numbers) -> Numbers:
-    """Return texts as 64 bits, mixed with a seed; two of a million million differ, as a rule."""
+    """Returns texts as 64 bits, mixed with a seed; two of a million million differ, as a rule."""
     every = words_of(buffer)
     folded: Words = (seeds.astype(np.uint64) + np.uint64(1)) * _MIX + spans.length.astype(np.uint64)
     longest = int(spans.length.max()) if len(spans.length) else 0

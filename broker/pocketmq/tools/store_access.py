@@ -15,12 +15,12 @@ from pocketmq.model.errors import NotAStore, StoreLocked
 
 
 def is_live(directory: Path) -> bool:
-    """Return whether a process has the store open."""
+    """Returns whether a process has the store open."""
     return is_locked(directory / LOCK_FILE)
 
 
 def check_access(disk: Disk, directory: Path, *, read_only: bool, plain_only: bool = True) -> None:
-    """Raise unless the directory may be looked at; `read_only` allows a store that is in use.
+    """Raises unless the directory may be looked at; `read_only` allows a store that is in use.
 
     plain_only   refuse links, FIFOs, sockets and devices in it before anything is read
     Errors       NotAStore, StoreLocked, NotAPlainFile

@@ -14,7 +14,7 @@ from pocketmq.model.roster import Roster
 
 @contextmanager
 def changed_roster(directory: Path) -> Iterator[Roster]:
-    """Yield the users of a store, and write what became of them; makes the directory if need be.
+    """Yields the users of a store, and writes what became of them; makes the directory if need be.
 
     Holds    the store's lock meanwhile, so that no broker starts with what was before
     Errors   NotAStore, StoreLocked, TableUnreadable, DiskFull
@@ -35,7 +35,7 @@ def changed_roster(directory: Path) -> Iterator[Roster]:
 
 
 def read_roster(directory: Path) -> Roster:
-    """Return the users of a store, whether a broker has it open or not.
+    """Returns the users of a store, whether a broker has it open or not.
 
     Errors   NotAStore, TableUnreadable
     """

@@ -47,7 +47,7 @@ class Hole:
 
 
 def oldest_behind(last_times: Times) -> int | None:
-    """Return the store time that a record behind damage has at least, ms.
+    """Returns the store time that a record behind damage has at least, ms.
 
     Returns  None where no record before the damage is known: there nothing is searched, as a broker
              may have cut it off
@@ -70,7 +70,7 @@ class LogWalk:
     __slots__ = ("_reader", "_search_below", "damaged_from", "end", "last_times", "stop")
 
     def __init__(self, reader: LogReader, *, search_below: int = OFFSET_MAX) -> None:
-        """Begin a walk.
+        """Begins a walk.
 
         search_below   damage at or behind this physical offset ends the log: what lies behind it
                        in its file is no part of the log
@@ -89,11 +89,11 @@ class LogWalk:
         self.damaged_from = None if stop.is_orderly else stop.physical_offset
 
     def skip(self) -> None:
-        """Leave a file out: how it ends is not known."""
+        """Leaves a file out: how it ends is not known."""
         self.damaged_from = None
 
     def over(self, source: LogSource, begin: int, upto: int = OFFSET_MAX) -> Iterator[Chunk | Hole]:
-        """Yield the records of a file that start in [begin, upto), and the holes between them.
+        """Yields the records of a file that start in [begin, upto), and the holes between them.
 
         begin   start of a record, or of the file
         Cost    that of the reader, and of a search behind each hole
@@ -124,7 +124,7 @@ class LogWalk:
         self.stop = self._reader.stop
 
     def _hole_behind(self, source: LogSource, upto: int) -> Hole:
-        """Return what lies between the end of a chain and the next sound record of its file."""
+        """Returns what lies between the end of a chain and the next sound record of its file."""
         _, begin, reason = self.stop
         if self.damaged_from is None:
             self.damaged_from = begin
@@ -136,13 +136,13 @@ class LogWalk:
 
 
 def is_too_old(source: LogSource, begin: int, last_times: Times) -> bool:
-    """Return whether a sound record behind damage is older than those before the damage."""
+    """Returns whether a sound record behind damage is older than those before the damage."""
     time_ms, oldest_ms = store_time_at(source, begin), oldest_behind(last_times)
     return time_ms is not None and oldest_ms is not None and time_ms < oldest_ms
 
 
 def holes_and_tail(holes: Sequence[Hole], end: int) -> tuple[list[Hole], Hole | None]:
-    """Return the damage inside a log, and what stands behind its last sound record.
+    """Returns the damage inside a log, and what stands behind its last sound record.
 
     A file of sound records that damage comes before is no orderly end, even when it is too old: no
     CRC covers store times, and one wrong time would hide it. Behind zeros it was cut off.

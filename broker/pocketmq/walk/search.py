@@ -28,7 +28,7 @@ _PIECE_SIZE: Final = 1024 * 1024
 
 
 def store_time_at(source: LogSource, physical_offset: int) -> int | None:
-    """Return the store time of the sound record that starts at an offset, None without one."""
+    """Returns the store time of the sound record that starts at an offset, None without one."""
     buffer, position = source.view, physical_offset - source.base
     if position + BLANK_SIZE > source.size or buffer[position + _MAGIC_AT + 3] not in _MAGIC_ENDS:
         return None
@@ -42,7 +42,7 @@ def store_time_at(source: LogSource, physical_offset: int) -> int | None:
 
 
 def first_times(source: LogSource) -> tuple[int, ...]:
-    """Return the store times of a file's first two records; fewer where it does not begin so.
+    """Returns the store times of a file's first two records; fewer where it does not begin so.
 
     Two, as no CRC covers a store time: what both of them say is no flipped bit.
     """
@@ -55,13 +55,13 @@ def first_times(source: LogSource) -> tuple[int, ...]:
 
 
 def is_sound_at(source: LogSource, physical_offset: int, last_time_ms: int) -> bool:
-    """Return whether a sound record, not older than a time, starts at an offset."""
+    """Returns whether a sound record, not older than a time, starts at an offset."""
     time_ms = store_time_at(source, physical_offset)
     return time_ms is not None and time_ms >= last_time_ms
 
 
 def next_sound_record(source: LogSource, physical_offset: int, last_time_ms: int) -> int | None:
-    """Return where in its file the next sound record behind damage starts, None without one.
+    """Returns where in its file the next sound record behind damage starts, None without one.
 
     First where the damaged records' lengths lead, when they agree, then anywhere behind.
 
@@ -85,7 +85,7 @@ def next_sound_record(source: LogSource, physical_offset: int, last_time_ms: int
 
 
 def _magic_places(source: LogSource, begin: int) -> Iterator[int]:
-    """Yield where a file holds the begin of a magic, from a position on."""
+    """Yields where a file holds the begin of a magic, from a position on."""
     while len(piece := source.read(begin, _PIECE_SIZE)) >= len(_MAGIC_BEGIN):
         at = piece.find(_MAGIC_BEGIN)
         while at >= 0:
@@ -95,7 +95,7 @@ def _magic_places(source: LogSource, begin: int) -> Iterator[int]:
 
 
 def _end_by_lengths(source: LogSource, physical_offset: int) -> int | None:
-    """Return where a record ends whose lengths agree with its size, whatever else is wrong of it.
+    """Returns where a record ends whose lengths agree with its size, whatever else is wrong of it.
 
     What lies in its body is no record of the log, however much it looks like one.
     """

@@ -29,6 +29,6 @@ class LogSource(NamedTuple):
         return self.base + self.size
 
     def read(self, position: int, size: int) -> bytes:
-        """Return bytes from a position on, fewer where the data end."""
+        """Returns bytes from a position on, fewer where the data end."""
         room = memoryview(bytearray(max(min(size, self.data_end - position), 0)))
         return bytes(room[: self.read_into(position, room)])

@@ -36,7 +36,7 @@ class HeaderBlocks:
         self._known_size: i64 = 0
 
     def begin(self, stream_id: i64, flags: i64, part: bytes) -> None:
-        """Keep the first part of a block that has more."""
+        """Keeps the first part of a block that has more."""
         assert self.stream_id == 0, "one block is over before the next begins"
         self.stream_id = stream_id
         self.flags = flags
@@ -44,7 +44,7 @@ class HeaderBlocks:
         self._unfinished.write(part)
 
     def extend(self, part: bytes) -> None:
-        """Add the part of a CONTINUATION frame.
+        """Adds the part of a CONTINUATION frame.
 
         Errors   ConnectionFault ENHANCE_YOUR_CALM: too large, or in too many frames
         """
@@ -55,14 +55,14 @@ class HeaderBlocks:
         self._unfinished.write(part)
 
     def whole(self) -> bytes:
-        """Return the block that is over now."""
+        """Returns the block that is over now."""
         block = self._unfinished.getvalue()
         self._unfinished = BytesWriter()
         self.stream_id = 0
         return block
 
     def request(self, block: bytes) -> Headers:
-        """Return what a block says that opens a stream.
+        """Returns what a block says that opens a stream.
 
         Errors   ConnectionFault: cannot be decoded; StreamFault: no request
         """
@@ -81,14 +81,14 @@ class HeaderBlocks:
         return headers
 
     def trailers(self, block: bytes) -> None:
-        """Read a block that ends a request.
+        """Reads a block that ends a request.
 
         Errors   ConnectionFault: cannot be decoded; StreamFault: no trailers
         """
         check_trailers(self._decode(block))
 
     def skip(self, block: bytes) -> None:
-        """Read a block that nobody needs, for the table's sake.
+        """Reads a block that nobody needs, for the table's sake.
 
         Errors   ConnectionFault: cannot be decoded
         """

@@ -68,7 +68,7 @@ class Connection:
         sizes: dict[bytes, int] | None = None,
         has_pages: bool = False,
     ) -> None:
-        """Begin a connection: its SETTINGS are the first that `take` returns.
+        """Begins a connection: its SETTINGS are the first that `take` returns.
 
         clock   seconds that only grow; asked at the beginning and where a peer does much of little
         sizes   by the path of each method that is served the bytes of its largest message, looked
@@ -99,7 +99,7 @@ class Connection:
     # -- what comes
 
     def receive(self, data: bytes, begin: i64 = 0, upto: i64 = WHOLE) -> list[Stream]:
-        """Take what the transport read from `begin` on; return the streams with news, each once.
+        """Takes what the transport read from `begin` on; returns the streams with news, each once.
 
         Frames that begin before `upto` are taken; `taken` is where the next one begins, the end
         of `data` where no frame does.
@@ -176,7 +176,7 @@ class Connection:
         return p
 
     def _frame(self, kind: i64, flags: i64, stream_id: i64, data: bytes, p: i64, end: i64) -> None:
-        """Take one frame with its payload at [p, end)."""
+        """Takes one frame with its payload at [p, end)."""
         assert p <= end <= len(data), "a frame lies within what came"
         requests = self._requests
         unfinished = requests.blocks.stream_id
@@ -197,7 +197,7 @@ class Connection:
             self._peer.frame(kind, flags, stream_id, data[p:end])
 
     def _break(self, code: i64, why: str) -> None:
-        """End the connection: all its streams are cut off."""
+        """Ends the connection: all its streams are cut off."""
         self.closing = True
         self._rest = b""
         write_goaway(self._outbound.out, self._streams.last_id, code, why)
@@ -206,7 +206,7 @@ class Connection:
     # -- what goes
 
     def take(self) -> bytes:
-        """Return what is to be sent now; empty when that is nothing.
+        """Returns what is to be sent now; empty when that is nothing.
 
         Answers that wait are made ready here, about 64 KiB at a time: call it
         again until it is empty, or until the transport takes no more.
@@ -220,38 +220,38 @@ class Connection:
         self._outbound.respond(stream, message)
 
     def send_headers(self, stream: Stream, metadata: list[tuple[bytes, bytes]]) -> None:
-        """Begin an answer with the call's own fields; values of `-bin` names as they are."""
+        """Begins an answer with the call's own fields; values of `-bin` names as they are."""
         self._outbound.send_headers(stream, metadata)
 
     def send_message(self, stream: Stream, message: bytes) -> None:
-        """Send one message of an answer; `stream.pending` bytes wait for the client."""
+        """Sends one message of an answer; `stream.pending` bytes wait for the client."""
         self._outbound.send_message(stream, message)
 
     def finish(
         self, stream: Stream, status: i64, text: str, metadata: list[tuple[bytes, bytes]]
     ) -> None:
-        """End an answer: gRPC's status, its text, and the call's own trailers."""
+        """Ends an answer: gRPC's status, its text, and the call's own trailers."""
         self._outbound.finish(stream, status, text, metadata)
 
     def send_page(
         self, stream: Stream, status: i64, fields: list[tuple[bytes, bytes]], body: bytes
     ) -> None:
-        """Answer a GET or HEAD; the names of fields are in lower case."""
+        """Answers a GET or HEAD; the names of fields are in lower case."""
         self._outbound.send_page(stream, status, fields, body)
 
     def reset(self, stream: Stream, code: i64 = CANCEL) -> None:
-        """Cut a stream off; nothing more of it comes or goes."""
+        """Cuts a stream off; nothing more of it comes or goes."""
         self._outbound.reset(stream, code)
 
     def consume(self, stream: Stream, size: i64) -> None:
-        """Tell that messages of `size` bytes were taken: the client may send as many again.
+        """Tells that messages of `size` bytes were taken: the client may send as many again.
 
         Needless for calls that are answered whole at once: their end gives all back.
         """
         self._requests.consume(stream, size)
 
     def drop_request(self, stream: Stream) -> None:
-        """Keep a call's whole request no longer; its client may send as much again at its end."""
+        """Keeps a call's whole request no longer; its client may send as much again at its end."""
         self._streams.drop_request(stream)
 
     # -- the connection
@@ -282,7 +282,7 @@ class Connection:
         return self._requests.received
 
     def weight(self, calls: i64) -> int:
-        """Return about what its open streams take of memory: requests, metadata, and themselves.
+        """Returns about what its open streams take of memory: requests, metadata, and themselves.
 
         calls   streams that are counted elsewhere
         """
@@ -294,7 +294,7 @@ class Connection:
         return kept + streams.listed + STREAM_OVERHEAD * others
 
     def give_up_stalled(self) -> None:
-        """Refuse calls whose requests have hardly gone on since this was last asked twice."""
+        """Refuses calls whose requests have hardly gone on since this was last asked twice."""
         if not self.closing:
             self._requests.give_up_stalled()
 
@@ -314,11 +314,11 @@ class Connection:
         return self._peer.pongs
 
     def ping(self) -> None:
-        """Ask whether the peer is there; `pongs` rises when it is."""
+        """Asks whether the peer is there; `pongs` rises when it is."""
         write_ping(self._outbound.out, 0, _OWN_PING)
 
     def drain(self) -> None:
-        """Take no new calls; those that the peer sent before it knows are served still.
+        """Takes no new calls; those that the peer sent before it knows are served still.
 
         The first GOAWAY names no stream; the last one follows when the peer has answered a ping,
         or at a second `drain`.
@@ -334,7 +334,7 @@ class Connection:
 
 
 def payload_size(head: i64) -> i64:
-    """Return the size of a frame's payload from the first eight bytes of its head."""
+    """Returns the size of a frame's payload from the first eight bytes of its head."""
     size = head >> 40 & 0xFFFFFF
     if size > FRAME_SIZE_MIN:
         raise ConnectionFault(FRAME_SIZE_ERROR, "a frame larger than was agreed")

@@ -65,7 +65,7 @@ class HeaderField:
 
 
 def kind_of(name: bytes) -> i64:
-    """Return the kind of the fields of a name; ILLEGAL for what no request may have."""
+    """Returns the kind of the fields of a name; ILLEGAL for what no request may have."""
     kind = _KINDS.get(name)
     if kind is not None:
         return kind
@@ -73,12 +73,12 @@ def kind_of(name: bytes) -> i64:
 
 
 def _is_transport(name: bytes, value: bytes) -> bool:
-    """Return whether HTTP/2 has such a field: `te` may only be `trailers`."""
+    """Returns whether HTTP/2 has such a field: `te` may only be `trailers`."""
     return name != b"te" or value == b"trailers"
 
 
 def _is_name(name: bytes) -> bool:
-    """Return whether this names a field that is no pseudo-header (RFC 9113, section 8.2.1)."""
+    """Returns whether this names a field that is no pseudo-header (RFC 9113, section 8.2.1)."""
     end: i64 = len(name)
     p: i64 = 0
     while p < end:
@@ -90,7 +90,7 @@ def _is_name(name: bytes) -> bool:
 
 
 def _is_value(value: bytes) -> bool:
-    """Return whether a value has no NUL, CR or LF, and no space or tab at its ends."""
+    """Returns whether a value has no NUL, CR or LF, and no space or tab at its ends."""
     end: i64 = len(value)
     if end == 0:
         return True

@@ -82,13 +82,13 @@ class StreamFault(Exception):
 
 
 def write_frame_head(out: BytesWriter, size: i64, kind: i64, flags: i64, stream_id: i64) -> None:
-    """Write the nine bytes before a frame's payload of `size` bytes."""
+    """Writes the nine bytes before a frame's payload of `size` bytes."""
     write_i64_be(out, size << 40 | kind << 32 | flags << 24 | stream_id >> 8)
     out.append(u8(stream_id & 255))
 
 
 def write_settings(out: BytesWriter, settings: list[tuple[int, int]]) -> None:
-    """Write SETTINGS with these (identifier, value)."""
+    """Writes SETTINGS with these (identifier, value)."""
     write_frame_head(out, 6 * len(settings), SETTINGS, 0, 0)
     for identifier, value in settings:
         write_i16_be(out, i16(identifier))
@@ -102,13 +102,13 @@ def write_window_update(out: BytesWriter, stream_id: i64, size: i64) -> None:
 
 
 def write_reset(out: BytesWriter, stream_id: i64, code: i64) -> None:
-    """Write RST_STREAM."""
+    """Writes RST_STREAM."""
     write_frame_head(out, 4, RST_STREAM, 0, stream_id)
     write_i32_be(out, i32(code))
 
 
 def write_goaway(out: BytesWriter, last_id: i64, code: i64, why: str) -> None:
-    """Write GOAWAY: no stream after `last_id` was or will be looked at."""
+    """Writes GOAWAY: no stream after `last_id` was or will be looked at."""
     debug = why.encode()
     write_frame_head(out, 8 + len(debug), GOAWAY, 0, 0)
     write_i32_be(out, i32(last_id))
@@ -117,14 +117,14 @@ def write_goaway(out: BytesWriter, last_id: i64, code: i64, why: str) -> None:
 
 
 def write_ping(out: BytesWriter, flags: i64, payload: bytes) -> None:
-    """Write PING, or with ACK the answer to one; the payload has 8 bytes."""
+    """Writes PING, or with ACK the answer to one; the payload has 8 bytes."""
     assert len(payload) == 8, "a ping carries 8 bytes"
     write_frame_head(out, 8, PING, flags, 0)
     out.write(payload)
 
 
 def write_block(out: BytesWriter, stream_id: i64, block: bytes, flags: i64) -> None:
-    """Write a header block as HEADERS and as many CONTINUATION frames as it needs.
+    """Writes a header block as HEADERS and as many CONTINUATION frames as it needs.
 
     flags   END_STREAM or 0
     """

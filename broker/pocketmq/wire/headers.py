@@ -50,7 +50,7 @@ class Headers:
     """
 
     def __init__(self, fields: list[HeaderField]) -> None:
-        """Take the fields as they came; `request_headers` reads them."""
+        """Takes the fields as they came; `request_headers` reads them."""
         self.fields = fields
         self.own_size: i64 = 0
         self.method: bytes = b""
@@ -74,14 +74,14 @@ class Headers:
         return self._metadata
 
     def value(self, name: bytes) -> bytes | None:
-        """Return the first value of a field as it came, None when there is none. Cost: a scan."""
+        """Returns the first value of a field as it came, None when there is none. Cost: a scan."""
         for field in self.fields:
             if field.name == name:
                 return field.value
         return None
 
     def text(self, name: str) -> str | None:
-        """Return the first of the caller's own values of a name, None when there is none."""
+        """Returns the first of the caller's own values of a name, None when there is none."""
         wanted = name.encode()
         if wanted.endswith(BINARY_SUFFIX):
             for key, value in self.metadata:
@@ -94,7 +94,7 @@ class Headers:
         return None
 
     def refuse(self, status: i64, why: str) -> None:
-        """Note that the call cannot be served; the first reason stays."""
+        """Notes that the call cannot be served; the first reason stays."""
         assert status != OK, "a refusal has a reason"
         if self.status == OK:
             self.status = status
@@ -116,7 +116,7 @@ def _metadata(fields: list[HeaderField]) -> list[tuple[bytes, bytes]]:
 
 
 def request_headers(fields: list[HeaderField], is_over: bool) -> Headers:
-    """Return what the fields of a request say.
+    """Returns what the fields of a request say.
 
     is_over   they are not all: there were more than the limit
     Errors    StreamFault PROTOCOL_ERROR: malformed
@@ -153,7 +153,7 @@ def request_headers(fields: list[HeaderField], is_over: bool) -> Headers:
 
 
 def check_trailers(fields: list[HeaderField]) -> None:
-    """Check the fields that end a request; they tell nothing.
+    """Checks the fields that end a request; they tell nothing.
 
     Errors   StreamFault PROTOCOL_ERROR: one that no trailers may have
     """
@@ -205,7 +205,7 @@ def _content_length(headers: Headers, value: bytes) -> i64:
 
 
 def _is_grpc(content_type: bytes) -> bool:
-    """Return whether this is application/grpc, maybe with +proto or parameters after it."""
+    """Returns whether this is application/grpc, maybe with +proto or parameters after it."""
     if not content_type.startswith(GRPC):
         return False
     return len(content_type) == len(GRPC) or content_type[len(GRPC)] in b"+;"

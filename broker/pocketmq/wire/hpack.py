@@ -27,7 +27,7 @@ _STATIC: Final = (
 
 
 def _static_table() -> list[HeaderField]:
-    """Return the static table (RFC 7541, appendix A); the first is at 1."""
+    """Returns the static table (RFC 7541, appendix A); the first is at 1."""
     nothing = HeaderField(b"", b"", kind_of(b""))
     table = [nothing]
     for entry in _STATIC.encode().split(b"|"):
@@ -41,7 +41,7 @@ STATIC_TABLE: Final = _static_table()
 
 
 def integer(block: bytes, p: i64, mask: i64) -> tuple[i64, i64]:
-    """Return the number whose first byte is at `p`, and where it ends (section 5.1).
+    """Returns the number whose first byte is at `p`, and where it ends (section 5.1).
 
     mask     of the bits of the first byte that belong to the number
     Errors   ConnectionFault: the block ends before the number does, or it has over five bytes
@@ -78,7 +78,7 @@ class Decoder:
     """
 
     def __init__(self, list_max: i64, table_max: i64 = TABLE_SIZE_DEFAULT) -> None:
-        """Begin with an empty table.
+        """Begins with an empty table.
 
         list_max    bytes of the fields of a block, each with ENTRY_OVERHEAD
         table_max   bytes the table may have
@@ -95,7 +95,7 @@ class Decoder:
         self._text = BytesWriter()
 
     def decode(self, block: bytes) -> list[HeaderField]:
-        """Return the fields of a whole block.
+        """Returns the fields of a whole block.
 
         Errors   ConnectionFault: the table may differ from the peer's from now on
         """
@@ -131,7 +131,7 @@ class Decoder:
         return fields
 
     def entry(self, index: i64) -> HeaderField:
-        """Return what an index stands for; the newest dynamic entry is at 62."""
+        """Returns what an index stands for; the newest dynamic entry is at 62."""
         if 0 < index <= STATIC_COUNT:
             return STATIC_TABLE[index]
         place = len(self._entries) - (index - STATIC_COUNT)
@@ -140,7 +140,7 @@ class Decoder:
         return self._entries[place]
 
     def _literal(self, block: bytes, p: i64, first: i64) -> tuple[HeaderField, i64]:
-        """Return the literal field at `p`, and where it ends; an indexed one joins the table."""
+        """Returns the literal field at `p`, and where it ends; an indexed one joins the table."""
         mask: i64 = 63 if first >= 64 else 15
         index = first & mask
         if index == mask:
@@ -162,7 +162,7 @@ class Decoder:
         return field, p
 
     def _string(self, block: bytes, p: i64) -> tuple[bytes, i64]:
-        """Return the string at `p`, and where it ends."""
+        """Returns the string at `p`, and where it ends."""
         if p >= len(block):
             raise ConnectionFault(COMPRESSION_ERROR, "a header block ends within a field")
         first: i64 = block[p]
@@ -186,7 +186,7 @@ class Decoder:
             self._evict()
 
     def _resize(self, limit: i64) -> None:
-        """Follow a size update."""
+        """Follows a size update."""
         if limit > self.table_max:
             raise ConnectionFault(COMPRESSION_ERROR, "a table larger than was agreed")
         self.generation += 1
@@ -194,7 +194,7 @@ class Decoder:
         self._evict()
 
     def _evict(self) -> None:
-        """Remove the oldest entries until the rest fits."""
+        """Removes the oldest entries until the rest fits."""
         while self.size > self.limit:
             self.size -= self._entries[self._oldest].size
             self._entries[self._oldest] = STATIC_TABLE[0]

@@ -52,7 +52,7 @@ def _tree() -> list[int]:
 
 
 def _padding_states(tree: list[int]) -> bytes:
-    """Return for each state whether a string may end there: after at most 7 bits, all ones."""
+    """Returns for each state whether a string may end there: after at most 7 bits, all ones."""
     padding = bytearray(256)
     node = 0
     for _ in range(8):
@@ -67,7 +67,7 @@ _ROWS: Final[list[bytes]] = [b""] * 256
 
 
 def _row(state: i64) -> bytes:
-    """Return the entries of a state, four bytes for each next byte."""
+    """Returns the entries of a state, four bytes for each next byte."""
     row = BytesWriter()
     for byte in range(256):
         node: int = state
@@ -85,7 +85,7 @@ def _row(state: i64) -> bytes:
 
 
 def decode(block: bytes, p: i64, end: i64, out: BytesWriter) -> bytes:
-    """Return the string that lies coded at [p, end).
+    """Returns the string that lies coded at [p, end).
 
     out      any writer; what it holds is lost
     Errors   ConnectionFault COMPRESSION_ERROR: EOS, or an end that is no padding

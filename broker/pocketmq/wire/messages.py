@@ -41,7 +41,7 @@ class MessageFault(Exception):
 
 
 def check_prefix(flag: i64, length: i64, encoding: bytes, size_max: i64) -> None:
-    """Check what stands before a message, before any of it is kept.
+    """Checks what stands before a message, before any of it is kept.
 
     Errors   MessageFault: over the limit, or compressed in a call that named no compression
     """
@@ -53,7 +53,7 @@ def check_prefix(flag: i64, length: i64, encoding: bytes, size_max: i64) -> None
 
 
 def opened(packed: bytes, size_max: i64) -> bytes:
-    """Return what a gzip-compressed message holds.
+    """Returns what a gzip-compressed message holds.
 
     Errors   MessageFault: no gzip, or more than `size_max` bytes; no more than these are made
     """

@@ -26,7 +26,7 @@ _PLAIN: Final = " !\"#$&'()*+,/:;<=>?@[\\]^`{|}"
 
 
 def timeout_ms(value: bytes) -> i64:
-    """Return what a `grpc-timeout` allows in ms, rounded up; -2 when it says no time."""
+    """Returns what a `grpc-timeout` allows in ms, rounded up; -2 when it says no time."""
     digits: i64 = len(value) - 1
     if digits < 1 or digits > TIMEOUT_DIGITS_MAX:
         return -2
@@ -47,7 +47,7 @@ def timeout_ms(value: bytes) -> i64:
 
 
 def escaped(text: str) -> bytes:
-    """Return a status's text as `grpc-message` holds it, percent-encoded, at most 4 KiB of it."""
+    """Returns a status's text as `grpc-message` holds it, percent-encoded, at most 4 KiB of it."""
     raw = text.encode(errors="replace")
     if len(raw) > TEXT_SIZE_MAX:
         raw = raw[:TEXT_SIZE_MAX].decode(errors="ignore").encode()
@@ -55,7 +55,7 @@ def escaped(text: str) -> bytes:
 
 
 def binary_values(value: bytes) -> list[bytes] | None:
-    """Return the values of a `-bin` field, several after commas; None when it is not base64."""
+    """Returns the values of a `-bin` field, several after commas; None when it is not base64."""
     values: list[bytes] = []
     for part in value.split(b","):
         bare = part.strip(b" =")
@@ -67,14 +67,14 @@ def binary_values(value: bytes) -> list[bytes] | None:
 
 
 def write_literal(out: BytesWriter, name: bytes, value: bytes) -> None:
-    """Write a field as a literal that enters no table and is not Huffman-coded."""
+    """Writes a field as a literal that enters no table and is not Huffman-coded."""
     out.append(0)
     write_string(out, name)
     write_string(out, value)
 
 
 def write_string(out: BytesWriter, text: bytes) -> None:
-    """Write a string of a header block."""
+    """Writes a string of a header block."""
     size: i64 = len(text)
     if size < 127:
         out.append(u8(size))
@@ -89,7 +89,7 @@ def write_string(out: BytesWriter, text: bytes) -> None:
 
 
 def write_metadata(out: BytesWriter, metadata: list[tuple[bytes, bytes]]) -> None:
-    """Write a call's own fields; values of names that end in `-bin` become base64, unpadded."""
+    """Writes a call's own fields; values of names that end in `-bin` become base64, unpadded."""
     for name, value in metadata:
         if name.endswith(BINARY_SUFFIX):
             value = b64encode(value).rstrip(b"=")

@@ -66,7 +66,7 @@ class Outbound:
     # -- answers
 
     def respond(self, stream: Stream, message: bytes) -> None:
-        """Answer a call with one message and the status OK."""
+        """Answers a call with one message and the status OK."""
         if stream.closed:
             return
         out = self.out
@@ -84,7 +84,7 @@ class Outbound:
         self._end(stream)
 
     def send_headers(self, stream: Stream, metadata: list[tuple[bytes, bytes]]) -> None:
-        """Begin an answer; the first message begins it too, without metadata."""
+        """Begins an answer; the first message begins it too, without metadata."""
         if stream.closed or stream.is_head_sent:
             return
         stream.is_head_sent = True
@@ -94,7 +94,7 @@ class Outbound:
         self._write_head(stream, block.getvalue(), 0)
 
     def send_message(self, stream: Stream, message: bytes) -> None:
-        """Send a message, or keep it until the peer takes it."""
+        """Sends a message, or keeps it until the peer takes it."""
         if stream.closed or stream.trailers:
             return
         if not stream.is_head_sent:
@@ -113,7 +113,7 @@ class Outbound:
     def finish(
         self, stream: Stream, status: i64, text: str, metadata: list[tuple[bytes, bytes]]
     ) -> None:
-        """End an answer once its messages have gone; a stream without any ends at once."""
+        """Ends an answer once its messages have gone; a stream without any ends at once."""
         if stream.closed or stream.trailers:
             return
         block = BytesWriter()
@@ -134,7 +134,7 @@ class Outbound:
             self._finish(stream)
 
     def refuse(self, stream: Stream, status: i64, why: str) -> None:
-        """End an answer at once, whatever of it waits."""
+        """Ends an answer at once, whatever of it waits."""
         self.streams.pending -= stream.pending
         stream.pending = 0
         stream.parts.clear()
@@ -142,7 +142,7 @@ class Outbound:
         self.finish(stream, status, why, [])
 
     def refuse_request(self, stream: Stream) -> None:
-        """Answer in HTTP's words what is no call of gRPC."""
+        """Answers in HTTP's words what is no call of gRPC."""
         stream.is_head_sent = True
         head = _HTTP_HEAD[stream.headers.http_status]
         if stream.headers.method == b"HEAD":
@@ -156,7 +156,7 @@ class Outbound:
     def send_page(
         self, stream: Stream, status: i64, fields: list[tuple[bytes, bytes]], body: bytes
     ) -> None:
-        """Answer a GET or HEAD with a page; the body of one that is too large waits.
+        """Answers a GET or HEAD with a page; the body of one that is too large waits.
 
         fields   its header fields, names in lower case
         """
@@ -176,7 +176,7 @@ class Outbound:
         stream.trailers = _PAGE_END
 
     def reset(self, stream: Stream, code: i64) -> None:
-        """Cut a stream off."""
+        """Cuts a stream off."""
         if stream.closed:
             return
         stream.reset_code = code
@@ -191,13 +191,13 @@ class Outbound:
             self.streams.turns.join(stream)
 
     def take(self) -> bytes:
-        """Return what is to be sent now, and forget it."""
+        """Returns what is to be sent now, and forgets it."""
         if self.streams.turns.count and self.window > 0:
             return self._piece()
         return self._written()
 
     def _written(self) -> bytes:
-        """Return what was written since this was last asked."""
+        """Returns what was written since this was last asked."""
         out = self.out
         if len(out) == 0:
             return b""
@@ -209,7 +209,7 @@ class Outbound:
         return data
 
     def _piece(self) -> bytes:
-        """Return what is to be sent, with as much of what waits as fills a piece.
+        """Returns what is to be sent, with as much of what waits as fills a piece.
 
         Cost     one copy of it
         """
@@ -222,7 +222,7 @@ class Outbound:
         return b"".join(pieces)
 
     def _send_some(self, stream: Stream, pieces: list[bytes | memoryview]) -> i64:
-        """Send a frame of what waits; a stream whose own window is shut comes back by `wake`."""
+        """Sends a frame of what waits; a stream whose own window is shut comes back by `wake`."""
         size = stream.pending
         room = self.initial + stream.credit
         if size > FRAME_SIZE_MIN:
@@ -249,7 +249,7 @@ class Outbound:
     # -- steps
 
     def _is_free(self, stream: Stream, size: i64) -> bool:
-        """Return whether DATA of this size may go now, as one frame and before all that waits."""
+        """Returns whether DATA of this size may go now, as one frame and before all that waits."""
         return (
             size <= FRAME_SIZE_MIN
             and size <= self.window
@@ -259,7 +259,7 @@ class Outbound:
         )
 
     def _write_message(self, stream: Stream, message: bytes) -> None:
-        """Write a message as one DATA frame."""
+        """Writes a message as one DATA frame."""
         out = self.out
         size: i64 = len(message) + PREFIX_SIZE
         write_frame_head(out, size, DATA, 0, stream.id)
@@ -269,7 +269,7 @@ class Outbound:
         self._count(stream, size)
 
     def _count(self, stream: Stream, size: i64) -> None:
-        """Take DATA out of the windows."""
+        """Takes DATA out of the windows."""
         self.answered += 1
         self.window -= size
         stream.credit -= size
@@ -282,7 +282,7 @@ class Outbound:
         self.wake(stream)
 
     def _write_head(self, stream: Stream, block: bytes, flags: i64) -> None:
-        """Write a header block; the first one that a smaller table waits for says that it is."""
+        """Writes a header block; the first one that a smaller table waits for says that it is."""
         if self.is_size_update_due:
             self.is_size_update_due = False
             block = _EMPTY_TABLE + block
@@ -296,7 +296,7 @@ class Outbound:
         self._end(stream)
 
     def _end(self, stream: Stream) -> None:
-        """Close a stream that is answered; a client that still sends is told to stop."""
+        """Closes a stream that is answered; a client that still sends is told to stop."""
         if stream.ended:
             self.streams.close(stream, DONE)
         else:
@@ -305,7 +305,7 @@ class Outbound:
 
 
 def _take_parts(stream: Stream, size: i64, pieces: list[bytes | memoryview]) -> None:
-    """Take so many bytes out of a stream's waiting parts."""
+    """Takes so many bytes out of a stream's waiting parts."""
     parts = stream.parts
     gone: i64 = 0
     start = stream.part_start

@@ -70,7 +70,7 @@ class Peer:
         self._settings = Allowance("settings", SETTINGS_MAX, clock)
 
     def frame(self, kind: i64, flags: i64, stream_id: i64, payload: bytes) -> None:
-        """Take a frame of any kind but HEADERS and DATA."""
+        """Takes a frame of any kind but HEADERS and DATA."""
         if kind > CONTINUATION:
             self._requests.empty.spend()
             return
@@ -94,7 +94,7 @@ class Peer:
             raise ConnectionFault(PROTOCOL_ERROR, "a frame that no client may send here")
 
     def _check(self, kind: i64, stream_id: i64, size: i64) -> None:
-        """Check that a frame has the size and the place that its kind asks for."""
+        """Checks that a frame has the size and the place that its kind asks for."""
         assert kind <= CONTINUATION, "the tables know ten kinds"
         place: i64 = _PLACES[kind]
         if (place == 0 and stream_id) or (place == 1 and not stream_id):
@@ -128,7 +128,7 @@ class Peer:
         outbound.wake(stream)
 
     def _ping(self, flags: i64, payload: bytes) -> None:
-        """Answer a ping; one between two answers is free: so clients of gRPC measure the way."""
+        """Answers a ping; one between two answers is free: so clients of gRPC measure the way."""
         if self._outbound.answered == self._answered:
             self._pings.spend()
         self._answered = self._outbound.answered
@@ -140,7 +140,7 @@ class Peer:
             self.end_drain()
 
     def end_drain(self) -> None:
-        """Tell the peer which call was the last to be served."""
+        """Tells the peer which call was the last to be served."""
         assert self.is_draining, "a drain ends that began"
         if self._requests.last_served < 0:
             self._requests.last_served = self._streams.last_id

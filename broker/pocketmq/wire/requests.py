@@ -92,14 +92,14 @@ class Requests:
         self._turn: i64 = 0
 
     def begin_turn(self) -> None:
-        """Start a new list of news."""
+        """Starts a new list of news."""
         self._turn += 1
         self.news = []
 
     # -- HEADERS and CONTINUATION
 
     def headers(self, flags: i64, stream_id: i64, data: bytes, p: i64, end: i64) -> None:
-        """Take a HEADERS frame with its payload at [p, end)."""
+        """Takes a HEADERS frame with its payload at [p, end)."""
         if not stream_id & 1:
             raise ConnectionFault(PROTOCOL_ERROR, "HEADERS of a stream that no client can open")
         parent: i64 = -1
@@ -118,14 +118,14 @@ class Requests:
             raise StreamFault(PROTOCOL_ERROR, "a stream that depends on itself")
 
     def continuation(self, flags: i64, part: bytes) -> None:
-        """Take a CONTINUATION frame of the block that is unfinished."""
+        """Takes a CONTINUATION frame of the block that is unfinished."""
         self.blocks.extend(part)
         if flags & END_HEADERS:
             stream_id = self.blocks.stream_id
             self.block(self.blocks.flags, stream_id, self.blocks.whole())
 
     def block(self, flags: i64, stream_id: i64, block: bytes) -> None:
-        """Take a whole header block: it opens a stream, or ends a request."""
+        """Takes a whole header block: it opens a stream, or ends a request."""
         if stream_id > self.streams.last_id:
             self._open(flags, stream_id, block)
             return
@@ -143,7 +143,7 @@ class Requests:
         self._end(stream)
 
     def _open(self, flags: i64, stream_id: i64, block: bytes) -> None:
-        """Open a stream; or cut it off, when it is one too many or malformed."""
+        """Opens a stream; or cut it off, when it is one too many or malformed."""
         streams = self.streams
         streams.last_id = stream_id
         if self.last_served >= 0:
@@ -171,7 +171,7 @@ class Requests:
             self._tell(stream)
 
     def _message_max(self, path: bytes) -> i64:
-        """Return the limit on a message of a method, -1 where none is served."""
+        """Returns the limit on a message of a method, -1 where none is served."""
         limit: i64 = self.limits.message_max
         sizes = self.sizes
         if sizes is not None:
@@ -184,7 +184,7 @@ class Requests:
     # -- DATA
 
     def data(self, flags: i64, stream_id: i64, data: bytes, p: i64, end: i64) -> None:
-        """Take a DATA frame with its payload at [p, end)."""
+        """Takes a DATA frame with its payload at [p, end)."""
         intake = self.intake
         size = end - p
         self.received += size
@@ -237,7 +237,7 @@ class Requests:
         return True
 
     def _end(self, stream: Stream) -> None:
-        """End a request; what it lacks ends the call."""
+        """Ends a request; what it lacks ends the call."""
         if 0 <= stream.headers.content_length != stream.body_size:
             raise StreamFault(PROTOCOL_ERROR, "a request shorter than its content-length")
         assert not stream.ended, "a request ends once"
@@ -250,7 +250,7 @@ class Requests:
             self._tell(stream)
 
     def _is_page(self, stream: Stream) -> bool:
-        """Return whether a page is asked for: a GET or HEAD of no method's path."""
+        """Returns whether a page is asked for: a GET or HEAD of no method's path."""
         if not self.has_pages or stream.message_max >= 0:
             return False
         return stream.headers.method in (b"GET", b"HEAD")
@@ -258,7 +258,7 @@ class Requests:
     # -- windows
 
     def consume(self, stream: Stream, size: i64) -> None:
-        """Count bytes of messages as taken, and let as many come."""
+        """Counts bytes of messages as taken, and let as many come."""
         if size > stream.waiting:
             size = stream.waiting
         stream.waiting -= size
@@ -304,7 +304,7 @@ class Requests:
             write_window_update(self.outbound.out, 0, size)
 
     def give_up_stalled(self) -> None:
-        """Refuse calls whose unfinished requests have hardly gone on since this was last asked.
+        """Refuses calls whose unfinished requests have hardly gone on since this was last asked.
 
         A stream of requests may pause between two.
         """
@@ -325,7 +325,7 @@ class Requests:
     # -- ends
 
     def reset(self, stream_id: i64, code: i64) -> None:
-        """Take a RST_STREAM."""
+        """Takes a RST_STREAM."""
         stream = self.streams.open.get(stream_id)
         if stream is None:
             self.absent(RST_STREAM, stream_id)
@@ -336,7 +336,7 @@ class Requests:
         self._tell(stream)
 
     def cut(self, stream_id: i64, code: i64) -> None:
-        """End a stream, open or not, for a fault of the peer."""
+        """Ends a stream, open or not, for a fault of the peer."""
         self._resets.spend()
         write_reset(self.outbound.out, stream_id, code)
         stream = self.streams.open.get(stream_id)
@@ -368,7 +368,7 @@ class Requests:
         raise StreamFault(STREAM_CLOSED, "a frame of a stream that is over")
 
     def _refuse(self, stream: Stream, status: i64, why: str) -> None:
-        """Answer a call that cannot go on; a handler that is at work is told."""
+        """Answers a call that cannot go on; a handler that is at work is told."""
         self.outbound.refuse(stream, status, why)
         stream.reset_code = 0
         if stream.call is not None:
@@ -381,7 +381,7 @@ class Requests:
 
 
 def unpadded(data: bytes, p: i64, end: i64) -> tuple[i64, i64]:
-    """Return where a padded payload begins and ends without its padding."""
+    """Returns where a padded payload begins and ends without its padding."""
     if p == end:
         raise ConnectionFault(FRAME_SIZE_ERROR, "a padded frame without its padding's length")
     pad: i64 = data[p]
@@ -392,7 +392,7 @@ def unpadded(data: bytes, p: i64, end: i64) -> tuple[i64, i64]:
 
 
 def priority_parent(data: bytes, p: i64) -> i64:
-    """Return the stream that the priority fields at `p` name."""
+    """Returns the stream that the priority fields at `p` name."""
     first: i64 = data[p] & 127
     second: i64 = data[p + 1]
     third: i64 = data[p + 2]

@@ -34,7 +34,7 @@ class Stream:
     def __init__(
         self, stream_id: i64, headers: Headers, receive_window: i64, message_max: i64
     ) -> None:
-        """Begin where HEADERS opened the stream.
+        """Begins where HEADERS opened the stream.
 
         receive_window   bytes the client may send
         message_max      bytes of a message, decompressed
@@ -70,7 +70,7 @@ class Stream:
         self.is_ready = False  # has a turn to send
 
     def accept(self, data: bytes, p: i64, end: i64) -> None:
-        """Take the part of the request's body that lies at [p, end).
+        """Takes the part of the request's body that lies at [p, end).
 
         Errors   MessageFault: the call cannot go on
         """
@@ -88,14 +88,14 @@ class Stream:
         self.weigh()
 
     def weigh(self) -> None:
-        """Bring `held` up to what is here now; the shell empties `messages` by itself."""
+        """Brings `held` up to what is here now; the shell empties `messages` by itself."""
         assert self.waiting >= 0, "no more is taken than came"
         self.held = self.waiting + MESSAGE_OVERHEAD * len(self.messages)
         if self.partial is not None:
             self.held += PREFIX_SIZE + self.came if self.wanted >= 0 else len(self.partial)
 
     def _whole(self, data: bytes, p: i64, end: i64) -> i64:
-        """Take the message that begins at `p` if it is all there; return its length, else -1."""
+        """Takes the message that begins at `p` if it is all there; returns its length, else -1."""
         if end - p < PREFIX_SIZE:
             return -1
         prefix = read_i64_be(data, p - 3)  # frames' heads stand before all DATA
@@ -110,7 +110,7 @@ class Stream:
         return length
 
     def _grow(self, partial: BytesWriter, data: bytes, p: i64, end: i64) -> i64:
-        """Add to the unfinished message what belongs to it; return where that ends.
+        """Adds to the unfinished message what belongs to it; returns where that ends.
 
         Cost     two copies of a large message, whatever its frames
         """
@@ -141,7 +141,7 @@ class Stream:
         return p + take
 
     def _join(self, partial: BytesWriter) -> None:
-        """Make the message out of all that came of it."""
+        """Makes the message out of all that came of it."""
         message = partial.getvalue()
         if self.pieces:
             if message:
@@ -155,7 +155,7 @@ class Stream:
         self._finish(message, self.flag)
 
     def _begin(self, prefix: bytes) -> None:
-        """Note what the prefix of the unfinished message says."""
+        """Notes what the prefix of the unfinished message says."""
         length: i64 = i64(read_i32_be(prefix, 1))
         length &= 0xFFFFFFFF
         self.flag = i64(prefix[0])
@@ -163,7 +163,7 @@ class Stream:
         self.wanted = length
 
     def _finish(self, message: bytes, flag: i64) -> None:
-        """Put a whole message where the shell finds it."""
+        """Puts a whole message where the shell finds it."""
         if flag:
             message = opened(message, self.message_max)
         self.waiting += len(message)

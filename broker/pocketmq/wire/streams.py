@@ -53,7 +53,7 @@ class Turns:
         self._line.append(stream)
 
     def leave(self, stream: Stream) -> None:
-        """Take a stream out. Cost: of all, where it is one of many that have left."""
+        """Takes a stream out. Cost: of all, where it is one of many that have left."""
         assert stream.is_ready, "only those leave that are here"
         stream.is_ready = False
         self.count -= 1
@@ -62,7 +62,7 @@ class Turns:
             self._first = 0
 
     def next(self) -> Stream:
-        """Take out the stream whose turn it is; there is one."""
+        """Takes out the stream whose turn it is; there is one."""
         assert self.count > 0, "somebody waits"
         while True:
             stream = self._line[self._first]
@@ -97,13 +97,13 @@ class Streams:
         self._closed: i64 = 0
 
     def add(self, stream: Stream) -> None:
-        """Take a stream that its client has opened."""
+        """Takes a stream that its client has opened."""
         assert stream.id == self.last_id, "streams open in the order of their numbers"
         self.open[stream.id] = stream
         self.listed += stream.headers.own_size
 
     def drop_request(self, stream: Stream) -> None:
-        """Keep a whole request no longer."""
+        """Keeps a whole request no longer."""
         assert stream.ended, "all of it has come"
         stream.messages.clear()
         self.dropped += stream.held - stream.dropped
@@ -130,12 +130,12 @@ class Streams:
         self.remember(stream.id, how)
 
     def remember(self, stream_id: i64, how: i64) -> None:
-        """Note how a stream ended, for frames that still come for it."""
+        """Notes how a stream ended, for frames that still come for it."""
         self._recent[self._closed % RECENT_COUNT] = stream_id << 3 | how
         self._closed += 1
 
     def verdict(self, stream_id: i64, kind: i64) -> i64:
-        """Return what a frame leads to that comes for a stream which is not open.
+        """Returns what a frame leads to that comes for a stream which is not open.
 
         Cost: a look at all recent ends for DATA and HEADERS; the other kinds need none
         """
@@ -147,7 +147,7 @@ class Streams:
         return _VERDICTS[how][kind]
 
     def _end(self, stream_id: i64) -> i64:
-        """Return how a stream ended."""
+        """Returns how a stream ended."""
         for entry in self._recent:
             known: i64 = entry
             if known >> 3 == stream_id:

@@ -55,7 +55,7 @@ def h2load(
     target: str, method: str, request: bytes, calls: int, *, connections: int = CONNECTIONS,
     streams: int = STREAMS,
 ) -> Run:  # fmt: skip
-    """Make so many calls, 8 × 8 in flight unless told otherwise.
+    """Makes so many calls, 8 × 8 in flight unless told otherwise.
 
     Errors   SystemExit: a call was not answered
     """
@@ -73,7 +73,7 @@ def h2load(
 
 
 def h2load_run(said: str) -> Run | None:
-    """Return what h2load printed, None where calls failed or were not made."""
+    """Returns what h2load printed, None where calls failed or were not made."""
     done, rate, size = _DONE.search(said), _RATE.search(said), _BYTES.search(said)
     if done is None or rate is None or size is None or len(set(done.groups())) > 1:
         return None
@@ -82,7 +82,7 @@ def h2load_run(said: str) -> Run | None:
 
 
 def check_clients() -> None:
-    """Build what has to be built.
+    """Builds what has to be built.
 
     Errors   SystemExit: h2load or Go is missing, with how to install it
     """
@@ -93,7 +93,7 @@ def check_clients() -> None:
 
 @cache
 def go_program() -> Path:
-    """Return the Go client, built from its source where that changed.
+    """Returns the Go client, built from its source where that changed.
 
     Errors   SystemExit: there is no Go, or it does not build
     """
@@ -111,7 +111,7 @@ def go_load(
     rate: float = 0, connections: int = CONNECTIONS, in_flight: int = STREAMS, warm: int = 0,
     callers: int = 0, pid: int = 0,
 ) -> Run:  # fmt: skip
-    """Make so many calls, or calls for some seconds, as fast as answers come or at a rate.
+    """Makes so many calls, or calls for some seconds, as fast as answers come or at a rate.
 
     callers   so many in all, which go from connection to connection, not `in_flight` on each
     warm   calls that are made before and not counted
@@ -137,7 +137,7 @@ def go_load(
 
 
 def go_consume(target: str, requests: Sequence[bytes], count: int, pid: int) -> Run:
-    """Receive and acknowledge so many messages by CONNECTIONS callers; `calls` counts messages.
+    """Receives and acknowledge so many messages by CONNECTIONS callers; `calls` counts messages.
 
     requests   a TelemetryCommand with a simple consumer's settings, and a ReceiveMessageRequest
     count      0: whatever is there, until there is nothing
@@ -157,7 +157,7 @@ def go_consume(target: str, requests: Sequence[bytes], count: int, pid: int) -> 
 
 
 def _said(command: list[str]) -> str:
-    """Run a program to its end and return what it printed."""
+    """Runs a program to its end and returns what it printed."""
     done = subprocess.run(
         command, capture_output=True, text=True, check=False, timeout=RUN_SECONDS_MAX
     )

@@ -46,12 +46,12 @@ class Section(NamedTuple):
     runs: float
 
     def seconds(self, extent: Extent) -> float:
-        """Return about how long it takes."""
+        """Returns about how long it takes."""
         return self.fixed_seconds + self.runs * (extent.rounds + 1) * extent.seconds
 
 
 def _own(rows: Callable[[Extent], Iterator[Row]]) -> Callable[[Path, Extent], Iterator[Row]]:
-    """Return rows for which no real one is needed, in the shape of the others."""
+    """Returns rows for which no real one is needed, in the shape of the others."""
     return lambda _, extent: rows(extent)
 
 
@@ -72,7 +72,7 @@ SECTIONS: Final = {
 
 
 def fitted(names: list[str], rounds: int, minutes: float) -> Extent:
-    """Return an extent with which these sections take about so long."""
+    """Returns an extent with which these sections take about so long."""
     sections = [SECTIONS[name] for name in names]
     fixed = sum(one.fixed_seconds for one in sections)
     runs = sum(one.runs for one in sections) * (rounds + 1)
@@ -82,7 +82,7 @@ def fitted(names: list[str], rounds: int, minutes: float) -> Extent:
 
 
 def measured(name: str, jars: Path, extent: Extent, left_seconds: float) -> Iterator[Row]:
-    """Yield a section's rows; one that has none says why it was not measured."""
+    """Yields a section's rows; one that has none says why it was not measured."""
     section = SECTIONS[name]
     try:
         if section.seconds(extent) / 2 > left_seconds:
@@ -95,7 +95,7 @@ def measured(name: str, jars: Path, extent: Extent, left_seconds: float) -> Iter
 
 
 def machine() -> dict[str, object]:
-    """Return what the figures were taken on."""
+    """Returns what the figures were taken on."""
     return {
         "cores": os.cpu_count(),
         "busy": os.getloadavg()[0],
@@ -111,7 +111,7 @@ def _said(*command: str) -> str:
 
 
 def main() -> None:
-    """Measure what was asked for and print the table."""
+    """Measures what was asked for and prints the table."""
     given = _given()
     names = given.names or [*SECTIONS]
     jars = checked_jars(given.peer[1])

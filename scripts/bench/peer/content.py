@@ -24,18 +24,18 @@ class Content(NamedTuple):
 
 
 def unary_content(number: int = 0) -> Content:
-    """Return a message of 1 KiB with a tag, a key and an id."""
+    """Returns a message of 1 KiB with a tag, a key and an id."""
     chance = random.Random(number + 1)
     return Content(chance.randbytes(UNARY_BYTES), "TagA", (f"key-{number}",), _id(chance))
 
 
 def equal_contents(count: int) -> list[Content]:
-    """Return messages that differ in body, key and id but not in size."""
+    """Returns messages that differ in body, key and id but not in size."""
     return [unary_content(number) for number in range(count)]
 
 
 def mixed_contents(count: int) -> list[Content]:
-    """Return messages of six sizes, 1.1 KiB on average, five tags and none to three keys."""
+    """Returns messages of six sizes, 1.1 KiB on average, five tags and none to three keys."""
     chance = random.Random(3)
     return [
         Content(
@@ -53,7 +53,7 @@ def _id(chance: random.Random) -> str:
 
 
 def v1_request(contents: Sequence[Content]) -> bytes:
-    """Return a pocketmq.v1 SendMessageRequest."""
+    """Returns a pocketmq.v1 SendMessageRequest."""
     messages = [
         pb.Message(
             topic=TOPIC, body=one.body, tag=one.tag, keys=one.keys, message_id=one.message_id
@@ -64,7 +64,7 @@ def v1_request(contents: Sequence[Content]) -> bytes:
 
 
 def v2_request(contents: Sequence[Content]) -> bytes:
-    """Return an apache.rocketmq.v2 SendMessageRequest, with what its clients always set."""
+    """Returns an apache.rocketmq.v2 SendMessageRequest, with what its clients always set."""
     return b"".join(_field(1, _v2_message(one)) for one in contents)
 
 

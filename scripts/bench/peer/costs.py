@@ -99,7 +99,7 @@ class _Case(NamedTuple):
     callers: int = 0
 
     def us(self, extent: Extent) -> float:
-        """Return the processor time of a send, dispatch of nearly all included."""
+        """Returns the processor time of a send, dispatch of nearly all included."""
         is_timed = bool(self.rate or self.callers)
         calls = 0 if is_timed else int(CALLS_PER_SECOND * max(extent.seconds, 1.0))
         run = go_load(

@@ -85,7 +85,7 @@ def consume_rows(jars: Path, extent: Extent) -> Iterator[Row]:
 
 
 def _rounds(both: Pair, extent: Extent) -> tuple[dict[str, list[float]], dict[str, list[float]]]:
-    """Return messages a second, and µs of each, by side."""
+    """Returns messages a second, and µs of each, by side."""
     rates: dict[str, list[float]] = {side.name: [] for side in both}
     costs: dict[str, list[float]] = {side.name: [] for side in both}
     count = min(int(RATE * extent.seconds), ROUND_MAX) // RECEIVED
@@ -98,14 +98,14 @@ def _rounds(both: Pair, extent: Extent) -> tuple[dict[str, list[float]], dict[st
 
 
 def _consumed(side: Side, count: int) -> tuple[float, float]:
-    """Send so many requests of 32 messages, consume them, and return rate and µs of one."""
+    """Sends so many requests of 32 messages, consume them, and return rate and µs of one."""
     messages = side.run(equal_contents(RECEIVED), count).messages
     run = go_consume(side.target, requests(), messages, side.pid)
     return run.per_second, 1e6 * run.cpu_seconds / messages
 
 
 def requests() -> tuple[bytes, bytes]:
-    """Return a simple consumer's settings, and what it receives by."""
+    """Returns a simple consumer's settings, and what it receives by."""
     group, topic = pb.Resource(name=GROUP), pb.Resource(name=TOPIC)
     everything = pb.FilterExpression(type=pb.TAG, expression="*")
     settings = pb.Settings(client_type=pb.SIMPLE_CONSUMER)

@@ -44,7 +44,7 @@ class _Subject:
         self._answer_bytes = len(server.call(method, request))
 
     def run(self, calls: int) -> _Called:
-        """Make so many calls.
+        """Makes so many calls.
 
         Errors   SystemExit: answers are shorter or longer than the first one in the middle
         """
@@ -57,7 +57,7 @@ class _Subject:
 
 
 def _rounds(subjects: Sequence[_Subject], extent: Extent, seconds: float) -> list[list[_Called]]:
-    """Return rounds of each, alternating, all warm before."""
+    """Returns rounds of each, alternating, all warm before."""
     calls, found = {}, {}
     for subject in subjects:
         first = subject.run(WARM_CALLS).run
@@ -111,7 +111,7 @@ def plain_rows(extent: Extent) -> Iterator[Row]:
 
 
 def _fill(server: Server) -> None:
-    """Give queue 0 what is pulled, and a little behind it."""
+    """Gives queue 0 what is pulled, and a little behind it."""
     for _ in range(4):
         messages = [
             pb.Message(topic=TOPIC, queue_id=0, body=one.body, tag=one.tag, keys=one.keys)
@@ -124,7 +124,7 @@ def _fill(server: Server) -> None:
 
 @contextmanager
 def tree(commit: str) -> Iterator[Path]:
-    """Lay out the sources of a commit in a directory of their own.
+    """Lays out the sources of a commit in a directory of their own.
 
     Errors   SystemExit: this is no clone that has it
     """

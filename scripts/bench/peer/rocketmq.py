@@ -47,7 +47,7 @@ class RocketMQ:
 
 
 def checked_jars(directory: Path) -> Path:
-    """Return a directory that holds what is needed.
+    """Returns a directory that holds what is needed.
 
     Errors   SystemExit: it does not, with how to get the jars
     """
@@ -63,7 +63,7 @@ def checked_jars(directory: Path) -> Path:
 
 @contextmanager
 def rocketmq_server(jars: Path, *, sync: bool = False) -> Iterator[RocketMQ]:
-    """Run one with a topic of eight queues and a group; its store is thrown away.
+    """Runs one with a topic of eight queues and a group; its store is thrown away.
 
     Begins   when it takes sends
 
@@ -143,7 +143,7 @@ def _running(
 
 
 def _wait_until_ready(real: RocketMQ, place: Path) -> None:
-    """Return when a send was taken; the queues hold it."""
+    """Returns when a send was taken; the queues hold it."""
     end, request = monotonic() + START_SECONDS, v2_request([unary_content()])
     why = "nothing"
     while monotonic() < end and real.process.poll() is None:
@@ -162,5 +162,5 @@ def _wait_until_ready(real: RocketMQ, place: Path) -> None:
 
 
 def is_sent(answer: bytes) -> bool:
-    """Return whether a SendMessageResponse of v2 has the status OK (20000)."""
+    """Returns whether a SendMessageResponse of v2 has the status OK (20000)."""
     return b"\x08\xa0\x9c\x01" in answer[:8]

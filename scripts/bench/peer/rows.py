@@ -19,7 +19,7 @@ class Aim(NamedTuple):
     at_most: bool = False
 
     def verdict(self, value: float) -> str:
-        """Return how a value stands to it."""
+        """Returns how a value stands to it."""
         if self._is_met(value, self.goal):
             return HELD
         if self.floor is not None and self._is_met(value, self.floor):
@@ -58,7 +58,7 @@ class Row(NamedTuple):
         return "–" if self.aim is None else self.aim.verdict(self.value)
 
     def line(self) -> str:
-        """Return it as a JSON document."""
+        """Returns it as a JSON document."""
         document = {
             "name": self.name, "what": self.what, "verdict": self.verdict, "plain": self.plain,
             "aim": None if self.aim is None else self.aim._asdict(), "rounds": [*self.rounds],
@@ -68,18 +68,18 @@ class Row(NamedTuple):
 
 
 def ratios(over: Iterable[float], under: Iterable[float]) -> list[float]:
-    """Return one side by the other, round by round."""
+    """Returns one side by the other, round by round."""
     return [a / b for a, b in zip(over, under, strict=True)]
 
 
 def sides(ours: Iterable[float], other: Iterable[float], unit: str, digits: int = 0) -> str:
-    """Return the medians of both sides as text."""
+    """Returns the medians of both sides as text."""
     own, real = median([*ours]), median([*other])
     return f"{own:,.{digits}f} against {real:,.{digits}f} {unit}"
 
 
 def table(rows: Sequence[Row]) -> str:
-    """Return the rows as a Markdown table."""
+    """Returns the rows as a Markdown table."""
     lines = [
         "| row | goal (floor) | median [lowest to highest] | | both sides |",
         "|---|---|---|---|---|",

@@ -60,7 +60,7 @@ def batches(
     both: Pair, extent: Extent, size: int, kind: str, aim: Aim, contents: Sequence[Content],
     prefix: str = "",
 ) -> Iterator[Row]:  # fmt: skip
-    """Yield rate and processor time of requests with many messages."""
+    """Yields rate and processor time of requests with many messages."""
     ours, real = both.rounds(contents, extent.rounds, SHARE_OF_UNARY * extent.seconds)
     shown = "× 1 KiB" if kind == "equal" else "of mixed sizes, keys, tags and ids"
     name, faces = f"{prefix}batch_{size}_{kind}", "v2 to both: " if prefix else ""
@@ -71,7 +71,7 @@ def batches(
 
 
 def rate(name: str, what: str, aim: Aim, ours: Sequence[Measured], real: Sequence[Measured]) -> Row:
-    """Return the row of messages each second."""
+    """Returns the row of messages each second."""
     own, other = ([one.messages_per_second for one in side] for side in (ours, real))
     return told(Row(name, what, aim, ratios(own, other), sides(own, other, "/s")))
 
@@ -79,7 +79,7 @@ def rate(name: str, what: str, aim: Aim, ours: Sequence[Measured], real: Sequenc
 def cost(
     name: str, what: str, aim: Aim | None, ours: Sequence[Measured], real: Sequence[Measured]
 ) -> Row:
-    """Return the row of the processor time of a message."""
+    """Returns the row of the processor time of a message."""
     own, other = ([one.us for one in side] for side in (ours, real))
     return told(Row(name, what, aim, ratios(own, other), sides(own, other, "µs", 1)))
 
@@ -105,7 +105,7 @@ def _by_go(target: str, method: str, request: bytes, calls: int) -> Run:
 
 
 def told(row: Row) -> Row:
-    """Return a row, shown on standard error as soon as it is known."""
+    """Returns a row, shown on standard error as soon as it is known."""
     short = {"row": row.name, "value": round(row.value, 3), "verdict": row.verdict}
     print(json.dumps({**short, "plain": row.plain}, ensure_ascii=False), file=sys.stderr)
     return row

@@ -82,7 +82,7 @@ class Side:
         """Messages acknowledged, which all stand in queues."""
 
     def run(self, contents: Sequence[Content], calls: int, client: Client = h2load) -> Measured:
-        """Send messages so many times, and wait until they stand in queues.
+        """Sends messages so many times, and waits until they stand in queues.
 
         Errors   SystemExit: what is stored is not what was acknowledged
         """
@@ -94,7 +94,7 @@ class Side:
         return Measured(run, cpu_seconds(self.pid) - before, messages)
 
     def wait_until_stored(self, more: int) -> None:
-        """Return when so many messages more than before stand in queues.
+        """Returns when so many messages more than before stand in queues.
 
         Errors   SystemExit: there are others, or not as many
         """
@@ -106,14 +106,14 @@ class Side:
             raise SystemExit(f"{self.name}: {self.stored} are acknowledged, {stored} stored")
 
     def _settled_count(self) -> int:
-        """Wait for the first message, and a little for what is on its way."""
+        """Waits for the first message, and a little for what is on its way."""
         while not self._stored_count():
             sleep(0.02)
         sleep(SETTLE_SECONDS)
         return self._stored_count()
 
     def _stored_count(self) -> int:
-        """Count the units of the topic's queues, in the files: it costs the broker nothing."""
+        """Counts the units of the topic's queues, in the files: it costs the broker nothing."""
         files = sorted((self._store / "consumequeue" / TOPIC).glob("*/*"))
         return sum(int(np.count_nonzero(np.fromfile(file, _UNIT)["size"])) for file in files)
 
@@ -127,7 +127,7 @@ class Pair(NamedTuple):
     def rounds(
         self, contents: Sequence[Content], number: int, seconds: float, client: Client = h2load
     ) -> tuple[list[Measured], list[Measured]]:
-        """Return rounds of ours and theirs, alternating who comes first; both warm before."""
+        """Returns rounds of ours and theirs, alternating who comes first; both warm before."""
         calls = {side: calls_for(side, contents, seconds, client) for side in self}
         found: dict[Side, list[Measured]] = {side: [] for side in self}
         for turn in range(number):
@@ -137,7 +137,7 @@ class Pair(NamedTuple):
 
 
 def calls_for(side: Side, contents: Sequence[Content], seconds: float, client: Client) -> int:
-    """Return how many calls a side answers in that time, by two runs that warm it as well."""
+    """Returns how many calls a side answers in that time, by two runs that warm it as well."""
     calls, most = CALIBRATE_CALLS, MESSAGES_MAX // len(contents)
     for _ in range(2):
         rate = side.run(contents, calls, client).run.per_second
@@ -149,7 +149,7 @@ def calls_for(side: Side, contents: Sequence[Content], seconds: float, client: C
 def pair(
     jars: Path, extent: Extent, *, sync: bool = False, official: bool = False
 ) -> Iterator[Pair]:
-    """Run both on stores of their own, the JVM warm.
+    """Runs both on stores of their own, the JVM warm.
 
     official   ours takes the same bytes as the real one, not its own protocol
     """

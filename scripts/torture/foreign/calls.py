@@ -47,12 +47,12 @@ class Call(NamedTuple):
     times: int = 1
 
     def document(self) -> dict[str, Any]:
-        """Return it as clients read it."""
+        """Returns it as clients read it."""
         own = {key: value for key, value in self._asdict().items() if key not in ("code", "check")}
         return own | {"requests": [base64.b64encode(one).decode() for one in self.requests]}
 
     def verdict(self, result: Mapping[str, Any]) -> str:
-        """Return "ok", or what is wrong with a result."""
+        """Returns "ok", or what is wrong with a result."""
         codes = set(result["codes"])
         if codes != {self.code}:
             return f"codes {sorted(codes)}, not {self.code}: {result['text']}"
@@ -62,7 +62,7 @@ class Call(NamedTuple):
 
 
 def plan(topic: str) -> list[Call]:
-    """Return all calls; `topic` is the client's own, so that it finds what it sent."""
+    """Returns all calls; `topic` is the client's own, so that it finds what it sent."""
     return [*_messages(topic), *_endings(topic), *_probes(topic), _last_of_many(topic)]
 
 

@@ -16,7 +16,7 @@ SIZE_MAX = 16 << 20
 
 
 def made(channel: Any, one: dict[str, Any]) -> dict[str, Any]:
-    """Make one call."""
+    """Makes one call."""
     requests = [base64.b64decode(text) for text in one["requests"]]
     options: dict[str, Any] = {
         "metadata": [
@@ -50,7 +50,7 @@ def made(channel: Any, one: dict[str, Any]) -> dict[str, Any]:
 
 
 def main(target: str) -> None:
-    """Make all calls, those that are wanted at once at once."""
+    """Makes all calls, those that are wanted at once at once."""
     sizes = ("grpc.max_receive_message_length", "grpc.max_send_message_length")
     results = []
     with grpc.insecure_channel(target, options=[(name, SIZE_MAX) for name in sizes]) as channel:

@@ -52,7 +52,7 @@ def store(golden: GoldenStores, tmp_path: Path) -> Path:
 
 
 def build(golden: GoldenStores, store: Path, out: Path, upto: int | None = None) -> Path:
-    """Build views from the log of a store."""
+    """Builds views from the log of a store."""
     size = golden.manifest("rebuild-base")["params"]["mappedFileSizeCommitLog"]
     settings = golden_settings(golden, "rebuild-base")
     run(new_job(store, out, settings, log_file_bytes=size, upto=upto), map_here)

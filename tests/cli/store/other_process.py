@@ -11,7 +11,7 @@ ROOT: Final = Path(__file__).parents[3]
 
 
 def run_elsewhere(*arguments: str) -> Ran:
-    """Run `pocketmq ARGUMENTS` in another process."""
+    """Runs `pocketmq ARGUMENTS` in another process."""
     done = subprocess.run(
         [sys.executable, "-m", "pocketmq", *arguments],
         cwd=ROOT, capture_output=True, text=True, timeout=60, check=False,

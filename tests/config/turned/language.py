@@ -35,7 +35,7 @@ class WatchedClock(FakeClock):
     looks = 0
 
     def monotonic_ms(self) -> int:
-        """Return the time that never goes back."""
+        """Returns the time that never goes back."""
         self.looks += 1
         return self.monotonic
 
@@ -78,7 +78,7 @@ class TurnedStore(TalkingStore):
 
 @asynccontextmanager
 async def store_with(directory: Path, *assignments: str) -> AsyncIterator[TurnedStore]:
-    """Open a store as the settings say, its next log file made, and close it in the end."""
+    """Opens a store as the settings say, its next log file made, and closes it in the end."""
     config = load(assignments=[*SMALL, f"store.directory={directory}", *assignments])
     clock, disk = WatchedClock(), QuickDisk()
     store = await open_store(config.store_settings(), clock, disk)

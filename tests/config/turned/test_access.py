@@ -31,7 +31,7 @@ def store(tmp_path: Path) -> Path:
 
 
 async def told(broker: RunningBroker, metadata: dict[str, str] | None = None) -> str:
-    """Return what a call gets: OK, or the name of its status and the text."""
+    """Returns what a call gets: OK, or the name of its status and the text."""
     port = broker.addresses["grpc"].rpartition(":")[2]
     async with grpc.aio.insecure_channel(f"127.0.0.1:{port}") as channel:
         ask = channel.unary_unary(STATUS)
@@ -46,7 +46,7 @@ async def told(broker: RunningBroker, metadata: dict[str, str] | None = None) ->
 
 
 def now_signed(user: str = "admin", secret: str = SECRET, ago_s: int = 0) -> dict[str, str]:
-    """Return the metadata of a call that is signed now, or was some time ago."""
+    """Returns the metadata of a call that is signed now, or was some time ago."""
     import time
 
     return signed(user, secret, date_from_ms(int((time.time() - ago_s) * 1000)))
@@ -169,7 +169,7 @@ async def test_pages_are_for_users_and_probes_for_all(store: Path) -> None:
 
 
 async def read_page(address: str, path: str, authorization: str) -> str:
-    """Return an answer to a GET of who says who it is."""
+    """Returns an answer to a GET of who says who it is."""
     host, _, port = address.rpartition(":")
     reader, writer = await asyncio.open_connection(host, int(port))
     head = f"GET {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n"

@@ -164,7 +164,7 @@ async def test_calls_may_finish_for_so_long(
 
 
 async def _draining(client: AsyncClient) -> None:
-    """Return when new calls are refused."""
+    """Returns when new calls are refused."""
     with pytest.raises(ClientError):
         while True:
             await client.admin.store_status()

@@ -21,7 +21,7 @@ def _logs_restored() -> Iterator[None]:
 
 
 def told(*assignments: str) -> list[str]:
-    """Return the lines of one event of each level."""
+    """Returns the lines of one event of each level."""
     stream, logs = io.StringIO(), load(assignments=assignments).logs
     start_logs(stream, logs.level, logs.format)
     logger = logging.getLogger("broker.test")

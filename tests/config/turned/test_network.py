@@ -30,7 +30,7 @@ GOAWAY = 7
 async def answered(
     broker: RunningBroker, *pieces: bytes, tls: ssl.SSLContext | None = None
 ) -> bytes:
-    """Return what the port says to bytes, until it closes."""
+    """Returns what the port says to bytes, until it closes."""
     address = split_address(broker.addresses["grpc"])
     reader, writer = await asyncio.open_connection(*address, ssl=tls)
     for piece in pieces:
@@ -45,7 +45,7 @@ async def answered(
 
 
 async def asked_by_tls(address: str) -> int:
-    """Return what health says to a client that trusts the certificate."""
+    """Returns what health says to a client that trusts the certificate."""
     credentials = grpc.ssl_channel_credentials(PEM)
     name = f"localhost:{split_address(address)[1]}"
     async with grpc.aio.secure_channel(name, credentials) as channel:

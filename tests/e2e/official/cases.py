@@ -38,7 +38,7 @@ ATTEMPTS: Final = 2
 
 
 def official(language: str) -> Program:
-    """Return a client's program, or skip what needs it."""
+    """Returns a client's program, or skip what needs it."""
     try:
         return PROGRAMS[language]()
     except Missing as why:
@@ -46,7 +46,7 @@ def official(language: str) -> Program:
 
 
 async def make_topics(endpoint: str) -> None:
-    """Make what the cases need, each its own."""
+    """Makes what the cases need, each its own."""
     async with AsyncClient(endpoint) as client:
         for name, kind in TOPICS.items():
             await client.admin.create_topic(name, type_name=kind, queue_count=4)
@@ -54,18 +54,18 @@ async def make_topics(endpoint: str) -> None:
 
 
 def attempts(rows: list[Row]) -> Counter[tuple[str, int]]:
-    """Return how often which body came as which attempt."""
+    """Returns how often which body came as which attempt."""
     return Counter((row["body"], row["attempt"]) for row in rows if "body" in row)
 
 
 def deliveries(talk: Talk, count: int) -> list[Row]:
-    """Return what push consumers got when that is so much, and have them end."""
+    """Returns what push consumers got when that is so much, and have them end."""
     talk.until(lambda rows: len([row for row in rows if "body" in row]) >= count).stop()
     return [row for row in talk.rows if "body" in row]
 
 
 def key(user: str, secret: str = "a-secret") -> dict[str, str]:
-    """Return what makes a client sign its calls."""
+    """Returns what makes a client sign its calls."""
     return {"access_key": user, "secret_key": secret}
 
 

@@ -45,13 +45,13 @@ Tell = Callable[..., None]
 
 
 def told(**fields: Any) -> None:
-    """Print what happened."""
+    """Prints what happened."""
     with TALK:
         print(json.dumps(fields), flush=True)
 
 
 def configuration(given: Given) -> ClientConfiguration:
-    """Return how clients are made."""
+    """Returns how clients are made."""
     credentials = Credentials(given.get("access_key", ""), given.get("secret_key", ""))
     return ClientConfiguration(
         given["endpoint"], credentials, given.get("namespace", ""), request_timeout=CALL_S
@@ -59,20 +59,20 @@ def configuration(given: Given) -> ClientConfiguration:
 
 
 def producer_of(given: Given, checker: Any = None) -> Producer:
-    """Return a producer of the topic, started."""
+    """Returns a producer of the topic, started."""
     made = Producer(configuration(given), (given["topic"],), checker=checker, tls_enable=TLS)
     made.startup()
     return made
 
 
 def wanted(given: Given) -> dict[str, FilterExpression]:
-    """Return what a consumer subscribes to."""
+    """Returns what a consumer subscribes to."""
     kind = KINDS[given.get("kind", "tag")]
     return {given["topic"]: FilterExpression(given.get("expression", "*"), kind)}
 
 
 def message(topic: str, one: Given) -> Message:
-    """Return a message."""
+    """Returns a message."""
     made = Message()
     made.topic, made.body = topic, (one["body"] * one.get("times", 1)).encode()
     if "tag" in one:
@@ -91,7 +91,7 @@ def message(topic: str, one: Given) -> Message:
 
 
 def seen(got: Message) -> dict[str, Any]:
-    """Return what a consumer sees of a message."""
+    """Returns what a consumer sees of a message."""
     return {
         "topic": got.topic,
         "body": got.body.decode(),
@@ -110,7 +110,7 @@ def seen(got: Message) -> dict[str, Any]:
 
 
 def send(given: Given, tell: Tell, stop: threading.Event) -> None:
-    """Send messages."""
+    """Sends messages."""
     producer = producer_of(given)
     for one in given["messages"]:
         receipt = producer.send(message(given["topic"], one))
@@ -119,7 +119,7 @@ def send(given: Given, tell: Tell, stop: threading.Event) -> None:
 
 
 def recall(given: Given, tell: Tell, stop: threading.Event) -> None:
-    """Take a message back that waits."""
+    """Takes a message back that waits."""
     producer = producer_of(given)
     found = producer.recall_message(given["topic"], given["recall_handle"])
     tell(message_id=getattr(found, "message_id", found))
@@ -133,7 +133,7 @@ class Checker(TransactionChecker):  # type: ignore[misc]
         self._tell = tell
 
     def check(self, half: Message) -> Any:
-        """Decide over a half message."""
+        """Decides over a half message."""
         body = half.body.decode()
         self._tell(checked=body, message_id=half.message_id)
         if "commit" in body:
@@ -142,7 +142,7 @@ class Checker(TransactionChecker):  # type: ignore[misc]
 
 
 def transact(given: Given, tell: Tell, stop: threading.Event) -> None:
-    """Send messages of transactions, each decided as its body says, or when the broker asks."""
+    """Sends messages of transactions, each decided as its body says, or when the broker asks."""
     producer = producer_of(given, Checker(tell))
     for body in given["bodies"]:
         transaction = producer.begin_transaction()
@@ -157,7 +157,7 @@ def transact(given: Given, tell: Tell, stop: threading.Event) -> None:
 
 
 def receive(given: Given, tell: Tell, stop: threading.Event) -> None:
-    """Receive so many messages; then acknowledge each, have it come back in 1 s, or leave it."""
+    """Receives so many messages; then acknowledge each, have it come back in 1 s, or leaves it."""
     consumer = SimpleConsumer(
         configuration(given), given["group"], wanted(given), await_duration=2, tls_enable=TLS
     )
@@ -187,7 +187,7 @@ class Listener(MessageListener):  # type: ignore[misc]
         self._tell = tell
 
     def consume(self, got: Message) -> Any:
-        """Take a message."""
+        """Takes a message."""
         self._tell(**seen(got), consumer=self._name)
         with TALK:
             self._tries[got.message_id] += 1
@@ -215,7 +215,7 @@ def push(given: Given, tell: Tell, stop: threading.Event) -> None:
 
 
 def keep_sending(given: Given, tell: Tell, stop: threading.Event) -> None:
-    """Send numbers, whatever becomes of the broker; each is told how it ended."""
+    """Sends numbers, whatever becomes of the broker; each is told how it ended."""
     producer = producer_of(given)
     number = given.get("begin", 0)
     while not stop.wait(given.get("pause_s", PAUSE_S)):
@@ -230,7 +230,7 @@ def keep_sending(given: Given, tell: Tell, stop: threading.Event) -> None:
 
 
 def describe(given: Given, tell: Tell, stop: threading.Event) -> None:
-    """Tell the protocol as the client has it: each message's fields, each enum's values."""
+    """Tells the protocol as the client has it: each message's fields, each enum's values."""
     for file in (definition_pb2.DESCRIPTOR, service_pb2.DESCRIPTOR):
         for name, made in file.message_types_by_name.items():
             tell(message=name, fields={f.name: [f.number, f.type] for f in made.fields})
@@ -247,7 +247,7 @@ COMMANDS: Final[dict[str, Callable[[Given, Tell, threading.Event], None]]] = {
 
 
 def carry_out(given: Given, stop: threading.Event) -> None:
-    """Carry out a command, and tell how it ended."""
+    """Carries out a command, and tells how it ended."""
     number = given["id"]
     asyncio.set_event_loop(asyncio.new_event_loop())  # Else it may fail to start: docs/clients.md.
     try:
@@ -259,7 +259,7 @@ def carry_out(given: Given, stop: threading.Event) -> None:
 
 
 def main() -> None:
-    """Carry out what is asked, each in a thread of its own, until standard input ends."""
+    """Carries out what is asked, each in a thread of its own, until standard input ends."""
     for line in sys.stdin:
         given = json.loads(line)
         if given["do"] == "stop":

@@ -61,12 +61,12 @@ class Program(NamedTuple):
 
 
 def python() -> Program:
-    """Return the client for Python, which is among what the tests are installed with."""
+    """Returns the client for Python, which is among what the tests are installed with."""
     return Program((sys.executable, str(OWN / "client.py")), {})
 
 
 def node() -> Program:
-    """Return the client for Node.js, installed by its lock file.
+    """Returns the client for Node.js, installed by its lock file.
 
     Errors   Missing
     """
@@ -77,7 +77,7 @@ def node() -> Program:
 
 
 def java() -> Program:
-    """Return the client for Java, fetched by Maven and compiled.
+    """Returns the client for Java, fetched by Maven and compiled.
 
     Errors   Missing
     """
@@ -89,7 +89,7 @@ def java() -> Program:
 
 
 def go() -> Program:
-    """Return the client for Go, fetched and built.
+    """Returns the client for Go, fetched and built.
 
     Errors   Missing
     """
@@ -100,7 +100,7 @@ def go() -> Program:
 
 
 def rust() -> Program:
-    """Return the client for Rust, fetched and built, which takes minutes.
+    """Returns the client for Rust, fetched and built, which takes minutes.
 
     Errors   Missing
     """
@@ -121,7 +121,7 @@ def _need(*tools: str) -> None:
 
 
 def _made(language: str, sources: list[Path], make: Callable[[Path], None]) -> Path:
-    """Return a folder with what is made of sources, made now where it was not before.
+    """Returns a folder with what is made of sources, made now where it was not before.
 
     Errors   Missing
     """
@@ -162,7 +162,7 @@ def _build_go(folder: Path) -> None:
 
 
 def _build_rust(folder: Path) -> None:
-    """Build where Cargo may write its lock; what it made of others' crates is used again."""
+    """Builds where Cargo may write its lock; what it made of others' crates is used again."""
     shutil.copytree(OWN / "rust", folder, dirs_exist_ok=True)
     made = CACHE / "rust-crates"
     _run("cargo", "build", "--target-dir", str(made), where=folder, wait_s=BUILD_S)
@@ -193,17 +193,17 @@ class Talk:
         self._is_done = False
 
     def hear(self, line: Row) -> None:
-        """Take a line about it, from whatever thread."""
+        """Takes a line about it, from whatever thread."""
         self._lines.put(line)
 
     def look(self) -> list[Row]:
-        """Return what was told by now."""
+        """Returns what was told by now."""
         while not self._lines.empty():
             self._take(self._lines.get())
         return self.rows
 
     def until(self, is_enough: Callable[[list[Row]], object], wait_s: float = ANSWER_S) -> Self:
-        """Wait until enough was told.
+        """Waits until enough was told.
 
         Errors   Failed; AssertionError when it takes too long
         """
@@ -214,7 +214,7 @@ class Talk:
         return self
 
     def until_count(self, count: int) -> list[Row]:
-        """Return so many rows, the first ones."""
+        """Returns so many rows, the first ones."""
         return self.until(lambda rows: len(rows) >= count).rows[:count]
 
     def stop(self) -> None:
@@ -222,7 +222,7 @@ class Talk:
         self._stop()
 
     def ended(self, wait_s: float = ANSWER_S) -> list[Row]:
-        """Return all that was told when it has ended.
+        """Returns all that was told when it has ended.
 
         Errors   Failed; AssertionError when it takes too long
         """
@@ -281,7 +281,7 @@ class Official:
                 stream.close()
 
     def begin(self, do: str, **given: Any) -> Talk:
-        """Begin a command."""
+        """Begins a command."""
         with self._lock:
             number = len(self._talks) + 1
             talk = Talk(number, do, lambda: self._write({"do": "stop", "which": number}))
@@ -290,7 +290,7 @@ class Official:
         return talk
 
     def ask(self, do: str, **given: Any) -> list[Row]:
-        """Return what a command told, when it has ended.
+        """Returns what a command told, when it has ended.
 
         Errors   Failed
         """

@@ -33,7 +33,7 @@ class Relay:
             thread.join()
 
     def cut(self) -> None:
-        """End all connections; new ones are taken."""
+        """Ends all connections; new ones are taken."""
         with self._lock:
             ending, self._open = self._open, []
         for one in ending:

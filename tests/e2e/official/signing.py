@@ -32,7 +32,7 @@ def main(endpoint: str, key: str, secret: str, action: str, topic: str, group: s
 
 
 def send(producer: Producer, topic: str) -> dict[str, str]:
-    """Send a message."""
+    """Sends a message."""
     producer.startup()
     message = Message()
     message.topic, message.body = topic, b"signed"
@@ -42,7 +42,7 @@ def send(producer: Producer, topic: str) -> dict[str, str]:
 
 
 def receive(consumer: SimpleConsumer) -> dict[str, str]:
-    """Receive and acknowledge a message."""
+    """Receives and acknowledge a message."""
     consumer.startup()
     (got,) = consumer.receive(1, 15)
     consumer.ack(got)

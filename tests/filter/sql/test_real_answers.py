@@ -25,7 +25,7 @@ BOOLEAN_FIRST = re.compile(r"(?i)(\btrue|\bfalse|\)|\bnot\s.*)\s*(=|<>)")
 
 
 def is_mended(wanted: str, found: str) -> bool:
-    """Return whether answers differ only where RocketMQ failed."""
+    """Returns whether answers differ only where RocketMQ failed."""
     pairs = zip(wanted, found, strict=True)
     return all(real in (FAILED, ours) for real, ours in pairs)
 

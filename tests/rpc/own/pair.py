@@ -76,7 +76,7 @@ class Pair:
         self.exchange()
 
     def begin(self, name: str, *extra: tuple[str, str], service: str = "test.Service") -> int:
-        """Send the headers of a call; returns its stream."""
+        """Sends the headers of a call; returns its stream."""
         stream = self.client.get_next_available_stream_id()
         self.answers[stream] = Answer()
         self.client.send_headers(
@@ -90,12 +90,12 @@ class Pair:
         return stream
 
     def send(self, stream: int, *messages: bytes, ends: bool = True, flag: int = 0) -> None:
-        """Send messages of a call."""
+        """Sends messages of a call."""
         raw = b"".join(pack(">BI", flag, len(message)) + message for message in messages)
         self.client.send_data(stream, raw, end_stream=ends)
 
     def send_large(self, stream: int, message: bytes) -> None:
-        """Send one message as the windows allow; the request stays open."""
+        """Sends one message as the windows allow; the request stays open."""
         raw, position = pack(">BI", 0, len(message)) + message, 0
         while position < len(raw) and self.answers[stream].reset_code is None:
             room = self.client.local_flow_control_window(stream)
@@ -106,14 +106,14 @@ class Pair:
             self.exchange()
 
     def reset(self, stream: int) -> None:
-        """Cut a call off, unless the server did."""
+        """Cuts a call off, unless the server did."""
         if self.answers[stream].reset_code is None and self.server.is_open:
             with suppress(StreamClosedError):
                 self.client.reset_stream(stream)
         self.exchange()
 
     def call(self, name: str, *messages: bytes, extra: Any = ()) -> int:
-        """Send a whole call and take what is answered at once; returns its stream."""
+        """Sends a whole call and takes what is answered at once; returns its stream."""
         stream = self.begin(name, *extra)
         self.send(stream, *messages)
         self.exchange()
@@ -157,5 +157,5 @@ class Pair:
             self.exchange()
 
     def lose(self) -> None:
-        """End the connection."""
+        """Ends the connection."""
         self.server.connection_lost(None)

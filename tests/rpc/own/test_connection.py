@@ -43,25 +43,25 @@ class Handlers:
         self.quick_late = Late(lambda: self.group, bytes.upper)
 
     def echo(self, raw: bytes, call: Call) -> bytes:
-        """Answer at once with what came."""
+        """Answers at once with what came."""
         self.seen.append(raw)
         return raw
 
     def large(self, raw: bytes, call: Call) -> bytes:
-        """Answer at once with a lot."""
+        """Answers at once with a lot."""
         self.given += 1
         return bytes(LARGE)
 
     async def step(self, raw: bytes, call: Call) -> bytes:
-        """Answer with what came, without waiting for anything."""
+        """Answers with what came, without waiting for anything."""
         return self.echo(raw, call)
 
     async def at_last(self, raw: bytes, call: Call) -> bytes:
-        """Answer with a lot, without waiting for anything."""
+        """Answers with a lot, without waiting for anything."""
         return self.large(raw, call)
 
     async def wait(self, raw: bytes, call: Call) -> bytes:
-        """Answer when told to, with a lot where that is asked for."""
+        """Answers when told to, with a lot where that is asked for."""
         try:
             await self.go_on.wait()
             self.ended.append("whole")
@@ -71,20 +71,20 @@ class Handlers:
         return bytes(LARGE) if raw == b"large" else b"x"
 
     def late(self, raw: bytes, call: Call) -> PendingReply:
-        """Answer with what came once a flush has ended, in capitals where that was late."""
+        """Answers with what came once a flush has ended, in capitals where that was late."""
         return Late(lambda: self.group, bytes.upper).reply(raw)
 
     def echo_shortcut(self, raw: bytes, peer_host: bytes, metadata: Metadata) -> bytes:
-        """Answer at once with what came, without a handler."""
+        """Answers at once with what came, without a handler."""
         self.seen.append(raw)
         return raw
 
     def late_shortcut(self, raw: bytes, peer_host: bytes, metadata: Metadata) -> PendingReply:
-        """Answer in the same way, without a handler."""
+        """Answers in the same way, without a handler."""
         return self.quick_late.reply(raw)
 
     def room(self, raw: bytes, call: Call) -> Any:
-        """Ask for room, and answer when told to, or at once."""
+        """Asks for room, and answer when told to, or at once."""
         self.last = call
         self.rooms.append(call.room(80_000))
         if raw != b"now":
@@ -93,19 +93,19 @@ class Handlers:
         return bytes(500)
 
     async def gone(self, raw: bytes, call: Call) -> bytes:
-        """Wait for what was given up before."""
+        """Waits for what was given up before."""
         self.flushed.cancel()
         await self.flushed
         return raw
 
     async def flood(self, raw: bytes, call: Call) -> AsyncIterator[bytes]:
-        """Give a hundred large answers."""
+        """Gives a hundred large answers."""
         for _ in range(100):
             self.given += 1
             yield bytes(LARGE)
 
     async def gather(self, requests: AsyncIterator[bytes], call: Call) -> bytes:
-        """Answer with all that came."""
+        """Answers with all that came."""
         return b"".join([raw async for raw in requests])
 
     def service(self) -> Service:
@@ -551,7 +551,7 @@ async def test_the_client_with_most_unfinished_requests_is_cut_off(
 
 
 def upload(pair: Pair, size: int) -> None:
-    """Send so many bytes of a request that is not whole then."""
+    """Sends so many bytes of a request that is not whole then."""
     stream = pair.begin("Echo")
     pair.client.send_data(stream, b"\0" + (1 << 20).to_bytes(4, "big"))
     while size > 0:

@@ -47,7 +47,7 @@ class Seen(NamedTuple):
 
 
 def filled(message: Any, how: str, depth: int = 0) -> Any:
-    """Fill every field of a request with something of a kind."""
+    """Fills every field of a request with something of a kind."""
     for field in message.DESCRIPTOR.fields:
         if field.name in LASTING or depth == DEPTH_MAX:
             continue
@@ -79,7 +79,7 @@ def _value(field: Any, how: str) -> Any:
 
 
 def requests_of(method: Method) -> Iterable[tuple[str, bytes]]:
-    """Return requests of a method by what is wrong with them."""
+    """Returns requests of a method by what is wrong with them."""
     yield "empty", b""
     yield "no message", b"\xff\xff"
     for how in TEXTS:
@@ -87,7 +87,7 @@ def requests_of(method: Method) -> Iterable[tuple[str, bytes]]:
 
 
 def calls_of(services: Iterable[Service]) -> list[Asked]:
-    """Return every call that is made, in order."""
+    """Returns every call that is made, in order."""
     return [
         Asked(service.name, method.name, how, raw)
         for service in services
@@ -111,7 +111,7 @@ class Told:
 
 
 async def told(services: list[Service], *, at_once: bool, extra: Any = ()) -> Told:
-    """Make all calls, then once more while the broker drains."""
+    """Makes all calls, then once more while the broker drains."""
     pair, seen = Pair(*services), list[Seen]()
     for served in pair.edge.methods.values():
         served.begins_at_once = served.begins_at_once and at_once
@@ -138,7 +138,7 @@ async def _answered(pair: Pair, asked: Asked, extra: Any) -> Seen:
 
 
 def services_of(broker: StoreBroker, *, is_checked: bool) -> list[Service]:
-    """Return the services; who asks may have to be app, who sends and receives orders alone.
+    """Returns the services; who asks may have to be app, who sends and receives orders alone.
 
     Last come those that may remove what others name.
     """

@@ -29,12 +29,12 @@ class Giver:
         self.lost += 1
 
     def at_once(self, raw: bytes, call: Call) -> bytes:
-        """Answer with as many bytes as asked for."""
+        """Answers with as many bytes as asked for."""
         call.if_lost(self._lose)
         return bytes(int(raw))
 
     async def later(self, raw: bytes, call: Call) -> bytes:
-        """Answer when told to; "0" is an error."""
+        """Answers when told to; "0" is an error."""
         call.if_lost(self._lose)
         await self.go_on.wait()
         if raw == b"0":
@@ -42,7 +42,7 @@ class Giver:
         return bytes(int(raw))
 
     async def stream(self, raw: bytes, call: Call) -> AsyncIterator[bytes]:
-        """Give several answers when told to."""
+        """Gives several answers when told to."""
         call.if_lost(self._lose)
         await self.go_on.wait()
         for _ in range(3):
@@ -74,7 +74,7 @@ async def pair(giver: Giver) -> Pair:
 
 
 async def answered(pair: Pair, giver: Giver, name: str, size: int) -> int:
-    """Ask, and let the answer leave as far as it can; returns the stream."""
+    """Asks, and let the answer leave as far as it can; returns the stream."""
     stream = pair.call(name, b"%d" % size)
     giver.go_on.set()
     await pair.settled()

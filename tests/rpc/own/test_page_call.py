@@ -42,7 +42,7 @@ class Reader(Pair):
         return Page(200, "text/plain", LARGE if target == "/large" else b"hello", challenge)
 
     def get(self, path: str, method: str = "GET", *extra: tuple[str, str]) -> int:
-        """Ask for a page; returns its stream."""
+        """Asks for a page; returns its stream."""
         stream = self.client.get_next_available_stream_id()
         self.answers[stream] = Answer()
         pseudo = ((":method", method), (":scheme", "http"), (":authority", "x"), (":path", path))
@@ -51,7 +51,7 @@ class Reader(Pair):
         return stream
 
     async def page(self, path: str, method: str = "GET", *extra: tuple[str, str]) -> Answer:
-        """Return a page."""
+        """Returns a page."""
         stream = self.get(path, method, *extra)
         await self.settled()
         return self.answers[stream]

@@ -62,7 +62,7 @@ class Flushes:
         self.groups.append(FlushGroup(future, 0, is_open=True))
 
     def begin(self, *raw: bytes, name: str = "Send", timeout: str = "") -> list[int]:
-        """Send calls that are read together; returns their streams."""
+        """Sends calls that are read together; returns their streams."""
         extra = [("grpc-timeout", timeout)] if timeout else []
         streams = [self.pair.begin(name, *extra) for _ in raw]
         for stream, message in zip(streams, raw, strict=True):
@@ -76,7 +76,7 @@ class Flushes:
         await self.pair.settled()
 
     def outcomes(self, streams: list[int]) -> list[bytes | str | None]:
-        """Return how calls ended: their answers, or their statuses; None: not yet."""
+        """Returns how calls ended: their answers, or their statuses; None: not yet."""
         answers = [self.pair.answers[stream] for stream in streams]
         return [one.messages[0] if one.status == "0" else one.status for one in answers]
 

@@ -59,7 +59,7 @@ class Port:
         self.peers = peers
 
     async def said(self, *pieces: bytes, tls: ssl.SSLContext | None = None) -> bytes:
-        """Return what is answered to bytes until the connection ends."""
+        """Returns what is answered to bytes until the connection ends."""
         host, _, port = self.address.rpartition(":")
         name = "localhost" if tls else None
         reader, writer = await asyncio.open_connection(
@@ -78,7 +78,7 @@ class Port:
             writer.close()
 
     async def begins(self, *pieces: bytes) -> bytes:
-        """Return the first bytes that are answered, and close."""
+        """Returns the first bytes that are answered, and close."""
         host, _, port = self.address.rpartition(":")
         reader, writer = await asyncio.open_connection(host, int(port))
         for piece in pieces:
@@ -108,7 +108,7 @@ async def port(**transport: Any) -> AsyncIterator[Port]:
 
 
 def trusting(*protocols: str) -> ssl.SSLContext:
-    """Return a client's context that trusts the tests' certificate."""
+    """Returns a client's context that trusts the tests' certificate."""
     context = ssl.create_default_context(cafile=CERT)
     if protocols:
         context.set_alpn_protocols([*protocols])
@@ -480,7 +480,7 @@ def test_uvloop_does_the_same(scenario: Callable[[], Coroutine[Any, Any, None]])
 
 
 def serving(answer: Callable[[Any, Call], Any]) -> OwnServer:
-    """Return a server whose only method sends."""
+    """Returns a server whose only method sends."""
     row = method(BROKER, "QueryById", answer, CallClass.SEND)
     return OwnServer([Service("pocketmq.v1.Broker", (row,), refuse)])
 

@@ -29,12 +29,12 @@ HEADERS = tuple({**CLIENT, **signed(), "x-mq-client-id": "c@1"}.items())
 
 
 def unreadable(size: int) -> bytes:
-    """Return bytes that are no message of any kind."""
+    """Returns bytes that are no message of any kind."""
     return b"\x0b" * size
 
 
 def padded(size: int) -> bytes:
-    """Return a message without a name, with a field that nobody knows."""
+    """Returns a message without a name, with a field that nobody knows."""
     head = b"\xfa\xff\x07"  # number 16,383, bytes
     length = size - 8
     return head + bytes((length & 127 | 128, length >> 7 & 127 | 128, length >> 14)) + bytes(length)
@@ -42,7 +42,7 @@ def padded(size: int) -> bytes:
 
 @contextmanager
 def uncollected() -> Iterator[Callable[[], int]]:
-    """Yield what returns by how many bytes memory has grown, while no circle is found."""
+    """Yields what returns by how many bytes memory has grown, while no circle is found."""
     gc.collect()
     gc.disable()
     tracemalloc.start()
@@ -55,7 +55,7 @@ def uncollected() -> Iterator[Callable[[], int]]:
 
 
 async def called(pair: Pair, service: str, method: Method, raw: bytes) -> None:
-    """Begin a call, send a request, and cut off what has no end by itself."""
+    """Begins a call, sends a request, and cut off what has no end by itself."""
     stream = pair.begin(method.name, *HEADERS, service=service)
     pair.send_large(stream, raw)
     if not method.kind.has_requests and pair.answers[stream].reset_code is None:
@@ -94,13 +94,13 @@ async def test_no_method_keeps_what_it_refused(
 
 
 async def large_after_a_turn(request: Any, call: Call) -> bytes:
-    """Answer with as much as came."""
+    """Answers with as much as came."""
     await asyncio.sleep(0)
     return bytes(request)
 
 
 async def failed_after_a_turn(request: Any, call: Call) -> bytes:
-    """Fail with a request in hand, by an error that came of another."""
+    """Fails with a request in hand, by an error that came of another."""
     await asyncio.sleep(0)
     try:
         raise ValueError(request[:1])
@@ -109,7 +109,7 @@ async def failed_after_a_turn(request: Any, call: Call) -> bytes:
 
 
 async def never(request: Any, call: Call) -> bytes:
-    """Wait until the client is gone, with a task that knows itself."""
+    """Waits until the client is gone, with a task that knows itself."""
     task = asyncio.current_task()
     await asyncio.Event().wait()
     return bytes(request + str(task).encode())

@@ -78,12 +78,12 @@ class Pair:
         return self.speaker if self.speaks else None
 
     def send(self, data: bytes) -> None:
-        """Bring bytes to the server."""
+        """Brings bytes to the server."""
         for begin in range(0, len(data), self.piece):
             self.secured.data_received(data[begin : begin + self.piece])
 
     def shake(self) -> None:
-        """Bring the handshake to its end."""
+        """Brings the handshake to its end."""
         for _ in range(3):
             with suppress(ssl.SSLWantReadError):
                 self.client.do_handshake()
@@ -91,12 +91,12 @@ class Pair:
             self.hear()
 
     def hear(self) -> None:
-        """Bring the client what was sent."""
+        """Brings the client what was sent."""
         self.to_client.write(bytes(self.network.sent))
         self.network.sent.clear()
 
     def said(self, size: int) -> bytes:
-        """Return what the client reads."""
+        """Returns what the client reads."""
         self.hear()
         found = b""
         while len(found) < size:

@@ -57,13 +57,13 @@ class Desk:
         return b"quick " + raw
 
     def begin(self, raw: bytes, name: str = "Quick") -> int:
-        """Send a call that stays with others until they are read together; returns its stream."""
+        """Sends a call that stays with others until they are read together; returns its stream."""
         stream = self.pair.begin(name)
         self.pair.send(stream, raw)
         return stream
 
     def outcome(self, stream: int) -> bytes | str:
-        """Return how a call ended: its answer, or its status."""
+        """Returns how a call ended: its answer, or its status."""
         answer = self.pair.answers[stream]
         if answer.status == "0":
             return answer.messages[0]

@@ -21,7 +21,7 @@ GROUPS = ("payers", "", "%a|b-_")
 
 
 def ending(twin: Twin, *, is_quick: bool) -> Twin:
-    """Return the same broker, asked to end transactions."""
+    """Returns the same broker, asked to end transactions."""
     method = twin.broker.methods["EndTransaction"]
     assert method.shortcut is not None
     return Twin(twin.broker, method, method.shortcut if is_quick else None, CALL)
@@ -38,7 +38,7 @@ class Producer:
         self._sent: list[tuple[str, list[str]]] = []
 
     async def send(self) -> None:
-        """Send half messages, all of one group."""
+        """Sends half messages, all of one group."""
         request = pb.SendMessageRequest.FromString(self._maker.plain())
         request.wait = pb.DURABLE
         group = self._random.choice(GROUPS)
@@ -53,7 +53,7 @@ class Producer:
         self._sent.append((group or request.messages[0].topic, ids))
 
     def decisions(self, *, oddity: float) -> bytes:
-        """Return a request that ends what was sent lastly, or some of all that was ever sent."""
+        """Returns a request that ends what was sent lastly, or some of all that was ever sent."""
         random = self._random
         group, ids = self._sent[-1]
         if random.random() < oddity:

@@ -209,7 +209,7 @@ def test_a_plain_request_is_read_as_the_generated_classes_read_it(
 
 
 def _plain_part(message: pb.Message) -> bytes:
-    """Encode the five fields of a plain message; an empty tag is none."""
+    """Encodes the five fields of a plain message; an empty tag is none."""
     part = pb.Message(
         topic=message.topic, body=message.body, keys=message.keys, message_id=message.message_id
     )

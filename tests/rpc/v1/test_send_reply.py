@@ -37,7 +37,7 @@ def sends(draw: st.DrawFn) -> Sent:
 
 
 def plain(sent: Sent) -> pb.SendMessageResponse:
-    """Return the reply made by the generated classes: the oracle."""
+    """Returns the reply made by the generated classes: the oracle."""
     destination, message_ids, result, queue_offsets, handles, transactions = sent
     first = result.queue_offset
     ordinals = queue_offsets or range(first, first + len(message_ids))

@@ -16,7 +16,7 @@ ELSEWHERE = ("pocketmq.client", "pocketmq.testing")
 
 
 def tree(root: type[BrokerError]) -> Iterator[type[BrokerError]]:
-    """Walk the broker's classes; clients and tests in this process make some of their own."""
+    """Walks the broker's classes; clients and tests in this process make some of their own."""
     yield root
     for branch in root.__subclasses__():
         place = branch.__module__

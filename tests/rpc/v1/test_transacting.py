@@ -25,7 +25,7 @@ GROUP = "payers"
 
 
 async def send(broker: StoreBroker, *bodies: bytes, **fields: Any) -> list[pb.SendResult]:
-    """Send messages of transactions."""
+    """Sends messages of transactions."""
     fields = {"topic": "orders", "transactional": True, "producer_group": GROUP, **fields}
     messages = [pb.Message(body=body, **fields) for body in bodies]
     answer = await broker.answer("SendMessage", pb.SendMessageRequest(messages=messages))
@@ -35,7 +35,7 @@ async def send(broker: StoreBroker, *bodies: bytes, **fields: Any) -> list[pb.Se
 async def end(
     broker: StoreBroker, resolution: Any, *ids: str, group: str = GROUP
 ) -> list[tuple[int, str]]:
-    """End transactions."""
+    """Ends transactions."""
     request = pb.EndTransactionRequest(group=group)
     for text in ids:
         request.decisions.add(transaction_id=text, resolution=resolution)
@@ -44,7 +44,7 @@ async def end(
 
 
 async def pulled(broker: StoreBroker) -> list[bytes]:
-    """Return the bodies that any consumer sees."""
+    """Returns the bodies that any consumer sees."""
     await broker.talking.settled()
     found = []
     for queue_id in range(2):

@@ -37,7 +37,7 @@ class Joined:
         return leave
 
     def ask(self, topic: str, of: str = "") -> bool:
-        """Offer a half message to a producer of a topic; returns whether it is asked about it."""
+        """Offers a half message to a producer of a topic; returns whether it is asked about it."""
         return self.offers[topic](Check("id", topic, record(0, b"half"), 1, of))
 
 

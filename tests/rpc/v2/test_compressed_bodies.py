@@ -25,13 +25,13 @@ CODECS: list[tuple[Fold, int]] = [
 
 
 async def add(desk: OfficialDesk, body: bytes, system_flag: int = 0, **properties: str) -> None:
-    """Store a message as a classic producer would."""
+    """Stores a message as a classic producer would."""
     given: dict[str, Any] = {"UNIQ_KEY": "ID", **properties}
     await desk.broker.add("orders", body, system_flag=system_flag, **given)
 
 
 async def pulled(desk: OfficialDesk, place: int) -> tuple[list[pb.Message], int]:
-    """Return the messages of a pull from a place on, and where it goes on."""
+    """Returns the messages of a pull from a place on, and where it goes on."""
     queue = pb.MessageQueue(topic=name("orders"), id=0)
     request = pb.PullMessageRequest(
         group=name("g"), message_queue=queue, offset=place, batch_size=32

@@ -15,7 +15,7 @@ ZLIB = 0x001
 
 
 def shown(topic: str = "orders", /, **properties: str) -> pb.Message:
-    """Return a record with these properties as a client gets it."""
+    """Returns a record with these properties as a client gets it."""
     made = record(0, b"x", topic=topic, properties=encode_properties(properties))
     return message_of(made, name(topic))
 

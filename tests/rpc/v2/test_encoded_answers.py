@@ -47,7 +47,7 @@ TIMES = (0, 1, 999, 1_700_000_000_123, 253_402_300_799_999, 253_402_300_800_000,
 
 
 def record(random: Random, *, is_plain: bool) -> bytes:
-    """Return a stored message."""
+    """Returns a stored message."""
     known = PLAIN if is_plain else PLAIN | RARE
     names = random.sample(sorted(known), random.randrange(len(known)))
     topic = "orders" if is_plain else random.choice(("orders", "%DLQ%g", "%RETRY%g_orders"))
@@ -79,7 +79,7 @@ def record(random: Random, *, is_plain: bool) -> bytes:
 
 
 def answered(records: Sequence[bytes], random: Random) -> list[bytes]:
-    """Return what is written of records, seen to be what the generated classes say of each."""
+    """Returns what is written of records, seen to be what the generated classes say of each."""
     topic = pb.Resource(name="orders", resource_namespace=random.choice(("", "shop")))
     handles = [f"handle {number}" for number in range(len(records))]
     attempts = [random.choice((1, 2, 300)) for _ in records]
@@ -172,7 +172,7 @@ UNKNOWN_FIELDS = (b"\x78\x01", b"\x7a\x01x", b"\x7d\x01\x02\x03\x04", b"\x79" + 
 
 
 def with_entry(at: int, entry: bytes) -> bytes:
-    """Return the plain ack with another entry in the place of one of its own."""
+    """Returns the plain ack with another entry in the place of one of its own."""
     entries = [one.SerializeToString() for one in PLAIN_ACK.entries]
     entries[at] = entry
     head = pb.AckMessageRequest(group=PLAIN_ACK.group, topic=PLAIN_ACK.topic).SerializeToString()

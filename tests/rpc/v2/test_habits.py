@@ -49,17 +49,17 @@ class Client:
         )
 
     async def ask(self, method: str, request: Message, wait_s: float = CALL_S) -> Any:
-        """Return the one answer to a call."""
+        """Returns the one answer to a call."""
         call = self.channel.unary_unary(**self._codec(method))
         return await call(request, metadata=self._metadata, timeout=wait_s)
 
     async def all(self, method: str, request: Message, wait_s: float = POLL_S) -> list[Any]:
-        """Return all answers to a call."""
+        """Returns all answers to a call."""
         call = self.channel.unary_stream(**self._codec(method))
         return [one async for one in call(request, metadata=self._metadata, timeout=wait_s)]
 
     def stream(self, method: str) -> Any:
-        """Open a stream both ways."""
+        """Opens a stream both ways."""
         call = self.channel.stream_stream(**self._codec(method))
         return call(metadata=self._metadata, timeout=STREAM_S)
 
@@ -84,12 +84,12 @@ async def broker(tmp_path: Path) -> AsyncIterator[RunningBroker]:
 
 
 def named(name: str, namespace: str = "") -> pb.Resource:
-    """Return a name as the client sends it."""
+    """Returns a name as the client sends it."""
     return pb.Resource(name=name, resource_namespace=namespace)
 
 
 def seconds(count: int) -> Duration:
-    """Return so long."""
+    """Returns so long."""
     return Duration(seconds=count)
 
 

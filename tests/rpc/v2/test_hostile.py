@@ -77,7 +77,7 @@ class Maker:
         """Such as handles, which this run gave out."""
 
     def message(self, kind: type[Message]) -> Any:
-        """Return a message whose fields are of the right types, if of nothing else."""
+        """Returns a message whose fields are of the right types, if of nothing else."""
         made = kind()
         self._fill(made)
         return made
@@ -146,7 +146,7 @@ METADATA: Final[tuple[Mapping[str, str], ...]] = (
 
 @pytest.fixture
 async def texts(desk: OfficialDesk) -> list[str]:
-    """Return handles and ids of messages that wait, are leased, or are half."""
+    """Returns handles and ids of messages that wait, are leased, or are half."""
     desk.broker.send.take(desk.broker.send._rules._replace(auto_create_topics=False))
     topics = desk.broker.store.tables.topics
     for name, kind in (("f", "FIFO"), ("d", "DELAY"), ("t", "TRANSACTION")):
@@ -166,7 +166,7 @@ async def texts(desk: OfficialDesk) -> list[str]:
 
 
 def checked(name: str, request: Any, answers: list[Any]) -> int:
-    """Return the code that comes first, seen to be no fault of the broker's."""
+    """Returns the code that comes first, seen to be no fault of the broker's."""
     assert answers, name
     for answer in answers:
         if name in ("ReceiveMessage", "PullMessage"):
@@ -219,7 +219,7 @@ async def test_whatever_its_bytes_are_a_request_is_read_or_refused(
 
 
 def touched(random: Random, raw: bytes) -> bytes:
-    """Return bytes of which one may be another."""
+    """Returns bytes of which one may be another."""
     found = bytearray(raw)
     for place in random.sample(range(len(found)), min(1, len(found))):
         found[place] = random.randrange(256)

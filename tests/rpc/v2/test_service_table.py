@@ -13,7 +13,7 @@ from tests.fakes.official import OfficialDesk, name, raw_of, receive
 
 
 def of_size(make: Callable[[str], Message], size: int) -> bytes:
-    """Return a request of so many bytes, made of a text of fitting length."""
+    """Returns a request of so many bytes, made of a text of fitting length."""
     text_size = 2 * size - len(raw_of(make("x" * size)))
     raw = raw_of(make("x" * text_size))
     assert len(raw) == size

@@ -131,41 +131,41 @@ async def desk(request: pytest.FixtureRequest) -> AsyncIterator[OfficialDesk]:
 
 
 async def visible(desk: OfficialDesk) -> None:
-    """Return when all that was sent can be received."""
+    """Returns when all that was sent can be received."""
     await desk.broker.store.flush()
     await desk.broker.talking.settled()
 
 
 async def leased(desk: OfficialDesk) -> str:
-    """Return the handle of a message under a lease."""
+    """Returns the handle of a message under a lease."""
     await desk.broker.add("w-normal", b"m", UNIQ_KEY="1")
     (got,) = await desk.received("w-g", "w-normal")
     return got.system_properties.receipt_handle
 
 
 async def changed(desk: OfficialDesk) -> str:
-    """Return a handle that a change of time has replaced."""
+    """Returns a handle that a change of time has replaced."""
     handle = await leased(desk)
     await desk.broker.consume.change_invisible("w-g", "w-normal", [(handle, 30_000)])
     return handle
 
 
 async def changed_anew(desk: OfficialDesk) -> str:
-    """Return the handle that a change of time gave."""
+    """Returns the handle that a change of time gave."""
     handle = await leased(desk)
     (new,) = await desk.broker.consume.change_invisible("w-g", "w-normal", [(handle, 30_000)])
     return new.handle
 
 
 async def acknowledged(desk: OfficialDesk) -> str:
-    """Return the handle of a message that is done."""
+    """Returns the handle of a message that is done."""
     handle = await leased(desk)
     await desk.broker.consume.ack("w-g", "w-normal", [handle])
     return handle
 
 
 async def taken_again(desk: OfficialDesk) -> str:
-    """Return the handle of a lease that is over, its message given out again."""
+    """Returns the handle of a lease that is over, its message given out again."""
     handle = await leased(desk)
     await desk.broker.pass_time(10_001)
     assert len(await desk.received("w-g", "w-normal")) == 1
@@ -173,14 +173,14 @@ async def taken_again(desk: OfficialDesk) -> str:
 
 
 async def leased_in_order(desk: OfficialDesk) -> str:
-    """Return the handle of a message of a topic in order."""
+    """Returns the handle of a message of a topic in order."""
     await desk.broker.add("w-fifo", b"m", UNIQ_KEY="1", __SHARDINGKEY="g")
     (got,) = await desk.received("w-gfifo", "w-fifo")
     return got.system_properties.receipt_handle
 
 
 async def given_up(desk: OfficialDesk) -> str:
-    """Return the handle of a message that is a dead letter already."""
+    """Returns the handle of a message that is a dead letter already."""
     handle = await leased_in_order(desk)
     request = pb.ForwardMessageToDeadLetterQueueRequest()
     text_format.Parse(CASES["forward-dlq"]["request"], request)
@@ -190,14 +190,14 @@ async def given_up(desk: OfficialDesk) -> str:
 
 
 async def half(desk: OfficialDesk) -> str:
-    """Return the id of a transaction that nobody decided."""
+    """Returns the id of a transaction that nobody decided."""
     answer = await desk.ask("SendMessage", sent("w-tx", b"m", message_type=pb.TRANSACTION))
     await visible(desk)
     return str(answer.entries[0].transaction_id)
 
 
 async def committed(desk: OfficialDesk) -> str:
-    """Return the id of a transaction that is committed."""
+    """Returns the id of a transaction that is committed."""
     transaction_id = await half(desk)
     request = pb.EndTransactionRequest()
     text_format.Parse(CASES["end-transaction-commit"]["request"], request)
@@ -207,7 +207,7 @@ async def committed(desk: OfficialDesk) -> str:
 
 
 async def delayed(desk: OfficialDesk) -> str:
-    """Return what a message that waits is recalled by."""
+    """Returns what a message that waits is recalled by."""
     request = pb.SendMessageRequest()
     text_format.Parse(CASES["send-delay"]["request"], request)
     answer = await desk.ask("SendMessage", request)
@@ -215,7 +215,7 @@ async def delayed(desk: OfficialDesk) -> str:
 
 
 async def recalled(desk: OfficialDesk) -> str:
-    """Return what a message was recalled by."""
+    """Returns what a message was recalled by."""
     handle = await delayed(desk)
     await desk.broker.send.recall.recall("w-delay", handle, desk.call().peer_host)
     return handle
@@ -272,7 +272,7 @@ WAITING: Final[dict[str, Callable[[OfficialDesk], Awaitable[None]]]] = {
 
 
 async def request_of(desk: OfficialDesk, case: dict[str, Any]) -> Any:
-    """Return the request of a case, as it is in this run."""
+    """Returns the request of a case, as it is in this run."""
     kind = desk.methods[case["rpc"]].request
     request: Any = kind()
     text_format.Parse(case["request"], request)
@@ -294,7 +294,7 @@ async def request_of(desk: OfficialDesk, case: dict[str, Any]) -> Any:
 
 
 def frames(answers: list[Any]) -> str:
-    """Return what a receive was answered, a letter for each frame."""
+    """Returns what a receive was answered, a letter for each frame."""
     letters = {"status": "S", "message": "M", "delivery_timestamp": "D"}
     return "".join(letters[answer.WhichOneof("content")] for answer in answers)
 
@@ -329,13 +329,13 @@ async def test_an_answer_is_the_real_ones_or_a_better_one(
 
 
 def read_answer(case: dict[str, Any], text: str) -> Any:
-    """Return an answer of the real one."""
+    """Returns an answer of the real one."""
     kind = MESSAGING.methods_by_name[case["rpc"]].output_type.name
     return text_format.Parse(text, getattr(pb, kind)())
 
 
 def flat(message: Any, path: str = "") -> dict[str, list[Any]]:
-    """Return the values of a message by the paths of their fields; a time is one value."""
+    """Returns the values of a message by the paths of their fields; a time is one value."""
     found: dict[str, list[Any]] = {}
     for field, value in message.ListFields():
         name = f"{path}{field.name}"
@@ -350,7 +350,7 @@ def flat(message: Any, path: str = "") -> dict[str, list[Any]]:
 
 
 def fields_of(message: Any) -> set[str]:
-    """Return the paths of fields that a message has."""
+    """Returns the paths of fields that a message has."""
     return set(flat(message))
 
 

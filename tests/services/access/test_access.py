@@ -29,7 +29,7 @@ SUB_RETRY = Need((Action.SUB,), ResourceKind.GROUP, f"{RETRY_PREFIX}orders")
 
 
 def caller(access: Access, metadata: dict[str, str]) -> str:
-    """Return who made a call, or why it is nobody's."""
+    """Returns who made a call, or why it is nobody's."""
     try:
         found = access.caller(metadata.get("authorization"), metadata.get("x-mq-date-time"))
     except Unauthenticated as error:
@@ -251,12 +251,12 @@ def test_all_needs_of_a_call_have_to_be_met() -> None:
 
 
 def basic(user: str, secret: str) -> str:
-    """Return the authorization that carries the secret itself."""
+    """Returns the authorization that carries the secret itself."""
     return "Basic " + b64encode(f"{user}:{secret}".encode()).decode()
 
 
 def bearer(user: str, secret: str) -> str:
-    """Return the authorization of a reader with a token."""
+    """Returns the authorization of a reader with a token."""
     return f"Bearer {page_token_of(user, secret)}"
 
 

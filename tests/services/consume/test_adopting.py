@@ -17,13 +17,13 @@ REVIVE = revive_topic("DefaultCluster")
 
 
 def checkpoint(desk: ConsumeDesk, *offsets: int) -> Entry:
-    """Return a checkpoint of messages of queue 0, which a real broker leased now."""
+    """Returns a checkpoint of messages of queue 0, which a real broker leased now."""
     batched = Batched(GROUP, TOPIC, 0, offsets[0], desk.clock.wall_ms(), "broker-a")
     return checkpoint_entry(PopCheckpoint(batched, [*offsets], INVISIBLE_MS, 0), REVIVE)
 
 
 async def put(desk: ConsumeDesk, topic: str, entry: Entry) -> None:
-    """Store a record of a real broker."""
+    """Stores a record of a real broker."""
     row = Row(
         entry.body, entry.property_block, 0, BORN_MS, BORN_HOST, entry.unique_key, "", entry.tag
     )

@@ -36,7 +36,7 @@ def _buried(desk: ConsumeDesk, handles: Sequence[str]) -> Awaitable[Any]:
 
 
 async def _waits(desk: ConsumeDesk, call: Call, handles: Sequence[str], held: Path) -> bool:
-    """Return whether a call waits for the disk, and ends once that is there."""
+    """Returns whether a call waits for the disk, and ends once that is there."""
     with desk.talking.quick_disk.held(held):
         answer = asyncio.ensure_future(call(desk, handles))
         await turns(50)

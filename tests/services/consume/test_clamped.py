@@ -48,7 +48,7 @@ REAL_ORDER = {
 
 
 async def made(directory: Path, **tables: Any) -> Path:
-    """Make a store that ended in order, with two messages, and tables of another log in it."""
+    """Makes a store that ended in order, with two messages, and tables of another log in it."""
     async with consuming(directory) as desk:
         await desk.send("a", "b")
     config = directory / CONFIG_DIRECTORY
@@ -58,7 +58,7 @@ async def made(directory: Path, **tables: Any) -> Path:
 
 
 def events(caplog: pytest.LogCaptureFixture) -> list[tuple[str, str, int, int, int]]:
-    """Return (group, topic, queue id, offset, end) of each event about an offset."""
+    """Returns (group, topic, queue id, offset, end) of each event about an offset."""
     names = ("group", "topic", "queue_id", "queue_offset", "end")
     found = [record for record in caplog.records if record.message == "offset.clamped"]
     return [tuple(vars(record)[name] for name in names) for record in found]

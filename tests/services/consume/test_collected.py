@@ -18,7 +18,7 @@ COUNT = 64
 
 
 def looked_at(kinds: Iterable[type]) -> Counter[type]:
-    """Return how many objects of some types are looked at."""
+    """Returns how many objects of some types are looked at."""
     gc.collect()
     found = Counter(type(one) for one in gc.get_objects())
     return Counter({kind: found[kind] for kind in kinds})

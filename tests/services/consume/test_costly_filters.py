@@ -17,7 +17,7 @@ LONG = "y" * 15_000
 
 
 async def turns_of(asking: Awaitable[Any]) -> tuple[Any, int]:
-    """Return what is awaited, and how many turns others had meanwhile."""
+    """Returns what is awaited, and how many turns others had meanwhile."""
     task, count = asyncio.ensure_future(asking), 0
     while not task.done():
         await asyncio.sleep(0)
@@ -26,11 +26,11 @@ async def turns_of(asking: Awaitable[Any]) -> tuple[Any, int]:
 
 
 async def plainly(desk: ConsumeDesk) -> None:
-    """Leave the group as it is."""
+    """Leaves the group as it is."""
 
 
 async def in_order(desk: ConsumeDesk) -> None:
-    """Make it receive in order."""
+    """Makes it receive in order."""
     await desk.store.tables.groups.update(GROUP, GroupSettings(fifo=True))
 
 

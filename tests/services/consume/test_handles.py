@@ -11,7 +11,7 @@ GROUP, TOPIC = "g", "orders"
 
 
 def leased(table: LeaseTable, queue_id: int, first: int, count: int, popped_at_ms: int) -> Lease:
-    """Return a lease of messages next to each other, held by the table."""
+    """Returns a lease of messages next to each other, held by the table."""
     batched = Batched(GROUP, TOPIC, queue_id, first, popped_at_ms, "broker a")
     checkpoint = PopCheckpoint(batched, list(range(first, first + count)), 30_000, 0)
     queue = table.queue(GROUP, TOPIC, queue_id, 0)
@@ -21,7 +21,7 @@ def leased(table: LeaseTable, queue_id: int, first: int, count: int, popped_at_m
 
 
 def handles_of(lease: Lease) -> list[str]:
-    """Return the handles of all messages of a lease."""
+    """Returns the handles of all messages of a lease."""
     return [f"{lease.place.prefix}{at}" for at in lease.queue_offsets]
 
 

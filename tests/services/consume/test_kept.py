@@ -84,7 +84,7 @@ def test_who_knows_of_something_earlier_has_the_step_called() -> None:
 
 # -- leases ------------------------------------------------------------------------------------
 def leased(table: LeaseTable, offsets: list[int], *, ends_ms: int = 0) -> Lease:
-    """Return a lease of messages that the table holds."""
+    """Returns a lease of messages that the table holds."""
     checkpoint = PopCheckpoint(Batched(GROUP, TOPIC, 0, offsets[0], 1_000, "b"), offsets, 500, 0)
     lease = Lease(table.queue(GROUP, TOPIC, 0, 0), checkpoint, offsets[0], first_popped_ms=1_000)
     table.add(lease, ends_ms)

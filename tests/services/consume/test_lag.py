@@ -10,7 +10,7 @@ COUNT, READY = "rocketmq_consumer_lag_messages", "rocketmq_consumer_ready_messag
 
 
 async def lags(desk: ConsumeDesk) -> tuple[float, float, float]:
-    """Return (lag as administration has it, lag and ready messages as metrics have them)."""
+    """Returns (lag as administration has it, lag and ready messages as metrics have them)."""
     store = desk.store
     (topic,) = await group_lag(store, GROUP, TOPIC, desk.consume.leased)
     lag = Lag(

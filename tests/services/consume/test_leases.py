@@ -11,7 +11,7 @@ from tests.fakes.consuming import GROUP, TOPIC
 
 
 def lease_of(queue: GroupQueue, offsets: list[int], journal_offset: int, popped_ms: int) -> Lease:
-    """Return a lease that stands somewhere in the journal; -1: in a real broker's revive topic."""
+    """Returns a lease that stands somewhere in the journal; -1: in a real broker's revive topic."""
     batched = Batched(GROUP, TOPIC, 0, offsets[0], popped_ms, "b")
     checkpoint = PopCheckpoint(batched, offsets, 500, 0)
     return Lease(queue, checkpoint, journal_offset, first_popped_ms=popped_ms)
@@ -33,7 +33,7 @@ class LeaseWalk(RuleBasedStateMachine):
         """All four of open leases, in the order in which they were added."""
 
     def _drop(self, lease: Lease) -> None:
-        """Forget a lease if nothing is left of it."""
+        """Forgets a lease if nothing is left of it."""
         if not self.pending[lease] and not self.settling[lease]:
             for table in (self.pending, self.settling, self.place, self.ends):
                 del table[lease]
@@ -49,7 +49,7 @@ class LeaseWalk(RuleBasedStateMachine):
         is_foreign=st.booleans(),
     )
     def add(self, offsets: set[int], lasts: int, *, is_foreign: bool) -> None:
-        """Lease messages, of which some may be leased: an offset was set back."""
+        """Leases messages, of which some may be leased: an offset was set back."""
         place = -1 if is_foreign else self.journal_end
         self.journal_end += not is_foreign
         lease = lease_of(self.queue, sorted(offsets), place, self.now + 1)
@@ -72,7 +72,7 @@ class LeaseWalk(RuleBasedStateMachine):
     @precondition(lambda self: any(self.settling.values()))
     @rule(chosen=st.integers(0, 99), is_done=st.booleans())
     def end_settling(self, chosen: int, *, is_done: bool) -> None:
-        """Close what was taken, or give it back, as far as it was not leased anew since."""
+        """Closes what was taken, or gives it back, as far as it was not leased anew since."""
         lease = self._some(chosen, is_settling=True)
         assert lease is not None
         offsets, self.settling[lease] = self.settling[lease], []
@@ -88,7 +88,7 @@ class LeaseWalk(RuleBasedStateMachine):
     @precondition(lambda self: any(self.pending.values()))
     @rule(chosen=st.integers(0, 99))
     def move(self, chosen: int) -> None:
-        """Write a lease down anew."""
+        """Writes a lease down anew."""
         lease = self._some(chosen)
         if lease is not None and self.place[lease] >= 0:
             self.table.move(lease, self.journal_end)

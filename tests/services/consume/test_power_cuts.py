@@ -36,7 +36,7 @@ class Story:
         self.in_hand: list[tuple[str, str]] = []
 
     async def go_on(self) -> None:
-        """Make one call."""
+        """Makes one call."""
         desk, random = self.desk, self.random
         kind = random.choices(
             ["send", "receive", "ack", "hide", "step", "late"], [6, 6, 6, 2, 3, 1]
@@ -66,7 +66,7 @@ class Story:
 
 
 async def all_received(desk: ConsumeDesk) -> list[str]:
-    """Receive and acknowledge until nothing comes any more."""
+    """Receives and acknowledge until nothing comes any more."""
     got: list[str] = []
     for _ in range(20):
         await desk.step(61_000)

@@ -48,7 +48,7 @@ class Gate:
         return await self._call(*given, **named)
 
     async def met(self) -> None:
-        """Return when a call is held up."""
+        """Returns when a call is held up."""
         await until(lambda: self.count > 0)
 
     def open(self) -> None:
@@ -57,13 +57,13 @@ class Gate:
 
 
 async def set_offset(desk: ConsumeDesk, at: int) -> None:
-    """Set the group's offset by hand, as an administrator does."""
+    """Sets the group's offset by hand, as an administrator does."""
     await desk.store.tables.offsets.set_many(GROUP, TOPIC, {0: at})
     await desk.store.tables.orders.forget(GROUP, TOPIC, (0,))
 
 
 def stands_at(desk: ConsumeDesk) -> int | None:
-    """Return the group's offset."""
+    """Returns the group's offset."""
     return desk.store.tables.offsets.find(GROUP, TOPIC, 0)
 
 
@@ -131,7 +131,7 @@ async def test_an_offset_set_between_two_reads_of_a_receive_holds(
 
 # -- leases that are taken and given back ----------------------------------------------------------
 def leased(table: LeaseTable, ends_ms: int) -> Lease:
-    """Return a lease of two messages that ends at a time."""
+    """Returns a lease of two messages that ends at a time."""
     queue = table.queue(GROUP, TOPIC, 0, 0)
     batched = Batched(GROUP, TOPIC, 0, 0, 1_000, "b")
     lease = Lease(queue, PopCheckpoint(batched, [0, 1], 500, 0), 0, first_popped_ms=1_000)

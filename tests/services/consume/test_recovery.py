@@ -280,7 +280,7 @@ LEASE_BODY = '{"c":"g","t":"orders","q":0,"so":0,"pt":1,"it":1,"n":2000000000}'
 
 
 async def put_in_timer(desk: ConsumeDesk, topic: str, body: str, tag: str) -> None:
-    """Store what the timer's topic holds of a message that is delayed."""
+    """Stores what the timer's topic holds of a message that is delayed."""
     changed = timed(QueuePlace(topic, 0), desk.clock.wall + 60_000).changed
     block = encode_properties({**changed, "TAGS": tag, "UNIQ_KEY": "k"})
     row = Row(body.encode(), block, 0, BORN_MS, BORN_HOST, "k", "", tag)

@@ -28,17 +28,17 @@ async def broker() -> AsyncIterator[StoreBroker]:
 
 
 def group_of(broker: StoreBroker) -> GroupConfig:
-    """Return the group."""
+    """Returns the group."""
     return broker.store.tables.groups.existing("readers")
 
 
 def redelivery_of(broker: StoreBroker) -> Redelivery:
-    """Return what the broker redelivers by."""
+    """Returns what the broker redelivers by."""
     return Redelivery(broker.store.tables.topics, LEVELS, STORE_HOST)
 
 
 async def put(broker: StoreBroker, run: Run) -> StoredMessage:
-    """Put a run and return its message as stored."""
+    """Puts a run and returns its message as stored."""
     destination, _ = run
     await broker.store.writing.put([run])
     await broker.talking.settled()

@@ -20,7 +20,7 @@ OK, INVALID = SettleStatus.OK, SettleStatus.INVALID_RECEIPT_HANDLE
 
 @asynccontextmanager
 async def small(directory: Path, journal_max: int = 100_000) -> AsyncIterator[ConsumeDesk]:
-    """Open a store whose log rolls after a few puts, and that waits for no disk."""
+    """Opens a store whose log rolls after a few puts, and that waits for no disk."""
     async with consuming(
         directory, commit_log_file_size_bytes=8_192, flush=FLUSH_ASYNC, journal_max=journal_max
     ) as desk:
@@ -29,7 +29,7 @@ async def small(directory: Path, journal_max: int = 100_000) -> AsyncIterator[Co
 
 @asynccontextmanager
 async def full_file(desk: ConsumeDesk, left_bytes: int) -> AsyncIterator[None]:
-    """Leave at most so many bytes in the log's last file; the next one is made when this ends."""
+    """Leaves at most so many bytes in the log's last file; the next one is made when this ends."""
     with desk.talking.quick_disk.held():
         while desk.store.writing.takes(left_bytes):
             run = Destination("filler", 0, STORE_HOST), batch(put_row("x" * 64))

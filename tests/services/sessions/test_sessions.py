@@ -18,7 +18,7 @@ class Stream:
         self.said: list[Command] = []
 
     def say(self, command: Command) -> bool:
-        """Tell the client something."""
+        """Tells the client something."""
         self.said.append(command)
         return True
 

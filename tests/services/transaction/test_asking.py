@@ -36,7 +36,7 @@ def begin_step(desk: TransactionDesk) -> None:
 
 
 def asked_about(desk: TransactionDesk) -> list[str]:
-    """Return the bodies of what was asked about."""
+    """Returns the bodies of what was asked about."""
     return [decode_record(check.record).body.decode() for check in desk.asked]
 
 

@@ -40,7 +40,7 @@ NOTICED_MS = 2_000
 
 
 def offsets(store: MessageStore) -> tuple[int | None, int | None]:
-    """Return where a start begins to read."""
+    """Returns where a start begins to read."""
     find = store.tables.offsets.find
     return find(TRANSACTION_GROUP, HALF_TOPIC, 0), find(TRANSACTION_GROUP, OP_HALF_TOPIC, 0)
 

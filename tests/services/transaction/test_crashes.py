@@ -60,7 +60,7 @@ class Walk:
         self.seen = 0
 
     async def go_on(self, desk: TransactionDesk) -> None:
-        """Make one call, and compare its answer."""
+        """Makes one call, and compares its answer."""
         kind = self.random.choices(
             ["send", "say", "both", "wrong", "time", "listen"], [6, 8, 2, 2, 3, 1]
         )[0]
@@ -83,7 +83,7 @@ class Walk:
             desk.listen()
 
     async def say(self, desk: TransactionDesk, body: str) -> None:
-        """Decide, by any of its ids."""
+        """Decides, by any of its ids."""
         resolution = self.random.choice([COMMIT, ROLLBACK])
         before = self.state[body]
         if not before:
@@ -94,7 +94,7 @@ class Walk:
     def compare(
         self, body: str, resolution: Resolution, error: RequestError | None, before: str
     ) -> None:
-        """Take in an answer."""
+        """Takes in an answer."""
         if not before or before == SAID[resolution]:
             assert error is None, (body, before)
             self.state[body] = SAID[resolution]
@@ -103,7 +103,7 @@ class Walk:
             assert error.first.startswith(before)
 
     async def say_both(self, desk: TransactionDesk, body: str) -> None:
-        """Say one thing and the opposite in one turn: one holds."""
+        """Says one thing and the opposite in one turn: one holds."""
         before = self.state[body]
         ids = self.ids[body]
         errors = await asyncio.gather(
@@ -117,7 +117,7 @@ class Walk:
             assert taken == [before == "committed", before == "rolled back"]
 
     async def say_wrong(self, desk: TransactionDesk, body: str) -> None:
-        """Say what is meant for no transaction."""
+        """Says what is meant for no transaction."""
         place = read_transaction_id(self.ids[body][0])
         assert place is not None
         wrong = self.random.choice(
@@ -129,7 +129,7 @@ class Walk:
             assert isinstance(error, TransactionUnknown)
 
     def take_in(self, desk: TransactionDesk) -> None:
-        """Take in whom the broker asked, and what it gave up."""
+        """Takes in whom the broker asked, and what it gave up."""
         for check in desk.asked[self.seen :]:
             body = decode_record(check.record).body.decode()
             assert not self.state[body], "asked about one that was decided"
@@ -140,7 +140,7 @@ class Walk:
             self.state[body] = GIVEN_UP
 
     async def compare_all(self, desk: TransactionDesk) -> None:
-        """Compare what consumers see, and what is open, with what was said."""
+        """Compares what consumers see, and what is open, with what was said."""
         await desk.settled()
         seen = [*desk.bodies(queue_id=0), *desk.bodies(queue_id=1)]
         committed = {body for body, state in self.state.items() if state == "committed"}
@@ -192,7 +192,7 @@ async def test_what_was_answered_holds_after_a_kill(seed: int) -> None:
 
 
 async def after_a_crash(desk: TransactionDesk, story: Walk, *, is_complete: bool) -> None:
-    """Compare what is left, decide what is open, and see that nothing comes twice.
+    """Compares what is left, decide what is open, and see that nothing comes twice.
 
     is_complete   all that was answered is there
     """

@@ -13,7 +13,7 @@ from tests.fakes.records import record
 
 
 def half(at: int, place: int, origin: int | None, topic: str = "orders") -> StoredMessage:
-    """Return a half message at a queue offset and place, which names the first of its kind."""
+    """Returns a half message at a queue offset and place, which names the first of its kind."""
     properties = {REAL_TOPIC: topic, REAL_QUEUE: "0"} if topic else {}
     if origin is not None:
         properties[FIRST_HALF_OFFSET] = str(origin)

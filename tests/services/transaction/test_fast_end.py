@@ -31,7 +31,7 @@ async def desk(desk: TransactionDesk) -> TransactionDesk:
 async def decide(
     desk: TransactionDesk, resolution: Resolution, *ids: str, group: str = GROUP
 ) -> bool:
-    """Return whether decisions were plain, and so taken; what was taken is durable then."""
+    """Returns whether decisions were plain, and so taken; what was taken is durable then."""
     taken = desk.transactions.plain.decide(group, [Decision(one, resolution) for one in ids])
     await desk.transactions.durable()
     return taken

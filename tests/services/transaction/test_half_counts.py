@@ -15,7 +15,7 @@ TOPICS = ["a", "b", "c"]
 
 
 async def halves_of(desk: TransactionDesk, topics: list[str]) -> list[Half]:
-    """Return half messages that go to these topics, one by one."""
+    """Returns half messages that go to these topics, one by one."""
     for number, topic in enumerate(topics):
         await desk.half(f"{number}", topic=topic)
     await desk.settled()

@@ -24,13 +24,13 @@ REAL_TOPICS = ("TxT", "GTx")
 
 
 def topic_of(record: bytes) -> str:
-    """Return the topic in a record."""
+    """Returns the topic in a record."""
     _, _, begin, end, _, _ = split_record(record, 0)
     return record[begin:end].decode()
 
 
 def put(run: Run, like: bytes) -> bytes:
-    """Return the record that a run becomes at the place and time of another one."""
+    """Returns the record that a run becomes at the place and time of another one."""
     destination, batch = run
     head = split_record(like, 0)[0]
     sizes = record_sizes(destination, batch, property_crc=False)

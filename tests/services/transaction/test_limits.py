@@ -42,13 +42,13 @@ def step(desk: TransactionDesk) -> Next:
 
 
 def in_ms(desk: TransactionDesk, following: Next) -> int:
-    """Return in how many ms the step wants to be called again."""
+    """Returns in how many ms the step wants to be called again."""
     assert following.at_ms is not None
     return following.at_ms - desk.clock.monotonic_ms()
 
 
 async def written_after(desk: TransactionDesk, ms: int) -> int | None:
-    """Return where a start begins to read half messages when some time has passed."""
+    """Returns where a start begins to read half messages when some time has passed."""
     await desk.run()
     desk.clock.advance(ms)
     await desk.run()
@@ -58,7 +58,7 @@ async def written_after(desk: TransactionDesk, ms: int) -> int | None:
 
 
 def asked_about(desk: TransactionDesk) -> list[str]:
-    """Return the bodies of what was asked about."""
+    """Returns the bodies of what was asked about."""
     return [decode_record(check.record).body.decode() for check in desk.asked]
 
 
@@ -299,7 +299,7 @@ async def test_more_of_one_key_than_a_page_holds_are_told_apart(
 
 # -- plain decisions -------------------------------------------------------------------------------
 async def plain(desk: TransactionDesk, *ids: str) -> bool:
-    """Return whether commits were taken at once."""
+    """Returns whether commits were taken at once."""
     taken = desk.transactions.plain.decide(GROUP, [Decision(one, COMMIT) for one in ids])
     await desk.settled()
     return taken

@@ -21,12 +21,12 @@ GROUP = "producers"
 
 
 def check(size_bytes: int = 1, group: str = GROUP) -> Check:
-    """Return a question about a message of a size."""
+    """Returns a question about a message of a size."""
     return Check("id", group, bytes(size_bytes), 1)
 
 
 def taker(told: list[str], name: str, *, takes: bool = True) -> Producer:
-    """Return a producer that notes that it is asked."""
+    """Returns a producer that notes that it is asked."""
 
     def offer(_: Check) -> bool:
         told.append(name)

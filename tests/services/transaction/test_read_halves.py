@@ -13,14 +13,14 @@ from tests.fakes.transacting import TransactionDesk
 
 
 def place_of(sent: str) -> int:
-    """Return where the record of a transaction lies."""
+    """Returns where the record of a transaction lies."""
     place = read_transaction_id(sent)
     assert place is not None
     return place.physical_offset
 
 
 async def bodies_of(desk: TransactionDesk, *queue_offsets: int) -> dict[int, str | None]:
-    """Return the body of each half message that was read, None of one that cannot be."""
+    """Returns the body of each half message that was read, None of one that cannot be."""
     found = await HalfReader(desk.store).read(queue_offsets)
     names = {half.queue_offset: half.body.decode() for half in desk.halves()}
     return {at: None if half is None else names[at] for at, half in found.items()}
@@ -31,7 +31,7 @@ async def named_from(desk: TransactionDesk, begin: int) -> list[tuple[int, list[
 
 
 def reads_of(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, int]]:
-    """Return where each read from now on begins and how many it asks for."""
+    """Returns where each read from now on begins and how many it asks for."""
     reads: list[tuple[int, int]] = []
     pull = Reading.pull
 

@@ -10,7 +10,7 @@ NOTICED_MS = 1_000
 
 
 async def given_up(desk: TransactionDesk, body: str = "a") -> str:
-    """Return the id of a transaction that was given up."""
+    """Returns the id of a transaction that was given up."""
     sent = await desk.half(body)
     await desk.run(RULES.timeout_ms + (RULES.checks_max + 1) * (RULES.interval_ms + NOTICED_MS))
     assert desk.given_up()[-1] == body

@@ -20,7 +20,7 @@ SAVED_MS = 5_000
 
 @asynccontextmanager
 async def after_a_kill(desk: TransactionDesk) -> AsyncIterator[TransactionDesk]:
-    """Open what kill -9 would leave now."""
+    """Opens what kill -9 would leave now."""
     disk = desk.talking.disk
     assert isinstance(disk, SimDisk)
     async with transacting(STORE, disk=SimDisk(disk.image.copy()), clock=desk.clock) as again:
@@ -29,7 +29,7 @@ async def after_a_kill(desk: TransactionDesk) -> AsyncIterator[TransactionDesk]:
 
 
 def known(desk: TransactionDesk) -> tuple[int, int]:
-    """Return the first half message and the first end that a start read."""
+    """Returns the first half message and the first end that a start read."""
     ledger = desk.transactions._ledger
     return ledger.halves.base, ledger.ops.base
 

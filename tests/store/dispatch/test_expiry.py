@@ -17,7 +17,7 @@ BODIES = [f"{number:02d}" + "x" * 900 for number in range(20)]
 
 
 async def filled(store: TalkingStore) -> None:
-    """Send all of them to two queues in turn, a second apart; they are durable in every view."""
+    """Sends all of them to two queues in turn, a second apart; they are durable in every view."""
     for number, body in enumerate(BODIES):
         store.clock.advance(1_000)
         await store.stocked()

@@ -79,7 +79,7 @@ class Views:
 
     @asynccontextmanager
     async def in_first_pass(self) -> AsyncIterator[None]:
-        """Dispatch 5 records; what is done inside is done while the first thorough pass syncs."""
+        """Dispatches 5 records; what is done inside is done while the first thorough pass syncs."""
         self.dispatch(5)
         self.flush.step(at(0))
         with self.disk.held():
@@ -91,12 +91,12 @@ class Views:
         await until(lambda: self.flush._job is None)
 
     async def at(self, now_ms: int) -> None:
-        """Take a step at this time, and wait for what it began."""
+        """Takes a step at this time, and waits for what it began."""
         self.flush.step(at(now_ms))
         await self.idle()
 
     async def thorough(self, number: int = 1) -> None:
-        """Make the thorough pass of this number, from 1 on."""
+        """Makes the thorough pass of this number, from 1 on."""
         await self.at((number - 1) * THOROUGH_MS)
         await self.at(number * THOROUGH_MS)
 
@@ -320,7 +320,7 @@ async def test_what_comes_between_two_turns_is_not_believed(
     monkeypatch.setattr(view_flush, "TURN_SECONDS", 0)
 
     def dispatch(row: int) -> None:
-        """Give each of three queues its message of this number."""
+        """Gives each of three queues its message of this number."""
         entries = [
             entry(100 * (3 * row + number) + 100, queue_id=number, queue_offset=row)
             for number in range(3)

@@ -89,7 +89,7 @@ async def test_where_nothing_is_the_answer_is_the_same(store: TalkingStore) -> N
 
 
 def overwrite(store: TalkingStore, queue_offset: int, position: int, content: bytes) -> int:
-    """Put bytes over a record on disk; returns where the record lies."""
+    """Puts bytes over a record on disk; returns where the record lies."""
     parts = store.store._structures
     unit = parts.queues.queues["orders", 0].units.at(queue_offset)
     assert unit is not None

@@ -162,7 +162,7 @@ async def test_a_damaged_record_hides_no_other_and_the_last_page_is_not_complete
 
 
 def every_page(query: KeySearch, count: int) -> tuple[list[str], QueryResult]:
-    """Follow the cursors; returns all bodies and the last page."""
+    """Follows the cursors; returns all bodies and the last page."""
     cursor, bodies = "", list[str]()
     while True:
         result = query.by_key(KeyRange("T", "k", count, cursor=cursor))

@@ -54,7 +54,7 @@ class Queue:
         self.pulling = in_memory(self.log)
 
     def relead(self, queue_offset: int, *unit: int) -> None:
-        """Put another unit in the place of one."""
+        """Puts another unit in the place of one."""
         self.queue.files.files[0].open().write(20 * queue_offset, UNIT.pack(*unit))
 
     def pull(
@@ -72,7 +72,7 @@ class Queue:
         return self.pulling.resident(self.queue, wanted, joined=True)
 
     def overwrite(self, queue_offset: int, position: int, content: bytes) -> int:
-        """Put bytes over a record on disk; returns where the record lies."""
+        """Puts bytes over a record on disk; returns where the record lies."""
         unit = self.queue.units.at(queue_offset)
         assert unit is not None
         file = self.log.files.file_at(unit[0])
@@ -423,7 +423,7 @@ def test_store_times_of_messages(queue: Queue) -> None:
 
 
 def all_of(parts: StoreComponents, topic: str, queue_id: int, begin: int) -> list[StoredMessage]:
-    """Pull a queue from an offset to its end."""
+    """Pulls a queue from an offset to its end."""
     queue = parts.queues.queues[topic, queue_id]
     messages: list[StoredMessage] = []
     while begin < queue.max_offset:

@@ -50,7 +50,7 @@ def unit_of(store: TalkingStore, queue_offset: int) -> Unit:
 
 
 def relead(store: TalkingStore, queue_offset: int, *unit: int) -> None:
-    """Put another unit in the place of one."""
+    """Puts another unit in the place of one."""
     queue = queue_of(store)
     queue.units.write_out()
     file = queue.files.file_at(20 * queue_offset)

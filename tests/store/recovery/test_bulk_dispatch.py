@@ -50,7 +50,7 @@ class Built(StoreComponents):
         self, begin: int, end: int, *, queues_from: int = 0, index_from: int = 0,
         chunk_size: int = 300,
     ) -> list[int]:  # fmt: skip
-        """Dispatch a stretch; returns what was told of progress."""
+        """Dispatches a stretch; returns what was told of progress."""
         quick = BulkDispatch(self, chunk_size=chunk_size)
         return [*quick.steps([(begin, end)], queues_from=queues_from, index_from=index_from)]
 

@@ -36,7 +36,7 @@ REMOVALS = {
 
 
 def remove(store: Path, what: str, topic: str = "T") -> None:
-    """Take it out of a store, or zero it where it is a header."""
+    """Takes it out of a store, or zero it where it is a header."""
     pattern, which = REMOVALS[what]
     found = sorted(store.glob(pattern.replace(QUEUE, f"consumequeue/{topic}/1")))[which]
     assert found

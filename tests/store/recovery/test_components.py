@@ -141,7 +141,7 @@ async def own_store(directory: Path) -> Path:
 
 
 def refusal(directory: Path) -> StorageError:
-    """Open a store that must refuse; returns why, after comparing that nothing changed."""
+    """Opens a store that must refuse; returns why, after comparing that nothing changed."""
     before = files_below(directory), sorted(directory.rglob("*"))
     with pytest.raises(StorageError) as caught, recovered_small(directory):
         pass
@@ -151,7 +151,7 @@ def refusal(directory: Path) -> StorageError:
 
 
 def recovered_small(directory: Path) -> AbstractContextManager[StoreComponents]:
-    """Open a store of small files and recover it."""
+    """Opens a store of small files and recover it."""
     return recovered(**vars(small_settings(directory)))
 
 

@@ -43,7 +43,7 @@ def sizes_of(settings: StoreSettings) -> tuple[int, int, int, int]:
 
 
 def index_of(directory: Path, geometry: IndexGeometry, records: int) -> Path:
-    """Write an index of so many records with one key each; returns its newest file."""
+    """Writes an index of so many records with one key each; returns its newest file."""
     index = HashIndex(QuickDisk(), directory / "index", geometry, style=STYLE_5_5, zone=UTC)
     index.apply(Records().take(records))
     path = index.files[-1].path
@@ -138,7 +138,7 @@ def test_the_files_of_a_real_store_show_its_sizes(golden: GoldenStores, name: st
 
 
 def row(directory: Path, lengths: Mapping[int, int]) -> None:
-    """Make files of these lengths, by the offset of their first byte."""
+    """Makes files of these lengths, by the offset of their first byte."""
     directory.mkdir(parents=True, exist_ok=True)
     for base, length in lengths.items():
         (directory / offset_file_name(base)).write_bytes(bytes(length))

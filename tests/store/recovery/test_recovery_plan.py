@@ -39,13 +39,13 @@ BODY = "x" * 300
 
 
 def copied(source: Path, to: Path) -> Path:
-    """Copy a store; returns the copy."""
+    """Copies a store; returns the copy."""
     shutil.copytree(source, to)
     return to
 
 
 def overwrite(store: Path, physical_offset: int, content: bytes) -> None:
-    """Put bytes over what the log of a store holds."""
+    """Puts bytes over what the log of a store holds."""
     path = store / "commitlog" / f"{physical_offset - physical_offset % FILE_SIZE:020d}"
     with path.open("r+b") as file:
         file.seek(physical_offset % FILE_SIZE)
@@ -53,7 +53,7 @@ def overwrite(store: Path, physical_offset: int, content: bytes) -> None:
 
 
 def flip(store: Path, *physical_offsets: int) -> None:
-    """Change one byte in the body of each record (heads take 88 bytes)."""
+    """Changes one byte in the body of each record (heads take 88 bytes)."""
     for place in physical_offsets:
         overwrite(store, place + 100, b"\0")
 
@@ -70,7 +70,7 @@ async def a_killed_store(tmp_path: Path) -> tuple[Path, list[int]]:
 
 
 def letters_of(store: MessageStore, *, count: int = 1) -> str:
-    """Return the first letters of all bodies, "-" for a damaged one, nothing for a pre-blank."""
+    """Returns the first letters of all bodies, "-" for a damaged one, nothing for a pre-blank."""
     lower, upper = store.reading.queue_range("T", 0)
     letters = ""
     for queue_offset in range(lower, upper):
@@ -88,7 +88,7 @@ async def first_letters(store: TalkingStore) -> str:
 
 
 async def label_of(image: Path) -> tuple[str, str]:
-    """Open a store; returns the plan's label and the first letters of what can be pulled."""
+    """Opens a store; returns the plan's label and the first letters of what can be pulled."""
     async with store_at(image) as store:
         label = store.store._start.recovery.plan.label
         return label, await first_letters(store)
@@ -102,7 +102,7 @@ class Served(NamedTuple):
 
 
 async def served_of(image: Path) -> Served:
-    """Open a store twice that must be damaged, and try to send; the log must stay as it was."""
+    """Opens a store twice that must be damaged, and try to send; the log must stay as it was."""
     before = files_below(image)
     for _ in range(2):
         async with store_at(image) as store:
@@ -119,7 +119,7 @@ async def served_of(image: Path) -> Served:
 
 
 async def accepted(image: Path) -> str:
-    """Open a store over its damage; returns the first letters of what can be pulled."""
+    """Opens a store over its damage; returns the first letters of what can be pulled."""
     async with store_at(image, accept_damage=True) as store:
         await store.send("T", f"z{BODY}", key="k")
         letters = await first_letters(store)
@@ -325,7 +325,7 @@ async def test_views_of_a_log_that_is_elsewhere_stay_and_the_store_is_refused(
 
 
 def without_last_file(store: Path, how: str) -> Path:
-    """Take the newest file of a log that holds records, or its bytes; returns its path."""
+    """Takes the newest file of a log that holds records, or its bytes; returns its path."""
     last = max(path for path in (store / "commitlog").iterdir() if any(path.read_bytes()))
     for path in (store / "commitlog").iterdir():
         if path > last:
@@ -448,7 +448,7 @@ async def test_an_index_file_that_was_never_synced_is_made_anew(tmp_path: Path) 
 
 
 def believe(image: Path, physical_offset: int, flushed_upto: int) -> None:
-    """Write checkpoint and mark as if views had been durable up to a record."""
+    """Writes checkpoint and mark as if views had been durable up to a record."""
     checkpoint = encode_checkpoint(CheckpointValues(logics_physical_offset=physical_offset))
     (image / "checkpoint").write_bytes(checkpoint.ljust(FILE_SIZE, b"\0"))
     mark = FlushedMark(QuickDisk(), image / "pocketmq")
@@ -557,7 +557,7 @@ async def test_a_log_whose_oldest_files_were_removed_goes_on(tmp_path: Path) -> 
 
 
 def same_views(store: Path, other: Path) -> bool:
-    """Compare consume queues by name, index files by order: their names are of other clocks."""
+    """Compares consume queues by name, index files by order: their names are of other clocks."""
     queues = (files_below(store / "consumequeue"), files_below(other / "consumequeue"))
     return queues[0] == queues[1] and index_contents(store) == index_contents(other)
 

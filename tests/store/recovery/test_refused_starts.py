@@ -85,7 +85,7 @@ OWN_CASES = [(place, change) for place, changes in OWN_PLACES.items() for change
 
 
 def changed_at(store: Path, place: str, change: Callable[[Path], None]) -> Path:
-    """Change the first file of a place; of a table the version before it as well."""
+    """Changes the first file of a place; of a table the version before it as well."""
     found = sorted(store.glob(place))
     for path in found if place.endswith("json*") else found[:1]:
         change(path)
@@ -93,7 +93,7 @@ def changed_at(store: Path, place: str, change: Callable[[Path], None]) -> Path:
 
 
 async def check_start(store: Path, changed: Path, **sizes: Any) -> None:
-    """Start: where that is refused, the file is named, and all is as it was."""
+    """Starts: where that is refused, the file is named, and all is as it was."""
     was = files_below(store)
     try:
         async with store_at(store, **sizes):

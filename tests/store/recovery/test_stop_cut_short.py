@@ -26,7 +26,7 @@ class Stopping(Life):
     """A life of which cuts are taken at each call from the list of the views on."""
 
     def is_listing(self) -> bool:
-        """Return whether the list is written, or was."""
+        """Returns whether the list is written, or was."""
         manifest = self.store._structures.manifest if self.store is not None else None
         return manifest is not None and manifest.closed is not None
 
@@ -39,7 +39,7 @@ class Stopping(Life):
 
 
 def has_both(image: Image) -> bool:
-    """Return whether a crash state has the abort mark and the list."""
+    """Returns whether a crash state has the abort mark and the list."""
     store = image.find(STORE)
     assert isinstance(store, Folder)
     manifest = image.find(STORE / "pocketmq/store.json")
@@ -49,7 +49,7 @@ def has_both(image: Image) -> bool:
 
 
 def begun(image: Image, geometry: dict[str, int]) -> tuple[Started, StoreStart]:
-    """Start the store of a crash state; returns it, and the start."""
+    """Starts the store of a crash state; returns it, and the start."""
     starts: list[StoreStart] = []
     steps = StoreStart.steps
 

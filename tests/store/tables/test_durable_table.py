@@ -28,7 +28,7 @@ class Table:
         return lambda: " ".join(words).encode()
 
     async def add(self, word: str) -> None:
-        """Change the table; returns when that is durable."""
+        """Changes the table; returns when that is durable."""
         self.words.append(word)
         self.durable.touch()
         await self.durable.saved()

@@ -45,7 +45,7 @@ class Groups:
         self.table = GroupTable(self.disk, directory, FakeClock(), self.pool)
 
     def read(self, **rows: Any) -> GroupTable:
-        """Load a file with these rows."""
+        """Loads a file with these rows."""
         self.path.parent.mkdir(exist_ok=True)
         self.path.write_text(json.dumps({"subscriptionGroupTable": rows}))
         self.table.load()

@@ -29,7 +29,7 @@ class Words:
         self.told: list[BaseException | None] = []
 
     def read(self, **members: Any) -> RowTable:
-        """Load a file with these members."""
+        """Loads a file with these members."""
         self.path.parent.mkdir(exist_ok=True)
         self.path.write_text(json.dumps(members))
         self.table.load()

@@ -32,7 +32,7 @@ class Topics:
         self.table = TopicTable(self.disk, directory, FakeClock(), self.pool)
 
     def read(self, **rows: Any) -> TopicTable:
-        """Load a file with these rows."""
+        """Loads a file with these rows."""
         self.path.parent.mkdir(exist_ok=True)
         self.path.write_text(json.dumps({"topicConfigTable": rows}))
         self.table.load()

@@ -48,7 +48,7 @@ class Tables:
         return Tables(self.directory)
 
     def rows(self) -> dict[str, object]:
-        """Return all topics and groups there are, by their names."""
+        """Returns all topics and groups there are, by their names."""
         tables = (self.topics, self.groups)
         return {name: table.find(name) for table in tables for name in table.names()}
 
@@ -56,11 +56,11 @@ class Tables:
         return (self.directory / "config" / name).read_text()
 
     def row(self, topic: str) -> dict[str, Any]:
-        """Return the topic's row as it stands on disk."""
+        """Returns the topic's row as it stands on disk."""
         return self._row("topics.json", "topicConfigTable", topic)
 
     def group_row(self, group: str) -> dict[str, Any]:
-        """Return the group's row as it stands on disk."""
+        """Returns the group's row as it stands on disk."""
         return self._row("subscriptionGroup.json", "subscriptionGroupTable", group)
 
     def _row(self, file: str, table: str, name: str) -> dict[str, Any]:

@@ -33,7 +33,7 @@ class World:
         self.ends[SCHEDULE_TOPIC, 1] = len(self.puts)
 
     def start(self) -> None:
-        """Stop in order, and start in a process whose monotonic clock begins anew."""
+        """Stops in order, and starts in a process whose monotonic clock begins anew."""
         self.clocks.look(self.now)
         written = self.clocks.written
         self.passed_ms += 7_000

@@ -37,7 +37,7 @@ class World:
         self.says_ms.append(self.now().wall_ms + wait_ms)
 
     def left_ms(self, begin: int = 0) -> list[tuple[int, int]]:
-        """Return how long messages have to wait: (by the wheel's clock, in truth)."""
+        """Returns how long messages have to wait: (by the wheel's clock, in truth)."""
         ahead_ms = self.clock.ahead_of(np.arange(begin, len(self.due_ms)))
         by_wheel = np.array(self.says_ms[begin:], np.int64) + ahead_ms - self.clock.now_ms
         truth = np.array(self.due_ms[begin:], np.int64) - self.monotonic_ms

@@ -32,7 +32,7 @@ class Stock:
         self.allocation = Allocation(self.log, self.own, self.clock, self.failures.append)
 
     def fill(self) -> None:
-        """Put one record that leaves no room for another."""
+        """Puts one record that leaves no room for another."""
         place = self.log.place(SIZE - 8)
         self.log.write(place, record(place, size=SIZE - 8))
 
@@ -167,7 +167,7 @@ class Aside:
         self.reserve = Reserve(self.disk, directory, size)
 
     def release(self, cause: DiskFull) -> bool:
-        """Give it away; returns whether a second try is due."""
+        """Gives it away; returns whether a second try is due."""
         with self.reserve.release(cause) as is_due:
             return is_due
 

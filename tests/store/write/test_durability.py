@@ -59,7 +59,7 @@ class Flushing:
         return self.log.files.directory.parent / "pocketmq"
 
     def append(self, size: int = 200) -> int:
-        """Put one record; returns where it ends."""
+        """Puts one record; returns where it ends."""
         if not self.log.has_room(size):
             self._make_room()
             self.disk.synced.clear()

@@ -35,13 +35,13 @@ class Growing:
         self.disk.calls.clear()
 
     def grow_to(self, end: int, *, after_ms: int) -> Next:
-        """Append up to an end, which takes so long; returns what a step then asks for."""
+        """Appends up to an end, which takes so long; returns what a step then asks for."""
         self.ms += after_ms
         self.marks.append(end, self.ms)
         return self.ahead.step(Now(self.ms, self.ms))
 
     async def brought(self) -> None:
-        """Wait until the thread is done."""
+        """Waits until the thread is done."""
         await self.ahead.close()
 
     @property

@@ -30,7 +30,7 @@ def commit_of(half: int, body: str) -> Run:
 
 
 async def made(directory: Path, *runs: Run) -> list[int]:
-    """Make a store of these runs; returns the physical offsets of their first records."""
+    """Makes a store of these runs; returns the physical offsets of their first records."""
     async with store_at(directory) as store:
         put = await store.store.writing.put(list(runs))
         await store.settled()

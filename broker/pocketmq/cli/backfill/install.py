@@ -65,7 +65,7 @@ def install(
 def _refuse_misfit(
     views: Path, built: Document, store: Path, opened: "OpenedStore", *, accept_damage: bool
 ) -> bool:
-    """Return whether the views are certainly of this log; end where they cannot be."""
+    """Returns whether the views are certainly of this log; end where they cannot be."""
     from pocketmq.backfill.checks import allocated_bytes, compare_log
     from pocketmq.rebuild.staging import build_settings
 
@@ -115,7 +115,7 @@ def _check_log(views: Path, store: Path, opened: "OpenedStore") -> None:
 def _install(
     views: Path, built: Document, store: Path, opened: "OpenedStore", *, keep_as: str
 ) -> Path | None:
-    """Copy the views into the store and let them change places with its own, under its lock."""
+    """Copies the views into the store and let them change places with its own, under its lock."""
     from pocketmq.backfill.checks import copy_views, queues_of
     from pocketmq.tools.install import StagedViews, stage_and_install
 

@@ -89,7 +89,7 @@ takes_build_options: Final = takes(
 
 
 def open_job(options: BuildOptions, workers: int) -> "RebuildJob":
-    """Return the job that the options mean.
+    """Returns the job that the options mean.
 
     Errors   Failure: the store or the output directory cannot be used; NotAStore, StoreLocked,
              WrongFileSize, StoreGap, IllegalConfig, UnknownGeometry

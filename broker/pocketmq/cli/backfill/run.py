@@ -57,7 +57,7 @@ def plan(out: Output, options: BuildOptions) -> None:
 
 
 def _quicker(options: BuildOptions, times: "Times") -> str:
-    """Return the command that builds the views sooner."""
+    """Returns the command that builds the views sooner."""
     command = "backfill run" if times.is_spark_quicker else "store rebuild"
     return f"pocketmq {command} {options.directory} --out {options.target}"
 
@@ -97,7 +97,7 @@ def _outlook_document(options: BuildOptions, found: "Outlook", times: "Times") -
 
 
 def _summary(options: BuildOptions, found: "Outlook") -> Document:
-    """Return an outlook in a few lines."""
+    """Returns an outlook in a few lines."""
     needed = found.needed
     sizes = [part.end - part.begin for part in found.ranges]
     reused = sum(part.end - part.begin for part in found.reused)

@@ -23,7 +23,7 @@ class Spark(NamedTuple):
 
     @contextmanager
     def mapper(self, partitions: int | None = None) -> Iterator[tuple["Mapper", int]]:
-        """Yield a map over its workers and how many tasks run at once.
+        """Yields a map over its workers and how many tasks run at once.
 
         Errors   SparkMissing
         """
@@ -37,7 +37,7 @@ class Spark(NamedTuple):
 
     @contextmanager
     def mapper_if_named(self) -> Iterator["Mapper"]:
-        """Yield its map where a master is named or spark-submit runs this, else this process'."""
+        """Yields its map where a master is named or spark-submit runs this, else this process'."""
         from pocketmq.backfill.session import is_submitted
         from pocketmq.rebuild.plan import map_here
 
@@ -49,7 +49,7 @@ class Spark(NamedTuple):
 
 
 def takes_spark(default: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Return what gives a command --master and --conf; `default` says what happens without."""
+    """Returns what gives a command --master and --conf; `default` says what happens without."""
     return takes(
         "spark",
         Spark,

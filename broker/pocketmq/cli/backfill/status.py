@@ -42,7 +42,7 @@ def status(out: Output, views: Path) -> None:
 
 @contextmanager
 def following(out: Path) -> Iterator[None]:
-    """Tell how far the run in a directory is, for as long as this is open."""
+    """Tells how far the run in a directory is, for as long as this is open."""
     from pocketmq.backfill.progress import ProgressReader
 
     is_over = Event()
@@ -57,7 +57,7 @@ def following(out: Path) -> Iterator[None]:
 
 
 def follow(look: "Callable[[], Progress | None]", wait: Callable[[], bool]) -> None:
-    """Tell what is new each time it looks, until `wait` says that the run is over."""
+    """Tells what is new each time it looks, until `wait` says that the run is over."""
     label, done_bytes = "", 0
     advance: Callable[[int], None] = lambda byte_count: None  # noqa: E731 - before the first bar
     with ExitStack() as drawn:
@@ -86,7 +86,7 @@ class _Bar(NamedTuple):
 
 
 def _bar_of(found: "Progress") -> _Bar | None:
-    """Return what shows how far a phase is, None for one that is not shown."""
+    """Returns what shows how far a phase is, None for one that is not shown."""
     if found.phase.value in ("planned", "reading"):
         line = f"Reading {amount(found.log_bytes)} of log in {found.range_count} ranges"
         return _Bar("Reading", found.log_bytes, found.bytes_finished, line)

@@ -81,7 +81,7 @@ def verify(
 
 
 def built_manifest(out: Path) -> Document:
-    """Return what a finished run wrote down.
+    """Returns what a finished run wrote down.
 
     Errors   Failure: none was finished
     """
@@ -95,7 +95,7 @@ def built_manifest(out: Path) -> Document:
 
 
 def check_against_log(views: Path, store: Path, opened: "OpenedStore") -> "Verification":
-    """Check views against a store's log as `store verify --views` does, as they were built."""
+    """Checks views against a store's log as `store verify --views` does, as they were built."""
     from pocketmq.rebuild.staging import build_settings
     from pocketmq.tools.verify.verification import VerifyOptions
     from pocketmq.tools.verify.verification import verify as verify_store

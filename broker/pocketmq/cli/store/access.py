@@ -36,7 +36,7 @@ class Given:
     assignments: tuple[str, ...]
 
     def opened(self, *, with_index: bool) -> OpenedStore:
-        """Return the store with its sizes, if it may be looked at."""
+        """Returns the store with its sizes, if it may be looked at."""
         disk = accessible(self.directory, read_only=self.read_only)
         talk_unsupported(disk, self.directory)
         sizes = sizes_of(disk, self.directory, self.assignments, with_index=with_index)
@@ -44,7 +44,7 @@ class Given:
 
 
 def log_bytes(directory: Path) -> int:
-    """Return how long a store's log is, for a bar."""
+    """Returns how long a store's log is, for a bar."""
     return sum(path.stat().st_size for path in (directory / "commitlog").glob("*"))
 
 
@@ -53,7 +53,7 @@ given_options = takes("given", Given, directory_argument, read_only_option, set_
 
 
 def accessible(directory: Path, *, read_only: bool, plain_only: bool = True) -> "Disk":
-    """Return the disk, for a directory that may be looked at; see `check_access`."""
+    """Returns the disk, for a directory that may be looked at; see `check_access`."""
     from pocketmq.files.disk import Disk
     from pocketmq.tools.store_access import check_access
 
@@ -74,7 +74,7 @@ def talk_unsupported(disk: "Disk", directory: Path) -> None:
 def sizes_of(
     disk: "Disk", directory: Path, assignments: Sequence[str], *, with_index: bool
 ) -> "KnownShape":
-    """Return what tools must know of a store: as set, else as it says, else as its files show.
+    """Returns what tools must know of a store: as set, else as it says, else as its files show.
 
     with_index   False leaves geometry and style as set or said: no index file is looked at
     Errors       IllegalConfig, StoreTooNew, UnknownGeometry (only with the index)
@@ -113,7 +113,7 @@ def sizes_of(
 
 
 def _filters(disk: "Disk", directory: Path) -> str:
-    """Return the subscriptions that units of the extension have bits for, "" without any."""
+    """Returns the subscriptions that units of the extension have bits for, "" without any."""
     from pocketmq.filter.subscriptions import read_subscriptions
     from pocketmq.format.names import CONFIG_DIRECTORY, SUBSCRIPTIONS_FILE
 
@@ -130,7 +130,7 @@ def _filters(disk: "Disk", directory: Path) -> str:
 
 
 def _property_crc_from(manifest: "StoreManifest | None", *, is_set: bool) -> int | None:
-    """Return from where on records must carry a property CRC, None where nobody says."""
+    """Returns from where on records must carry a property CRC, None where nobody says."""
     from pocketmq.model.message import OFFSET_MAX
 
     if manifest is not None and manifest.property_crc_from is not None:
@@ -141,7 +141,7 @@ def _property_crc_from(manifest: "StoreManifest | None", *, is_set: bool) -> int
 
 
 def _left_out_queues(disk: "Disk", directory: Path) -> str:
-    """Return which messages have no unit, as `QueueTable` takes it; "" where all have one.
+    """Returns which messages have no unit, as `QueueTable` takes it; "" where all have one.
 
     Those are messages of removed topics, and of topics with batch queues.
     Errors   TableUnreadable
@@ -160,14 +160,14 @@ def _left_out_queues(disk: "Disk", directory: Path) -> str:
 
 
 def _left_over(disk: "Disk", directory: Path, log_file_bytes: int) -> str:
-    """Return which records belong to no queue any more, as tools take it."""
+    """Returns which records belong to no queue any more, as tools take it."""
     from pocketmq.log.deleted_topics import left_over_now
 
     return left_over_now(disk, directory, log_file_bytes).text
 
 
 def _manifest(disk: "Disk", directory: Path) -> "StoreManifest | None":
-    """Return what a store says of itself; one that cannot be read says nothing."""
+    """Returns what a store says of itself; one that cannot be read says nothing."""
     from pocketmq.format.names import OWN_DIRECTORY
     from pocketmq.log.store_directory import MANIFEST_FILE, ManifestFile
 
@@ -185,7 +185,7 @@ def known_end(
     otherwise: "Callable[[], int] | None" = None, name: str = "The store",
     narrowed: "Callable[[Disk, Path], int] | None" = None,
 ) -> int | None:  # fmt: skip
-    """Return below which offset the records of a store in use are looked at, and say so.
+    """Returns below which offset the records of a store in use are looked at, and say so.
 
     what        is done with them: "looked at", "taken"
     otherwise   tells the offset where nothing tells what is flushed; without it `unknown` is said
@@ -210,13 +210,13 @@ def known_end(
 
 
 def talk_damage(holes: "Iterable[Hole]") -> None:
-    """Say where a log is damaged."""
+    """Says where a log is damaged."""
     for hole in holes:
         talk(f"Damage: {hole.path} at {hole.begin}: {hole.reason}")
 
 
 def show_damage(search: "LogSearch", next_step: str) -> None:
-    """Say what a search passed over; damage inside the log is a failure."""
+    """Says what a search passed over; damage inside the log is a failure."""
     if search.tail is not None:
         talk(f"Note: behind the last record, at {search.tail.begin}: {search.tail.reason}")
     talk_damage(search.holes)

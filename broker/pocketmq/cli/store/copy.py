@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def refuse_damage(found: "Backup", what: str) -> None:
-    """End with the exit code of damage when the store was damaged when it was copied."""
+    """Ends with the exit code of damage when the store was damaged when it was copied."""
     for file in found.damaged:
         talk(f"Damage: {file.path} {file.damage}")
     if found.damaged:
@@ -30,5 +30,5 @@ def shown_errors() -> Iterator[None]:
 
 
 def document_of(found: "Backup") -> dict[str, Any]:
-    """Return what is shown of a copy."""
+    """Returns what is shown of a copy."""
     return asdict(found) | {"files": len(found.files), "damaged_files": len(found.damaged)}

@@ -85,7 +85,7 @@ def diff(
 
 
 def _notes_on_views(left: Path, right: Path) -> Iterator[str]:
-    """Say why one of the stores has no queues and no index."""
+    """Says why one of the stores has no queues and no index."""
     from pocketmq.tools.file_difference import VIEW_FILES
 
     has_views = [any((one / name).is_dir() for name in VIEW_FILES) for one in (left, right)]
@@ -103,7 +103,7 @@ def _unlike_messages(
     anywhere: bool,
     damages: "list[Hole]",
 ) -> "Iterator[Difference]":
-    """Yield where messages differ; what is damaged is added to `damages`."""
+    """Yields where messages differ; what is damaged is added to `damages`."""
     from pocketmq.tools.difference import MessageComparison
 
     one, other = (_side(directory, assignments) for directory in (left, right))
@@ -115,7 +115,7 @@ def _unlike_messages(
 
 
 def _side(directory: Path, assignments: Sequence[str]) -> "Side":
-    """Return a store's log as far as it may be looked at: a live one up to what is flushed."""
+    """Returns a store's log as far as it may be looked at: a live one up to what is flushed."""
     from pocketmq.files.disk import Disk
     from pocketmq.rebuild.log_files import find_readable_files
     from pocketmq.tools.difference import Side

@@ -121,7 +121,7 @@ def _form_of(target: str) -> str:
 
 
 def _refuse_mixtures(target: str, form: str, compression: str | None, split_by: str | None) -> None:
-    """Refuse options that exclude each other."""
+    """Refuses options that exclude each other."""
     if form == "jsonl" and compression not in (None, "none"):
         raise click.UsageError("JSONL is not compressed; pipe it: --to - | zstd")
     if form == "arrow" and compression == "snappy":
@@ -141,7 +141,7 @@ def _need_arrow(form: str) -> None:
 
 
 def _refuse_target(path: Path, directory: Path, *, is_split: bool, yes: bool) -> None:
-    """Refuse to replace anything unasked, and to write into the store."""
+    """Refuses to replace anything unasked, and to write into the store."""
     if path.resolve().is_relative_to(directory.resolve()):
         raise Failure(f"{path} lies in the store", Exit.REFUSED, "write somewhere else")
     if not path.exists():
@@ -156,7 +156,7 @@ def _refuse_target(path: Path, directory: Path, *, is_split: bool, yes: bool) ->
 
 
 def _columns(text: str | None, *, no_body: bool) -> "list[MessageColumn]":
-    """Return the fields wanted."""
+    """Returns the fields wanted."""
     from pocketmq.format.message_columns import columns_of
 
     names = [name.strip() for name in (text or "").split(",") if name.strip()]
@@ -171,7 +171,7 @@ def _columns(text: str | None, *, no_body: bool) -> "list[MessageColumn]":
 
 
 def _line_of(columns: "list[MessageColumn]") -> "Line":
-    """Return what makes lines of some fields; where there is a body, its text stands beside it."""
+    """Returns what makes lines of some fields; where there is a body, its text stands beside it."""
     from pocketmq.format.message_columns import MESSAGE_COLUMNS
 
     shown = [

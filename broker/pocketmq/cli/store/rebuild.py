@@ -143,7 +143,7 @@ def _plan(
 
 
 def _origin(disk: "Disk", plan: "RebuildPlan", name: str, assignments: tuple[str, ...]) -> str:
-    """Return where a setting was found."""
+    """Returns where a setting was found."""
     if any(f"{name}=" in assignment for assignment in assignments):
         return "the command line"
     manifest = "pocketmq/store.json"

@@ -33,35 +33,35 @@ PRODUCER_COLUMNS: Final = columns(
 
 
 def print_units(store: OpenedStore, queue: tuple[str, int], out: Output) -> None:
-    """Print the units of a queue."""
+    """Prints the units of a queue."""
     from pocketmq.tools.dump import queue_units
 
     out.stream((unit._asdict() for unit in queue_units(*store, *queue)), UNIT_COLUMNS)
 
 
 def print_index(store: OpenedStore, out: Output) -> None:
-    """Print the entries of all index files."""
+    """Prints the entries of all index files."""
     from pocketmq.tools.dump import index_rows
 
     out.stream((row._asdict() for row in index_rows(*store)), INDEX_COLUMNS)
 
 
 def print_halves(store: OpenedStore, out: Output) -> None:
-    """Print the half messages that wait for a decision."""
+    """Prints the half messages that wait for a decision."""
     from pocketmq.tools.pending.halves import open_halves
 
     out.stream((half._asdict() for half in open_halves(*store)), HALF_COLUMNS)
 
 
 def print_pending(store: OpenedStore, out: Output) -> None:
-    """Print what waits for its time."""
+    """Prints what waits for its time."""
     from pocketmq.tools.pending.listing import pending_messages
 
     out.stream((found._asdict() for found in pending_messages(*store)), PENDING_COLUMNS)
 
 
 def print_due(store: OpenedStore, out: Output) -> None:
-    """Print how much is due in which hour."""
+    """Prints how much is due in which hour."""
     from pocketmq.tools.pending.counts import due_counts
     from pocketmq.tools.pending.listing import pending_messages
 
@@ -69,7 +69,7 @@ def print_due(store: OpenedStore, out: Output) -> None:
 
 
 def print_producers(store: OpenedStore, out: Output) -> None:
-    """Print how many transactions wait for whose decision."""
+    """Prints how many transactions wait for whose decision."""
     from pocketmq.tools.pending.counts import half_counts
     from pocketmq.tools.pending.halves import open_halves
 

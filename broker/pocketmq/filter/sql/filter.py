@@ -39,7 +39,7 @@ class Parsed:
         self.weight = 0
 
     def weight_of(self, expression: str) -> int:
-        """Parse an expression and return how long it takes for a byte, in ns.
+        """Parses an expression and returns how long it takes for a byte, in ns.
 
         Errors   IllegalFilter
         """
@@ -48,7 +48,7 @@ class Parsed:
         return whole.weight
 
     def evaluate(self, expression: str) -> Evaluate:
-        """Return what evaluates an expression that was parsed before.
+        """Returns what evaluates an expression that was parsed before.
 
         Cost     0.1 µs for the one asked for last; parsing it again where there was no room
         """
@@ -72,7 +72,7 @@ class Parsed:
 
 
 def _nothing(_: bytes) -> None:
-    """Return null: nothing was asked for."""
+    """Returns null: nothing was asked for."""
 
 
 _PARSED: Final = Parsed(WEIGHT_KEPT_MAX)
@@ -101,19 +101,19 @@ class SqlFilter:
         return hash(self.expression)
 
     def cost_ns(self, record: bytes) -> int:
-        """Return how long `matches` takes for a record at most, as counted, not as measured."""
+        """Returns how long `matches` takes for a record at most, as counted, not as measured."""
         return RECORD_NS + self._weight * properties_size(record)
 
     def matches_code(self, code: int) -> bool:
-        """Return True: only the message tells."""
+        """Returns True: only the message tells."""
         return True
 
     def matches(self, record: bytes) -> bool:
-        """Return whether a stored record matches."""
+        """Returns whether a stored record matches."""
         return self.matches_block(property_block(record))
 
     def matches_block(self, block: bytes) -> bool:
-        """Return whether the expression is true of these properties: neither false nor null.
+        """Returns whether the expression is true of these properties: neither false nor null.
 
         Values that cannot be compared make no match, whatever stands around them.
         """
@@ -125,7 +125,7 @@ class SqlFilter:
 
 @lru_cache(maxsize=KEPT_MAX)
 def parse(expression: str) -> SqlFilter:
-    """Return the filter of an expression.
+    """Returns the filter of an expression.
 
     Errors   IllegalFilter
     """

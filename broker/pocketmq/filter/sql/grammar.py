@@ -92,7 +92,7 @@ _PARSER: Final = Lark(GRAMMAR, parser="lalr", transformer=Builder(), maybe_place
 
 
 def tree_of(expression: str) -> Node:
-    """Return the node of a whole expression.
+    """Returns the node of a whole expression.
 
     Errors   IllegalFilter: too long or too deep, or it says where the expression is wrong, and why
     Cost     0.1 to 1 ms

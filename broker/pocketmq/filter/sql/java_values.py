@@ -47,7 +47,7 @@ class Incomparable(Exception):
 
 
 def integer_of(text: str) -> int:
-    """Return the Integer that a text says.
+    """Returns the Integer that a text says.
 
     Errors   Incomparable
     """
@@ -58,7 +58,7 @@ def integer_of(text: str) -> int:
 
 
 def long_of(text: str) -> int:
-    """Return the Long that a text says.
+    """Returns the Long that a text says.
 
     Errors   Incomparable
     """
@@ -69,7 +69,7 @@ def long_of(text: str) -> int:
 
 
 def double_of(text: str) -> float:
-    """Return the Double that a text says; blanks around it and a trailing f or d are allowed.
+    """Returns the Double that a text says; blanks around it and a trailing f or d are allowed.
 
     Errors   Incomparable
     """
@@ -86,7 +86,7 @@ def double_of(text: str) -> float:
 
 
 def boolean_of(text: str) -> bool:
-    """Return the Boolean that a text says: everything but "true" is false."""
+    """Returns the Boolean that a text says: everything but "true" is false."""
     return text.lower() == "true"
 
 
@@ -101,7 +101,7 @@ def _whole(text: str) -> int:
 
 
 def _short(text: str) -> str:
-    """Return a long text without its leading zeros: int() takes squares of time for the rest."""
+    """Returns a long text without its leading zeros: int() takes squares of time for the rest."""
     sign = text[0] if text[0] in "+-" else ""
     digits = text[len(sign) :].lstrip("0") or "0"
     if len(digits) > 64:
@@ -119,7 +119,7 @@ READERS: Final[dict[type, Callable[[str], int | float]]] = {
 
 
 def order(left: Value, right: Value) -> int:
-    """Return the sign of left - right; -1 also where a boolean meets a number.
+    """Returns the sign of left - right; -1 also where a boolean meets a number.
 
     Errors   Incomparable
     """
@@ -141,7 +141,7 @@ def order(left: Value, right: Value) -> int:
 
 
 def double_order(left: float, right: float) -> int:
-    """Return the sign of left - right as Double.compareTo sees it."""
+    """Returns the sign of left - right as Double.compareTo sees it."""
     if left < right:
         return -1
     if left > right:
@@ -155,7 +155,7 @@ def double_order(left: float, right: float) -> int:
 
 
 def equal(left: Value, right: Value) -> bool | None:
-    """Return whether two values are equal: null equals null, and null = x is null, x = null not.
+    """Returns whether two values are equal: null equals null, and null = x is null, x = null not.
 
     Errors   Incomparable
     """

@@ -22,7 +22,7 @@ PLAIN_WEIGHT: Final = 2
 
 
 def matcher(pattern: str, escape: str = "") -> Callable[[str], bool]:
-    """Return what tells whether a text fits a pattern.
+    """Returns what tells whether a text fits a pattern.
 
     escape   a character that takes the meaning from the one behind it, "" for none
     Errors   ValueError: the pattern ends with the escape character
@@ -43,7 +43,7 @@ def matcher(pattern: str, escape: str = "") -> Callable[[str], bool]:
 
 
 def weight_of(pattern: str, escape: str = "") -> int:
-    """Return what a pattern costs: nanoseconds for each character of a text, at most.
+    """Returns what a pattern costs: nanoseconds for each character of a text, at most.
 
     Errors   ValueError, as for `matcher`
     """
@@ -58,7 +58,7 @@ _Part = list[tuple[str, bool]]
 
 
 def _parts(steps: _Part) -> list[_Part]:
-    """Return what stands before, between and behind the "%" of a pattern."""
+    """Returns what stands before, between and behind the "%" of a pattern."""
     parts: list[_Part] = [[]]
     for step in steps:
         if step == (MANY, False):
@@ -76,7 +76,7 @@ Find = Callable[[str, int], int]
 
 
 def _finder(part: _Part) -> Find:
-    """Return what finds the first place of a part from a position on, -1 where there is none."""
+    """Returns what finds the first place of a part from a position on, -1 where there is none."""
     plain = "".join(step for step, _ in part)
     if all(is_literal for _, is_literal in part):
         return lambda text, begin: text.find(plain, begin)
@@ -113,7 +113,7 @@ def _searched(parts: list[_Part]) -> Callable[[str], bool]:
 
 
 def _steps(pattern: str, escape: str) -> list[tuple[str, bool]]:
-    """Return the characters of a pattern, each with whether it stands for itself."""
+    """Returns the characters of a pattern, each with whether it stands for itself."""
     steps: list[tuple[str, bool]] = []
     characters = iter(pattern)
     for character in characters:

@@ -24,12 +24,12 @@ MIRRORED: Final = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
 
 
 def constant(value: Value) -> Evaluate:
-    """Return what is always this value."""
+    """Returns what is always this value."""
     return lambda block: value
 
 
 def text_of(name: str) -> Callable[[bytes], str | None]:
-    """Return what reads one property."""
+    """Returns what reads one property."""
     key = property_key(name)
 
     def read(block: bytes) -> str | None:
@@ -39,7 +39,7 @@ def text_of(name: str) -> Callable[[bytes], str | None]:
 
 
 def property_ordered(read: Callable[[bytes], str | None], symbol: str, limit: float) -> Truth:
-    """Return property < number and its like, which read the property as the number's type."""
+    """Returns property < number and its like, which read the property as the number's type."""
     holds, number_of = ORDERS[symbol], READERS[type(limit)]
     if type(limit) is float:
 
@@ -57,7 +57,7 @@ def property_ordered(read: Callable[[bytes], str | None], symbol: str, limit: fl
 
 
 def values_ordered(left: Evaluate, symbol: str, right: Evaluate) -> Truth:
-    """Return value < value and its like; two texts are both read as doubles."""
+    """Returns value < value and its like; two texts are both read as doubles."""
     holds = ORDERS[symbol]
 
     def ordered(block: bytes) -> bool | None:
@@ -73,7 +73,7 @@ def values_ordered(left: Evaluate, symbol: str, right: Evaluate) -> Truth:
 
 
 def property_is(read: Callable[[bytes], str | None], wanted: str) -> Truth:
-    """Return property = 'text'."""
+    """Returns property = 'text'."""
 
     def is_wanted(block: bytes) -> bool | None:
         text = read(block)
@@ -83,7 +83,7 @@ def property_is(read: Callable[[bytes], str | None], wanted: str) -> Truth:
 
 
 def property_equals(read: Callable[[bytes], str | None], wanted: int) -> Truth:
-    """Return property = whole number."""
+    """Returns property = whole number."""
     number_of = READERS[type(wanted)]
 
     def is_equal(block: bytes) -> bool | None:
@@ -94,12 +94,12 @@ def property_equals(read: Callable[[bytes], str | None], wanted: int) -> Truth:
 
 
 def values_equal(left: Evaluate, right: Evaluate) -> Truth:
-    """Return value = value."""
+    """Returns value = value."""
     return lambda block: equal(left(block), right(block))
 
 
 def property_in(read: Callable[[bytes], str | None], texts: frozenset[str], found: bool) -> Truth:
-    """Return property IN (…), whose answer where it is in there is `found`."""
+    """Returns property IN (…), whose answer where it is in there is `found`."""
 
     def is_in(block: bytes) -> bool | None:
         text = read(block)
@@ -109,7 +109,7 @@ def property_in(read: Callable[[bytes], str | None], texts: frozenset[str], foun
 
 
 def text_tested(value: Evaluate, test: Callable[[str], bool], found: bool) -> Truth:
-    """Return CONTAINS and its like: false, negated too, of what is no text."""
+    """Returns CONTAINS and its like: false, negated too, of what is no text."""
 
     def is_so(block: bytes) -> bool | None:
         text = value(block)
@@ -119,7 +119,7 @@ def text_tested(value: Evaluate, test: Callable[[str], bool], found: bool) -> Tr
 
 
 def fits(value: Evaluate, test: Callable[[str], bool], found: bool) -> Truth:
-    """Return LIKE: null of null, false of what is no text."""
+    """Returns LIKE: null of null, false of what is no text."""
 
     def is_fit(block: bytes) -> bool | None:
         text = value(block)
@@ -131,12 +131,12 @@ def fits(value: Evaluate, test: Callable[[str], bool], found: bool) -> Truth:
 
 
 def truth_of(value: Evaluate) -> Truth:
-    """Return a property as a condition: no text is true, and a missing one is null."""
+    """Returns a property as a condition: no text is true, and a missing one is null."""
     return lambda block: None if value(block) is None else False
 
 
 def inverted(truth: Truth) -> Truth:
-    """Return NOT."""
+    """Returns NOT."""
 
     def is_not(block: bytes) -> bool | None:
         found = truth(block)
@@ -146,7 +146,7 @@ def inverted(truth: Truth) -> Truth:
 
 
 def nothing_after(truth: Evaluate) -> Evaluate:
-    """Return minus something that is no number: null, once that is evaluated."""
+    """Returns minus something that is no number: null, once that is evaluated."""
 
     def nothing(block: bytes) -> None:
         truth(block)
@@ -155,12 +155,12 @@ def nothing_after(truth: Evaluate) -> Evaluate:
 
 
 def all_of(truths: Sequence[Truth]) -> Truth:
-    """Return AND of two or more."""
+    """Returns AND of two or more."""
     return _joined(truths, False)
 
 
 def any_of(truths: Sequence[Truth]) -> Truth:
-    """Return OR of two or more."""
+    """Returns OR of two or more."""
     return _joined(truths, True)
 
 

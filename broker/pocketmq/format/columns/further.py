@@ -28,7 +28,7 @@ _NONE: Final = Further(*(np.zeros(0, dtype=np.int64),) * 3)
 def further_units(
     buffer: bytearray, heads: Heads, queue: Numbers, queues: QueueTable, told: Spans
 ) -> Further:
-    """Return the further units of many records.
+    """Returns the further units of many records.
 
     Shape    queue has the records' own queue numbers; told is where records tell of such units
     Returns  none that precedes the first message of a queue that was deleted and made again

@@ -85,12 +85,12 @@ class Heads:
         return len(self.begin)
 
     def take(self, chosen: "slice | NDArray[Any]") -> "Heads":
-        """Return the columns of some of the records."""
+        """Returns the columns of some of the records."""
         return Heads(*(getattr(self, field.name)[chosen] for field in fields(self)))
 
 
 def starts(buffer: bytearray, begin: int, end: int) -> Numbers:
-    """Return the positions that the chain from `begin` on leads to, as far as whole records fit.
+    """Returns the positions that the chain from `begin` on leads to, as far as whole records fit.
 
     It stops at a size that no record has and at a record that leaves `end`. Positions behind the
     first that is no record mean nothing: `sound_count` tells which they are.
@@ -111,13 +111,13 @@ def starts(buffer: bytearray, begin: int, end: int) -> Numbers:
 
 
 def rows_at(buffer: bytearray, positions: Numbers, width: int) -> NDArray[Any]:
-    """Return `width` bytes from each position, as one void element each; a copy."""
+    """Returns `width` bytes from each position, as one void element each; a copy."""
     every = np.ndarray(len(buffer) - width + 1, dtype=f"V{width}", buffer=buffer, strides=(1,))
     return every[positions]
 
 
 def first_with_zeros(buffer: bytearray, begins: Numbers, sizes: Numbers) -> int:
-    """Return which of some stretches is the first that holds a zero byte, their count when none.
+    """Returns which of some stretches is the first that holds a zero byte, their count when none.
 
     Cost     about 0.05 µs a stretch of 100 bytes
     """
@@ -135,12 +135,12 @@ def first_with_zeros(buffer: bytearray, begins: Numbers, sizes: Numbers) -> int:
 
 
 def words_of(buffer: bytearray) -> Words:
-    """Return the eight bytes from each position of the buffer as a number; a view."""
+    """Returns the eight bytes from each position of the buffer as a number; a view."""
     return np.ndarray(len(buffer) - 7, dtype="<u8", buffer=buffer, strides=(1,))
 
 
 def read_heads(buffer: bytearray, positions: Numbers) -> Heads:
-    """Return the columns of the records at these positions, nothing of them checked.
+    """Returns the columns of the records at these positions, nothing of them checked.
 
     Cost     about 0.2 µs a record
     """
@@ -175,7 +175,7 @@ def _read_long_heads(
 def _with_parts(
     buffer: bytearray, positions: Numbers, columns: dict[str, Numbers], head_size: Numbers
 ) -> Heads:
-    """Find topic and properties behind the body; lengths that lead too far are bent back."""
+    """Finds topic and properties behind the body; lengths that lead too far are bent back."""
     octets = np.frombuffer(buffer, dtype=np.uint8)
     highest = len(buffer) - 4
     body_begin = positions + head_size
@@ -214,7 +214,7 @@ def _signed_short(octets: NDArray[np.uint8], positions: Numbers) -> Numbers:
 
 
 def sound_count(heads: Heads, shift: int) -> int:
-    """Return how many records from the first on are sound, body and properties not looked at.
+    """Returns how many records from the first on are sound, body and properties not looked at.
 
     shift    physical offset of the buffer's position 0
     Checks   the magic is a record's, lengths add up to the size, none is negative, the record
@@ -229,7 +229,7 @@ def sound_count(heads: Heads, shift: int) -> int:
 
 
 def unsound_by_crc(buffer: bytearray, heads: Heads, *, property_crc: bool) -> int:
-    """Return which record is the first whose CRC does not hold, their count when all do.
+    """Returns which record is the first whose CRC does not hold, their count when all do.
 
     Checks   the body's CRC, the property CRC where the record carries one; with `property_crc` also
              that the properties do not end in zeros
@@ -266,7 +266,7 @@ def _first_bad_property_crc(buffer: bytearray, heads: Heads) -> int:
 
 
 def is_marked(buffer: bytearray, begins: Numbers) -> NDArray[np.bool_]:
-    """Return whether a property CRC's name and separator stand at each position."""
+    """Returns whether a property CRC's name and separator stand at each position."""
     octets = np.frombuffer(buffer, dtype=np.uint8)
     named: NDArray[np.bool_] = words_of(buffer)[begins] == _MARK_WORD
     separated: NDArray[np.bool_] = octets[begins + len(PROPERTY_CRC)] == 1

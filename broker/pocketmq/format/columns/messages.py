@@ -63,7 +63,7 @@ class Texts(NamedTuple):
     is_missing: Flags | None = None
 
     def each(self) -> list[bytes]:
-        """Return them one by one; a missing one is empty."""
+        """Returns them one by one; a missing one is empty."""
         ends = self.bounds.tolist()
         return [self.content[begin:end] for begin, end in pairwise(ends)]
 
@@ -119,32 +119,32 @@ class MessageColumns:
         return find_properties(self._buffer, self._heads)
 
     def head(self, name: str) -> Integers:
-        """Return a column of the heads."""
+        """Returns a column of the heads."""
         return Integers(getattr(self._heads, name))
 
     def topics(self) -> Picks:
-        """Return the topics."""
+        """Returns the topics."""
         found, places = np.unique(self._queue, return_inverse=True)
         return Picks([self._queues.keys[number][0] for number in found.tolist()], places)
 
     def flags(self) -> Integers:
-        """Return the users' own numbers."""
+        """Returns the users' own numbers."""
         return Integers(_loaded(self._buffer, self._heads.begin + _FLAG_AT, 4))
 
     def reconsume_times(self) -> Integers:
-        """Return how often each was retried."""
+        """Returns how often each was retried."""
         return Integers(_loaded(self._buffer, self._heads.body_begin - _RECONSUME_TIMES_BACK, 4))
 
     def prepared_offsets(self) -> Integers:
-        """Return the places of half messages."""
+        """Returns the places of half messages."""
         return Integers(_loaded(self._buffer, self._heads.body_begin - _PREPARED_OFFSET_BACK, 8))
 
     def born_hosts(self) -> Picks:
-        """Return the hosts of the producers."""
+        """Returns the hosts of the producers."""
         return self._hosts(self._heads.begin + _BORN_HOST_AT, FLAG_BORN_HOST_V6)
 
     def store_hosts(self) -> Picks:
-        """Return the hosts of the brokers."""
+        """Returns the hosts of the brokers."""
         is_long = (self._heads.system_flag & FLAG_STORE_HOST_V6) != 0
         size = np.where(is_long, IPV6_HOST_SIZE, IPV4_HOST_SIZE)
         begins = self._heads.body_begin - _RECONSUME_TIMES_BACK - size
@@ -162,7 +162,7 @@ class MessageColumns:
         return Picks(every, np.arange(len(every)))
 
     def offset_message_ids(self) -> Texts:
-        """Return the ids that tell where records lie."""
+        """Returns the ids that tell where records lie."""
         heads = self._heads
         hosts = heads.body_begin - _RECONSUME_TIMES_BACK - IPV4_HOST_SIZE
         if (heads.system_flag & FLAG_STORE_HOST_V6).any():
@@ -182,7 +182,7 @@ class MessageColumns:
         return zip(hosts, heads.physical_offset.tolist(), strict=True)
 
     def bodies(self) -> Texts:
-        """Return the bodies."""
+        """Returns the bodies."""
         if self._decompressed is not None:
             return _joined(self._decompressed)
         heads = self._heads
@@ -190,11 +190,11 @@ class MessageColumns:
         return Texts(_bounds(heads.body_size), b"".join(slices))
 
     def unique_keys(self) -> Texts:
-        """Return the unique keys."""
+        """Returns the unique keys."""
         return self._optional(self._spans.unique_key)
 
     def message_ids(self) -> Texts:
-        """Return the unique keys, for records without one the ids that tell where they lie."""
+        """Returns the unique keys, for records without one the ids that tell where they lie."""
         keys = self.unique_keys()
         if keys.is_missing is None or not keys.is_missing.any():
             return keys
@@ -210,7 +210,7 @@ class MessageColumns:
         )
 
     def tags(self) -> Texts:
-        """Return the tags."""
+        """Returns the tags."""
         return self._optional(self._spans.tags)
 
     def _optional(self, spans: Spans) -> Texts:
@@ -220,7 +220,7 @@ class MessageColumns:
         return _spread(texts, spans.record, len(self._heads))
 
     def keys(self) -> TextLists:
-        """Return the keys of each record."""
+        """Returns the keys of each record."""
         pieces, _ = split_keys(self._buffer, self._spans.keys)
         texts = _sound(_joined(_slices(self._buffer, pieces.begin, pieces.length)))
         return TextLists(_bounds_of(pieces.record, len(self._heads)), texts)
@@ -230,18 +230,18 @@ class MessageColumns:
         return _find_pairs(self._buffer, self._heads)
 
     def properties(self) -> TextMaps:
-        """Return all properties of each record, in the order stored."""
+        """Returns all properties of each record, in the order stored."""
         return self._maps
 
     def property_texts(self, name: str) -> Texts:
-        """Return the values of one property."""
+        """Returns the values of one property."""
         record, hits = self._named(name)
         content, bounds = self._maps.values.content, self._maps.values.bounds
         texts = [content[bounds[hit] : bounds[hit + 1]] for hit in hits.tolist()]
         return _spread(_joined(texts), record, len(self._heads))
 
     def property_integers(self, name: str, parse: Callable[[str], int | None]) -> Integers:
-        """Return the values of one property as numbers; those that `parse` refuses are missing."""
+        """Returns the values of one property as numbers; those that `parse` refuses are missing."""
         values = np.zeros(len(self._heads), dtype=np.int64)
         is_missing = np.ones(len(self._heads), dtype=np.bool_)
         record, hits = self._named(name)
@@ -253,7 +253,7 @@ class MessageColumns:
         return Integers(values, is_missing)
 
     def _named(self, name: str) -> tuple[Numbers, Numbers]:
-        """Return (record, number of the pair) of each pair with a name."""
+        """Returns (record, number of the pair) of each pair with a name."""
         wanted = np.frombuffer(name.encode(), dtype=np.uint8)
         bounds, names = self._maps.bounds, self._maps.names
         hits = np.flatnonzero(np.diff(names.bounds) == len(wanted))
@@ -266,7 +266,7 @@ class MessageColumns:
 def decompressed_bodies(
     buffer: bytearray, heads: Heads, *, bytes_max: int | None = None
 ) -> Iterator[tuple[slice, list[bytes] | None]]:
-    """Yield stretches of records with their bodies decompressed, None where none is compressed.
+    """Yields stretches of records with their bodies decompressed, None where none is compressed.
 
     A stretch ends with the body that makes it `bytes_max` or more, `UNFOLDED_MAX` if not given.
     """
@@ -286,7 +286,7 @@ def decompressed_bodies(
 
 
 def _find_pairs(buffer: bytearray, heads: Heads) -> TextMaps:
-    """Return all properties of records by the rules of `decode_properties`.
+    """Returns all properties of records by the rules of `decode_properties`.
 
     Cost     about 1 µs a record with seven properties; 8 where a name stands twice in a record of
              the chunk or is no UTF-8
@@ -330,7 +330,7 @@ def _decoded_pairs(buffer: bytearray, heads: Heads) -> TextMaps:
 
 
 def _between(octets: NDArray[np.uint8], begins: Numbers, ends: Numbers) -> Texts:
-    """Return stretches that rise and do not touch."""
+    """Returns stretches that rise and do not touch."""
     steps = np.zeros(len(octets), dtype=np.int8)
     steps[begins] = 1
     steps[ends] = -1
@@ -345,7 +345,7 @@ def _slices(buffer: bytearray, begins: Numbers, sizes: Numbers) -> list[memoryvi
 
 
 def _loaded(buffer: bytearray, begins: Numbers, size: int) -> Numbers:
-    """Return the signed numbers of 4 or 8 bytes that stand at these positions."""
+    """Returns the signed numbers of 4 or 8 bytes that stand at these positions."""
     words = words_of(buffer)[begins].byteswap().view(np.int64)
     return words if size == 8 else words >> 32
 
@@ -357,7 +357,7 @@ def _bounds(sizes: Numbers) -> Bounds:
 
 
 def _bounds_of(record: Numbers, count: int) -> Bounds:
-    """Return where each record's elements begin, given the rising record of every element."""
+    """Returns where each record's elements begin, given the rising record of every element."""
     return _bounds(np.bincount(record, minlength=count))
 
 
@@ -371,7 +371,7 @@ def _encoded(texts: list[str]) -> Texts:
 
 
 def _spread(texts: Texts, record: Numbers, count: int) -> Texts:
-    """Return the texts with a missing one for each record that has none."""
+    """Returns the texts with a missing one for each record that has none."""
     sizes = np.zeros(count, dtype=np.int64)
     is_missing = np.ones(count, dtype=np.bool_)
     sizes[record] = np.diff(texts.bounds)
@@ -380,7 +380,7 @@ def _spread(texts: Texts, record: Numbers, count: int) -> Texts:
 
 
 def _sound(texts: Texts) -> Texts:
-    """Return texts as `decode("utf-8", "replace")` shows them."""
+    """Returns texts as `decode("utf-8", "replace")` shows them."""
     if _is_sound(texts):
         return texts
     pairs = zip(texts.bounds[:-1].tolist(), texts.bounds[1:].tolist(), strict=True)
@@ -388,7 +388,7 @@ def _sound(texts: Texts) -> Texts:
 
 
 def _is_sound(texts: Texts) -> bool:
-    """Return whether all are UTF-8: together they are, and none begins inside a character."""
+    """Returns whether all are UTF-8: together they are, and none begins inside a character."""
     if texts.content.isascii():
         return True
     try:

@@ -44,7 +44,7 @@ class PropertySpans(NamedTuple):
 
 
 def find_properties(buffer: bytearray, heads: Heads) -> PropertySpans:
-    """Return where the values lie.
+    """Returns where the values lie.
 
     Cost     about 0.5 µs a record with seven properties
     """
@@ -112,12 +112,12 @@ def _find_in_rows(buffer: bytearray, heads: Heads, records: Numbers, width: int)
 
 
 def _are_named(cells: NDArray[np.uint8], places: Numbers, name: bytes) -> list[bool]:
-    """Return whether a long name stands at each place: its begin does."""
+    """Returns whether a long name stands at each place: its begin does."""
     return [cells[place : place + len(name)].tobytes() == name for place in places.tolist()]
 
 
 def _words_at(cells: NDArray[np.uint8], positions: Numbers, padding: int) -> Words:
-    """Return the eight bytes from each position on; there are `padding` bytes behind the last."""
+    """Returns the eight bytes from each position on; there are `padding` bytes behind the last."""
     if padding < 8:
         cells = np.append(cells, np.zeros(8, dtype=np.uint8))
     every: Words = np.ndarray(len(cells) - 7, dtype="<u8", buffer=cells, strides=(1,))
@@ -125,7 +125,7 @@ def _words_at(cells: NDArray[np.uint8], positions: Numbers, padding: int) -> Wor
 
 
 def _value_ends(separators: Numbers, is_name_end: NDArray[np.bool_], pairs: Numbers) -> Numbers:
-    """Return where the values of pairs end: at the next pair separator."""
+    """Returns where the values of pairs end: at the next pair separator."""
     following = pairs + 1
     if not is_name_end[following].any():
         return separators[following]
@@ -154,7 +154,7 @@ def _joined(parts: list[Spans]) -> Spans:
 
 
 def split_keys(buffer: bytearray, keys: Spans) -> tuple[Spans, Numbers]:
-    """Return the pieces of KEYS values, and for each which one of its record it is, from 0.
+    """Returns the pieces of KEYS values, and for each which one of its record it is, from 0.
 
     Pieces are what stands between single spaces; empty ones are dropped. `record` of the result
     rises, but repeats.
@@ -185,7 +185,7 @@ def _split_rows(buffer: bytearray, keys: Spans, width: int) -> Spans:
 
 
 def _ordinals(record: Numbers) -> Numbers:
-    """Return for each element of a rising column which one of equal ones it is."""
+    """Returns for each element of a rising column which one of equal ones it is."""
     numbers = np.arange(len(record), dtype=np.int64)
     is_first = np.ones(len(record), dtype=np.bool_)
     np.not_equal(record[1:], record[:-1], out=is_first[1:])

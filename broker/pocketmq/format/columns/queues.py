@@ -66,7 +66,7 @@ class QueueTable:
         return self._lowest if self._removed else None
 
     def are_left_over(self, queue: Numbers, physical_offset: Numbers) -> NDArray[np.bool_] | None:
-        """Return which records, by queue number and place, are left over; None: none are."""
+        """Returns which records, by queue number and place, are left over; None: none are."""
         if self._left_over is NOTHING_LEFT_OVER:
             return None
         are_left: NDArray[np.bool_] = physical_offset < self._floors[queue]
@@ -74,7 +74,7 @@ class QueueTable:
         return are_left
 
     def first_place(self, topic: str, queue_id: int) -> int:
-        """Return the physical offset of a queue's first message, 0 where no queue tells it."""
+        """Returns the physical offset of a queue's first message, 0 where no queue tells it."""
         return self._left_over.places.get((topic, queue_id), 0)
 
     @property
@@ -88,7 +88,7 @@ class QueueTable:
         return self._tag_prefixes
 
     def number(self, buffer: bytearray, heads: Heads) -> Numbers:
-        """Return the queue number of every record; queues seen first get the next numbers.
+        """Returns the queue number of every record; queues seen first get the next numbers.
 
         Cost     about 0.1 µs a record, 0.3 with more than some thousand queues at once
         """
@@ -106,12 +106,12 @@ class QueueTable:
         return numbers
 
     def number_of(self, topic: bytes, queue_id: int) -> int:
-        """Return the number of one queue; one seen first gets the next."""
+        """Returns the number of one queue; one seen first gets the next."""
         number = self._numbers.get((topic, queue_id))
         return self.add(topic, queue_id) if number is None else number
 
     def add(self, topic: bytes, queue_id: int) -> int:
-        """Give a queue that is not known yet the next number, and return it."""
+        """Gives a queue that is not known yet the next number, and returns it."""
         assert (topic, queue_id) not in self._numbers
         if topic not in self._topics:
             text = topic.decode("utf-8", "replace")
@@ -134,7 +134,7 @@ class QueueTable:
         return number
 
     def _alike(self, buffer: bytearray, heads: Heads) -> tuple[Numbers, Numbers]:
-        """Return (one record of each queue, for each record the place of its queue in these)."""
+        """Returns (one record of each queue, for each record the place of its queue in these)."""
         if int(heads.topic_size.max()) > TOPIC_SIZE_MAX:
             return _alike_one_by_one(buffer, heads)
         folded, words = _fold(buffer, heads)
@@ -168,7 +168,7 @@ def _by_sorting(folded: Words) -> tuple[Numbers, Numbers]:
 
 
 def _fold(buffer: bytearray, heads: Heads) -> tuple[Words, list[Words]]:
-    """Return queue id and topic as one number each, and the topics' words, ended by zeros."""
+    """Returns queue id and topic as one number each, and the topics' words, ended by zeros."""
     every = words_of(buffer)
     folded: Words = heads.queue_id.astype(np.uint64) + np.uint64(1)
     words: list[Words] = []

@@ -66,7 +66,7 @@ def decode(
     buffer: bytearray, heads: Heads, queues: QueueTable, *, style: str, levels: DelayLevels,
     older_styles: StyleSpans = (),
 ) -> Decoded:  # fmt: skip
-    """Return the records' queues, tags codes and index entries.
+    """Returns the records' queues, tags codes and index entries.
 
     older_styles   of records that start below some offset, instead of `style`
     Shape    heads are of sound records of this buffer (see `sound_count`)
@@ -102,7 +102,7 @@ def _chosen(further: Further, is_chosen: NDArray[np.bool_]) -> Further:
 
 
 def _has_tag_entries(heads: Heads, style: str, older: StyleSpans) -> NDArray[np.bool_]:
-    """Return for each record whether its style has an entry of its tag."""
+    """Returns for each record whether its style has an entry of its tag."""
     has_entries = np.full(len(heads), style == STYLE_5_5)
     for end, older_style in reversed(older):
         has_entries[heads.physical_offset < end] = older_style == STYLE_5_5
@@ -125,7 +125,7 @@ def _schedule(
     buffer: bytearray, heads: Heads, queue: Numbers, queues: QueueTable, delay: Spans,
     levels: DelayLevels, codes: Numbers,
 ) -> None:  # fmt: skip
-    """Put delivery times in the place of hashes, where a record waits in the schedule topic."""
+    """Puts delivery times in the place of hashes, where a record waits in the schedule topic."""
     waiting = [number for number, key in enumerate(queues.keys) if levels.apply_to(key[0])]
     for at in np.flatnonzero(np.isin(queue[delay.record], waiting)).tolist():
         record, begin = int(delay.record[at]), int(delay.begin[at])
@@ -139,7 +139,7 @@ def _entries(
     buffer: bytearray, queue: Numbers, queues: QueueTable, spans: PropertySpans,
     is_indexed: NDArray[np.bool_], is_tagged: NDArray[np.bool_],
 ) -> Entries:  # fmt: skip
-    """Return the index entries, each record's in the order unique key, keys, tag."""
+    """Returns the index entries, each record's in the order unique key, keys, tag."""
     unique, tags = spans.unique_key, spans.tags
     pieces, ordinals = split_keys(buffer, spans.keys)
     if not is_indexed.all():
@@ -179,7 +179,7 @@ def _indexed(spans: Spans, is_indexed: NDArray[np.bool_]) -> Spans:
 
 
 def units_of(decoded: Decoded) -> NDArray[np.void]:
-    """Return the consume unit of every record, as it lies on disk."""
+    """Returns the consume unit of every record, as it lies on disk."""
     heads = decoded.heads
     units = np.empty(len(heads), dtype=UNIT_TYPE)
     units["physical_offset"] = heads.physical_offset
@@ -189,7 +189,7 @@ def units_of(decoded: Decoded) -> NDArray[np.void]:
 
 
 def unit_rows(decoded: Decoded) -> UnitRows:
-    """Return all units that records have, in their own queues and in further ones."""
+    """Returns all units that records have, in their own queues and in further ones."""
     record = np.flatnonzero(decoded.is_queued)
     queue, queue_offset = decoded.queue[record], decoded.heads.queue_offset[record]
     further = decoded.further
@@ -203,7 +203,7 @@ def unit_rows(decoded: Decoded) -> UnitRows:
 
 
 def spooled(decoded: Decoded) -> NDArray[np.void]:
-    """Return the index entries with place and time of their records, for later."""
+    """Returns the index entries with place and time of their records, for later."""
     heads, entries = decoded.heads, decoded.entries
     rows = np.empty(len(entries.record), dtype=ENTRY_TYPE)
     rows["hash"] = entries.hash

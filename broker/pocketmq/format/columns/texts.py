@@ -51,7 +51,7 @@ def hash_texts(
 
 
 def _fold(buffer: bytearray, ends: Numbers, lengths: Numbers) -> tuple[Words, Words]:
-    """Return the hashes, right in their low 32 bits, and all bytes of each text OR-ed by lane."""
+    """Returns the hashes, right in their low 32 bits, and all bytes of each text OR-ed by lane."""
     every = words_of(buffer)
     totals, high = _eight(every[ends - 8] & _KEEP_LAST[np.minimum(lengths, 8)])
     shortest, longest = int(lengths.min()), int(lengths.max())
@@ -71,7 +71,7 @@ def _fold(buffer: bytearray, ends: Numbers, lengths: Numbers) -> tuple[Words, Wo
 
 
 def _eight(word: Words) -> tuple[Words, Words]:
-    """Return the hash of eight characters, the first one lowest, and the characters themselves."""
+    """Returns the hash of eight characters, the first one lowest, and the characters themselves."""
     pairs = (word & _BYTES) * np.uint64(31) + ((word >> np.uint64(8)) & _BYTES)
     fours = (pairs & _SHORTS) * np.uint64(961) + ((pairs >> np.uint64(16)) & _SHORTS)
     return (fours & _LOW) * np.uint64(923_521) + (fours >> np.uint64(32)), word
@@ -80,7 +80,7 @@ def _eight(word: Words) -> tuple[Words, Words]:
 def _hash_decoded(
     buffer: bytearray, begins: Numbers, lengths: Numbers, prefixes: NDArray[np.uint32] | None
 ) -> NDArray[np.uint32]:
-    """Decode texts all at once, with a byte between them that no text holds."""
+    """Decodes texts all at once, with a byte between them that no text holds."""
     spans = zip(begins.tolist(), (begins + lengths).tolist(), strict=True)
     joined = b"\x02".join([buffer[begin:end] for begin, end in spans])
     texts = joined.decode("utf-8", "replace").split("\x02")

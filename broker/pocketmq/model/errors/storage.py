@@ -330,7 +330,7 @@ class StoreFailed(StorageError):
 
     @staticmethod
     def by(error: BaseException) -> "StoreFailed":
-        """Return what an error that ends the store is to it: itself, or its reason."""
+        """Returns what an error that ends the store is to it: itself, or its reason."""
         return error if isinstance(error, StoreFailed) else StoreFailed(why=str(error))
 
 

@@ -22,7 +22,7 @@ _DOT: Final = 0x2E
 
 
 def encode_reply(records: RecordEncoder, out: BytesWriter) -> bytes:
-    """Return the reply to a request that was encoded, all of which went well.
+    """Returns the reply to a request that was encoded, all of which went well.
 
     out      is written over
     Cost     about 0.2 µs a message when compiled
@@ -73,7 +73,7 @@ def encode_reply(records: RecordEncoder, out: BytesWriter) -> bytes:
 
 
 def _tail(records: RecordEncoder, out: BytesWriter) -> bytes:
-    """Return what stands behind the offsets of every result: queue, store time, status."""
+    """Returns what stands behind the offsets of every result: queue, store time, status."""
     out.truncate(0)
     out.append(0x20)
     write_varint(out, records.told_queue_id)
@@ -88,7 +88,7 @@ def _tail(records: RecordEncoder, out: BytesWriter) -> bytes:
 
 
 def with_status(reply: bytes, status: int) -> bytes:
-    """Return a reply of `encode_reply` whose results all have another status, below 128."""
+    """Returns a reply of `encode_reply` whose results all have another status, below 128."""
     changed, end = bytearray(reply), 0
     while end < len(reply):
         size, shift, end = 0, 0, end + 1
@@ -102,7 +102,7 @@ def with_status(reply: bytes, status: int) -> bytes:
 
 
 def write_varint(out: BytesWriter, value: i64) -> None:
-    """Write a number that is not negative as protobuf does."""
+    """Writes a number that is not negative as protobuf does."""
     while value > 0x7F:
         out.append(u8(value & 0x7F | 0x80))
         value >>= 7
@@ -110,14 +110,14 @@ def write_varint(out: BytesWriter, value: i64) -> None:
 
 
 def write_text(out: BytesWriter, tag: i64, text: bytes) -> None:
-    """Write a field of bytes, whose tag is one byte."""
+    """Writes a field of bytes, whose tag is one byte."""
     out.append(u8(tag))
     write_varint(out, len(text))
     out.write(text)
 
 
 def varint_size(value: i64) -> i64:
-    """Return how many bytes `write_varint` takes."""
+    """Returns how many bytes `write_varint` takes."""
     size: i64 = 1
     while value > 0x7F:
         value >>= 7
@@ -126,7 +126,7 @@ def varint_size(value: i64) -> i64:
 
 
 def write_wide(out: BytesWriter, value: i64, width: i64) -> None:
-    """Write a number as a varint of so many bytes, of which it needs no more: 5, 7 or 9."""
+    """Writes a number as a varint of so many bytes, of which it needs no more: 5, 7 or 9."""
     while width > 4:
         write_i32_be(out, i32(_groups(value) - _WRAP))
         value >>= 28
@@ -139,19 +139,19 @@ def write_wide(out: BytesWriter, value: i64, width: i64) -> None:
 
 
 def _groups(value: i64) -> i64:
-    """Return the four lowest groups of 7 bits as four bytes, lowest first, more to follow."""
+    """Returns the four lowest groups of 7 bits as four bytes, lowest first, more to follow."""
     low = (value & 0x7F) << 24 | (value & 0x3F80) << 9
     return low | value >> 6 & 0x7F00 | value >> 21 & 0x7F | _MORE
 
 
 def write_hex(out: BytesWriter, value: i64) -> None:
-    """Write a number as PLACE_DIGITS upper-case hexadecimal digits."""
+    """Writes a number as PLACE_DIGITS upper-case hexadecimal digits."""
     write_i64_be(out, _digits(value >> 32 & 0xFFFF_FFFF))
     write_i64_be(out, _digits(value & 0xFFFF_FFFF))
 
 
 def hex_size(value: i64) -> i64:
-    """Return how many digits `write_short_hex` writes."""
+    """Returns how many digits `write_short_hex` writes."""
     size: i64 = 1
     while value > 0xF:
         value >>= 4
@@ -160,7 +160,7 @@ def hex_size(value: i64) -> i64:
 
 
 def write_short_hex(out: BytesWriter, value: i64) -> None:
-    """Write a number that is not negative as upper-case hexadecimal digits, as few as it needs."""
+    """Writes a number that is not negative as upper-case hexadecimal digits, as few as it needs."""
     shift = 4 * hex_size(value)
     while shift > 0:
         shift -= 4
@@ -169,7 +169,7 @@ def write_short_hex(out: BytesWriter, value: i64) -> None:
 
 
 def _digits(value: i64) -> i64:
-    """Return 32 bits as eight hexadecimal digits, a byte each: all at once, carry for carry."""
+    """Returns 32 bits as eight hexadecimal digits, a byte each: all at once, carry for carry."""
     value = (value << 16 | value) & 0x0000_FFFF_0000_FFFF
     value = (value << 8 | value) & 0x00FF_00FF_00FF_00FF
     value = (value << 4 | value) & 0x0F0F_0F0F_0F0F_0F0F

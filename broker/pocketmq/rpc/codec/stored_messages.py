@@ -90,7 +90,7 @@ class MessageWriter:
         self._store_ms: i64 = -1
 
     def begin(self) -> None:
-        """Forget the messages of the reply before, and the room of a large one."""
+        """Forgets the messages of the reply before, and the room of a large one."""
         if len(self.out) > ROOM_KEPT_MAX:
             self.out = BytesWriter()
         self.out.truncate(0)
@@ -122,7 +122,7 @@ class MessageWriter:
         return position
 
     def add_encoded(self, message: bytes, size_max: i64) -> bool:
-        """Add a message that the generated classes wrote; False where it does not fit any more."""
+        """Adds a message that the generated classes wrote; False where it does not fit any more."""
         before: i64 = len(self.out)
         if before + _BEGIN_SIZE + len(message) > size_max and self.count > 0:
             return False
@@ -132,7 +132,7 @@ class MessageWriter:
         return True
 
     def _close(self, before: i64) -> None:
-        """Fill in the size of the message that begins behind `before`."""
+        """Fills in the size of the message that begins behind `before`."""
         out = self.out
         size: int = len(out) - before - _BEGIN_SIZE
         assert size < 1 << 28
@@ -143,7 +143,7 @@ class MessageWriter:
         self.count += 1
 
     def _write(self, record: bytes, at: i64, size: i64) -> bool:
-        """Write the record at a place as a message; False where it is not plain."""
+        """Writes the record at a place as a message; False where it is not plain."""
         system: int = read_i32_be(record, at + 36)
         body_size: int = read_i32_be(record, at + 84)
         queue_offset: i64 = read_i64_be(record, at + 20)
@@ -183,7 +183,7 @@ class MessageWriter:
         return self._write_texts(record[block:end], digits)
 
     def _write_shared(self, record: bytes, at: i64, system: i64, topic: bytes) -> bool:
-        """Write what the messages of a queue from one producer have in common."""
+        """Writes what the messages of a queue from one producer have in common."""
         queue: i64 = read_i64_be(record, at + 12)
         born_host: i64 = read_i64_be(record, at + 48)
         store_host: i64 = read_i64_be(record, at + 64)
@@ -215,7 +215,7 @@ class MessageWriter:
         return True
 
     def _write_times(self, born_ms: i64, store_ms: i64) -> bool:
-        """Write born and store time, which messages of one batch share."""
+        """Writes born and store time, which messages of one batch share."""
         if born_ms < 0 or store_ms < 0:
             return False
         if born_ms != self._born_ms or store_ms != self._store_ms:
@@ -230,7 +230,7 @@ class MessageWriter:
         return True
 
     def _write_texts(self, block: bytes, digits: bytes) -> bool:
-        """Write what a property block says; False where a property needs more care.
+        """Writes what a property block says; False where a property needs more care.
 
         What is left of a block without its unique key and keys is the same in many messages.
         digits   the id of a message without unique key
@@ -263,7 +263,7 @@ class MessageWriter:
         return True
 
     def _shape_of(self, rest: bytes) -> bytes:
-        """Return the fields of a block's rest, empty where these need to be seen in place."""
+        """Returns the fields of a block's rest, empty where these need to be seen in place."""
         made = BytesWriter()
         is_plain = (
             _UNIQUE_KEY_BEGIN not in rest
@@ -279,7 +279,7 @@ class MessageWriter:
         return shape
 
     def _write_pairs(self, out: BytesWriter, block: bytes, digits: bytes) -> bool:
-        """Write a block pair by pair; without `digits` no message id."""
+        """Writes a block pair by pair; without `digits` no message id."""
         unique_key, keys, tag, group = b"", b"", b"", b""
         for pair in block.split(_PAIR):
             known = self._pairs.get(pair)
@@ -313,7 +313,7 @@ class MessageWriter:
         return True
 
     def _write_pair(self, out: BytesWriter, pair: bytes, name: bytes, value: bytes) -> None:
-        """Write a property; one of few bytes is remembered."""
+        """Writes a property; one of few bytes is remembered."""
         made = BytesWriter()
         _write_entry(made, name, value)
         entry = made.getvalue()
@@ -366,7 +366,7 @@ def _write_keys(out: BytesWriter, keys: bytes) -> None:
 
 
 def _write_entry(out: BytesWriter, name: bytes, value: bytes) -> None:
-    """Write an entry of the map of properties."""
+    """Writes an entry of the map of properties."""
     name_size: i64 = len(name)
     value_size: i64 = len(value)
     sizes = varint_size(name_size) + varint_size(value_size)

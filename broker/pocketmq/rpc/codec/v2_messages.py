@@ -81,7 +81,7 @@ class _Texts:
         self.clear()
 
     def clear(self) -> None:
-        """Say nothing."""
+        """Says nothing."""
         self.unique_key = b""
         self.keys = b""
         self.tag = b""
@@ -90,7 +90,7 @@ class _Texts:
         self.trace = b""
 
     def take(self, name: bytes, value: bytes) -> None:
-        """Take a property, if it is one of these."""
+        """Takes a property, if it is one of these."""
         assert value, "what is empty is absent"
         if name == _UNIQUE_KEY:
             self.unique_key = value
@@ -122,7 +122,7 @@ class V2Messages:
     def answers(
         self, pieces: list[bytes], handles: list[str], attempts: list[int], topic: bytes
     ) -> list[bytes]:
-        """Return an encoded ReceiveMessageResponse for each record, empty for one not plain.
+        """Returns an encoded ReceiveMessageResponse for each record, empty for one not plain.
 
         pieces    of one record each, or of several next to each other; sound
         handles   …, attempts: of each record; no handles where there are no leases
@@ -151,7 +151,7 @@ class V2Messages:
     def _answer(
         self, record: bytes, at: i64, size: i64, handle: bytes, attempt: i64, topic: bytes
     ) -> bytes:
-        """Return one answer, empty where its record is not plain."""
+        """Returns one answer, empty where its record is not plain."""
         flags = i64(read_i32_be(record, at + 36))
         body_size = i64(read_i32_be(record, at + 84))
         magic: int = read_i32_be(record, at + 4)
@@ -194,7 +194,7 @@ class V2Messages:
         return out.getvalue()
 
     def _take_block(self, block: bytes) -> bool:
-        """Write the user's own properties, and take the others; False where one is rare."""
+        """Writes the user's own properties, and takes the others; False where one is rare."""
         if not (block.isascii() or is_text(block)):
             return False
         texts = self._texts
@@ -212,7 +212,7 @@ class V2Messages:
         return True
 
     def _write_system(self, record: bytes, at: i64, body: bytes, encoding: i64) -> bool:
-        """Write what a message says of itself, and when it came from where; False: it is rare."""
+        """Writes what a message says of itself, and when it came from where; False: it is rare."""
         texts, system = self._texts, self._system
         born_ms: i64 = read_i64_be(record, at + 40)
         store_ms: i64 = read_i64_be(record, at + 56)
@@ -238,7 +238,7 @@ class V2Messages:
         return True
 
     def _write_lease(self, record: bytes, at: i64, handle: bytes, attempt: i64) -> None:
-        """Write where a message lies, how it is settled, and what stands behind that."""
+        """Writes where a message lies, how it is settled, and what stands behind that."""
         texts, system = self._texts, self._system
         queue_id = i64(read_i32_be(record, at + 12))
         queue_offset: i64 = read_i64_be(record, at + 20)
@@ -259,7 +259,7 @@ class V2Messages:
             write_text(system, 0x01, texts.trace)
 
     def _host(self, host: bytes) -> bytes:
-        """Return an address and a port as text."""
+        """Returns an address and a port as text."""
         known = self._hosts.get(host)
         if known is None:
             if len(self._hosts) >= HOSTS_MAX:
@@ -269,7 +269,7 @@ class V2Messages:
 
 
 def _write_time(out: BytesWriter, tag: i64, time_ms: i64) -> None:
-    """Write a Timestamp."""
+    """Writes a Timestamp."""
     seconds = time_ms // 1_000
     nanos = time_ms % 1_000 * 1_000_000
     size: i64 = 0
@@ -288,7 +288,7 @@ def _write_time(out: BytesWriter, tag: i64, time_ms: i64) -> None:
 
 
 def _write_entry(out: BytesWriter, name: bytes, value: bytes) -> None:
-    """Write an entry of the map of the user's own properties."""
+    """Writes an entry of the map of the user's own properties."""
     name_size: i64 = len(name)
     value_size: i64 = len(value)
     out.append(0x12)

@@ -16,7 +16,7 @@ OK: Final = b"\x0a\x08\x08\xa0\x9c\x01\x12\x02OK"
 
 
 def encode_official_reply(records: RecordEncoder, out: BytesWriter) -> bytes:
-    """Return the reply to a request that was encoded, all of which went well.
+    """Returns the reply to a request that was encoded, all of which went well.
 
     out      is written over
     Cost     about 0.2 µs a message when compiled

@@ -127,7 +127,7 @@ class V2SendRequest:
         self._trace_size: i64 = 0
 
     def read(self, raw: bytes, namespace: str) -> bool:
-        """Find the parts of a request; returns whether it is plain.
+        """Finds the parts of a request; returns whether it is plain.
 
         namespace   of a topic that names none itself, "" for none
         Cost        about 0.8 µs a message with tag, key and id when compiled
@@ -156,7 +156,7 @@ class V2SendRequest:
         return request.count > 0
 
     def _read_message(self, namespace: str, position: i64, end: i64) -> i64:
-        """Take the next message; returns how many fields it has, or _NOT_PLAIN."""
+        """Takes the next message; returns how many fields it has, or _NOT_PLAIN."""
         request = self.request
         raw, span = request.raw, request.next_span()
         field_count: i64 = 0
@@ -200,7 +200,7 @@ class V2SendRequest:
         return field_count
 
     def _agrees(self) -> bool:
-        """Return whether a message is of the same group as the first, and compressed like it."""
+        """Returns whether a message is of the same group as the first, and compressed like it."""
         request, begin, end = self.request, self._group_begin, self._group_begin + self._group_size
         if request.count:
             if self._is_compressed != request.is_compressed:
@@ -231,7 +231,7 @@ class V2SendRequest:
         return True
 
     def _named(self, namespace: str, resource: bytes) -> bytes:
-        """Return the name of a topic, empty where it is not plain."""
+        """Returns the name of a topic, empty where it is not plain."""
         end: i64 = len(resource)
         position: i64 = 0
         name = b""
@@ -255,7 +255,7 @@ class V2SendRequest:
         return self._topic_name(name.decode(), namespace).encode() if name else b""
 
     def _take_system(self, span: MessageSpan, position: i64, end: i64) -> i64:
-        """Take the system properties; returns how many there are, or _NOT_PLAIN."""
+        """Takes the system properties; returns how many there are, or _NOT_PLAIN."""
         raw = self.request.raw
         field_count: i64 = 0
         last: i64 = 0
@@ -312,7 +312,7 @@ class V2SendRequest:
         return is_printable(request.raw, begin, end)
 
     def _take_time(self, span: MessageSpan, position: i64, end: i64) -> bool:
-        """Take a Timestamp: 08 seconds, 10 nanoseconds."""
+        """Takes a Timestamp: 08 seconds, 10 nanoseconds."""
         raw = self.request.raw
         seconds: i64 = 0
         nanos: i64 = 0
@@ -327,7 +327,7 @@ class V2SendRequest:
         return True
 
     def _take_digest(self, position: i64, end: i64) -> bool:
-        """Take a Digest if it is a CRC32: 08 type, 12 checksum."""
+        """Takes a Digest if it is a CRC32: 08 type, 12 checksum."""
         raw = self.request.raw
         if end - position < 4 or raw[position] != _FIRST or raw[position + 1] != _CRC32:
             return False
@@ -340,14 +340,14 @@ class V2SendRequest:
         return True
 
     def _is_sound(self, span: MessageSpan) -> bool:
-        """Return whether a body has the CRC32 that its producer says."""
+        """Returns whether a body has the CRC32 that its producer says."""
         raw, begin = self.request.raw, span.body_begin
         crc: i64 = crc32(raw[begin : begin + span.body_size])
         given = raw[self._crc_begin : self._crc_begin + self._crc_size]
         return given.upper().lstrip(b"0") == (b"%X" % crc).lstrip(b"0")
 
     def _takes_number(self, mark: i64, value: i64) -> bool:
-        """Take a number; returns whether a plain message may have it."""
+        """Takes a number; returns whether a plain message may have it."""
         if mark == _ENCODING:
             self._is_compressed = value == _GZIP
             return 0 <= value <= _GZIP
@@ -356,7 +356,7 @@ class V2SendRequest:
         return mark in (_QUEUE_ID, _ATTEMPT) and 0 <= value <= _INT32_MAX
 
     def _note(self) -> bytes:
-        """Return what a real proxy adds to each message: mostly what it added to the last one."""
+        """Returns what a real proxy adds to each message: mostly what it added to the last one."""
         raw, topic, born_ms = self.request.raw, self.request.topic, self._born_ms
         host = raw[self._host_begin : self._host_begin + self._host_size]
         if born_ms != self._noted_ms or host != self._noted_host or topic != self._noted_topic:

@@ -47,14 +47,14 @@ class GrpcioCall:
         self._undo: Callable[[], None] | None = None
 
     def metadata(self, name: str, /) -> str | None:
-        """Return a metadata value, None when the client sent none; of several the first."""
+        """Returns a metadata value, None when the client sent none; of several the first."""
         for key, value in self._context.invocation_metadata() or ():
             if key == name:
                 return value if isinstance(value, str) else value.decode("utf-8", "replace")
         return None
 
     def identify(self, user: str, /, *, is_admin: bool) -> None:
-        """Note who calls, which was counted without a name.
+        """Notes who calls, which was counted without a name.
 
         Errors   ShareTaken, TooManyRequests
         """
@@ -67,12 +67,12 @@ class GrpcioCall:
             raise refusal
 
     def time_left_ms(self) -> int | None:
-        """Return what is left of the client's deadline, None when it has none."""
+        """Returns what is left of the client's deadline, None when it has none."""
         left_s: float | None = self._context.time_remaining()
         return None if left_s is None else int(left_s * 1000)
 
     def room(self, wanted: int, /) -> int:
-        """Return what is wanted: gRPC's library keeps answers without telling."""
+        """Returns what is wanted: gRPC's library keeps answers without telling."""
         return wanted
 
     def if_lost(self, undo: Callable[[], None], /) -> None:
@@ -81,7 +81,7 @@ class GrpcioCall:
         self._undo = undo
 
     def lose(self) -> None:
-        """Undo what the answer told of: it does not leave."""
+        """Undoes what the answer told of: it does not leave."""
         undo, self._undo = self._undo, None
         if undo is not None:
             undo()
@@ -111,7 +111,7 @@ class Edge:
     def requests(
         self, context: Context, read: Callable[[bytes], Any]
     ) -> Iterator["GrpcioRequests"]:
-        """Yield the requests of a call, for its length."""
+        """Yields the requests of a call, for its length."""
         requests = GrpcioRequests(context, read)
         self._streams.add(requests)
         if self.is_draining:
@@ -123,7 +123,7 @@ class Edge:
             self._streams.remove(requests)
 
     def drain(self) -> None:
-        """End the requests of all streams: their handlers see no more of them."""
+        """Ends the requests of all streams: their handlers see no more of them."""
         self.is_draining = True
         for requests in self._streams:
             requests.end()
@@ -143,7 +143,7 @@ class GrpcioRequests:
         return self
 
     async def __anext__(self) -> Any:
-        """Return the next request.
+        """Returns the next request.
 
         Errors   MalformedRequest
         """
@@ -180,7 +180,7 @@ class GrpcioMethod:
         self._edge = edge
 
     def handler(self) -> grpc.RpcMethodHandler:
-        """Return the handler of a call whose headers are here, made for this call alone."""
+        """Returns the handler of a call whose headers are here, made for this call alone."""
         kind, receiving = self._served.method.kind, self._edge.receiving
         if not kind.has_requests and not receiving.is_busy and self._served.is_free:
             make = _QUICK_ANSWERS if kind.has_answers else _QUICK_ANSWER
@@ -189,7 +189,7 @@ class GrpcioMethod:
         return _ANSWERS(serve) if kind.has_answers else _ANSWER(serve)
 
     async def read_and_serve(self, _: object, context: Context) -> bytes | None:
-        """Serve a call whose one request is read here, when it is its turn, or refused unread."""
+        """Serves a call whose one request is read here, when it is its turn, or refused unread."""
         call = GrpcioCall(context, self._served.gate)
         begin_request(call.metadata)
         refusal, raw = self._served.refusal(call.holder), None
@@ -204,7 +204,7 @@ class GrpcioMethod:
         return await self._refuse(refusal, context, 0.0)
 
     async def serve(self, raw: Any, context: Context) -> bytes | None:
-        """Serve a call; `raw` is its request, or nothing of use where it has many.
+        """Serves a call; `raw` is its request, or nothing of use where it has many.
 
         Cost     about 2 µs beside parsing, the handler and encoding
         """
@@ -249,7 +249,7 @@ class GrpcioMethod:
             served.gate.leave(call.holder.weights)
 
     async def _reply(self, request: Any, call: GrpcioCall, context: Context) -> bytes | None:
-        """Return the answer of a handler of streams, or send its answers as they come."""
+        """Returns the answer of a handler of streams, or sends its answers as they come."""
         served = self._served
         answer = served.method.handler(request, call)
         if not served.method.kind.has_answers:
@@ -263,7 +263,7 @@ class GrpcioMethod:
         return None
 
     async def _refuse(self, error: Exception, context: Context, seconds: float) -> bytes | None:
-        """End a call as the face shows an error: by a status, which raises, or by an answer."""
+        """Ends a call as the face shows an error: by a status, which raises, or by an answer."""
         refused = self._served.refused(error, seconds)
         status, trailers = refused.status, refused.trailers()
         if status is not None:

@@ -46,7 +46,7 @@ class Arrival:
         receiving.quick_count += 1
 
     def __call__(self, raw: bytes) -> bytes:
-        """Take the request: it is here."""
+        """Takes the request: it is here."""
         assert not self._is_here, "a request arrives once"
         self._is_here = True
         self._receiving.leave_quick()
@@ -72,7 +72,7 @@ class Receiving:
         self._waiting: deque[tuple[str, asyncio.Future[None]]] = deque()
 
     def leave_quick(self) -> None:
-        """Count a request that is no longer on its way in the quick lane."""
+        """Counts a request that is no longer on its way in the quick lane."""
         assert self.quick_count > 0, "more requests left the lane than came"
         self.quick_count -= 1
 
@@ -87,7 +87,7 @@ class Receiving:
         return len(self._waiting) >= WAITING_MAX
 
     async def read(self, peer: str, read: Callable[[], Coroutine[Any, Any, Any]]) -> Any:
-        """Return what `read` does, once it is this peer's turn.
+        """Returns what `read` does, once it is this peer's turn.
 
         Errors   TooManyRequests: too many wait, or the message does not come
         """
@@ -130,7 +130,7 @@ class Receiving:
         self._let_in()
 
     async def _wait(self, peer: str) -> None:
-        """Return when the peer has a slot."""
+        """Returns when the peer has a slot."""
         if self.is_full or peer in self._slow:
             raise TooManyRequests(field=_FIELD, limit=QUICK_MAX + SLOTS)
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -148,7 +148,7 @@ class Receiving:
             raise
 
     def _let_in(self) -> None:
-        """Give free slots to those who wait, in their order."""
+        """Gives free slots to those who wait, in their order."""
         kept: list[tuple[str, asyncio.Future[None]]] = []
         while self._waiting and self._taken < SLOTS and len(kept) < LOOKED_AT_MAX:
             peer, future = self._waiting.popleft()

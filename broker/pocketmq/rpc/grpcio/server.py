@@ -66,7 +66,7 @@ class GrpcioServer:
         self._take_methods()
 
     def serve(self, services: Sequence[Service], turns: object = None) -> None:
-        """Serve these methods from now on, in place of those of the same names.
+        """Serves these methods from now on, in place of those of the same names.
 
         turns   not used: gRPC's library reads the requests of streams
         """
@@ -78,7 +78,7 @@ class GrpcioServer:
             self._methods[path] = GrpcioMethod(served, self._edge)
 
     def add_port(self, address: str) -> int:
-        """Listen on "host:port" and return the port; port 0 takes any that is free.
+        """Listens on "host:port" and returns the port; port 0 takes any that is free.
 
         Errors   AddressUnavailable: the address is in use or none of this machine
         """
@@ -89,7 +89,7 @@ class GrpcioServer:
             raise AddressUnavailable(field="rpc.listen", address=address, why=why) from error
 
     async def start(self, refusal: BrokerError | None = None, hold_s: float = 0.0) -> None:
-        """Take calls; health says NOT_SERVING until `show_ready`.
+        """Takes calls; health says NOT_SERVING until `show_ready`.
 
         refusal   answers every call until then
         hold_s    nobody is made to wait for it here
@@ -98,7 +98,7 @@ class GrpcioServer:
         await self._server.start()
 
     def show_ready(self, *, writable: bool | Callable[[], bool]) -> None:
-        """Serve, and let health say so; `writable` is asked again and again if it can be."""
+        """Serves, and let health say so; `writable` is asked again and again if it can be."""
         self._serving.show_ready(writable)
 
     def turn_away(self) -> None:
@@ -113,7 +113,7 @@ class GrpcioServer:
         self._edge.drain()
 
     async def stop(self, grace_s: float) -> None:
-        """Take no more calls and return when those under way have ended, or the grace has.
+        """Takes no more calls and return when those under way have ended, or the grace has.
 
         A call that is in no handler any more, or not yet, is waited for IDLE_S at most: once in
         some hundred stops under load gRPC keeps one that it gives to nobody.

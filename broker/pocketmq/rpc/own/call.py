@@ -54,11 +54,11 @@ class OwnCall(Unsent):
     # -- what a handler may ask --------------------------------------------------------------------
 
     def metadata(self, name: str, /) -> str | None:
-        """Return a metadata value, None when the client sent none; of several the first."""
+        """Returns a metadata value, None when the client sent none; of several the first."""
         return self.stream.headers.text(name)
 
     def identify(self, user: str, /, *, is_admin: bool) -> None:
-        """Note who calls.
+        """Notes who calls.
 
         Errors   ShareTaken, TooManyRequests
         """
@@ -75,14 +75,14 @@ class OwnCall(Unsent):
             raise refusal
 
     def time_left_ms(self) -> int | None:
-        """Return what is left of the client's deadline, None when it has none."""
+        """Returns what is left of the client's deadline, None when it has none."""
         timeout_ms: int = self.stream.headers.timeout_ms
         if timeout_ms < 0:
             return None
         return max(0, timeout_ms - int((perf_counter() - self.begun) * 1000))
 
     def room(self, wanted: int, /) -> int:
-        """Return how many bytes an answer may have now, and set so much aside."""
+        """Returns how many bytes an answer may have now, and set so much aside."""
         if not self._is_over:  # Nothing is set aside that would never be given back.
             wanted = self._reserved = self._connection.edge.memory.reserve(wanted, self._reserved)
         return wanted
@@ -104,7 +104,7 @@ class OwnCall(Unsent):
     # -- its life ----------------------------------------------------------------------------------
 
     def serve(self, raw: bytes, *, is_asked: bool = False) -> None:
-        """Serve a unary call whose request is here.
+        """Serves a unary call whose request is here.
 
         is_asked   the shortcut was asked, and does not take it
         Cost       about 2 µs beside the handler where that answers at once
@@ -121,7 +121,7 @@ class OwnCall(Unsent):
             self.give(reply)
 
     def give(self, reply: bytes | Awaitable[bytes]) -> None:
-        """Send a reply, or wait for it."""
+        """Sends a reply, or waits for it."""
         served = self.served
         if isinstance(reply, bytes):
             try:
@@ -155,7 +155,7 @@ class OwnCall(Unsent):
             self._wait_for(reply)
 
     def _begin(self, reply: "CoroutineType[Any, None, bytes]") -> None:
-        """Make the first step of what gives a reply; mostly it is the last one.
+        """Makes the first step of what gives a reply; mostly it is the last one.
 
         Effects  where steps of one read take long, its further calls wait for their turn
         """
@@ -179,7 +179,7 @@ class OwnCall(Unsent):
             self._wait_for(given)
 
     def _check_room(self, reply: bytes) -> None:
-        """Check that an answer may be kept until its client reads it.
+        """Checks that an answer may be kept until its client reads it.
 
         Errors   TooManyRequests
         """
@@ -191,14 +191,14 @@ class OwnCall(Unsent):
             raise TooManyRequests(field="unread", limit=memory.unread_max)
 
     def stream_from(self, raw: bytes | None) -> None:
-        """Serve a call with many answers, or with many requests where `raw` is None."""
+        """Serves a call with many answers, or with many requests where `raw` is None."""
         if raw is None:
             user = partial(turn_user, self)
             self.requests = CallRequests(self._connection, self.stream, self.served, user)
         self._wait_for(self._streamed(raw))
 
     async def _streamed(self, raw: bytes | None) -> bytes | None:
-        """Return the one answer, or send all of them and return None."""
+        """Returns the one answer, or sends all of them and returns None."""
         served = self.served
         request: Any = self.requests if raw is None else served.read(raw)
         answer = served.method.handler(request, self)
@@ -225,7 +225,7 @@ class OwnCall(Unsent):
             await connection.room(stream)
 
     def _wait_for(self, reply: Awaitable[bytes | None]) -> None:
-        """Answer when the reply is there."""
+        """Answers when the reply is there."""
         assert self._future is None, "a call is waited for once"
         if not self._is_begun:
             begin_request(self.metadata)
@@ -273,7 +273,7 @@ class OwnCall(Unsent):
         return perf_counter() - self.begun
 
     def _finish(self, future: "asyncio.Future[bytes | None]") -> None:
-        """Send the end of a call that was waited for; runs in the context of the call."""
+        """Sends the end of a call that was waited for; runs in the context of the call."""
         seconds = self._end_waiting()
         if future.cancelled():
             _let_frames_go(future)
@@ -309,7 +309,7 @@ class OwnCall(Unsent):
             connection.write()
 
     def refuse(self, error: Exception) -> None:
-        """End the call as its face shows an error."""
+        """Ends the call as its face shows an error."""
         self.lose()
         if not self._is_begun:
             begin_request(self.metadata)
@@ -340,7 +340,7 @@ class OwnCall(Unsent):
         self._connection.unsent.add(self)
 
     def lose(self) -> None:
-        """Undo what the answer told of: it does not leave."""
+        """Undoes what the answer told of: it does not leave."""
         undo, self._undo = self._undo, None
         if undo is not None:
             self._connection.unsent.discard(self)
@@ -352,7 +352,7 @@ class OwnCall(Unsent):
             self._future.cancel()
 
     def give_up(self) -> None:
-        """End the call: it is the last of a connection that is too old."""
+        """Ends the call: it is the last of a connection that is too old."""
         self._why = OLD
         self.cancel()
 
@@ -409,7 +409,7 @@ def take_news(
 
 
 def _serve_at_once(client: ClientConnection, news: list[Stream], at: int) -> int:
-    """Serve calls from a place on that are over at once; return where others begin."""
+    """Serves calls from a place on that are over at once; returns where others begin."""
     quick = client.edge.quick
     try:
         at = quick.serve(client, news, at)

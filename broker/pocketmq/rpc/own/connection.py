@@ -94,7 +94,7 @@ class Http2Connection(ClientConnection, asyncio.Protocol):
     # -- what the loop calls -----------------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Begin."""
+        """Begins."""
         transport = cast(asyncio.Transport, transport)  # uvloop's has no such base
         self._transport = transport
         transport.set_write_buffer_limits(WRITE_HIGH, WRITE_LOW)
@@ -105,7 +105,7 @@ class Http2Connection(ClientConnection, asyncio.Protocol):
             self.write()
 
     def data_received(self, data: bytes) -> None:
-        """Take what the client sent, and answer what can be answered at once."""
+        """Takes what the client sent, and answer what can be answered at once."""
         self.is_heard = True
         if self._rest:  # It waits for its turn, or for its client to read.
             self._rest += data
@@ -122,7 +122,7 @@ class Http2Connection(ClientConnection, asyncio.Protocol):
             self._transport.pause_reading()
 
     def _take(self, data: bytes, begin: int, upto: int) -> int:
-        """Serve what came and begins in [begin, upto); return how many streams had news."""
+        """Serves what came and begins in [begin, upto); returns how many streams had news."""
         self.now_s = perf_counter()
         news = self.wire.receive(data, begin, upto)
         if news:
@@ -132,7 +132,7 @@ class Http2Connection(ClientConnection, asyncio.Protocol):
         return len(news)
 
     def go_on(self) -> None:
-        """Take what is here in parts; where that takes long, other connections have their turn."""
+        """Takes what is here in parts; where that takes long, other connections have their turn."""
         transport, wire, data, position = self._transport, self.wire, self._rest, 0
         if transport is None or transport.is_closing() or self._is_paused:
             return
@@ -153,14 +153,14 @@ class Http2Connection(ClientConnection, asyncio.Protocol):
         self.write()
 
     def connection_lost(self, error: Exception | None) -> None:
-        """Cancel what is under way; nothing can be sent any more."""
+        """Cancels what is under way; nothing can be sent any more."""
         self._let_go()
         for call in [*self.calls]:
             call.cancel()
         self.edge.changed.set()
 
     def pause_writing(self) -> None:
-        """Read and write no more until the socket takes more."""
+        """Reads and write no more until the socket takes more."""
         self._is_paused = True
         if self._transport is not None:
             self._transport.pause_reading()
@@ -176,12 +176,12 @@ class Http2Connection(ClientConnection, asyncio.Protocol):
         self.write()
 
     def count_silent(self, more: int) -> None:
-        """Count streams of requests of which no request has come yet."""
+        """Counts streams of requests of which no request has come yet."""
         self.silent_count += more
         assert self.silent_count >= 0, "each is counted once"
 
     def identify(self, user: str, *, is_admin: bool) -> Holder:
-        """Return the holder of the calls that a user begins here."""
+        """Returns the holder of the calls that a user begins here."""
         holder = self.holder
         if holder.user != user or holder.is_admin != is_admin:
             holder = self.holder = holder.of(user, is_admin=is_admin)
@@ -190,7 +190,7 @@ class Http2Connection(ClientConnection, asyncio.Protocol):
     # -- calls -------------------------------------------------------------------------------------
 
     def _begin(self, stream: Stream) -> None:
-        """Serve a stream's call as soon as enough of it is here; refuse it before that."""
+        """Serves a stream's call as soon as enough of it is here; refuses it before that."""
         if stream.closed or not self.is_open:  # One before it may have had this one cut off.
             self._waiting.pop(stream.id, None)
             return
@@ -207,7 +207,7 @@ class Http2Connection(ClientConnection, asyncio.Protocol):
             self._serve_in_turn(stream, served)
 
     def _read_page(self, stream: Stream) -> None:
-        """Answer a GET or HEAD; one that was cut off before is nobody's."""
+        """Answers a GET or HEAD; one that was cut off before is nobody's."""
         pages, transport = self.edge.pages, self._transport
         assert pages is not None, "else it is refused"
         assert transport is not None, "it is open"
@@ -215,7 +215,7 @@ class Http2Connection(ClientConnection, asyncio.Protocol):
         PageCall(self, stream, pages, is_private=is_private)
 
     def _serve(self, stream: Stream, served: ServedMethod) -> None:
-        """Serve a call whose one request is here."""
+        """Serves a call whose one request is here."""
         assert len(stream.messages) == 1, "what has not one request is refused"
         raw = stream.messages.pop()
         call = OwnCall(self, stream, served)
@@ -226,7 +226,7 @@ class Http2Connection(ClientConnection, asyncio.Protocol):
             call.stream_from(raw)
 
     def _serve_in_turn(self, stream: Stream, served: ServedMethod) -> None:
-        """Serve a call, later if others of this client wait or none may begin."""
+        """Serves a call, later if others of this client wait or none may begin."""
         if len(stream.messages) != 1:
             OwnCall(self, stream, served).refuse(_no_request(len(stream.messages)))
         elif self._waiting or self._is_held_up():
@@ -235,11 +235,11 @@ class Http2Connection(ClientConnection, asyncio.Protocol):
             self._serve(stream, served)
 
     def _is_held_up(self) -> bool:
-        """Return whether no call may begin: its client has to read, or the loop to come round."""
+        """Returns whether no call may begin: its client has to read, or the loop to come round."""
         return self.edge.is_late or self._is_full()
 
     def _is_full(self) -> bool:
-        """Return whether so much waits for this client that its next calls wait too."""
+        """Returns whether so much waits for this client that its next calls wait too."""
         unread = self.wire.pending
         if unread <= UNREAD_TIGHT_MAX and not self._is_paused:
             return False
@@ -249,13 +249,13 @@ class Http2Connection(ClientConnection, asyncio.Protocol):
     # -- what is sent ------------------------------------------------------------------------------
 
     def write_soon(self) -> None:
-        """Write in the next turn of the loop what all calls of this one give."""
+        """Writes in the next turn of the loop what all calls of this one give."""
         if not self._is_dirty:
             self._is_dirty = True
             self.edge.write_soon(self)
 
     def write(self) -> None:
-        """Write all that may be written; go on with what waited for that."""
+        """Writes all that may be written; go on with what waited for that."""
         self._is_dirty = False
         transport, wire = self._transport, self.wire
         if transport is None or transport.is_closing():
@@ -294,7 +294,7 @@ class Http2Connection(ClientConnection, asyncio.Protocol):
         self.edge.took(perf_counter() - self.now_s)
 
     def count_kept(self) -> None:
-        """Count what is kept for the client."""
+        """Counts what is kept for the client."""
         transport = self._transport
         if transport is None:
             return
@@ -310,19 +310,19 @@ class Http2Connection(ClientConnection, asyncio.Protocol):
             self.edge.memory.count(*more)
 
     def _note_progress(self, held: int) -> None:
-        """Note when requests have gone on, as far as that is worth noting."""
+        """Notes when requests have gone on, as far as that is worth noting."""
         received = self.wire.received
         if not self.held or received - self._moved_size >= min(PROGRESS_SIZE, held >> 3):
             self._moved_size = received
             self.moved_s = self.edge.memory.clock()
 
     def give_up_stalled(self) -> None:
-        """Refuse calls whose requests have hardly gone on since this was last asked twice."""
+        """Refuses calls whose requests have hardly gone on since this was last asked twice."""
         self.wire.give_up_stalled()
         self.write()
 
     async def room(self, stream: Stream) -> None:
-        """Return when a stream of answers may go on."""
+        """Returns when a stream of answers may go on."""
         while self._is_unread(stream):
             future = self.edge.loop.create_future()
             self._rooms[future] = stream
@@ -332,7 +332,7 @@ class Http2Connection(ClientConnection, asyncio.Protocol):
                 self._rooms.pop(future, None)
 
     def _is_unread(self, stream: Stream) -> bool:
-        """Return whether a stream of answers has to wait for its client."""
+        """Returns whether a stream of answers has to wait for its client."""
         if stream.closed or not self.is_open:
             return False
         return stream.pending > STREAM_UNREAD_MAX or self._is_full()
@@ -361,37 +361,37 @@ class Http2Connection(ClientConnection, asyncio.Protocol):
         return bool(self.calls or self._waiting or self._rest or self.wire.pending)
 
     def ping(self) -> None:
-        """Ask the client whether it is there."""
+        """Asks the client whether it is there."""
         self.wire.ping()
         self.write()
 
     def drain(self) -> None:
-        """Tell the client to begin no more calls here; the second time, that none are taken."""
+        """Tells the client to begin no more calls here; the second time, that none are taken."""
         self.is_draining = True
         self.wire.drain()
         self.write()
 
     def end_reads(self) -> None:
-        """End the calls that store nothing."""
+        """Ends the calls that store nothing."""
         for call in [*self.calls]:
             if isinstance(call, OwnCall) and call.served.method.call_class not in STORING:
                 call.cancel()
 
     def close(self) -> None:
-        """End the connection once what was answered is sent."""
+        """Ends the connection once what was answered is sent."""
         self.drain()
         if self._transport is not None:
             self._transport.close()
 
     def cut_off(self) -> None:
-        """End the connection now, whatever is under way."""
+        """Ends the connection now, whatever is under way."""
         transport = self._transport
         self._let_go()
         if transport is not None:
             transport.abort()
 
     def _let_go(self) -> None:
-        """Keep nothing of what came or should go; who still knows this connection keeps little."""
+        """Keeps nothing of what came or should go; who still knows this connection keeps little."""
         self._transport = None
         self._rest = b""
         self.wire = _GONE
@@ -407,7 +407,7 @@ class Http2Connection(ClientConnection, asyncio.Protocol):
 
 
 def _no_request(count: int) -> MalformedRequest:
-    """Return the error of a call that has not one request."""
+    """Returns the error of a call that has not one request."""
     if count:
         return MalformedRequest(why=f"the call has {count} of them, the method takes one")
     return MalformedRequest(why="the call ended without one")

@@ -29,7 +29,7 @@ class EagerTask(Generic[Value]):
         _mark(waited, is_awaited=False)  # As a task does at once: others may await it meanwhile.
 
     def send(self, value: None, /) -> Any:
-        """Tell what is waited for, once; then go on."""
+        """Tells what is waited for, once; then go on."""
         if self._is_told:
             return self._coroutine.send(value)
         self._is_told = True
@@ -38,7 +38,7 @@ class EagerTask(Generic[Value]):
         return waited
 
     def throw(self, error: Any, /, *_: Any) -> Any:
-        """Raise an error where the coroutine waits; tasks give it as one, without its type.
+        """Raises an error where the coroutine waits; tasks give it as one, without its type.
 
         Effects  of a cancellation what is waited for is cancelled too, as by a task that knows it
         """
@@ -50,12 +50,12 @@ class EagerTask(Generic[Value]):
         return self._coroutine.throw(error)
 
     def close(self) -> None:
-        """End the coroutine where it waits."""
+        """Ends the coroutine where it waits."""
         self._coroutine.close()
 
 
 def _mark(waited: Any, *, is_awaited: bool) -> None:
-    """Set what tells a future's own await, and the task that gets it, of each other."""
+    """Sets what tells a future's own await, and the task that gets it, of each other."""
     if isinstance(waited, asyncio.Future):
         waited._asyncio_future_blocking = is_awaited
 
@@ -64,7 +64,7 @@ Coroutine.register(EagerTask)  # It is stepped by tasks alone; nothing awaits it
 
 
 def begun(coroutine: "CoroutineType[Any, None, Value]") -> Value | Coroutine[Any, None, Value]:
-    """Return what a coroutine returns without waiting, else the rest of it.
+    """Returns what a coroutine returns without waiting, else the rest of it.
 
     It begins outside of a task: its first step may not ask for the current one.
     Errors   of its first step, CancelledError among them where it waits for what was given up

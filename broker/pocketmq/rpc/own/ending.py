@@ -28,7 +28,7 @@ def end(
     replies: Sequence[bytes] = (),
     trailers: Sequence[tuple[bytes, bytes]] = (),
 ) -> None:
-    """End a call by a status; None: by answers, and OK. Closed: nothing."""
+    """Ends a call by a status; None: by answers, and OK. Closed: nothing."""
     if status is not None:
         wire.finish(stream, status.code, status.message, [*trailers])
         return
@@ -40,7 +40,7 @@ def end(
 
 
 def tell(wire: Connection, stream: Stream, refused: Refused) -> None:
-    """End a call as its face shows an error."""
+    """Ends a call as its face shows an error."""
     trailers = [
         (name.encode(), value.encode() if isinstance(value, str) else value)
         for name, value in refused.trailers()
@@ -51,7 +51,7 @@ def tell(wire: Connection, stream: Stream, refused: Refused) -> None:
 def refuse(
     wire: Connection, stream: Stream, served: ServedMethod, error: Exception, seconds: float
 ) -> None:
-    """End a call that nobody else counts, and that failed after so long."""
+    """Ends a call that nobody else counts, and that failed after so long."""
     begin_request(stream.headers.text)
     refused = served.refused(error, seconds)
     end_request()

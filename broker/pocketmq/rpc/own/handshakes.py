@@ -16,7 +16,7 @@ SPARED_S: Final = 0.25
 
 
 def address_of(peer: str) -> str:
-    """Return the name under which connections of a client's address are counted."""
+    """Returns the name under which connections of a client's address are counted."""
     return address_name(host_from_peer(peer))
 
 
@@ -30,12 +30,12 @@ class Handshakes:
         self.count = 0
 
     def begin(self, address: str, task: asyncio.Task[None], now_s: float) -> None:
-        """Note a handshake that begins."""
+        """Notes a handshake that begins."""
         self._running.setdefault(address, {})[task] = now_s
         self.count += 1
 
     def end(self, address: str, task: asyncio.Task[None]) -> None:
-        """Note one that has ended, or is given up."""
+        """Notes one that has ended, or is given up."""
         tasks = self._running.get(address)
         if tasks is not None and tasks.pop(task, None) is not None:
             self.count -= 1

@@ -85,7 +85,7 @@ class Speakers(NamedTuple):
 
 
 def listen_on(address: str) -> list[socket.socket]:
-    """Return sockets that listen on "host:port", one for each address of the host.
+    """Returns sockets that listen on "host:port", one for each address of the host.
 
     Errors   AddressUnavailable: one is in use or none of this machine
     """
@@ -159,7 +159,7 @@ class Listener:
         return len(self._starting) + len(self._tasks)
 
     def start(self, hold_s: float = 0.0) -> None:
-        """Accept connections; those of gRPC wait until `release`, or so long at most."""
+        """Accepts connections; those of gRPC wait until `release`, or so long at most."""
         if hold_s > 0:
             self.is_held = True
             self._loop.call_later(hold_s, self.release)
@@ -173,13 +173,13 @@ class Listener:
             start.look()
 
     def pause(self) -> None:
-        """Accept no more; who comes waits in the socket, for whoever listens to it next."""
+        """Accepts no more; who comes waits in the socket, for whoever listens to it next."""
         self._is_paused = True
         if self._socket.fileno() >= 0:
             self._loop.remove_reader(self._socket)
 
     def close(self) -> None:
-        """Listen no more, and close what nobody has taken over."""
+        """Listens no more, and closes what nobody has taken over."""
         if self._socket.fileno() < 0:
             return
         self._loop.remove_reader(self._socket)
@@ -226,18 +226,18 @@ class Listener:
         return not handshakes.give_up_one(self._loop.time())
 
     def is_full(self, address: str) -> bool:
-        """Return whether one more connection of an address is too much.
+        """Returns whether one more connection of an address is too much.
 
         Behind a proxy all come from its address: there the number of all counts.
         """
         return self._is_full("" if self.speakers.proxy_protocol else address)
 
     def count_of(self, address: str) -> int:
-        """Return how many connections of an address have not been taken over yet."""
+        """Returns how many connections of an address have not been taken over yet."""
         return self._addresses.get(address, 0)
 
     def expire_at(self, call_back: Callable[[], None]) -> int:
-        """Call back when a start takes too long."""
+        """Calls back when a start takes too long."""
         return self._deadlines.add(self._loop.time() + HANDSHAKE_S, call_back)
 
     def forget(self, start: "NewConnection", tick: int) -> None:
@@ -255,7 +255,7 @@ class Listener:
         self._line[start] = None
 
     def tell_stranger(self, protocol: str, peer: str) -> None:
-        """Log a client that is closed for the protocol it speaks."""
+        """Logs a client that is closed for the protocol it speaks."""
         if self._strangers.may_tell(self._loop.time()):
             left_out = self._strangers.told()
             logger.warning(
@@ -263,7 +263,7 @@ class Listener:
             )
 
     def take_over(self, connection: socket.socket, factory: Factory | None, peer: str) -> None:
-        """Give a connection to whoever speaks its protocol; None: after a TLS handshake."""
+        """Gives a connection to whoever speaks its protocol; None: after a TLS handshake."""
         task = asyncio.Task(self._connect(connection, factory, peer), loop=self._loop)
         self._tasks.add(task)
         self._unbegun[connection] = None
@@ -299,7 +299,7 @@ class Listener:
             connection.close()
 
     async def _shake_hands(self, connection: socket.socket, peer: str, limit_s: float) -> None:
-        """Return when a TLS handshake is over, and it is known who speaks with the client.
+        """Returns when a TLS handshake is over, and it is known who speaks with the client.
 
         Errors   ssl.SSLError, ConnectionResetError, TimeoutError
         """
@@ -315,7 +315,7 @@ class Listener:
                 secured.end()
 
     def _speaker(self, peer: str, alpn: str | None, first: bytes) -> asyncio.Protocol | None:
-        """Return who speaks with a client over TLS."""
+        """Returns who speaks with a client over TLS."""
         is_http2 = alpn == H2 or (alpn is None and first.startswith(_HTTP2))
         factory = self.speakers.http2 if is_http2 else self.speakers.http1
         return None if factory is None else factory(peer)
@@ -373,7 +373,7 @@ class NewConnection:
         self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, seen + 1)
 
     def _pass_header(self, data: bytes) -> bool:
-        """Take the PROXY header off the connection; return whether it is gone."""
+        """Takes the PROXY header off the connection; returns whether it is gone."""
         if not self._wants_header:
             return True
         header = read_proxy_header(data)
@@ -386,7 +386,7 @@ class NewConnection:
         return True
 
     def _choose(self) -> bool:
-        """Give the connection to whoever speaks its protocol; return whether that is known."""
+        """Gives the connection to whoever speaks its protocol; returns whether that is known."""
         data = self._socket.recv(STRANGER_SIZE, socket.MSG_PEEK)
         speakers = self._listener.speakers
         if not data:
@@ -411,7 +411,7 @@ class NewConnection:
         return True
 
     def _refuse(self, protocol: str) -> None:
-        """Close the connection of who speaks another protocol, and tell it now and then."""
+        """Closes the connection of who speaks another protocol, and tells it now and then."""
         self._listener.tell_stranger(protocol, self._peer)
         self.close()
 
@@ -422,7 +422,7 @@ class NewConnection:
         self._listener.take_over(self._socket, factory, self._peer)
 
     def close(self) -> None:
-        """Close the connection."""
+        """Closes the connection."""
         if self._socket.fileno() >= 0:
             asyncio.get_running_loop().remove_reader(self._socket)
             self._listener.forget(self, self._tick)
@@ -432,7 +432,7 @@ class NewConnection:
 
 
 def peer_text(family: int, place: object) -> str:
-    """Return a client's address as gRPC writes it."""
+    """Returns a client's address as gRPC writes it."""
     assert isinstance(place, tuple), "only TCP is listened on"
     host, port = place[:2]
     if family == socket.AF_INET6:

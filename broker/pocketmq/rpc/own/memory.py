@@ -70,11 +70,11 @@ class Keeping(ABC):
 
     @abstractmethod
     def give_up_stalled(self) -> None:
-        """Refuse calls whose requests have hardly gone on since this was last asked twice."""
+        """Refuses calls whose requests have hardly gone on since this was last asked twice."""
 
     @abstractmethod
     def cut_off(self) -> None:
-        """End the connection now, whatever is under way."""
+        """Ends the connection now, whatever is under way."""
 
 
 class BufferBudget:
@@ -112,7 +112,7 @@ class BufferBudget:
         """Of the last one that the log left out."""
 
     def count(self, held_more: int, unread_more: int) -> None:
-        """Note that connections keep more, or less."""
+        """Notes that connections keep more, or less."""
         self.held += held_more
         self.unread += unread_more
         assert self.held >= 0, "what was not held is let go"
@@ -140,7 +140,7 @@ class BufferBudget:
             self._deadlines.add(at_s, lambda: self._cut_off_stalled(slow))
 
     def _look(self) -> None:
-        """Give up requests that do not go on."""
+        """Gives up requests that do not go on."""
         self._is_looking = False
         for one in [*self._connections]:
             if one.held:
@@ -148,7 +148,7 @@ class BufferBudget:
         self.count(0, 0)
 
     def _cut_off_stalled(self, slow: Mapping[Keeping, int]) -> None:
-        """Cut off those that have read too little since."""
+        """Cuts off those that have read too little since."""
         self._is_watching = False
         for one, wanted in slow.items():
             if one.is_open and one.sent < wanted and one.unread > UNREAD_TIGHT_MAX:
@@ -156,7 +156,7 @@ class BufferBudget:
         self.count(0, 0)
 
     def reserve(self, wanted: int, reserved: int) -> int:
-        """Set room aside for an answer, and return how many bytes it may have.
+        """Sets room aside for an answer, and returns how many bytes it may have.
 
         reserved   bytes that were set aside for it before; they are given back
         """
@@ -169,7 +169,7 @@ class BufferBudget:
         return wanted
 
     def has_room_for(self, reply_size: int, pending: int) -> bool:
-        """Return whether an answer may be kept until its client reads it.
+        """Returns whether an answer may be kept until its client reads it.
 
         pending   bytes that are kept for this client already
         """
@@ -180,7 +180,7 @@ class BufferBudget:
     # -- who is cut off
 
     def _cut_off(self, one: Keeping) -> None:
-        """Cut a connection off, and tell it, or count it where another was told before."""
+        """Cuts a connection off, and tells it, or count it where another was told before."""
         told = (one.peer, one.held, one.unread)
         if self.clock() < self._quiet_until_s:
             self._left_out += 1
@@ -212,5 +212,5 @@ class BufferBudget:
 
 
 def _waste(one: Keeping, now_s: float) -> float:
-    """Return for how long how much has been held for nothing, in byte seconds."""
+    """Returns for how long how much has been held for nothing, in byte seconds."""
     return one.held * max(0.0, now_s - one.moved_s - IDLE_FREE_S)

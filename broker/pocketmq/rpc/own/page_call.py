@@ -60,13 +60,13 @@ class PageCall:
     # -- what happens to it
 
     def take_news(self, stream: Stream) -> None:
-        """End where the client has reset the stream."""
+        """Ends where the client has reset the stream."""
         assert stream is self._stream, "a stream has one call"
         if stream.reset_code >= 0:
             self.cancel()
 
     def cancel(self) -> None:
-        """Ask for the page no more."""
+        """Asks for the page no more."""
         self._task.cancel()
 
     give_up = cancel

@@ -54,12 +54,12 @@ class PendingReplies:
         self.count: i64 = 0
 
     def takes(self, late: PendingReply) -> bool:
-        """Return whether a reply can be waited for with these."""
+        """Returns whether a reply can be waited for with these."""
         is_same = late.group is self.group and late.late is self._late
         return is_same and late.user == self._user
 
     def room(self) -> i64:
-        """Return how many more calls may begin before it is asked again whether one may."""
+        """Returns how many more calls may begin before it is asked again whether one may."""
         gate = self._served.gate
         limit: i64 = gate.tight
         entered: i64 = gate.count
@@ -83,7 +83,7 @@ class PendingReplies:
                 self._due_s = due_s
 
     def begin(self) -> None:
-        """Count the calls that were added, and wait; done once."""
+        """Counts the calls that were added, and wait; done once."""
         assert self.count > 0, "somebody waits"
         self._served.gate.enter(self._holder.weights, self.count)
         self._served.stats.begin(self.count)
@@ -93,7 +93,7 @@ class PendingReplies:
             self._watch_time()
 
     def _time_is_over(self, stream: Stream) -> float:
-        """Return when, by `perf_counter`."""
+        """Returns when, by `perf_counter`."""
         timeout_ms: int = stream.headers.timeout_ms
         return NEVER if timeout_ms < 0 else self._begun_s + timeout_ms / 1000
 
@@ -105,7 +105,7 @@ class PendingReplies:
     # -- the flush
 
     def hear(self, flushed: asyncio.Future[bool]) -> None:
-        """Answer all, now that the flush has ended."""
+        """Answers all, now that the flush has ended."""
         if self.count == 0:
             return
         error = flushed.exception()
@@ -133,7 +133,7 @@ class PendingReplies:
         self._leave(self.count)
 
     def _refuse(self, error: Exception) -> None:
-        """End all as their face shows an error."""
+        """Ends all as their face shows an error."""
         seconds = perf_counter() - self._begun_s
         for stream in self._left():
             stream.call = None
@@ -141,7 +141,7 @@ class PendingReplies:
         self._leave(self.count)
 
     def _wait_on(self) -> None:
-        """Wait for the next flush, as these do until one says that all is durable."""
+        """Waits for the next flush, as these do until one says that all is durable."""
         try:
             self.group = self._late.group()
         except BrokerError as error:
@@ -152,13 +152,13 @@ class PendingReplies:
     # -- what ends before
 
     def take_news(self, stream: Stream) -> None:
-        """Wait no more with a call that its client has reset."""
+        """Waits no more with a call that its client has reset."""
         assert stream.call is self, "a stream has one call"
         if stream.reset_code >= 0:
             self._drop([stream], ABANDONED)
 
     def expire(self) -> None:
-        """End calls whose time is over."""
+        """Ends calls whose time is over."""
         now_s, first_s = perf_counter(), NEVER
         over: list[Stream] = []
         for stream in self._left():
@@ -174,21 +174,21 @@ class PendingReplies:
             self._watch_time()
 
     def cancel(self) -> None:
-        """End all: nobody waits for them any more."""
+        """Ends all: nobody waits for them any more."""
         self._drop(self._left(), ABANDONED)
 
     def give_up(self) -> None:
-        """End all: they are the last of a connection that is too old."""
+        """Ends all: they are the last of a connection that is too old."""
         self._drop(self._left(), OLD)
 
     def end_requests(self) -> None:
-        """Change nothing: their requests are here."""
+        """Changes nothing: their requests are here."""
 
     def _left(self) -> list[Stream]:
         return [stream for stream in self._streams if stream.call is self]
 
     def _drop(self, streams: list[Stream], status: WireStatus) -> None:
-        """Wait no more with some; who is still there is told a status."""
+        """Waits no more with some; who is still there is told a status."""
         if not streams:
             return
         seconds, is_open = perf_counter() - self._begun_s, self._client.is_open
@@ -200,7 +200,7 @@ class PendingReplies:
         self._leave(len(streams))
 
     def _leave(self, count: i64) -> None:
-        """Count calls that are waited for no more."""
+        """Counts calls that are waited for no more."""
         assert 0 < count <= self.count, "who leaves has entered"
         served, client = self._served, self._client
         served.gate.leave(self._holder.weights, count)

@@ -34,7 +34,7 @@ class ProxyHeader(NamedTuple):
 
 
 def read_proxy_header(data: bytes) -> ProxyHeader | None:
-    """Return the header at the begin of a connection, None when more bytes are needed.
+    """Returns the header at the begin of a connection, None when more bytes are needed.
 
     data     the first bytes, SIZE_MAX of them if there are so many
     Errors   ProxyError
@@ -90,7 +90,7 @@ def _binary(data: bytes) -> ProxyHeader | None:
 
 
 def _peer(address: IPv4Address | IPv6Address, port: int) -> str:
-    """Return an address as gRPC writes it."""
+    """Returns an address as gRPC writes it."""
     if address.version == 4:
         return f"ipv4:{address}:{port}"
     return f"ipv6:%5B{address}%5D:{port}"

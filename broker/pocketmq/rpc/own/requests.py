@@ -24,7 +24,7 @@ class CallRequests:
         served: ServedMethod,
         user: Callable[[], str],
     ) -> None:
-        """Begin with none.
+        """Begins with none.
 
         user   returns whose turn it takes to read one
         """
@@ -43,7 +43,7 @@ class CallRequests:
         return self
 
     async def __anext__(self) -> Any:
-        """Return the next request.
+        """Returns the next request.
 
         Requests of all streams are read one in each turn of the loop.
         Errors   MalformedRequest, TooManyElements
@@ -70,21 +70,21 @@ class CallRequests:
         raise StopAsyncIteration
 
     def _next(self) -> bytes | None:
-        """Return the bytes of the next request, None where none is to be read."""
+        """Returns the bytes of the next request, None where none is to be read."""
         messages = self._stream.messages
         if messages:
             self.hear()
         return messages.pop(0) if messages and not self._is_ended else None
 
     def _let_go(self) -> None:
-        """Hold the request before no longer, and let its client send as much again."""
+        """Holds the request before no longer, and let its client send as much again."""
         taken, self._taken = self._taken, 0
         if taken and self._connection.is_open:
             self._connection.wire.consume(self._stream, taken)
             self._connection.write_soon()
 
     def hear(self) -> None:
-        """Count the call no more as one of which nothing but its begin has come."""
+        """Counts the call no more as one of which nothing but its begin has come."""
         if self._is_silent:
             self._is_silent = False
             self._connection.count_silent(-1)

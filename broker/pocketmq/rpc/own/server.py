@@ -53,7 +53,7 @@ class OwnServer:
         self._listeners: list[Listener] = []
 
     def serve(self, services: Sequence[Service], turns: Turns | None = None) -> None:
-        """Serve these methods from now on, in place of those of the same names.
+        """Serves these methods from now on, in place of those of the same names.
 
         turns   with whose other heavy work requests of streams share the loop
         """
@@ -62,7 +62,7 @@ class OwnServer:
         self._edge.take_methods()
 
     def add_port(self, address: str) -> int:
-        """Listen on "host:port" and return the port; port 0 takes any that is free.
+        """Listens on "host:port" and returns the port; port 0 takes any that is free.
 
         Errors   IllegalConfig when the address is in use or none of this machine
         """
@@ -72,7 +72,7 @@ class OwnServer:
         return port
 
     def add_socket(self, listening: socket.socket) -> None:
-        """Take who comes to a socket that listens already; it is closed at the end."""
+        """Takes who comes to a socket that listens already; it is closed at the end."""
         listening.setblocking(False)
         self._sockets.append(listening)
 
@@ -82,7 +82,7 @@ class OwnServer:
         return self._sockets
 
     async def start(self, refusal: BrokerError | None = None, hold_s: float = 0.0) -> None:
-        """Take calls; health says NOT_SERVING until `show_ready`.
+        """Takes calls; health says NOT_SERVING until `show_ready`.
 
         refusal   answers every call until then
         hold_s    so long the first calls wait for it instead
@@ -113,20 +113,20 @@ class OwnServer:
         return len(self._edge.connections) + sum(one.count for one in self._listeners)
 
     def _is_full(self, address: str) -> bool:
-        """Return whether there are connections enough, in all or of an address."""
+        """Returns whether there are connections enough, in all or of an address."""
         free = self._transport.connections_max - self.count
         held = self._edge.addresses.get(address, 0)
         held += sum(listener.count_of(address) for listener in self._listeners)
         return free <= 0 or held >= CONNECTIONS_WEIGHT * free
 
     def show_ready(self, *, writable: bool | Callable[[], bool]) -> None:
-        """Serve, and let health say so; `writable` is asked again and again if it can be."""
+        """Serves, and let health say so; `writable` is asked again and again if it can be."""
         self._serving.show_ready(writable)
         for listener in self._listeners:
             listener.release()
 
     def turn_away(self) -> None:
-        """Accept no more, and send clients elsewhere; what they begin before they know is served.
+        """Accepts no more, and send clients elsewhere; what they begin before they know is served.
 
         So none of them hears of a stop.
         """
@@ -135,7 +135,7 @@ class OwnServer:
         self._edge.turn_away()
 
     async def quiet(self, limit_s: float) -> None:
-        """Return when all clients know, and what they sent, settle and receive is answered."""
+        """Returns when all clients know, and what they sent, settle and receive is answered."""
         await self._until(self._is_quiet, limit_s)
 
     def _is_quiet(self) -> bool:
@@ -152,11 +152,11 @@ class OwnServer:
         self._edge.drain()
 
     def cut_off(self) -> None:
-        """Break every connection there is, whatever is under way on it."""
+        """Breaks every connection there is, whatever is under way on it."""
         self._each(lambda one: one.cut_off())
 
     async def stop(self, grace_s: float) -> None:
-        """Take no more calls and return when those under way have ended, or the grace has."""
+        """Takes no more calls and return when those under way have ended, or the grace has."""
         edge = self._edge
         for listener in self._listeners:
             listener.close()

@@ -42,31 +42,31 @@ class ClientConnection(Calling):
 
     @abstractmethod
     def drain(self) -> None:
-        """Tell the client to begin no more calls here; the second time, that none are taken."""
+        """Tells the client to begin no more calls here; the second time, that none are taken."""
 
     @abstractmethod
     def end_reads(self) -> None:
-        """End the calls that store nothing."""
+        """Ends the calls that store nothing."""
 
     @abstractmethod
     def close(self) -> None:
-        """End the connection once what was answered is sent."""
+        """Ends the connection once what was answered is sent."""
 
     @abstractmethod
     def write(self) -> None:
-        """Write all that may be written."""
+        """Writes all that may be written."""
 
     @abstractmethod
     def go_on(self) -> None:
-        """Take what came and had to wait."""
+        """Takes what came and had to wait."""
 
     @abstractmethod
     def count_kept(self) -> None:
-        """Count what is kept for the client."""
+        """Counts what is kept for the client."""
 
     @abstractmethod
     async def room(self, stream: Stream) -> None:
-        """Return when a stream of answers may go on."""
+        """Returns when a stream of answers may go on."""
 
 
 class ServerState:
@@ -103,7 +103,7 @@ class ServerState:
         serving: Serving,
         clock: Callable[[], float] | None = None,
     ) -> None:
-        """Begin with no connection.
+        """Begins with no connection.
 
         clock   seconds that only grow, the loop's where there is none
         """
@@ -139,12 +139,12 @@ class ServerState:
         self.take_methods()
 
     def join(self, connection: ClientConnection, address: str) -> None:
-        """Note a connection that begins."""
+        """Notes a connection that begins."""
         self.connections.add(connection)
         self.addresses[address] += 1
 
     def leave(self, connection: ClientConnection, address: str) -> None:
-        """Note one that is gone, if it was there."""
+        """Notes one that is gone, if it was there."""
         if connection in self.connections:
             self.connections.remove(connection)
             self.addresses[address] -= 1
@@ -152,7 +152,7 @@ class ServerState:
                 del self.addresses[address]
 
     def take_methods(self) -> None:
-        """Serve what `serving` has now."""
+        """Serves what `serving` has now."""
         self.methods = {path.encode(): served for path, served in self.serving.methods.items()}
         self.sizes.update({p: one.method.request_size_max for p, one in self.methods.items()})
         self.quick.methods = {
@@ -163,7 +163,7 @@ class ServerState:
         assert self.sizes.keys() == self.methods.keys(), "what was served once is served"
 
     def write_soon(self, connection: "ClientConnection") -> None:
-        """Write what a connection has for its client in the next turn of the loop, once."""
+        """Writes what a connection has for its client in the next turn of the loop, once."""
         if not self._dirty:
             self.loop.call_soon(self._write_all)
         self._dirty.append(connection)
@@ -176,7 +176,7 @@ class ServerState:
     # -- turns of the loop
 
     async def request_turn(self, user: str) -> None:
-        """Return when a request of a stream may be read: one in each turn of the loop.
+        """Returns when a request of a stream may be read: one in each turn of the loop.
 
         What its handler does before it waits is part of that: with 4,000 streams, and a ms for each
         request, one turn would take 4 s. Users take turns, and as much time is left to all others.
@@ -186,7 +186,7 @@ class ServerState:
                 await asyncio.sleep(0)
 
     def has_time_for(self, size: int) -> bool:
-        """Return whether so many bytes of a connection may be taken now; else it lines up."""
+        """Returns whether so many bytes of a connection may be taken now; else it lines up."""
         if not self._is_turn:
             if self._untold_s < UNTOLD_S:
                 return True
@@ -196,7 +196,7 @@ class ServerState:
         return perf_counter() < self._turn_ends_s
 
     def took(self, seconds: float) -> None:
-        """Count what a connection took, and the calls answered meanwhile; each took so long."""
+        """Counts what a connection took, and the calls answered meanwhile; each took so long."""
         self._untold_s += seconds
         if self.answered:
             for stats in self.answered:
@@ -210,7 +210,7 @@ class ServerState:
         self._line[one] = None
 
     def begin_turn(self) -> None:
-        """Begin the time that connections have until the loop comes round."""
+        """Begins the time that connections have until the loop comes round."""
         if not self._is_turn:
             self._is_turn = True
             self.loop.call_soon(self._end_turn)
@@ -219,7 +219,7 @@ class ServerState:
         self._turn_ends_s = perf_counter() + self.turn_s
 
     def look_at_clock(self) -> None:
-        """Note whether the time of this turn is over: no more large answers are begun then."""
+        """Notes whether the time of this turn is over: no more large answers are begun then."""
         if not self._is_turn:
             self.begin_turn()
         self.is_late = perf_counter() >= self._turn_ends_s
@@ -240,13 +240,13 @@ class ServerState:
         self._turn_ends_s = perf_counter() + self.turn_s
 
     def turn_away(self) -> None:
-        """Tell all clients, and those that come, to begin their calls elsewhere."""
+        """Tells all clients, and those that come, to begin their calls elsewhere."""
         self.is_leaving = True
         for connection in [*self.connections]:
             connection.drain()
 
     def drain(self) -> None:
-        """End the requests of all streams: their handlers see no more of them."""
+        """Ends the requests of all streams: their handlers see no more of them."""
         self.is_draining = True
         for connection in self.connections:
             for call in connection.calls:

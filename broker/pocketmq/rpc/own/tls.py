@@ -20,7 +20,7 @@ class Tls:
         self.context = context
 
     def take(self, cert_file: str, key_file: str) -> None:
-        """Show what the files hold now; as it was where they are wrong.
+        """Shows what the files hold now; as it was where they are wrong.
 
         Errors   IllegalConfig, as `tls_context`
         """
@@ -29,7 +29,7 @@ class Tls:
 
 
 def tls_context(cert_file: str, key_file: str) -> ssl.SSLContext:
-    """Return a context for servers: TLS 1.2 or newer, with a certificate, offering both HTTPs.
+    """Returns a context for servers: TLS 1.2 or newer, with a certificate, offering both HTTPs.
 
     cert_file   the certificate and those it is signed by, PEM
     key_file    its key, PEM, without a password

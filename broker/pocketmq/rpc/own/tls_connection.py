@@ -51,11 +51,11 @@ class TlsConnection(asyncio.Protocol):
     # -- what the loop calls
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Begin; the client speaks first."""
+        """Begins; the client speaks first."""
         self._transport = cast(asyncio.Transport, transport)  # uvloop's has no such base
 
     def data_received(self, data: bytes) -> None:
-        """Take what the client sent."""
+        """Takes what the client sent."""
         found: list[bytes] = []
         is_over = False
         try:
@@ -72,11 +72,11 @@ class TlsConnection(asyncio.Protocol):
             self.close()
 
     def eof_received(self) -> bool | None:
-        """Tell the protocol that the client has closed its side."""
+        """Tells the protocol that the client has closed its side."""
         return None if self._protocol is None else self._protocol.eof_received()
 
     def connection_lost(self, error: Exception | None) -> None:
-        """Tell whoever is left."""
+        """Tells whoever is left."""
         self._transport = None
         if not self.shaken.done():
             self.shaken.set_exception(ConnectionResetError("the client went away"))
@@ -84,12 +84,12 @@ class TlsConnection(asyncio.Protocol):
             self._protocol.connection_lost(error)
 
     def pause_writing(self) -> None:
-        """Pass on that the client reads slowly."""
+        """Passes on that the client reads slowly."""
         if self._protocol is not None:
             self._protocol.pause_writing()
 
     def resume_writing(self) -> None:
-        """Pass on that the client has read."""
+        """Passes on that the client has read."""
         if self._protocol is not None:
             self._protocol.resume_writing()
 
@@ -112,7 +112,7 @@ class TlsConnection(asyncio.Protocol):
         return True
 
     def _begin(self) -> None:
-        """Note that the handshake is over; who is chosen by ALPN speaks first."""
+        """Notes that the handshake is over; who is chosen by ALPN speaks first."""
         assert not self.is_shaken, "a handshake ends once"
         self.is_shaken = True
         self._flush()
@@ -120,7 +120,7 @@ class TlsConnection(asyncio.Protocol):
             self._give(b"")
 
     def _give(self, data: bytes) -> None:
-        """Give the protocol what the client said; choose it before."""
+        """Gives the protocol what the client said; choose it before."""
         if self._transport is None or self._transport.is_closing():
             return
         if self._protocol is None:
@@ -139,7 +139,7 @@ class TlsConnection(asyncio.Protocol):
             self._transport.write(self._outgoing.read())
 
     def _fail(self, error: ssl.SSLError) -> None:
-        """Tell the client what ssl says of it, an alert, and end."""
+        """Tells the client what ssl says of it, an alert, and end."""
         self._flush()
         if not self.shaken.done():
             self.shaken.set_exception(error)
@@ -149,7 +149,7 @@ class TlsConnection(asyncio.Protocol):
     # -- for the side of the protocol
 
     def write(self, data: bytes | bytearray | memoryview) -> None:
-        """Send bytes."""
+        """Sends bytes."""
         transport = self._transport
         if transport is None or transport.is_closing():
             return
@@ -164,7 +164,7 @@ class TlsConnection(asyncio.Protocol):
         transport.write(b"".join(out))
 
     def close(self) -> None:
-        """End once all is sent, and tell the client that it is an end."""
+        """Ends once all is sent, and tells the client that it is an end."""
         if self._transport is None or self._transport.is_closing():
             return
         with suppress(ssl.SSLError):  # The client has not said the same, which nobody waits for.
@@ -173,7 +173,7 @@ class TlsConnection(asyncio.Protocol):
         self._transport.close()
 
     def end(self) -> None:
-        """End a handshake that takes too long; one that has failed ends by itself.
+        """Ends a handshake that takes too long; one that has failed ends by itself.
 
         So ends who says nothing after it: without ALPN nobody can speak with it.
         """
@@ -195,15 +195,15 @@ class SecuredTransport(asyncio.Transport):
         self._transport = transport
 
     def write(self, data: bytes | bytearray | memoryview) -> None:
-        """Send bytes."""
+        """Sends bytes."""
         self._secured.write(data)
 
     def close(self) -> None:
-        """End once all is sent."""
+        """Ends once all is sent."""
         self._secured.close()
 
     def abort(self) -> None:
-        """End now."""
+        """Ends now."""
         self._transport.abort()
 
     def is_closing(self) -> bool:
@@ -211,7 +211,7 @@ class SecuredTransport(asyncio.Transport):
         return self._transport.is_closing()
 
     def pause_reading(self) -> None:
-        """Take nothing from the network."""
+        """Takes nothing from the network."""
         self._transport.pause_reading()
 
     def resume_reading(self) -> None:
@@ -223,11 +223,11 @@ class SecuredTransport(asyncio.Transport):
         return self._transport.is_reading()
 
     def unsent_bytes(self) -> int:
-        """Return what waits to be sent, encrypted."""
+        """Returns what waits to be sent, encrypted."""
         return self._transport.get_write_buffer_size()
 
     get_write_buffer_size = unsent_bytes
 
     def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
-        """Set when the protocol is told to pause."""
+        """Sets when the protocol is told to pause."""
         self._transport.set_write_buffer_limits(high, low)

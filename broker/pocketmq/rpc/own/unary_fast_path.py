@@ -56,7 +56,7 @@ class UnaryFastPath:
         self.place = 0
 
     def serve(self, client: Calling, news: list[Stream], first: int) -> int:
-        """Answer calls one after the other, or let them wait for a flush, as far as that goes.
+        """Answers calls one after the other, or let them wait for a flush, as far as that goes.
 
         Returns  the place of the first stream that is not served, or how many there are
         Errors   what shortcuts raise: of the call at `place`, whose method is `asked`
@@ -116,7 +116,7 @@ class UnaryFastPath:
         return at
 
     def _method(self, stream: Stream) -> QuickMethod | None:
-        """Return the method of a call whose one request is here, None of any other."""
+        """Returns the method of a call whose one request is here, None of any other."""
         if stream.call is not None or stream.closed or not stream.ended:
             return None
         if len(stream.messages) != 1:
@@ -127,7 +127,7 @@ class UnaryFastPath:
         return method
 
     def _count(self, served: ServedMethod, count: i64) -> None:
-        """Count calls that were answered."""
+        """Counts calls that were answered."""
         assert count >= 0, "calls are counted once"
         if count:
             stats = served.stats

@@ -20,7 +20,7 @@ class WaitingCall(Protocol):
         """Let the handler know that nobody waits for it any more."""
 
     def give_up(self) -> None:
-        """End the call: it is the last of a connection that is too old."""
+        """Ends the call: it is the last of a connection that is too old."""
 
     def end_requests(self) -> None:
         """Let no request of a stream of them come any more."""
@@ -35,7 +35,7 @@ class Unsent(ABC):
 
     @abstractmethod
     def lose(self) -> None:
-        """Undo what its answer tells of: it does not leave."""
+        """Undoes what its answer tells of: it does not leave."""
 
 
 class Calling(Keeping):
@@ -61,12 +61,12 @@ class Calling(Keeping):
 
     @abstractmethod
     def count_silent(self, more: int) -> None:
-        """Count streams of requests of which no request has come yet."""
+        """Counts streams of requests of which no request has come yet."""
 
     @abstractmethod
     def identify(self, user: str, *, is_admin: bool) -> Holder:
-        """Return the holder of the calls that a user begins here."""
+        """Returns the holder of the calls that a user begins here."""
 
     @abstractmethod
     def write_soon(self) -> None:
-        """Write in the next turn of the loop what all calls of this one give."""
+        """Writes in the next turn of the loop what all calls of this one give."""

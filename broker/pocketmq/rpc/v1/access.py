@@ -31,7 +31,7 @@ class AccessFace:
         self._is_checked = is_checked
 
     def service(self) -> Service:
-        """Return the face."""
+        """Returns the face."""
         return face(
             ACCESS,
             {
@@ -52,7 +52,7 @@ class AccessFace:
         await self._access.save(what, by)
 
     async def create_user(self, request: pb.CreateUserRequest, call: Call) -> pb.CreateUserResponse:
-        """Take a new user; durable when it answers.
+        """Takes a new user; durable when it answers.
 
         Errors   IllegalUser, UserExists, DiskFull
         """
@@ -62,7 +62,7 @@ class AccessFace:
         return pb.CreateUserResponse(user=_user_message(user))
 
     async def update_user(self, request: pb.UpdateUserRequest, call: Call) -> pb.UpdateUserResponse:
-        """Change what is given of a user; durable when it answers.
+        """Changes what is given of a user; durable when it answers.
 
         Errors   UserNotFound, IllegalUser, DiskFull
         """
@@ -77,7 +77,7 @@ class AccessFace:
         return pb.UpdateUserResponse(user=_user_message(user))
 
     async def delete_user(self, request: pb.DeleteUserRequest, call: Call) -> pb.DeleteUserResponse:
-        """Forget a user and its grants; durable when it answers.
+        """Forgets a user and its grants; durable when it answers.
 
         Errors   UserNotFound, DiskFull
         """
@@ -86,12 +86,12 @@ class AccessFace:
         return pb.DeleteUserResponse()
 
     def list_users(self, request: pb.ListUsersRequest, call: Call) -> pb.ListUsersResponse:
-        """Return all users, without their secrets."""
+        """Returns all users, without their secrets."""
         users = sorted(self._access.table.roster.users.values())
         return pb.ListUsersResponse(users=map(_user_message, users), checked=self._is_checked)
 
     async def add_grant(self, request: pb.AddGrantRequest, call: Call) -> pb.AddGrantResponse:
-        """Add a grant, or actions to one; durable when it answers.
+        """Adds a grant, or actions to one; durable when it answers.
 
         Errors   IllegalGrant, UserNotFound, DiskFull
         """
@@ -111,7 +111,7 @@ class AccessFace:
     async def remove_grant(
         self, request: pb.RemoveGrantRequest, call: Call
     ) -> pb.RemoveGrantResponse:
-        """Take actions out of grants; durable when it answers.
+        """Takes actions out of grants; durable when it answers.
 
         Errors   IllegalGrant, UserNotFound, GrantNotFound, DiskFull
         """
@@ -125,7 +125,7 @@ class AccessFace:
         return pb.RemoveGrantResponse(grants=map(_grant_message, left))
 
     def list_grants(self, request: pb.ListGrantsRequest, call: Call) -> pb.ListGrantsResponse:
-        """Return the grants of a user, or of all.
+        """Returns the grants of a user, or of all.
 
         Errors   UserNotFound
         """
@@ -133,7 +133,7 @@ class AccessFace:
         return pb.ListGrantsResponse(grants=map(_grant_message, found))
 
     def explain(self, request: pb.ExplainRequest, call: Call) -> pb.ExplainResponse:
-        """Return whether a user may do something, and why.
+        """Returns whether a user may do something, and why.
 
         Errors   UserNotFound, IllegalGrant
         """

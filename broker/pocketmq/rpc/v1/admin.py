@@ -66,7 +66,7 @@ class AdminMethods:
         self._pull_message = PullMessage(store, backing.pull, check=check_operator_reads)
 
     def service(self) -> Service:
-        """Return the face."""
+        """Returns the face."""
         handlers: dict[str, Handler] = {
             "PullMessage": self._pull_message,
             "CreateTopic": self.create_topic,
@@ -109,7 +109,7 @@ class AdminMethods:
     async def create_topic(
         self, request: pb.CreateTopicRequest, call: Call
     ) -> pb.CreateTopicResponse:
-        """Make a topic."""
+        """Makes a topic."""
         check_number("type", request.type, upper=pb.MIXED)
         kind = pb.TopicType.Name(request.type) if request.type else ""
         made = await topics.create_topic(
@@ -120,7 +120,7 @@ class AdminMethods:
     async def update_topic(
         self, request: pb.UpdateTopicRequest, call: Call
     ) -> pb.UpdateTopicResponse:
-        """Change what is set of a topic."""
+        """Changes what is set of a topic."""
         names = ("read_queue_count", "write_queue_count", "permission", "order")
         change = TopicChange(
             **_given(request, names),
@@ -133,12 +133,12 @@ class AdminMethods:
     async def delete_topic(
         self, request: pb.DeleteTopicRequest, call: Call
     ) -> pb.DeleteTopicResponse:
-        """Remove a topic."""
+        """Removes a topic."""
         removed = await topics.delete_topic(self._store, request.name, dry_run=request.dry_run)
         return pb.DeleteTopicResponse(removed_topics=_seen(removed, call, DELETE))
 
     def list_topics(self, request: pb.ListTopicsRequest, call: Call) -> pb.ListTopicsResponse:
-        """Return a page of the topics."""
+        """Returns a page of the topics."""
         page = topics.list_topics(self._store, **_paging(request))
         found = map(proto_topic, page.items)
         return pb.ListTopicsResponse(topics=found, next_page_token=page.next_page_token)
@@ -146,12 +146,12 @@ class AdminMethods:
     async def describe_topic(
         self, request: pb.DescribeTopicRequest, call: Call
     ) -> pb.DescribeTopicResponse:
-        """Return a topic and its queues."""
+        """Returns a topic and its queues."""
         config, queues = await topics.describe_topic(self._store, request.name)
         return pb.DescribeTopicResponse(topic=proto_topic(config), queues=_messages(queues))
 
     async def topic_stats(self, request: pb.TopicStatsRequest, call: Call) -> pb.TopicStatsResponse:
-        """Return how many messages a topic holds, or a page of all of them."""
+        """Returns how many messages a topic holds, or a page of all of them."""
         store, totals_only = self._store, request.totals_only
         if request.name:
             counts = await topics.topic_counts(store, request.name, totals_only=totals_only)
@@ -164,28 +164,28 @@ class AdminMethods:
     async def create_group(
         self, request: pb.CreateGroupRequest, call: Call
     ) -> pb.CreateGroupResponse:
-        """Make a group."""
+        """Makes a group."""
         made = await groups.create_group(self._store, request.name, _settings(request))
         return pb.CreateGroupResponse(group=_proto_group(made))
 
     async def update_group(
         self, request: pb.UpdateGroupRequest, call: Call
     ) -> pb.UpdateGroupResponse:
-        """Change what is set of a group."""
+        """Changes what is set of a group."""
         changed = await groups.update_group(self._store, request.name, _settings(request))
         return pb.UpdateGroupResponse(group=_proto_group(changed))
 
     async def delete_group(
         self, request: pb.DeleteGroupRequest, call: Call
     ) -> pb.DeleteGroupResponse:
-        """Remove a group."""
+        """Removes a group."""
         removed = await groups.delete_group(
             self._store, request.name, with_topics=request.with_topics, dry_run=request.dry_run
         )
         return pb.DeleteGroupResponse(removed_topics=_seen(removed, call, DELETE))
 
     def list_groups(self, request: pb.ListGroupsRequest, call: Call) -> pb.ListGroupsResponse:
-        """Return a page of the groups."""
+        """Returns a page of the groups."""
         page = groups.list_groups(self._store, **_paging(request))
         found = map(_proto_group, page.items)
         return pb.ListGroupsResponse(groups=found, next_page_token=page.next_page_token)
@@ -193,12 +193,12 @@ class AdminMethods:
     def describe_group(
         self, request: pb.DescribeGroupRequest, call: Call
     ) -> pb.DescribeGroupResponse:
-        """Return a group and the topics it has an offset in."""
+        """Returns a group and the topics it has an offset in."""
         config, found = groups.describe_group(self._store, request.name)
         return pb.DescribeGroupResponse(group=_proto_group(config), topics=_seen(found, call))
 
     def list_members(self, request: pb.ListMembersRequest, call: Call) -> pb.ListMembersResponse:
-        """Return who consumes for a group."""
+        """Returns who consumes for a group."""
         self._store.tables.groups.existing(request.group)
         members = [
             one._replace(topics=_seen(one.topics, call))
@@ -208,7 +208,7 @@ class AdminMethods:
 
     # -- where groups stand --------------------------------------------------------------------
     def list_offsets(self, request: pb.ListOffsetsRequest, call: Call) -> pb.ListOffsetsResponse:
-        """Return where a group stands."""
+        """Returns where a group stands."""
         found = [
             pb.GroupOffset(topic=row.topic, queue_id=row.queue_id, offset=row.queue_offset)
             for row in positions.list_offsets(self._store, request.group, request.topic)
@@ -217,7 +217,7 @@ class AdminMethods:
         return pb.ListOffsetsResponse(offsets=found)
 
     async def group_lag(self, request: pb.GroupLagRequest, call: Call) -> pb.GroupLagResponse:
-        """Return the lag of a group, or a page of the lags of all."""
+        """Returns the lag of a group, or a page of the lags of all."""
         if request.group:
             lags = await lag.group_lag(
                 self._store, request.group, request.topic, self._process.read_leased
@@ -237,7 +237,7 @@ class AdminMethods:
     async def set_offsets(
         self, request: pb.SetOffsetsRequest, call: Call
     ) -> pb.MoveOffsetsResponse:
-        """Set a group's offsets in queues of a topic."""
+        """Sets a group's offsets in queues of a topic."""
         wanted = [(row.queue_id, row.offset) for row in request.offsets]
         return _moved(
             await positions.set_offsets(
@@ -287,7 +287,7 @@ class AdminMethods:
     async def trace_message(
         self, request: pb.TraceMessageRequest, call: Call
     ) -> pb.TraceMessageResponse:
-        """Return where a message went."""
+        """Returns where a message went."""
         key, found = await tracing.trace_message(self._store, request.id, request.topic)
         records = [_seen_record(one, call) for one in found if _may_see_record(one, call)]
         if not records:
@@ -298,7 +298,7 @@ class AdminMethods:
     async def list_dead_letters(
         self, request: pb.ListDeadLettersRequest, call: Call
     ) -> pb.ListDeadLettersResponse:
-        """Return how many dead letters groups have."""
+        """Returns how many dead letters groups have."""
         page = await dead_letters.list_dead_letters(
             self._store, request.group, page_size=request.page_size, page_token=request.page_token
         )
@@ -308,7 +308,7 @@ class AdminMethods:
     async def redrive_dead_letters(
         self, request: pb.RedriveDeadLettersRequest, call: Call
     ) -> pb.RedriveDeadLettersResponse:
-        """Send dead letters of a group again."""
+        """Sends dead letters of a group again."""
         group, count = request.group, request.max_messages
         check_number("max_messages", count, upper=INT32_MAX)
         done = await self._redrive.redrive(
@@ -325,11 +325,11 @@ class AdminMethods:
 
     # -- the store and its process -------------------------------------------------------------
     def store_status(self, request: pb.StoreStatusRequest, call: Call) -> pb.StoreStatusResponse:
-        """Return what the store is doing and how far it has come."""
+        """Returns what the store is doing and how far it has come."""
         return pb.StoreStatusResponse(**status.store_status(self._store, self._process)._asdict())
 
     async def flush(self, request: pb.FlushRequest, call: Call) -> pb.FlushResponse:
-        """Make everything durable that was appended before.
+        """Makes everything durable that was appended before.
 
         Errors   FsyncFailed
         """
@@ -338,7 +338,7 @@ class AdminMethods:
     def effective_config(
         self, request: pb.EffectiveConfigRequest, call: Call
     ) -> pb.EffectiveConfigResponse:
-        """Return every setting as it holds now, and where it comes from."""
+        """Returns every setting as it holds now, and where it comes from."""
         rows = [
             pb.ConfigRow(key=key, value=value, origin=origin)
             for key, value, origin in self._process.read_settings()
@@ -346,7 +346,7 @@ class AdminMethods:
         return pb.EffectiveConfigResponse(rows=rows)
 
     def drain(self, request: pb.DrainRequest, call: Call) -> pb.DrainResponse:
-        """Ask the broker to end in order; it takes nothing new from then on.
+        """Asks the broker to end in order; it takes nothing new from then on.
 
         Errors   UnsupportedFeature: the process cannot be asked
         """
@@ -357,7 +357,7 @@ class AdminMethods:
 
 
 def proto_topic(config: TopicConfig) -> pb.Topic:
-    """Return a topic as it is sent to clients; without a type where the proto has none of it."""
+    """Returns a topic as it is sent to clients; without a type where the proto has none of it."""
     return pb.Topic(
         name=config.name,
         read_queue_count=config.read_queue_count,
@@ -394,12 +394,12 @@ def _moved(rows: Iterable[MovedOffset]) -> pb.MoveOffsetsResponse:
 def _seen(
     topics: Iterable[str], call: Call, actions: tuple[Action, ...] = (*FIND, *LIST)
 ) -> list[str]:
-    """Return those topics whose names a caller may learn."""
+    """Returns those topics whose names a caller may learn."""
     return [name for name in topics if call.may(topic_need(name, (*SEE, *actions)))]
 
 
 def _may_see_record(record: TracedRecord, call: Call) -> bool:
-    """Return whether a caller may see a record: its topic, or where it goes, and whose it is."""
+    """Returns whether a caller may see a record: its topic, or where it goes, and whose it is."""
     topics = {record.origin_topic or record.target_topic or record.topic}
     if not record.group:
         topics.add(record.target_topic or record.topic)
@@ -416,7 +416,7 @@ def _seen_record(record: TracedRecord, call: Call) -> TracedRecord:
 
 
 def _messages(rows: Iterable[Any]) -> list[dict[str, Any]]:
-    """Return named tuples as fields of messages of the same names; None stays unset."""
+    """Returns named tuples as fields of messages of the same names; None stays unset."""
     return [row._asdict() for row in rows]
 
 
@@ -425,7 +425,7 @@ def _settings(request: pb.CreateGroupRequest | pb.UpdateGroupRequest) -> GroupSe
 
 
 def _given(message: Any, names: Sequence[str]) -> dict[str, Any]:
-    """Return the optional fields that are set."""
+    """Returns the optional fields that are set."""
     return {name: getattr(message, name) for name in names if message.HasField(name)}
 
 

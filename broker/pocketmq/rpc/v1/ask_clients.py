@@ -34,7 +34,7 @@ class AskClients:
     async def print_stack(
         self, request: pb.PrintClientStackRequest, call: Call
     ) -> pb.AskClientResponse:
-        """Return what each thread of a consumer does, as it says.
+        """Returns what each thread of a consumer does, as it says.
 
         Errors   GroupNotFound, ClientNotFound, ClientSilent, IllegalNumber
         """
@@ -43,7 +43,7 @@ class AskClients:
     async def verify_message(
         self, request: pb.VerifyMessageRequest, call: Call
     ) -> pb.AskClientResponse:
-        """Return what becomes of a message that a consumer is given once more.
+        """Returns what becomes of a message that a consumer is given once more.
 
         It is under no lease, and nothing changes where the group stands.
         Errors   those of `print_stack`, of finding the topic and of `Query.place_of`

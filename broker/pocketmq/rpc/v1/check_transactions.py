@@ -31,7 +31,7 @@ class CheckTransactions:
     async def __call__(
         self, request: pb.CheckTransactionsRequest, call: Call
     ) -> pb.CheckTransactionsResponse:
-        """Wait to be asked about transactions of a producer group.
+        """Waits to be asked about transactions of a producer group.
 
         Errors   IllegalGroup, IllegalNumber, MalformedRequest
         """

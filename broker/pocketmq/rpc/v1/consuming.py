@@ -64,7 +64,7 @@ class ConsumeMethods:
         self._messages = MessageWriter()
 
     def handlers(self) -> dict[str, Handler]:
-        """Return the methods by their names."""
+        """Returns the methods by their names."""
         return {
             "Receive": self.receive,
             "Ack": self.ack,
@@ -75,7 +75,7 @@ class ConsumeMethods:
 
     # -- receiving -----------------------------------------------------------------------------
     def receive(self, message: pb.ReceiveRequest, call: Call) -> bytes | Awaitable[bytes]:
-        """Return an encoded ReceiveResponse, at once or when something arrives.
+        """Returns an encoded ReceiveResponse, at once or when something arrives.
 
         Errors   those of finding group and topic, IllegalNumber, IllegalFilter, MalformedRequest,
                  errors of puts
@@ -102,7 +102,7 @@ class ConsumeMethods:
         return self._handed_out(request, received, call)
 
     def _request(self, message: pb.ReceiveRequest, call: Call) -> ReceiveRequest:
-        """Return what the service is asked for, checked and with its defaults filled in."""
+        """Returns what the service is asked for, checked and with its defaults filled in."""
         self._check_place(message)
         check_number("max_messages", message.max_messages, upper=RECEIVE_MAX)
         check_number("wait_ms", message.wait_ms)
@@ -131,7 +131,7 @@ class ConsumeMethods:
         )
 
     def _handed_out(self, request: ReceiveRequest, received: Received, call: Call) -> bytes:
-        """Return the answer; what does not leave with it comes back soon."""
+        """Returns the answer; what does not leave with it comes back soon."""
         group, topic = request.group, request.topic
         if not received.records:
             return _head(received)
@@ -145,7 +145,7 @@ class ConsumeMethods:
         return _head(received) + messages.out.getvalue()
 
     def _fitting(self, group: str, topic: str, received: Received) -> Received:
-        """Write messages one by one; return those that fit the answer, the others come back soon.
+        """Writes messages one by one; returns those that fit the answer, the others come back soon.
 
         A body that no answer holds once it is decompressed goes as it is stored.
         """
@@ -162,7 +162,7 @@ class ConsumeMethods:
         return received._replace(handles=handles, attempts=attempts)
 
     def _write(self, record: bytes, budget: BodyBudget) -> bool:
-        """Write a message; False where it does not fit."""
+        """Writes a message; False where it does not fit."""
         messages = self._messages
         if messages.add(record, 0, REPLY_SIZE_MAX) == len(record):
             return True
@@ -189,7 +189,7 @@ class ConsumeMethods:
 
     # -- settling ------------------------------------------------------------------------------
     async def ack(self, message: pb.AckRequest, call: Call) -> bytes:
-        """Settle messages for good; returns an encoded AckResponse, of the shape of all these.
+        """Settles messages for good; returns an encoded AckResponse, of the shape of all these.
 
         Errors   those of finding group and topic, IllegalNumber; errors of puts
         """
@@ -199,7 +199,7 @@ class ConsumeMethods:
     async def forward_to_dead_letters(
         self, message: pb.ForwardToDeadLettersRequest, call: Call
     ) -> bytes:
-        """Make messages dead letters of their group.
+        """Makes messages dead letters of their group.
 
         Errors   as for `ack`
         """
@@ -210,7 +210,7 @@ class ConsumeMethods:
         )
 
     async def change_invisible(self, message: pb.ChangeInvisibleRequest, call: Call) -> bytes:
-        """Hide messages for another time from now on; a time out of bounds is told in its result.
+        """Hides messages for another time from now on; a time out of bounds is told in its result.
 
         Errors   as for `ack`
         """
@@ -242,14 +242,14 @@ class ConsumeMethods:
         check_number(field, count, lower=1, upper=upper)
 
     def _check_place(self, message: Any) -> None:
-        """Raise what is wrong with a request's group and topic."""
+        """Raises what is wrong with a request's group and topic."""
         group = message.group
         check_group(group)
         find_readable(self._topics, message.topic, group, check_client_reads)
 
 
 def _head(received: Received) -> bytes:
-    """Return what an answer says beside its messages."""
+    """Returns what an answer says beside its messages."""
     return pb.ReceiveResponse(
         receipt_handles=received.handles,
         attempts=received.attempts,
@@ -259,7 +259,7 @@ def _head(received: Received) -> bytes:
 
 
 def _results(settled: Sequence[Settled], handles: Sequence[str] = ()) -> bytes:
-    """Return the results of handles; nearly always all of them are the same."""
+    """Returns the results of handles; nearly always all of them are the same."""
     if not handles and all(entry.status is SettleStatus.OK for entry in settled):
         return _ALL_SETTLED * len(settled)
     response = pb.AckResponse()

@@ -33,7 +33,7 @@ class EndShortcut:
     def serve(
         self, raw: bytes, peer_host: bytes, metadata: Metadata
     ) -> bytes | PendingReply | None:
-        """Serve a plain request.
+        """Serves a plain request.
 
         Returns  the encoded EndTransactionResponse, or what gives it once it may be sent; None:
                  nothing has changed, the usual way serves the request or tells why not

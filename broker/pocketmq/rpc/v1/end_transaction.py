@@ -40,7 +40,7 @@ class EndTransactionV1:
     async def __call__(
         self, request: pb.EndTransactionRequest, call: Call
     ) -> pb.EndTransactionResponse:
-        """Commit transactions or roll them back; durable when this returns.
+        """Commits transactions or roll them back; durable when this returns.
 
         Errors   IllegalGroup, MalformedRequest, those of a put
         """

@@ -17,7 +17,7 @@ class ListDelayed:
         self._delayed = Delayed(store)
 
     async def __call__(self, request: pb.ListDelayedRequest, call: Call) -> pb.ListDelayedResponse:
-        """Return a page of them, or those of one id.
+        """Returns a page of them, or those of one id.
 
         Errors   those of `Delayed.page` and `Delayed.of_id`
         """

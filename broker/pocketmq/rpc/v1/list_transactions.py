@@ -38,7 +38,7 @@ class ListTransactions:
     async def page(
         self, request: pb.ListTransactionsRequest, call: Call
     ) -> pb.ListTransactionsResponse:
-        """Return transactions that nobody decided, the oldest first.
+        """Returns transactions that nobody decided, the oldest first.
 
         Errors   IllegalNumber, StorageError, DiskSlow
         """
@@ -66,7 +66,7 @@ class ListTransactions:
     async def describe(
         self, request: pb.DescribeTransactionRequest, call: Call
     ) -> pb.DescribeTransactionResponse:
-        """Return one transaction, decided or not.
+        """Returns one transaction, decided or not.
 
         Errors   TransactionUnknown, StorageError, DiskSlow
         """
@@ -90,7 +90,7 @@ class ListTransactions:
         return pb.ResumeTransactionResponse(transaction_id=transaction_id(place))
 
     def _row(self, half: Half, call: Call, state: str = "open") -> pb.TransactionRow:
-        """Return a row; of a group that is not the caller's business nothing is told."""
+        """Returns a row; of a group that is not the caller's business nothing is told."""
         is_seen = call.may(group_need(half.group, (*FIND, *LIST)))
         return pb.TransactionRow(
             transaction_id=transaction_id(half.place),
@@ -105,7 +105,7 @@ class ListTransactions:
 
 
 def _place_of(text: str) -> HalfPlace:
-    """Return the place that a transaction id names.
+    """Returns the place that a transaction id names.
 
     Errors   TransactionUnknown
     """

@@ -44,7 +44,7 @@ class Messaging:
         self._pull_message = PullMessage(store, pull, check=check_client_reads, members=members)
 
     def service(self) -> Service:
-        """Return the face."""
+        """Returns the face."""
         return face(
             BROKER,
             {
@@ -64,7 +64,7 @@ class Messaging:
         )
 
     async def recall(self, request: pb.RecallRequest, call: Call) -> pb.RecallResponse:
-        """Take a message back that waits for its time.
+        """Takes a message back that waits for its time.
 
         Errors   those of `Recall.recall`
         """
@@ -75,7 +75,7 @@ class Messaging:
     async def query_by_time(
         self, request: pb.QueryByTimeRequest, call: Call
     ) -> pb.QueryByTimeResponse:
-        """Return where a queue stands at a time.
+        """Returns where a queue stands at a time.
 
         Errors   those of finding topic and queue, IllegalNumber
         """
@@ -89,7 +89,7 @@ class Messaging:
     async def query_offsets(
         self, request: pb.QueryOffsetsRequest, call: Call
     ) -> pb.QueryOffsetsResponse:
-        """Return where a queue begins and ends.
+        """Returns where a queue begins and ends.
 
         Errors   those of finding topic and queue
         """
@@ -101,7 +101,7 @@ class Messaging:
     async def commit_offset(
         self, request: pb.CommitOffsetRequest, call: Call
     ) -> pb.CommitOffsetResponse:
-        """Remember where a group stands; durable when this returns.
+        """Remembers where a group stands; durable when this returns.
 
         Errors   those of finding group, topic and queue, IllegalNumber, OffsetOutOfRange
         """
@@ -113,7 +113,7 @@ class Messaging:
         return pb.CommitOffsetResponse()
 
     def fetch_offset(self, request: pb.FetchOffsetRequest, call: Call) -> pb.FetchOffsetResponse:
-        """Return where a group stands; absent before its first commit.
+        """Returns where a group stands; absent before its first commit.
 
         Errors   those of finding group, topic and queue
         """

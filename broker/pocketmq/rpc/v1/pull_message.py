@@ -67,7 +67,7 @@ class PullMessage:
         self._replies = [partial(encode, messages=self._messages, joined=j) for j in (False, True)]
 
     def __call__(self, message: pb.PullMessageRequest, call: Call) -> bytes | Awaitable[bytes]:
-        """Return an encoded PullMessageResponse, at once or when something arrives.
+        """Returns an encoded PullMessageResponse, at once or when something arrives.
 
         Errors   IllegalTopic, SystemTopic, TopicNotFound, TopicNotReadable, IllegalGroup,
                  IllegalNumber, IllegalFilter, UnsupportedFeature, OffsetOutOfRange, Corruption
@@ -121,7 +121,7 @@ class PullMessage:
 
 
 def request_from_message(message: pb.PullMessageRequest, call: Call) -> PullRequest:
-    """Return what the service is asked for, its numbers checked and its defaults filled in.
+    """Returns what the service is asked for, its numbers checked and its defaults filled in.
 
     Errors   IllegalGroup, IllegalNumber, IllegalFilter, UnsupportedFeature
     """
@@ -154,7 +154,7 @@ def request_from_message(message: pb.PullMessageRequest, call: Call) -> PullRequ
 
 
 def encode(result: PullResult, messages: MessageWriter, *, joined: bool) -> bytes:
-    """Return a result as an encoded PullMessageResponse; `joined` is shape RECORDS.
+    """Returns a result as an encoded PullMessageResponse; `joined` is shape RECORDS.
 
     messages  is written over
     Errors    UnsupportedFeature (see stored_reply.proto_message)
@@ -176,7 +176,7 @@ def encode(result: PullResult, messages: MessageWriter, *, joined: bool) -> byte
 
 
 def _head(result: PullResult, following: int) -> bytes:
-    """Return all fields of a response but its messages."""
+    """Returns all fields of a response but its messages."""
     head = pb.PullMessageResponse(
         status=PULL_STATUSES[result.status],
         next_begin_offset=following,
@@ -187,7 +187,7 @@ def _head(result: PullResult, following: int) -> bytes:
 
 
 def _write_messages(result: PullResult, messages: MessageWriter) -> int:
-    """Write as many messages as fit a reply; returns the queue offset to go on at."""
+    """Writes as many messages as fit a reply; returns the queue offset to go on at."""
     budget = BodyBudget()
     for records in result.records:
         position = 0
@@ -206,7 +206,7 @@ def _write_messages(result: PullResult, messages: MessageWriter) -> int:
 
 
 def check_id(field: str, text: str) -> None:
-    """Raise MalformedRequest for what is no id of a client or an attempt."""
+    """Raises MalformedRequest for what is no id of a client or an attempt."""
     size = len(text.encode())
     if size > ID_SIZE_MAX:
         raise MalformedRequest(why=f"{field} has {size} bytes, the method takes {ID_SIZE_MAX}")
@@ -215,7 +215,7 @@ def check_id(field: str, text: str) -> None:
 
 
 def wanted_of(wanted: pb.Filter) -> Filter:
-    """Return the filter that a request holds.
+    """Returns the filter that a request holds.
 
     Errors   IllegalNumber, IllegalFilter
     """

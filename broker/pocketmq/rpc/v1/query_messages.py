@@ -25,21 +25,21 @@ class QueryMessages:
         self._check = check
 
     async def by_key(self, request: pb.QueryByKeyRequest, call: Call) -> pb.QueryByKeyResponse:
-        """Return one page of the messages that carry a key.
+        """Returns one page of the messages that carry a key.
 
         Errors   those of finding the topic and of `Query.by_key`
         """
         return await self._page(request, "", call)
 
     async def by_tag(self, request: pb.QueryByKeyRequest, call: Call) -> pb.QueryByKeyResponse:
-        """Return one page of the messages whose tag is the request's key.
+        """Returns one page of the messages whose tag is the request's key.
 
         Errors   those of finding the topic and of `Query.by_key`
         """
         return await self._page(request, "T", call)
 
     async def by_id(self, request: pb.QueryByIdRequest, call: Call) -> pb.QueryByIdResponse:
-        """Return the message with an id.
+        """Returns the message with an id.
 
         Errors   those of finding the topic and of `Query.by_id`
         """

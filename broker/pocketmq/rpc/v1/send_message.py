@@ -91,7 +91,7 @@ class SendMessageV1:
         ).serve
 
     async def __call__(self, drafts: Drafts, call: Call) -> bytes:
-        """Store every message of the request, or none; returns an encoded SendMessageResponse.
+        """Stores every message of the request, or none; returns an encoded SendMessageResponse.
 
         Errors   those of `Send.send`
         """
@@ -99,12 +99,12 @@ class SendMessageV1:
 
 
 def _too_late(reply: bytes) -> bytes:
-    """Return the same reply, but for its messages being durable in time."""
+    """Returns the same reply, but for its messages being durable in time."""
     return with_status(reply, pb.FLUSH_DISK_TIMEOUT)
 
 
 def parse_send_request(raw: bytes) -> Drafts:
-    """Return the messages that the bytes of a request stand for.
+    """Returns the messages that the bytes of a request stand for.
 
     Not here   what names, bodies and sizes may be: the service checks that
     Errors     TooManyMessages, MalformedRequest, those of `drafts_of`; DecodeError
@@ -154,7 +154,7 @@ def walk_plain(raw: bytes) -> Drafts | None:
 
 
 def _walk_message(raw: bytes, position: int, end: int, columns: PlainColumns) -> int:
-    """Take one message into the columns; returns how many fields it has, or some more.
+    """Takes one message into the columns; returns how many fields it has, or some more.
 
     Errors   ValueError, IndexError: it is not plain
     """
@@ -198,7 +198,7 @@ def _walk_message(raw: bytes, position: int, end: int, columns: PlainColumns) ->
 
 
 def _long_size(raw: bytes, position: int) -> tuple[int, int]:
-    """Return a length of two bytes to four, and where it ends.
+    """Returns a length of two bytes to four, and where it ends.
 
     Errors   ValueError: it is longer
     """
@@ -217,7 +217,7 @@ def _long_size(raw: bytes, position: int) -> tuple[int, int]:
 
 
 def drafts_of(request: pb.SendMessageRequest) -> Drafts:
-    """Return the messages of a request as `services/produce/send.py` takes them.
+    """Returns the messages of a request as `services/produce/send.py` takes them.
 
     Errors     TooManyMessages, IllegalNumber, IllegalTag, IllegalMessageGroup, IllegalProperty,
                 PropertiesTooLarge, TooManyProperties
@@ -245,7 +245,7 @@ def drafts_of(request: pb.SendMessageRequest) -> Drafts:
 
 
 def _delivery(message: pb.Message) -> DeliveryRequest:
-    """Return when a message is to be delivered."""
+    """Returns when a message is to be delivered."""
     has_priority = message.HasField("priority")
     is_later = message.delay_level or message.deliver_at_ms or message.delay_ms
     is_half = message.transactional or message.producer_group or message.first_check_ms
@@ -271,7 +271,7 @@ def _delivery(message: pb.Message) -> DeliveryRequest:
 
 
 def _check_rare(message: pb.Message) -> None:
-    """Raise what cannot be served, and numbers that cannot be stored."""
+    """Raises what cannot be served, and numbers that cannot be stored."""
     if len(message.keys) > KEY_COUNT_MAX:
         size = 2 * len(message.keys)
         raise PropertiesTooLarge(size_bytes=size, limit_bytes=PROPERTIES_SIZE_MAX)
@@ -311,7 +311,7 @@ def _check_counts(raw: bytes) -> None:
 
 
 def _fields_between(raw: bytes, position: int, end: int) -> int:
-    """Return how many fields start there, one more than the limit for more than that."""
+    """Returns how many fields start there, one more than the limit for more than that."""
     count = 0
     while position < end and count <= FIELDS_MAX:
         count += 1
@@ -320,7 +320,7 @@ def _fields_between(raw: bytes, position: int, end: int) -> int:
 
 
 def _next_field(raw: bytes, position: int) -> tuple[int, int, int]:
-    """Return (field number, where its value begins, where the next field begins).
+    """Returns (field number, where its value begins, where the next field begins).
 
     What is no field at all leads behind the end: parsing tells what is wrong with it.
     """
@@ -349,7 +349,7 @@ def _next_field(raw: bytes, position: int) -> tuple[int, int, int]:
 
 
 def _varint(raw: bytes, position: int) -> tuple[int, int]:
-    """Return a number and where it ends; behind the end of the bytes when it is none."""
+    """Returns a number and where it ends; behind the end of the bytes when it is none."""
     value = shift = 0
     for byte in raw[position : position + 10]:
         position += 1

@@ -31,7 +31,7 @@ _LAST: Final = [bytes((value,)) for value in range(0x80)]
 
 
 def varint(value: int) -> bytes:
-    """Return a number that is not negative as protobuf writes it."""
+    """Returns a number that is not negative as protobuf writes it."""
     encoded = bytearray()
     while value > 0x7F:
         encoded.append(value & 0x7F | 0x80)
@@ -41,20 +41,20 @@ def varint(value: int) -> bytes:
 
 
 def wide_varint(value: int) -> bytes:
-    """Return a number below 2**35 as a varint of five bytes."""
+    """Returns a number below 2**35 as a varint of five bytes."""
     pairs, mask = _PAIRS, _PAIR_MASK
     return pairs[value & mask] + pairs[value >> PAIR_BITS & mask] + _LAST[value >> 2 * PAIR_BITS]
 
 
 def wider_varint(value: int) -> bytes:
-    """Return a number below 2**49 as a varint of seven bytes."""
+    """Returns a number below 2**49 as a varint of seven bytes."""
     pairs, mask, bits = _PAIRS, _PAIR_MASK, PAIR_BITS
     low = pairs[value & mask] + pairs[value >> bits & mask]
     return low + pairs[value >> 2 * bits & mask] + _LAST[value >> 3 * bits]
 
 
 def _widest_varint(value: int) -> bytes:
-    """Return a number below 2**63 as a varint of nine bytes."""
+    """Returns a number below 2**63 as a varint of nine bytes."""
     pairs, mask, bits = _PAIRS, _PAIR_MASK, PAIR_BITS
     low = pairs[value & mask] + pairs[value >> bits & mask] + pairs[value >> 2 * bits & mask]
     return low + pairs[value >> 3 * bits & mask] + _LAST[value >> 4 * bits]
@@ -109,7 +109,7 @@ def _size(value: int) -> bytes:
 
 @lru_cache(maxsize=1024)
 def _frame(topic: str, queue_id: int, store_host: bytes) -> tuple[bytes, bytes, bytes]:
-    """Return what stands before the id, between id and place, and behind the offsets."""
+    """Returns what stands before the id, between id and place, and behind the offsets."""
     first = offset_message_id(store_host, 0).encode()
     return (
         b"\x0a" + _text(topic) + b"\x12",

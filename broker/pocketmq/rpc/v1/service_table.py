@@ -81,19 +81,19 @@ REQUEST_CODES: Final[Mapping[str, str]] = {
 
 
 def face(descriptor: ServiceDescriptor, handlers: Mapping[str, Handler]) -> Service:
-    """Return a face whose methods are served by these handlers."""
+    """Returns a face whose methods are served by these handlers."""
     assert handlers.keys() == set(descriptor.methods_by_name), "a face serves all its proto says"
     rows = tuple(_row(descriptor, name, handler) for name, handler in handlers.items())
     return Service(descriptor.full_name, rows, refuse)
 
 
 def closed_faces() -> list[Service]:
-    """Return all faces, closed."""
+    """Returns all faces, closed."""
     return [face(one, dict.fromkeys(one.methods_by_name, closed)) for one in FACES]
 
 
 def _row(descriptor: ServiceDescriptor, name: str, handler: Handler) -> Method:
-    """Return a method; a message sent or pulled is read and written by codecs of their own."""
+    """Returns a method; a message sent or pulled is read and written by codecs of their own."""
     own: dict[str, Any] = {"request_code": REQUEST_CODES.get(name, "")}
     call_class = CLASSES[descriptor.name]
     if name == "PullMessage":

@@ -118,12 +118,12 @@ _FIELD_OF: Final = {kind: field for field, kinds in FIELDS.items() for kind in k
 
 
 def refuse(error: BrokerError, method: Method) -> WireStatus:
-    """Return what a client is told of an error, whatever method it called."""
+    """Returns what a client is told of an error, whatever method it called."""
     return wire_status(error)
 
 
 def wire_status(error: BrokerError) -> WireStatus:
-    """Return what a client is told of an error."""
+    """Returns what a client is told of an error."""
     kind = type(error)
     message = public_text(error)
     metadata = _public_fields(error)

@@ -13,7 +13,7 @@ from pocketmq.rpc.pb import broker_pb2 as pb
 
 
 def proto_message(message: StoredMessage) -> pb.StoredMessage:
-    """Return a stored message as it is sent to clients.
+    """Returns a stored message as it is sent to clients.
 
     Errors   UnsupportedFeature for a body that is stored with more bytes than a reply can hold
     """
@@ -25,7 +25,7 @@ def proto_message(message: StoredMessage) -> pb.StoredMessage:
 
 
 def proto_half(record: bytes, budget: BodyBudget) -> pb.StoredMessage:
-    """Return a half message as it will be delivered; beyond the budget its body is as stored.
+    """Returns a half message as it will be delivered; beyond the budget its body is as stored.
 
     Errors   UnsupportedFeature, as above; BadRecord
     """

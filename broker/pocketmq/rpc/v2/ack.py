@@ -56,7 +56,7 @@ class AckMethods:
         """What was given up lately, as its client may not have heard of it and tries again."""
 
     def handlers(self) -> dict[str, Handler]:
-        """Return the methods by their names."""
+        """Returns the methods by their names."""
         return {
             "AckMessage": self.ack_message,
             "ChangeInvisibleDuration": self.change_invisible_duration,
@@ -64,7 +64,7 @@ class AckMethods:
         }
 
     async def ack_message(self, request: Acks, call: Call) -> bytes:
-        """Settle messages for good; each entry has a status of its own.
+        """Settles messages for good; each entry has a status of its own.
 
         Errors   ClientIdRequired, those of finding group and topic, IllegalNumber; errors of puts
         """
@@ -101,7 +101,7 @@ class AckMethods:
     async def forward(
         self, request: pb.ForwardMessageToDeadLetterQueueRequest, call: Call
     ) -> pb.ForwardMessageToDeadLetterQueueResponse:
-        """Make a message a dead letter of its group; asked again, it is one already.
+        """Makes a message a dead letter of its group; asked again, it is one already.
 
         Errors   as for `ack_message`, and InvalidReceiptHandle
         """
@@ -119,7 +119,7 @@ class AckMethods:
         return pb.ForwardMessageToDeadLetterQueueResponse(status=OK)
 
     def _place(self, group: pb.Resource, topic: pb.Resource, call: Call) -> tuple[Caller, str, str]:
-        """Return who calls, and the names of its group and topic."""
+        """Returns who calls, and the names of its group and topic."""
         caller = caller_of(call)
         group_name, topic_name = group_of(group, call), topic_of(topic, call)
         find_readable(self._topics, topic_name, group_name, check_client_reads)
@@ -128,7 +128,7 @@ class AckMethods:
 
 
 def read_acks(raw: bytes) -> Acks:
-    """Return what a request asks for.
+    """Returns what a request asks for.
 
     Errors   DecodeError
     """
@@ -142,7 +142,7 @@ def read_acks(raw: bytes) -> Acks:
 
 
 def acked(request: pb.AckMessageRequest, settled: Sequence[Settled]) -> pb.AckMessageResponse:
-    """Return what each entry is told."""
+    """Returns what each entry is told."""
     entries = [
         pb.AckMessageResultEntry(
             message_id=entry.message_id,

@@ -37,7 +37,7 @@ class Caller(NamedTuple):
 
 
 def client_id_of(call: Call) -> str:
-    """Return the id of the client that calls.
+    """Returns the id of the client that calls.
 
     Errors   ClientIdRequired
     """
@@ -48,7 +48,7 @@ def client_id_of(call: Call) -> str:
 
 
 def session_id_of(call: Call) -> str:
-    """Return what the client that calls is known by to the broker.
+    """Returns what the client that calls is known by to the broker.
 
     That is its id; where access is checked each user has clients of its own, since anybody can
     give the id of another one's.
@@ -59,7 +59,7 @@ def session_id_of(call: Call) -> str:
 
 
 def caller_of(call: Call) -> Caller:
-    """Return the client that calls.
+    """Returns the client that calls.
 
     Errors   ClientIdRequired
     """
@@ -71,5 +71,5 @@ def caller_of(call: Call) -> Caller:
 
 
 def namespace_of(call: Call) -> str:
-    """Return the namespace of names that carry none themselves, "" for none."""
+    """Returns the namespace of names that carry none themselves, "" for none."""
     return call.metadata(NAMESPACE_KEY) or ""

@@ -91,7 +91,7 @@ class ClientStream:
         """By topic, for each that it publishes to."""
 
     async def following(self) -> pb.TelemetryCommand | None:
-        """Return what goes to the client next, None where its stream ends."""
+        """Returns what goes to the client next, None where its stream ends."""
         while True:
             command = await self._outbox.get()
             if command is self._answer:
@@ -106,14 +106,14 @@ class ClientStream:
                 return command.command
 
     def tell(self, make: Make) -> None:
-        """Send what is made then, once there is room; in the place of what waits for that."""
+        """Sends what is made then, once there is room; in the place of what waits for that."""
         self._owed = make
         if not self._outbox.full():
             self._outbox.put_nowait(make)
             self._owed = None
 
     async def answer(self, command: pb.TelemetryCommand | Make | None) -> None:
-        """Send an answer, None for the end; return when it is on its way.
+        """Sends an answer, None for the end; return when it is on its way.
 
         Until then what the client sent counts as held: of answers none else are kept.
         """
@@ -124,7 +124,7 @@ class ClientStream:
             await self._taken.wait()
 
     def say(self, command: Command) -> bool:
-        """Tell the client something, unless it does not listen; returns whether it is told."""
+        """Tells the client something, unless it does not listen; returns whether it is told."""
         if isinstance(command, Verify) and not self._room():
             return False
         return self._offer(_question_of(command, self._namespace))
@@ -185,7 +185,7 @@ class ClientStream:
 
 
 def _question_of(command: Command, namespace: str) -> Question:
-    """Return a command as it goes to a client in a namespace."""
+    """Returns a command as it goes to a client in a namespace."""
     match command:
         case Reconnect():
             reconnect = pb.ReconnectEndpointsCommand(nonce=token_hex(8))
@@ -202,7 +202,7 @@ def _question_of(command: Command, namespace: str) -> Question:
 
 
 def _question_size(command: _Unread) -> int:
-    """Return the bytes of a question, 0 for anything else: that is small."""
+    """Returns the bytes of a question, 0 for anything else: that is small."""
     if not isinstance(command, Question):
         return 0
     if not any(map(command.command.HasField, LARGE)):

@@ -54,7 +54,7 @@ class Consumers:
         tables.topics.follow(_check_those_of(self._by_topic))
 
     def terms_of(self, subscribed: Subscribed) -> Terms | None:
-        """Return what the broker decides for a consumer, None where its group is gone."""
+        """Returns what the broker decides for a consumer, None where its group is gone."""
         group = self._tables.groups.find(subscribed.group)
         if group is None:
             return None
@@ -79,7 +79,7 @@ class Consumers:
         return True
 
     def drop(self, consumer: "Consumer", subscribed: Subscribed) -> None:
-        """Tell a consumer that is kept nothing more."""
+        """Tells a consumer that is kept nothing more."""
         self._kept_bytes -= _kept_size(subscribed)
         assert self._kept_bytes >= 0
         _remove(self._by_group, subscribed.group, consumer)
@@ -100,7 +100,7 @@ class Consumer:
         """As told last, None where an answer is on its way, which says what holds by then."""
 
     def take(self, subscribed: Subscribed) -> Make:
-        """Take settings in the place of those before; returns what makes the answer to them."""
+        """Takes settings in the place of those before; returns what makes the answer to them."""
         self.end()
         if self._all.keep(self, subscribed):
             self._kept = subscribed
@@ -117,7 +117,7 @@ class Consumer:
         )
 
     def check(self) -> None:
-        """Send the settings again if they are others than those told last."""
+        """Sends the settings again if they are others than those told last."""
         assert self._kept is not None, "none but those kept are found"
         kept = self._kept
         if self._terms is None:

@@ -43,7 +43,7 @@ PRIORITY_LENGTH_MAX: Final = 9
 def message_of(
     record: bytes, topic: pb.Resource, *, attempt: int = 1, handle: str = ""
 ) -> pb.Message:
-    """Return a record as a client gets it, alone: a body of up to `ALONE_SIZE_MAX` decompressed.
+    """Returns a record as a client gets it, alone: a body of up to `ALONE_SIZE_MAX` decompressed.
 
     topic    as the client calls it, what it asked for
     handle   of its lease, "" for none
@@ -58,7 +58,7 @@ def message_of(
 def message_within(
     budget: BodyBudget, record: bytes, topic: pb.Resource, *, attempt: int = 1, handle: str = ""
 ) -> pb.Message | None:
-    """Return a record as a client gets it, None where the budget of its call is spent.
+    """Returns a record as a client gets it, None where the budget of its call is spent.
 
     A gzip body goes as it is stored, which clients decompress. All others are decompressed here,
     as clients of version 5 know no other codec. A body that is too large for that goes as it is
@@ -125,7 +125,7 @@ def _system_properties(stored: StoredMessage, encoding: pb.Encoding) -> pb.Syste
 
 
 def _type_of(properties: dict[str, str]) -> pb.MessageType:
-    """Return which kind of message it was sent as."""
+    """Returns which kind of message it was sent as."""
     if properties.get(IS_TRANSACTIONAL) == "true":
         return pb.TRANSACTION
     if DELIVER_AT in properties or DELAY in properties:

@@ -15,18 +15,18 @@ TIME_MAX_MS: Final = 253_402_300_799_999
 
 
 def ms_of(moment: Duration | Timestamp) -> int:
-    """Return a duration, or a time since 1970, in whole ms."""
+    """Returns a duration, or a time since 1970, in whole ms."""
     value_ms = moment.seconds * 1000 + moment.nanos // 1_000_000
     return max(min(value_ms, OFFSET_MAX), -OFFSET_MAX)
 
 
 def duration_of(value_ms: int) -> Duration:
-    """Return so many ms."""
+    """Returns so many ms."""
     seconds, ms = divmod(value_ms, 1000)
     return Duration(seconds=seconds, nanos=ms * 1_000_000)
 
 
 def timestamp_of(time_ms: int) -> Timestamp:
-    """Return a time in ms since 1970."""
+    """Returns a time in ms since 1970."""
     seconds, ms = divmod(max(min(time_ms, TIME_MAX_MS), 0), 1000)
     return Timestamp(seconds=seconds, nanos=ms * 1_000_000)

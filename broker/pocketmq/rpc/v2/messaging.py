@@ -56,11 +56,11 @@ class MessagingV2:
             self._handlers |= family.handlers()
 
     def service(self) -> Service:
-        """Return the face."""
+        """Returns the face."""
         return face(self._handlers, self._shortcuts)
 
     async def ensure_group(self, group: str) -> None:
-        """Return when a group is there.
+        """Returns when a group is there.
 
         Errors   GroupNotFound where groups are not made by asking for them, DiskFull
         """

@@ -46,7 +46,7 @@ class Offsets:
         self._query = query
 
     def handlers(self) -> dict[str, Handler]:
-        """Return the methods by their names."""
+        """Returns the methods by their names."""
         return {
             "PullMessage": self.pull_message,
             "QueryOffset": self.query_offset,
@@ -57,7 +57,7 @@ class Offsets:
     async def pull_message(
         self, request: pb.PullMessageRequest, call: Call
     ) -> AsyncIterator[pb.PullMessageResponse]:
-        """Yield a status, messages, and where to go on.
+        """Yields a status, messages, and where to go on.
 
         Errors   ClientIdRequired, those of finding group, topic and queue, IllegalNumber,
                  IllegalFilter, Corruption
@@ -97,7 +97,7 @@ class Offsets:
     async def query_offset(
         self, request: pb.QueryOffsetRequest, call: Call
     ) -> pb.QueryOffsetResponse:
-        """Return where a queue begins, ends, or stood at a time.
+        """Returns where a queue begins, ends, or stood at a time.
 
         Errors   ClientIdRequired, those of finding topic and queue
         """
@@ -113,7 +113,7 @@ class Offsets:
         return pb.QueryOffsetResponse(status=OK, offset=found)
 
     def standing(self, request: pb.GetOffsetRequest, call: Call) -> pb.GetOffsetResponse:
-        """Return where a group stands in a queue.
+        """Returns where a group stands in a queue.
 
         Errors   ClientIdRequired, those of finding group, topic and queue, OffsetNotFound
         """
@@ -127,7 +127,7 @@ class Offsets:
     async def update_offset(
         self, request: pb.UpdateOffsetRequest, call: Call
     ) -> pb.UpdateOffsetResponse:
-        """Remember where a group stands in a queue; durable when this returns.
+        """Remembers where a group stands in a queue; durable when this returns.
 
         Errors   ClientIdRequired, those of finding group, topic and queue, IllegalNumber,
                  OffsetOutOfRange, DiskFull
@@ -142,7 +142,7 @@ class Offsets:
     def _located(
         self, queue: pb.MessageQueue, call: Call, group: pb.Resource | None = None
     ) -> tuple[TopicConfig, str]:
-        """Return a queue's topic, and the name of the group that asks, "" for none."""
+        """Returns a queue's topic, and the name of the group that asks, "" for none."""
         client_id_of(call)
         name = "" if group is None else group_of(group, call)
         topic = topic_of(queue.topic, call)

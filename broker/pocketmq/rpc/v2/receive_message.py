@@ -87,13 +87,13 @@ class ReceiveMessage:
         self._messages = V2Messages()
 
     def handlers(self) -> dict[str, Handler]:
-        """Return the method by its name."""
+        """Returns the method by its name."""
         return {"ReceiveMessage": self}
 
     async def __call__(
         self, message: pb.ReceiveMessageRequest, call: Call
     ) -> AsyncIterator[list[bytes]]:
-        """Yield what a client gets as encoded answers, status first.
+        """Yields what a client gets as encoded answers, status first.
 
         Errors   ClientIdRequired, those of finding group and topic, IllegalInvisibleTime,
                  IllegalFilter; errors of puts
@@ -130,7 +130,7 @@ class ReceiveMessage:
     def _messages_of(
         self, records: list[bytes], received: Received, topic: pb.Resource, budget: BodyBudget
     ) -> Iterator[list[bytes]]:
-        """Yield the answers with messages, some KiB at a time: a client may read slowly.
+        """Yields the answers with messages, some KiB at a time: a client may read slowly.
 
         A large body that was decompressed ends its list; a spent budget ends them all.
         """
@@ -164,7 +164,7 @@ class ReceiveMessage:
     def _request(
         self, message: pb.ReceiveMessageRequest, caller: Caller, call: Call
     ) -> ReceiveRequest:
-        """Return what the service is asked for, checked and with its defaults filled in."""
+        """Returns what the service is asked for, checked and with its defaults filled in."""
         topic = topic_of(message.message_queue.topic, call)
         group = group_of(message.group, call)
         find_readable(self._topics, topic, group, check_client_reads)
@@ -206,7 +206,7 @@ class ReceiveMessage:
 def _answer(
     budget: BodyBudget, record: bytes, topic: pb.Resource, attempt: int, handle: str
 ) -> bytes:
-    """Return the answer with a record that is not plain, b"" where the budget is spent."""
+    """Returns the answer with a record that is not plain, b"" where the budget is spent."""
     message = message_within(budget, record, topic, attempt=attempt, handle=handle)
     if message is None:
         return b""
@@ -214,7 +214,7 @@ def _answer(
 
 
 def filter_of(expression: pb.FilterExpression) -> Filter:
-    """Return the filter that a request holds; of no type it is one of tags.
+    """Returns the filter that a request holds; of no type it is one of tags.
 
     Errors   IllegalFilter, of a type that nobody knows too
     """
@@ -227,7 +227,7 @@ def filter_of(expression: pb.FilterExpression) -> Filter:
 
 
 def poll_ms(message: pb.ReceiveMessageRequest | pb.PullMessageRequest, call: Call) -> int:
-    """Return how long a call may wait for messages."""
+    """Returns how long a call may wait for messages."""
     left_ms = call.time_left_ms()
     if message.HasField("long_polling_timeout"):
         asked_ms = ms_of(message.long_polling_timeout)

@@ -21,7 +21,7 @@ _PREFIXES: Final = (RETRY_PREFIX, DLQ_PREFIX)
 
 
 def wrapped(name: str, namespace: str) -> str:
-    """Return a name with its namespace, behind the prefix of a group's own topics."""
+    """Returns a name with its namespace, behind the prefix of a group's own topics."""
     if not namespace or not name:
         return name
     prefix = next((prefix for prefix in _PREFIXES if name.startswith(prefix)), "")
@@ -31,7 +31,7 @@ def wrapped(name: str, namespace: str) -> str:
 
 
 def resource_of(name: str, namespace: str) -> pb.Resource:
-    """Return what a client in a namespace, "" for none, calls a topic or group (see `wrapped`)."""
+    """Returns what a client in a namespace, "" for none, calls a topic or group (see `wrapped`)."""
     prefix = next((prefix for prefix in _PREFIXES if name.startswith(prefix)), "")
     rest = name[len(prefix) :]
     if not namespace or not rest.startswith(namespace + SEPARATOR):
@@ -41,7 +41,7 @@ def resource_of(name: str, namespace: str) -> pb.Resource:
 
 
 def topic_of(resource: pb.Resource, call: Call) -> str:
-    """Return the name of a topic that clients may use.
+    """Returns the name of a topic that clients may use.
 
     Errors   IllegalTopic, SystemTopic
     """
@@ -55,7 +55,7 @@ def topic_of(resource: pb.Resource, call: Call) -> str:
 
 
 def group_of(resource: pb.Resource, call: Call) -> str:
-    """Return the name of a consumer group.
+    """Returns the name of a consumer group.
 
     Errors   IllegalGroup
     """

@@ -78,11 +78,11 @@ class Routes:
         self._pause = pause
 
     def handlers(self) -> dict[str, Handler]:
-        """Return the methods by their names."""
+        """Returns the methods by their names."""
         return {"QueryRoute": self.query_route, "QueryAssignment": self.query_assignment}
 
     async def query_route(self, request: pb.QueryRouteRequest, call: Call) -> pb.QueryRouteResponse:
-        """Return where a topic's messages go to and come from.
+        """Returns where a topic's messages go to and come from.
 
         Errors   ClientIdRequired, IllegalTopic, SystemTopic, TopicNotFound, UnsupportedTopic
         """
@@ -98,7 +98,7 @@ class Routes:
     async def query_assignment(
         self, request: pb.QueryAssignmentRequest, call: Call
     ) -> pb.QueryAssignmentResponse:
-        """Return what a push consumer receives from: the same for all of its group.
+        """Returns what a push consumer receives from: the same for all of its group.
 
         Errors   as for `query_route`, and TopicNotReadable, IllegalGroup, GroupNotFound
         """
@@ -127,7 +127,7 @@ class Routes:
 
 
 def endpoints_of(address: str) -> pb.Endpoints:
-    """Return "host:port" as the protocol has it."""
+    """Returns "host:port" as the protocol has it."""
     host, _, port = address.rpartition(":")
     host = host.strip("[]")
     try:
@@ -138,5 +138,5 @@ def endpoints_of(address: str) -> pb.Endpoints:
 
 
 def _are_usable(endpoints: pb.Endpoints) -> bool:
-    """Return whether a client that is told these can dial them: some end where it is told none."""
+    """Returns whether a client that is told these can dial them: some end where it is told none."""
     return bool(endpoints.scheme) and any(one.host for one in endpoints.addresses)

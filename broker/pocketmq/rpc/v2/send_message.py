@@ -91,13 +91,13 @@ class SendMessageV2:
         ).serve
 
     def handlers(self) -> dict[str, Handler]:
-        """Return the methods by their names."""
+        """Returns the methods by their names."""
         return {"SendMessageV2": self.send_message, "RecallMessage": self.recall_message}
 
     async def send_message(
         self, request: pb.SendMessageRequest, call: Call
     ) -> pb.SendMessageResponse:
-        """Store every message of the request, or none.
+        """Stores every message of the request, or none.
 
         Errors   ClientIdRequired, those of `drafts_of` and `Send.send`
         """
@@ -113,7 +113,7 @@ class SendMessageV2:
     async def recall_message(
         self, request: pb.RecallMessageRequest, call: Call
     ) -> pb.RecallMessageResponse:
-        """Take back a message that waits for its time; taken back again it is the same.
+        """Takes back a message that waits for its time; taken back again it is the same.
 
         Errors   ClientIdRequired, those of `Recall.recall`
         """
@@ -125,7 +125,7 @@ class SendMessageV2:
 
 
 def _answer(sent: Sent, kind: MessageKind) -> pb.SendMessageResponse:
-    """Return where messages lie, and how they are decided over or recalled.
+    """Returns where messages lie, and how they are decided over or recalled.
 
     A message that is no transaction has its own id in the place of one, as clients log it.
     """
@@ -154,7 +154,7 @@ def _answer(sent: Sent, kind: MessageKind) -> pb.SendMessageResponse:
 
 
 def _too_late(reply: bytes) -> bytes:
-    """Return the same reply, but for its messages being durable in time."""
+    """Returns the same reply, but for its messages being durable in time."""
     response = pb.SendMessageResponse.FromString(reply)
     late = STATUSES[PutStatus.FLUSH_DISK_TIMEOUT]
     response.status.CopyFrom(late)
@@ -164,7 +164,7 @@ def _too_late(reply: bytes) -> bytes:
 
 
 def drafts_of(request: pb.SendMessageRequest, call: Call) -> tuple[Drafts, Envelope]:
-    """Return the messages of a request as `services/sending` takes them.
+    """Returns the messages of a request as `services/sending` takes them.
 
     Errors   NoMessages, TooManyMessages, MixedQueues, IllegalTopic, SystemTopic, IllegalMessageId,
              IllegalTag, IllegalMessageGroup, IllegalProperty, PropertiesTooLarge, IllegalNumber,
@@ -200,7 +200,7 @@ def drafts_of(request: pb.SendMessageRequest, call: Call) -> tuple[Drafts, Envel
 
 
 def _keys_of(system: pb.SystemProperties) -> list[str]:
-    """Return a message's keys; one with spaces is several, as to who reads what is stored."""
+    """Returns a message's keys; one with spaces is several, as to who reads what is stored."""
     keys = []
     for key in system.keys:
         # One of nothing else stays, to be refused.
@@ -209,13 +209,13 @@ def _keys_of(system: pb.SystemProperties) -> list[str]:
 
 
 def _properties_of(message: pb.Message) -> dict[str, str]:
-    """Return what a user says of a message, but for what has no value: no reader would find it."""
+    """Returns what a user says of a message, but for what has no value: no reader would find it."""
     given = message.user_properties.items()
     return {name: value for name, value in given if value or name in RESERVED_PROPERTIES}
 
 
 def _check(message: pb.Message, system: pb.SystemProperties) -> None:
-    """Raise what is wrong with a message that nobody looks at later."""
+    """Raises what is wrong with a message that nobody looks at later."""
     check_message_id(system.message_id)
     if system.HasField("tag"):
         check_tag(system.tag)
@@ -238,7 +238,7 @@ def _check(message: pb.Message, system: pb.SystemProperties) -> None:
 
 
 def _check_digest(body: bytes, system: pb.SystemProperties) -> None:
-    """Raise BodyCorrupted where a body is not what its producer says; clients differ in digits."""
+    """Raises BodyCorrupted where a body is not what its producer says; clients differ in digits."""
     given, kind = system.body_digest.checksum.strip().upper(), system.body_digest.type
     if kind == pb.CRC32:
         crc = zlib.crc32(body)
@@ -265,7 +265,7 @@ def _delivery_of(system: pb.SystemProperties) -> DeliveryRequest:
 
 
 def _note(topic: str, system: pb.SystemProperties) -> str:
-    """Return what a real proxy adds to each message, as it stands in the property block.
+    """Returns what a real proxy adds to each message, as it stands in the property block.
 
     Errors   IllegalProperty
     """

@@ -42,7 +42,7 @@ class SendShortcutV2:
     def serve(
         self, raw: bytes, peer_host: bytes, metadata: Metadata
     ) -> bytes | PendingReply | None:
-        """Serve a plain request.
+        """Serves a plain request.
 
         peer_host   the client's address, packed
         metadata    of the call: who the client is, and its namespace

@@ -69,7 +69,7 @@ ENCODED: Final = frozenset({"AckMessage", "ReceiveMessage"})
 
 
 def face(handlers: Mapping[str, Handler], shortcuts: Mapping[str, Shortcut] = {}) -> Service:
-    """Return the face; methods without a handler say that they are not served.
+    """Returns the face; methods without a handler say that they are not served.
 
     shortcuts   of methods that have one
     """
@@ -79,7 +79,7 @@ def face(handlers: Mapping[str, Handler], shortcuts: Mapping[str, Shortcut] = {}
 
 
 def closed_face() -> Service:
-    """Return the face while nothing can be served."""
+    """Returns the face while nothing can be served."""
     return _service(dict.fromkeys(CLASSES, closed), {})
 
 
@@ -102,7 +102,7 @@ def _row(name: str, handler: Handler, shortcut: Shortcut | None) -> Method:
 
 
 def _bytes_of(answer: bytes | Message) -> bytes:
-    """Return an answer as bytes; refusals are messages everywhere."""
+    """Returns an answer as bytes; refusals are messages everywhere."""
     return answer if isinstance(answer, bytes) else answer.SerializeToString()
 
 

@@ -44,7 +44,7 @@ class Terms(NamedTuple):
 
 
 def settings_of_producer(given: pb.Settings, body_size_max: int) -> pb.Settings:
-    """Return the answer to a producer's settings."""
+    """Returns the answer to a producer's settings."""
     answer = _copied(given)
     answer.backoff_policy.CopyFrom(PRODUCER_POLICY)
     answer.publishing.max_body_size = body_size_max
@@ -53,7 +53,7 @@ def settings_of_producer(given: pb.Settings, body_size_max: int) -> pb.Settings:
 
 
 def settings_of_consumer(given: pb.Settings, terms: Terms, caller: Caller) -> pb.Settings:
-    """Return the answer to a consumer's settings."""
+    """Returns the answer to a consumer's settings."""
     answer = _copied(given)
     policy = pb.RetryPolicy(max_attempts=terms.max_attempts)
     if caller.is_node:
@@ -74,7 +74,7 @@ def settings_of_consumer(given: pb.Settings, terms: Terms, caller: Caller) -> pb
 
 
 def _copied(given: pb.Settings) -> pb.Settings:
-    """Return the same settings; where to report a client's own metrics is left out."""
+    """Returns the same settings; where to report a client's own metrics is left out."""
     answer = pb.Settings()
     answer.CopyFrom(given)
     answer.metric.CopyFrom(pb.Metric(on=False))

@@ -18,12 +18,12 @@ OK: Final = pb.Status(code=pb.OK, message="OK")
 
 
 def status_of(error: BrokerError) -> pb.Status:
-    """Return what a client is told of an error."""
+    """Returns what a client is told of an error."""
     return pb.Status(code=error.code.name, message=public_text(error))
 
 
 def refuse(error: BrokerError, method: Method) -> Any:
-    """Return the answers, of the method's type, that tell a client of an error."""
+    """Returns the answers, of the method's type, that tell a client of an error."""
     first = method.response(status=status_of(error))
     if method.response is not pb.ReceiveMessageResponse or isinstance(
         error, ClientIdRequired | Unauthenticated

@@ -63,7 +63,7 @@ class Telemetry:
         self._goodbyes = Terminations()
 
     def handlers(self) -> dict[str, Handler]:
-        """Return the methods by their names."""
+        """Returns the methods by their names."""
         return {
             "Telemetry": self.telemetry,
             "Heartbeat": self.heartbeat,
@@ -71,7 +71,7 @@ class Telemetry:
         }
 
     async def heartbeat(self, request: pb.HeartbeatRequest, call: Call) -> pb.HeartbeatResponse:
-        """Note that a client is alive, known or not, and works for the group that it names.
+        """Notes that a client is alive, known or not, and works for the group that it names.
 
         Errors   ClientIdRequired, IllegalGroup, GroupNotFound
         """
@@ -98,7 +98,7 @@ class Telemetry:
     async def telemetry(
         self, commands: AsyncIterator[pb.TelemetryCommand], call: Call
     ) -> AsyncIterator[pb.TelemetryCommand]:
-        """Yield answers to settings, and what the broker has to say, until the client ends.
+        """Yields answers to settings, and what the broker has to say, until the client ends.
 
         That is at once where it has said goodbye before, on the same connection.
         Errors   ClientIdRequired, MalformedRequest
@@ -143,7 +143,7 @@ class Telemetry:
             await stream.answer(None)
 
     def _note_answer(self, command: pb.TelemetryCommand, say: Say) -> None:
-        """Note what a client answers to a question; some say nothing but that they cannot."""
+        """Notes what a client answers to a question; some say nothing but that they cannot."""
         trace, status = command.thread_stack_trace, command.status
         code = status.code or pb.OK
         name = pb.Code.Name(code) if code in pb.Code.values() else str(code)
@@ -160,7 +160,7 @@ class Telemetry:
         stream: ClientStream,
         consumer: Consumer,
     ) -> pb.TelemetryCommand | Make:
-        """Note what a client is, and return its settings with the broker's, or what is wrong."""
+        """Notes what a client is, and returns its settings with the broker's, or what is wrong."""
         try:
             if not given.HasField("publishing"):
                 return consumer.take(await self._of_consumer(given, caller, call))
@@ -173,7 +173,7 @@ class Telemetry:
     def _of_producer(
         self, given: pb.Settings, caller: Caller, call: Call, stream: ClientStream
     ) -> pb.Settings:
-        """Return settings of a producer.
+        """Returns settings of a producer.
 
         Errors   IllegalTopic, SystemTopic, IllegalNumber, TooManyRequests
         """
@@ -182,7 +182,7 @@ class Telemetry:
         return settings_of_producer(given, self._body_size_max())
 
     async def _of_consumer(self, given: pb.Settings, caller: Caller, call: Call) -> Subscribed:
-        """Return what a consumer's settings say.
+        """Returns what a consumer's settings say.
 
         Errors   IllegalSettings, IllegalNumber, IllegalTopic, SystemTopic, IllegalGroup,
                  GroupNotFound, UnsupportedFeature: it is for lite topics, which there are none of

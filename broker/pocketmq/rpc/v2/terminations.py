@@ -28,7 +28,7 @@ class Terminations:
         self._said: OrderedDict[tuple[str, str], None] = OrderedDict()
 
     def note(self, call: Call) -> None:
-        """Note that the client of a call says goodbye.
+        """Notes that the client of a call says goodbye.
 
         Errors   ClientIdRequired
         """
@@ -39,7 +39,7 @@ class Terminations:
         assert len(self._said) <= REMEMBERED_MAX
 
     def came_before(self, call: Call) -> bool:
-        """Return whether the client of a call said goodbye before, on the same connection.
+        """Returns whether the client of a call said goodbye before, on the same connection.
 
         Errors   ClientIdRequired
         """

@@ -29,13 +29,13 @@ class EndTransactionV2:
         self._transactions = transactions
 
     def handlers(self) -> dict[str, Handler]:
-        """Return the method by its name."""
+        """Returns the method by its name."""
         return {"EndTransactionV2": self.end_transaction}
 
     async def end_transaction(
         self, request: pb.EndTransactionRequest, call: Call
     ) -> pb.EndTransactionResponse:
-        """Decide over a half message, once; the same said again is as said once.
+        """Decides over a half message, once; the same said again is as said once.
 
         Without a decision it stays as it is, and its producers are asked again.
         Errors   ClientIdRequired, IllegalTopic, SystemTopic, TransactionUnknown,
@@ -55,7 +55,7 @@ class EndTransactionV2:
 
 
 def question_of(check: Check, topic: pb.Resource) -> pb.TelemetryCommand:
-    """Return what a producer is asked about a transaction.
+    """Returns what a producer is asked about a transaction.
 
     topic   as the producer calls it
     """

@@ -105,7 +105,7 @@ class Access:
         self._window_ms = date_window_ms
 
     def refresh(self) -> None:
-        """Follow the table, which has changed."""
+        """Follows the table, which has changed."""
         roster = self.table.roster
         self._verified.clear()
         before, grants = self._rights, _by_user(roster.grants)
@@ -118,18 +118,18 @@ class Access:
             opened.end()
 
     def _generation_of(self, before: Rights | None, user: User) -> int:
-        """Return the generation of a user: the one before only if what is open may stay open."""
+        """Returns the generation of a user: the one before only if what is open may stay open."""
         if before is not None and before.user.is_enabled and before.user.secret == user.secret:
             return before.generation
         self._generation += 1
         return self._generation
 
     def know_owners(self, owners: Owners) -> None:
-        """Ask this from now on whose a retry topic is."""
+        """Asks this from now on whose a retry topic is."""
         self._owners = owners
 
     def when_gone(self, caller: Rights, end: Callable[[], None]) -> Callable[[], None]:
-        """Call something once, as soon as a user is gone, turned off, or has a new secret.
+        """Calls something once, as soon as a user is gone, turned off, or has a new secret.
 
         Returns  what forgets it, to be called when there is nothing left to end
         """
@@ -142,7 +142,7 @@ class Access:
         return forget
 
     async def save(self, what: str, by: str) -> None:
-        """Follow the table, which has changed; return when that is durable, and logged.
+        """Follows the table, which has changed; return when that is durable, and logged.
 
         what     what was done to whom
         by       the access key of who did it, "" where nobody is asked
@@ -153,7 +153,7 @@ class Access:
         logger.info("access.changed", extra={"what": what, "by": by})
 
     def caller(self, authorization: str | None, date: str | None) -> Rights:
-        """Return the rights of who signed a call.
+        """Returns the rights of who signed a call.
 
         authorization, date   as they came with the call
         Errors   Unauthenticated
@@ -196,7 +196,7 @@ class Access:
         )
 
     def current(self, caller: Rights) -> Rights:
-        """Return the rights that a user has by now.
+        """Returns the rights that a user has by now.
 
         Errors   Unauthenticated: the user is gone, turned off, or has a new secret
         """
@@ -212,7 +212,7 @@ class Access:
         return rights if rights.generation == caller.generation else None
 
     def may(self, caller: Rights, host: bytes, need: Need) -> bool:
-        """Return whether a user may do something by now; neither counted nor logged.
+        """Returns whether a user may do something by now; neither counted nor logged.
 
         host     as for `check`
         """
@@ -225,13 +225,13 @@ class Access:
         return all(rights.may(one, address) for one in self._of_owners(need))
 
     def _of_owners(self, need: Need) -> list[Need]:
-        """Return a need as it is, about a retry topic the same about each group that owns it."""
+        """Returns a need as it is, about a retry topic the same about each group that owns it."""
         if need.kind is not ResourceKind.GROUP or not need.name.startswith(RETRY_PREFIX):
             return [need]
         return [need._replace(name=group) for group in self._owners(need.name)]
 
     def of_reader(self, authorization: str, *, is_private: bool) -> Rights:
-        """Return the rights of who reads a page, by an HTTP authorization.
+        """Returns the rights of who reads a page, by an HTTP authorization.
 
         is_private   nobody on the way reads it; else the secret itself is not taken
         Errors       Unauthenticated
@@ -253,7 +253,7 @@ class Access:
         return rights
 
     def check(self, rights: Rights, needs: Iterable[Need], host: bytes) -> None:
-        """Raise unless a user may do all that a call needs.
+        """Raises unless a user may do all that a call needs.
 
         host     the client's address and port, packed
         Errors   AccessDenied
@@ -265,7 +265,7 @@ class Access:
                     self._deny(rights, need, address, asked)
 
     def check_admin(self, rights: Rights, what: str) -> None:
-        """Raise unless a user is an admin.
+        """Raises unless a user is an admin.
 
         Errors   AdminsOnly
         """
@@ -274,7 +274,7 @@ class Access:
             raise AdminsOnly(user=rights.user.access_key, what=what)
 
     def _deny(self, rights: Rights, need: Need, address: bytes, asked: Need) -> NoReturn:
-        """Refuse; which of the groups that a topic may be of exist is not told."""
+        """Refuses; which of the groups that a topic may be of exist is not told."""
         shown = need if need is asked else need._replace(name=_named_owners(asked.name)[0])
         key, resource = rights.user.access_key, str(shown.resource)
         if belongs_to_broker(need):

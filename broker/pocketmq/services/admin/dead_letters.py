@@ -34,7 +34,7 @@ class WaitingDeadLetters(NamedTuple):
 async def list_dead_letters(
     store: MessageStore, group: str = "", *, page_size: int = 0, page_token: str = ""
 ) -> Page[DeadLetters]:
-    """Return the dead letters of a group, or of a page of those that gave any up.
+    """Returns the dead letters of a group, or of a page of those that gave any up.
 
     Errors   IllegalGroup, GroupNotFound, IllegalNumber, IllegalPageToken
     Cost     a look into the log for each queue that has some waiting
@@ -47,7 +47,7 @@ async def list_dead_letters(
 
 
 async def dead_letters(store: MessageStore, group: str) -> DeadLetters:
-    """Return how many dead letters of a group wait, and since when.
+    """Returns how many dead letters of a group wait, and since when.
 
     Errors   GroupNotFound
     """
@@ -64,7 +64,7 @@ async def dead_letters(store: MessageStore, group: str) -> DeadLetters:
 
 
 def waiting_ranges(store: MessageStore, group: str) -> list[WaitingDeadLetters]:
-    """Return the dead letters of a group that wait, by queue.
+    """Returns the dead letters of a group that wait, by queue.
 
     Errors   GroupNotFound: neither the group is there nor dead letters of one
     """
@@ -81,7 +81,7 @@ def waiting_ranges(store: MessageStore, group: str) -> list[WaitingDeadLetters]:
 
 
 def sendable_queues(store: MessageStore, topic: str) -> int:
-    """Return how many queues a topic takes producers' messages in.
+    """Returns how many queues a topic takes producers' messages in.
 
     Errors   IllegalTopic, SystemTopic, TopicNotFound, TopicNotWritable, UnsupportedTopic
     """

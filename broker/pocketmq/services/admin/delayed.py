@@ -57,7 +57,7 @@ class Delayed:
     async def page(
         self, topic: str = "", *, page_size: int = 0, page_token: str = ""
     ) -> Page[DelayedMessage]:
-        """Return messages that wait, of one topic they go to or of all; "" ends the last page.
+        """Returns messages that wait, of one topic they go to or of all; "" ends the last page.
 
         Errors   IllegalNumber, IllegalPageToken, Corruption, DiskSlow
         """
@@ -77,7 +77,7 @@ class Delayed:
         return Page(found, "")
 
     async def _waiting(self, records: list[bytes]) -> list[DelayedMessage]:
-        """Return those that wait."""
+        """Returns those that wait."""
         found = []
         for record in records:
             message = decode_record(record, decompress=False)
@@ -87,7 +87,7 @@ class Delayed:
         return found
 
     async def of_id(self, message_id: str) -> list[DelayedMessage]:
-        """Return the messages of a unique key that wait.
+        """Returns the messages of a unique key that wait.
 
         Errors   IllegalMessageId, MessageNotFound: none does; Corruption, DiskSlow
         """
@@ -104,7 +104,7 @@ class Delayed:
         return found
 
     async def _waits(self, one: DelayedMessage) -> bool:
-        """Return whether a message is not due, and no newer record speaks of it."""
+        """Returns whether a message is not due, and no newer record speaks of it."""
         if one.deliver_at_ms <= self._store.clock.wall_ms():
             return False
         if one.delay_level is not None or not one.message_id:
@@ -117,7 +117,7 @@ class Delayed:
         )
 
     def _places(self, token: str) -> Iterator[DelayedPage]:
-        """Yield where to begin in each queue that is left, the token's first.
+        """Yields where to begin in each queue that is left, the token's first.
 
         Errors   IllegalPageToken
         """
@@ -128,7 +128,7 @@ class Delayed:
             yield DelayedPage(topic, queue_id, queue_offset if number == first else 0)
 
     async def _read(self, place: DelayedPage, count: int) -> tuple[list[bytes], DelayedPage | None]:
-        """Return records from a place on, and where the next ones are, None behind the last."""
+        """Returns records from a place on, and where the next ones are, None behind the last."""
         reading = self._store.reading
         lower, upper = reading.queue_range(place.topic, place.queue_id)
         if place.topic == SCHEDULED:
@@ -143,12 +143,12 @@ class Delayed:
 
 
 def not_waiting(message_id: str) -> MessageNotFound:
-    """Return the error of an id by which no message waits."""
+    """Returns the error of an id by which no message waits."""
     return MessageNotFound(topic=", ".join(WAITING_TOPICS), message_id=message_id)
 
 
 def _parts(token: str, level_count: int) -> tuple[int, int]:
-    """Return the number of a token's queue, times behind all levels, and the offset in it.
+    """Returns the number of a token's queue, times behind all levels, and the offset in it.
 
     Errors   IllegalPageToken
     """

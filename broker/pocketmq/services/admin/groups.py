@@ -20,7 +20,7 @@ from pocketmq.store.message_store import MessageStore
 
 
 async def create_group(store: MessageStore, name: str, settings: GroupSettings) -> GroupConfig:
-    """Make a group, or return the one that is there with the same settings.
+    """Makes a group, or returns the one that is there with the same settings.
 
     Errors   IllegalGroup, SystemGroup, IllegalNumber, GroupExists, DiskFull
     """
@@ -30,7 +30,7 @@ async def create_group(store: MessageStore, name: str, settings: GroupSettings) 
 
 
 async def update_group(store: MessageStore, name: str, settings: GroupSettings) -> GroupConfig:
-    """Change what is set of a group.
+    """Changes what is set of a group.
 
     Errors   IllegalGroup, SystemGroup, GroupNotFound, IllegalNumber, DiskFull
     """
@@ -42,7 +42,7 @@ async def update_group(store: MessageStore, name: str, settings: GroupSettings) 
 async def delete_group(
     store: MessageStore, name: str, *, with_topics: bool, dry_run: bool = False
 ) -> list[str]:
-    """Remove a group and where it stands, its retry and dead-letter topics if asked to.
+    """Removes a group and where it stands, its retry and dead-letter topics if asked to.
 
     dry_run  only return what would go
     Returns  the topics that went
@@ -66,7 +66,7 @@ async def delete_group(
 
 
 def _own_topics(store: MessageStore, name: str) -> Iterable[str]:
-    """Yield the topics that belong to a group: of its retries, of ended leases, of dead letters.
+    """Yields the topics that belong to a group: of its retries, of ended leases, of dead letters.
 
     Names of groups may hold what parts group and topic in such a name, so only those of ended
     leases are meant that the group has an offset in, and none that another owner has too.
@@ -83,7 +83,7 @@ def _own_topics(store: MessageStore, name: str) -> Iterable[str]:
 def list_groups(
     store: MessageStore, *, page_size: int = 0, page_token: str = "", include_system: bool = False
 ) -> Page[GroupConfig]:
-    """Return a page of the groups, by name.
+    """Returns a page of the groups, by name.
 
     Errors   IllegalNumber, IllegalPageToken
     """
@@ -93,7 +93,7 @@ def list_groups(
 
 
 def describe_group(store: MessageStore, name: str) -> tuple[GroupConfig, list[str]]:
-    """Return a group and the topics it has an offset in.
+    """Returns a group and the topics it has an offset in.
 
     Errors   IllegalGroup, GroupNotFound
     """
@@ -101,7 +101,7 @@ def describe_group(store: MessageStore, name: str) -> tuple[GroupConfig, list[st
 
 
 def check_changeable(group: str, *, why: str) -> None:
-    """Raise SystemGroup for a group of the broker, IllegalGroup for what cannot be one."""
+    """Raises SystemGroup for a group of the broker, IllegalGroup for what cannot be one."""
     check_group(group)
     if is_system_group(group):
         raise SystemGroup(group=group, why=why)

@@ -21,7 +21,7 @@ TOKEN_SEPARATOR: Final = "@"
 async def group_lag(
     store: MessageStore, group: str, topic: str = "", read_leased: Callable[[], Leased] = dict
 ) -> list[TopicLag]:
-    """Return the lag of a group with its queues, in one topic or in all it has an offset in.
+    """Returns the lag of a group with its queues, in one topic or in all it has an offset in.
 
     read_leased   returns what groups have under leases
     Errors   IllegalGroup, GroupNotFound, IllegalTopic, TopicNotFound
@@ -52,7 +52,7 @@ async def all_lags(
     page_token: str = "",
     read_leased: Callable[[], Leased] = dict,
 ) -> Page[TopicLag]:
-    """Return the lags of all groups, without queues and ages; in one topic or in all, a page.
+    """Returns the lags of all groups, without queues and ages; in one topic or in all, a page.
 
     read_leased   returns what groups have under leases
     Errors   IllegalTopic, TopicNotFound, IllegalNumber, IllegalPageToken
@@ -80,7 +80,7 @@ def queue_lag(
     queue_id: int, committed: int | None, lower: int, upper: int, held: Held = NOTHING_HELD,
     *, begins_at_min: bool = False,
 ) -> QueueLag:  # fmt: skip
-    """Return how far a group is behind in a queue of [lower, upper), without the age.
+    """Returns how far a group is behind in a queue of [lower, upper), without the age.
 
     begins_at_min   where a group has no offset it gets all there is; else that counts as consumed
     """
@@ -98,7 +98,7 @@ def _check_pair(token: str) -> None:
 async def _age_ms(
     store: MessageStore, topic: str, lag: QueueLag, leased: Mapping[int, Held]
 ) -> int:
-    """Return how old the first message is that a group missed, 0 where it missed none."""
+    """Returns how old the first message is that a group missed, 0 where it missed none."""
     if not lag.lag_messages:
         return 0
     held = leased.get(lag.queue_id, NOTHING_HELD)
@@ -115,7 +115,7 @@ def _topic_lag(
     committed: Mapping[int, int],
     leased: Mapping[int, Held],
 ) -> TopicLag:
-    """Return the lag in every queue the topic has, and those the group knows besides."""
+    """Returns the lag in every queue the topic has, and those the group knows besides."""
     config, group_config = store.tables.topics.find(topic), store.tables.groups.find(group)
     begins = group_config is not None and bool(group_config.settings.begins_at_min)
     count = config.queue_count if config is not None else 0

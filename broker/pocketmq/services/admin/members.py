@@ -69,7 +69,7 @@ class Members:
     def saw(
         self, group: str, topic: str, client_id: str, peer: str, mode: str, dialect: Dialect = OWN
     ) -> None:
-        """Note a call of a client; `peer` is its address as gRPC writes it.
+        """Notes a call of a client; `peer` is its address as gRPC writes it.
 
         Cost     0.4 µs
         """
@@ -87,7 +87,7 @@ class Members:
             seen.topics[topic] = None
 
     def receiving(self) -> list[tuple[str, str]]:
-        """Return (group, topic) that clients receive in."""
+        """Returns (group, topic) that clients receive in."""
         return [
             (group, topic)
             for (group, _, mode), seen in self._fresh()
@@ -96,7 +96,7 @@ class Members:
         ]
 
     def of_group(self, group: str) -> list[Member]:
-        """Return the clients of a group, the last one heard of first."""
+        """Returns the clients of a group, the last one heard of first."""
         found = [
             Member(
                 group,
@@ -117,7 +117,7 @@ class Members:
         return [(key, seen) for key, seen in self._seen.items() if seen.seen_ms > since_ms]
 
     def _forget(self) -> None:
-        """Keep who was heard of lately, and of too many the last half."""
+        """Keeps who was heard of lately, and of too many the last half."""
         kept = sorted(self._fresh(), key=lambda pair: pair[1].seen_ms)
         self._seen = dict(kept[-(KEPT_MAX // 2) :])
         assert len(self._seen) < KEPT_MAX, "there is room for one more"

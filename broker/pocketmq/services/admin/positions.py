@@ -17,7 +17,7 @@ from pocketmq.store.read.cold_read import value_of
 
 
 def list_offsets(store: MessageStore, group: str, topic: str = "") -> list[GroupOffset]:
-    """Return where a group stands, by topic and queue; in one topic or in all.
+    """Returns where a group stands, by topic and queue; in one topic or in all.
 
     Errors   IllegalGroup, GroupNotFound, IllegalTopic, TopicNotFound
     """
@@ -36,7 +36,7 @@ async def set_offsets(
     *,
     dry_run: bool = False,
 ) -> list[MovedOffset]:
-    """Set a group's offsets in queues of a topic.
+    """Sets a group's offsets in queues of a topic.
 
     Errors   those of finding group, topic and queues, OffsetOutOfRange, DiskFull
     """
@@ -98,7 +98,7 @@ async def clone_offsets(
 
 
 def _rows(store: MessageStore, group: str, topic: str) -> dict[str, dict[int, int]]:
-    """Return topic -> queue id -> queue offset of a group, in one topic or in all."""
+    """Returns topic -> queue id -> queue offset of a group, in one topic or in all."""
     store.tables.groups.existing(group)
     if topic:
         store.tables.topics.existing(topic)
@@ -107,7 +107,7 @@ def _rows(store: MessageStore, group: str, topic: str) -> dict[str, dict[int, in
 
 
 async def _place(store: MessageStore, target: ResetTarget, topic: str, queue_id: int) -> int:
-    """Return the queue offset a reset leads to."""
+    """Returns the queue offset a reset leads to."""
     reading = store.reading
     if target.time_ms is not None:
         return await value_of(

@@ -49,7 +49,7 @@ class Redrive:
         dry_run: bool = False,
         check: Callable[[str], object] = bool,
     ) -> list[Redriven]:
-        """Send the dead letters again that have waited the longest; durable when it returns.
+        """Sends the dead letters again that have waited the longest; durable when it returns.
 
         count_max   0, or more than MESSAGES_MAX: MESSAGES_MAX
         topic       where to; "" for where each came from
@@ -80,7 +80,7 @@ class Redrive:
     async def _letters(
         self, queue: WaitingDeadLetters, topic: str, left: int, check: Callable[[str], object]
     ) -> tuple[list[Revealed], int]:
-        """Return the first dead letters of a queue, and the offset behind them."""
+        """Returns the first dead letters of a queue, and the offset behind them."""
 
         def queue_count_of(name: str) -> int:
             check(name)
@@ -104,7 +104,7 @@ class Redrive:
     async def _send(
         self, queue: WaitingDeadLetters, letters: list[Revealed], following: int
     ) -> list[Redriven]:
-        """Send some, and let the group's offset pass them."""
+        """Sends some, and let the group's offset pass them."""
         writing, offsets = self._store.writing, self._store.tables.offsets
         results = await writing.put([letter.run for letter in letters]) if letters else []
         await self._store.all_durable()

@@ -33,7 +33,7 @@ class Process(NamedTuple):
 
 
 def store_status(store: MessageStore, process: Process) -> StoreStatus:
-    """Return what a store is doing and how far it has come."""
+    """Returns what a store is doing and how far it has come."""
     settings, topics = store.settings, store.tables.topics
     configs = [topics.existing(name) for name in topics.names()]
     _, used_bytes, free_bytes = store.disk_space()
@@ -62,7 +62,7 @@ def store_status(store: MessageStore, process: Process) -> StoreStatus:
 
 
 def _gauge(store: MessageStore, name: str) -> int:
-    """Return what a gauge without labels shows now, 0 where there is none."""
+    """Returns what a gauge without labels shows now, 0 where there is none."""
     for stat in store.stats:
         if stat.name == name and isinstance(stat, Gauge):
             shown = stat.read()

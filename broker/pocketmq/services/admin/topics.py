@@ -31,7 +31,7 @@ FIXED_ATTRIBUTES: Final = frozenset({"queue.type", "cleanup.policy"})
 async def create_topic(
     store: MessageStore, name: str, *, queue_count: int = 0, type_name: str = ""
 ) -> TopicConfig:
-    """Make a topic, or return the one that is there with the same settings.
+    """Makes a topic, or returns the one that is there with the same settings.
 
     queue_count   0 stands for QUEUE_COUNT_DEFAULT
     type_name     "": nothing is said of what messages it takes, which are all then
@@ -49,7 +49,7 @@ async def create_topic(
 
 
 async def update_topic(store: MessageStore, name: str, change: TopicChange) -> TopicConfig:
-    """Change what is set of a topic.
+    """Changes what is set of a topic.
 
     Errors   IllegalTopic, SystemTopic, TopicNotFound, IllegalNumber, IllegalAttribute, DiskFull
     """
@@ -75,7 +75,7 @@ async def update_topic(store: MessageStore, name: str, change: TopicChange) -> T
 
 
 async def delete_topic(store: MessageStore, name: str, *, dry_run: bool = False) -> list[str]:
-    """Remove a topic, its queues, where groups stand in it, and their retry topics for it.
+    """Removes a topic, its queues, where groups stand in it, and their retry topics for it.
 
     A retry topic stays that is another group's or topic's too, as names are made of names.
     dry_run  only return what would go
@@ -93,7 +93,7 @@ async def delete_topic(store: MessageStore, name: str, *, dry_run: bool = False)
 
 
 async def remove_topics(store: MessageStore, topics: Sequence[str]) -> None:
-    """Remove topics: nothing may be sent to one before its queues go."""
+    """Removes topics: nothing may be sent to one before its queues go."""
     for topic in topics:
         async with store.tables.topics.leaving(topic):
             await store.tables.topics.remove(topic)
@@ -105,7 +105,7 @@ async def remove_topics(store: MessageStore, topics: Sequence[str]) -> None:
 def list_topics(
     store: MessageStore, *, page_size: int = 0, page_token: str = "", include_system: bool = False
 ) -> Page[TopicConfig]:
-    """Return a page of the topics, by name.
+    """Returns a page of the topics, by name.
 
     Errors   IllegalNumber, IllegalPageToken
     """
@@ -115,7 +115,7 @@ def list_topics(
 
 
 async def describe_topic(store: MessageStore, name: str) -> tuple[TopicConfig, list[QueueState]]:
-    """Return a topic and where each of its queues begins and ends.
+    """Returns a topic and where each of its queues begins and ends.
 
     Queues the topic has no more, which hold messages still, stand behind the others.
     Errors   IllegalTopic, TopicNotFound
@@ -127,7 +127,7 @@ async def describe_topic(store: MessageStore, name: str) -> tuple[TopicConfig, l
 
 
 async def topic_counts(store: MessageStore, name: str, *, totals_only: bool = False) -> TopicCounts:
-    """Return how many messages a topic holds, and since when.
+    """Returns how many messages a topic holds, and since when.
 
     Errors   IllegalTopic, TopicNotFound
     Cost     two looks into the log a queue, none with totals_only
@@ -159,7 +159,7 @@ async def all_topic_counts(
     include_system: bool = False,
     totals_only: bool = False,
 ) -> Page[TopicCounts]:
-    """Return what `topic_counts` does of a page of the topics.
+    """Returns what `topic_counts` does of a page of the topics.
 
     Errors   IllegalNumber, IllegalPageToken
     """
@@ -192,7 +192,7 @@ def _changeable(store: MessageStore, topic: str, *, why: str) -> TopicConfig:
 
 
 def _retry_topics(store: MessageStore, topic: str) -> Iterable[str]:
-    """Yield the retry topics that groups have for a topic, and that nobody else has."""
+    """Yields the retry topics that groups have for a topic, and that nobody else has."""
     consumed = store.tables.offsets.topics_by_group()
     groups, is_topic = store.tables.groups, store.tables.topics.find
 
@@ -211,7 +211,7 @@ def _retry_topics(store: MessageStore, topic: str) -> Iterable[str]:
 def changed_attributes(
     current: Mapping[str, str], given: Mapping[str, str], removed: Iterable[str]
 ) -> dict[str, str]:
-    """Return attributes with some set and some removed.
+    """Returns attributes with some set and some removed.
 
     Errors   IllegalAttribute
     Source   AttributeUtil.alterCurrentAttributes, TopicAttributes

@@ -42,7 +42,7 @@ Positions = Mapping[str, Sequence[tuple[str, Mapping[int, int]]]]
 async def trace_message(
     store: MessageStore, message_id: str, topic: str = ""
 ) -> tuple[str, list[TracedRecord]]:
-    """Return a message's unique key and the records of it, in the order of the log.
+    """Returns a message's unique key and the records of it, in the order of the log.
 
     message_id   its unique key, or the id that encodes its address
     topic        one it was sent to; "": all are looked through
@@ -69,7 +69,7 @@ async def trace_message(
 
 
 async def _positions(store: MessageStore) -> Positions:
-    """Return where groups stand, by topic."""
+    """Returns where groups stand, by topic."""
     found: dict[str, list[tuple[str, Mapping[int, int]]]] = {}
     for number, (group, topic, queue_offsets) in enumerate([*store.tables.offsets.positions()]):
         found.setdefault(topic, []).append((group, queue_offsets))
@@ -106,7 +106,7 @@ class _Owners:
         self._found: dict[str, str] = {}
 
     def of(self, topic: str, properties: Mapping[str, str]) -> str:
-        """Return the group, "" where a topic is of none."""
+        """Returns the group, "" where a topic is of none."""
         if properties.get(ORIGIN_GROUP):
             return owner_of(topic, properties, ())
         if topic not in self._found:
@@ -115,7 +115,7 @@ class _Owners:
 
 
 async def _unique_key(store: MessageStore, message_id: str) -> str:
-    """Return the unique key of the record an offset id leads to, else the id itself."""
+    """Returns the unique key of the record an offset id leads to, else the id itself."""
     place = parse_offset_message_id(message_id)
     if place is None:
         return message_id
@@ -126,7 +126,7 @@ async def _unique_key(store: MessageStore, message_id: str) -> str:
 
 
 def _topics(store: MessageStore, topic: str) -> Iterable[str]:
-    """Return where to look: everywhere, or in a topic and where its messages can get to."""
+    """Returns where to look: everywhere, or in a topic and where its messages can get to."""
     names = [*store.tables.topics.names()]
     if topic:
         store.tables.topics.existing(topic)
@@ -135,7 +135,7 @@ def _topics(store: MessageStore, topic: str) -> Iterable[str]:
 
 
 async def _of_key(store: MessageStore, topic: str, key: str, count_max: int) -> list[StoredMessage]:
-    """Return the newest records of a unique key in a topic, at most so many."""
+    """Returns the newest records of a unique key in a topic, at most so many."""
     found: list[StoredMessage] = []
     wanted = KeyRange(topic, key, PAGE_COUNT)
     count_max = min(RECORDS_MAX, count_max)
@@ -177,7 +177,7 @@ def _traced(
 def _standing(
     message: StoredMessage, groups: Iterable[tuple[str, Mapping[int, int]]]
 ) -> tuple[list[str], list[str]]:
-    """Return the groups that stand behind a message, and those that have not come to it."""
+    """Returns the groups that stand behind a message, and those that have not come to it."""
     passed_by: list[str] = []
     awaited_by: list[str] = []
     for group, queue_offsets in groups:

@@ -44,12 +44,12 @@ class LeaseAck:
         self._redelivery = redelivery
 
     def find(self, group: str, topic: str, handle: str) -> HandledMessage | None:
-        """Return what a handle leads to, None where its message is in no lease it belongs to."""
+        """Returns what a handle leads to, None where its message is in no lease it belongs to."""
         return find(self._leases, group, topic, handle)
 
     # -- acknowledged --------------------------------------------------------------------------
     async def ack(self, group: str, topic: str, handles: Sequence[str]) -> list[Settled]:
-        """Settle messages for good.
+        """Settles messages for good.
 
         Errors   those of a put: nothing was settled
         """
@@ -62,7 +62,7 @@ class LeaseAck:
     async def _put(
         self, entries: list[Entry], runs: Sequence[Run], by_lease: dict[Lease, list[int]]
     ) -> int:
-        """Put what settles messages that were taken; returns the place of the first entry."""
+        """Puts what settles messages that were taken; returns the place of the first entry."""
         try:
             first = await self._journal.put(entries, runs)
         except BaseException:
@@ -86,7 +86,7 @@ class LeaseAck:
         *,
         is_suspended: bool = False,
     ) -> list[Settled]:
-        """Hide messages from now on for another time; old handles and new ones settle them.
+        """Hides messages from now on for another time; old handles and new ones settle them.
 
         is_suspended   the delivery does not count as an attempt
         Errors   those of a put: nothing was changed
@@ -113,7 +113,7 @@ class LeaseAck:
         return settled
 
     async def renew(self, leases: Iterable[Lease], invisible_ms: int) -> None:
-        """Hide what is left of leases from now on for some time more.
+        """Hides what is left of leases from now on for some time more.
 
         Errors   those of a put: they are as they were
         """
@@ -132,7 +132,7 @@ class LeaseAck:
         *,
         is_renewed: bool = False,
     ) -> list[Lease]:
-        """Lease messages that were taken anew; returns the leases. Checkpoints come before acks.
+        """Leases messages that were taken anew; returns the leases. Checkpoints come before acks.
 
         is_renewed   they go on to renew themselves; a time that was asked for ends when it is over
         """
@@ -175,7 +175,7 @@ class LeaseAck:
     async def send_back(
         self, group: GroupConfig, topic: str, entries: Sequence[tuple[str, int]]
     ) -> list[Settled]:
-        """Put messages again behind a delay level, 0 for the usual one; below 0: give them up.
+        """Puts messages again behind a delay level, 0 for the usual one; below 0: give them up.
 
         Errors   those of a put: nothing was settled
         """
@@ -190,7 +190,7 @@ class LeaseAck:
     async def give_up(
         self, group: GroupConfig, topic: str, handles: Sequence[str]
     ) -> list[Settled]:
-        """Make messages dead letters of their group.
+        """Makes messages dead letters of their group.
 
         Errors   those of a put: nothing was settled
         """
@@ -204,7 +204,7 @@ class LeaseAck:
     async def _move(
         self, group: str, topic: str, handles: Sequence[str], moved: Moved
     ) -> list[Settled]:
-        """Settle messages by putting others in their stead, as far as they are still there."""
+        """Settles messages by putting others in their stead, as far as they are still there."""
         taken = take_out(self._leases, group, topic, handles)
         by_lease = taken.by_lease
         if not by_lease:
@@ -226,7 +226,7 @@ class LeaseAck:
 
 
 def _told(handles: Sequence[str], taken: TakenOut) -> list[Settled]:
-    """Return what each handle is answered."""
+    """Returns what each handle is answered."""
     return [
         Settled(INVALID if lease is None else OK, handle)
         for handle, lease in zip(handles, taken.leases, strict=True)

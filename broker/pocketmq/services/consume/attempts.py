@@ -16,7 +16,7 @@ AttemptKey = tuple[str, str, str, str]
 
 
 def key_of(request: ReceiveRequest) -> AttemptKey:
-    """Return what is the same when a receive is made again."""
+    """Returns what is the same when a receive is made again."""
     return request.client_id, request.group, request.topic, request.attempt_id
 
 
@@ -30,7 +30,7 @@ class Attempts:
         self._waiting: dict[AttemptKey, asyncio.Future[Received]] = {}
 
     def note(self, request: ReceiveRequest, leases: list[Lease]) -> None:
-        """Keep what a receive leased, for when it is made again."""
+        """Keeps what a receive leased, for when it is made again."""
         if not request.attempt_id:
             return
         key = key_of(request)
@@ -41,13 +41,13 @@ class Attempts:
         assert len(self._leased) <= ATTEMPTS_KEPT_MAX
 
     def leased(self, request: ReceiveRequest) -> list[Lease]:
-        """Return what the same receive leased before and did not settle."""
+        """Returns what the same receive leased before and did not settle."""
         if not request.attempt_id:
             return []
         return [lease for lease in self._leased.get(key_of(request), ()) if lease.pending_count]
 
     def wait(self, request: ReceiveRequest, future: "asyncio.Future[Received]") -> None:
-        """Note that a receive waits; the same one from before is waited for by nobody any more."""
+        """Notes that a receive waits; the same one from before is waited for by nobody any more."""
         if not request.attempt_id:
             return
         key = key_of(request)

@@ -39,7 +39,7 @@ class Broadcasting:
         self._is_draining = True
 
     async def receive(self, request: ReceiveRequest) -> Received:
-        """Return the next messages of a client, waiting for some; handles are "".
+        """Returns the next messages of a client, waiting for some; handles are "".
 
         Effects  leaves nothing behind when cancelled
         Errors   Corruption, DiskSlow
@@ -57,7 +57,7 @@ class Broadcasting:
             await self._arrival(request.topic, positions, left)
 
     def _of(self, request: ReceiveRequest) -> dict[int, int]:
-        """Return a client's positions, as of the one heard of last."""
+        """Returns a client's positions, as of the one heard of last."""
         key = (request.group, request.topic, request.client_id)
         found = self._positions.pop(key, None)
         self._positions[key] = found = {} if found is None else found
@@ -103,7 +103,7 @@ class Broadcasting:
         return records
 
     async def _arrival(self, topic: str, positions: dict[int, int], left: float) -> None:
-        """Return when something is behind one of the positions, or after so many seconds."""
+        """Returns when something is behind one of the positions, or after so many seconds."""
         waiters = []
         for queue_id, at in positions.items():
             mark = self._store.reading.arrivals(topic, queue_id)

@@ -26,7 +26,7 @@ class Clients:
         self._heard_ms: OrderedDict[tuple[str, str], int] = OrderedDict()
 
     def receives(self, request: ReceiveRequest, now_ms: int) -> None:
-        """Note that a client is alive until the end of its wait, and know it if it has to be.
+        """Notes that a client is alive until the end of its wait, and know it if it has to be.
 
         Effects  of too many the one heard of longest ago is forgotten, where it is alive no more
         Errors   TooManyRequests: all are
@@ -43,7 +43,7 @@ class Clients:
         assert len(heard_ms) <= KEPT_MAX
 
     def touch(self, client_id: str, group: str, now_ms: int) -> None:
-        """Note that a client is alive until so long, where it is known."""
+        """Notes that a client is alive until so long, where it is known."""
         assert client_id
         client, heard_ms = (client_id, group), self._heard_ms
         before_ms = heard_ms.get(client)
@@ -56,6 +56,6 @@ class Clients:
         self._heard_ms.pop((client_id, group), None)
 
     def is_alive(self, client_id: str, group: str, now_ms: int) -> bool:
-        """Return whether a client was heard of lately in a group."""
+        """Returns whether a client was heard of lately in a group."""
         heard_ms = self._heard_ms.get((client_id, group))
         return heard_ms is not None and now_ms < heard_ms + ALIVE_MS

@@ -101,7 +101,7 @@ class Consume:
         ]  # fmt: skip
 
     async def recover(self) -> None:
-        """Find the leases of the store; once, before anything is received.
+        """Finds the leases of the store; once, before anything is received.
 
         Errors   Corruption, DiskSlow
         """
@@ -111,7 +111,7 @@ class Consume:
 
     # -- receiving -----------------------------------------------------------------------------
     def receive(self, request: ReceiveRequest) -> Received | Awaitable[Received]:
-        """Return messages under leases, or wait for some; the awaitable may be cancelled.
+        """Returns messages under leases, or waits for some; the awaitable may be cancelled.
 
         Errors   GroupNotFound, GroupDisabled, TopicNotFound, TooManyRequests; those of a put
         """
@@ -190,7 +190,7 @@ class Consume:
             self._parking.serve(target)
 
     def _readable(self, group: str, topic: str) -> tuple[GroupConfig, TopicConfig]:
-        """Return a group and a topic that it may receive from.
+        """Returns a group and a topic that it may receive from.
 
         Errors   GroupNotFound, GroupDisabled, TopicNotFound, …
         """
@@ -215,7 +215,7 @@ class Consume:
 
     # -- settling ------------------------------------------------------------------------------
     async def ack(self, group: str, topic: str, handles: Sequence[str]) -> list[Settled]:
-        """Settle messages for good; each entry is answered in its place.
+        """Settles messages for good; each entry is answered in its place.
 
         Errors   GroupNotFound, GroupDisabled; those of a put: nothing was settled
         """
@@ -241,7 +241,7 @@ class Consume:
         *,
         is_suspended: bool = False,
     ) -> list[Settled]:
-        """Hide messages for another time from now on: (handle, ms) each, 0 to 12 h.
+        """Hides messages for another time from now on: (handle, ms) each, 0 to 12 h.
 
         is_suspended   their delivery does not count as an attempt
         Errors   GroupNotFound, GroupDisabled; those of a put: nothing was changed
@@ -276,7 +276,7 @@ class Consume:
     async def forward_to_dead_letters(
         self, group: str, topic: str, handles: Sequence[str]
     ) -> list[Settled]:
-        """Make messages dead letters of their group.
+        """Makes messages dead letters of their group.
 
         Errors   GroupNotFound, GroupDisabled; those of a put: nothing was settled
         """
@@ -328,7 +328,7 @@ class Consume:
 
     # -- by and by -----------------------------------------------------------------------------
     def step(self, now: Now) -> Next:
-        """End waits and leases that are over, and let offsets go to disk."""
+        """Ends waits and leases that are over, and let offsets go to disk."""
         self._look_again()
         self._parking.end_waits(now.monotonic_ms, now.wall_ms)
         for target in self._in_order.ended(now.monotonic_ms):
@@ -364,12 +364,12 @@ class Consume:
         self._alarm.by(self._clock.monotonic_ms() + max(left_ms, 0))
 
     def in_flight(self) -> dict[LabelValues, float]:
-        """Return how many messages are leased, by (group, topic)."""
+        """Returns how many messages are leased, by (group, topic)."""
         rows = self.leased().items()
         return {names: float(sum(h.total for h in queues.values())) for names, queues in rows}
 
     def leased(self) -> Leased:
-        """Return what is leased, in order or not, by queue."""
+        """Returns what is leased, in order or not, by queue."""
         found = self._leases.held(self._store.tables.offsets.find)
         self._in_order.table.add_held(found)
         return found
@@ -388,12 +388,12 @@ class Consume:
         return self._parking.waiter_count
 
     def drain(self) -> None:
-        """Answer everyone who waits, and let nobody wait any more."""
+        """Answers everyone who waits, and let nobody wait any more."""
         self._parking.drain()
         self._broadcasting.drain()
 
     async def close(self) -> None:
-        """Return when what was begun has ended, and how far the journal is settled is known."""
+        """Returns when what was begun has ended, and how far the journal is settled is known."""
         await self._parking.close()
         if self._job is not None:
             await self._job.reached()

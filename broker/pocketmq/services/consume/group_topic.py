@@ -90,14 +90,14 @@ class GroupTopic:
         ]
 
     def _count(self, name: str, retry: int) -> int:
-        """Return how many queues a topic has; retry topics that may yet be made have one."""
+        """Returns how many queues a topic has; retry topics that may yet be made have one."""
         topic = self._topics.find(name)
         if topic is None:
             return int(retry in (RETRY_V1, GROUP_RETRY))
         return topic.read_queue_count if topic.is_readable else 0
 
     def in_turn(self) -> list[GroupQueue]:
-        """Return all queues in the order of the next receive."""
+        """Returns all queues in the order of the next receive."""
         self.refresh()
         self.turn = turn = self.turn + 1
         first, *retries = self.queues
@@ -118,6 +118,6 @@ class GroupTopic:
             self.sweep_above = max(PARKED_KEPT_MIN, 2 * len(self.parked))
 
     def all_queues(self) -> list[GroupQueue]:
-        """Return all queues."""
+        """Returns all queues."""
         self.refresh()
         return [queue for queues in self.queues for queue in queues]

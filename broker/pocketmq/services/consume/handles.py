@@ -38,7 +38,7 @@ class TakenOut:
 
 
 def find(table: LeaseTable, group: str, topic: str, handle: str) -> HandledMessage | None:
-    """Return what a handle leads to, None where its message is in no lease it belongs to."""
+    """Returns what a handle leads to, None where its message is in no lease it belongs to."""
     cut = handle.rfind(" ") + 1
     source = _source(table, group, topic, handle[:cut])
     if source is None:
@@ -49,7 +49,7 @@ def find(table: LeaseTable, group: str, topic: str, handle: str) -> HandledMessa
 
 
 def take_out(table: LeaseTable, group: str, topic: str, handles: Sequence[str]) -> TakenOut:
-    """Return where handles lead, and hold their messages no more: they are being settled.
+    """Returns where handles lead, and hold their messages no more: they are being settled.
 
     Of two handles of one message the second leads nowhere.
     Cost     below 1 µs a handle where it runs compiled
@@ -82,7 +82,7 @@ def take_out(table: LeaseTable, group: str, topic: str, handles: Sequence[str]) 
 def runs_of(
     handles: Sequence[str],
 ) -> list[tuple[LeasePlace | None, list[str], list[int]]]:
-    """Return (place, handles, queue offsets) of handles that follow each other with one place.
+    """Returns (place, handles, queue offsets) of handles that follow each other with one place.
 
     Shape    None with those that are no handle
     """
@@ -108,7 +108,7 @@ class _Source(NamedTuple):
 
 
 def _source(table: LeaseTable, group: str, topic: str, prefix: str) -> _Source | None:
-    """Return where the messages of a receive lie, None where nothing of it is."""
+    """Returns where the messages of a receive lie, None where nothing of it is."""
     place = place_of(prefix)
     if place is None:
         return None
@@ -118,7 +118,7 @@ def _source(table: LeaseTable, group: str, topic: str, prefix: str) -> _Source |
 
 
 def _lease_of(source: _Source, queue_offset: int) -> Lease | None:
-    """Return the lease of a message that the handle belongs to, None where there is none."""
+    """Returns the lease of a message that the handle belongs to, None where there is none."""
     leased, popped_at_ms = source
     lease = leased.get(queue_offset)
     if lease is None or not lease.first_popped_ms <= popped_at_ms <= lease.popped_at_ms:
@@ -127,7 +127,7 @@ def _lease_of(source: _Source, queue_offset: int) -> Lease | None:
 
 
 def actual_topic(group: str, topic: str, retry: int) -> str:
-    """Return the topic that a handle's message lies in (format/receipt_handle.py)."""
+    """Returns the topic that a handle's message lies in (format/receipt_handle.py)."""
     if topic.startswith(RETRY_PREFIX):
         return topic
     names = (

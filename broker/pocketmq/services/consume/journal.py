@@ -65,18 +65,18 @@ class Journal:
         return self._marks.journal_end
 
     def revive_queue(self) -> int:
-        """Return the revive topic's queue for the leases of one receive; they take turns."""
+        """Returns the revive topic's queue for the leases of one receive; they take turns."""
         self._turn = (self._turn + 1) % REVIVE_QUEUE_COUNT
         return self._turn
 
     def checkpoint(self, checkpoint: PopCheckpoint) -> Entry:
-        """Return what tells of a lease."""
+        """Returns what tells of a lease."""
         group, topic = checkpoint.batched[:2]
         self.revive_in.add((group, topic, "CK", "PUT_OK"))
         return checkpoint_entry(checkpoint, self._topic)
 
     def ack(self, lease: Lease, queue_offsets: list[int]) -> Entry:
-        """Return what tells that messages of a lease are settled."""
+        """Returns what tells that messages of a lease are settled."""
         ack = Ack(lease.batched, queue_offsets)
         self.revive_in.add((lease.queue.group, lease.queue.topic, "ACK", "PUT_OK"))
         return ack_entry(ack, lease.end_ms, lease.revive_queue, self._topic)
@@ -99,7 +99,7 @@ class Journal:
         return first
 
     def _put_at_once(self, entries: list[Entry]) -> int:
-        """Store entries where nothing has to be waited for; -1: nothing has changed.
+        """Stores entries where nothing has to be waited for; -1: nothing has changed.
 
         Errors   StoreBusy: nothing was stored
         """
@@ -129,7 +129,7 @@ class Journal:
         return results[-1].queue_offset
 
     def when_durable(self, then: Callable[[BaseException | None], None]) -> None:
-        """Call with None, or with an error, when what was put is durable; at once where it is."""
+        """Calls with None, or with an error, when what was put is durable; at once where it is."""
         if not self._store.settings.is_sync:
             then(None)
             return
@@ -147,7 +147,7 @@ class Journal:
             then(error)
 
     async def durable(self) -> None:
-        """Return when all that was put is as durable as the flush mode promises.
+        """Returns when all that was put is as durable as the flush mode promises.
 
         Errors   FsyncFailed
         """

@@ -66,7 +66,7 @@ class GroupQueue:
         """Where the group was seen last: set back below this, nothing is passed by any more."""
 
     def held(self, committed: int) -> Held:
-        """Return what is leased of it, where the group stands at an offset.
+        """Returns what is leased of it, where the group stands at an offset.
 
         Cost     of a look at each message while the offset stands before one that was leased
         """
@@ -76,7 +76,7 @@ class GroupQueue:
         return Held(count - ahead, ahead, next(iter(self.leased), 0))
 
     def popped_at_ms(self, queue_offset: int, now_ms: int) -> int:
-        """Return the time in the handles of a receive that begins at a queue offset.
+        """Returns the time in the handles of a receive that begins at a queue offset.
 
         Where the offset was set back it is later than in all handles of before, whatever the clock
         says: else one of those would settle a message that was delivered again since.
@@ -169,7 +169,7 @@ class Lease:
         )  # fmt: skip
 
     def pending(self) -> list[int]:
-        """Return the queue offsets that are not settled, in order."""
+        """Returns the queue offsets that are not settled, in order."""
         leased = self.queue.leased
         return [at for at in self.queue_offsets if leased.get(at) is self]
 
@@ -190,7 +190,7 @@ class LeaseTable:
         self._order = 0
 
     def queue(self, group: str, topic: str, queue_id: int, retry: int) -> GroupQueue:
-        """Return a queue of a group, made when it is asked for first."""
+        """Returns a queue of a group, made when it is asked for first."""
         key = (group, topic, queue_id)
         found = self.queues.get(key)
         if found is None:
@@ -210,7 +210,7 @@ class LeaseTable:
         self._open.pop(lease.journal_offset, None)
 
     def add(self, lease: Lease, ends_ms: int) -> None:
-        """Hold the messages of a lease until it is settled; it ends at a monotonic time.
+        """Holds the messages of a lease until it is settled; it ends at a monotonic time.
 
         Effects  they are in no other any more: of two that say so in the journal the later one
                  holds. An offset that was set back has them leased anew while others are changed.
@@ -250,12 +250,12 @@ class LeaseTable:
             self.end_at(lease, ends_ms)
 
     def take(self, lease: Lease, queue_offsets: Iterable[int]) -> None:
-        """Hold messages of a lease no more: they are being settled."""
+        """Holds messages of a lease no more: they are being settled."""
         for queue_offset in queue_offsets:
             self.take_one(lease, queue_offset)
 
     def take_one(self, lease: Lease, queue_offset: int) -> None:
-        """Hold a message of a lease no more."""
+        """Holds a message of a lease no more."""
         found = lease.queue.leased.pop(queue_offset)
         assert found is lease
         lease.pending_count -= 1
@@ -263,7 +263,7 @@ class LeaseTable:
         self.count -= 1
 
     def give_back(self, lease: Lease, queue_offsets: Iterable[int]) -> None:
-        """Hold messages again that were taken and could not be settled."""
+        """Holds messages again that were taken and could not be settled."""
         leased = lease.queue.leased
         for queue_offset in queue_offsets:
             lease.settling_count -= 1
@@ -293,15 +293,15 @@ class LeaseTable:
         return bool(self._foreign)
 
     def is_open(self, journal_offset: int) -> bool:
-        """Return whether the checkpoint at a place in the journal is of an open lease."""
+        """Returns whether the checkpoint at a place in the journal is of an open lease."""
         return journal_offset in self._open
 
     def journal_begin(self, end: int) -> int:
-        """Return where the journal begins to matter: at its oldest open lease, else at its end."""
+        """Returns where the journal begins to matter: at its oldest open lease, else at its end."""
         return next(iter(self._open), end)
 
     def oldest(self, before: int, count: int) -> list[Lease]:
-        """Return open leases that stand in the journal before an offset, the oldest ones.
+        """Returns open leases that stand in the journal before an offset, the oldest ones.
 
         Of one whose messages are being settled it is not known yet which are left; one that is
         expected holds none.
@@ -312,7 +312,7 @@ class LeaseTable:
         return [lease for at, lease in whole if at < before and lease.pending_count]
 
     def partly_settled(self) -> list[Lease]:
-        """Return open leases of which the journal's checkpoint names messages that are settled.
+        """Returns open leases of which the journal's checkpoint names messages that are settled.
 
         Those that a real broker's revive topic tells of are not among them.
         """
@@ -323,7 +323,7 @@ class LeaseTable:
         ]
 
     def move(self, lease: Lease, journal_offset: int) -> None:
-        """Note that the checkpoint of a lease was written anew."""
+        """Notes that the checkpoint of a lease was written anew."""
         assert journal_offset > lease.journal_offset
         if self._open.pop(lease.journal_offset, None) is not None:
             self._open[journal_offset] = lease
@@ -335,14 +335,14 @@ class LeaseTable:
         return self._ends[0][0] if self._ends else None
 
     def ended(self, now_ms: int) -> Iterator[Lease]:
-        """Yield leases with messages whose time is over, each once; add others only afterwards."""
+        """Yields leases with messages whose time is over, each once; add others only afterwards."""
         while self._ends and self._ends[0][0] <= now_ms:
             end = heappop(self._ends)
             if _is_end(end):
                 yield end[2]
 
     def overdue(self, now_ms: int) -> list[Lease]:
-        """Return leases with messages whose time is over; they stay as they are.
+        """Returns leases with messages whose time is over; they stay as they are.
 
         Cost     1 µs each: of the heap of ends nothing else is looked at
         """
@@ -360,7 +360,7 @@ class LeaseTable:
     def held(
         self, committed: Callable[[str, str, int], int | None]
     ) -> dict[tuple[str, str], dict[int, Held]]:
-        """Return what is leased of each queue, by (group, topic) and queue id.
+        """Returns what is leased of each queue, by (group, topic) and queue id.
 
         committed   returns where a group stands in a queue
         """

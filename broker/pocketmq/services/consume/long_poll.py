@@ -37,14 +37,14 @@ SWEEP_ABOVE: Final = 64
 
 
 def nothing(now_ms: int) -> Received:
-    """Return what a receive is answered that got no message."""
+    """Returns what a receive is answered that got no message."""
     return Received([], [], [], 0, now_ms)
 
 
 async def handed_over(
     found: Awaitable[Received], release: Callable[[list[str]], object]
 ) -> Received:
-    """Return what a receive gets; what came as its caller gave up is released by its handles."""
+    """Returns what a receive gets; what came as its caller gave up is released by its handles."""
     try:
         return await found
     except asyncio.CancelledError:
@@ -92,7 +92,7 @@ class LongPolls:
     def park(
         self, target: GroupTopic, request: ReceiveRequest, deadline_ms: int
     ) -> "asyncio.Future[Received]":
-        """Return what a receive gets until a deadline, in monotonic ms; it may be cancelled."""
+        """Returns what a receive gets until a deadline, in monotonic ms; it may be cancelled."""
         future: asyncio.Future[Received] = asyncio.get_running_loop().create_future()
         parked = Parked(request, future)
         target.park(parked)
@@ -116,7 +116,7 @@ class LongPolls:
         return self._deadlines[0][0] if self._deadlines else None
 
     def end_waits(self, now_ms: int, wall_ms: int) -> None:
-        """Answer receives whose deadline has passed, as many as one turn has room for."""
+        """Answers receives whose deadline has passed, as many as one turn has room for."""
         for _ in range(min(ENDED_MAX, len(self._deadlines))):
             if self._deadlines[0][0] > now_ms:
                 return
@@ -136,7 +136,7 @@ class LongPolls:
                 parked.future.set_result(nothing(wall_ms))
 
     def refuse(self, target: GroupTopic, check: Callable[[], object]) -> None:
-        """Answer all receives of a target with the error that `check` raises, each its own."""
+        """Answers all receives of a target with the error that `check` raises, each its own."""
         for parked in list(target.parked):
             try:
                 check()
@@ -146,7 +146,7 @@ class LongPolls:
 
     # -- arrivals ------------------------------------------------------------------------------
     def watch(self, target: GroupTopic) -> None:
-        """Serve those who wait as soon as there is something."""
+        """Serves those who wait as soon as there is something."""
         for queue in target.all_queues():
             watch = target.watches.get(queue)
             if watch is None or watch.done():
@@ -169,7 +169,7 @@ class LongPolls:
         watch.add_done_callback(lambda _: self.serve(target))
 
     def serve(self, target: GroupTopic) -> None:
-        """Begin to serve those who wait, unless that is being done or nobody waits."""
+        """Begins to serve those who wait, unless that is being done or nobody waits."""
         if target.serving is None and target.parked and not self.is_draining:
             target.serving = Job(self._serve(target))
             self._serving.add(target)
@@ -218,14 +218,14 @@ class LongPolls:
             parked.future.set_result(taken.received)
 
     async def close(self) -> None:
-        """Return when nothing is under way."""
+        """Returns when nothing is under way."""
         for target in list(self._serving):
             if target.serving is not None:
                 await target.serving.reached()
 
 
 def _first(target: GroupTopic) -> Parked | None:
-    """Return who waits longest, without those who gave up."""
+    """Returns who waits longest, without those who gave up."""
     while target.parked:
         if not target.parked[0].future.done():
             return target.parked[0]

@@ -23,7 +23,7 @@ class OffsetBarrier:
         """Physical offset behind the journal at the last fence."""
 
     def write_down(self) -> None:
-        """Pass a fence that is durable, and set the next one."""
+        """Passes a fence that is durable, and set the next one."""
         self._store.tables.orders.save_soon()
         if not self._is_passed() or self._leases.has_foreign:
             return
@@ -33,7 +33,7 @@ class OffsetBarrier:
         self._is_passed()
 
     def _is_passed(self) -> bool:
-        """Pass the last fence where it is durable; returns whether none is left."""
+        """Passes the last fence where it is durable; returns whether none is left."""
         if self._end is not None and self._store.marks.flushed.value >= self._end:
             self._store.tables.offsets.pass_fence()
             self._end = None

@@ -63,14 +63,14 @@ class Taken(NamedTuple):
 
 
 def judged_by_code(request: ReceiveRequest, queue: GroupQueue) -> Callable[[int], bool] | None:
-    """Return what passes over messages of a queue by their tags codes, None for nothing."""
+    """Returns what passes over messages of a queue by their tags codes, None for nothing."""
     wanted = request.wanted
     is_judged = not wanted.is_everything and queue.retry != GROUP_RETRY
     return wanted.matches_code if is_judged else None
 
 
 def is_wanted(request: ReceiveRequest, queue: GroupQueue, record: bytes) -> bool:
-    """Return whether a receive takes a message, or passes over it for its group.
+    """Returns whether a receive takes a message, or passes over it for its group.
 
     In a retry topic that all of the group's topics share, a filter does not judge those of others:
     nobody else would get what is passed over here. What is another group's that one gets there too.
@@ -115,7 +115,7 @@ class LeaseReceive:
         """What was leased to whom asks by attempts."""
 
     def position(self, queue: GroupQueue) -> tuple[int, int]:
-        """Return where a group goes on in a queue, and the queue's end."""
+        """Returns where a group goes on in a queue, and the queue's end."""
         lower, upper = self._reading.queue_range(queue.topic, queue.queue_id)
         found = self._offsets.find(queue.group, queue.topic, queue.queue_id)
         if found is None:
@@ -133,7 +133,7 @@ class LeaseReceive:
         return bool(queue.retry) or group is None or bool(group.settings.begins_at_min)
 
     def is_ready(self, target: GroupTopic) -> bool:
-        """Return whether a receive may find something now; a group that is no more finds none."""
+        """Returns whether a receive may find something now; a group that is no more finds none."""
         if self._store.tables.groups.find(target.group) is None:
             return False
         for queue in target.all_queues():
@@ -150,18 +150,18 @@ class LeaseReceive:
         return not queue.is_busy
 
     def when_durable(self, then: Callable[[BaseException | None], None]) -> None:
-        """Call with None, or with an error, when what was leased is durable."""
+        """Calls with None, or with an error, when what was leased is durable."""
         self._journal.when_durable(then)
 
     async def durable(self) -> None:
-        """Return when what was leased is as durable as the flush mode promises.
+        """Returns when what was leased is as durable as the flush mode promises.
 
         Errors   FsyncFailed
         """
         await self._journal.durable()
 
     async def take(self, request: ReceiveRequest, target: GroupTopic) -> Taken | None:
-        """Lease what is there, None where nothing is; durable it is only later.
+        """Leases what is there, None where nothing is; durable it is only later.
 
         Errors   GroupNotFound; those of a put; nothing was leased
         """
@@ -210,7 +210,7 @@ class LeaseReceive:
     async def _read_queue(
         self, request: ReceiveRequest, queue: GroupQueue, position: int, count: int, size_bytes: int
     ) -> ReadMessages:
-        """Return the next messages of a queue, as far as its first read that finds some."""
+        """Returns the next messages of a queue, as far as its first read that finds some."""
         is_judged = queue.is_shared or bool(queue.passed) or not request.wanted.is_everything
         is_joined = request.joined and not is_judged
         accept = judged_by_code(request, queue) if not request.wanted.reads_records else None
@@ -242,7 +242,7 @@ class LeaseReceive:
         return ReadMessages(queue, records, queue_offsets, attempts, position, None)
 
     def _skip(self, found: list[ReadMessages]) -> None:
-        """Move offsets behind what was read, but those that somebody has set meanwhile."""
+        """Moves offsets behind what was read, but those that somebody has set meanwhile."""
         for one in found:
             place = one.queue.group, one.queue.topic, one.queue.queue_id
             if self._offsets.find(*place) == one.stored:
@@ -292,7 +292,7 @@ class LeaseReceive:
         return Taken(received, leases)
 
     async def again(self, request: ReceiveRequest, leases: list[Lease]) -> Received:
-        """Return what is left of leases as it was received, for the time they still have.
+        """Returns what is left of leases as it was received, for the time they still have.
 
         Errors   Corruption, DiskSlow
         """
@@ -313,7 +313,7 @@ class LeaseReceive:
     def _overtaken(
         self, queue: GroupQueue, checkpoint: PopCheckpoint
     ) -> list[tuple[Lease, list[int]]]:
-        """Return leases of messages that are leased once more, as their offset was set back."""
+        """Returns leases of messages that are leased once more, as their offset was set back."""
         by_lease: dict[Lease, list[int]] = {}
         if queue.leased:
             for at in checkpoint.queue_offsets:

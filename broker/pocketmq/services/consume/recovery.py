@@ -81,7 +81,7 @@ class LeaseRecovery:
         self._holders: dict[tuple[GroupQueueKey, int], _Told] = {}
 
     async def run(self) -> None:
-        """Fill the table of leases, and push offsets forward.
+        """Fills the table of leases, and push offsets forward.
 
         Errors   Corruption, DiskSlow
         Cost     some 15 µs for each record of the journal
@@ -113,7 +113,7 @@ class LeaseRecovery:
                 self._feed(record, -1, 0)
 
     async def _records(self, topic: str, queue_id: int, begin: int) -> AsyncIterator[bytes]:
-        """Yield the records of a queue from an offset on, but for damaged ones."""
+        """Yields the records of a queue from an offset on, but for damaged ones."""
         lower, upper = self._store.reading.queue_range(topic, queue_id)
         position = max(begin, lower)
         while position < upper:
@@ -132,7 +132,7 @@ class LeaseRecovery:
             await asyncio.sleep(0)
 
     def _feed(self, record: bytes, journal_offset: int, read_ms: int) -> None:
-        """Take in a record; one that left the timer before `read_ms` stands elsewhere too."""
+        """Takes in a record; one that left the timer before `read_ms` stands elsewhere too."""
         try:
             entry = read_entry(record)
         except BadRecord as error:
@@ -197,7 +197,7 @@ class LeaseRecovery:
         self._drop_settled(told)
 
     def _drop_settled(self, told: _Told) -> None:
-        """Keep nothing of a checkpoint that is settled: a journal may be long."""
+        """Keeps nothing of a checkpoint that is settled: a journal may be long."""
         if not told.pending:
             batched = told.checkpoint.batched
             del self._told[batched]
@@ -207,7 +207,7 @@ class LeaseRecovery:
                     del self._holders[key, queue_offset]
 
     def _build(self) -> None:
-        """Make the leases; of two that hold a message the later one does."""
+        """Makes the leases; of two that hold a message the later one does."""
         clock = self._store.clock
         for told in sorted(self._told.values(), key=lambda told: told.journal_offset):
             batched = told.checkpoint.batched
@@ -232,7 +232,7 @@ class LeaseRecovery:
 
 
 def retry_kind(group: str, topic: str) -> int:
-    """Return how handles name a topic of a group: itself, or which retry topic it is."""
+    """Returns how handles name a topic of a group: itself, or which retry topic it is."""
     own = retry_topic(group)
     if not topic.startswith(own):
         return NORMAL

@@ -51,7 +51,7 @@ class Redelivery:
         self._store_host = store_host
 
     async def prepare(self, group: GroupConfig) -> None:
-        """Make the topics that a group's messages go through; durable when it returns.
+        """Makes the topics that a group's messages go through; durable when it returns.
 
         Errors   DiskFull
         """
@@ -62,7 +62,7 @@ class Redelivery:
         await self._topics.ensure(dead_letter_topic(group.name), DEAD_LETTER_QUEUE_COUNT)
 
     async def prepare_lease_retry(self, group: GroupConfig, topic: str) -> None:
-        """Make the topics for messages of a topic whose leases ran out; durable when it returns.
+        """Makes the topics for messages of a topic whose leases ran out; durable when it returns.
 
         Errors   DiskFull
         """
@@ -74,7 +74,7 @@ class Redelivery:
         self, record: bytes, group: GroupConfig, topic: str, level: int = 0, turn: int = 0,
         *, tried: int = 0,
     ) -> Run:  # fmt: skip
-        """Return what is put for a message that is sent back.
+        """Returns what is put for a message that is sent back.
 
         topic    the one it was received from
         level    0: three more than it was retried; below 0: it becomes a dead letter at once
@@ -99,7 +99,7 @@ class Redelivery:
         self, record: bytes, group: GroupConfig, topic: str, popped_at_ms: int,
         *, is_counted: bool = True,
     ) -> Run:  # fmt: skip
-        """Return what is put for a message whose lease ran out.
+        """Returns what is put for a message whose lease ran out.
 
         topic         the one it was received from
         popped_at_ms  when that was, wall time
@@ -112,7 +112,7 @@ class Redelivery:
         return self._run(record, again, times + is_counted, is_copied=True)
 
     def dead(self, record: bytes, group: GroupConfig, topic: str, *, tried: int = 0) -> Run:
-        """Return what is put for a message that is given up; parameters as for `back`."""
+        """Returns what is put for a message that is given up; parameters as for `back`."""
         times, properties, message_id = _facts_of(record, topic)
         letter = dead(group.name, leased_topic(topic, group.name), properties, message_id)
         return self._run(record, letter, times + tried + 1)
@@ -134,11 +134,11 @@ class Redelivery:
 
 
 def _facts_of(record: bytes, topic: str) -> tuple[int, dict[str, str], str]:
-    """Return what `facts_of` does; a dead letter was not tried by the group that reads it."""
+    """Returns what `facts_of` does; a dead letter was not tried by the group that reads it."""
     times, properties, message_id = facts_of(record)
     return 0 if topic.startswith(DLQ_PREFIX) else times, properties, message_id
 
 
 def is_last_attempt(group: GroupConfig, reconsume_times: int) -> bool:
-    """Return whether a message retried so often is not delivered to the group once more."""
+    """Returns whether a message retried so often is not delivered to the group once more."""
     return reconsume_times + 1 >= (group.settings.max_attempts or 0)

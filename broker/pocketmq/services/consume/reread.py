@@ -17,7 +17,7 @@ _COUNT: Final = 64
 
 
 async def reread(reading: Reading, queue: GroupQueue, queue_offsets: list[int]) -> dict[int, bytes]:
-    """Return the records of a queue by queue offset; those that are gone or damaged are missing.
+    """Returns the records of a queue by queue offset; those that are gone or damaged are missing.
 
     Shape    queue_offsets rising
     """

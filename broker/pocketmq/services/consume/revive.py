@@ -51,7 +51,7 @@ logger = logging.getLogger(__name__)
 
 
 async def _was_put(put: Awaitable[None]) -> bool:
-    """Return whether a put was taken; one that was not leaves its leases as they were."""
+    """Returns whether a put was taken; one that was not leaves its leases as they were."""
     try:
         await put
     except BrokerError as error:
@@ -84,7 +84,7 @@ class _Turn:
         self._size_bytes = 0
 
     def add(self, size_bytes: int) -> None:
-        """Count one message more."""
+        """Counts one message more."""
         self._count += 1
         self._size_bytes += size_bytes
         assert self._count <= TURN_MAX
@@ -98,7 +98,7 @@ class _Turn:
 
 
 def _parts(taken: list[tuple[Lease, list[int]]]) -> Iterator[tuple[Lease, list[int]]]:
-    """Yield messages of leases, no more at a time than a turn has room for."""
+    """Yields messages of leases, no more at a time than a turn has room for."""
     for lease, queue_offsets in taken:
         for begin in range(0, len(queue_offsets), TURN_MAX):
             yield lease, queue_offsets[begin : begin + TURN_MAX]
@@ -140,7 +140,7 @@ class Reviving:
         )  # fmt: skip
 
     def due(self, now_ms: int) -> list[Lease]:
-        """Return leases whose time is over, as many as one put takes."""
+        """Returns leases whose time is over, as many as one put takes."""
         found: list[Lease] = []
         count = 0
         for lease in self._leases.ended(now_ms):
@@ -151,7 +151,7 @@ class Reviving:
         return found
 
     async def end(self, leases: list[Lease], monotonic_ms: int) -> None:
-        """End leases that are due; what fails is tried again after RETRY_PAUSE_MS."""
+        """Ends leases that are due; what fails is tried again after RETRY_PAUSE_MS."""
         renewed = [lease for lease in leases if self._is_renewed(lease, monotonic_ms)]
         ended = [lease for lease in leases if lease not in renewed] if renewed else leases
         try:
@@ -164,12 +164,12 @@ class Reviving:
                     self._leases.end_at(lease, again_ms)
 
     def old(self, journal_max: int) -> list[Lease]:
-        """Return leases for which a start would read more than so much of the journal."""
+        """Returns leases for which a start would read more than so much of the journal."""
         old = self._leases.oldest(self._journal.end - journal_max, CARRIED_MAX)
         return old if self._store.writing.takes(len(old) * CARRIED_BYTES_MAX) else []
 
     async def carry(self, old: list[Lease]) -> None:
-        """Write leases down anew, as far as they are not settled, if that needs no waiting.
+        """Writes leases down anew, as far as they are not settled, if that needs no waiting.
 
         What is settled in between would be told of before the new checkpoint, which says that it is
         not: a start believes what comes last.
@@ -216,7 +216,7 @@ class Reviving:
         return lease.end_ms - lease.first_popped_ms < RENEWED_MAX_MS
 
     async def _revive_all(self, leases: list[Lease]) -> None:
-        """Put leases again; where that fails each message that is left by itself: one may be why.
+        """Puts leases again; where that fails each message that is left by itself: one may be why.
 
         Cost     a put that is too large, or refused, is tried in parts once each
         """
@@ -231,7 +231,7 @@ class Reviving:
                     await _was_put(self._revive([(lease, [queue_offset])]))
 
     async def _revive(self, taken: list[tuple[Lease, list[int]]]) -> None:
-        """Put messages of leases again, as many in one put as a turn has room for."""
+        """Puts messages of leases again, as many in one put as a turn has room for."""
         for lease, queue_offsets in taken:
             self._leases.take(lease, queue_offsets)
         left = {lease: [*queue_offsets] for lease, queue_offsets in taken}
@@ -257,7 +257,7 @@ class Reviving:
             raise
 
     async def _put(self, some: list[_Revived], left: dict[Lease, list[int]]) -> None:
-        """Put messages again, and that their leases are over; they are not `left` then."""
+        """Puts messages again, and that their leases are over; they are not `left` then."""
         by_lease: dict[Lease, list[int]] = {}
         for lease, at, _ in some:
             by_lease.setdefault(lease, []).append(at)
@@ -272,7 +272,7 @@ class Reviving:
                 self.count(lease.queue.group, [run])
 
     async def _runs_of(self, lease: Lease, queue_offsets: list[int]) -> dict[int, Run]:
-        """Return what is put for messages of a lease by queue offset; none for a group gone."""
+        """Returns what is put for messages of a lease by queue offset; none for a group gone."""
         queue = lease.queue
         group = self._store.tables.groups.find(queue.group)
         if group is None:
@@ -296,7 +296,7 @@ class Reviving:
         }
 
     def count(self, group: str, runs: list[Run]) -> None:
-        """Count what was put in the stead of leased messages."""
+        """Counts what was put in the stead of leased messages."""
         for destination, batch in runs:
             topic = destination.topic
             if topic.startswith(DLQ_PREFIX):
@@ -307,7 +307,7 @@ class Reviving:
 
 
 def revive_gauges(leases: LeaseTable, monotonic_ms: Callable[[], int]) -> list[Gauge]:
-    """Return what metrics show of leases that are over and not ended yet, by revive queue.
+    """Returns what metrics show of leases that are over and not ended yet, by revive queue.
 
     Source   PopMetricsManager, whose lag is a count under a name of milliseconds
     """

@@ -21,6 +21,6 @@ class Wakeup:
             self._mark.advance(self._mark.value + 1)
 
     def next(self, at_ms: int) -> Next:
-        """Return that the step is to be called at a time, or when somebody asks for it earlier."""
+        """Returns that the step is to be called at a time, or when somebody asks for it earlier."""
         self._at_ms = at_ms
         return Next(at_ms, self._mark, self._mark.value + 1)

@@ -101,7 +101,7 @@ class TimerDelivery:
         )  # fmt: skip
 
     async def put(self, messages: Sequence[TimedMessage], taken_back: frozenset[bytes]) -> None:
-        """Put messages next to each other: all, or none.
+        """Puts messages next to each other: all, or none.
 
         taken_back  unique keys of those that are not delivered, alone or behind topic and "+"
         Shape       records of some more than `bytes_max` at most
@@ -123,7 +123,7 @@ class TimerDelivery:
             self.dequeued.add((topic,), count)
 
     async def _put_alone(self, run: Run) -> None:
-        """Put what does not fit a file of the log together with others."""
+        """Puts what does not fit a file of the log together with others."""
         for part in one_by_one(run):
             try:
                 await self._store.writing.put([part], wait=False)
@@ -157,19 +157,19 @@ class TimerDelivery:
         return runs, counts
 
     def is_of_journal(self, record: bytes) -> bool:
-        """Return whether a record is one of the journal of leases."""
+        """Returns whether a record is one of the journal of leases."""
         return is_journal_record(record)
 
     def is_checkpoint(self, record: bytes) -> bool:
-        """Return whether a record is a checkpoint of the journal of leases."""
+        """Returns whether a record is a checkpoint of the journal of leases."""
         return is_journal_record(record) and _CHECKPOINT in record
 
     def is_open(self, record: bytes) -> bool:
-        """Return whether a record is of the journal, and tells of a lease that is open."""
+        """Returns whether a record is of the journal, and tells of a lease that is open."""
         return is_journal_record(record) and self._is_lease_open(queue_offset_of(record))
 
     def drop(self, reason: str, count: int) -> None:
-        """Count messages whose time came and that are not delivered."""
+        """Counts messages whose time came and that are not delivered."""
         if count:
             self.count += count
             self.dropped.add((reason,), count)
@@ -186,7 +186,7 @@ class TimerDelivery:
         return False
 
     def _place(self, topic: bytes, queue: bytes, count: int) -> QueuePlace | None:
-        """Return where messages go, None where they go nowhere, which is logged."""
+        """Returns where messages go, None where they go nowhere, which is logged."""
         name = topic.decode("utf-8", "replace")
         is_number = queue.isdigit() and len(queue) <= _NUMBER_LENGTH_MAX
         why = ""
@@ -202,7 +202,7 @@ class TimerDelivery:
         return QueuePlace(name, int(queue))
 
     def _odd(self, message: TimedMessage, now_ms: int, taken_back: frozenset[bytes]) -> Run | None:
-        """Return the run of a message that goes on waiting, or whose properties are unusual."""
+        """Returns the run of a message that goes on waiting, or whose properties are unusual."""
         record = message.record
         _, properties, _ = facts_of(record)
         rolls = 0

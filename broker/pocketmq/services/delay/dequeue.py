@@ -77,7 +77,7 @@ class TimerDequeue:
         return 0 if self._units is None else len(self._units) - self._at
 
     async def some(self, write_ms: int, is_delivered: IsDelivered | None) -> int:
-        """Deliver what comes next; returns how many messages it looked at.
+        """Delivers what comes next; returns how many messages it looked at.
 
         write_ms   the second of now, or as far ahead as the wheel reaches
         Errors   StorageError, DiskSlow; those of a put: it is tried again
@@ -114,13 +114,13 @@ class TimerDequeue:
         return len(some)
 
     def _upper(self, units: Units) -> int:
-        """Return behind which unit the next put ends: not too many, not too long."""
+        """Returns behind which unit the next put ends: not too many, not too long."""
         sizes = np.cumsum(units["record_size"][self._at : self._at + PUT_MAX], dtype=np.int64)
         count = int(np.searchsorted(sizes, self._putting.bytes_max, "right"))
         return min(self._at + max(count, 1), len(units))
 
     async def _open(self, write_ms: int) -> None:
-        """Follow the chain, and read what it takes back."""
+        """Follows the chain, and reads what it takes back."""
         units = await _chain_of(self._store, self.time_ms)
         is_here = due_times(units) == self.time_ms
         if not is_here.all():
@@ -140,7 +140,7 @@ class TimerDequeue:
         self._units = waiting
 
     async def _journal_of(self, units: Units) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-        """Return which units are of the journal of leases: (of leases that are open, of others).
+        """Returns which units are of the journal of leases: (of leases that are open, of others).
 
         Cost     about 3 µs for each of the journal: nearly all of it is settled by then
         Errors   StorageError, DiskSlow
@@ -169,7 +169,7 @@ class TimerDequeue:
             await asyncio.sleep(0)
 
     async def _records(self, units: Units) -> list[bytes]:
-        """Return the records of units, empty for those that are not there, which is told."""
+        """Returns the records of units, empty for those that are not there, which is told."""
         records = await self._found(units)
         if b"" in records:
             lost = records.count(b"")
@@ -178,7 +178,7 @@ class TimerDequeue:
         return records
 
     async def _found(self, units: Units) -> list[bytes]:
-        """Return the records of units, empty for those that are not there; cold ones by a thread.
+        """Returns the records of units, empty for those that are not there; cold ones by a thread.
 
         Errors   StorageError, DiskSlow
         """
@@ -196,7 +196,7 @@ class TimerDequeue:
 
 
 async def _chain_of(store: MessageStore, time_ms: int) -> Units:
-    """Return the units of a slot, oldest first."""
+    """Returns the units of a slot, oldest first."""
     log, wheel = store.timer.log, store.timer.wheel
     assert log is not None
     assert wheel is not None

@@ -56,12 +56,12 @@ logger = logging.getLogger(__name__)
 
 
 def second_of(time_ms: int) -> int:
-    """Return the beginning of the second of a time, ms."""
+    """Returns the beginning of the second of a time, ms."""
     return time_ms // PRECISION_MS * PRECISION_MS
 
 
 def slot_behind(times_ms: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return the slots that are delivered no earlier than slots of these times would be."""
+    """Returns the slots that are delivered no earlier than slots of these times would be."""
     behind: NDArray[np.int64] = -(-times_ms // PRECISION_MS) * PRECISION_MS
     return behind
 
@@ -69,7 +69,7 @@ def slot_behind(times_ms: NDArray[np.int64]) -> NDArray[np.int64]:
 def slot_times(
     due_ms: NDArray[np.int64], write_ms: int, window_ms: int = WINDOW_MS
 ) -> tuple[NDArray[np.int64], Units]:
-    """Return the times of slots for what is due at times, and which of it comes again (bools)."""
+    """Returns the times of slots for what is due at times, and which of it comes again (bools)."""
     left_ms = due_ms - write_ms - window_ms
     is_later = left_ms >= 0
     ahead_ms = np.where(left_ms < window_ms // 3, window_ms // 2, window_ms)
@@ -77,7 +77,7 @@ def slot_times(
 
 
 def topic_range(store: MessageStore) -> tuple[int, int]:
-    """Return the queue offsets of the timer topic's first message and behind its last."""
+    """Returns the queue offsets of the timer topic's first message and behind its last."""
     return store.reading.queue_range(TIMER_TOPIC, 0)
 
 
@@ -142,7 +142,7 @@ class TimerEnqueue:
         return self._last_place if self.lag else None
 
     async def some(self, write_ms: int, read_ms: int, is_delivered: IsDelivered) -> bool:
-        """Take in what came next; returns whether there may be more.
+        """Takes in what came next; returns whether there may be more.
 
         write_ms       the second of now, or as far ahead as the wheel reaches
         read_ms        the slot that is read next: what comes goes into no earlier one, and what is
@@ -211,7 +211,7 @@ class TimerEnqueue:
     def _know_kept(
         self, facts: TimedFacts, due_ms: NDArray[np.int64], before_ms: int
     ) -> NDArray[np.bool_]:
-        """Return which messages wait already; those between them are due by `before_ms`.
+        """Returns which messages wait already; those between them are due by `before_ms`.
 
         Effects   times of those that were due when they came, by whatever clock, are no later
         """
@@ -223,7 +223,7 @@ class TimerEnqueue:
         return is_kept
 
     def _translated(self, facts: TimedFacts) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Return by how much times were shifted, and the slots these lead to."""
+        """Returns by how much times were shifted, and the slots these lead to."""
         ahead_ms = self._clock.ahead_of(np.array(facts.queue_offsets, np.int64))
         due_ms = np.array(facts.due_ms, np.int64) + ahead_ms
         return due_ms - np.array(facts.out_ms, np.int64), slot_behind(due_ms)
@@ -231,7 +231,7 @@ class TimerEnqueue:
     async def _put_due(
         self, facts: TimedFacts, numbers: list[int], is_delivered: IsDelivered | None
     ) -> None:
-        """Put what is due already, but for what was put before an error came between.
+        """Puts what is due already, but for what was put before an error came between.
 
         What was taken back stays away also where both came too late for a slot: after a long stop.
         """
@@ -316,7 +316,7 @@ class TimerEnqueue:
     def _copied(
         self, facts: TimedFacts, marking: NDArray[np.int64], shifts_ms: NDArray[np.int64]
     ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
-        """Return copies of recalls for slots where clocks of before put what they take back.
+        """Returns copies of recalls for slots where clocks of before put what they take back.
 
         Returns   (numbers of facts, by how much their times are shifted, their slots)
         """

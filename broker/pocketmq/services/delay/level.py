@@ -73,7 +73,7 @@ class Level:
         self.see(now, upper)
 
     def due_count(self, due_ms: list[int], upper: int, now: Now) -> int:
-        """Return how many of its first messages are due, and set when to look again.
+        """Returns how many of its first messages are due, and set when to look again.
 
         due_ms   their times, from the first that is not delivered on
         upper    queue offset behind the last message there is
@@ -94,7 +94,7 @@ class Level:
         return count
 
     def _believed(self, queue_offset: int, upper: int, now: Now) -> int:
-        """Return how long a message waits that says a time it cannot have."""
+        """Returns how long a message waits that says a time it cannot have."""
         self.see(now, upper)
         at_ms = next(at_ms for place, at_ms in self.seen if queue_offset < place)
         return at_ms + self.delay_ms - now.monotonic_ms

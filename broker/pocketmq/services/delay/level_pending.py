@@ -53,11 +53,11 @@ class WaitingMessages:
         self._store_host = store_host
 
     def range_of(self, level: int) -> tuple[int, int]:
-        """Return the queue offsets of a level's first message and behind its last one."""
+        """Returns the queue offsets of a level's first message and behind its last one."""
         return self._store.reading.queue_range(SCHEDULE_TOPIC, level - 1)
 
     async def due_ms(self, level: int, queue_offset: int) -> list[int]:
-        """Return when messages of a level are due, wall time, BATCH_MAX of them at most.
+        """Returns when messages of a level are due, wall time, BATCH_MAX of them at most.
 
         Errors   StorageError, DiskSlow
         """
@@ -67,7 +67,7 @@ class WaitingMessages:
     async def read(
         self, level: int, queue_offset: int, count: int
     ) -> tuple[list[LevelPending], int]:
-        """Return messages of a level, and the queue offset behind them.
+        """Returns messages of a level, and the queue offset behind them.
 
         Effects  one that is damaged is passed over, and logged
         Errors   StorageError, DiskSlow
@@ -100,7 +100,7 @@ class WaitingMessages:
         return LevelPending(record, None if why else place)
 
     def run(self, waiting: LevelPending) -> Run:
-        """Return what is put for a message that has a place: the same, there."""
+        """Returns what is put for a message that has a place: the same, there."""
         assert waiting.place is not None
         topic, queue_id = waiting.place
         self._store.tables.topics.adopt(topic, queue_id + 1)

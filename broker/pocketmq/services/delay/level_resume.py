@@ -35,7 +35,7 @@ class LevelResumption:
         """Physical offsets of copies that were found."""
 
     async def levels(self, now_ms: int) -> list[Level]:
-        """Return all levels.
+        """Returns all levels.
 
         Cost     a search by key for each message that was due, up to the first not delivered
         Errors   StorageError, DiskSlow
@@ -58,7 +58,7 @@ class LevelResumption:
         return found
 
     async def _pass_delivered(self, level: Level, now_ms: int) -> bool:
-        """Return whether all of some messages were delivered; there may be more then."""
+        """Returns whether all of some messages were delivered; there may be more then."""
         begin = level.queue_offset
         times_ms = await self._messages.due_ms(level.number, begin)
         if not times_ms:
@@ -76,7 +76,7 @@ class LevelResumption:
         return level.queue_offset > begin
 
     async def _is_delivered(self, message: StoredMessage, place: QueuePlace) -> bool:
-        """Return whether a copy of a message lies where it is to be delivered."""
+        """Returns whether a copy of a message lies where it is to be delivered."""
         key = message.unique_key
         if not key:
             return False
@@ -97,6 +97,6 @@ class LevelResumption:
 
 
 def _marks(message: StoredMessage) -> tuple[object, ...]:
-    """Return what a message and its copy at another place have in common."""
+    """Returns what a message and its copy at another place have in common."""
     properties = {k: v for k, v in message.properties.items() if k != PROPERTY_CRC}
     return message.reconsume_times, message.born_timestamp_ms, message.body_crc, properties

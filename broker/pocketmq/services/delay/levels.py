@@ -77,7 +77,7 @@ class Schedule:
         return float(sum(ends) - sum(level.queue_offset for level in self._levels))
 
     def step(self, now: Now) -> Next:
-        """Deliver at most one batch of one level; the put and its reads are begun, not waited for.
+        """Delivers at most one batch of one level; the put and its reads are begun, not waited for.
 
         Errors   StorageError
         """
@@ -86,7 +86,7 @@ class Schedule:
         return self._rounds.go_on()
 
     async def close(self) -> None:
-        """Write down how far the levels are; `step` is not called any more."""
+        """Writes down how far the levels are; `step` is not called any more."""
         for job in (self._delivering, self._saving):
             if job is not None:
                 await job.reached()
@@ -142,12 +142,12 @@ class Schedule:
             self._saving = None
 
     def _turn(self, level: Level) -> tuple[int, int]:
-        """Return what orders levels: those that are due by how long ago they were served."""
+        """Returns what orders levels: those that are due by how long ago they were served."""
         return max(level.look_at_ms, self._now.monotonic_ms), level.served
 
     # -- delivering ----------------------------------------------------------------------------
     async def _deliver(self, level: Level, now: Now) -> None:
-        """Deliver what is due of a level, BATCH_MAX messages at most."""
+        """Delivers what is due of a level, BATCH_MAX messages at most."""
         try:
             count = await self._due_count(level, now)
             if count:
@@ -162,7 +162,7 @@ class Schedule:
             logger.warning("schedule.refused", extra={"level": level.number, "reason": str(error)})
 
     async def _put(self, level: Level, waiting: Sequence[LevelPending]) -> None:
-        """Put messages where they go; one that no file of the log takes is passed over."""
+        """Puts messages where they go; one that no file of the log takes is passed over."""
         runs = [self._messages.run(one) for one in waiting if one.place is not None]
         try:
             if runs:
@@ -180,7 +180,7 @@ class Schedule:
                 level.advance(one.queue_offset + 1)
 
     async def _due_count(self, level: Level, now: Now) -> int:
-        """Return how many messages of a level are due."""
+        """Returns how many messages of a level are due."""
         lower, upper = self._messages.range_of(level.number)
         level.advance(max(lower, level.queue_offset))  # What expired unread is gone.
         times_ms = await self._messages.due_ms(level.number, level.queue_offset)
@@ -197,7 +197,7 @@ class Schedule:
         return is_moved or self._store.level_clocks.written != written
 
     def _save_if_due(self) -> None:
-        """Begin to write down how far levels are; no put is under way."""
+        """Begins to write down how far levels are; no put is under way."""
         now_ms = self._now.monotonic_ms
         if self._saving is not None and self._saving.is_done:
             job, self._saving = self._saving, None
@@ -209,7 +209,7 @@ class Schedule:
             self._saving = Job(self._save(self._offsets(), self._store.appended))
 
     async def _save(self, offsets: dict[int, int], end: int) -> None:
-        """Write down what was so when the log ended at `end`, once that is durable."""
+        """Writes down what was so when the log ended at `end`, once that is durable."""
         clocks = self._store.level_clocks.written
         if await self._store.writing.durable():
             await self._store.tables.delay_offsets.put(offsets, end, clocks)

@@ -142,7 +142,7 @@ class Timer:
         return self.lag + (wheel.waiting_count(self._read_ms) if wheel is not None else 0)
 
     def _snapshot(self) -> dict[LabelValues, float]:
-        """Return how many messages wait for at most so many seconds."""
+        """Returns how many messages wait for at most so many seconds."""
         wheel = self._store.timer.wheel
         if wheel is None:
             return {}
@@ -154,7 +154,7 @@ class Timer:
         return max(self._write_ms - self._read_ms, 0) if self._read_ms else 0
 
     def floor(self) -> int:
-        """Return a physical offset: nothing at it or above may go, for it waits for its time."""
+        """Returns a physical offset: nothing at it or above may go, for it waits for its time."""
         if not self.is_on:
             return OFFSET_MAX
         if self._arriving is None:
@@ -166,7 +166,7 @@ class Timer:
         return min(place for place in (lowest, unread, OFFSET_MAX) if place is not None)
 
     def step(self, now: Now) -> Next:
-        """Take in some of what came, or deliver some of what is due; begun, not waited for.
+        """Takes in some of what came, or deliver some of what is due; begun, not waited for.
 
         Errors   StorageError
         """
@@ -177,7 +177,7 @@ class Timer:
         return self._rounds.go_on()
 
     async def close(self) -> None:
-        """Write down how far it is; `step` is not called any more."""
+        """Writes down how far it is; `step` is not called any more."""
         for job in (self._working, self._saving):
             if job is not None:
                 await job.reached()
@@ -235,7 +235,7 @@ class Timer:
             yield Next(self._now.monotonic_ms)
 
     def _pause(self) -> Next:
-        """Return when there is something to do next: a second is over, or something came."""
+        """Returns when there is something to do next: a second is over, or something came."""
         assert self._arriving is not None
         now_ms = self._now.monotonic_ms
         at_ms = now_ms + PRECISION_MS - self._clock_of().now_ms % PRECISION_MS
@@ -273,7 +273,7 @@ class Timer:
             logger.warning("timer.refused", extra={"reason": str(error)})
 
     async def _begin(self) -> None:
-        """Find out where it goes on.
+        """Finds out where it goes on.
 
         Errors   DiskFull, ReadFailed
         """
@@ -344,7 +344,7 @@ class Timer:
         self._arrive_at_ms = 0 if has_more else self._now.monotonic_ms + ARRIVAL_PAUSE_MS
 
     async def _deliver(self) -> None:
-        """Deliver some of the slot that is read next, or go to the one after it."""
+        """Delivers some of the slot that is read next, or go to the one after it."""
         write_ms, wheel = self._write_ms, self._store.timer.wheel
         if wheel is None:
             self._read_ms = write_ms
@@ -375,7 +375,7 @@ class Timer:
         return await self._resumption.is_delivered(record, place)
 
     async def _save_clock(self) -> None:
-        """Write down that the wall clock was set."""
+        """Writes down that the wall clock was set."""
         while self._saving is not None and not self._saving.is_done:
             await self._saving.reached()
         await self._save(self._read_ms)
@@ -384,21 +384,21 @@ class Timer:
 
     # -- writing down how far it is ------------------------------------------------------------
     def _note_delivered(self) -> None:
-        """Note how far the log is, where all that was delivered counts as that from now on."""
+        """Notes how far the log is, where all that was delivered counts as that from now on."""
         assert self._arriving is not None
         is_resumed = self._read_ms >= self._resume_below_ms and self._arriving.is_resumed
         if is_resumed and self._slot is None and self._arriving.is_even:
             self._delivered_before = self._store.appended
 
     def _state(self) -> tuple[int, int, int]:
-        """Return what changes when something comes or is delivered."""
+        """Returns what changes when something comes or is delivered."""
         assert self._arriving is not None
         log = self._store.timer.log
         delivered = self._putting.count
         return self._arriving.queue_offset, 0 if log is None else log.end, delivered
 
     def _save_if_due(self) -> None:
-        """Begin to write down how far it is."""
+        """Begins to write down how far it is."""
         now_ms = self._now.monotonic_ms
         if self._saving is not None and self._saving.is_done:
             job, self._saving = self._saving, None
@@ -410,7 +410,7 @@ class Timer:
             self._saving = Job(self._tried(self._save(self._read_ms)))
 
     async def _save(self, read_ms: int) -> None:
-        """Write down what is so now, once all of it is durable."""
+        """Writes down what is so now, once all of it is durable."""
         assert self._arriving is not None
         store, state, queue_offset = self._store, self._state(), self._arriving.queue_offset
         before, clock = store.timer.progress, self._clock_of()
@@ -427,7 +427,7 @@ class Timer:
             await self._save_counts()
 
     async def _save_counts(self) -> None:
-        """Write down how many messages wait, now and then: only people look at that."""
+        """Writes down how many messages wait, now and then: only people look at that."""
         counts, now_ms = self._counts.by_topic(), self._now.monotonic_ms
         if counts != self._counted and (now_ms >= self._count_at_ms or self._is_closing):
             self._counted, self._count_at_ms = counts, now_ms + IDLE_SAVE_INTERVAL_MS

@@ -41,24 +41,24 @@ class WaitingCounts:
         assert self._names[topic_hash] == topic
 
     def knows(self, topic_hash: int) -> bool:
-        """Return whether it is known which topic a hash is."""
+        """Returns whether it is known which topic a hash is."""
         return topic_hash in self._names
 
     def name(self, topic_hash: int) -> str:
-        """Return the topic of a hash, "" where it is not known."""
+        """Returns the topic of a hash, "" where it is not known."""
         return self._names.get(topic_hash, "")
 
     def arrive(self, units: Units) -> None:
-        """Count units that came, and wait from now on."""
+        """Counts units that came, and wait from now on."""
         for topic, count in self._changed(units, 1).items():
             self.enqueued.add((topic,), count)
 
     def add(self, units: Units) -> None:
-        """Count units that waited before the start."""
+        """Counts units that waited before the start."""
         self._changed(units, 1)
 
     def take(self, units: Units) -> None:
-        """Count units that wait no more."""
+        """Counts units that wait no more."""
         self._changed(units, -1)
 
     def _changed(self, units: Units, sign: int) -> dict[str, int]:
@@ -74,7 +74,7 @@ class WaitingCounts:
         return found
 
     def by_topic(self) -> dict[LabelValues, float]:
-        """Return how many messages wait, by topic; those of unknown ones under ""."""
+        """Returns how many messages wait, by topic; those of unknown ones under ""."""
         found: dict[LabelValues, float] = {}
         for topic_hash, count in self._counts.items():
             if count > 0:
@@ -83,7 +83,7 @@ class WaitingCounts:
         return found
 
     def rows(self, now_ms: int) -> dict[str, dict[str, Any]]:
-        """Return the rows of the file."""
+        """Returns the rows of the file."""
         return {
             topic: {"count": int(count), "timeStamp": now_ms}
             for (topic,), count in sorted(self.by_topic().items())

@@ -48,7 +48,7 @@ class TimerResumption:
         return self._before >= self._end
 
     async def is_delivered(self, record: bytes, place: QueuePlace | None = None) -> bool:
-        """Return whether a copy of a record stands where it goes.
+        """Returns whether a copy of a record stands where it goes.
 
         place    None: at its real one
         Errors   StorageError, DiskSlow
@@ -78,6 +78,6 @@ class TimerResumption:
 
 
 def _marks(message: StoredMessage) -> tuple[object, ...]:
-    """Return what a message and its copy at another place have in common."""
+    """Returns what a message and its copy at another place have in common."""
     properties = {k: v for k, v in message.properties.items() if k not in _ADDED}
     return message.reconsume_times, message.born_timestamp_ms, message.body_crc, properties

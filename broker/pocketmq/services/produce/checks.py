@@ -21,7 +21,7 @@ PLAIN_ID_LENGTH: Final = 64
 
 
 def are_plain(topic: str, drafts: Drafts, keys: list[str]) -> bool:
-    """Return whether nothing in these messages needs a closer look: letters and digits mostly."""
+    """Returns whether nothing in these messages needs a closer look: letters and digits mostly."""
     ids, tags, text = "".join(drafts.message_ids), "".join(drafts.tags), "".join(keys)
     if not (ids.isalnum() or not ids) or not (tags.isalnum() or not tags):
         return False
@@ -39,7 +39,7 @@ def are_plain(topic: str, drafts: Drafts, keys: list[str]) -> bool:
 
 
 def check_each(topic: str, drafts: Drafts, blocks: list[bytes], size_max: int) -> None:
-    """Raise what is wrong with the first message of which anything is.
+    """Raises what is wrong with the first message of which anything is.
 
     blocks, size_max   the property block of each, and the most bytes of one
     Errors             MixedTopics, BodyEmpty, IllegalMessageId, IllegalKey, IllegalTag,

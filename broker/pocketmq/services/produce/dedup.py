@@ -48,7 +48,7 @@ class SendDedup(Generic[Answer]):
     async def once(
         self, key: RequestKey, window_ms: int, store: Callable[[], Coroutine[Any, Any, Answer]]
     ) -> tuple[Answer, bool]:
-        """Return the answer to a request, and whether it was asked before.
+        """Returns the answer to a request, and whether it was asked before.
 
         store    answers it the first time; goes on to its end though its caller is cancelled
         Errors   those of `store`; it is forgotten then
@@ -76,7 +76,7 @@ class SendDedup(Generic[Answer]):
             return error
 
     def _forget(self, before_ms: int) -> None:
-        """Drop what is too old or too much."""
+        """Drops what is too old or too much."""
         while self._kept:
             key, oldest = next(iter(self._kept.items()))
             if oldest.since_ms > before_ms and self._message_count <= MESSAGES_KEPT_MAX:

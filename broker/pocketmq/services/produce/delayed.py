@@ -43,7 +43,7 @@ class Parting(NamedTuple):
     numbers: list[list[int]]
 
     def joined(self, results: Sequence[PutResult]) -> tuple[PutResult, list[int]]:
-        """Return where the messages lie in the order of the request, and their queue offsets.
+        """Returns where the messages lie in the order of the request, and their queue offsets.
 
         results   one of each run, of one put
         """
@@ -61,7 +61,7 @@ class Parting(NamedTuple):
 def disguise(
     place: QueuePlace, delivery: DeliveryRequest, message_id: str, now_ms: int, waiting: DelayLimits
 ) -> ParkedMessage:
-    """Return where a message is put that goes to `place`, and what properties it gets for it.
+    """Returns where a message is put that goes to `place`, and what properties it gets for it.
 
     Errors   IllegalDeliveryTime
     """
@@ -90,7 +90,7 @@ def disguise(
 
 
 def recall_handle(disguise: ParkedMessage, place: QueuePlace, broker: str, message_id: str) -> str:
-    """Return what a message is recalled by, "" for one that waits for no time of its own.
+    """Returns what a message is recalled by, "" for one that waits for no time of its own.
 
     place   where it is to be delivered
     """
@@ -102,7 +102,7 @@ def recall_handle(disguise: ParkedMessage, place: QueuePlace, broker: str, messa
 
 
 def parted(places: Sequence[QueuePlace], batch: Batch, destination: Destination) -> Parting:
-    """Return messages as the runs they are put by, each to its place.
+    """Returns messages as the runs they are put by, each to its place.
 
     destination   the queue they are for, and what all of them share
     """

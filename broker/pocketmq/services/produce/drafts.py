@@ -80,7 +80,7 @@ PLAIN_ENVELOPE: Final = Envelope()
 
 
 def kind_of(drafts: Drafts) -> MessageKind:
-    """Return the kind of a request's messages, of which there are some.
+    """Returns the kind of a request's messages, of which there are some.
 
     Errors   AmbiguousKind, MixedKinds
     """

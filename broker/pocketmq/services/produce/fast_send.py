@@ -80,7 +80,7 @@ class PlainSend:
         self.take(rules)
 
     def take(self, rules: SendRules) -> None:
-        """Follow other rules from the next request on."""
+        """Follows other rules from the next request on."""
         self._rules = rules
         self._known.clear()
         self._halves.clear()
@@ -90,7 +90,7 @@ class PlainSend:
         self._is_open = bool(rules.permission & PERMISSION_WRITE) and not rules.accept_from_ms
 
     def send(self, records: RecordEncoder, peer_host: bytes) -> bool:
-        """Store the messages of a plain request next to each other in one queue.
+        """Stores the messages of a plain request next to each other in one queue.
 
         Shape    records whose request was read
         Returns  whether they lie in the log; False: nothing has changed, and `Send.send` serves
@@ -129,7 +129,7 @@ class PlainSend:
         return True
 
     def _named(self, request: SendRequest) -> tuple[bytes, dict[bytes, _Topic]]:
-        """Return what a request's topic is known by, and among which."""
+        """Returns what a request's topic is known by, and among which."""
         if request.is_half:
             return b"%b\x02%b" % (request.topic, request.group), self._halves
         if request.order or request.is_compressed:
@@ -138,21 +138,21 @@ class PlainSend:
         return request.topic, self._known
 
     def _queue(self, request: SendRequest, queue_count: int) -> int:
-        """Return the queue of messages that ask for none: their group's, else any."""
+        """Returns the queue of messages that ask for none: their group's, else any."""
         if request.order:
             hashed: int = request.order_hash
             return (hashed & 0x7FFFFFFF) % queue_count
         return int(self._random.random() * queue_count)
 
     def _takes_halves(self) -> bool:
-        """Return whether half messages are taken, and there is where they wait."""
+        """Returns whether half messages are taken, and there is where they wait."""
         config = self._topics.find(HALF_TOPIC)
         return not self._rules.refuses_transactions and config is not None and config.is_kept
 
     def _topic(
         self, name: bytes, known: dict[bytes, _Topic], request: SendRequest
     ) -> _Topic | None:
-        """Return a topic as the table has it now, None where clients may not send to it so.
+        """Returns a topic as the table has it now, None where clients may not send to it so.
 
         name   under which it is known from now on
         """

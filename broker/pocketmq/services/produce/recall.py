@@ -29,12 +29,12 @@ class Recall:
         self._clock = clock
 
     def take(self, rules: SendRules) -> None:
-        """Follow other rules from the next request on."""
+        """Follows other rules from the next request on."""
         assert rules.store_host == self._rules.store_host
         self._rules = rules
 
     async def recall(self, topic: str, text: str, peer_host: bytes) -> str:
-        """Take a waiting message back; returns its unique key. Twice is as once.
+        """Takes a waiting message back; returns its unique key. Twice is as once.
 
         text     what the send of the message answered
         Errors   TopicNotFound, KindConflict, IllegalRecallHandle, NotWaiting, NotAccepting,

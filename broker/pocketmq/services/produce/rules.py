@@ -32,7 +32,7 @@ class SendRules(NamedTuple):
     dedupe_window_ms: int = 0
 
     def check_moment(self, now_ms: int) -> None:
-        """Raise NotAccepting or BrokerReadOnly where nothing may be sent now."""
+        """Raises NotAccepting or BrokerReadOnly where nothing may be sent now."""
         if self.accept_from_ms and now_ms < self.accept_from_ms:
             raise NotAccepting(accept_from_ms=self.accept_from_ms)
         if not self.permission & PERMISSION_WRITE:
@@ -57,7 +57,7 @@ class SendCounts:
         self._size_sums = [0] * len(self._counts)
 
     def add(self, count: int, stored_bytes: int) -> None:
-        """Count the messages of one request, all of about one size."""
+        """Counts the messages of one request, all of about one size."""
         assert count > 0
         place = 0
         while place < len(_LIMITS) and stored_bytes > _LIMITS[place] * count:
@@ -66,7 +66,7 @@ class SendCounts:
         self._size_sums[place] += stored_bytes
 
     def taken(self) -> list[tuple[int, int]]:
-        """Return (messages, bytes) of each size that there were, which start anew."""
+        """Returns (messages, bytes) of each size that there were, which start anew."""
         found = [pair for pair in zip(self._counts, self._size_sums, strict=True) if pair[0]]
         self._counts = [0] * len(self._counts)
         self._size_sums = [0] * len(self._counts)
@@ -95,7 +95,7 @@ class SendStats:
         self._tallies: dict[tuple[str, str], SendCounts] = {}
 
     def count(self, topic: str, kind: str, count: int, stored_bytes: int) -> None:
-        """Count the messages of one request, all of about one size."""
+        """Counts the messages of one request, all of about one size."""
         assert count > 0
         labels = (topic, kind, "false")
         self._messages_in.add(labels, count)
@@ -103,7 +103,7 @@ class SendStats:
         self._message_size.at(labels).observe_many(stored_bytes / count, count)
 
     def tally(self, topic: str, kind: str) -> SendCounts:
-        """Return what counts messages of a topic and kind by few steps."""
+        """Returns what counts messages of a topic and kind by few steps."""
         found = self._tallies.get((topic, kind))
         if found is None:
             found = self._tallies[topic, kind] = SendCounts(topic, kind)

@@ -124,7 +124,7 @@ class Send:
         )  # fmt: skip
 
     def take(self, rules: SendRules) -> None:
-        """Follow other rules from the next request on; host and cluster stay."""
+        """Follows other rules from the next request on; host and cluster stay."""
         assert rules.store_host == self._rules.store_host
         assert rules.cluster == self._rules.cluster
         self._rules = rules
@@ -142,7 +142,7 @@ class Send:
         return self._store.settings.flush != FLUSH_SYNC
 
     def flush_group(self) -> FlushGroup:
-        """Return what is told True once all that was sent so far is durable, False where late.
+        """Returns what is told True once all that was sent so far is durable, False where late.
 
         Errors   FsyncFailed
         """
@@ -151,7 +151,7 @@ class Send:
     async def send(
         self, drafts: Drafts, peer_host: bytes, envelope: Envelope = PLAIN_ENVELOPE
     ) -> Sent:
-        """Store the messages of one request next to each other in one queue.
+        """Stores the messages of one request next to each other in one queue.
 
         One that is asked again within the rules' window is answered as the first time.
         Errors   RequestError kinds: nothing is stored; Unavailable kinds: try again
@@ -205,7 +205,7 @@ class Send:
     async def _send_waiting(
         self, destination: Destination, drafts: Drafts, peer_host: bytes, notes: Sequence[str]
     ) -> Sent:
-        """Store messages that are to be delivered another time, or have a priority.
+        """Stores messages that are to be delivered another time, or have a priority.
 
         Errors   IllegalDeliveryTime, those of `send`
         """
@@ -233,7 +233,7 @@ class Send:
     def _disguised(
         self, place: QueuePlace, drafts: Drafts, peer_host: bytes, notes: Sequence[str]
     ) -> tuple[list[ParkedMessage], Batch]:
-        """Return how messages wait, by the clock of now, and what is put of them."""
+        """Returns how messages wait, by the clock of now, and what is put of them."""
         now_ms = self._clock.wall_ms()
         self._store.look_at_clocks(Now(self._clock.monotonic_ms(), now_ms))
         waiting = DelayLimits(self._level_count, self._rules.delay_max_ms)
@@ -255,7 +255,7 @@ class Send:
         return await self._store.writing.room(runs) or has_waited
 
     def _observe(self, disguises: Sequence[ParkedMessage], born_ms: Sequence[int]) -> None:
-        """Count how long timed messages are to wait, in whole seconds from their birth to a slot.
+        """Counts how long timed messages are to wait, in whole seconds from their birth to a slot.
 
         Source   TimerMessageStore.enqueue
         """
@@ -264,14 +264,14 @@ class Send:
                 self.counts.ahead.observe(max(int(one.changed[TIMER_OUT]) - born, 0) // 1_000)
 
     def _named(self, message_ids: list[str], now_ms: int) -> list[str]:
-        """Return ids, made where there is none."""
+        """Returns ids, made where there is none."""
         if "" not in message_ids:
             return message_ids
         make_key = self._key_maker.make
         return [message_id or make_key(now_ms) for message_id in message_ids]
 
     async def topic(self, name: str) -> TopicConfig:
-        """Return a topic by its name, a new one where topics are made as they are asked for.
+        """Returns a topic by its name, a new one where topics are made as they are asked for.
 
         Errors   IllegalTopic, SystemTopic, TopicNotFound, DiskFull
         """
@@ -281,7 +281,7 @@ class Send:
         return config or await self._make_topic(name)
 
     async def _make_topic(self, topic: str) -> TopicConfig:
-        """Return a topic that the table does not hold: kept if it has queues, else made.
+        """Returns a topic that the table does not hold: kept if it has queues, else made.
 
         A new one is like the default topic.
         Source   TopicConfigManager.createTopicInSendMessageMethod
@@ -306,7 +306,7 @@ class Send:
         )
 
     def _choose_queue(self, config: TopicConfig, drafts: Drafts) -> int:
-        """Return the queue of a request: the one named, the group's, or a random one.
+        """Returns the queue of a request: the one named, the group's, or a random one.
 
         A priority stands for a queue: of one that is higher than there are, the last.
         """
@@ -335,7 +335,7 @@ class Send:
         self, topic: str, drafts: Drafts, peer_host: bytes, notes: Sequence[str],
         added: Sequence[str] = (),
     ) -> Batch:  # fmt: skip
-        """Return checked messages as the store takes them.
+        """Returns checked messages as the store takes them.
 
         Plain messages pass together; where anything is unusual each is looked at closely.
         notes, added   what the block of each gets besides, if any does
@@ -369,7 +369,7 @@ class Send:
         self, ids: list[str], keys: list[str], drafts: Drafts, notes: Sequence[str],
         added: Sequence[str],
     ) -> list[bytes]:  # fmt: skip
-        """Return the property block of each message."""
+        """Returns the property block of each message."""
         head, tail, tags = self._heads[drafts.wait], self._tail, drafts.tags
         if notes:
             head = PAIR_SEPARATOR
@@ -395,5 +395,5 @@ class Send:
 
 
 def _text(properties: Mapping[str, str]) -> str:
-    """Return a user's own properties as they stand in a block."""
+    """Returns a user's own properties as they stand in a block."""
     return "".join(f"{name}\x01{value}\x02" for name, value in properties.items())

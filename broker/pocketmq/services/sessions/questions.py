@@ -68,7 +68,7 @@ class Questions:
     async def ask(
         self, say: Say, client_id: str, make: Callable[[str], Command], wait_ms: int
     ) -> ClientAnswer:
-        """Return what a client answers.
+        """Returns what a client answers.
 
         make     returns the question with a nonce
         Errors   ClientSilent
@@ -89,7 +89,7 @@ class Questions:
         return answer.result()
 
     def answered(self, say: Say, nonce: str, answer: ClientAnswer) -> None:
-        """Take an answer; one that is late, or to no question of this stream, is nobody's.
+        """Takes an answer; one that is late, or to no question of this stream, is nobody's.
 
         nonce   "" where the client does not say: it is of the question asked first
         """

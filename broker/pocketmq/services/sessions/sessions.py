@@ -94,7 +94,7 @@ class Sessions:
         ]
 
     def heard(self, client_id: str, kind: int = 0, group: str = "") -> Session:
-        """Note that a client is alive.
+        """Notes that a client is alive.
 
         kind     what it says it is, 0 where it does not
         group    for which it consumes and may, "" for none: nothing is kept leased by that
@@ -111,20 +111,20 @@ class Sessions:
         return session
 
     def describe(self, client_id: str, described: Described) -> None:
-        """Note what a client says of itself in its settings."""
+        """Notes what a client says of itself in its settings."""
         session = self.heard(client_id, described.kind.value, described.group)
         session.described = described
         assert session.kind is described.kind
 
     def open_stream(self, client_id: str, say: Say) -> None:
-        """Note how a client is told things from now on."""
+        """Notes how a client is told things from now on."""
         session = self.heard(client_id)
         session.say = say
         self._quiet.pop(client_id, None)
         self._streaming[client_id] = session
 
     def close_stream(self, client_id: str, say: Say) -> None:
-        """Note that a stream has ended; one that took its place stays."""
+        """Notes that a stream has ended; one that took its place stays."""
         self.questions.end(say)
         session = self._streaming.get(client_id)
         if session is not None and session.say is say:
@@ -133,11 +133,11 @@ class Sessions:
             self._keep_quiet(session)
 
     def has_stream(self, client_id: str) -> bool:
-        """Return whether a client holds a stream."""
+        """Returns whether a client holds a stream."""
         return client_id in self._streaming
 
     def leave(self, client_id: str, group: str = "") -> None:
-        """Forget a client that ends: nobody works on what it was given for a group, "" for none.
+        """Forgets a client that ends: nobody works on what it was given for a group, "" for none.
 
         As anybody can give its id, what it holds for other groups stays, and so does one that has
         a stream until that ends.
@@ -147,14 +147,14 @@ class Sessions:
             self._gone(client_id, group)
 
     def is_push_consumer(self, client_id: str) -> bool:
-        """Return whether a client is known to be given messages as it can take them."""
+        """Returns whether a client is known to be given messages as it can take them."""
         session = self._streaming.get(client_id) or self._quiet.get(client_id)
         return session is not None and session.kind in PUSHED
 
     async def ask(
         self, client_id: str, group: str, make: Callable[[str], Command], wait_ms: int
     ) -> ClientAnswer:
-        """Return what a consumer answers that holds a stream.
+        """Returns what a consumer answers that holds a stream.
 
         client_id   as it says, whoever its user is
         make        returns the question with a nonce
@@ -170,14 +170,14 @@ class Sessions:
         raise ClientNotFound(client_id=client_id, group=group)
 
     def drain(self) -> None:
-        """Tell everybody to dial again, and let streams end."""
+        """Tells everybody to dial again, and let streams end."""
         self.is_draining = True
         for session in self._streaming.values():
             if session.say is not None:
                 session.say(Reconnect())
 
     def _keep_quiet(self, session: Session) -> None:
-        """Keep a client without a stream, and of too many not the one heard of longest ago."""
+        """Keeps a client without a stream, and of too many not the one heard of longest ago."""
         assert session.client_id not in self._streaming
         self._quiet[session.client_id] = session
         self._quiet.move_to_end(session.client_id)

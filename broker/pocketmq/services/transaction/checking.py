@@ -162,7 +162,7 @@ class Checking:
         await self._check(due, now)
 
     def _wait_ms(self, half: Half, now: Now) -> int:
-        """Return how long a half message is left alone from now on."""
+        """Returns how long a half message is left alone from now on."""
         rules = self.rules
         delay_ms = rules.interval_ms if half.checks else rules.timeout_ms
         if half.immunity_ms is not None and not half.checks:
@@ -170,7 +170,7 @@ class Checking:
         return max(min(delay_ms, half.store_ms + delay_ms - now.wall_ms), 0)
 
     async def _pass_lost(self, at: int) -> None:
-        """Pass a half message that cannot be read: it never can be."""
+        """Passes a half message that cannot be read: it never can be."""
         await self._doubts.clear(at)
         if not self._ledger.halves.is_open(at):
             return
@@ -184,7 +184,7 @@ class Checking:
         self._ledger.finish(at, HalfState.LOST)
 
     async def _check(self, due: list[Half], now: Now) -> None:
-        """Ask about half messages, or give them up; each by itself where not all can be put."""
+        """Asks about half messages, or gives them up; each by itself where not all can be put."""
         ends: list[_End] = []
         spoken_for: CounterOf[Room] = CounterOf()
         for half in due:
@@ -210,7 +210,7 @@ class Checking:
             self.checks.add((result,))
 
     async def _end_of(self, half: Half, now: Now, spoken_for: CounterOf[Room]) -> "_End | None":
-        """Return what becomes of a half message that is due, None: it waits."""
+        """Returns what becomes of a half message that is due, None: it waits."""
         at, rules = half.place.queue_offset, self.rules
         await self._doubts.clear(at)
         if not self._ledger.halves.is_open(at):
@@ -269,7 +269,7 @@ class Checking:
             ranges.extend((at, at + 1))
 
     async def _put(self, ends: "list[_End]", now: Now) -> list[Check]:
-        """Put what takes the place of half messages that are still open; returns who is asked."""
+        """Puts what takes the place of half messages that are still open; returns who is asked."""
         ends = [end for end in ends if self._ledger.halves.is_open(end.half.place.queue_offset)]
         if not ends:
             return []

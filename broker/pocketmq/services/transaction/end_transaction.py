@@ -89,7 +89,7 @@ class Said:
         self.is_done = True
 
     def means(self, half: Half) -> bool:
-        """Return whether this is the half message it names."""
+        """Returns whether this is the half message it names."""
         is_here = self.is_known or half.place.physical_offset == self.place.physical_offset
         return is_here and (half.group, half.place.unique_key) == (
             self.group, self.place.unique_key,
@@ -126,7 +126,7 @@ class EndTransactions:
         self._job: Job[None] | None = None
 
     async def decide(self, group: str, decisions: Sequence[Decision]) -> list[Decided]:
-        """Take decisions of a producer group; durable when it returns.
+        """Takes decisions of a producer group; durable when it returns.
 
         Effects  UNKNOWN changes nothing
         Errors   those of a put, of reading: some of the others may have been taken, say all again
@@ -147,7 +147,7 @@ class EndTransactions:
         ]
 
     async def state_of(self, half: Half) -> HalfState:
-        """Return what became of a half message: OPEN where nothing did yet.
+        """Returns what became of a half message: OPEN where nothing did yet.
 
         Errors   Corruption, DiskSlow
         """
@@ -156,7 +156,7 @@ class EndTransactions:
         return asked.found
 
     async def newest_of(self, half: Half) -> int:
-        """Return the queue offset of the newest half message that is the same as one.
+        """Returns the queue offset of the newest half message that is the same as one.
 
         Errors   Corruption, DiskSlow
         """
@@ -165,7 +165,7 @@ class EndTransactions:
         return at if first is None else max(at, (await self._finding.became(first)).queue_offset)
 
     async def _turn(self) -> None:
-        """Take all decisions that came in one turn of the loop."""
+        """Takes all decisions that came in one turn of the loop."""
         self._job = None
         said, self._said = self._said, []
         halves = self._ledger.halves
@@ -194,7 +194,7 @@ class EndTransactions:
         await self._ledger.durable()
 
     async def _place(self, one: Said) -> None:
-        """Find where the half message lies that a decision names, and whether it is done."""
+        """Finds where the half message lies that a decision names, and whether it is done."""
         ledger, halves = self._ledger, self._ledger.halves
         if not await ledger.arrived(one.at, one.place.physical_offset):
             one.unknown()
@@ -227,7 +227,7 @@ class EndTransactions:
 
     # -- ending what is open -------------------------------------------------------------------
     async def _end(self, taken: list[Said]) -> None:
-        """End half messages that were taken; those that are too much for one go are given back."""
+        """Ends half messages that were taken; those that are too much for one go are given back."""
         at_once: dict[int, Said] = {one.at: one for one in taken}
         try:
             found = await self._ledger.reading.read(sorted(at_once))
@@ -252,7 +252,7 @@ class EndTransactions:
             await self._put(pairs)
 
     def _refusal(self, one: Said, half: Half | None) -> BrokerError | None:
-        """Return why a decision does not end the half message that was read at its place."""
+        """Returns why a decision does not end the half message that was read at its place."""
         why = ""
         if half is None:
             why = DAMAGED
@@ -272,7 +272,7 @@ class EndTransactions:
             one.fail(error)
 
     async def _put(self, pairs: list[tuple[Said, Half]]) -> None:
-        """Put what decisions make of half messages; where one cannot be put, each by itself."""
+        """Puts what decisions make of half messages; where one cannot be put, each by itself."""
         runs = [
             committed(half, self._queue_count(half.real.topic))
             for one, half in pairs
@@ -298,7 +298,7 @@ class EndTransactions:
 
 
 def _said(group: str, text: str, resolution: Resolution) -> Said | None:
-    """Return a decision to take, None for one that says nothing of a transaction."""
+    """Returns a decision to take, None for one that says nothing of a transaction."""
     state = STATES.get(resolution, HalfState.OPEN)
     if state is HalfState.OPEN and text.strip():
         return None

@@ -79,7 +79,7 @@ class PlainEnd:
         )
 
     def decide(self, group: str, decisions: Sequence[Decision]) -> bool:
-        """Take decisions as `end` does those of a request."""
+        """Takes decisions as `end` does those of a request."""
         said = self._said
         said.begin(group.encode())
         for text, resolution in decisions:
@@ -91,7 +91,7 @@ class PlainEnd:
         return bool(decisions) and self.end(said)
 
     def end(self, request: EndRequest) -> bool:
-        """Take the decisions of a plain request, all in one put.
+        """Takes the decisions of a plain request, all in one put.
 
         Returns  whether they were taken; False: nothing has changed. Durable they are with the log
         Errors   StoreBusy: nothing was stored
@@ -111,7 +111,7 @@ class PlainEnd:
         return True
 
     def _count(self) -> None:
-        """Count what was decided, those together that were stored together."""
+        """Counts what was decided, those together that were stored together."""
         number, count = 0, len(self._states)
         while number < count:
             topic, store_ms = self._ended[number]
@@ -124,7 +124,7 @@ class PlainEnd:
             number = end
 
     def _is_ready(self) -> bool:
-        """Return whether there is where it is told what is done."""
+        """Returns whether there is where it is told what is done."""
         for topic in TOPICS:
             config = self._topics.find(topic)
             if config is None or not config.is_kept:
@@ -132,7 +132,7 @@ class PlainEnd:
         return True
 
     def _collect(self, request: EndRequest) -> bool:
-        """Find the half messages of all decisions; returns whether all are plain."""
+        """Finds the half messages of all decisions; returns whether all are plain."""
         records, halves = self._records, self._ledger.halves
         records.begin()
         if len(set(request.at)) < len(request.at):
@@ -156,7 +156,7 @@ class PlainEnd:
         return records.tell(request.at)
 
     def _read(self, at: int, place: int) -> bool:
-        """Read a half message that this process put and that lies in memory still."""
+        """Reads a half message that this process put and that lies in memory still."""
         log = self._log
         if place < log.hot_begin:
             return False
@@ -168,7 +168,7 @@ class PlainEnd:
         return self._half.read(bytes(file.view[position : position + size]), at, place)
 
     def _topic(self, name: bytes) -> _Topic | None:
-        """Return a topic as the table has it now, None where nothing is committed to it."""
+        """Returns a topic as the table has it now, None where nothing is committed to it."""
         known = self._known.get(name)
         if known is not None and self._topics.find(known.config.name) is known.config:
             return known

@@ -34,7 +34,7 @@ class HalfSearch:
         self._store = store
 
     async def first(self, group: str, place: HalfPlace) -> StoredMessage | None:
-        """Return the half message that a place and a group name, None where none is there.
+        """Returns the half message that a place and a group name, None where none is there.
 
         Errors   Corruption, DiskSlow
         """
@@ -46,7 +46,7 @@ class HalfSearch:
         return message if message.properties.get(PRODUCER_GROUP, "") == group else None
 
     async def became(self, first: StoredMessage) -> Became:
-        """Return what became of a half message.
+        """Returns what became of a half message.
 
         Cost     some searches by key
         Errors   Corruption, DiskSlow
@@ -55,7 +55,7 @@ class HalfSearch:
         return (await self._became(first, lambda birth: birth == own))[first.queue_offset]
 
     async def became_all(self, first: StoredMessage) -> dict[int, Became]:
-        """Return what became of all half messages of one's key, by their queue offsets.
+        """Returns what became of all half messages of one's key, by their queue offsets.
 
         Cost     as for one
         Errors   Corruption, DiskSlow
@@ -91,7 +91,7 @@ class HalfSearch:
         return became
 
     async def _of_key(self, topic: str, key: str) -> AsyncIterator[StoredMessage]:
-        """Yield the messages of a topic under a key, newest first."""
+        """Yields the messages of a topic under a key, newest first."""
         wanted = KeyRange(topic, key, PAGE)
         while True:
             page = await self._store.reading.query(wanted)

@@ -50,7 +50,7 @@ class HalfCounts:
         )
 
     def look(self, half: Half) -> None:
-        """Count one that is open, once."""
+        """Counts one that is open, once."""
         topic = _topic_of(half)
         number = self._topics.get(topic)
         if number is None:
@@ -96,7 +96,7 @@ class HalfCounts:
         self._base = max(self._base, queue_offset)
 
     def end(self, topic: str, store_ms: int, state: HalfState, count: int = 1) -> None:
-        """Count what was decided of some.
+        """Counts what was decided of some.
 
         topic      where they go, "" where they do not say
         store_ms   when they were stored

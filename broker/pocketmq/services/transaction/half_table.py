@@ -89,7 +89,7 @@ class HalfTable:
         return begin, self.halves.end
 
     async def arrived(self, queue_offset: int, physical_offset: int) -> bool:
-        """Return whether a half message can be read, once what was stored so far is dispatched."""
+        """Returns whether a half message can be read, once what was stored so far is dispatched."""
         upper = self.reading.range_of(HALF_TOPIC)[1]
         if queue_offset >= upper and physical_offset < self._store.appended:
             await self._store.marks.dispatched.reached(self._store.appended)
@@ -98,7 +98,7 @@ class HalfTable:
         return queue_offset < upper
 
     async def half_at(self, place: HalfPlace) -> Half | None:
-        """Return the half message of a place and key, done or not; None where none is there.
+        """Returns the half message of a place and key, done or not; None where none is there.
 
         Errors   StorageError, DiskSlow
         """
@@ -139,14 +139,14 @@ class HalfTable:
                 waiter.set_result(None)
 
     async def left(self, queue_offset: int) -> None:
-        """Return when nobody has taken a half message any more."""
+        """Returns when nobody has taken a half message any more."""
         while self.halves.state(queue_offset) is HalfState.TAKEN:
             waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
             self._waiters.setdefault(queue_offset, []).append(waiter)
             await waiter
 
     async def put(self, named: Sequence[int], runs: Sequence[Run]) -> list[PutResult]:
-        """Put runs, and that half messages are done, by their queue offsets; the runs' results.
+        """Puts runs, and that half messages are done, by their queue offsets; the runs' results.
 
         Effects  nothing happens between the write and the return
         Errors   those of store.writing.put: nothing was stored
@@ -169,7 +169,7 @@ class HalfTable:
         return self._store.settings.flush != FLUSH_SYNC
 
     async def durable(self) -> None:
-        """Return when all that was put is as durable as the flush mode promises.
+        """Returns when all that was put is as durable as the flush mode promises.
 
         Errors   FsyncFailed
         """
@@ -177,7 +177,7 @@ class HalfTable:
             pass  # A disk that is late is waited for as long as the caller waits.
 
     async def save(self) -> None:
-        """Write down from where on a start has to read, once that is durable in the log.
+        """Writes down from where on a start has to read, once that is durable in the log.
 
         Errors   DiskFull, FsyncFailed
         """

@@ -71,14 +71,14 @@ class Halves:
             self._places[number] = place + 1
 
     def is_open_at(self, queue_offset: int, physical_offset: int) -> bool:
-        """Return whether one is open and is known to lie there."""
+        """Returns whether one is open and is known to lie there."""
         place = queue_offset - self.base
         if not 0 <= place < len(self._states) or self._states[place]:
             return False
         return self._places[place] == physical_offset + 1
 
     def state(self, queue_offset: int) -> HalfState | None:
-        """Return what became of one, None where that is forgotten or it was not seen."""
+        """Returns what became of one, None where that is forgotten or it was not seen."""
         place = queue_offset - self.base
         return HalfState(self._states[place]) if 0 <= place < len(self._states) else None
 
@@ -88,12 +88,12 @@ class Halves:
         self._states[queue_offset - self.base] = HalfState.OPEN
 
     def is_open(self, queue_offset: int) -> bool:
-        """Return whether one was seen and nobody has taken it."""
+        """Returns whether one was seen and nobody has taken it."""
         place = queue_offset - self.base
         return 0 <= place < len(self._states) and self._states[place] == HalfState.OPEN
 
     def may_be_open(self, queue_offset: int) -> bool:
-        """Return whether one is not known to be done."""
+        """Returns whether one is not known to be done."""
         place = queue_offset - self.base
         return place >= 0 and (queue_offset >= self.end or self._states[place] <= HalfState.TAKEN)
 
@@ -165,12 +165,12 @@ class Halves:
         assert self.base <= self.begin <= self.end
 
     def moved_to(self, queue_offset: int) -> int:
-        """Return where one lies now that was put again."""
+        """Returns where one lies now that was put again."""
         assert self.state(queue_offset) is HalfState.MOVED
         return self._places[queue_offset - self.base]
 
     def open_in(self, begin: int, end: int) -> list[int]:
-        """Return the offsets of a range that are open, sure or not."""
+        """Returns the offsets of a range that are open, sure or not."""
         first, last = max(begin, self.begin), min(end, self.end)
         states, base = self._states, self.base
         return [at for at in range(first, last) if states[at - base] < HalfState.TAKEN]

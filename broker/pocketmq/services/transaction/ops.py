@@ -45,7 +45,7 @@ class Ops:
         self._highest[place] = max(named, default=NAMES_NOTHING)
 
     def advance(self, half_begin: int) -> int:
-        """Pass those that are over; returns the offset of the first that is not.
+        """Passes those that are over; returns the offset of the first that is not.
 
         half_begin   everything below is done
         """

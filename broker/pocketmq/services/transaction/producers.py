@@ -23,7 +23,7 @@ Room = Callable[[], int]
 
 
 def plenty() -> int:
-    """Take as many as there are."""
+    """Takes as many as there are."""
     return INT32_MAX
 
 
@@ -48,7 +48,7 @@ class CheckListener:
         self.done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
     def offer(self, check: Check) -> bool:
-        """Take a question; False where it has enough, or is gone."""
+        """Takes a question; False where it has enough, or is gone."""
         if self.done.cancelled() or len(self.checks) >= self._count_max:
             return False
         if self.checks and self._size + len(check.record) > ANSWER_BYTES_MAX:
@@ -59,12 +59,12 @@ class CheckListener:
         return True
 
     def room(self) -> int:
-        """Return how many questions it takes, of the size they usually have."""
+        """Returns how many questions it takes, of the size they usually have."""
         is_full = self.done.cancelled() or self._size >= ANSWER_BYTES_MAX
         return 0 if is_full else self._count_max - len(self.checks)
 
     def end(self) -> None:
-        """Wait no more; what is asked before it is answered still goes with it."""
+        """Waits no more; what is asked before it is answered still goes with it."""
         if not self.done.done():
             self.done.set_result(None)
 
@@ -94,7 +94,7 @@ class Producers:
         return leave
 
     def listen(self, count_max: int, deadline_ms: int) -> CheckListener:
-        """Return what waits to be asked, until a time in monotonic ms at most."""
+        """Returns what waits to be asked, until a time in monotonic ms at most."""
         listener = CheckListener(count_max, deadline_ms)
         self._listeners.add(listener)
         listener.done.add_done_callback(lambda _: self._listeners.discard(listener))
@@ -103,12 +103,12 @@ class Producers:
         return listener
 
     def end_waits(self, now_ms: int) -> None:
-        """Answer those whose time is over."""
+        """Answers those whose time is over."""
         for listener in [one for one in self._listeners if one.deadline_ms <= now_ms]:
             listener.end()
 
     def drain(self) -> None:
-        """Answer everyone who waits, and let nobody wait any more."""
+        """Answers everyone who waits, and let nobody wait any more."""
         self._is_draining = True
         for listener in [*self._listeners]:
             listener.end()
@@ -119,7 +119,7 @@ class Producers:
         return len(self._listeners)
 
     def count(self, group: str) -> int:
-        """Return how many producers of a group there are."""
+        """Returns how many producers of a group there are."""
         return len(self._offers.get(group, ()))
 
     @property
@@ -128,7 +128,7 @@ class Producers:
         return sum(map(len, self._offers.values()))
 
     def ask(self, check: Check) -> bool:
-        """Ask one producer of a group; False where none takes the question."""
+        """Asks one producer of a group; False where none takes the question."""
         offers = self._offers.get(check.group, [])
         first = next(self._turns) % max(len(offers), 1)
         return any(one.offer(check) for one in [*offers[first:], *offers[:first]])

@@ -33,11 +33,11 @@ class HalfReader:
         self._store = store
 
     def range_of(self, topic: str) -> tuple[int, int]:
-        """Return (min, max) queue offset."""
+        """Returns (min, max) queue offset."""
         return self._store.reading.queue_range(topic, 0)
 
     async def read(self, queue_offsets: Sequence[int]) -> dict[int, Half | None]:
-        """Return half messages by queue offset: None for one that is damaged or gone for good.
+        """Returns half messages by queue offset: None for one that is damaged or gone for good.
 
         Shape    queue_offsets rising
         Effects  one that is not there yet is missing, as are those behind READ_BYTES_MAX or so
@@ -70,7 +70,7 @@ class HalfReader:
         return [], queue_offset
 
     async def ops(self, begin: int) -> AsyncIterator[tuple[int, list[int]]]:
-        """Yield (queue offset, half messages it names) of what is told from an offset on.
+        """Yields (queue offset, half messages it names) of what is told from an offset on.
 
         Effects  one that is damaged names none
         Errors   StorageError, DiskSlow
@@ -95,7 +95,7 @@ class HalfReader:
 
 
 def _ranges(numbers: Sequence[int]) -> list[tuple[int, int]]:
-    """Return rising numbers as ranges of those next to each other."""
+    """Returns rising numbers as ranges of those next to each other."""
     ranges: list[tuple[int, int]] = []
     for number in numbers:
         if ranges and ranges[-1][1] == number:

@@ -55,7 +55,7 @@ class HalfPage(NamedTuple):
 
 
 def no_half(place: HalfPlace) -> TransactionUnknown:
-    """Return the error of an id that leads to no half message."""
+    """Returns the error of an id that leads to no half message."""
     why = "no half message of this place and key is there"
     return TransactionUnknown(transaction_id=transaction_id(place), group="", why=why)
 
@@ -105,12 +105,12 @@ class Transactions:
         self.stats: list[Stat] = [*counts.all, self._checking.checks, producers]
 
     def take(self, rules: CheckRules) -> None:
-        """Follow other rules from the next look on."""
+        """Follows other rules from the next look on."""
         assert rules.checks_max >= 0
         self._checking.rules = rules
 
     async def recover(self) -> None:
-        """Find the half messages of the store that are not done; once, before anything else.
+        """Finds the half messages of the store that are not done; once, before anything else.
 
         Errors   Corruption, DiskSlow
         """
@@ -122,21 +122,21 @@ class Transactions:
 
     # -- deciding ------------------------------------------------------------------------------
     async def decide(self, group: str, decisions: Sequence[Decision]) -> list[Decided]:
-        """Take decisions of a producer group; durable when it returns.
+        """Takes decisions of a producer group; durable when it returns.
 
         Errors   those of a put, of reading: say all of them again
         """
         return await self._deciding.decide(group, decisions)
 
     async def durable(self) -> None:
-        """Return when all that was decided so far is as durable as the flush mode promises.
+        """Returns when all that was decided so far is as durable as the flush mode promises.
 
         Errors   FsyncFailed
         """
         await self._ledger.durable()
 
     def flush_group(self) -> FlushGroup:
-        """Return what is told True once all that was decided so far is durable, False where late.
+        """Returns what is told True once all that was decided so far is durable, False where late.
 
         Errors   FsyncFailed
         """
@@ -157,7 +157,7 @@ class Transactions:
     async def asked(
         self, group: str, count_max: int, wait_ms: int, takes: Callable[[Check], bool] = _anything
     ) -> list[Check]:
-        """Return what a producer of a group is asked; none where nothing came in time.
+        """Returns what a producer of a group is asked; none where nothing came in time.
 
         takes   returns whether the producer may be asked this by now
         What it is asked and never gets is asked again after the usual time.
@@ -172,7 +172,7 @@ class Transactions:
         return listener.checks
 
     def drain(self) -> None:
-        """Answer everyone who waits to be asked."""
+        """Answers everyone who waits to be asked."""
         self._producers.drain()
 
     @property
@@ -219,7 +219,7 @@ class Transactions:
             self._saving = Job(self._ledger.save())
 
     async def close(self) -> None:
-        """Return when what was begun has ended; it is written down how far half messages are."""
+        """Returns when what was begun has ended; it is written down how far half messages are."""
         for job in (self._job, self._saving):
             if job is not None:
                 await job.reached()
@@ -228,7 +228,7 @@ class Transactions:
                 await self._ledger.save()
 
     def floor(self) -> int:
-        """Return the physical offset of the oldest half message that is open, for retention.
+        """Returns the physical offset of the oldest half message that is open, for retention.
 
         Cost     a look at its consume unit; what cannot be seen at once stands where it stood
         """
@@ -248,11 +248,11 @@ class Transactions:
         return self._ledger.halves.open_count
 
     def producer_count(self, group: str) -> int:
-        """Return how many producers of a group could be asked now."""
+        """Returns how many producers of a group could be asked now."""
         return self._producers.count(group)
 
     async def state_of(self, place: HalfPlace) -> tuple[Half, HalfState]:
-        """Return a half message by its place, and what became of it: OPEN where nothing did.
+        """Returns a half message by its place, and what became of it: OPEN where nothing did.
 
         Errors   TransactionUnknown, StorageError, DiskSlow
         """
@@ -284,14 +284,14 @@ class Transactions:
             return HalfPlace(result.queue_offset, result.physical_offsets[0], place.unique_key)
 
     def _resumed(self, place: HalfPlace, found: Half) -> HalfPlace:
-        """Return where a half message waits that was resumed before."""
+        """Returns where a half message waits that was resumed before."""
         if not self._ledger.halves.is_open(found.place.queue_offset):
             first = "resumed, and decided since,"
             raise TransactionDecided(transaction_id=transaction_id(place), first=first)
         return found.place
 
     async def page(self, begin: int, count_max: int) -> HalfPage:
-        """Return half messages that nobody decided, from a queue offset on.
+        """Returns half messages that nobody decided, from a queue offset on.
 
         Errors   StorageError, DiskSlow
         """

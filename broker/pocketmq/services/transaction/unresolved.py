@@ -69,7 +69,7 @@ class UnresolvedHalves:
         self._done.append(queue_offset)
 
     async def tell(self) -> None:
-        """Put that those are done which were found to be.
+        """Puts that those are done which were found to be.
 
         Effects  one message for many; nothing where it cannot be put: a start finds it again
         """

@@ -25,12 +25,12 @@ class DispatchBuffer:
         self.count = 0
 
     def follow(self, topic: str, tell: Callable[[Written], None]) -> None:
-        """Tell of each run of one topic as it is put, under the put-lock."""
+        """Tells of each run of one topic as it is put, under the put-lock."""
         assert topic
         self._followed, self._tell = topic, tell
 
     def add(self, written: Sequence[Written]) -> None:
-        """Keep the runs of a put; called in log order.
+        """Keeps the runs of a put; called in log order.
 
         Effects  with `count_max` records those that waited are forgotten
         """
@@ -49,7 +49,7 @@ class DispatchBuffer:
                 self._tell(run)
 
     def first_from(self, physical_offset: int) -> int:
-        """Forget runs before an offset; returns where the first one left begins, -1 for none."""
+        """Forgets runs before an offset; returns where the first one left begins, -1 for none."""
         runs = self._runs
         while self._first < len(runs):
             run = runs[self._first]
@@ -62,7 +62,7 @@ class DispatchBuffer:
         return -1
 
     def take(self, visible: int, count_max: int) -> list[Written]:
-        """Return the first runs that begin below an offset, until `count_max` is reached.
+        """Returns the first runs that begin below an offset, until `count_max` is reached.
 
         A put becomes visible whole, so its runs are taken whole.
         """

@@ -73,7 +73,7 @@ class Dispatcher:
         return self._blocked is not None
 
     def remember(self, written: Sequence[Written]) -> None:
-        """Keep the runs of a put; called in log order, under the put-lock."""
+        """Keeps the runs of a put; called in log order, under the put-lock."""
         self.remembered.add(written)
 
     @property
@@ -81,7 +81,7 @@ class Dispatcher:
         return self._marks.dispatched.value
 
     def step(self, visible: int, now_ms: int) -> int:
-        """Dispatch a bounded piece of what lies below `visible`; returns when to be called again.
+        """Dispatches a bounded piece of what lies below `visible`; returns when to be called again.
 
         Returns  now_ms when there is more to do, a later time while a view waits for its next try,
                  else 0
@@ -123,7 +123,7 @@ class Dispatcher:
         return found
 
     def _follows(self, physical_offset: int) -> bool:
-        """Return whether nothing but a file's BLANK lies between `dispatched` and an offset."""
+        """Returns whether nothing but a file's BLANK lies between `dispatched` and an offset."""
         size = self._log.file_size_bytes
         is_file_start = physical_offset % size == 0
         if not is_file_start or physical_offset - self._dispatched > size:

@@ -89,7 +89,7 @@ class Expiry:
         return min(self._marks.dispatched.value, self._marks.flushed.value, durable)
 
     def oldest(self) -> OldestLogFile | None:
-        """Return the oldest file that may go: not the last one, and durable in every view."""
+        """Returns the oldest file that may go: not the last one, and durable in every view."""
         files = self._parts.log.files.files
         if len(files) < 2 or files[0].base + files[0].size > self.floor:
             return None
@@ -102,7 +102,7 @@ class Expiry:
         return len(log.files.files) * log.file_size_bytes
 
     def last_time(self, oldest: OldestLogFile, upto_ms: int = UNKNOWN_TIME) -> Job[int]:
-        """Find the store time of the last record in the oldest file, ms; 0 without a record.
+        """Finds the store time of the last record in the oldest file, ms; 0 without a record.
 
         upto_ms  a later time is of a clock that was ahead: that of the first later file counts
                  whose time is not, as the oldest file is no younger
@@ -130,7 +130,7 @@ class Expiry:
             held.let_go()
 
     def drop(self, oldest: OldestLogFile) -> Job[None]:
-        """Remove the oldest file of the log; durable when it is done.
+        """Removes the oldest file of the log; durable when it is done.
 
         Errors   WriteFailed: it stays, in the log and on disk
         """
@@ -169,7 +169,7 @@ class Expiry:
         await self._remove([*gone, *self._parts.index.trim(lower)])
 
     def drop_queues(self, topic: str) -> Job[None]:
-        """Remove the consume queues of a topic, files and directories."""
+        """Removes the consume queues of a topic, files and directories."""
         return self._begin(self._drop_queues(topic))
 
     async def _drop_queues(self, topic: str) -> None:
@@ -186,7 +186,7 @@ class Expiry:
     def _forget_queues(
         self, paths: list[Path], directories: list[Path], ends: list[MappedFile]
     ) -> None:
-        """Remove files, directories, and those above that are empty then; blocks.
+        """Removes files, directories, and those above that are empty then; blocks.
 
         ends     last files of queues behind which a crash may have left others
         Effects  strange files keep their directories
@@ -211,21 +211,21 @@ class Expiry:
         return await asyncio.get_running_loop().run_in_executor(self._pool, work, *arguments)
 
     def _forget(self, paths: list[Path]) -> None:
-        """Take names away for good; blocks."""
+        """Takes names away for good; blocks."""
         for path in paths:
             self._disk.unlink(path)
         for directory in sorted({path.parent for path in paths}):
             self._disk.sync_directory(directory)
 
     async def close(self) -> None:
-        """Wait for what was begun, and end the thread."""
+        """Waits for what was begun, and end the thread."""
         for job in self._jobs:
             await job.reached()
         self._pool.shutdown()
 
 
 def _last_time(file: MappedFile) -> int:
-    """Return the store time of the last record of a held file, ms; blocks.
+    """Returns the store time of the last record of a held file, ms; blocks.
 
     UNKNOWN_TIME where records end before the file does: nothing says how old the rest is.
     Cost   about 0.2 µs a record, and reading the file once

@@ -95,7 +95,7 @@ class ViewFlush:
         """By what was flushed: queues alone, or all views with mark and checkpoint."""
 
     def step(self, now: Now) -> Next:
-        """Begin a pass off the event loop, unless one is under way."""
+        """Begins a pass off the event loop, unless one is under way."""
         now_ms, settings = now.monotonic_ms, self._settings
         if self._thorough_at_ms == NEVER:
             self._thorough_at_ms = now_ms + settings.view_flush_thorough_interval_ms
@@ -113,11 +113,11 @@ class ViewFlush:
         return again._replace(mark=self._marks.flushed, value=self._unsaved.last_record + 1)
 
     def _behind_bytes(self) -> int:
-        """Return how much was dispatched since the checkpoint."""
+        """Returns how much was dispatched since the checkpoint."""
         return self._marks.last_dispatched - self._checkpoint.values.logics_physical_offset
 
     def _begin(self, work: Callable[..., Coroutine[Any, Any, None]], *arguments: Any) -> None:
-        """Begin a pass; one that fails ends the store."""
+        """Begins a pass; one that fails ends the store."""
 
         async def run() -> None:
             try:
@@ -159,14 +159,14 @@ class ViewFlush:
         self.flush_seconds[QUEUES].observe(perf_counter() - begun)
 
     def _taken(self, key: QueueKey, queue: ConsumeQueue) -> list[MappedFile]:
-        """Return the dirty files of a queue, which counts as flushed from here on."""
+        """Returns the dirty files of a queue, which counts as flushed from here on."""
         files = queue.dirty_files()
         queue.count_as_flushed()
         self._queues.dirty.discard(key)
         return files
 
     def _syncing(self, files: list[MappedFile]) -> tuple[Callable[[], None], list[MappedFile]]:
-        """Return (what a thread calls to sync files, those of them that are held meanwhile)."""
+        """Returns (what a thread calls to sync files, those of them that are held meanwhile)."""
         if len(files) > FILES_APART_MAX or self._queues.has_unsynced_cuts:
             self._queues.has_unsynced_cuts = False
             return lambda: self._disk.sync_all(self._settings.directory), []
@@ -216,7 +216,7 @@ class ViewFlush:
             await self._save_when_flushed(unsaved)
 
     async def _flush_all(self, files: list[MappedFile]) -> list[ConsumeQueue]:
-        """Sync all views; returns queues behind whose ends a crash has left something."""
+        """Syncs all views; returns queues behind whose ends a crash has left something."""
         begun = perf_counter()
         doubtful = [(queue, queue.files.files[-1]) for queue in self._queues.doubtful]
         if doubtful:  # Units may have come over what was left there: it counts as gone.
@@ -247,7 +247,7 @@ class ViewFlush:
             raise
 
     async def _save_when_flushed(self, unsaved: Unsaved) -> None:
-        """Write table, mark and checkpoint, once the log is durable so far.
+        """Writes table, mark and checkpoint, once the log is durable so far.
 
         A checkpoint ahead of the log would make units believed whose records a power cut took. The
         mark is told first, so that at no moment a power cut leaves a mark that is void.
@@ -279,7 +279,7 @@ class ViewFlush:
         self._mark.settle()
 
     async def finish(self) -> None:
-        """Make everything durable and write the last checkpoint; the log is flushed already.
+        """Makes everything durable and writes the last checkpoint; the log is flushed already.
 
         A failure ends the store.
         """
@@ -291,7 +291,7 @@ class ViewFlush:
             await self._idle()
 
     async def close(self) -> None:
-        """Wait for a pass under way and end the thread."""
+        """Waits for a pass under way and end the thread."""
         await self._idle()
         self._pool.shutdown()
 

@@ -11,7 +11,7 @@ from pocketmq.model.store_shape import DelayLevels
 def written_between(
     log: CommitLog, begin: int, end: int, levels: DelayLevels, *, count_max: int
 ) -> list[Written]:
-    """Return the first records in [begin, end), read from the log.
+    """Returns the first records in [begin, end), read from the log.
 
     Errors   Corruption when sound records end before `end`
     Cost     about 5 µs a record

@@ -85,7 +85,7 @@ class Views:
         return count + sum(row.count for row in rows), size_bytes
 
     def dispatch(self, now: Now) -> Next:
-        """Dispatch what became visible, for a turn: a step.
+        """Dispatches what became visible, for a turn: a step.
 
         A record that comes long after the last one is dispatched at once, others some at a time.
         """
@@ -109,7 +109,7 @@ class Views:
         return Next(mark=visible, value=dispatched.value + 1)
 
     def dispatch_some(self, now_ms: int) -> int:
-        """Dispatch a bounded piece; returns when more is to be done, monotonic ms, 0: unknown."""
+        """Dispatches a bounded piece; returns when more is to be done, monotonic ms, 0: unknown."""
         again_at_ms = self.dispatcher.step(self._marks.visible().value, now_ms)
         failures = self.queues.extension_failures
         if failures > self._extension_failures:
@@ -127,6 +127,6 @@ class Views:
                 self.arrivals.advance(key, queue.max_offset)
 
     async def close(self) -> None:
-        """Wait for what is under way; end the threads."""
+        """Waits for what is under way; end the threads."""
         await self.flush.close()
         await self.expiry.close()

@@ -61,30 +61,30 @@ class Waiter(asyncio.Future[Any]):
         self.user = user if wanted.reads_records else ""
 
     def wait_until(self, at_s: float) -> None:
-        """Wait at most until a time of the loop."""
+        """Waits at most until a time of the loop."""
         assert self._tick < 0, "there is one deadline"
         self._tick = self._waiting.deadlines.add(at_s, self)
 
     def __call__(self) -> None:
-        """Answer, as the time is over."""
+        """Answers, as the time is over."""
         if not self.done():
             self._leave()
             self._waiting.give_up(self)
 
     def answer(self, value: Any) -> None:
-        """Wait no more; the value is the answer."""
+        """Waits no more; the value is the answer."""
         if not self.done():
             self._leave()
             self.set_result(value)
 
     def fail(self, error: BrokerError) -> None:
-        """Wait no more; the error is the answer."""
+        """Waits no more; the error is the answer."""
         if not self.done():
             self._leave()
             self.set_exception(error)
 
     def cancel(self, msg: Any | None = None) -> bool:
-        """Wait no more, as nobody wants the answer."""
+        """Waits no more, as nobody wants the answer."""
         if not self.done():
             self._leave()
         return super().cancel(msg)
@@ -163,7 +163,7 @@ class AppendNotifier:
         self._tasks: set[asyncio.Task[None]] = set()
 
     def join(self, waiter: Waiter) -> None:
-        """Wait behind a waiter's place, which is where its queue ends."""
+        """Waits behind a waiter's place, which is where its queue ends."""
         assert waiter.group is None, "one waits in one place"
         queue = self._queues.get(waiter.key)
         if queue is None:
@@ -180,7 +180,7 @@ class AppendNotifier:
             self._watch(queue)
 
     def leave(self, waiter: Waiter) -> None:
-        """Wait no more; nothing happens where a waiter is about to be served."""
+        """Waits no more; nothing happens where a waiter is about to be served."""
         group = waiter.group
         if group is None:
             if self._due and waiter in self._due:
@@ -195,7 +195,7 @@ class AppendNotifier:
             self._forget(group)
 
     def end_all(self) -> None:
-        """Answer everyone as if the time were over."""
+        """Answers everyone as if the time were over."""
         waiters = [w for q in self._queues.values() for g in q.groups.values() for w in g.waiters]
         for waiter in (*waiters, *self._ready, *self._due):
             waiter()
@@ -300,7 +300,7 @@ class AppendNotifier:
             self._watch(group.queue)
 
     def _judge(self, group: WaiterGroup, found: PullResult) -> None:
-        """Wake a group for which there is something; else its place moves on."""
+        """Wakes a group for which there is something; else its place moves on."""
         is_further = group.place < found.next_begin_offset
         if found.records or not (is_further or group.place == found.max_offset):
             self._wake(group)
@@ -312,7 +312,7 @@ class AppendNotifier:
 
     # -- serving -------------------------------------------------------------------------------
     def _wake(self, group: WaiterGroup) -> None:
-        """Serve all of a group; those who find nothing join again."""
+        """Serves all of a group; those who find nothing join again."""
         is_idle, waiters = not self._ready, group.waiters
         for waiter in waiters:
             waiter.group = None

@@ -36,7 +36,7 @@ class Later(Awaitable[Found]):
 
 
 async def value_of(found: NowOrLater[Found]) -> Found:
-    """Return what was found at once, or what is found in the end."""
+    """Returns what was found at once, or what is found in the end."""
     return await found if isinstance(found, Awaitable) else found
 
 
@@ -50,7 +50,7 @@ class ColdReads:
         self._turn = asyncio.Lock()
 
     def now_or_later(self, read: Callable[[], Found]) -> NowOrLater[Found]:
-        """Return what a read returns, or an awaitable of it.
+        """Returns what a read returns, or an awaitable of it.
 
         Errors   those of the read; of the awaitable also DiskSlow
         """
@@ -62,7 +62,7 @@ class ColdReads:
     async def again(
         self, read: Callable[[], Found], fetch: Callable[[], None] | None = None
     ) -> Found:
-        """Return what a read returns, after `fetch`, and however often it asks for the disk.
+        """Returns what a read returns, after `fetch`, and however often it asks for the disk.
 
         Errors   those of the read; DiskSlow
         """
@@ -78,7 +78,7 @@ class ColdReads:
     async def in_turn(
         self, read: Callable[[], Found], has_more: Callable[[Found], bool], tries: Iterator[int]
     ) -> Found:
-        """Return what a read returns; of those that end at a limit one a turn of the event loop.
+        """Returns what a read returns; of those that end at a limit one a turn of the event loop.
 
         tries    what is left of TRIES_MAX for the pages of one search
         Errors   those of the read; DiskSlow
@@ -98,7 +98,7 @@ class ColdReads:
             await self.apart(fetch)
 
     async def apart(self, job: Callable[[], Found], end: Callable[[], None] | None = None) -> Found:
-        """Return what a job in a thread returns; `end` is called on the loop when it has ended.
+        """Returns what a job in a thread returns; `end` is called on the loop when it has ended.
 
         A caller who gives up does not end the job.
         """

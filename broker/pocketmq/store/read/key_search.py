@@ -64,7 +64,7 @@ class KeySearch:
         self.stats: list[Counter | Histogram] = [self.seconds, self.candidates, self.truncated]
 
     def by_key(self, wanted: KeyRange) -> QueryResult:
-        """Return one page of messages that carry a key, newest first.
+        """Returns one page of messages that carry a key, newest first.
 
         Errors   IllegalPageToken, ColdRead; Corruption: all that was found is a damaged record
         """
@@ -117,7 +117,7 @@ class KeySearch:
         self, place: int, wanted: KeyRange, cold_reads: list[ColdRead],
         damages: list[Corruption | None],
     ) -> StoredMessage | None:  # fmt: skip
-        """Return the message at a place when it carries the key; add to what is cold or damaged.
+        """Returns the message at a place when it carries the key; adds to what is cold or damaged.
 
         What the log let go of is no damage.
         """

@@ -33,7 +33,7 @@ PROBES_MAX: Final = 256
 
 
 def find_message(log: CommitLog, physical_offset: int) -> StoredMessage | None:
-    """Return the message whose record starts at an offset, None when none starts there.
+    """Returns the message whose record starts at an offset, None when none starts there.
 
     Shape    its body is as it is stored
     Errors   Corruption: one does, but its body is not what was stored; ColdRead
@@ -65,7 +65,7 @@ def find_message(log: CommitLog, physical_offset: int) -> StoredMessage | None:
 
 
 def _starts_record(content: bytes, physical_offset: int) -> bool:
-    """Return whether bytes begin as a record of this place does, its body aside."""
+    """Returns whether bytes begin as a record of this place does, its body aside."""
     try:
         return check_record(content, 0, physical_offset, crc=False) > 0
     except BadRecord:
@@ -75,7 +75,7 @@ def _starts_record(content: bytes, physical_offset: int) -> bool:
 def shown_message(
     log: CommitLog, queues: ConsumeQueueTable | None, physical_offset: int
 ) -> StoredMessage | None:
-    """Return the same with the queue offset it is pulled by: that of its unit.
+    """Returns the same with the queue offset it is pulled by: that of its unit.
 
     RocketMQ 5.0.0 counts refused sends too, so a record may carry a higher one.
     queues   None: all records were written here, and carry that of their unit
@@ -92,7 +92,7 @@ def shown_message(
 
 
 def _unit_before(queue: ConsumeQueue, carried: int, place: int) -> int | None:
-    """Return the number of the unit that leads to a place, where it lies before the carried one.
+    """Returns the number of the unit that leads to a place, where it lies before the carried one.
 
     Cost     a look where the unit of the carried number leads there, as nearly always; else some 16
     Errors   ColdRead
@@ -113,7 +113,7 @@ def _unit_before(queue: ConsumeQueue, carried: int, place: int) -> int | None:
 
 
 def store_time_at(log: CommitLog, queue: ConsumeQueue, queue_offset: int) -> int | None:
-    """Return the store time of a message in ms, None when queue or log do not hold it.
+    """Returns the store time of a message in ms, None when queue or log do not hold it.
 
     Errors   ColdRead
     """
@@ -128,7 +128,7 @@ def _is_before_all(log: CommitLog, unit: tuple[int, int, int]) -> bool:
 
 
 def _time_of(log: CommitLog, queue: ConsumeQueue, place: int, queue_offset: int) -> int | None:
-    """Return the store time of a record, None where another one lies, or none."""
+    """Returns the store time of a record, None where another one lies, or none."""
     head = log.read_resident(place, HEADS[HOSTS_V6_MASK].size) if place < log.appended else b""
     if len(head) < RECORD_SIZE_MIN:
         return None
@@ -147,7 +147,7 @@ def _time_of(log: CommitLog, queue: ConsumeQueue, place: int, queue_offset: int)
 
 
 def queue_offset_by_time(log: CommitLog, queue: ConsumeQueue, time_ms: int, bound: Bound) -> int:
-    """Return where a queue stands at a time.
+    """Returns where a queue stands at a time.
 
     LOWER    the first message stored at or after the time, max when all are earlier
     UPPER    the last message stored at or before the time, min when all are later
@@ -171,7 +171,7 @@ def queue_offset_by_time(log: CommitLog, queue: ConsumeQueue, time_ms: int, boun
 def _time_near(
     log: CommitLog, queue: ConsumeQueue, queue_offset: int, upper: int
 ) -> tuple[int, int | None]:
-    """Return the first message in [queue_offset, upper) whose store time is known, and that time.
+    """Returns the first message in [queue_offset, upper) whose store time is known, and that time.
 
     Messages that are gone are older than all; None where units lead to no record.
     """

@@ -82,7 +82,7 @@ class Pulling:
     def pull(
         self, queue: ConsumeQueue | None, wanted: ReadRange, accept: Accept | None, *, joined: bool
     ) -> NowOrLater[PullResult]:
-        """Return records from a queue offset on, the first whatever its size.
+        """Returns records from a queue offset on, the first whatever its size.
 
         joined   records next to each other in the log as one element, unless they come later
         Errors   of the awaitable: MessageDamaged: the first record; it says where to go on
@@ -101,7 +101,7 @@ class Pulling:
         *,
         joined: bool = False,
     ) -> PullResult:
-        """Return the same from memory.
+        """Returns the same from memory.
 
         Errors   ColdRead: not all of it is there, or the first record is damaged
         """
@@ -143,7 +143,7 @@ class Pulling:
     def _of_run(
         self, run: QueuedRecords, asked: Asked, *, is_fresh: bool, joined: bool
     ) -> CheckedRecords:
-        """Return the records of a run, those before its first damage.
+        """Returns the records of a run, those before its first damage.
 
         Errors   ColdRead
         """
@@ -180,7 +180,7 @@ class Pulling:
     async def cold(
         self, queue: ConsumeQueue | None, wanted: ReadRange, accept: Accept | None = None
     ) -> PullResult:
-        """Return the same, from wherever the records are, BYTES_MAX at most.
+        """Returns the same, from wherever the records are, BYTES_MAX at most.
 
         Errors   MessageDamaged: the first record of the range is damaged; it says where to go on
         """
@@ -208,7 +208,7 @@ class Pulling:
         return answer
 
     async def _read(self, asked: Asked, rows: QueuedRecords, around: Beside) -> CheckedRecords:
-        """Return the records of some rows, read in a thread."""
+        """Returns the records of some rows, reads in a thread."""
         runs: list[tuple[MappedFile, QueuedRecords]] = []
         nowhere: UnservedRecord | None = None
         for run in runs_of(rows, self._log.file_size_bytes, GAP_MAX):
@@ -227,7 +227,7 @@ class Pulling:
         return found._replace(damage=found.damage or nowhere)
 
     def _gone_since(self, queue: ConsumeQueue, status: PullResult) -> PullResult | None:
-        """Return what is true of a range that was removed or expired, None where it is there."""
+        """Returns what is true of a range that was removed or expired, None where it is there."""
         if not queue.files.files:
             return status_at(None, status.next_begin_offset)
         if not is_gone(queue, status.next_begin_offset, self._log.min_offset):
@@ -242,7 +242,7 @@ def _nothing() -> None:
 
 
 def answer_of(status: PullResult, following: int, found: CheckedRecords) -> PullResult | None:
-    """Return the answer with what was found, None where nothing is sound at the very beginning."""
+    """Returns the answer with what was found, None where nothing is sound at the very beginning."""
     if found.damage is not None:
         following = found.damage.queue_offset
     assert status.next_begin_offset <= following
@@ -255,7 +255,7 @@ def answer_of(status: PullResult, following: int, found: CheckedRecords) -> Pull
 
 
 def damage_error(log: CommitLog, damage: UnservedRecord) -> MessageDamaged:
-    """Return the error for a record of a queue that is not what was stored."""
+    """Returns the error for a record of a queue that is not what was stored."""
     path, position = log.place_of(damage.physical_offset)
     return MessageDamaged(
         path=path,

@@ -22,7 +22,7 @@ Place = tuple[int, int]
 
 
 def placed_records(log: CommitLog, queue: ConsumeQueue, places: Sequence[Place]) -> list[bytes]:
-    """Return the records at places that rise, empty for one that is none of the queue, or damaged.
+    """Returns the records at places that rise, empty for one that is none of the queue, or damaged.
 
     Cost     about 1.5 µs a record, and the CRC of its body where this process did not write it
     Errors   ColdRead: not all of it is in memory
@@ -36,7 +36,7 @@ def placed_records(log: CommitLog, queue: ConsumeQueue, places: Sequence[Place])
 
 
 def _runs(places: Sequence[Place], file_size_bytes: int) -> list[list[Place]]:
-    """Return places near each other in one file together."""
+    """Returns places near each other in one file together."""
     runs: list[list[Place]] = []
     begin = end = file_end = -1
     for place, size in places:

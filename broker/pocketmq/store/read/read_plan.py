@@ -50,7 +50,7 @@ class QueuedRecords(NamedTuple):
 
 
 def status_at(queue: ConsumeQueue | None, queue_offset: int) -> PullResult:
-    """Return what is true of an offset before anything is read; FOUND means: read on."""
+    """Returns what is true of an offset before anything is read; FOUND means: read on."""
     lower, upper = (queue.min_offset, queue.max_offset) if queue is not None else (0, 0)
     if upper == 0 and queue_offset == 0:
         return PullResult(PullStatus.NO_NEW_MESSAGE, 0, 0, 0, [], 0)
@@ -64,12 +64,12 @@ def status_at(queue: ConsumeQueue | None, queue_offset: int) -> PullResult:
 
 
 def scan_count_of(max_messages: int, accept: Accept | None) -> int:
-    """Return how many units a pull looks at."""
+    """Returns how many units a pull looks at."""
     return max_messages if accept is None else max(max_messages, SCAN_COUNT_MIN)
 
 
 def first_place(units: bytes) -> int:
-    """Return where the first record lies that units lead to: places rise with the queue."""
+    """Returns where the first record lies that units lead to: places rise with the queue."""
     for place, size, _ in UNIT.iter_unpack(units):
         if size != PRE_BLANK_SIZE:
             return int(place)
@@ -77,7 +77,7 @@ def first_place(units: bytes) -> int:
 
 
 def plain_accept(queue: ConsumeQueue, accept: Accept) -> Accept:
-    """Return a judge that sees tags codes where units hold addresses into the extension.
+    """Returns a judge that sees tags codes where units hold addresses into the extension.
 
     What leads nowhere counts as a match: the extension may be gone, the message is not.
     """
@@ -92,7 +92,7 @@ def plain_accept(queue: ConsumeQueue, accept: Accept) -> Accept:
 
 
 def choose(units: bytes, wanted: ReadRange, accept: Accept | None) -> tuple[QueuedRecords, int]:
-    """Return the records that a pull takes, and the queue offset behind the last unit looked at.
+    """Returns the records that a pull takes, and the queue offset behind the last unit looked at.
 
     No filter passes over a unit that cannot be right.
     """
@@ -119,7 +119,7 @@ def choose(units: bytes, wanted: ReadRange, accept: Accept | None) -> tuple[Queu
 
 
 def straight_rows(units: bytes, queue_offset: int, max_bytes: int) -> list[Row]:
-    """Return the rows of units whose records lie one behind the other, none where they do not.
+    """Returns the rows of units whose records lie one behind the other, none where they do not.
 
     Shape    some units; the rows are those that `max_bytes` leaves, one at least
     Cost     about 0.1 µs a unit
@@ -142,7 +142,7 @@ def _places_and_sizes(count: int) -> Struct:
 
 
 def runs_of(chosen: QueuedRecords, file_size_bytes: int, gap_max: int) -> list[QueuedRecords]:
-    """Return rows grouped into runs that one read each brings: near each other, in one file."""
+    """Returns rows grouped into runs that one read each brings: near each other, in one file."""
     rows = chosen.rows
     if chosen.is_straight and rows:
         (first, _, _), (last, size, _) = rows[0], rows[-1]
@@ -163,7 +163,7 @@ def runs_of(chosen: QueuedRecords, file_size_bytes: int, gap_max: int) -> list[Q
 
 
 def is_gone(queue: ConsumeQueue, queue_offset: int, log_begin: int) -> bool:
-    """Return whether the log lost its head since: a unit leads before it, and so does the last."""
+    """Returns whether the log lost its head since: a unit leads before it, and so does the last."""
     if queue_offset < queue.min_offset:
         return True
     unit, before = queue.units.at(queue_offset), queue.units.at(queue_offset - 1)
@@ -173,12 +173,12 @@ def is_gone(queue: ConsumeQueue, queue_offset: int, log_begin: int) -> bool:
 
 
 def apart(buffer: Buffer, origin: int, rows: list[Row]) -> list[bytes]:
-    """Return the bytes of records, one by one, out of a buffer that begins at `origin`."""
+    """Returns the bytes of records, one by one, out of a buffer that begins at `origin`."""
     return [bytes(buffer[place - origin : place - origin + size]) for place, size, _ in rows]
 
 
 def join(buffer: Buffer, origin: int, run: QueuedRecords) -> list[bytes]:
-    """Return the same bytes, those of records next to each other as one element."""
+    """Returns the same bytes, those of records next to each other as one element."""
     rows = run.rows
     if not rows:
         return []

@@ -60,7 +60,7 @@ class Reading:
         self.stats = self._keys.stats
 
     def close(self) -> None:
-        """End the threads, once what they read is read."""
+        """Ends the threads, once what they read is read."""
         self._pool.shutdown()
 
     # -- queues --------------------------------------------------------------------------------
@@ -71,7 +71,7 @@ class Reading:
         *,
         joined: bool = False,
     ) -> NowOrLater[PullResult]:
-        """Return records of a queue from an offset on (store/read/pulling.py).
+        """Returns records of a queue from an offset on (store/read/pulling.py).
 
         accept   judges tags codes
         joined   records that lie next to each other in the log may come as one element
@@ -81,12 +81,12 @@ class Reading:
         return self._pulling.pull(queue, wanted, accept, joined=joined)
 
     async def pull_cold(self, wanted: ReadRange, accept: Accept | None = None) -> PullResult:
-        """Return what `pull` would, read off the event loop whatever is in memory."""
+        """Returns what `pull` would, read off the event loop whatever is in memory."""
         queue = self._queues.find(wanted.topic, wanted.queue_id)
         return await self._pulling.cold(queue, wanted, accept)
 
     def placed(self, topic: str, queue_id: int, places: Sequence[Place]) -> NowOrLater[list[bytes]]:
-        """Return records of a queue by (physical offset, size), see store/read/read_at.py.
+        """Returns records of a queue by (physical offset, size), see store/read/read_at.py.
 
         Errors   StorageError, DiskSlow
         """
@@ -110,7 +110,7 @@ class Reading:
         return self._patience.now_or_later(look)
 
     def place_of(self, topic: str, queue_id: int, queue_offset: int) -> NowOrLater[int | None]:
-        """Return the physical offset of a message, None where the queue does not hold it."""
+        """Returns the physical offset of a message, None where the queue does not hold it."""
         queue = self._queues.find(topic, queue_id)
         if queue is None:
             return None
@@ -122,22 +122,22 @@ class Reading:
         return self._patience.now_or_later(look)
 
     def queue_range(self, topic: str, queue_id: int) -> tuple[int, int]:
-        """Return (min, max) queue offset, (0, 0) for a queue nothing was stored in."""
+        """Returns (min, max) queue offset, (0, 0) for a queue nothing was stored in."""
         queue = self._queues.find(topic, queue_id)
         return (queue.min_offset, queue.max_offset) if queue is not None else (0, 0)
 
     def queue_ids(self, topic: str) -> list[int]:
-        """Return the queues of a topic something was stored in, however many it has now."""
+        """Returns the queues of a topic something was stored in, however many it has now."""
         return sorted(queue_id for name, queue_id in self._queues.queues if name == topic)
 
     def check_offset(self, topic: str, queue_id: int, queue_offset: int) -> None:
-        """Raise OffsetOutOfRange unless a reader of the queue can stand there: from min to max."""
+        """Raises OffsetOutOfRange unless a reader of the queue can stand there: from min to max."""
         lower, upper = self.queue_range(topic, queue_id)
         if not lower <= queue_offset <= upper:
             raise OffsetOutOfRange(queue_offset=queue_offset, min_offset=lower, max_offset=upper)
 
     async def span(self, topic: str, queue_id: int) -> QueueState:
-        """Return where a queue begins and ends.
+        """Returns where a queue begins and ends.
 
         Errors   StorageError, DiskSlow
         """
@@ -149,12 +149,12 @@ class Reading:
         return QueueState(queue_id, lower, upper, earliest or 0, latest or 0)
 
     def arrivals(self, topic: str, queue_id: int) -> Watermark:
-        """Return the mark that rises with the queue's max offset, for those who wait."""
+        """Returns the mark that rises with the queue's max offset, for those who wait."""
         return self._arrivals.mark((topic, queue_id), self.queue_range(topic, queue_id)[1])
 
     # -- by key and id -------------------------------------------------------------------------
     async def query(self, wanted: KeyRange) -> QueryResult:
-        """Return one page of messages by key, newest first (store/read/key_search.py).
+        """Returns one page of messages by key, newest first (store/read/key_search.py).
 
         Shape    bodies are as they are stored, here and in the two below
         Errors   IllegalPageToken, Corruption, DiskSlow
@@ -162,7 +162,7 @@ class Reading:
         return await self._page(wanted, iter(range(TRIES_MAX)))
 
     async def message_by_unique_key(self, topic: str, key: str) -> StoredMessage | None:
-        """Return the newest message whose unique key this is.
+        """Returns the newest message whose unique key this is.
 
         Ids that hash alike make a long chain: other searches get their turn between its pages.
         Errors   Corruption, DiskSlow
@@ -185,7 +185,7 @@ class Reading:
         return await self._patience.in_turn(search, lambda page: bool(page.next_cursor), tries)
 
     def message_at(self, physical_offset: int) -> NowOrLater[StoredMessage | None]:
-        """Return the visible record that starts at an offset, None when none starts there.
+        """Returns the visible record that starts at an offset, None when none starts there.
 
         Errors   Corruption, DiskSlow
         """
@@ -200,7 +200,7 @@ class Reading:
     def queue_offset_by_time(
         self, topic: str, queue_id: int, time_ms: int, bound: Bound
     ) -> NowOrLater[int]:
-        """Return where a queue stands at a time (store/read/lookups.py); 0 for an empty queue.
+        """Returns where a queue stands at a time (store/read/lookups.py); 0 for an empty queue.
 
         Errors   StorageError, DiskSlow
         """
@@ -216,7 +216,7 @@ class Reading:
     def store_timestamp_at(
         self, topic: str, queue_id: int, queue_offset: int
     ) -> NowOrLater[int | None]:
-        """Return the store time of a message in ms, None when there is none.
+        """Returns the store time of a message in ms, None when there is none.
 
         Errors   StorageError, DiskSlow
         """

@@ -89,7 +89,7 @@ class Beside(NamedTuple):
     places: list[int]
 
     def holds(self, queue_offset: int, place: int) -> bool:
-        """Return whether a place lies between those of the units beside, one of which is known."""
+        """Returns whether a place lies between those of the units beside, one of which is known."""
         number = queue_offset - self.first
         before = self.places[number - 1] if number > 0 else -1
         behind = self.places[number + 1] if number + 1 < len(self.places) else -1
@@ -100,7 +100,7 @@ NOTHING_BESIDE: Final = Beside(0, [])
 
 
 def beside(first: int, units: bytes) -> Beside:
-    """Return where units lead, from the queue offset of the first on."""
+    """Returns where units lead, from the queue offset of the first on."""
     rows = UNIT.iter_unpack(units)
     return Beside(first, [-1 if size in (0, PRE_BLANK_SIZE) else at for at, size, _ in rows])
 
@@ -114,7 +114,7 @@ class CheckedRecords(NamedTuple):
 
 
 def asked_of(log: CommitLog, queue: ConsumeQueue) -> Asked:
-    """Return what every record of a queue says of itself."""
+    """Returns what every record of a queue says of itself."""
     crc_from = NO_CRC if log.property_crc_from is None else log.property_crc_from
     return _asked(queue.topic, queue.queue_id, crc_from)
 
@@ -134,7 +134,7 @@ def is_sound(
     view: Buffer, position: int, place: int, size: int, asked: Asked, queue_offset: int, *,
     is_known: bool = False,
 ) -> bool:  # fmt: skip
-    """Return whether a record of this size is the one of a queue offset, and sound.
+    """Returns whether a record of this size is the one of a queue offset, and sound.
 
     view      bytes of the file, `position` those of the record; `place` is its physical offset
     is_known  what lies there was found sound before: whether it is that record is what is asked
@@ -172,7 +172,7 @@ def is_sound(
 def sound_count(
     view: Buffer, origin: int, run: QueuedRecords, asked: Asked, *, is_known: bool
 ) -> int:
-    """Return how many records of a run are sound, from the first on."""
+    """Returns how many records of a run are sound, from the first on."""
     for count, (place, size, number) in enumerate(run.rows):
         position = place - origin
         if not is_sound(view, position, place, size, asked, number, is_known=is_known):
@@ -181,7 +181,7 @@ def sound_count(
 
 
 def is_row_known(view: Buffer, origin: int, run: QueuedRecords, asked: Asked) -> bool:
-    """Return whether the first and last record of a run of known ones are those asked for.
+    """Returns whether the first and last record of a run of known ones are those asked for.
 
     Where they lie one behind the other, what is between them is then asked for too.
     """
@@ -193,7 +193,7 @@ def is_row_known(view: Buffer, origin: int, run: QueuedRecords, asked: Asked) ->
 
 
 def was_sound(file: MappedFile, begin: int, asked: Asked, first: int, upper: int) -> bool:
-    """Return whether the records of queue offsets [first, upper) in a file are known to be sound.
+    """Returns whether the records of queue offsets [first, upper) in a file are known to be sound.
 
     They are when they were found so since it was opened, or written by this process since then.
     begin   physical offset of the first
@@ -226,7 +226,7 @@ def remember_sound(file: MappedFile, asked: Asked, first: int, upper: int) -> No
 def why_unsound(
     record: bytes, place: int, size: int, asked: Asked, queue_offset: int | None
 ) -> str:
-    """Return why bytes are not the record of a queue offset, None: of any, "" when they are."""
+    """Returns why bytes are not the record of a queue offset, None: of any, "" when they are."""
     try:
         check_copy(record, place, size, must_have_crc=place >= asked.crc_from)
         head, _, topic_begin, topic_end, block_begin, block_end = split_record(record, 0)
@@ -247,7 +247,7 @@ def why_unsound(
 def check_copy(
     record: bytes, physical_offset: int, size: int, *, must_have_crc: bool = False
 ) -> None:
-    """Raise BadRecord unless the bytes are a sound record of this place and size."""
+    """Raises BadRecord unless the bytes are a sound record of this place and size."""
     if len(record) < RECORD_SIZE_MIN:
         raise BadRecord("its unit names too small a size, or one that leaves its file")
     if check_record(record, 0, physical_offset) != size:
@@ -267,7 +267,7 @@ def _digits_of(record: bytes) -> bytes:
 
 
 def shown_at(record: bytes, queue_offset: int) -> bytes:
-    """Return a record as one of this queue offset; one with a CRC over all of it stays."""
+    """Returns a record as one of this queue offset; one with a CRC over all of it stays."""
     if record[-PROPERTY_CRC_SIZE:].startswith(_CRC_NAME):
         return record
     return b"".join((record[:_NUMBER_AT], queue_offset.to_bytes(8), record[_NUMBER_AT + 8 :]))
@@ -276,7 +276,7 @@ def shown_at(record: bytes, queue_offset: int) -> bytes:
 def read_runs(
     runs: list[tuple[MappedFile, QueuedRecords]], asked: Asked, around: Beside = NOTHING_BESIDE
 ) -> CheckedRecords:
-    """Return the records of some runs of held files, each of them checked; blocks.
+    """Returns the records of some runs of held files, each of them checked; blocks.
 
     around   the units of the rows: a record between those beside is the one, and shown so
     Memory   what is returned, and in a run at most GAP_MAX bytes more between two records
@@ -302,7 +302,7 @@ def read_runs(
 
 
 def _read_together(file: MappedFile, rows: list[Row]) -> bytes:
-    """Return the bytes of the rows of one run, none where they have to be read one by one."""
+    """Returns the bytes of the rows of one run, none where they have to be read one by one."""
     begin, (last, last_size, _) = rows[0][0], rows[-1]
     size = last + last_size - begin
     if size > BYTES_MAX + len(rows) * GAP_MAX:
@@ -314,7 +314,7 @@ def _read_together(file: MappedFile, rows: list[Row]) -> bytes:
 
 
 def _read_alone(file: MappedFile, place: int, size: int) -> tuple[bytes, str]:
-    """Return the bytes at a place, and why there are none.
+    """Returns the bytes at a place, and why there are none.
 
     A size that the record does not tell itself may be damaged: it takes no memory.
     """

@@ -69,7 +69,7 @@ class UnitRepair:
     def __init__(
         self, disk: Disk, patience: ColdReads, levels: DelayLevels, *, is_writing: bool
     ) -> None:
-        """Search on a disk.
+        """Searches on a disk.
 
         levels   what delivery times in the units of the schedule topic are made with
         """
@@ -83,13 +83,13 @@ class UnitRepair:
         self.repaired_count = 0
 
     def forget(self) -> None:
-        """Search again for what was not found: the log may have been repaired."""
+        """Searches again for what was not found: the log may have been repaired."""
         self._unfound.clear()
 
     async def record_of(
         self, log: CommitLog, queue: ConsumeQueue, damage: UnservedRecord
     ) -> bytes | UnservedRecord:
-        """Return the record that damage hides, or what is wrong with the log.
+        """Returns the record that damage hides, or what is wrong with the log.
 
         Effects  the unit leads to the record
         Cost     reading the log between the nearest sound neighbours in the queue
@@ -113,7 +113,7 @@ class UnitRepair:
         return found
 
     def _lead(self, queue: ConsumeQueue, damage: UnservedRecord, record: bytes) -> None:
-        """Write the unit of a record that was found."""
+        """Writes the unit of a record that was found."""
         written = written_at(record, 0, self._levels)
         self.repaired_count += 1
         logger.warning(
@@ -155,7 +155,7 @@ class Search:
     )  # fmt: skip
 
     def __init__(self, disk: Disk, log: CommitLog, asked: Asked, queue_offset: int) -> None:
-        """Search a log, as long as it is now, for the record of a queue offset."""
+        """Searches a log, as long as it is now, for the record of a queue offset."""
         self._disk = disk
         self._paths = {file.base: file.path for file in log.files.files}
         self._file_size = log.file_size_bytes
@@ -170,7 +170,7 @@ class Search:
         """Where the bytes lie that were searched last, and these bytes."""
 
     def run(self, units: bytes, first: int, damage: UnservedRecord) -> bytes | UnservedRecord:
-        """Return the record of `damage`, or what is wrong with the log; blocks.
+        """Returns the record of `damage`, or what is wrong with the log; blocks.
 
         units, first   some units around the damaged one, and the queue offset of the first
         """
@@ -197,7 +197,7 @@ class Search:
         return worst or damage
 
     def _judged(self, place: int, *, is_led: bool = False) -> bytes | UnservedRecord | None:
-        """Return the record at a place that says that it is the one, or its damage.
+        """Returns the record at a place that says that it is the one, or its damage.
 
         is_led   its unit leads there: it is the one even where its topic cannot be read
         """
@@ -240,7 +240,7 @@ class Search:
         return not why_unsound(record, place, size, self._asked, None)
 
     def _between(self, begin: int, upper: int) -> bytes | UnservedRecord | None:
-        """Return the record in [begin, upper), else the damage of what must be it."""
+        """Returns the record in [begin, upper), else the damage of what must be it."""
         left = None
         place = self._next_magic(begin, upper)
         while place < upper:
@@ -252,7 +252,7 @@ class Search:
         return left
 
     def _next_magic(self, place: int, upper: int) -> int:
-        """Return the next place at which a record may start, `upper` without one."""
+        """Returns the next place at which a record may start, `upper` without one."""
         at = place + _MAGIC_AT
         while at < upper:
             begin, piece = self._piece
@@ -268,7 +268,7 @@ class Search:
         return upper
 
     def _step_from(self, place: int) -> int:
-        """Return how far it is from a record's magic to the next, 1 where its size is doubted.
+        """Returns how far it is from a record's magic to the next, 1 where its size is doubted.
 
         What lies in its body is no record, however much it looks like one.
         """
@@ -279,12 +279,12 @@ class Search:
         return size if is_led or place + size >= self._end else 1
 
     def _head(self, place: int) -> tuple[int, int, int, int]:
-        """Return size, queue id, queue offset and own offset of what may be a record."""
+        """Returns size, queue id, queue offset and own offset of what may be a record."""
         head = self._read(place, _HEAD.size)
         return _HEAD.unpack(head) if len(head) == _HEAD.size else (0, 0, 0, -1)
 
     def _read(self, place: int, size: int) -> bytes:
-        """Return bytes of one file, fewer where it ends, none where they cannot be read."""
+        """Returns bytes of one file, fewer where it ends, none where they cannot be read."""
         begin, piece = self._piece
         if begin <= place <= place + size <= begin + len(piece):
             return piece[place - begin : place - begin + size]
@@ -297,7 +297,7 @@ class Search:
 
 
 def _topic_of(record: bytes) -> bytes | None:
-    """Return the topic with its length as a record holds them, None where lengths disagree."""
+    """Returns the topic with its length as a record holds them, None where lengths disagree."""
     try:
         head, body_begin, _, topic_end, _, _ = split_record(record, 0)
     except BadRecord:

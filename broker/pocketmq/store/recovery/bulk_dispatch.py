@@ -70,7 +70,7 @@ class BulkDispatch:
     def steps(
         self, stretches: Iterable[tuple[int, int]], *, queues_from: int, index_from: int
     ) -> Iterator[int]:
-        """Dispatch, yielding the physical offset up to which records were looked at.
+        """Dispatches, yielding the physical offset up to which records were looked at.
 
         queues_from, index_from   physical offsets from which on each lacks records
         Errors   DiskFull, AllocationFailed
@@ -93,7 +93,7 @@ class BulkDispatch:
                     break
 
     def take(self, chunk: Chunk) -> None:
-        """Keep what the views need of a chunk; they get it with `put`."""
+        """Keeps what the views need of a chunk; they get it with `put`."""
         parts = self._parts
         decoded = decode(
             chunk.buffer, chunk.heads, self.queues, style=parts.index.style, levels=parts.levels
@@ -115,7 +115,7 @@ class BulkDispatch:
         self._count += len(heads)
 
     def put(self, *, queues_from: int, index_from: int, upto: int) -> None:
-        """Give the views what was taken of records that start below an offset.
+        """Gives the views what was taken of records that start below an offset.
 
         Errors   DiskFull, AllocationFailed
         """
@@ -128,7 +128,7 @@ class BulkDispatch:
         self._gaps, self._entries, self._units, self._count = [], [], [], 0
 
     def _begin_queues(self, rows: UnitRows) -> None:
-        """Give first messages the numbers of their units, where their offsets are above these."""
+        """Gives first messages the numbers of their units, where their offsets are above these."""
         starts = self._parts.left_over.starts
         if starts:
             places, keys = rows.units["physical_offset"], self.queues.keys
@@ -148,7 +148,7 @@ class BulkDispatch:
             self._gaps += zip(found.physical_offset.tolist(), ends.tolist(), strict=True)
 
     def _put_units(self, begin: int, upto: int) -> None:
-        """Give the queues units that lead into [begin, upto)."""
+        """Gives the queues units that lead into [begin, upto)."""
         if not self._units:
             return
         queue, *rows = (np.concatenate(parts) for parts in zip(*self._units, strict=True))

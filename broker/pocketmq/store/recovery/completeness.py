@@ -49,7 +49,7 @@ def missing_from_log(
     log: CommitLog, queues: ConsumeQueueTable, index: HashIndex, levels: DelayLevels,
     older_styles: StyleSpans = (), left_over: LeftOver = NOTHING_LEFT_OVER,
 ) -> tuple[set[QueueKey], bool, LeftOver]:  # fmt: skip
-    """Return the same by walking the whole log, and what is left over: nobody's.
+    """Returns the same by walking the whole log, and what is left over: nobody's.
 
     older_styles   of the index, before its present one
     left_over      as queues and topics tell
@@ -84,7 +84,7 @@ def missing_from_log(
 
 
 def _has_left(queue: ConsumeQueue, queue_offset: int, log_begin: int) -> bool:
-    """Return whether a message has left the log since."""
+    """Returns whether a message has left the log since."""
     unit = queue.units.at(queue_offset)
     return unit is not None and unit[1] != PRE_BLANK_SIZE and 0 <= unit[0] < log_begin
 
@@ -99,7 +99,7 @@ class _Range(NamedTuple):
 
 
 def _lacks(queue: ConsumeQueue | None, found: _Range) -> bool:
-    """Return whether a queue lacks units in front or behind.
+    """Returns whether a queue lacks units in front or behind.
 
     Records may carry offsets above their units (RocketMQ 5.0.0), so places count as well.
     """
@@ -128,7 +128,7 @@ class _IndexSeams:
         self.has_gap = False
 
     def look(self, physical_offset: int, key_count: int) -> None:
-        """Take the next record that has keys."""
+        """Takes the next record that has keys."""
         if self._due is not None:
             self._expect(self._due, physical_offset)
             self._due = None

@@ -55,7 +55,7 @@ logger = logging.getLogger(__name__)
 
 
 def _transient_pool(settings: StoreSettings, disk: Disk) -> TransientPool | None:
-    """Return the pool a store is to have.
+    """Returns the pool a store is to have.
 
     Errors   IllegalConfig: what is acknowledged in sync mode lies on disk, not in a buffer
     """
@@ -82,7 +82,7 @@ def _views(
     batch_topics: frozenset[str],
     bitmap_of: Callable[[str, int, int], bytes] = no_bitmap,
 ) -> tuple[ConsumeQueueTable, HashIndex]:
-    """Return queues and index, not loaded yet."""
+    """Returns queues and index, not loaded yet."""
     root = settings.directory
     queues = ConsumeQueueTable(
         disk,
@@ -109,7 +109,7 @@ def _views(
 
 
 def _filter_bits(settings: StoreSettings, disk: Disk) -> FilterBits:
-    """Return the subscriptions that units of the extension have bits for.
+    """Returns the subscriptions that units of the extension have bits for.
 
     They are RocketMQ's to change; here they are read at the start, and stay as they are.
     """
@@ -181,13 +181,13 @@ class StoreComponents:
         self.ends = QueueEnds(disk, own)
 
     def _bitmap_of(self, topic: str, physical_offset: int, size: int) -> bytes:
-        """Return the bitmap of a record, b"" where its topic has no subscriptions."""
+        """Returns the bitmap of a record, b"" where its topic has no subscriptions."""
         if not self.filter_bits.has(topic):
             return b""
         return self.filter_bits.bitmap(topic, self.log.read(physical_offset, size))
 
     def check_views(self) -> None:
-        """Raise what loading the views would raise, and change nothing.
+        """Raises what loading the views would raise, and change nothing.
 
         Errors   NotAStore, WrongFileSize, ReadFailed
         Cost     a look at every file's name and at the end of every queue
@@ -201,7 +201,7 @@ class StoreComponents:
             close_all(view.close for view in views)
 
     def written_styles(self) -> tuple[StyleSpans, str | None]:
-        """Return the styles that the index there is shows (log/index_style.py)."""
+        """Returns the styles that the index there is shows (log/index_style.py)."""
         return written_styles(
             self.disk,
             self.settings.directory,
@@ -219,7 +219,7 @@ class StoreComponents:
         self.checkpoint.save(values)
 
     def was_left_in_order(self, mark: int | None) -> bool:
-        """Return whether the last life ended in order; its abort mark may be there still.
+        """Returns whether the last life ended in order; its abort mark may be there still.
 
         mark   the flushed offset, None without a valid one
         """
@@ -250,7 +250,7 @@ class StoreComponents:
         )
 
     def write_manifest(self, closed: ClosedState | None) -> None:
-        """Replace the manifest; blocks."""
+        """Replaces the manifest; blocks."""
         log_end = self.log.appended if closed is None else closed.log_end
         assert log_end == self.log.appended
         self.manifest = StoreManifest.with_shape(
@@ -264,7 +264,7 @@ class StoreComponents:
         self.manifest_file.write(self.manifest)
 
     def closed_state(self) -> ClosedState:
-        """Return what the views hold now, for the next start to compare."""
+        """Returns what the views hold now, for the next start to compare."""
         queues: dict[str, dict[str, list[int]]] = {}
         for (topic, queue_id), queue in sorted(self.queues.queues.items()):
             queues.setdefault(topic, {})[str(queue_id)] = [queue.min_offset, queue.max_offset]
@@ -281,7 +281,7 @@ class StoreComponents:
         return self.directory.own_directory
 
     def close(self) -> None:
-        """Unmap all files and give the lock back."""
+        """Unmaps all files and gives the lock back."""
         pool = [] if self.log.pool is None else [self.log.pool.close]
         views, small = (self.index, self.queues), (self.checkpoint, self.mark)
         close_all(

@@ -82,7 +82,7 @@ class Plan:
 
 
 def decide(seen: Observation) -> Plan:
-    """Return the row for what was seen of the log; pure."""
+    """Returns the row for what was seen of the log; pure."""
     if not seen.has_log and not seen.mark:
         return Plan("@no_log", LogDecision.KEEP)
     is_bad = seen.scan_end is not ScanEnd.END_OF_DATA
@@ -154,7 +154,7 @@ class ViewPlan:
 
 
 def decide_views(seen: ViewObservation) -> ViewPlan:
-    """Return the row for what was seen of the views; pure."""
+    """Returns the row for what was seen of the views; pure."""
     is_ours, durable = seen.mark is not None, seen.checkpoint.logics_physical_offset
     if not seen.was_aborted:
         compared = Compared.LIST if seen.is_listed else Compared.LOG

@@ -54,7 +54,7 @@ def fill_holes(
 
 
 def _widened(log: CommitLog, file: MappedFile, hole: Hole, least: int) -> int:
-    """Return the end of a hole that a stand-in fits: what follows a short one goes with it."""
+    """Returns the end of a hole that a stand-in fits: what follows a short one goes with it."""
     end, file_end = hole.end, file.base + file.size
     while end < file_end and end - hole.begin < least:
         end += log.record_size_at(end) or file_end - end
@@ -69,7 +69,7 @@ def _replacement(file: MappedFile, hole: Hole, end: int, style: Style) -> Iterab
 
 
 def _is_damaged_blank(file: MappedFile, position: int) -> bool:
-    """Return whether nothing but a BLANK can have stood there: zeros behind 8 other bytes."""
+    """Returns whether nothing but a BLANK can have stood there: zeros behind 8 other bytes."""
     if is_zero(file.view, position, min(position + BLANK_SIZE, file.size)):
         return False
     begins = range(position + BLANK_SIZE, file.size, _PIECE)

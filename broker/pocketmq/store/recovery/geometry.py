@@ -28,7 +28,7 @@ _NAMES: Final = (
 def fit_to_disk(
     settings: StoreSettings, manifest: StoreManifest | None, disk: Disk
 ) -> StoreSettings:
-    """Return the settings with the shape that the store on disk has.
+    """Returns the settings with the shape that the store on disk has.
 
     Errors   UnknownGeometry
     Cost     reads index files only where neither settings nor manifest tell their geometry
@@ -47,7 +47,7 @@ def fit_to_disk(
 def unshown(
     settings: StoreSettings, manifest: StoreManifest | None, disk: Disk
 ) -> list[tuple[str, int]]:
-    """Return (RocketMQ's name, value) of sizes of another broker's store that are only assumed.
+    """Returns (RocketMQ's name, value) of sizes of another broker's store that are only assumed.
 
     Neither an operator nor a file of the store tells them.
     """
@@ -59,7 +59,7 @@ def unshown(
 
 
 def _shown_levels(settings: StoreSettings, known: dict[str, Any], disk: Disk) -> str:
-    """Return the delay levels that the schedule topic's units show, else those of the settings."""
+    """Returns the delay levels that the schedule topic's units show, else those of the settings."""
     log_file_bytes = known.get("commit_log_file_size_bytes", settings.commit_log_file_size_bytes)
     stated = settings.delay_levels or DEFAULT_DELAY_LEVELS
     levels = written_levels(disk, settings.directory, stated, log_file_bytes=log_file_bytes)
@@ -67,7 +67,7 @@ def _shown_levels(settings: StoreSettings, known: dict[str, Any], disk: Disk) ->
 
 
 def _found_sizes(settings: StoreSettings, disk: Disk) -> dict[str, Any]:
-    """Return the sizes that the files themselves tell, by name."""
+    """Returns the sizes that the files themselves tell, by name."""
     found = shown_sizes(disk, settings.directory)
     geometry = shown_geometry(disk, settings.directory, settings, settings.explicit)
     if geometry is not None:

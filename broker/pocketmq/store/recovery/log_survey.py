@@ -67,7 +67,7 @@ class Survey:
 
 
 def log_sources(log: CommitLog, disk: Disk, begin: int) -> Iterator[LogSource]:
-    """Yield the files of a log from the one that holds an offset on, as a walk takes them."""
+    """Yields the files of a log from the one that holds an offset on, as a walk takes them."""
     file = log.files.file_at(max(begin, log.min_offset))
     while file is not None:
         read_into = partial(disk.read_into, file.descriptor)
@@ -80,7 +80,7 @@ def survey_log(
     log: CommitLog, disk: Disk, begin: int, known: Known, *, crc: bool,
     chunk_size: int = CHUNK_SIZE, take: Callable[[Chunk], object] | None = None,
 ) -> Generator[float, None, Survey]:  # fmt: skip
-    """Walk from a record start to the end of sound records, yielding the share done.
+    """Walks from a record start to the end of sound records, yielding the share done.
 
     take     is given every chunk of sound records up to the first damage: of the last one, not all
              may be of the log
@@ -109,7 +109,7 @@ def survey_log(
 
 
 def _take_last(found: Survey, chunk: Chunk, mark: int | None) -> bool:
-    """Take the records of a chunk up to the first behind the mark that lacks its last pages.
+    """Takes the records of a chunk up to the first behind the mark that lacks its last pages.
 
     No such record is known to be durable. Its CRC is that of its body; a page lost behind it leaves
     zeros in topic or properties, where this broker writes none.
@@ -133,7 +133,7 @@ def _take_last(found: Survey, chunk: Chunk, mark: int | None) -> bool:
 
 
 def _ended(found: Survey, damage: list[tuple[Hole, Stop]]) -> Survey:
-    """Tell holes from what ends the log: the first damage behind the last record."""
+    """Tells holes from what ends the log: the first damage behind the last record."""
     found.holes = [hole for hole, _ in damage if hole.begin < found.end]
     for hole, stop in damage[len(found.holes) : len(found.holes) + 1]:
         found.end, found.scan_end = hole.begin, stop.kind
@@ -142,7 +142,7 @@ def _ended(found: Survey, damage: list[tuple[Hole, Stop]]) -> Survey:
 
 
 def stretches(holes: Sequence[Hole], begin: int, end: int) -> Iterator[tuple[int, int]]:
-    """Yield what lies between holes in [begin, end), as [lower, upper) of the log."""
+    """Yields what lies between holes in [begin, end), as [lower, upper) of the log."""
     for hole in holes:
         if begin < min(hole.begin, end):
             yield begin, min(hole.begin, end)

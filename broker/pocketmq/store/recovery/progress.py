@@ -63,7 +63,7 @@ class Starting:
         self.state, self.since_ms = RECOVERING, self._clock.wall_ms()
 
     def enter(self, phase: str) -> None:
-        """Begin a phase; the one before ends."""
+        """Begins a phase; the one before ends."""
         now = perf_counter()
         if self._phase:
             self.seconds[self._phase,] += now - self._begun

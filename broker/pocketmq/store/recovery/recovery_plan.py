@@ -78,7 +78,7 @@ class StoreRecovery:
         """Its store time, ms."""
 
     def steps(self, beliefs: TrustedOffsets) -> Iterator[float]:
-        """Recover, yielding the share done (0..1).
+        """Recovers, yielding the share done (0..1).
 
         Effects  where the table says DAMAGED: `damage` is set, the log is as it was
         Errors   DiskFull, AllocationFailed, FsyncFailed while damage is quarantined
@@ -125,7 +125,7 @@ class StoreRecovery:
     def _survey(
         self, marks: tuple[int, int], beliefs: TrustedOffsets, quick: BulkDispatch
     ) -> Generator[float, None, Survey]:
-        """Walk the log to its end; what views lack is taken along."""
+        """Walks the log to its end; what views lack is taken along."""
         log, begin = self._parts.log, self._begin_of_walk(quick.begin)
         view_end = max(marks) if not beliefs.is_aborted else None
 
@@ -143,11 +143,11 @@ class StoreRecovery:
         return survey
 
     def _complete(self, mark: int, end: int) -> int:
-        """Return the log's end for a view that has the last record: its mark may lie inside it."""
+        """Returns the log's end for a view that has the last record: its mark may lie inside it."""
         return end if self.last_record < mark <= end else mark
 
     def _is_short(self, survey: Survey, beliefs: TrustedOffsets) -> bool:
-        """Return whether another broker's log lacks records at its end that were durable.
+        """Returns whether another broker's log lacks records at its end that were durable.
 
         After a crash its checkpoint tells the store time of the last one that was, and queues that
         lead behind the end may as well lead to what was never flushed.
@@ -158,7 +158,7 @@ class StoreRecovery:
         return not beliefs.is_aborted or self._time_before(survey.end) < durable_ms
 
     def _begin_of_walk(self, physical_offset: int) -> int:
-        """Return where to begin so that a record is known to start there."""
+        """Returns where to begin so that a record is known to start there."""
         position = physical_offset % self._parts.log.file_size_bytes
         if position > WALK_BACK and self._parts.log.record_size_at(physical_offset) is not None:
             return physical_offset
@@ -166,7 +166,7 @@ class StoreRecovery:
 
     # -- the log -------------------------------------------------------------------------------
     def _refuse(self, survey: Survey, mark: int | None) -> None:
-        """Serve what is sound, and say why nothing is taken."""
+        """Serves what is sound, and say why nothing is taken."""
         self._parts.log.serve_upto(survey.end)
         first = survey.holes[0] if survey.holes else None
         durable = self._parts.queues.durable_offset if mark is None else mark
@@ -192,7 +192,7 @@ class StoreRecovery:
             _report_damage(self.damage.path, survey.end, max(durable, survey.end), why)
 
     def _path_behind(self, begin: int, end: int) -> str:
-        """Return which file of the log lacks something of [begin, end): the first that is gone."""
+        """Returns which file of the log lacks something of [begin, end): the first that is gone."""
         files = self._parts.log.files
         last = files.files[-1] if files.files else None
         if last is not None and end > last.base + last.size:
@@ -200,7 +200,7 @@ class StoreRecovery:
         return self._parts.log.place_of(begin)[0]
 
     def _count_behind(self, physical_offset: int) -> int:
-        """Return how many units lead to records at or behind an offset."""
+        """Returns how many units lead to records at or behind an offset."""
         return sum(
             queue.max_offset - queue.units.first_at_or_behind(physical_offset)
             for queue in self._parts.queues.queues.values()
@@ -208,7 +208,7 @@ class StoreRecovery:
         )
 
     def _end_log(self, survey: Survey, beliefs: TrustedOffsets, below: int) -> None:
-        """Make the log end with its last sound record, and the views not reach beyond it."""
+        """Makes the log end with its last sound record, and the views not reach beyond it."""
         log, end = self._parts.log, survey.end
         if self.plan.label == "@ahead" and (count := self._count_behind(end)):
             logger.warning("views.ahead", extra={"physical_offset": end, "messages": count})
@@ -234,7 +234,7 @@ class StoreRecovery:
         self._cut_views(end)
 
     def _time_before(self, place: int) -> int:
-        """Return the store time of the last record before a place, in its file; 0 without one."""
+        """Returns the store time of the last record before a place, in its file; 0 without one."""
         log = self._parts.log
         file = log.files.file_at(place - 1)
         last = None
@@ -248,7 +248,7 @@ class StoreRecovery:
         self._parts.index.truncate(physical_offset, self._parts.log.store_time_at)
 
     def _dispatch(self, end: int, quick: BulkDispatch, *, from_min: bool) -> Iterator[float]:
-        """Give the views what they lack of the log below an offset."""
+        """Gives the views what they lack of the log below an offset."""
         parts = self._parts
         queues_from, index_from = parts.queues.durable_offset, parts.index.durable_offset
         if from_min:

@@ -46,7 +46,7 @@ class StoreStart:
         """The row of the table of views that applied."""
 
     def look(self) -> None:
-        """Read the small files and find the log; nothing is changed.
+        """Reads the small files and finds the log; nothing is changed.
 
         Errors   NotAStore, WrongFileSize, StoreGap, ReadFailed: the store stays as it is
         """
@@ -63,7 +63,7 @@ class StoreStart:
         self._has_looked = True
 
     def steps(self, now_ms: int) -> Iterator[float]:
-        """Load everything and make it agree, yielding the share done between bounded pieces.
+        """Loads everything and makes it agree, yielding the share done between bounded pieces.
 
         Effects  where the log is damaged below what was durable, `recovery.damage` is set, and
                  checkpoint, mark and manifest stay as they were
@@ -159,7 +159,7 @@ class StoreStart:
 
     # -- what was found, for the next crash ----------------------------------------------------
     def _write_down(self, *, may_wait: bool) -> None:
-        """Write down what was found, so that the next crash starts from there.
+        """Writes down what was found, so that the next crash starts from there.
 
         Views are synced first: the checkpoint describes durable things only. Where many queues are
         dirty, and the checkpoint there is still holds, a running store does both instead.
@@ -195,7 +195,7 @@ class StoreStart:
 
 
 def start_at_once(parts: StoreComponents, clock: Clock) -> StoreStart:
-    """Start a store without a pause; blocks.
+    """Starts a store without a pause; blocks.
 
     Errors   those of `StoreStart.steps`
     """

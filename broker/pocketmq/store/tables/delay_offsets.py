@@ -51,7 +51,7 @@ class DelayOffsets:
         """Physical offset below which everything lies that was delivered; 0: not known."""
 
     def load(self) -> None:
-        """Read the table.
+        """Reads the table.
 
         Errors   TableUnreadable: neither the file nor its `.bak` can be read
         """
@@ -64,7 +64,7 @@ class DelayOffsets:
         self._others = table
 
     def find(self, level: int) -> int:
-        """Return the queue offset behind the last message of a level that was delivered."""
+        """Returns the queue offset behind the last message of a level that was delivered."""
         return self._rows.get(level, 0)
 
     async def clamp(self, end_of: Callable[[int], int], log_end: int) -> int:
@@ -109,7 +109,7 @@ class DelayOffsets:
 
 
 def _decode(content: bytes) -> dict[str, Any]:
-    """Return the table of a text.
+    """Returns the table of a text.
 
     Errors   ValueError when it is no JSON object, or the offsets are none
     """
@@ -120,7 +120,7 @@ def _decode(content: bytes) -> dict[str, Any]:
 
 
 def _clocks_of(said: Any) -> Epochs:
-    """Return the clocks of levels; what is none of ours is as if nobody had set a clock."""
+    """Returns the clocks of levels; what is none of ours is as if nobody had set a clock."""
     found: dict[int, tuple[tuple[int, int], ...]] = {}
     for level, rows in table_of(said).items():
         try:

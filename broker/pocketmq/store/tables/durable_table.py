@@ -51,11 +51,11 @@ class Saving:
         self._job: asyncio.Future[None] | None = None
 
     def touch(self) -> None:
-        """Note that the table changed."""
+        """Notes that the table changed."""
         self._change += 1
 
     async def saved(self) -> None:
-        """Return when every change so far is durable.
+        """Returns when every change so far is durable.
 
         Errors   DiskFull, FsyncFailed
         """
@@ -64,7 +64,7 @@ class Saving:
         await self._saved.reached(change)
 
     def when_saved(self, then: Callable[[BaseException | None], None]) -> None:
-        """Call with None, or with an error, when every change so far is durable."""
+        """Calls with None, or with an error, when every change so far is durable."""
         self.save_soon()
         if self._saved.value >= self._change:
             then(None)
@@ -73,7 +73,7 @@ class Saving:
         future.add_done_callback(lambda done: then(done.exception()))
 
     def save_soon(self) -> None:
-        """Begin to write what changed, unless a write is under way; a failure shows in `saved`."""
+        """Begins to write what changed, unless a write is under way; a failure shows in `saved`."""
         if self._job is not None or self._saved.value >= self._change:
             return
         change, work = self._change, self._begin()
@@ -149,7 +149,7 @@ class RowTable:
         """By name; a row is replaced, never changed. `touch` tells of it."""
 
     def load(self) -> None:
-        """Read the table.
+        """Reads the table.
 
         Errors   ValueError when neither the file nor its `.bak` can be read
         """
@@ -164,17 +164,17 @@ class RowTable:
         self.rows = self._others.pop(self._member, None) or {}
 
     def other_rows(self, member: str) -> dict[str, Any]:
-        """Return what a real broker keeps beside the rows, nothing where it does not."""
+        """Returns what a real broker keeps beside the rows, nothing where it does not."""
         found = self._others.get(member)
         return found if isinstance(found, dict) else {}
 
     def keep(self, member: str, value: dict[str, Any]) -> None:
-        """Set what stands beside the rows under a name; a real broker may drop it."""
+        """Sets what stands beside the rows under a name; a real broker may drop it."""
         assert member != self._member
         self._others[member] = value
 
     def touch(self) -> None:
-        """Note that rows changed: the version rises."""
+        """Notes that rows changed: the version rises."""
         version = self._others.get("dataVersion") or {}
         self._others["dataVersion"] = {
             "counter": int(version.get("counter", 0)) + 1,
@@ -193,7 +193,7 @@ class RowTable:
         return lambda: encode_table(dict(sorted(table.items())))
 
     def _texts(self, rows: Rows) -> dict[str, str]:
-        """Return rows as text, each of which is made once."""
+        """Returns rows as text, each of which is made once."""
         known = self._encoded
         found: dict[str, tuple[dict[Any, Any], str]] = {}
         for name, row in rows.items():
@@ -205,37 +205,37 @@ class RowTable:
         return {name: text for name, (_, text) in found.items()}
 
     async def replace(self, rows: Rows) -> None:
-        """Set all rows; durable when it returns."""
+        """Sets all rows; durable when it returns."""
         if rows != self.rows:
             self.rows = rows
             self.touch()
         await self.saved()
 
     async def put(self, name: str, row: dict[str, Any]) -> None:
-        """Set a row; durable when it returns."""
+        """Sets a row; durable when it returns."""
         self.rows[name] = row
         self.touch()
         await self.saved()
 
     async def drop(self, name: str) -> None:
-        """Remove a row, if it is there; durable when it returns."""
+        """Removes a row, if it is there; durable when it returns."""
         if self.rows.pop(name, None) is not None:
             self.touch()
         await self.saved()
 
     async def saved(self) -> None:
-        """Return when every change so far is durable.
+        """Returns when every change so far is durable.
 
         Errors   DiskFull, FsyncFailed
         """
         await self._durable.saved()
 
     def when_saved(self, then: Callable[[BaseException | None], None]) -> None:
-        """Call with None, or with an error, when every change so far is durable."""
+        """Calls with None, or with an error, when every change so far is durable."""
         self._durable.when_saved(then)
 
     def save_soon(self) -> None:
-        """Begin to write what changed."""
+        """Begins to write what changed."""
         self._durable.save_soon()
 
 
@@ -276,7 +276,7 @@ class NamedTable(Generic[Config]):
             told(name)
 
     def load(self) -> None:
-        """Read the table; names that are none are kept in the file and not known.
+        """Reads the table; names that are none are kept in the file and not known.
 
         Errors   ValueError when neither the file nor its `.bak` can be read
         """
@@ -292,7 +292,7 @@ class NamedTable(Generic[Config]):
         return True
 
     def _check_count(self) -> None:
-        """Raise where one more is too much.
+        """Raises where one more is too much.
 
         Errors   LimitReached
         """
@@ -302,11 +302,11 @@ class NamedTable(Generic[Config]):
             raise LimitReached(count=count, limit=limit, field=field, setting=setting)
 
     def find(self, name: str) -> Config | None:
-        """Return what has a name, None when there is none."""
+        """Returns what has a name, None when there is none."""
         return self._configs.get(name)
 
     def existing(self, name: str) -> Config:
-        """Return what has a name and exists.
+        """Returns what has a name and exists.
 
         Errors   IllegalTopic, IllegalGroup; TopicNotFound, GroupNotFound
         """
@@ -317,11 +317,11 @@ class NamedTable(Generic[Config]):
         return config
 
     def names(self) -> list[str]:
-        """Return all names, sorted."""
+        """Returns all names, sorted."""
         return sorted(self._configs)
 
     async def remove(self, name: str) -> None:
-        """Forget what has a name, if it is there; durable when it returns.
+        """Forgets what has a name, if it is there; durable when it returns.
 
         Errors   DiskFull
         Source   TopicConfigManager.deleteTopicConfig, deleteSubscriptionGroupConfig

@@ -45,7 +45,7 @@ class GroupTable(NamedTable[GroupConfig]):
         super().__init__(RowTable(disk, directory, GROUPS_FILE, _GROUPS, clock, pool), _KIND)
 
     async def ensure(self, group: str) -> None:
-        """Make a group with RocketMQ's defaults unless it exists; durable when it returns.
+        """Makes a group with RocketMQ's defaults unless it exists; durable when it returns.
 
         Errors   IllegalGroup, LimitReached, DiskFull
         """
@@ -56,7 +56,7 @@ class GroupTable(NamedTable[GroupConfig]):
         await self._table.saved()
 
     async def create(self, group: str, settings: GroupSettings) -> GroupConfig:
-        """Make a group; durable when it returns. The same group once more changes nothing.
+        """Makes a group; durable when it returns. The same group once more changes nothing.
 
         Errors   IllegalGroup, GroupExists (with other settings), LimitReached, DiskFull
         """
@@ -72,7 +72,7 @@ class GroupTable(NamedTable[GroupConfig]):
         return existing
 
     async def update(self, group: str, settings: GroupSettings) -> GroupConfig:
-        """Change what is set of a group; durable when it returns.
+        """Changes what is set of a group; durable when it returns.
 
         Errors   GroupNotFound, DiskFull
         """
@@ -82,7 +82,7 @@ class GroupTable(NamedTable[GroupConfig]):
 
 
 def _group_from_row(name: str, row: dict[str, Any]) -> GroupConfig:
-    """Return a group as its row has it; members of a wrong type or size are the defaults."""
+    """Returns a group as its row has it; members of a wrong type or size are the defaults."""
     fit = {**GROUP_DEFAULTS, **{k: v for k, v in row.items() if _is_fit(k, v)}}
     fit[_RETRIES] += 1
     settings = GroupSettings(**{ours: fit[its] for ours, its in _GROUP_MEMBERS.items()})
@@ -95,7 +95,7 @@ _KIND: Final = TableKind(
 
 
 def _members(settings: GroupSettings) -> dict[str, Any]:
-    """Return what is set, as the file calls it."""
+    """Returns what is set, as the file calls it."""
     pairs = settings._asdict().items()
     members = {_GROUP_MEMBERS[name]: value for name, value in pairs if value is not None}
     if settings.max_attempts is not None:
@@ -104,7 +104,7 @@ def _members(settings: GroupSettings) -> dict[str, Any]:
 
 
 def _is_fit(name: str, value: Any) -> bool:
-    """Return whether a member of a file's row has the type and size its default has."""
+    """Returns whether a member of a file's row has the type and size its default has."""
     default = GROUP_DEFAULTS.get(name)
     is_small = not isinstance(value, int) or -1 <= value <= NUMBER_MAX
     return isinstance(value, type(default)) and is_small

@@ -55,7 +55,7 @@ class LeaseMarks:
         self._fence: _Fence | None = None
 
     def load(self, member: Mapping[str, Any]) -> None:
-        """Take the marks of a file; what is no number counts as 0."""
+        """Takes the marks of a file; what is no number counts as 0."""
         self.is_kept = bool(member)
         self.is_adopted = member.get("adopted") is True
         self.begin = _count(member.get("begin"))
@@ -77,7 +77,7 @@ class LeaseMarks:
         self._set = {place: min(at, self.journal_end) for place, at in self._set.items()}
 
     def member(self) -> dict[str, Any]:
-        """Return what goes into the file."""
+        """Returns what goes into the file."""
         rows: dict[str, dict[str, int]] = {}
         for (name, queue_id), at in self._set.items():
             # Text, as RocketMQ stops at a name without quotes in a member it does not know.
@@ -86,7 +86,7 @@ class LeaseMarks:
         return {**marks, "set": rows}
 
     def pushes(self, name: str, queue_id: int, journal_offset: int) -> bool:
-        """Return whether a lease in the journal moves an offset that was read from disk."""
+        """Returns whether a lease in the journal moves an offset that was read from disk."""
         return journal_offset >= max(self.known, self._set.get((name, queue_id), 0))
 
     def hold(self, name: str, queue_id: int, queue_offset: int) -> None:
@@ -94,7 +94,7 @@ class LeaseMarks:
         self.held.setdefault((name, queue_id), queue_offset)
 
     def set_aside(self, name: str, queue_id: int) -> None:
-        """Note that an offset is set by hand: leases so far have no say in it."""
+        """Notes that an offset is set by hand: leases so far have no say in it."""
         self.held.pop((name, queue_id), None)
         if self._fence is not None:
             self._fence.live.pop((name, queue_id), None)
@@ -103,7 +103,7 @@ class LeaseMarks:
             self.is_kept = True
 
     def fence(self, live: dict[Place, int], begin: int, known: int) -> None:
-        """Note where held offsets stand, and the journal."""
+        """Notes where held offsets stand, and the journal."""
         assert begin <= known
         self._fence = _Fence(live, begin, known)
 
@@ -122,7 +122,7 @@ class LeaseMarks:
         return bool(fence.live) or before != (self.begin, self.known, True)
 
     def let_go(self, live: Mapping[Place, int]) -> None:
-        """Hold offsets no more that the disk has as they are in memory."""
+        """Holds offsets no more that the disk has as they are in memory."""
         self.held = {place: at for place, at in self.held.items() if live.get(place) != at}
 
 

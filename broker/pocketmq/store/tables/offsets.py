@@ -62,7 +62,7 @@ class ConsumerOffsets:
         """How far what is on disk goes with the journal of leases."""
 
     def load(self) -> None:
-        """Read the table.
+        """Reads the table.
 
         Errors   ValueError when neither the file nor its `.bak` can be read
         """
@@ -76,28 +76,28 @@ class ConsumerOffsets:
         self.leases.load(self._table.other_rows(LEASES_MEMBER))
 
     def find(self, group: str, topic: str, queue_id: int) -> int | None:
-        """Return a group's offset in a queue, None before its first commit."""
+        """Returns a group's offset in a queue, None before its first commit."""
         return self._table.rows.get(f"{topic}{_SEPARATOR}{group}", {}).get(queue_id)
 
     def all_of(self, group: str) -> dict[str, dict[int, int]]:
-        """Return where a group stands: topic -> queue id -> queue offset."""
+        """Returns where a group stands: topic -> queue id -> queue offset."""
         rows = self._table.rows.items()
         return {_topic_of(name): dict(row) for name, row in rows if _group_of(name) == group}
 
     def positions(self) -> Iterator[tuple[str, str, Mapping[int, int]]]:
-        """Yield (group, topic, queue id -> queue offset) of every group in every topic."""
+        """Yields (group, topic, queue id -> queue offset) of every group in every topic."""
         for name, row in self._table.rows.items():
             yield _group_of(name), _topic_of(name), row
 
     def topics_by_group(self) -> dict[str, list[str]]:
-        """Return the topics each group has an offset in, both in order of their names."""
+        """Returns the topics each group has an offset in, both in order of their names."""
         found: dict[str, list[str]] = {}
         for name in sorted(self._table.rows):
             found.setdefault(_group_of(name), []).append(_topic_of(name))
         return dict(sorted(found.items()))
 
     def set_back(self) -> list[tuple[str, str]]:
-        """Return (group, topic) of offsets that were set back or forgotten since this was asked.
+        """Returns (group, topic) of offsets that were set back or forgotten since this was asked.
 
         Who waits there may find messages again, or wait for nothing.
         """
@@ -106,7 +106,7 @@ class ConsumerOffsets:
         return found
 
     def advance(self, group: str, topic: str, queue_id: int, queue_offset: int) -> None:
-        """Move a group's offset in a queue forward, never back; written down by and by (`step`).
+        """Moves a group's offset in a queue forward, never back; written down by and by (`step`).
 
         Shape    the group has a row
         Cost     a copy of its offsets in the topic
@@ -116,7 +116,7 @@ class ConsumerOffsets:
             self._set(name, {queue_id: queue_offset})
 
     def begin(self, group: str, topic: str, queue_id: int, queue_offset: int) -> None:
-        """Set where a new group begins in a queue; on disk with the next write, which begins now.
+        """Sets where a new group begins in a queue; on disk with the next write, which begins now.
 
         Effects  after a crash it does not begin behind messages that came since
         """
@@ -142,7 +142,7 @@ class ConsumerOffsets:
         self._table.touch()
 
     def fence(self, journal_begin: int, journal_end: int) -> None:
-        """Note where leased offsets stand, with how far the journal reaches now."""
+        """Notes where leased offsets stand, with how far the journal reaches now."""
         live = {key: self._live(*key) for key in self.leases.held}
         self.leases.fence(live, journal_begin, journal_end)
 
@@ -162,7 +162,7 @@ class ConsumerOffsets:
         return int(self._table.rows[name][queue_id])
 
     def _durable_rows(self) -> Rows:
-        """Return the rows as they go to disk: without offsets of leases that may be lost yet.
+        """Returns the rows as they go to disk: without offsets of leases that may be lost yet.
 
         Effects  the marks go with them
         """
@@ -179,7 +179,7 @@ class ConsumerOffsets:
         return rows
 
     async def commit(self, group: str, topic: str, queue_id: int, queue_offset: int) -> None:
-        """Set a group's offset in a queue; durable when it returns.
+        """Sets a group's offset in a queue; durable when it returns.
 
         Effects  a group that commits for the first time is made
         Errors   IllegalGroup, DiskFull
@@ -188,7 +188,7 @@ class ConsumerOffsets:
         await self.set_many(group, topic, {queue_id: queue_offset})
 
     async def set_many(self, group: str, topic: str, queue_offsets: Mapping[int, int]) -> None:
-        """Set a group's offsets in queues of a topic, all in one write; durable when it returns.
+        """Sets a group's offsets in queues of a topic, all in one write; durable when it returns.
 
         Effects  a group without a row is made
         Errors   IllegalGroup, DiskFull
@@ -250,7 +250,7 @@ class ConsumerOffsets:
         await self._table.saved()
 
     async def remove_topic(self, topic: str) -> None:
-        """Forget where anybody stands in a topic; durable when it returns.
+        """Forgets where anybody stands in a topic; durable when it returns.
 
         Errors   DiskFull
         Source   ConsumerOffsetManager.cleanOffsetByTopic
@@ -258,7 +258,7 @@ class ConsumerOffsets:
         await self._remove(lambda name: _topic_of(name) == topic)
 
     async def remove_group(self, group: str) -> None:
-        """Forget where a group stands; durable when it returns.
+        """Forgets where a group stands; durable when it returns.
 
         Errors   DiskFull
         Source   ConsumerOffsetManager.removeOffset
@@ -276,7 +276,7 @@ class ConsumerOffsets:
         await self._table.saved()
 
     def _forget(self, name: str, queue_ids: Iterable[int]) -> None:
-        """Note that offsets are gone: leases from before do not move those that are made again."""
+        """Notes that offsets are gone: leases from before do not move those that are made again."""
         self._set_back[_group_of(name), _topic_of(name)] = None
         for queue_id in queue_ids:
             self.leases.set_aside(name, queue_id)
@@ -291,12 +291,12 @@ class ConsumerOffsets:
         self._table.touch()
 
     def step(self, now: Now) -> Next:
-        """Write down by and by what was advanced."""
+        """Writes down by and by what was advanced."""
         self._table.save_soon()
         return Next(now.monotonic_ms + CHECKPOINT_INTERVAL_MS)
 
     async def saved(self) -> None:
-        """Return when all offsets are durable, those that were advanced too.
+        """Returns when all offsets are durable, those that were advanced too.
 
         Errors   DiskFull
         """

@@ -51,14 +51,14 @@ class OrderFiles:
         self._follow(0)
 
     def table(self, member: str) -> dict[str, Any]:
-        """Return the table, which has rows under a member; empty where there is none.
+        """Returns the table, which has rows under a member; empty where there is none.
 
         Errors   TableUnreadable: neither the file nor its `.bak` can be read
         """
         return self._table.read(lambda text: decode_rows(text, member)) or {}
 
     def changes(self, version: int) -> Iterable[QueueChange]:
-        """Return what changed since a version of the table was written.
+        """Returns what changed since a version of the table was written.
 
         Effects  tells of rows that are lost behind a damaged one: what they say comes again
         Errors   ReadFailed
@@ -72,7 +72,7 @@ class OrderFiles:
         return decode_changes(content, version)
 
     def append(self, changes: Sequence[QueueChange]) -> bool:
-        """Write a row; False: nothing was written, as nothing fits, or no version has begun.
+        """Writes a row; False: nothing was written, as nothing fits, or no version has begun.
 
         Errors   WriteFailed
         """
@@ -92,7 +92,7 @@ class OrderFiles:
         return True
 
     def sync(self) -> None:
-        """Make all rows durable; blocks.
+        """Makes all rows durable; blocks.
 
         Errors   FsyncFailed
         """
@@ -100,7 +100,7 @@ class OrderFiles:
         self._disk.sync(self._descriptor)
 
     def fold(self, text: bytes, version: int) -> None:
-        """Write the table, and let rows follow on it; blocks.
+        """Writes the table, and let rows follow on it; blocks.
 
         Effects  without room for the journal there are none
         Errors   DiskFull: all is as it was; FsyncFailed
@@ -128,7 +128,7 @@ class OrderFiles:
             assert self._descriptor is None, "the table is written whole each time"
 
     def close(self) -> None:
-        """Close the journal; nobody writes to it any more."""
+        """Closes the journal; nobody writes to it any more."""
         if self._descriptor is not None:
             descriptor, self._descriptor = self._descriptor, None
             self._disk.close(descriptor)

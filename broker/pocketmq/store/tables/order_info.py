@@ -82,7 +82,7 @@ class OrderInfo:
         """Whether the table on disk lacks something."""
 
     def load(self) -> None:
-        """Read the table, and what changed since it was written.
+        """Reads the table, and what changed since it was written.
 
         Errors   TableUnreadable: neither the file nor its `.bak` can be read; ReadFailed
         """
@@ -122,7 +122,7 @@ class OrderInfo:
         self._rows[name] = {**self._rows.get(name, {}), queue_id: row}
 
     def find(self, group: str, topic: str, queue_id: int, committed: int) -> QueueOrder:
-        """Return a queue's order as it is, or will be, in the file.
+        """Returns a queue's order as it is, or will be, in the file.
 
         committed   the group's committed offset in it
         """
@@ -134,13 +134,13 @@ class OrderInfo:
         return order_from(QueueOrder(), committed) if row is None else row.order(committed)
 
     def forgotten_count(self, group: str, topic: str, queue_id: int) -> int:
-        """Return how often a queue was forgotten: what somebody knew of it before is void."""
+        """Returns how often a queue was forgotten: what somebody knew of it before is void."""
         return self._forgotten[f"{topic}{_SEPARATOR}{group}", queue_id]
 
     def change(
         self, group: str, topic: str, queue_id: int, order: Order, since: Since | None = None
     ) -> None:
-        """Note that a queue's order changed; `saved` writes it down.
+        """Notes that a queue's order changed; `saved` writes it down.
 
         since   returns what changed since it was called last; None: all of it did
         Cost    nothing: both are called once for all changes until the next write
@@ -152,18 +152,18 @@ class OrderInfo:
         self._saving.touch()
 
     async def saved(self) -> None:
-        """Return when every change so far is as durable as the flush mode promises of a send.
+        """Returns when every change so far is as durable as the flush mode promises of a send.
 
         Errors   DiskFull, FsyncFailed
         """
         await self._saving.saved()
 
     def when_saved(self, then: Callable[[BaseException | None], None]) -> None:
-        """Call with None, or with an error, when every change so far is; at once where it is."""
+        """Calls with None, or with an error, when every change so far is; at once where it is."""
         self._saving.when_saved(then)
 
     def save_soon(self) -> None:
-        """Begin to write what changed, unless a write is under way, and the table once it is time.
+        """Begins to write what changed, unless a write is under way, and the table once it is time.
 
         A failure shows in `saved`.
         """
@@ -172,7 +172,7 @@ class OrderInfo:
         self._saving.save_soon()
 
     async def folded(self) -> None:
-        """Return when the table tells of everything.
+        """Returns when the table tells of everything.
 
         Errors   DiskFull: the journal does, where it has room; FsyncFailed
         """
@@ -182,7 +182,7 @@ class OrderInfo:
         await self._saving.saved()
 
     def close(self) -> None:
-        """Close the journal."""
+        """Closes the journal."""
         self._files.close()
 
     async def forget(self, group: str, topic: str, queue_ids: Iterable[int]) -> None:
@@ -206,21 +206,21 @@ class OrderInfo:
         self._saving.touch()
 
     async def remove_topic(self, topic: str) -> None:
-        """Forget a topic's queues; durable when it returns.
+        """Forgets a topic's queues; durable when it returns.
 
         Errors   DiskFull
         """
         await self._remove(lambda name: name.partition(_SEPARATOR)[0] == topic)
 
     async def remove_group(self, group: str) -> None:
-        """Forget what a group has in hand; durable when it returns.
+        """Forgets what a group has in hand; durable when it returns.
 
         Errors   DiskFull
         """
         await self._remove(lambda name: name.partition(_SEPARATOR)[2] == group)
 
     async def clamp(self, end_of: Callable[[str, int], int]) -> int:
-        """Forget what lies behind a queue's end; returns in how many queues, durable then.
+        """Forgets what lies behind a queue's end; returns in how many queues, durable then.
 
         end_of   (topic, queue id) -> the queue offset its next message gets
         Effects  messages that get the offsets of lost ones do not count as settled or given out
@@ -261,7 +261,7 @@ class OrderInfo:
 
     # -- writing -------------------------------------------------------------------------------
     def _begin(self) -> Work | None:
-        """Write what changed into the journal; returns what is left to do."""
+        """Writes what changed into the journal; returns what is left to do."""
         changed, self._changed = self._changed, {}
         changes = [(name, queue_id, since()) for (name, queue_id), since in changed.items()]
         is_told = not self._is_behind and self._files.append(changes)
@@ -274,7 +274,7 @@ class OrderInfo:
         return lambda: self._fold(encode, version, is_told=is_told)
 
     def _fold(self, encode: Encode, version: int, *, is_told: bool) -> None:
-        """Write the table; blocks. Meanwhile nothing goes into the journal.
+        """Writes the table; blocks. Meanwhile nothing goes into the journal.
 
         is_told   the journal tells of everything: what the disk has no room for is tried later
         """
@@ -304,7 +304,7 @@ class OrderInfo:
 
 
 def _below(order: QueueOrder, end: int) -> QueueOrder:
-    """Return what an order says of queue offsets below an end."""
+    """Returns what an order says of queue offsets below an end."""
     settled = frozenset(offset for offset in order.settled if offset < end)
     delivered = {offset: d for offset, d in order.delivered.items() if offset < end}
     return QueueOrder(min(order.next_offset, end), settled, delivered)

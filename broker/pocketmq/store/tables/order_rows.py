@@ -30,7 +30,7 @@ class Row:
         self._text = b""
 
     def text(self) -> bytes:
-        """Return it as it stands in the file; the thread that writes is the one to ask."""
+        """Returns it as it stands in the file; the thread that writes is the one to ask."""
         if not self._text:
             order = self._order
             self._text = encode_compact(
@@ -40,14 +40,14 @@ class Row:
         return self._text
 
     def order(self, committed: int) -> QueueOrder:
-        """Return what it says, for a group that has committed an offset."""
+        """Returns what it says, for a group that has committed an offset."""
         if self._order is None:
             return decode_order(self._found, committed)
         return order_from(self._order, committed)
 
 
 def text_of(members: dict[str, Any], rows: dict[str, dict[int, Row]]) -> bytes:
-    """Return the text of the file: `encode_compact` of all of it."""
+    """Returns the text of the file: `encode_compact` of all of it."""
     queues = (
         b"%b:{%b}" % (_quoted(name), b",".join([b"%d:%b" % (i, r.text()) for i, r in its.items()]))
         for name, its in rows.items()
@@ -62,5 +62,5 @@ def _quoted(name: str) -> bytes:
 
 
 def is_queue(queue_id: Any, row: Any) -> bool:
-    """Return whether a pair of the table is a queue's id and a row."""
+    """Returns whether a pair of the table is a queue's id and a row."""
     return queue_id_from_name(str(queue_id)) is not None and isinstance(row, dict)

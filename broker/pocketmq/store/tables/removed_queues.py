@@ -33,7 +33,7 @@ class RemovedQueues:
         """The offset the next message of each removed queue gets; the same object for ever."""
 
     def load(self) -> None:
-        """Read the table.
+        """Reads the table.
 
         Errors   ValueError when neither the file nor its `.bak` can be read
         """
@@ -50,7 +50,7 @@ class RemovedQueues:
         return lambda: json.dumps(topics, indent=2, sort_keys=True).encode()
 
     async def add(self, topic: str, next_offsets: dict[int, int]) -> None:
-        """Remember the queues of a topic, by queue id; durable when it returns.
+        """Remembers the queues of a topic, by queue id; durable when it returns.
 
         Errors   DiskFull
         """
@@ -64,7 +64,7 @@ class RemovedQueues:
 
 
 def decode_removed(content: bytes) -> dict[str, dict[str, int]]:
-    """Return the table of a text; rows that cannot be a queue's are left out.
+    """Returns the table of a text; rows that cannot be a queue's are left out.
 
     Errors   ValueError when the text is no JSON object
     """

@@ -51,7 +51,7 @@ class Tables:
         self.removed = RemovedQueues(disk, directory, self._pool)
 
     def read(self) -> None:
-        """Read all but the removed queues.
+        """Reads all but the removed queues.
 
         Errors   TableUnreadable: neither a file nor its `.bak` can be read
         """
@@ -75,7 +75,7 @@ class Tables:
             self.topics.adopt(topic, count)
 
     def is_removed(self, topic: str) -> bool:
-        """Return whether a topic is no more; one that is only unknown is known once it is put.
+        """Returns whether a topic is no more; one that is only unknown is known once it is put.
 
         The retry and dead-letter topics of a group come again with it: they are no more with their
         group, or with the topic they are of.
@@ -97,7 +97,7 @@ class Tables:
         )
 
     async def commit(self, group: str, topic: str, queue_id: int, queue_offset: int) -> None:
-        """Set a group's offset in a queue; durable when it returns.
+        """Sets a group's offset in a queue; durable when it returns.
 
         Effects  one set back makes void what was known in order of the messages behind it
         Errors   IllegalGroup, DiskFull
@@ -108,6 +108,6 @@ class Tables:
             await self.orders.forget(group, topic, (queue_id,))
 
     def close(self) -> None:
-        """End the thread, once what is under way is written, and close what is open."""
+        """Ends the thread, once what is under way is written, and closes what is open."""
         self._pool.shutdown()
         self.orders.close()

@@ -64,7 +64,7 @@ class TimerProgress(NamedTuple):
     shifts: tuple[ClockShift, ...] = (ClockShift(),)
 
     def check(self) -> None:
-        """Refuse what no broker writes."""
+        """Refuses what no broker writes."""
         assert min(self[:-1]) >= 0
         assert 0 < len(self.shifts) <= SHIFTS_MAX
         assert all(one.first_place >= 0 for one in self.shifts)
@@ -81,7 +81,7 @@ class TimerCheck:
         self.progress = TimerProgress()
 
     def load(self) -> None:
-        """Read the file; one that is not there, or too short, says nothing.
+        """Reads the file; one that is not there, or too short, says nothing.
 
         Errors   TableUnreadable
         """
@@ -89,7 +89,7 @@ class TimerCheck:
         self.progress.check()
 
     async def put(self, progress: TimerProgress) -> None:
-        """Set what the file says, all of which is durable itself; durable when it returns.
+        """Sets what the file says, all of which is durable itself; durable when it returns.
 
         Errors   DiskFull, FsyncFailed
         """

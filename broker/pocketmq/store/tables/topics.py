@@ -73,7 +73,7 @@ class TopicTable(NamedTable[TopicConfig]):
         permission: int = PERMISSION_READ | PERMISSION_WRITE,
         attributes: dict[str, str] | None = None,
     ) -> TopicConfig:
-        """Make a topic; durable when it returns. The same topic once more changes nothing.
+        """Makes a topic; durable when it returns. The same topic once more changes nothing.
 
         Errors   IllegalTopic, IllegalNumber, TopicExists (with other settings), LimitReached,
                  DiskFull
@@ -95,7 +95,7 @@ class TopicTable(NamedTable[TopicConfig]):
         return await self._put(topic, topic_row(topic, queue_count, permission, wanted))
 
     def _check_queues(self, more: int) -> None:
-        """Raise where so many queues more are too many.
+        """Raises where so many queues more are too many.
 
         Errors   LimitReached
         """
@@ -106,7 +106,7 @@ class TopicTable(NamedTable[TopicConfig]):
             )
 
     async def ensure(self, topic: str, queue_count: int) -> TopicConfig:
-        """Make one of the broker's own topics unless it exists; durable when it returns.
+        """Makes one of the broker's own topics unless it exists; durable when it returns.
 
         One that exists keeps the queues it has.
         Errors   IllegalTopic, DiskFull
@@ -131,7 +131,7 @@ class TopicTable(NamedTable[TopicConfig]):
         order: bool | None = None,
         attributes: dict[str, str] | None = None,
     ) -> TopicConfig:
-        """Change what is given of a topic, None keeps the rest; durable when it returns.
+        """Changes what is given of a topic, None keeps the rest; durable when it returns.
 
         attributes   take the place of all it has
         Errors   TopicNotFound, IllegalNumber, LimitReached, DiskFull
@@ -180,7 +180,7 @@ class TopicTable(NamedTable[TopicConfig]):
                 self._table.rows[topic] = row
 
     async def keep(self, topic: str) -> TopicConfig:
-        """Write down a topic that was adopted; durable when it returns.
+        """Writes down a topic that was adopted; durable when it returns.
 
         Errors   TopicNotFound, DiskFull
         """
@@ -220,5 +220,5 @@ def _check_queue_count(field: str, count: int) -> None:
 
 
 def _with_type(attributes: dict[str, str]) -> dict[str, str]:
-    """Return attributes with the type a topic has when nothing is said."""
+    """Returns attributes with the type a topic has when nothing is said."""
     return {TYPE_ATTRIBUTE: DEFAULT_TYPE, **attributes}

@@ -27,7 +27,7 @@ class UserTable:
         self.roster = Roster()
 
     def load(self) -> None:
-        """Read the table; a store may have none.
+        """Reads the table; a store may have none.
 
         Errors   TableUnreadable: the file cannot be read
         """
@@ -39,7 +39,7 @@ class UserTable:
         return lambda: encode_roster(roster)
 
     async def save(self) -> None:
-        """Return when every change of the roster so far is durable.
+        """Returns when every change of the roster so far is durable.
 
         Errors   DiskFull, FsyncFailed
         """
@@ -47,5 +47,5 @@ class UserTable:
         await self._durable.saved()
 
     def close(self) -> None:
-        """End the thread, once what is under way is written."""
+        """Ends the thread, once what is under way is written."""
         self._pool.shutdown()

@@ -41,12 +41,12 @@ class LevelClocks:
             due_time.look(now, end)
 
     def of(self, number: int) -> DueTime:
-        """Return that of a level."""
+        """Returns that of a level."""
         assert number > 0, "levels are counted from 1"
         return self._due_times[number - 1]
 
     def look(self, now: Now) -> None:
-        """Take in the time.
+        """Takes in the time.
 
         Cost   below 1 µs, some 20 µs when a clock was set
         """

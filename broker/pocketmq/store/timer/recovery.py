@@ -89,7 +89,7 @@ class _Units(NamedTuple):
 
 
 def counts_of(units: Units) -> Numbers:
-    """Return by how much each unit raises the count of its slot: 1, or -1 for a delete marker."""
+    """Returns by how much each unit raises the count of its slot: 1, or -1 for a delete marker."""
     counts: Numbers = np.where(units["magic"] & MAGIC_DELETE, -1, 1).astype(np.int64)
     return counts
 
@@ -103,7 +103,7 @@ def recover_files(
     *,
     why_new: str,
 ) -> RecoveredFiles:
-    """Make wheel and log agree; both are open, and the log is loaded.
+    """Makes wheel and log agree; both are open, and the log is loaded.
 
     log_end  end of the commit log: units of messages behind it are not believed
     remake   replaces the wheel by an empty one
@@ -127,7 +127,7 @@ def recover_files(
 
 
 def _scan(log: TimerLog, begin: int, progress: TimerProgress, log_end: int) -> _Units:
-    """Return where units end, those that wait, and of which messages the last ones are."""
+    """Returns where units end, those that wait, and of which messages the last ones are."""
     end, durable = begin, -1
     nothing = np.empty(0, np.int64)
     parts: list[_Scanned] = [_Scanned(nothing, nothing, nothing)]

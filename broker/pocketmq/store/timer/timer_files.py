@@ -53,7 +53,7 @@ logger = logging.getLogger(__name__)
 def timer_files(
     parts: StoreComponents, check: TimerCheck, next_offsets: Mapping[QueueKey, int]
 ) -> "TimerFiles":
-    """Return the timer's files of a store; `next_offsets`: of what is put next in each queue."""
+    """Returns the timer's files of a store; `next_offsets`: of what is put next in each queue."""
     settings = parts.settings
     return TimerFiles(
         parts.disk,
@@ -141,7 +141,7 @@ class TimerFiles:
 
     # -- opening -------------------------------------------------------------------------------
     async def found(self) -> FoundTimer:
-        """Open the files there are, and say where the timer goes on.
+        """Opens the files there are, and say where the timer goes on.
 
         Errors   DiskFull, ReadFailed
         """
@@ -156,7 +156,7 @@ class TimerFiles:
         return await self._in_thread_of(self._open_found)
 
     async def make(self) -> None:
-        """Make and open wheel and log where there are none yet.
+        """Makes and open wheel and log where there are none yet.
 
         Errors   DiskFull, AllocationFailed: there are none
         """
@@ -226,7 +226,7 @@ class TimerFiles:
         return FoundTimer(progress.read_ms, following, progress.queue_offset, files.rebuilt, kept)
 
     def _put_aside(self) -> None:
-        """Give a timer log that is none another name, where nothing looks for it."""
+        """Gives a timer log that is none another name, where nothing looks for it."""
         aside = self._own_directory / ASIDE
         for name in self._disk.names(aside):
             self._disk.unlink(aside / name)
@@ -282,7 +282,7 @@ class TimerFiles:
         await self._synced(held)
 
     def waiting(self, read_ms: int) -> Iterator[Units]:
-        """Yield the units of what waits for a time or later ones, some at a time.
+        """Yields the units of what waits for a time or later ones, some at a time.
 
         A start calls it: what was moved before it is noted, as it lies behind later messages.
         """
@@ -299,7 +299,7 @@ class TimerFiles:
             yield found
 
     def lowest_message(self, read_ms: int) -> int | None:
-        """Return a physical offset that no waiting message lies below, None where none waits.
+        """Returns a physical offset that no waiting message lies below, None where none waits.
 
         Cost     some 10 ns for each unit looked at for the first time
         """
@@ -320,7 +320,7 @@ class TimerFiles:
 
     # -- durability ----------------------------------------------------------------------------
     async def flush(self) -> int:
-        """Make log and wheel durable; returns the place up to which the log is.
+        """Makes log and wheel durable; returns the place up to which the log is.
 
         Errors   FsyncFailed
         """
@@ -346,7 +346,7 @@ class TimerFiles:
             let_go(held)
 
     async def write_down(self, progress: TimerProgress) -> None:
-        """Write down how far the timer is; all it says is durable.
+        """Writes down how far the timer is; all it says is durable.
 
         Errors   DiskFull, FsyncFailed
         """
@@ -356,7 +356,7 @@ class TimerFiles:
             log.drop_before(min(self._lowest, progress.log_flushed))
 
     def close(self) -> None:
-        """Unmap the files, and end the thread."""
+        """Unmaps the files, and end the thread."""
         if self._pool is not None:
             self._pool.shutdown()
         if self.wheel is not None:

@@ -69,7 +69,7 @@ class WheelClock:
         return self.shifts[-1].ahead_ms
 
     def look(self, now: Now, end: int) -> bool:
-        """Take in the time; returns whether the wall clock was set.
+        """Takes in the time; returns whether the wall clock was set.
 
         end    the queue offset of what is put next
         Cost   about 1 µs
@@ -84,7 +84,7 @@ class WheelClock:
         return is_set
 
     def ahead_of(self, places: Numbers) -> Numbers:
-        """Return how far it is ahead of the clocks by which messages say their times.
+        """Returns how far it is ahead of the clocks by which messages say their times.
 
         places     their queue offsets
         """
@@ -94,7 +94,7 @@ class WheelClock:
         return found
 
     def forget(self, place: int) -> None:
-        """Drop what is only of use for messages before this place."""
+        """Drops what is only of use for messages before this place."""
         count = 0
         while count + 1 < len(self.shifts) and self.shifts[count + 1].first_place <= place:
             count += 1

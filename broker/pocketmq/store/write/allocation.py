@@ -56,7 +56,7 @@ class Reserve:
         """Why it does not stand; None while it does, and before it was asked for."""
 
     def begin(self) -> None:
-        """Give away what an earlier life set aside where a start would find no room without it.
+        """Gives away what an earlier life set aside where a start would find no room without it.
 
         Effects  a reserve of another size is removed as well
         """
@@ -67,7 +67,7 @@ class Reserve:
             self._disk.unlink(self.path)
 
     def make(self) -> None:
-        """Set the bytes aside unless they are; blocks some ms.
+        """Sets the bytes aside unless they are; blocks some ms.
 
         Errors   DiskFull, AllocationFailed; nothing stays behind
         """
@@ -100,7 +100,7 @@ class Reserve:
 
     @contextmanager
     def release(self, cause: DiskFull) -> Iterator[bool]:
-        """Give the bytes away; yields whether to try again within the block.
+        """Gives the bytes away; yields whether to try again within the block.
 
         Nothing is set aside meanwhile. Also where the bytes are gone a second try is due: another
         thread may have given them away after the first one failed.
@@ -144,7 +144,7 @@ class Allocation:
         """Why no file could be made, until one could."""
 
     def step(self, now: Now) -> Next:
-        """Try again what a full disk refused."""
+        """Tries again what a full disk refused."""
         reserve = self._reserve
         if reserve is not None and reserve.released is not None and self.full is None:
             self._note_full(reserve.released)
@@ -152,7 +152,7 @@ class Allocation:
         return Next(now.monotonic_ms + RETRY_INTERVAL_MS)
 
     def request(self) -> None:
-        """Start making the next file unless it is there, in the making, or to be tried later."""
+        """Starts making the next file unless it is there, in the making, or to be tried later."""
         base = self._log.spare_base
         if self._job is not None or (base is None and self.full is None):
             return
@@ -200,7 +200,7 @@ class Allocation:
         self._retry_at_ms = self._clock.monotonic_ms() + RETRY_INTERVAL_MS
 
     async def room(self) -> None:
-        """Wait until the file in the making is there.
+        """Waits until the file in the making is there.
 
         Errors   DiskFull at once while the disk is known to be full
         """
@@ -212,7 +212,7 @@ class Allocation:
             raise self.full
 
     async def close(self) -> None:
-        """Wait for a file in the making, so that it can be removed with the log."""
+        """Waits for a file in the making, so that it can be removed with the log."""
         if self._job is not None:
             await asyncio.wait([self._job])
         self._pool.shutdown()

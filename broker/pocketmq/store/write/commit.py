@@ -41,7 +41,7 @@ class Commit:
         self._thorough_at_ms = 0
 
     def step(self, now: Now) -> Next:
-        """Start committing when it is worth it."""
+        """Starts committing when it is worth it."""
         settings, now_ms = self._settings, now.monotonic_ms
         waiting = self._marks.appended.value - self._marks.committed.value
         is_thorough = now_ms >= self._thorough_at_ms
@@ -52,7 +52,7 @@ class Commit:
         return Next(now_ms + settings.commit_interval_ms)
 
     def request(self) -> None:
-        """Start committing everything appended so far, unless that is under way."""
+        """Starts committing everything appended so far, unless that is under way."""
         appended, begin = self._marks.appended, self._marks.committed.value
         if self._job is not None or self._marks.failure is not None or begin >= appended.value:
             return
@@ -77,7 +77,7 @@ class Commit:
         self._marks.commit(target, time_ms)
 
     async def drain(self) -> None:
-        """Return when everything appended so far is committed, or committing has failed."""
+        """Returns when everything appended so far is committed, or committing has failed."""
         marks = self._marks
         while marks.committed.value < marks.appended.value and marks.failure is None:
             self.request()
@@ -86,7 +86,7 @@ class Commit:
             await asyncio.sleep(0)  # Only then what waits for the job's end has been called.
 
     def close(self) -> None:
-        """End the thread."""
+        """Ends the thread."""
         self._pool.shutdown()
 
 

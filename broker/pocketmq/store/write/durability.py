@@ -71,7 +71,7 @@ class Durability:
         )
 
     def reached(self, end: int) -> asyncio.Future[bool]:
-        """Ask for a flush and return when everything before `end` is durable.
+        """Asks for a flush and return when everything before `end` is durable.
 
         Returns  True, or False when `sync_flush_timeout_ms` passed first
         Errors   FsyncFailed
@@ -93,7 +93,7 @@ class Durability:
         self.request()
 
     def group(self) -> FlushGroup:
-        """Ask for a flush of all there is; returns what all wait for who append before it begins.
+        """Asks for a flush of all there is; returns what all wait for who append before it begins.
 
         Returns  what is told False when `sync_flush_timeout_ms` passed first, a little earlier for
                  those who join last; who finds it open may join it by its `count`
@@ -129,7 +129,7 @@ class Durability:
         self._group = None
 
     def request(self) -> None:
-        """Start a flush unless one is in progress, one has failed, or nothing is dirty."""
+        """Starts a flush unless one is in progress, one has failed, or nothing is dirty."""
         committed, flushed = self._marks.committed, self._marks.flushed
         if self._job is not None or committed.value <= flushed.value:
             return
@@ -177,7 +177,7 @@ class Durability:
             self.request()
 
     def step(self, now: Now) -> Next:
-        """Flush by timer, and answer puts that waited too long."""
+        """Flushes by timer, and answer puts that waited too long."""
         now_ms = now.monotonic_ms
         self._marks.flushed.sweep(now_ms)
         self._close_group(now_ms)
@@ -194,7 +194,7 @@ class Durability:
         return Next(now_ms + settings.flush_interval_ms)
 
     async def drain(self) -> None:
-        """Return when everything committed so far is durable, or a flush has failed."""
+        """Returns when everything committed so far is durable, or a flush has failed."""
         marks = self._marks
         while marks.committed.value > marks.flushed.value and marks.failure is None:
             self.request()
@@ -205,11 +205,11 @@ class Durability:
             await asyncio.wait([self._job])
 
     def close(self) -> None:
-        """End the flush thread."""
+        """Ends the flush thread."""
         self._pool.shutdown()
 
 
 def _sync_all(files: list[MappedFile]) -> None:
-    """Sync files oldest first: the mark is the end of one contiguous durable range."""
+    """Syncs files oldest first: the mark is the end of one contiguous durable range."""
     for file in files:
         file.sync()

@@ -45,7 +45,7 @@ class FlushGroup:
             self._waiting.append(heard)
 
     def _tell(self, future: asyncio.Future[bool]) -> None:
-        """Call all; where one raises, the others come in the next turn of the loop."""
+        """Calls all; where one raises, the others come in the next turn of the loop."""
         future.exception()  # Counts as retrieved, whether anybody is left or not.
         waiting, self._waiting = self._waiting, []
         told: i64 = 0

@@ -48,7 +48,7 @@ class PutLock:
         )
 
     def enter(self) -> float:
-        """Take the lock; returns when it was asked for, on the clock of `perf_counter`.
+        """Takes the lock; returns when it was asked for, on the clock of `perf_counter`.
 
         Errors   StoreBusy
         """
@@ -67,7 +67,7 @@ class PutLock:
         return asked
 
     def leave(self) -> float:
-        """Give the lock back; returns when, on the same clock."""
+        """Gives the lock back; returns when, on the same clock."""
         assert self._since > 0, "it was not entered"
         left = perf_counter()
         held = left - self._since

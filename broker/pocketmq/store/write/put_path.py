@@ -34,7 +34,7 @@ class PutPath:
         self._allocation = allocation
 
     def takes(self, size_bytes: int) -> bool:
-        """Return whether `put` would store so many bytes of records now.
+        """Returns whether `put` would store so many bytes of records now.
 
         False    `Writing.put` waits, or tells why not
         """
@@ -44,7 +44,7 @@ class PutPath:
         return log.has_room(size_bytes)
 
     def put(self, records: RecordEncoder, queue_id: int, now_ms: int) -> None:
-        """Store the messages of one plain request next to each other; `takes` says yes.
+        """Stores the messages of one plain request next to each other; `takes` says yes.
 
         Shape    records that fit, and whose messages have ids
         Errors   StoreBusy: nothing was stored
@@ -83,7 +83,7 @@ class PutPath:
         self._appended(left - asked, end, time_ms)
 
     def put_own(self, records: SystemRecords, now_ms: int) -> None:
-        """Store records of the broker's own next to each other, by one write; `takes` says yes.
+        """Stores records of the broker's own next to each other, by one write; `takes` says yes.
 
         Effects  `records.written` tells where everything lies
         Errors   StoreBusy: nothing was stored

@@ -35,7 +35,7 @@ class WriteAdmission:
         return self._dispatcher.failure is None and self._reserve.released is None
 
     def check(self) -> None:
-        """Raise StoreFailed, Draining, DiskFull or the refusal while puts are not taken."""
+        """Raises StoreFailed, Draining, DiskFull or the refusal while puts are not taken."""
         if self._marks.failure is not None:
             raise StoreFailed(why="it has failed before")
         if self.is_ending:

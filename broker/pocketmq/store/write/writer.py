@@ -54,7 +54,7 @@ class Writer:
         )
 
     def sizes(self, runs: Sequence[Run]) -> list[list[int]]:
-        """Return the bytes each message of each run will take in the log."""
+        """Returns the bytes each message of each run will take in the log."""
         crc = self.log.property_crc
         return [record_sizes(target, batch, property_crc=crc) for target, batch in runs]
 
@@ -71,7 +71,7 @@ class Writer:
         return now_ms
 
     def append(self, runs: Sequence[Run], sizes: Sequence[list[int]]) -> list[PutResult]:
-        """Store runs next to each other by one write; the log has room for them.
+        """Stores runs next to each other by one write; the log has room for them.
 
         Shape    sizes as `sizes` gave them
         Errors   StoreBusy: nothing was stored

@@ -101,7 +101,7 @@ class Writing:
         return [*stats, durability.flush_seconds, durability.group_messages]
 
     async def put(self, runs: Sequence[Run], *, wait: bool = True) -> list[PutResult]:
-        """Store runs next to each other: all of their messages, or none.
+        """Stores runs next to each other: all of their messages, or none.
 
         wait     answer when what the flush mode promises holds; else when they lie in the log
         Errors   RecordTooLarge, Draining, BrokerReadOnly, StoreBusy, DiskFull: nothing was stored;
@@ -122,7 +122,7 @@ class Writing:
         return results
 
     async def room(self, runs: Sequence[Run]) -> bool:
-        """Wait until runs can be put without waiting; returns whether it had to.
+        """Waits until runs can be put without waiting; returns whether it had to.
 
         Errors   those of `put` but for what comes of the flush
         """
@@ -150,7 +150,7 @@ class Writing:
             self.allocation.request()
 
     def durable(self) -> asyncio.Future[bool]:
-        """Return what is True once all appended so far is durable.
+        """Returns what is True once all appended so far is durable.
 
         Returns  False when `sync_flush_timeout_ms` passed first
         Errors   FsyncFailed
@@ -158,7 +158,7 @@ class Writing:
         return self.durability.reached(self._marks.appended.value)
 
     def flush_group(self) -> FlushGroup:
-        """Return the same for many at once.
+        """Returns the same for many at once.
 
         Errors   FsyncFailed
         """
@@ -179,7 +179,7 @@ class Writing:
         return self.gate.is_open and not self.allocation.full
 
     def refuse(self, refusal: BrokerError | None) -> None:
-        """Answer puts with this error from now on; None: take them again, unless damaged."""
+        """Answers puts with this error from now on; None: take them again, unless damaged."""
         refusal = refusal or self._damage
         if (refusal is None) != (self.gate.refusal is None):
             event = "store.resumed" if refusal is None else "store.refused"
@@ -187,15 +187,15 @@ class Writing:
         self.gate.refusal = refusal
 
     def end(self) -> None:
-        """Take nothing more, for good."""
+        """Takes nothing more, for good."""
         self.gate.is_ending = True
 
     async def drain(self) -> None:
-        """Return when everything appended so far is durable, or the store has failed."""
+        """Returns when everything appended so far is durable, or the store has failed."""
         await self.commit.drain()
         await self.durability.drain()
 
     def close(self) -> None:
-        """End the threads; the steps have ended, and what they began."""
+        """Ends the threads; the steps have ended, and what they began."""
         self.commit.close()
         self.durability.close()

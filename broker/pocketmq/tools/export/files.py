@@ -68,7 +68,7 @@ class Exported:
 
 
 def export_files(disk: Disk, search: LogSearch, target: Path, shape: ExportFormat) -> Exported:
-    """Write what a search finds to a file, or with a split to a directory that is new or empty.
+    """Writes what a search finds to a file, or with a split to a directory that is new or empty.
 
     Effects  a file that is there is replaced
     Errors   DiskFull; nothing is left behind
@@ -108,7 +108,7 @@ def export_stream(search: LogSearch, out: BinaryIO, shape: ExportFormat) -> int:
 
 
 def _drop(draft: Path) -> None:
-    """Remove what an export broke off, ours or an earlier one."""
+    """Removes what an export broke off, ours or an earlier one."""
     if draft.is_dir():
         shutil.rmtree(draft)
     else:
@@ -139,7 +139,7 @@ class Files:
     _exported: Exported = field(default_factory=lambda: Exported([]))
 
     def add(self, picked: Picked) -> None:
-        """Take messages."""
+        """Takes messages."""
         for part, content in _contents(self._search, picked, self._shape):
             for name, some in self._split(part, content):
                 sink = self._of(name).sink
@@ -152,7 +152,7 @@ class Files:
                 max(sinks, key=lambda sink: sink.pending_bytes).flush()
 
     def close(self) -> Exported:
-        """Complete all files and make them durable."""
+        """Completes all files and makes them durable."""
         if self._only and not self._open:
             self._of(self._only)
         for name in list(self._open):
@@ -160,7 +160,7 @@ class Files:
         return self._exported
 
     def abandon(self) -> None:
-        """Give up files that are not complete."""
+        """Gives up files that are not complete."""
         for file, sink in self._open.values():
             sink.abandon()
             with suppress(OSError):
@@ -207,7 +207,7 @@ class Files:
             yield label(group), some
 
     def _groups(self, picked: Picked) -> tuple[NDArray[np.int64], Callable[[int], str]]:
-        """Return a number for every message, and the name of the file that it stands for."""
+        """Returns a number for every message, and the name of the file that it stands for."""
         if self._shape.split_by == ROWS:
             numbers = self._exported.messages + np.arange(len(picked.heads))
             return numbers // self._shape.rows_max, lambda number: f"part-{number:05d}"
@@ -218,7 +218,7 @@ class Files:
 
 
 def day_name(day: int) -> str:
-    """Return the date of a day counted from 1970, UTC; the number itself outside the calendar."""
+    """Returns the date of a day counted from 1970, UTC; the number itself outside the calendar."""
     try:
         return f"{datetime.fromtimestamp(day * DAY_MS // 1000, UTC):%Y-%m-%d}"
     except (ValueError, OverflowError, OSError):
@@ -226,7 +226,7 @@ def day_name(day: int) -> str:
 
 
 def file_name_of(name: str, number: int, form: str) -> str:
-    """Return the name of the file for a topic or day: a legal topic's is its own.
+    """Returns the name of the file for a topic or day: a legal topic's is its own.
 
     Names that could be no file, or another one's, are quoted behind a `=`, which no topic has.
     """
@@ -243,7 +243,7 @@ def file_name_of(name: str, number: int, form: str) -> str:
 def _contents(
     search: LogSearch, picked: Picked, shape: ExportFormat
 ) -> Iterator[tuple[Picked, Content]]:
-    """Yield messages, and what sinks are given of them."""
+    """Yields messages, and what sinks are given of them."""
     if shape.form == JSONL:
         yield picked, picked
         return

@@ -60,7 +60,7 @@ class LineSink:
         self._shape = shape
 
     def add(self, content: Content) -> None:
-        """Write messages."""
+        """Writes messages."""
         for message in content.messages(decompress=self._shape.decompress):
             self._file.write(self._shape.line(message) + b"\n")
 
@@ -92,7 +92,7 @@ class ArrowSink:
         self._writer = new(file, schema_of(shape.columns), options=options)
 
     def add(self, content: Content) -> None:
-        """Write a batch."""
+        """Writes a batch."""
         self._writer.write_batch(content)
 
     def flush(self) -> None:
@@ -100,7 +100,7 @@ class ArrowSink:
         self._file.flush()
 
     def close(self) -> None:
-        """Write what ends the file."""
+        """Writes what ends the file."""
         self._writer.close()
 
     def abandon(self) -> None:
@@ -130,14 +130,14 @@ class ParquetSink:
         self.pending_bytes = 0
 
     def add(self, content: Content) -> None:
-        """Hold a batch until there is a row group of them."""
+        """Holds a batch until there is a row group of them."""
         self._batches.append(content)
         self.pending_bytes += content.nbytes
         if self.pending_bytes >= ROW_GROUP_BYTES:
             self.flush()
 
     def flush(self) -> None:
-        """Write a row group of what is held."""
+        """Writes a row group of what is held."""
         import pyarrow as pa
 
         assert self.pending_bytes == sum(batch.nbytes for batch in self._batches)
@@ -147,12 +147,12 @@ class ParquetSink:
             self._writer.write_table(table, row_group_size=len(table))
 
     def close(self) -> None:
-        """Write the last row group and the footer."""
+        """Writes the last row group and the footer."""
         self.flush()
         self._writer.close()
 
     def abandon(self) -> None:
-        """Keep the writer from writing a footer when it is collected."""
+        """Keeps the writer from writing a footer when it is collected."""
         self._writer.is_open = False
 
 
@@ -161,14 +161,14 @@ Sink = LineSink | ArrowSink | ParquetSink
 
 
 def sink_for(file: BinaryIO, shape: ExportFormat, *, is_stream: bool = False) -> Sink:
-    """Return what writes messages to a file in the form asked for."""
+    """Returns what writes messages to a file in the form asked for."""
     if shape.form == JSONL:
         return LineSink(file, shape)
     return ParquetSink(file, shape) if shape.form == PARQUET else ArrowSink(file, shape, is_stream)
 
 
 def _leaves(names: Sequence[str], *, without: frozenset[str]) -> list[str]:
-    """Return the paths that Parquet gives the parts of columns."""
+    """Returns the paths that Parquet gives the parts of columns."""
     parts = {"keys": ["keys.list.element"]}
     parts["properties"] = ["properties.key_value.key", "properties.key_value.value"]
     return [path for name in names if name not in without for path in parts.get(name, [name])]

@@ -26,7 +26,7 @@ class _Span:
 
 
 def due_counts(waiting: Iterable[PendingMessage]) -> list[Document]:
-    """Return how many messages are due in each hour, by kind and topic; earliest hours first."""
+    """Returns how many messages are due in each hour, by kind and topic; earliest hours first."""
     spans: dict[tuple[int, str, str], _Span] = {}
     for row in waiting:
         due_ms = row.due_timestamp_ms
@@ -45,7 +45,7 @@ def due_counts(waiting: Iterable[PendingMessage]) -> list[Document]:
 
 
 def half_counts(halves: Iterable[OpenHalf]) -> list[Document]:
-    """Return how many half messages wait for each producer group, and since when."""
+    """Returns how many half messages wait for each producer group, and since when."""
     spans: dict[tuple[str, str], _Span] = {}
     for half in halves:
         stored_ms = half.store_timestamp_ms

@@ -90,7 +90,7 @@ class HalfQueue:
         return sum(map(self.is_open, range(max(self.first, self.looked), self.end)))
 
     def is_open(self, queue_offset: int) -> bool:
-        """Return whether a half of this queue still waits for a decision."""
+        """Returns whether a half of this queue still waits for a decision."""
         return queue_offset >= self.looked and queue_offset not in self.decided
 
 
@@ -98,7 +98,7 @@ def half_queues(
     disk: Disk, directory: Path, sizes: KnownShape, files: Sequence[LogFile], *,
     views: Path | None = None,
 ) -> list[HalfQueue]:  # fmt: skip
-    """Return all queues of halves with their decisions.
+    """Returns all queues of halves with their decisions.
 
     views    the directory whose consumequeue/ is read; the store's own by default
     Errors   WrongFileSize, StoreGap: queues that must be built again first
@@ -122,7 +122,7 @@ def half_queues(
 
 
 def open_halves(disk: Disk, directory: Path, sizes: KnownShape) -> Iterator[OpenHalf]:
-    """Yield the halves that wait for a decision, in the order of their queues.
+    """Yields the halves that wait for a decision, in the order of their queues.
 
     Errors   as `half_queues`, and NotAStore
     """
@@ -156,7 +156,7 @@ def _ops(files: Sequence[LogFile], units: Iterator[Unit]) -> Iterator[OpMessage]
 
 
 def _looked_upto(disk: Disk, directory: Path) -> dict[int, int]:
-    """Return how far the halves of each queue were looked through."""
+    """Returns how far the halves of each queue were looked through."""
     try:
         return committed_of(disk, directory, GROUP, HALF_TOPIC)
     except ValueError:  # Told by the check of tables; all halves without a decision count as open.

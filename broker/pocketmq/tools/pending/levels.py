@@ -34,7 +34,7 @@ class LevelMessage(NamedTuple):
 def waiting_levels(
     disk: Disk, directory: Path, sizes: KnownShape, files: Sequence[LogFile]
 ) -> Iterator[LevelMessage]:
-    """Yield what waits for a delay level, by level, in the order it was put.
+    """Yields what waits for a delay level, by level, in the order it was put.
 
     Errors   WrongFileSize, StoreGap
     """

@@ -31,7 +31,7 @@ class PendingMessage(NamedTuple):
 
 
 def pending_messages(disk: Disk, directory: Path, sizes: KnownShape) -> Iterator[PendingMessage]:
-    """Yield what waits in a store: timers, then delay levels, each in the order it was put.
+    """Yields what waits in a store: timers, then delay levels, each in the order it was put.
 
     Errors   NotAStore, WrongFileSize, StoreGap
     Cost     some 12 µs a record that ever waited, and memory for recalls
@@ -57,7 +57,7 @@ def pending_messages(disk: Disk, directory: Path, sizes: KnownShape) -> Iterator
 def _in_timer(
     disk: Disk, directory: Path, sizes: KnownShape, files: Sequence[LogFile], timers: TimerSnapshot
 ) -> Iterator[TimerRecord]:
-    """Yield the records of the timer's topic that are still in the timer, or ahead of it."""
+    """Yields the records of the timer's topic that are still in the timer, or ahead of it."""
     ahead = timers.check.queue_offset if timers.check is not None else 0
     to_come = due_times(timers.units) >= timers.read_ms
     waiting = set(timers.units["physical_offset"][to_come].tolist()) if to_come.any() else ()
@@ -69,7 +69,7 @@ def _in_timer(
 def _recalled(
     disk: Disk, directory: Path, sizes: KnownShape, files: Sequence[LogFile], timers: TimerSnapshot
 ) -> set[tuple[str, int]]:
-    """Return the messages that recalls in the timer are of, with the slots they look in."""
+    """Returns the messages that recalls in the timer are of, with the slots they look in."""
     return {
         (found.recalls, found.due_ms)
         for found in _in_timer(disk, directory, sizes, files, timers)

@@ -21,14 +21,14 @@ class UnitRecord(NamedTuple):
 def messages_of(
     files: Sequence[LogFile], units: Iterable[Unit]
 ) -> Iterator[tuple[Unit, StoredMessage]]:
-    """Yield the messages that units lead to, bodies as they are stored; none where none is."""
+    """Yields the messages that units lead to, bodies as they are stored; none where none is."""
     for unit, record in records_of(files, units):
         if record is not None:
             yield unit, decode_record(record, decompress=False)
 
 
 def records_of(files: Sequence[LogFile], units: Iterable[Unit]) -> Iterator[UnitRecord]:
-    """Yield the record of each unit.
+    """Yields the record of each unit.
 
     files    of the log, in order
     Cost     2 µs a record whose page is in memory; one file is mapped at a time
@@ -45,7 +45,7 @@ def records_of(files: Sequence[LogFile], units: Iterable[Unit]) -> Iterator[Unit
 
 
 def _record_at(source: LogSource, unit: Unit) -> bytes | None:
-    """Return the sound record a unit leads to, None where it is another's, damaged or none."""
+    """Returns the sound record a unit leads to, None where it is another's, damaged or none."""
     position = unit.physical_offset - source.base
     if unit.size <= 0 or position + unit.size > source.size:
         return None

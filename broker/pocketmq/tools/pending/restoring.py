@@ -70,7 +70,7 @@ class TimerPlan:
     added: int
 
     def log_files(self) -> list[tuple[int, bytes]]:
-        """Return the files of the timer log: where each begins, and what is in it."""
+        """Returns the files of the timer log: where each begins, and what is in it."""
         units = np.zeros(0) if self.units is None else self.units.astype(LOG_UNIT_TYPE)
         step, made = units_per_file(self.file_bytes), []
         assert step > 0
@@ -85,7 +85,7 @@ class TimerPlan:
 def plan_timers(
     files: TimerSnapshot, unfit: NDArray[np.bool_], lost: Sequence[NDArray[Any]], topic_end: int
 ) -> TimerPlan:
-    """Return the timer's files as they ought to be.
+    """Returns the timer's files as they ought to be.
 
     unfit      of each unit, whether it leads to no record of the topic
     lost       rows of records that are still to come and stand in no unit
@@ -116,7 +116,7 @@ def plan_timers(
 
 
 def install_timers(disk: Disk, directory: Path, plan: TimerPlan) -> None:
-    """Put the planned files in the place of a store's own, whose lock this process holds.
+    """Puts the planned files in the place of a store's own, whose lock this process holds.
 
     Errors   DiskFull, AllocationFailed, FsyncFailed
     """
@@ -140,7 +140,7 @@ def install_timers(disk: Disk, directory: Path, plan: TimerPlan) -> None:
 
 
 def write_wheel(disk: Disk, directory: Path, out: Path) -> bool:
-    """Write the wheel that a store's timer log makes below `out`, unless that is damaged or empty.
+    """Writes the wheel that a store's timer log makes below `out`, unless that is damaged or empty.
 
     Returns  whether it stands there; one that is the same already is left alone
     Errors   DiskFull, AllocationFailed, FsyncFailed
@@ -156,12 +156,12 @@ def write_wheel(disk: Disk, directory: Path, out: Path) -> bool:
 
 
 def _encoded(check: CheckNumbers, rest: bytes = b"") -> bytes:
-    """Return the file; behind the numbers stands what is our own, of the timer log as it lies."""
+    """Returns the file; behind the numbers stands what is our own, of the timer log as it lies."""
     return (CHECK.struct.pack(*check) + rest)[:CHECK_SIZE].ljust(CHECK_SIZE, b"\0")
 
 
 def _is_log_flawed(files: TimerSnapshot) -> bool:
-    """Return whether links or files of the timer log are wrong."""
+    """Returns whether links or files of the timer log are wrong."""
     links = link_units(files.units, files.places, precision_of(files))
     previous = files.units["previous"].astype(np.int64)
     is_wrong = previous != links.previous
@@ -171,13 +171,13 @@ def _is_log_flawed(files: TimerSnapshot) -> bool:
 
 
 def _places(count: int, begin: int, file_bytes: int) -> NDArray[np.int64]:
-    """Return where units lie in a timer log that begins there."""
+    """Returns where units lie in a timer log that begins there."""
     numbers, step = np.arange(count), max(units_per_file(file_bytes), 1)
     return begin + numbers // step * file_bytes + numbers % step * LOG_UNIT_SIZE
 
 
 def _units_of(rows: Sequence[NDArray[Any]], read_ms: int, precision_ms: int) -> Units:
-    """Return units for records, not linked yet, as a timer writes them at its read time."""
+    """Returns units for records, not linked yet, as a timer writes them at its read time."""
     units = np.zeros(sum(map(len, rows)), LOG_UNIT_TYPE)
     if not len(units):
         return units

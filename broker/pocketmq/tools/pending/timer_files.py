@@ -101,7 +101,7 @@ class TimerSnapshot:
 
 
 def read_timer_files(disk: Disk, directory: Path) -> TimerSnapshot:
-    """Read the timer's files of a store.
+    """Reads the timer's files of a store.
 
     Cost     the timer log and the wheel, 39 MB, are read
     """
@@ -161,7 +161,7 @@ def _read_log(disk: Disk, directory: Path) -> TimerSnapshot:
 
 
 def _is_end(content: bytes, position: int, *, is_last: bool) -> bool:
-    """Return whether units may end there: a blank up to the file's end, or zeros in the last."""
+    """Returns whether units may end there: a blank up to the file's end, or zeros in the last."""
     left = len(content) - position
     if left >= LOG_BLANK.size and content[position:].strip(b"\0"):
         size, zero, magic = LOG_BLANK.struct.unpack_from(content, position)
@@ -182,7 +182,7 @@ class Links(NamedTuple):
 
 
 def precision_of(files: TimerSnapshot) -> int:
-    """Return how many ms a slot is, as slots and their last units show (timerPrecisionMs)."""
+    """Returns how many ms a slot is, as slots and their last units show (timerPrecisionMs)."""
     if files.slots is None or not len(files.units):
         return PRECISION_MS
     used = files.slots[files.slots["time"] > 0]
@@ -197,7 +197,7 @@ def precision_of(files: TimerSnapshot) -> int:
 
 
 def link_units(units: Units, places: NDArray[np.int64], precision_ms: int = PRECISION_MS) -> Links:
-    """Return how units are chained, and the wheel they make, as a timer writes it.
+    """Returns how units are chained, and the wheel they make, as a timer writes it.
 
     places   where each lies in the timer log, rising
     Cost     some 0.3 µs a unit, and the wheel

@@ -75,7 +75,7 @@ class TimerRecord(NamedTuple):
 def timer_records(
     disk: Disk, root: Path, sizes: KnownShape, files: Sequence[LogFile]
 ) -> Iterator[TimerRecord]:
-    """Yield the records in the timer's topic, in order; unsound ones are left out.
+    """Yields the records in the timer's topic, in order; unsound ones are left out.
 
     root     directory with the consumequeue/ that is read
     Errors   WrongFileSize, StoreGap: the queue must be built again first
@@ -104,7 +104,7 @@ def timer_records(
 def timer_rows(
     disk: Disk, root: Path, sizes: KnownShape, files: Sequence[LogFile]
 ) -> Iterator[NDArray[Any]]:
-    """Yield the same as numbers, of ROW_TYPE, some thousand at a time."""
+    """Yields the same as numbers, of ROW_TYPE, some thousand at a time."""
     hashes: dict[str, int] = {}
     rows: list[tuple[int, int, int, int, int, bool, bool]] = []
     for found in timer_records(disk, root, sizes, files):

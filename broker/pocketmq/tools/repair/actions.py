@@ -79,7 +79,7 @@ class LogAction:
         }
 
     def set_aside(self, disk: Disk, directory: Path, quarantine: Quarantine) -> None:
-        """Copy the damaged bytes."""
+        """Copies the damaged bytes."""
         path = directory / self.file
         quarantine.keep(path, self.begin, self.end, base=int(path.name), note=self.document)
 
@@ -131,14 +131,14 @@ class FileAction:
         return {"file": self.file, "reason": self.reason, "done": self.act.value}
 
     def set_aside(self, disk: Disk, directory: Path, quarantine: Quarantine) -> None:
-        """Copy the file, and the previous version that goes with it."""
+        """Copies the file, and the previous version that goes with it."""
         path = directory / self.file
         paths = [path, backup_of(path)] if self.act is FileAct.REMOVE else [path]
         for each in paths:
             set_aside_whole(disk, each, quarantine, self.document)
 
     def perform(self, disk: Disk, directory: Path, file_size: int) -> None:
-        """Put a table's previous version in its place, or remove the file and its .bak.
+        """Puts a table's previous version in its place, or removes the file and its .bak.
 
         Errors   DiskFull, AllocationFailed, FsyncFailed
         """
@@ -152,7 +152,7 @@ class FileAction:
 
 
 def set_aside_whole(disk: Disk, path: Path, quarantine: Quarantine, note: Document) -> None:
-    """Copy a small file, if it exists."""
+    """Copies a small file, if it exists."""
     if disk.exists(path):
         quarantine.keep(path, 0, disk.file_size(path), base=0, note=note)
 
@@ -239,7 +239,7 @@ class RepairPlan:
 
 # -- in sentences ----------------------------------------------------------------------------------
 def summary(document: Document) -> list[str]:
-    """Return what a plan's or a report's document says, for people."""
+    """Returns what a plan's or a report's document says, for people."""
     return [
         *_log_lines(document["log"]),
         *(f"{row['file']}: {row['reason']}: {row['done']}" for row in document["files"]),

@@ -51,7 +51,7 @@ class LogPlanner:
         self._neighbours = Neighbours(files, damage, property_crc=property_crc)
 
     def of_hole(self, hole: Hole) -> LogAction:
-        """Return what takes the place of damage with sound records behind it."""
+        """Returns what takes the place of damage with sound records behind it."""
         end, style = hole.end, self._style(hole.begin, hole.end)
         if end == self._file_at(hole.begin).end and not hole.is_followed:
             is_blank = self._is_damaged_blank(hole) or (
@@ -67,26 +67,26 @@ class LogPlanner:
         return self._action(hole.begin, end, hole.reason, LogAct.STAND_IN, style)
 
     def _is_damaged_blank(self, hole: Hole) -> bool:
-        """Return whether nothing but a BLANK can have stood there: zeros behind 8 other bytes."""
+        """Returns whether nothing but a BLANK can have stood there: zeros behind 8 other bytes."""
         if self._losses(hole.begin, hole.end):
             return False
         front, *rest = (piece.strip(b"\0") for piece in self._pieces(hole))
         return front != b"" and not any(rest)
 
     def _pieces(self, hole: Hole) -> Iterator[bytes]:
-        """Yield the room of a BLANK, then what is behind it."""
+        """Yields the room of a BLANK, then what is behind it."""
         yield bytes_at(self._files, hole.begin, BLANK_SIZE)
         for begin in range(hole.begin + BLANK_SIZE, hole.end, _PIECE):
             yield bytes_at(self._files, begin, min(_PIECE, hole.end - begin))
 
     def of_tail(self, tail: Hole) -> LogAction:
-        """Return what takes the place of what stands behind the last sound record."""
+        """Returns what takes the place of what stands behind the last sound record."""
         end = self._file_at(tail.begin).end
         style = self._style(tail.begin, end)
         return self._action(tail.begin, end, tail.reason, LogAct.ZERO, style)
 
     def of_suspects(self, suspects: Sequence[Suspect]) -> tuple[list[LogAction], list[Finding]]:
-        """Return what is done about records that cannot be right, and findings that are left."""
+        """Returns what is done about records that cannot be right, and findings that are left."""
         odd_places = {found.physical_offset for found in suspects if found.kind == STORE_TIME}
         actions: list[LogAction] = []
         left: list[Finding] = []
@@ -162,7 +162,7 @@ class LogPlanner:
         return self._action(record.physical_offset, record.end, reason, LogAct.STAND_IN, style)
 
     def _of_odd_time(self, record: Neighbour) -> LogAction | None:
-        """Return how a single record gets a store time that can be; None: it is all there is."""
+        """Returns how a single record gets a store time that can be; None: it is all there is."""
         begin = record.physical_offset
         before, behind = self._neighbours.before(begin), self._neighbours.at(record.end)
         beside = [found for found in (before, behind) if found is not None]
@@ -176,7 +176,7 @@ class LogPlanner:
         )  # fmt: skip
 
     def _of_lost_crc(self, record: Neighbour) -> LogAction | None:
-        """Return what is done about a record without the property CRC that the others have.
+        """Returns what is done about a record without the property CRC that the others have.
 
         Where only the CRC's name is damaged it is written again; where properties are damaged too
         the record goes; else it was written without a CRC, and stays.
@@ -197,7 +197,7 @@ class LogPlanner:
     def _action(
         self, begin: int, end: int, reason: str, act: LogAct, style: Style, content: bytes = b""
     ) -> LogAction:
-        """Return an action; one that knows the content to be written loses no record."""
+        """Returns an action; one that knows the content to be written loses no record."""
         path = Path(self._file_at(begin).path)
         why = "no record where one must be" if reason == ORDERLY_END else reason
         losses = () if content else self._losses(begin, end)
@@ -216,7 +216,7 @@ class LogPlanner:
 
 
 def _is_property_block(block: bytes) -> bool:
-    """Return whether names and values stand there as a broker writes them."""
+    """Returns whether names and values stand there as a broker writes them."""
     try:
         text = block.decode()
     except UnicodeDecodeError:

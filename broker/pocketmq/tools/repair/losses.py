@@ -34,7 +34,7 @@ class QueueWitness:
                 self._queues.append(queue)
 
     def losses(self, begin: int, end: int) -> tuple[Loss, ...]:
-        """Return the messages whose records begin in [begin, end).
+        """Returns the messages whose records begin in [begin, end).
 
         Cost     some 40 looks for each queue
         """
@@ -48,7 +48,7 @@ class QueueWitness:
         return tuple(found)
 
     def close(self) -> None:
-        """Unmap all files."""
+        """Unmaps all files."""
         for queue in self._queues:
             queue.files.close()
 

@@ -69,14 +69,14 @@ class Neighbours:
         self._property_crc = property_crc
 
     def at(self, physical_offset: int) -> Neighbour | None:
-        """Return the record that starts at an offset."""
+        """Returns the record that starts at an offset."""
         for file in self._files:
             if file.base <= physical_offset <= file.end - BLANK_SIZE:
                 return _read(file, physical_offset)
         return None
 
     def before(self, physical_offset: int) -> Neighbour | None:
-        """Return the last record that starts below an offset."""
+        """Returns the last record that starts below an offset."""
         for file in reversed(self._files):
             last = self._last_before(file, physical_offset)
             if last is not None:
@@ -84,7 +84,7 @@ class Neighbours:
         return None
 
     def _last_before(self, file: LogFile, upto: int) -> int | None:
-        """Return the last record of a file that starts below an offset."""
+        """Returns the last record of a file that starts below an offset."""
         walk, begin, last, walked = self._walk(), file.base, None, self._walked
         if walked is not None and walked.base == file.base and walked.end <= upto:
             begin, last, walk.last_times = walked.end, walked.begin, walked.times
@@ -95,7 +95,7 @@ class Neighbours:
         return last
 
     def after(self, physical_offset: int) -> Neighbour | None:
-        """Return the first record behind an offset at which a record, or damage, begins."""
+        """Returns the first record behind an offset at which a record, or damage, begins."""
         for file in self._files:
             begin = max(physical_offset, file.base)
             for chunk in self._chunks(self._walk(), file, begin, file.end):
@@ -106,7 +106,7 @@ class Neighbours:
         return LogWalk(LogReader(check_crc=True, property_crc=self._property_crc))
 
     def _chunks(self, walk: LogWalk, file: LogFile, begin: int, upto: int) -> Iterator[Chunk]:
-        """Yield the records of a file that start in [begin, upto), over damage."""
+        """Yields the records of a file that start in [begin, upto), over damage."""
         if begin < min(upto, file.end):
             with file.opened() as source:
                 for found in walk.over(source, begin, upto):
@@ -114,7 +114,7 @@ class Neighbours:
                         yield found
 
     def _is_known(self, chunk: Chunk) -> bool:
-        """Return whether records lie in damage that is known: sound ones may be too old."""
+        """Returns whether records lie in damage that is known: sound ones may be too old."""
         begin = int(chunk.heads.physical_offset[0])
         number = bisect_right(self._begins, begin)
         return number > 0 and begin < self._damage[number - 1].end
@@ -132,7 +132,7 @@ def _read(file: LogFile, physical_offset: int) -> Neighbour | None:
 
 
 def store_time_position(record: bytes) -> int:
-    """Return at which byte of a record its store time stands."""
+    """Returns at which byte of a record its store time stands."""
     (flag,) = SYSTEM_FLAG.unpack_from(record, SYSTEM_FLAG_POSITION)
     wider = IPV6_HOST_SIZE - IPV4_HOST_SIZE if flag & FLAG_BORN_HOST_V6 else 0
     return RECORD_HEAD.positions["store_timestamp"] + wider

@@ -59,7 +59,7 @@ _SUSPECT: Final = frozenset({"topic", "queue_id", "queue_offset", NO_PROPERTY_CR
 def plan_repair(
     disk: Disk, directory: Path, sizes: KnownShape, *, now_ms: int, advance: Advance = no_advance
 ) -> RepairPlan:
-    """Return what there is to do.
+    """Returns what there is to do.
 
     Errors   NotAStore; those of `check_understood`
     Cost     that of a verification
@@ -112,7 +112,7 @@ def plan_repair(
 
 
 def _without_overlaps(actions: list[LogAction]) -> list[LogAction]:
-    """Return actions in log order, without those on what another one replaces already."""
+    """Returns actions in log order, without those on what another one replaces already."""
     kept: list[LogAction] = []
     for action in sorted(actions, key=lambda action: (action.begin, -action.end)):
         if not kept or action.begin >= kept[-1].end:
@@ -121,7 +121,7 @@ def _without_overlaps(actions: list[LogAction]) -> list[LogAction]:
 
 
 def _take(disk: Disk, path: Path, finding: Finding, plan: RepairPlan) -> None:
-    """Plan what is done about a finding outside of the log."""
+    """Plans what is done about a finding outside of the log."""
     if Path(finding.file).parts[0] in VIEW_NAMES:
         plan.view_findings[finding.kind] = plan.view_findings.get(finding.kind, 0) + 1
     elif finding.file == CHECKPOINT_FILE:
@@ -151,6 +151,6 @@ def _take_of_log(
 
 
 def _is_unused(disk: Disk, path: Path) -> bool:
-    """Return whether a file of the log is the last one and empty: it was never used."""
+    """Returns whether a file of the log is the last one and empty: it was never used."""
     names = [name for name in disk.names(path.parent) if offset_from_file_name(name) is not None]
     return path.name == names[-1] and disk.file_size(path) == 0

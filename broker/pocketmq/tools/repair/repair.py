@@ -53,7 +53,7 @@ Stage = Callable[[str, int], AbstractContextManager[Advance]]
 
 @contextmanager
 def silent_stage(label: str, total_bytes: int) -> Iterator[Advance]:
-    """Begin a step and tell nobody."""
+    """Begins a step and tell nobody."""
     yield no_advance
 
 
@@ -177,7 +177,7 @@ class _Repair:
             self._restore_timers(plan)
 
     def _write_down(self, plan: RepairPlan) -> None:
-        """Write down what is about to be done, once."""
+        """Writes down what is about to be done, once."""
         report = self._report
         for name, actions in (("log", plan.log), ("files", plan.files)):
             report[name] += [a.document for a in actions if a.document not in report[name]]
@@ -188,7 +188,7 @@ class _Repair:
         self._quarantine.write_report(report)
 
     def _restore_timers(self, plan: RepairPlan) -> None:
-        """Set the timer log and its checkpoint aside, and build the timer's files anew."""
+        """Sets the timer log and its checkpoint aside, and build the timer's files anew."""
         note = {"reason": "the timer's files are not what units and records say"}
         names = self._disk.names(self._directory / TIMER_LOG_DIRECTORY)
         for path in (*(f"{TIMER_LOG_DIRECTORY}/{name}" for name in names), CHECK_PATH):
@@ -202,7 +202,7 @@ class _Repair:
         self._quarantine.write_report(self._report)
 
     def _build_views(self, plan: RepairPlan) -> None:
-        """Build the views anew and install them; old ones with stray files in them are kept."""
+        """Builds the views anew and installs them; old ones with stray files in them are kept."""
         directory = self._directory
         staging = directory / OWN_DIRECTORY / STAGING_DIRECTORY
         rmtree(staging, ignore_errors=True)
@@ -227,7 +227,7 @@ class _Repair:
 def missing_part(
     disk: Disk, directory: Path, sizes: KnownShape, plan: RepairPlan
 ) -> Corruption | StoreGap | WrongFileSize:
-    """Return the error for what keeps a repair from beginning.
+    """Returns the error for what keeps a repair from beginning.
 
     That is a file of the log that is not whole, or one of sound records that may be too old by a
     wrong store time alone: a repair would overwrite them.

@@ -20,14 +20,14 @@ from pocketmq.tools.install import write_mark
 
 
 def backup_of(path: Path) -> Path:
-    """Return the name of a table's previous version."""
+    """Returns the name of a table's previous version."""
     return path.with_name(path.name + BACKUP_SUFFIX)
 
 
 def lower_checkpoint(
     disk: Disk, directory: Path, *, log_end: int, last_time_ms: int, last_place: int
 ) -> dict[str, Any]:
-    """Bring checkpoint and mark down to what the log holds; returns what they said and say now.
+    """Brings checkpoint and mark down to what the log holds; returns what they said and say now.
 
     log_end, last_…   end of the log's sound records; store time and place of the last one
     """

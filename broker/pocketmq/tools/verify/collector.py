@@ -40,7 +40,7 @@ class Collector:
         self, kind: str, path: Path | str, position: int, *, expected: str, found: str,
         repairable: bool = True, count: int = 1,
     ) -> None:  # fmt: skip
-        """Take a finding; `count` > 1 when it stands for several places in a row.
+        """Takes a finding; `count` > 1 when it stands for several places in a row.
 
         Effects  junk of systems and editors, which a start passes over, is a remark
         """
@@ -58,7 +58,7 @@ class Collector:
         self, kind: str, physical_offset: int, *, expected: str, found: str,
         repairable: bool = True, count: int = 1,
     ) -> None:  # fmt: skip
-        """Take a finding at a place of the log."""
+        """Takes a finding at a place of the log."""
         position = physical_offset % self._log_file_bytes
         path = f"{COMMIT_LOG_DIRECTORY}/{offset_file_name(physical_offset - position)}"
         self.add(
@@ -66,11 +66,11 @@ class Collector:
         )
 
     def remark(self, text: str) -> None:
-        """Take what is worth saying, but no violation."""
+        """Takes what is worth saying, but no violation."""
         assert text, "a remark says something"
         self._notes[text] = None
 
     def shown(self, path: Path | str) -> str:
-        """Return a path as findings give it: below the store's directory."""
+        """Returns a path as findings give it: below the store's directory."""
         path = Path(path)
         return str(path.relative_to(self._root)) if path.is_relative_to(self._root) else str(path)

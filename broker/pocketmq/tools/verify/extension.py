@@ -27,7 +27,7 @@ class ExtensionVerification:
         self._used: set[tuple[Path, int]] = set()
 
     def holds(self, queue_file: Path, address: int, tags_code: int) -> bool:
-        """Return whether the unit at an address is sound, of this tags code, and nobody else's."""
+        """Returns whether the unit at an address is sound, of this tags code, and nobody else's."""
         queue = queue_file.parent.relative_to(self._queues)
         position = extension_position(address)
         assert position >= 0
@@ -51,7 +51,7 @@ class ExtensionVerification:
         return self._files[directory]
 
     def look(self) -> None:
-        """Walk every file: sizes lead from unit to unit until nothing or the end mark stands."""
+        """Walks every file: sizes lead from unit to unit until nothing or the end mark stands."""
         for path in sorted(self._directory.rglob("*")):
             if path.is_file() and offset_from_file_name(path.name) is not None:
                 self._walk(path)

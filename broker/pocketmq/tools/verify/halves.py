@@ -33,7 +33,7 @@ class HalfCheck:
         self._commits: list[NDArray[np.int64]] = []
 
     def look(self, chunk: Chunk) -> None:
-        """Take note of the commits in a chunk: (own physical offset, that of the half)."""
+        """Takes note of the commits in a chunk: (own physical offset, that of the half)."""
         heads: Heads = chunk.heads
         kind = heads.system_flag & FLAG_TRANSACTION_MASK
         rows = np.flatnonzero(kind == TRANSACTION_COMMIT)
@@ -43,7 +43,7 @@ class HalfCheck:
             self._commits.append(np.column_stack((heads.physical_offset[rows], halves)))
 
     def finish(self, queues: Sequence[HalfQueue], log_begin: int) -> None:
-        """Compare decisions with halves."""
+        """Compares decisions with halves."""
         for queue in queues:
             self._look_at_ops(queue)
         self._look_at_commits(queues, log_begin)

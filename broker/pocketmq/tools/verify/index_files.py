@@ -58,16 +58,16 @@ class OpenIndexFile:
     is_growing: bool = False
 
     def tell(self, kind: str, position: int, expected: str, found: str) -> None:
-        """Tell what is wrong at a byte of the file."""
+        """Tells what is wrong at a byte of the file."""
         self.collector.add(kind, self.path, position, expected=expected, found=found)
 
     def tell_entry(self, kind: str, number: int, expected: str, found: str) -> None:
-        """Tell what is wrong of an entry."""
+        """Tells what is wrong of an entry."""
         self.tell(kind, self.geometry.entries_position + ENTRY_SIZE * number, expected, found)
 
     # -- by itself -----------------------------------------------------------------------------
     def check(self, *, is_newest: bool) -> None:
-        """Check the file by itself.
+        """Checks the file by itself.
 
         is_newest   no file follows
         Cost        0.1 µs an entry, 10 ms for five million slots
@@ -87,7 +87,7 @@ class OpenIndexFile:
             self.check_header(24, "offset", self.header.end_physical_offset, last)
 
     def check_header(self, position: int, what: str, found: int, expected: int) -> None:
-        """Compare a field of the header."""
+        """Compares a field of the header."""
         if found != expected:
             self.tell("index_header", position, f"{what} {expected}", f"{what} {found}")
 
@@ -108,7 +108,7 @@ class OpenIndexFile:
             self.tell("index_slot", position, str(int(table[slot])), str(int(self.slots[slot])))
 
     def blocks(self) -> Iterator[tuple[int, NDArray[Any]]]:
-        """Yield (number of the first one, entries) of all entries."""
+        """Yields (number of the first one, entries) of all entries."""
         for number in range(1, self.count + 1, BLOCK):
             yield number, self.entries[number : min(number + BLOCK, self.count + 1)]
 
@@ -128,7 +128,7 @@ class OpenIndexFile:
 def open_index_files(
     directory: Path, geometry: IndexGeometry, collector: Collector
 ) -> list[OpenIndexFile]:
-    """Map all files of an index; what is none, or of another length, is told."""
+    """Maps all files of an index; what is none, or of another length, is told."""
     opened: list[OpenIndexFile] = []
     inherited_ms = 0
     for path in sorted(directory.iterdir()) if directory.is_dir() else []:
@@ -201,7 +201,7 @@ class IndexCheck:
                 yield rows
 
     def _out_of_order(self, log_end: int) -> NDArray[Any]:
-        """Set entries aside that lie behind one of a later record, sorted by their record."""
+        """Sets entries aside that lie behind one of a later record, sorted by their record."""
         highest, late = -1, [np.zeros(0, dtype=_PLACE_TYPE)]
         for rows in self._blocks():
             places = rows["physical"]
@@ -222,7 +222,7 @@ class IndexCheck:
             yield rows
 
     def take(self, wanted: NDArray[np.void]) -> None:
-        """Take entries of the next records (`columns.records.ENTRY_TYPE`)."""
+        """Takes entries of the next records (`columns.records.ENTRY_TYPE`)."""
         self.entries += len(wanted)
         upper = int(wanted["physical_offset"][-1])
         there = self._upto(upper)
@@ -231,7 +231,7 @@ class IndexCheck:
         self._compare(wanted, there)
 
     def _upto(self, place: int) -> NDArray[Any]:
-        """Return the entries up to a record that were not returned yet, in log order."""
+        """Returns the entries up to a record that were not returned yet, in log order."""
         parts = []
         while True:
             end = int(np.searchsorted(self._block["physical"], place, side="right"))
@@ -284,7 +284,7 @@ class IndexCheck:
                 file.check_header(position, "time", found, int(times_ms[at]))
 
     def _compare(self, wanted: NDArray[Any], there: NDArray[Any]) -> None:
-        """Pair entries that differ in number or order, record by record."""
+        """Pairs entries that differ in number or order, record by record."""
         left: dict[tuple[int, int], list[Any]] = {}
         for row in there:
             left.setdefault((int(row["physical"]), int(row["hash"])), []).append(row)
@@ -326,7 +326,7 @@ class IndexCheck:
         self._files[int(row["file"])].tell_entry(kind, int(row["number"]), expected, found)
 
     def finish(self, holes: Sequence[tuple[int, int]], upto: int) -> None:
-        """Tell of entries of no record; those in holes, and from the limit on, are left alone."""
+        """Tells of entries of no record; those in holes, and from the limit on, are left alone."""
         rest = np.concatenate([self._block, *self._main, self._late])
         for row in (*self._dangling, *rest):
             place = int(row["physical"])
@@ -342,7 +342,7 @@ class IndexCheck:
             )
 
     def _tell_unindexed(self, *, has_holes: bool) -> None:
-        """Tell of records behind the newest entry; behind damage a start has passed them over."""
+        """Tells of records behind the newest entry; behind damage a start has passed them over."""
         count, place = self._unindexed_count, self._unindexed_from
         if count and has_holes:
             path = self._files[-1].path if self._files else "index"
@@ -362,7 +362,7 @@ class IndexCheck:
 
 
 def _open_end(files: Sequence[OpenIndexFile]) -> int:
-    """Return the last record that the newest file tells of, OFFSET_MAX where it is full."""
+    """Returns the last record that the newest file tells of, OFFSET_MAX where it is full."""
     if not files:
         return -1
     newest = files[-1]

@@ -32,11 +32,11 @@ class WaitingCheck:
         self._halves = HalfCheck(collector)
 
     def look(self, chunk: Chunk) -> None:
-        """Take a chunk of sound records."""
+        """Takes a chunk of sound records."""
         self._halves.look(chunk)
 
     def finish(self, files: Sequence[LogFile], *, last_time_ms: int, is_orderly: bool) -> None:
-        """Compare what was met with what is said of it.
+        """Compares what was met with what is said of it.
 
         files          of the log
         last_time_ms   store time of its last record

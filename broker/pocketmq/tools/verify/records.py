@@ -50,7 +50,7 @@ class RecordCheck:
         self.count = 0
 
     def look(self, chunk: Chunk, decoded: Decoded) -> None:
-        """Take a chunk."""
+        """Takes a chunk."""
         heads = decoded.heads
         self.count += len(heads)
         store_ms, born_ms = heads.store_timestamp_ms, heads.born_timestamp_ms

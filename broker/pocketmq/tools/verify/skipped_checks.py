@@ -34,16 +34,16 @@ class SkippedChecks:
         self._met: set[str] = set()
 
     def has(self, topic: str) -> bool:
-        """Return whether a topic's queues are not looked at."""
+        """Returns whether a topic's queues are not looked at."""
         return topic in self._batch or (self._known is not None and topic not in self._known)
 
     def meet(self, topics: Iterable[str]) -> None:
-        """Take notice of topics that records are of."""
+        """Takes notice of topics that records are of."""
         self._met.update(topic for topic in topics if not is_system_topic(topic))
         assert "" not in self._batch
 
     def tell(self, collector: Collector) -> None:
-        """Say what was left alone."""
+        """Says what was left alone."""
         for topic in sorted(self._batch):
             collector.remark(
                 f"topic {topic} has batch queues: {BATCH_QUEUE_DIRECTORY}/ is not looked at"
@@ -56,7 +56,7 @@ class SkippedChecks:
 
 
 def _named(disk: Disk, path: Path) -> set[str] | None:
-    """Return the topics of the table, None where nothing can be read of it."""
+    """Returns the topics of the table, None where nothing can be read of it."""
     try:
         found = decode_table(disk.read_file(path)).get(_TABLE)
     except (OSError, ValueError):

@@ -99,7 +99,7 @@ class TableCheck:
 
 
 def parses(disk: Disk, path: Path) -> bool:
-    """Return whether a file is there and is a table."""
+    """Returns whether a file is there and is a table."""
     try:
         decode_table(disk.read_file(path))
     except (OSError, ValueError, json.JSONDecodeError):

@@ -121,7 +121,7 @@ class TimerVerification:
 
     # -- against the log -----------------------------------------------------------------------
     def _look_at_records(self, batches: Iterable[NDArray[Any]]) -> None:
-        """Compare units with records, in both directions."""
+        """Compares units with records, in both directions."""
         units = self._files.units
         places = units["physical_offset"].astype(np.int64)
         order = np.argsort(places, kind="stable")
@@ -150,7 +150,7 @@ class TimerVerification:
             )
 
     def _compare(self, at: int, row: np.void) -> None:
-        """Compare a unit with the record it leads to."""
+        """Compares a unit with the record it leads to."""
         unit = self._files.units[at]
         slot_ms = int(due_times(self._files.units[at : at + 1])[0])
         # By the clock that the wheel turned by, which nobody sets.
@@ -201,7 +201,7 @@ def check_timers(
     disk: Disk, directory: Path, sizes: KnownShape, files: Sequence[LogFile],
     collector: Collector, *, views: Path, last_time_ms: int, is_orderly: bool,
 ) -> tuple[TimerSnapshot, TimerVerification]:  # fmt: skip
-    """Read the timer's files of a store and judge them.
+    """Reads the timer's files of a store and judge them.
 
     files, views   of the log; directory with the consumequeue/ that is read
     Errors         WrongFileSize, StoreGap: the queue of the topic must be built again first
@@ -216,7 +216,7 @@ def check_timers(
 
 
 def is_about_timers(finding: Finding) -> bool:
-    """Return whether a finding is one that new timer files mend."""
+    """Returns whether a finding is one that new timer files mend."""
     of_files = finding.file.startswith((f"{TIMER_LOG_DIRECTORY}/", TIMER_WHEEL_FILE, CHECK_PATH))
     return of_files or finding.kind == "lost_timer"
 

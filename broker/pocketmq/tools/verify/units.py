@@ -67,7 +67,7 @@ class ComparedFiles(QueueFiles):
         self.units = 0
 
     def write(self, key: QueueKey, queue_offset: int, units: memoryview) -> None:
-        """Compare units with what lies at their place."""
+        """Compares units with what lies at their place."""
         directory = self._directory_of(key)
         if directory is None:
             return
@@ -80,7 +80,7 @@ class ComparedFiles(QueueFiles):
                 self._held.setdefault(key, []).append(held)
 
     def fill(self, key: QueueKey, first: int) -> None:
-        """Compare what stands before the first unit: pre-blank, or units of deleted records."""
+        """Compares what stands before the first unit: pre-blank, or units of deleted records."""
         base = first_file_position(first, self._size)
         count = first - base // UNIT_SIZE
         directory = self._directory_of(key)
@@ -96,18 +96,18 @@ class ComparedFiles(QueueFiles):
             self._held.setdefault(key, []).append((path, 0, PRE_BLANK * count, found))
 
     def _directory_of(self, key: QueueKey) -> Path | None:
-        """Return where a queue lies, None when its topic can be no directory: told elsewhere."""
+        """Returns where a queue lies, None when its topic can be no directory: told elsewhere."""
         try:
             return queue_directory(self.directory, *key)
         except IllegalTopic:
             return None
 
     def forget(self, key: QueueKey) -> None:
-        """Drop what was found in a queue: it is compared once more by another rule."""
+        """Drops what was found in a queue: it is compared once more by another rule."""
         self._held.pop(key, None)
 
     def leads_elsewhere(self, key: QueueKey) -> bool:
-        """Return whether units of a queue lead elsewhere than they must, or nowhere.
+        """Returns whether units of a queue lead elsewhere than they must, or nowhere.
 
         What stands in the place of a tags code, perhaps an address, is not looked at.
         """
@@ -119,7 +119,7 @@ class ComparedFiles(QueueFiles):
         return False
 
     def judge(self, holes: Sequence[Hole]) -> None:
-        """Turn differences into findings, now that the log's holes are known."""
+        """Turns differences into findings, now that the log's holes are known."""
         self._holes = holes
         for (topic, _), differences in self._held.items():
             if self._unjudged.has(topic):
@@ -146,7 +146,7 @@ class ComparedFiles(QueueFiles):
                 )
 
     def _is_accounted_for(self, path: Path, wanted: Unit, found: Unit) -> bool:
-        """Return whether a difference is none: a damaged record's unit, or one with extension."""
+        """Returns whether a difference is none: a damaged record's unit, or one with extension."""
         if wanted[1] == PRE_BLANK_SIZE:
             return any(hole.begin <= found[0] < hole.end for hole in self._holes)
         if found[:2] == wanted[:2] and found[2] <= EXTENSION_ADDRESS_MAX:
@@ -215,7 +215,7 @@ class ComparedFiles(QueueFiles):
             self._dangling(path, 0, units, first, "units of deleted records")
 
     def _is_old(self, units: Units) -> NDArray[np.bool_]:
-        """Return which units are of records that went with the log's head."""
+        """Returns which units are of records that went with the log's head."""
         is_old: NDArray[np.bool_] = units["physical_offset"] < self._log_begin
         return is_old & (units["size"] > 0)
 

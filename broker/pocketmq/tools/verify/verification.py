@@ -96,7 +96,7 @@ def verify(
     options: VerifyOptions | None = None,
     advance: Callable[[int], None] = no_advance,
 ) -> Verification:
-    """Check a store directory; nothing is changed.
+    """Checks a store directory; nothing is changed.
 
     Cost     about 3 µs a record of 1 KiB with three index entries, some 100 MiB of memory
     """
@@ -180,7 +180,7 @@ class _Walk:
         )  # fmt: skip
 
     def _may_lack_entries(self, index_files: Sequence[OpenIndexFile]) -> bool:
-        """Return whether another broker wrote here last, which may have been told not to index.
+        """Returns whether another broker wrote here last, which may have been told not to index.
 
         Its checkpoint says when index files were full, if there were any.
         """
@@ -208,7 +208,7 @@ class _Walk:
             self._waiting.finish(files, last_time_ms=last_time_ms, is_orderly=is_orderly)
 
     def _log_files(self) -> list[LogFile]:
-        """Return the files of the log that can be walked; what is wrong with others is told."""
+        """Returns the files of the log that can be walked; what is wrong with others is told."""
         directory, size = (
             self._directory / COMMIT_LOG_DIRECTORY,
             self._sizes.commit_log_file_size_bytes,
@@ -274,7 +274,7 @@ class _Walk:
                 self._collector.remark(f"{path}: bytes of cut-off records lie behind the log's end")
 
     def _behind_blank(self, files: Sequence[LogFile], end: int) -> int:
-        """Return where the log ends: a file closed by a BLANK may have nothing behind it yet."""
+        """Returns where the log ends: a file closed by a BLANK may have nothing behind it yet."""
         for file in files:
             if file.base < end <= file.end - BLANK_SIZE:
                 with file.opened() as source:

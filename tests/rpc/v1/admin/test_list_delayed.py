@@ -14,7 +14,7 @@ HOUR_MS = 3_600_000
 
 
 async def send(broker: StoreBroker, name: str, topic: str = "orders", **fields: Any) -> str:
-    """Send a message; returns its recall handle."""
+    """Sends a message; returns its recall handle."""
     message = broker_pb2.Message(topic=topic, body=b"x", message_id=name, queue_id=1, **fields)
     request = broker_pb2.SendMessageRequest(messages=[message])
     handle = str((await broker.answer("SendMessage", request)).results[0].recall_handle)
@@ -23,20 +23,20 @@ async def send(broker: StoreBroker, name: str, topic: str = "orders", **fields: 
 
 
 async def recall(broker: StoreBroker, handle: str) -> None:
-    """Recall a message of `orders`."""
+    """Recalls a message of `orders`."""
     await broker.answer("Recall", broker_pb2.RecallRequest(topic="orders", recall_handle=handle))
     await broker.talking.settled()
 
 
 async def page(broker: StoreBroker, **fields: Any) -> admin_pb2.ListDelayedResponse:
-    """Ask for a page."""
+    """Asks for a page."""
     request = admin_pb2.ListDelayedRequest(**fields)
     answer: admin_pb2.ListDelayedResponse = await broker.answer("Admin/ListDelayed", request)
     return answer
 
 
 async def names(broker: StoreBroker, **fields: Any) -> list[str]:
-    """Return the ids of all pages."""
+    """Returns the ids of all pages."""
     found, token = [], ""
     while True:
         answer = await page(broker, page_token=token, **fields)

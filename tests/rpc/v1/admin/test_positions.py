@@ -27,7 +27,7 @@ Rows = list[tuple[str, int, int | None, int]]
 
 @pytest.fixture
 async def broker() -> AsyncIterator[StoreBroker]:
-    """Queue 0 of orders holds messages of 100, 200 and 300, queue 1 one of 200."""
+    """Queues 0 of orders holds messages of 100, 200 and 300, queue 1 one of 200."""
     async with store_broker() as made:
         for made.clock.wall, queue_id in ((100, 0), (200, 0), (200, 1), (300, 0)):
             await made.add("orders", b"a", queue_id=queue_id)

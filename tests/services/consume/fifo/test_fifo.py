@@ -59,7 +59,7 @@ class Steps:
         return self.desk.store.tables.offsets.find(GROUP, TOPIC, 0)
 
     def bodies_of(self, topic: str, queue_id: int = 0) -> list[tuple[str, int]]:
-        """Return (body, times it was retried) of what lies in a queue."""
+        """Returns (body, times it was retried) of what lies in a queue."""
         result = at_once(self.desk.store.reading.pull(ReadRange(topic, queue_id, 0, 99, 1 << 20)))
         found = [decode_record(record) for record in result.records]
         return [(message.body.decode(), message.reconsume_times) for message in found]

@@ -396,7 +396,7 @@ class OrderedWalk(RuleBasedStateMachine):
 
     @rule(is_folded=st.booleans())
     def restart(self, *, is_folded: bool) -> None:
-        """Begin with what was written whole, or with what changed since, change by change."""
+        """Begins with what was written whole, or with what changed since, change by change."""
         self.write()
         order = self.written.order()
         self.queue = OrderedQueue(order)

@@ -76,7 +76,7 @@ class OrderedAck:
         self._redelivery = redelivery
 
     def find(self, group: str, topic: str, handle: str) -> OrderedMessage | None:
-        """Return what a handle leads to, None where its message is settled or given out again."""
+        """Returns what a handle leads to, None where its message is settled or given out again."""
         read = read_handle(handle)
         found = None if read is None else self._queue_of(group, topic, read[0])
         if read is None or found is None:
@@ -100,7 +100,7 @@ class OrderedAck:
         return queue, self._table.of(queue)
 
     async def ack(self, group: str, topic: str, handles: Sequence[str]) -> list[Settled]:
-        """Settle messages for good; durable when it returns.
+        """Settles messages for good; durable when it returns.
 
         Errors   DiskFull, FsyncFailed
         Cost     that of the write, and 1 µs a handle
@@ -131,7 +131,7 @@ class OrderedAck:
         *,
         is_suspended: bool = False,
     ) -> list[Settled]:
-        """Hide messages, and what follows on them, from now on for another time.
+        """Hides messages, and what follows on them, from now on for another time.
 
         is_suspended   their delivery does not count as an attempt
         Old handles and new ones settle them; durable when it returns.
@@ -162,7 +162,7 @@ class OrderedAck:
         return f"{place._replace(invisible_ms=hidden_ms).prefix}{held.queue_offset}"
 
     def release(self, group: str, topic: str, handles: Sequence[str]) -> bool:
-        """Take back what did not reach its receiver; returns whether there was something."""
+        """Takes back what did not reach its receiver; returns whether there was something."""
         found = [held for handle in handles if (held := self.find(group, topic, handle))]
         for held in found:
             held.state.release([held.queue_offset], held.place.popped_at_ms)
@@ -173,7 +173,7 @@ class OrderedAck:
     async def send_back(
         self, group: GroupConfig, topic: str, entries: Sequence[tuple[str, int]]
     ) -> list[Settled]:
-        """Put messages again behind a delay level, 0 for the usual one; below 0: give them up.
+        """Puts messages again behind a delay level, 0 for the usual one; below 0: give them up.
 
         Effects  they come back by the group's retry topic: what follows them may go out before
         Errors   those of a put: nothing was settled
@@ -190,7 +190,7 @@ class OrderedAck:
     async def give_up(
         self, group: GroupConfig, topic: str, handles: Sequence[str]
     ) -> list[Settled]:
-        """Make messages dead letters of their group.
+        """Makes messages dead letters of their group.
 
         Errors   those of a put: nothing was settled
         """
@@ -204,7 +204,7 @@ class OrderedAck:
     async def _move(
         self, group: GroupConfig, topic: str, handles: Sequence[str], made: MadeRun
     ) -> list[Settled]:
-        """Settle messages by putting others in their stead; what is gone from the log needs none.
+        """Settles messages by putting others in their stead; what is gone from the log needs none.
 
         Those are durable first, in every flush mode: else a power cut might leave neither.
         Effects  runs to its end whatever becomes of the caller
@@ -246,7 +246,7 @@ class OrderedAck:
 async def settled_by_kind(
     entries: Sequence[Entry], leased: Settle[Entry], ordered: Settle[Entry]
 ) -> list[Settled]:
-    """Settle each entry where its handle belongs; answers stand in the places of their entries.
+    """Settles each entry where its handle belongs; answers stand in the places of their entries.
 
     What was given out in order may have been leased without order since (leaving_order.py).
     Shape    entries are handles, or begin with one

@@ -44,7 +44,7 @@ class Fifo:
         self._order = 0
 
     def leave(self, target: GroupTopic, client_id: str) -> bool:
-        """End the leases that a client kept alive; returns whether there were some."""
+        """Ends the leases that a client kept alive; returns whether there were some."""
         is_left = False
         for queue in target.all_queues():
             state = self.table.of(queue)
@@ -75,7 +75,7 @@ class Fifo:
         return self._ends[0][0] if self._ends else None
 
     def ended(self, now_ms: int) -> list[GroupTopic]:
-        """Return where leases have ended, each once; `watch_ends` is told again afterwards."""
+        """Returns where leases have ended, each once; `watch_ends` is told again afterwards."""
         found: list[GroupTopic] = []
         while self._ends and self._ends[0][0] <= now_ms:
             end_ms, _, target = heappop(self._ends)

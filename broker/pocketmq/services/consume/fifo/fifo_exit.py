@@ -59,7 +59,7 @@ class LeavingOrder:
             await self._table.saved()
 
     async def _leased(self, queue: GroupQueue) -> tuple[list[Lease], QueueOrder]:
-        """Lease what was given out in order; returns the leases, and what is known by then.
+        """Leases what was given out in order; returns the leases, and what is known by then.
 
         What changes or is settled while the journal is written is told of once more.
         """
@@ -107,7 +107,7 @@ class LeavingOrder:
     async def _put(
         self, queue: GroupQueue, checkpoints: list[PopCheckpoint], acks: list[Entry]
     ) -> list[Lease]:
-        """Put checkpoints, and what ends those of before; returns leases, which are expected."""
+        """Puts checkpoints, and what ends those of before; returns leases, which are expected."""
         first = await self._journal.put([*map(self._journal.checkpoint, checkpoints), *acks])
         renewed = self._table.renewed(queue)
         leases = [
@@ -125,7 +125,7 @@ class LeavingOrder:
     def _checkpoints(
         self, queue: GroupQueue, changed: Mapping[int, OrderedDelivery], later_ms: int
     ) -> Iterator[PopCheckpoint]:
-        """Yield what is written down of messages that are given out, those of one time together.
+        """Yields what is written down of messages that are given out, those of one time together.
 
         What a client renews by being alive stands by itself. What is told of once more bears a
         later time: else what ends the checkpoint before would end it too.
@@ -150,7 +150,7 @@ class LeavingOrder:
 
 
 def has_left(tables: Tables, checkpoint: PopCheckpoint) -> None:
-    """Note that messages are leased without order, where a crash came before the table said so."""
+    """Notes that messages are leased without order, where a crash came before the table said so."""
     group, topic, queue_id, _, popped_at_ms, _ = checkpoint.batched
     committed = tables.offsets.find(group, topic, queue_id) or 0
     order = tables.orders.find(group, topic, queue_id, committed)
@@ -170,6 +170,6 @@ def has_left(tables: Tables, checkpoint: PopCheckpoint) -> None:
 
 
 def _changed(order: QueueOrder, known: Mapping[int, OrderedDelivery]) -> dict[int, OrderedDelivery]:
-    """Return what is given out otherwise than is known."""
+    """Returns what is given out otherwise than is known."""
     given = {at: one for at, one in order.delivered.items() if one.number or at in known}
     return {at: one for at, one in given.items() if known.get(at) != one}

@@ -56,7 +56,7 @@ class IdleGroups:
         self._groups.pop(key, None)
 
     def lowest(self, count_max: int) -> list[int]:
-        """Return the lowest messages of all groups.
+        """Returns the lowest messages of all groups.
 
         Cost     of them, whatever else waits
         """
@@ -80,7 +80,7 @@ class IdleGroups:
         return found
 
     def _next_first(self, seen: list[tuple[int, str]]) -> int:
-        """Return the lowest first message of groups that were not seen, -1 for none."""
+        """Returns the lowest first message of groups that were not seen, -1 for none."""
         while self._first:
             queue_offset, key = self._first[0]
             group = self._groups.get(key)

@@ -93,7 +93,7 @@ class OrderedQueue:
         return len(self._delivered)
 
     def skip_settled(self) -> int:
-        """Return the first offset that is to be looked at."""
+        """Returns the first offset that is to be looked at."""
         while self.scanned in self._settled:
             self.scanned += 1
         return self.scanned
@@ -117,7 +117,7 @@ class OrderedQueue:
             self._hold((queue_offset,), delivery.visible_at_ms)
 
     def pass_by(self, end: int) -> None:
-        """Settle what was not looked at below an offset: it is not wanted, or gone."""
+        """Settles what was not looked at below an offset: it is not wanted, or gone."""
         self._pass_to(end)
         self.scanned = max(self.scanned, end)
 
@@ -186,11 +186,11 @@ class OrderedQueue:
                 self._delivered[queue_offset] = bounded
 
     def next_end_ms(self) -> int | None:
-        """Return when leases may end next, None while nothing is held."""
+        """Returns when leases may end next, None while nothing is held."""
         return self._ends[0][0] if self._ends else None
 
     def ready(self, count_max: int) -> list[int]:
-        """Return offsets that may go out, lowest first.
+        """Returns offsets that may go out, lowest first.
 
         Cost     of what is returned
         """
@@ -199,16 +199,16 @@ class OrderedQueue:
         return self._idle.lowest(count_max)
 
     def is_ready(self, queue_offset: int) -> bool:
-        """Return whether an offset that was ready still is."""
+        """Returns whether an offset that was ready still is."""
         return self._keys.get(queue_offset) in self._idle
 
     def deliveries(self, queue_offset: int) -> int:
-        """Return how often a message was given out."""
+        """Returns how often a message was given out."""
         delivery = self._delivered.get(queue_offset)
         return 0 if delivery is None else delivery.number
 
     def attempts(self, queue_offset: int) -> int:
-        """Return the same, without a delivery that its consumer suspended."""
+        """Returns the same, without a delivery that its consumer suspended."""
         return self.deliveries(queue_offset) - (queue_offset in self._suspended)
 
     def suspend(self, queue_offset: int) -> None:
@@ -219,7 +219,7 @@ class OrderedQueue:
     def lease(
         self, offsets: Sequence[int], now_ms: int, until_ms: int, claim: str = "", client: str = ""
     ) -> int:
-        """Give messages out that are ready; returns the time that stands in their handles.
+        """Gives messages out that are ready; returns the time that stands in their handles.
 
         claim    names the receive, for a caller that asks again
         client   renews the leases as long as it lives, "" for none
@@ -245,7 +245,7 @@ class OrderedQueue:
         return popped_at_ms
 
     def claimed(self, claim: str, now_ms: int) -> list[tuple[int, OrderedDelivery]]:
-        """Return (queue offset, delivery) of what a receive was given and still has, in order."""
+        """Returns (queue offset, delivery) of what a receive was given and still has, in order."""
         found = ((number, self._delivered.get(number)) for number in self._claims.get(claim, ()))
         return [
             (number, delivery)
@@ -277,7 +277,7 @@ class OrderedQueue:
         return True
 
     def leave(self, client: str) -> bool:
-        """End the leases that a client kept alive; returns whether there were some."""
+        """Ends the leases that a client kept alive; returns whether there were some."""
         held = [queue_offset for queue_offset, name in self._renewed.items() if name == client]
         for queue_offset in held:
             del self._renewed[queue_offset]
@@ -285,7 +285,7 @@ class OrderedQueue:
         return bool(held)
 
     def release(self, offsets: Iterable[int], popped_at_ms: int) -> None:
-        """Take back what did not reach its caller, as if it had not been given out."""
+        """Takes back what did not reach its caller, as if it had not been given out."""
         for queue_offset in offsets:
             delivery = self._delivered.get(queue_offset)
             # What was taken back before is visible since the beginning of time.
@@ -297,7 +297,7 @@ class OrderedQueue:
                     heappush(self._ends, (0, self._keys[queue_offset]))
 
     def seize(self, queue_offset: int, popped_at_ms: int, until_ms: int) -> OrderedDelivery | None:
-        """Hold a message for the broker itself, so that no handle leads to it.
+        """Holds a message for the broker itself, so that no handle leads to it.
 
         Returns  what `restore` takes to undo it; None: it is settled or was given out again
         """
@@ -315,7 +315,7 @@ class OrderedQueue:
             self._visible_at(queue_offset, delivery.visible_at_ms)
 
     def is_current(self, queue_offset: int, popped_at_ms: int) -> bool:
-        """Return whether a message is not settled, and this its last delivery."""
+        """Returns whether a message is not settled, and this its last delivery."""
         delivery = self._delivered.get(queue_offset)
         return delivery is not None and delivery.popped_at_ms == popped_at_ms
 
@@ -324,15 +324,15 @@ class OrderedQueue:
         self._settle(queue_offset)
 
     def renewed(self) -> dict[int, str]:
-        """Return who keeps messages leased by being alive, by queue offset."""
+        """Returns who keeps messages leased by being alive, by queue offset."""
         return dict(self._renewed)
 
     def order(self) -> QueueOrder:
-        """Return what has to be known after a restart."""
+        """Returns what has to be known after a restart."""
         return QueueOrder(self.next_offset, frozenset(self._settled), dict(self._delivered))
 
     def since(self) -> OrderChange:
-        """Return what changed since this was called last; the first time all there is."""
+        """Returns what changed since this was called last; the first time all there is."""
         touched, self._touched = self._touched, set()
         if self._is_whole:
             self._is_whole = False
@@ -373,7 +373,7 @@ class OrderedQueue:
             heapify(self._ends)
 
     def _ends_at(self, key: str) -> int:
-        """Return when the last lease of a message group ends."""
+        """Returns when the last lease of a message group ends."""
         return max(self._delivered[number].visible_at_ms for number in self._groups[key].held)
 
     def _settle(self, queue_offset: int) -> None:

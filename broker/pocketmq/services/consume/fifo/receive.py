@@ -90,7 +90,7 @@ class OrderedReceive:
 
     # -- whether it is worth while -------------------------------------------------------------
     def is_ready(self, target: GroupTopic) -> bool:
-        """Return whether a receive may find something now; a group that is no more finds none."""
+        """Returns whether a receive may find something now; a group that is no more finds none."""
         if self._store.tables.groups.find(target.group) is None:
             return False
         return any(not queue.is_busy and self._has_some(queue) for queue in target.all_queues())
@@ -103,7 +103,7 @@ class OrderedReceive:
         return may_scan or bool(state.ready(1))
 
     def next_end_ms(self, target: GroupTopic) -> int | None:
-        """Return when leases may end next, wall time; None while none is held."""
+        """Returns when leases may end next, wall time; None while none is held."""
         ends = (self._table.of(queue).next_end_ms() for queue in target.all_queues())
         return min((end for end in ends if end is not None), default=None)
 
@@ -115,7 +115,7 @@ class OrderedReceive:
 
     # -- a receive -----------------------------------------------------------------------------
     async def take(self, request: ReceiveRequest, target: GroupTopic) -> OrderedTaken | None:
-        """Lease what may go out, None where nothing may; it counts once `durable` returns.
+        """Leases what may go out, None where nothing may; it counts once `durable` returns.
 
         Errors   GroupNotFound; those of a put: nothing was leased
         """
@@ -134,18 +134,18 @@ class OrderedReceive:
         return OrderedTaken(_received(parts, self._broker), parts) if parts else None
 
     def when_durable(self, then: Callable[[BaseException | None], None]) -> None:
-        """Call with None, or with an error, when all leases so far outlast a crash."""
+        """Calls with None, or with an error, when all leases so far outlast a crash."""
         self._table.when_saved(then)
 
     async def durable(self) -> None:
-        """Return when all leases so far outlast a crash.
+        """Returns when all leases so far outlast a crash.
 
         Errors   DiskFull, FsyncFailed
         """
         await self._table.saved()
 
     def release(self, taken: OrderedTaken) -> None:
-        """Take back what did not reach its caller, as if it had not been given out."""
+        """Takes back what did not reach its caller, as if it had not been given out."""
         self._release(taken.parts)
         self._table.save_soon()
 
@@ -181,14 +181,14 @@ class OrderedReceive:
         request.room(sum(len(record) for part in parts for record in part.records))
 
     def was_given(self, request: ReceiveRequest, target: GroupTopic) -> bool:
-        """Return whether an earlier receive of this attempt has messages still."""
+        """Returns whether an earlier receive of this attempt has messages still."""
         if not request.attempt_id:
             return False
         claim, now_ms = _claim(request), self._store.clock.wall_ms()
         return any(self._table.of(queue).claimed(claim, now_ms) for queue in target.all_queues())
 
     async def _taken_before(self, request: ReceiveRequest, target: GroupTopic) -> list[Part]:
-        """Return what an earlier receive of this attempt was given, whose answer was lost."""
+        """Returns what an earlier receive of this attempt was given, whose answer was lost."""
         if not self.was_given(request, target):
             return []
         now_ms, found = self._store.clock.wall_ms(), []
@@ -211,7 +211,7 @@ class OrderedReceive:
         self, request: ReceiveRequest, queue: GroupQueue, group: GroupConfig, count: int,
         size_bytes: int,
     ) -> Part | None:  # fmt: skip
-        """Lease messages of a queue, None where none may go out."""
+        """Leases messages of a queue, None where none may go out."""
         state = self._table.of(queue)
         known: dict[int, bytes] = {}
         scans = SCANS_MAX
@@ -280,7 +280,7 @@ class OrderedReceive:
     async def _read(
         self, queue: GroupQueue, state: OrderedQueue, ready: list[int], known: dict[int, bytes]
     ) -> dict[int, bytes]:
-        """Return the records of messages that may go out; what is gone from the log is settled."""
+        """Returns the records of messages that may go out; what is gone from the log is settled."""
         missing = [at for at in ready if at not in known]
         if missing:
             known.update(await reread(self._store.reading, queue, missing))
@@ -294,7 +294,7 @@ class OrderedReceive:
         self, request: ReceiveRequest, queue: GroupQueue, state: OrderedQueue,
         records: dict[int, bytes],
     ) -> bool:  # fmt: skip
-        """Settle what another receive wanted and this one does not; returns whether some was."""
+        """Settles what another receive wanted and this one does not; returns whether some was."""
         if request.wanted.is_everything:
             return False
         unwanted = [at for at, one in records.items() if not is_wanted(request, queue, one)]
@@ -308,7 +308,7 @@ class OrderedReceive:
     async def _buried(
         self, queue: GroupQueue, state: OrderedQueue, group: GroupConfig, records: dict[int, bytes]
     ) -> bool:
-        """Make dead letters of what was delivered often enough; returns whether some was."""
+        """Makes dead letters of what was delivered often enough; returns whether some was."""
         limit = group.settings.max_attempts or 0
         dead = [
             at
@@ -327,7 +327,7 @@ class OrderedReceive:
         self, queue: GroupQueue, state: OrderedQueue, group: GroupConfig,
         dead: Sequence[tuple[int, bytes]], popped_at_ms: int,
     ) -> None:  # fmt: skip
-        """Put dead letters, then settle their messages; what fails leaves all as it was."""
+        """Puts dead letters, then settles their messages; what fails leaves all as it was."""
         try:
             await self._redelivery.prepare(group)
             made = self._redelivery.dead
@@ -347,7 +347,7 @@ class OrderedReceive:
 
 
 def message_group_of(record: bytes) -> str:
-    """Return the message group of a stored record, "" for none."""
+    """Returns the message group of a stored record, "" for none."""
     return property_text(property_block(record), _GROUP_KEY) or ""
 
 
@@ -356,7 +356,7 @@ def _claim(request: ReceiveRequest) -> str:
 
 
 def _fitting(offsets: list[int], records: dict[int, bytes], size_bytes: int) -> list[int]:
-    """Return the first of the offsets, as many as their records fit; one at least."""
+    """Returns the first of the offsets, as many as their records fit; one at least."""
     for place, at in enumerate(offsets):
         size_bytes -= len(records[at])
         if size_bytes < 0:

@@ -54,7 +54,7 @@ class OrderTable:
         self._queues: dict[GroupQueueKey, Ordered] = {}
 
     def of(self, queue: GroupQueue) -> OrderedQueue:
-        """Return the state of a queue; a group's first look at it sets its offset.
+        """Returns the state of a queue; a group's first look at it sets its offset.
 
         Effects  where the wall clock was set since, what is given out anywhere ends as much later
                  or earlier by it: so long after it was given out as was meant
@@ -85,7 +85,7 @@ class OrderTable:
         return held.state
 
     def left(self, queue: GroupQueue) -> QueueOrder:
-        """Return what is known of a queue that is not received in order any more."""
+        """Returns what is known of a queue that is not received in order any more."""
         group, topic, queue_id = key = queue.group, queue.topic, queue.queue_id
         if key in self._queues:
             return self.of(queue).order()
@@ -93,12 +93,12 @@ class OrderTable:
         return self._orders.find(group, topic, queue_id, committed)
 
     def renewed(self, queue: GroupQueue) -> dict[int, str]:
-        """Return who keeps messages of a queue leased by being alive, by queue offset."""
+        """Returns who keeps messages of a queue leased by being alive, by queue offset."""
         held = self._queues.get((queue.group, queue.topic, queue.queue_id))
         return {} if held is None else held.state.renewed()
 
     def leave(self, queue: GroupQueue, order: QueueOrder) -> None:
-        """Hold nothing of a queue any more; what is written down of it is its last order."""
+        """Holds nothing of a queue any more; what is written down of it is its last order."""
         group, topic, queue_id = key = queue.group, queue.topic, queue.queue_id
         self._queues.pop(key, None)
         self._orders.change(group, topic, queue_id, lambda: order)
@@ -121,7 +121,7 @@ class OrderTable:
         return bool(queue.retry) or group is None or bool(group.settings.begins_at_min)
 
     def changed(self, queue: GroupQueue, state: OrderedQueue) -> None:
-        """Note that a state changed; nothing where an offset or leaving its queue made it void."""
+        """Notes that a state changed; nothing where an offset or leaving its queue made it void."""
         group, topic, queue_id = queue.group, queue.topic, queue.queue_id
         if (group, topic, queue_id) not in self._queues or self.of(queue) is not state:
             return
@@ -133,22 +133,22 @@ class OrderTable:
             held.committed = state.next_offset
 
     def when_saved(self, then: Callable[[BaseException | None], None]) -> None:
-        """Call with None, or with an error, when every change so far is durable."""
+        """Calls with None, or with an error, when every change so far is durable."""
         self._orders.when_saved(then)
 
     async def saved(self) -> None:
-        """Return when every change so far is durable.
+        """Returns when every change so far is durable.
 
         Errors   DiskFull, FsyncFailed
         """
         await self._orders.saved()
 
     def save_soon(self) -> None:
-        """Begin to write what changed."""
+        """Begins to write what changed."""
         self._orders.save_soon()
 
     def add_held(self, found: dict[tuple[str, str], dict[int, Held]]) -> None:
-        """Add what is given out and not settled of each queue, by (group, topic) and queue id."""
+        """Adds what is given out and not settled of each queue, by (group, topic) and queue id."""
         for (group, topic, queue_id), ordered in self._queues.items():
             if ordered.state.delivered_count:
                 queues = found.setdefault((group, topic), {})
