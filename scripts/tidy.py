@@ -253,10 +253,10 @@ RATCHETS: dict[Callable[[Project], Iterator[Finding]], int] = {
     unasserted: 0,
     protocols: 9,
     untested: 0,
-    first_lines: 99999,
-    dialect: 99999,
-    essays: 99999,
-    twin_classes: 99999,
+    first_lines: 1128,
+    dialect: 329,
+    essays: 18,
+    twin_classes: 0,
 }
 """How many places may break each: numbers that only ever get smaller, by who makes them so."""
 

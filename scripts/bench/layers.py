@@ -29,7 +29,7 @@ from pocketmq.rpc.own.server_state import ServerState
 from pocketmq.rpc.pb import broker_pb2 as pb
 from pocketmq.rpc.service import Service, Shortcut
 from pocketmq.rpc.serving import Serving
-from pocketmq.rpc.v1.send_message import SendMessageV1, parse_send_request
+from pocketmq.rpc.v1.send_message import SendMessage, parse_send_request
 from pocketmq.rpc.v1.service_table import BROKER, face
 from pocketmq.services.produce.rules import SendRules
 from pocketmq.services.produce.send import Send
@@ -41,7 +41,7 @@ CALLS = 20_000
 PER_READ = 8
 TURN_READS = 8
 """Reads between two turns of the loop, as of eight connections."""
-PATH = b"/pocketmq.v1.Broker/SendMessageV1"
+PATH = b"/pocketmq.v1.Broker/SendMessage"
 
 
 class _Sink:
@@ -89,7 +89,7 @@ async def _round() -> dict[str, float]:
         settings = StoreSettings(directory=Path(directory) / "store", flush="async")
         store = await open_store(settings, SystemClock(), Disk())
         sender = _send(store)
-        send = SendMessageV1(sender)
+        send = SendMessage(sender)
         nothing = _service(send, lambda raw, host, metadata: answer)
         spent["call"] = await _served_us(nothing, calls.preface, reads)
         service = _service(send)
@@ -106,11 +106,11 @@ async def _round() -> dict[str, float]:
     return spent
 
 
-def _service(send: SendMessageV1, shortcut: Shortcut | None = None) -> Service:
+def _service(send: SendMessage, shortcut: Shortcut | None = None) -> Service:
     """Returns the face with one method; `shortcut` answers in its place."""
     handlers: dict[str, Any] = dict.fromkeys(BROKER.methods_by_name, send)
     service = face(BROKER, handlers)
-    (row,) = (one for one in service.methods if one.name == "SendMessageV1")
+    (row,) = (one for one in service.methods if one.name == "SendMessage")
     row = replace(row, shortcut=shortcut or row.shortcut)
     return replace(service, methods=(row,))
 

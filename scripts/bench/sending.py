@@ -19,7 +19,7 @@ from pocketmq.model.step import SystemClock
 from pocketmq.rpc.call import May, anything
 from pocketmq.rpc.pb import broker_pb2 as pb
 from pocketmq.rpc.pb import messaging_pb2
-from pocketmq.rpc.v1.send_message import SendMessageV1, parse_send_request
+from pocketmq.rpc.v1.send_message import SendMessage, parse_send_request
 from pocketmq.rpc.v2.send_message import SendMessageV2
 from pocketmq.rpc.v2.send_shortcut import CLIENT_ID_KEY
 from pocketmq.services.produce.rules import SendRules
@@ -128,7 +128,7 @@ async def _figures(extent: Extent) -> list[Figure]:
 
 def _own_ways(send: Send) -> dict[str, Way]:
     """Returns how requests of pocketmq.v1 are served, by name."""
-    method = SendMessageV1(send)
+    method = SendMessage(send)
 
     async def usual(raw: bytes) -> bytes:
         return await method(parse_send_request(raw), PEER)

@@ -21,7 +21,7 @@ from pocketmq.config.load import load
 from pocketmq.files.disk import Disk
 from pocketmq.model.step import Clock, SystemClock
 from pocketmq.rpc.pb import broker_pb2 as pb
-from pocketmq.rpc.v1.send_message import SendMessageV1, parse_send_request
+from pocketmq.rpc.v1.send_message import SendMessage, parse_send_request
 from pocketmq.store.message_store import MessageStore, open_store
 from pocketmq.store.runner import Runner
 
@@ -50,7 +50,7 @@ class Broker(NamedTuple):
 
     store: MessageStore
     parts: Parts
-    send: SendMessageV1
+    send: SendMessage
     phases: dict[str, float]
 
     async def sent(self, raws: Sequence[bytes], turn: int = 1) -> None:
@@ -117,7 +117,7 @@ async def serving(directory: Path, clock: Clock, queue_count: int = 8) -> AsyncI
     try:
         await parts.recover()
         recovered = perf_counter()
-        send, phases = SendMessageV1(parts.backing.send), {"log": opened - begun}
+        send, phases = SendMessage(parts.backing.send), {"log": opened - begun}
         broker = Broker(store, parts, send, phases)
         if not store.appended:
             await store.tables.topics.create(TOPIC, queue_count=queue_count)

@@ -20,7 +20,7 @@ HUB: Final = 24
 def nearest_tests(root: Path, package: str) -> list[str]:
     """Returns paths of test modules, from the root.
 
-    package  a folder or module below broker/pocketmq/: `services/timer`, `store/tables/offsets.py`
+    package  a folder or module below broker/pocketmq/: `services/delay`, `store/tables/offsets.py`
     """
     own = PurePosixPath("pocketmq", package).with_suffix("")
     texts = {

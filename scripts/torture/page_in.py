@@ -174,7 +174,7 @@ def _one_life(disk: FailingDisk, store: Path, sent: list[str], chance: Random) -
         assert broker.wait() == -signal.SIGBUS, broker.log.read_text()
     told = broker.log.read_text(errors="replace")
     assert "Fatal Python error: Bus error" in told, told
-    assert "store/reading/" in told, told
+    assert "store/read/" in told, told
     disk.heal()
     return lines
 

@@ -157,7 +157,7 @@ def test_without_openssl_the_broker_says_so_and_serves_without_tls(
     with caplog.at_level(logging.WARNING):
         certificate.make_sure(shop.config())
     (told,) = caplog.records
-    assert told.getMessage() == "tls.unmade"
+    assert told.getMessage() == "tls.certificate_failed"
     assert "install openssl" in vars(told)["reason"]
     assert tls.context is None
     with pytest.raises(IllegalConfig, match="--tls-cert"):

@@ -155,7 +155,7 @@ def test_what_runs_at_import_is_led_to_by_all_that_is_made_of_it() -> None:
 
 
 def test_tests_are_near_by_their_folder_or_by_what_they_import() -> None:
-    near = nearest_tests(ROOT, "services/timer")
+    near = nearest_tests(ROOT, "services/delay")
     assert "tests/services/test_timer_clocks.py" in near
     assert "tests/wire/test_hpack.py" not in near
     assert not [path for path in near if path.startswith("tests/e2e/")]

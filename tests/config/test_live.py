@@ -83,7 +83,7 @@ def test_parts_are_given_settings_at_first_and_after_each_change(
         live.reload()
     assert levels == ["info", "debug"]
     doubted, reloaded = caplog.records
-    assert doubted.message == "config.doubted"
+    assert doubted.message == "config.suspect"
     assert vars(reloaded)["changed"] == "logs.level = debug"
     assert vars(reloaded)["needs_restart"] == "store.flush_interval_ms = 2s"
     caplog.clear()

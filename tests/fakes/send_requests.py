@@ -22,7 +22,7 @@ from pocketmq.model.errors import BrokerError
 from pocketmq.model.topic import HALF_TOPIC, TYPE_ATTRIBUTE
 from pocketmq.rpc.pb import broker_pb2 as pb
 from pocketmq.rpc.service import Method, Shortcut
-from pocketmq.rpc.v1.send_message import SendMessageV1
+from pocketmq.rpc.v1.send_message import SendMessage
 from tests.fakes.call import FakeCall
 from tests.fakes.clock import at
 from tests.fakes.mutated import mutated
@@ -201,8 +201,8 @@ class Twin:
 
 def own_twin(broker: StoreBroker, *, is_quick: bool) -> Twin:
     """Returns a broker that is asked by its own protocol."""
-    shortcut = SendMessageV1(broker.send, messages_max=MESSAGES_MAX).shortcut
-    return Twin(broker, broker.methods["SendMessageV1"], shortcut if is_quick else None, CALL)
+    shortcut = SendMessage(broker.send, messages_max=MESSAGES_MAX).shortcut
+    return Twin(broker, broker.methods["SendMessage"], shortcut if is_quick else None, CALL)
 
 
 class TwinMaker(Protocol):

@@ -126,7 +126,7 @@ class Certificate:
         except StorageError as error:
             if rpc.tls_only:
                 raise
-            logger.warning("tls.unmade", extra={"reason": str(error)})
+            logger.warning("tls.certificate_failed", extra={"reason": str(error)})
 
     def read_again(self, config: Config) -> None:
         """Have handshakes from now on show what the files hold now; nothing where that is wrong."""

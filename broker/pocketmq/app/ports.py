@@ -112,7 +112,7 @@ def bind(
     """
     if listening is not None and RPC in config.origins:
         doubt = f"{RPC} does not count: {COUNT} handed {address_of(listening)} over"
-        logger.warning("config.doubted", extra={"doubt": doubt})
+        logger.warning("config.suspect", extra={"doubt": doubt})
     if listening is None:
         with held_port(config.rpc.listen) as address:
             server.add_port(address)

@@ -103,7 +103,7 @@ def run_broker(
     config, logs = live.config, live.config.logs
     start_logs(sys.stderr, logs.level, logs.format, request_id=current_request_id)
     for doubt in config.warnings:
-        logger.warning("config.doubted", extra={"doubt": doubt})
+        logger.warning("config.suspect", extra={"doubt": doubt})
     try:
         with asyncio.Runner(loop_factory=_new_event_loop) as runner:
             stage = replace(stage or Stage(), listening=inherited_socket(os.environ))

@@ -104,7 +104,7 @@ class LiveConfig:
             return
         for doubt in found.config.warnings:
             if doubt not in self.config.warnings:
-                logger.warning("config.doubted", extra={"doubt": doubt})
+                logger.warning("config.suspect", extra={"doubt": doubt})
         fixed = [key for key, knob in KNOBS.items() if not knob.live]
         assert all(found.config.value(key) == self.config.value(key) for key in fixed)
         self.config = found.config

@@ -101,10 +101,10 @@ async def test_what_cannot_be_told_of_is_tried_once_a_second(
     await desk.receive()
     desk.store.writing.refuse(BrokerReadOnly(why="a test"))
     await desk.step(INVISIBLE_MS)
-    kept = [one.message for one in caplog.records].count("lease.kept")
+    kept = [one.message for one in caplog.records].count("lease.revive_deferred")
     assert kept > 0
     await desk.step(RETRY_PAUSE_MS - 1)
-    assert [one.message for one in caplog.records].count("lease.kept") == kept
+    assert [one.message for one in caplog.records].count("lease.revive_deferred") == kept
     await desk.step(1)
-    assert [one.message for one in caplog.records].count("lease.kept") == 2 * kept
+    assert [one.message for one in caplog.records].count("lease.revive_deferred") == 2 * kept
     desk.store.writing.refuse(None)

@@ -1,6 +1,6 @@
 """pocketmq.v1.Admin: topics, groups, offsets and the store, for those who run the broker.
 
-Each method is the same sentence: read the request, ask services/administration, write its answer.
+Each method is the same sentence: read the request, ask services/admin, write its answer.
 """
 
 from collections.abc import Iterable, Sequence

@@ -24,7 +24,7 @@ RESOLUTIONS: Final = {
 }
 
 
-class EndTransactionV1:
+class EndTransaction:
     """The method."""
 
     __slots__ = ("_transactions", "shortcut")

@@ -16,10 +16,10 @@ from pocketmq.rpc.topic_access import (
 )
 from pocketmq.rpc.v1.check_transactions import CheckTransactions
 from pocketmq.rpc.v1.consuming import ConsumeMethods
-from pocketmq.rpc.v1.end_transaction import EndTransactionV1
+from pocketmq.rpc.v1.end_transaction import EndTransaction
 from pocketmq.rpc.v1.pull_message import PullMessage
 from pocketmq.rpc.v1.query_messages import QueryMessages
-from pocketmq.rpc.v1.send_message import SendMessageV1
+from pocketmq.rpc.v1.send_message import SendMessage
 from pocketmq.rpc.v1.service_table import BROKER, face
 
 
@@ -36,10 +36,10 @@ class Messaging:
         self._query = query = backing.query
         self._send = send = backing.send
         pull, members = backing.pull, backing.members
-        self._end_transaction = EndTransactionV1(backing.transactions)
+        self._end_transaction = EndTransaction(backing.transactions)
         self.check_transactions = CheckTransactions(backing.transactions)
         self.query_messages = QueryMessages(query, store.tables, check=check_client_reads)
-        self.send_message = SendMessageV1(send)
+        self.send_message = SendMessage(send)
         self.consuming = ConsumeMethods(store, backing.consume, pull, members)
         self._pull_message = PullMessage(store, pull, check=check_client_reads, members=members)
 
@@ -48,10 +48,10 @@ class Messaging:
         return face(
             BROKER,
             {
-                "SendMessageV1": self.send_message,
+                "SendMessage": self.send_message,
                 "Recall": self.recall,
                 "PullMessage": self._pull_message,
-                "EndTransactionV1": self._end_transaction,
+                "EndTransaction": self._end_transaction,
                 "CheckTransactions": self.check_transactions,
                 **self.consuming.handlers(),
                 "QueryByKey": self.query_messages.by_key,

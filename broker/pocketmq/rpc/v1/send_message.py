@@ -71,7 +71,7 @@ PlainColumns = tuple[list[str], list[bytes], list[str], list[Sequence[str]], lis
 """What a plain message has: topics, bodies, tags, keys, message ids; "" and none where absent."""
 
 
-class SendMessageV1:
+class SendMessage:
     """The method.
 
     messages_max   of a request that takes the shortcut; None: as many as are quicker there

@@ -11,8 +11,8 @@ from google.protobuf.descriptor import ServiceDescriptor
 from pocketmq.rpc.admission import CallClass
 from pocketmq.rpc.pb import access_pb2, admin_pb2, broker_pb2
 from pocketmq.rpc.service import SEND_SIZE_MAX, Handler, Method, MethodKind, Service, closed, method
-from pocketmq.rpc.v1.end_transaction import EndTransactionV1
-from pocketmq.rpc.v1.send_message import SendMessageV1, parse_send_request
+from pocketmq.rpc.v1.end_transaction import EndTransaction
+from pocketmq.rpc.v1.send_message import SendMessage, parse_send_request
 from pocketmq.rpc.v1.status import refuse
 
 BROKER: Final = broker_pb2.DESCRIPTOR.services_by_name["Broker"]
@@ -31,9 +31,9 @@ CLASSES: Final[Mapping[str, CallClass]] = {
 }
 """Classes of the methods of each face that are nothing special."""
 REQUEST_CODES: Final[Mapping[str, str]] = {
-    "SendMessageV1": "send_message_v2",
+    "SendMessage": "send_message_v2",
     "Recall": "recall_message",
-    "EndTransactionV1": "end_transaction",
+    "EndTransaction": "end_transaction",
     "CheckTransactions": "check_transaction_state",
     "ResumeTransaction": "resume_check_half_message",
     "QueryByKey": "query_message",
@@ -106,18 +106,18 @@ def _row(descriptor: ServiceDescriptor, name: str, handler: Handler) -> Method:
     elif name in SETTLING:
         call_class = CallClass.SETTLE
         own |= {"serialize": bytes, "answer": bytes, "request_size_max": SETTLE_SIZE_MAX}
-    elif name == "SendMessageV1":
+    elif name == "SendMessage":
         call_class = CallClass.SEND
         own |= {"parse": parse_send_request, "serialize": bytes, "answer": bytes}
         own |= {"request_size_max": SEND_SIZE_MAX}
-        own |= {"shortcut": handler.shortcut if isinstance(handler, SendMessageV1) else None}
+        own |= {"shortcut": handler.shortcut if isinstance(handler, SendMessage) else None}
     elif name == "CheckTransactions":
         call_class = CallClass.POLL
         own |= {"kind": MethodKind.UNARY}
-    elif name == "EndTransactionV1":
+    elif name == "EndTransaction":
         call_class = CallClass.SETTLE
         own |= {"request_size_max": SETTLE_SIZE_MAX}
-        own |= {"shortcut": handler.shortcut if isinstance(handler, EndTransactionV1) else None}
+        own |= {"shortcut": handler.shortcut if isinstance(handler, EndTransaction) else None}
     elif name == "Recall":
         call_class = CallClass.SEND
     elif name in ASKING:

@@ -164,7 +164,7 @@ def _too_late(reply: bytes) -> bytes:
 
 
 def drafts_of(request: pb.SendMessageRequest, call: Call) -> tuple[Drafts, Envelope]:
-    """Returns the messages of a request as `services/sending` takes them.
+    """Returns the messages of a request as `services/produce` takes them.
 
     Errors   NoMessages, TooManyMessages, MixedQueues, IllegalTopic, SystemTopic, IllegalMessageId,
              IllegalTag, IllegalMessageGroup, IllegalProperty, PropertiesTooLarge, IllegalNumber,

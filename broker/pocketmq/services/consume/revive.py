@@ -55,7 +55,7 @@ async def _was_put(put: Awaitable[None]) -> bool:
     try:
         await put
     except BrokerError as error:
-        logger.warning("lease.kept", extra={"reason": str(error)})
+        logger.warning("lease.revive_deferred", extra={"reason": str(error)})
         return False
     return True
 
@@ -190,7 +190,7 @@ class Reviving:
         try:
             first = await self._journal.put([self._journal.checkpoint(one) for one in checkpoints])
         except BrokerError as error:
-            logger.warning("lease.kept", extra={"reason": str(error)})
+            logger.warning("lease.revive_deferred", extra={"reason": str(error)})
             return
         for i, lease in enumerate(leases):
             self._leases.move(lease, first + i)

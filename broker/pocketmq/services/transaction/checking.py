@@ -128,7 +128,7 @@ class Checking:
             except StoreFailed:
                 raise
             except BrokerError as error:  # As a full disk: they are looked at again.
-                logger.warning("transaction.refused", extra={"reason": str(error)})
+                logger.warning("transaction.check_deferred", extra={"reason": str(error)})
                 following = self.first_looks if timetable is self.first_looks else self.due
                 following.add(now.monotonic_ms + RETRY_PAUSE_MS, *due)
             return True
@@ -283,7 +283,7 @@ class Checking:
                 self._ledger.give_back(at)
             if not isinstance(error, BrokerError) or isinstance(error, StoreFailed):
                 raise
-            logger.warning("transaction.refused", extra={"reason": str(error)})
+            logger.warning("transaction.check_deferred", extra={"reason": str(error)})
             for at in offsets:
                 self.due.add(now.monotonic_ms + RETRY_PAUSE_MS, at, at + 1)
             return []
