@@ -115,7 +115,7 @@ class StoreBroker:
         self.access_face = AccessFace(self.access, is_checked=False)
         self.methods: dict[str, Method] = {
             **{f"Access/{method.name}": method for method in self.access_face.service().methods},
-            **{f"AdminMethods/{method.name}": method for method in self.admin.service().methods},
+            **{f"Admin/{method.name}": method for method in self.admin.service().methods},
             **{method.name: method for method in self.messaging.service().methods},
         }
 

@@ -50,7 +50,7 @@ class MessagingV2:
             EndTransactionV2(transactions),
             Offsets(store, pull, query),
         )
-        self._shortcuts = {"SendMessageV2": send_message.shortcut}
+        self._shortcuts = {"SendMessage": send_message.shortcut}
         self._handlers: dict[str, Handler] = {}
         for family in families:
             self._handlers |= family.handlers()

@@ -92,7 +92,7 @@ class SendMessageV2:
 
     def handlers(self) -> dict[str, Handler]:
         """Returns the methods by their names."""
-        return {"SendMessageV2": self.send_message, "RecallMessage": self.recall_message}
+        return {"SendMessage": self.send_message, "RecallMessage": self.recall_message}
 
     async def send_message(
         self, request: pb.SendMessageRequest, call: Call

@@ -30,7 +30,7 @@ class EndTransactionV2:
 
     def handlers(self) -> dict[str, Handler]:
         """Returns the method by its name."""
-        return {"EndTransactionV2": self.end_transaction}
+        return {"EndTransaction": self.end_transaction}
 
     async def end_transaction(
         self, request: pb.EndTransactionRequest, call: Call
