@@ -63,6 +63,9 @@ class _Peer:
     def room(self, wanted: int, /) -> int:
         return wanted
 
+    def check_room(self, size: int, /) -> None:
+        """Finds room for any answer."""
+
     def if_lost(self, undo: Callable[[], None], /) -> None:
         """Nothing is lost."""
 

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 
 from pocketmq.format.addresses import host_from_text
+from pocketmq.model.errors import TooManyRequests
 from pocketmq.model.message import INT32_MAX
 from pocketmq.rpc.call import May, anything
 
@@ -17,13 +18,14 @@ class FakeCall:
         peer: str = "ipv4:10.0.0.7:4711",
         metadata: dict[str, str] | None = None,
         room: int = INT32_MAX,
+        kept: int = INT32_MAX,
     ) -> None:
         self.user = ""
         self.may: May = anything
         self._time_left_ms = time_left_ms
         self.peer = peer
         self._metadata = metadata or {}
-        self._room = room
+        self._room, self._kept = room, kept
         self.rooms: list[int] = []
         """What was given of what was asked for."""
         self.undone: list[Callable[[], None]] = []
@@ -45,6 +47,11 @@ class FakeCall:
         """Returns how many bytes an answer may have."""
         self.rooms.append(min(wanted, self._room))
         return self.rooms[-1]
+
+    def check_room(self, size: int, /) -> None:
+        """Refuses an answer that is larger than what is kept."""
+        if size > self._kept:
+            raise TooManyRequests(field="unread", limit=self._kept)
 
     def if_lost(self, undo: Callable[[], None], /) -> None:
         """Remembers what to call."""

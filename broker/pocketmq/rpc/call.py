@@ -68,6 +68,12 @@ class Call(Protocol):
         So much is set aside until this is asked again, or the call ends.
         """
 
+    def check_room(self, size: int, /) -> None:
+        """Checks that an answer of so many bytes may be made, and kept until its client reads it.
+
+        Errors   TooManyRequests
+        """
+
     def if_lost(self, undo: Callable[[], None], /) -> None:
         """Have a function called, once, when the answer is known not to have left.
 

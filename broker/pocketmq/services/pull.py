@@ -43,6 +43,9 @@ class PullRequest(NamedTuple):
     room: Callable[[int], int] = int
     """Asked before each read how many bytes may be read, of so many that are wanted, and told how
     many were; `int` gives what is wanted."""
+    check_room: Callable[[int], None] = lambda _: None
+    """Asked whether a first record of so many bytes may be read, where it is more than there is
+    room for; raises what the call is answered then."""
     user: str = ""
     """Whose turn it takes to look at records, where that is heavy work."""
 
@@ -110,7 +113,7 @@ class Pull:
         """Returns what is there, at once or when the disk has brought it, without waiting for more.
 
         joined   records that lie next to each other come as one element, where nothing is filtered
-        Errors   Corruption
+        Errors   Corruption, those of `check_room`
         """
         found = self._read(request, joined=joined)
         if isinstance(found, PullResult):
@@ -138,6 +141,7 @@ class Pull:
         room = request.room(range_.max_bytes)
         if room < range_.max_bytes:
             range_ = range_._replace(max_bytes=room)
+            self._check_first(request, range_)
             request = request._replace(range=range_)
         is_joined = joined and wanted.is_everything  # A filter looks at each record by itself.
         accept = None if wanted.is_everything else wanted.matches_code
@@ -149,6 +153,12 @@ class Pull:
         if isinstance(found, PullResult):
             return _matching(request, found)
         return self._matching_later(request, found)
+
+    def _check_first(self, request: PullRequest, range_: ReadRange) -> None:
+        """Checks that there is room for the first record, which comes whatever its size."""
+        size = self._store.reading.size_of(range_.topic, range_.queue_id, range_.queue_offset)
+        if size > range_.max_bytes:
+            request.check_room(size)
 
     async def _matching_later(
         self, request: PullRequest, found: Awaitable[PullResult]
@@ -224,7 +234,11 @@ class Pull:
     def _serve(self, pull: "ParkedPull") -> None:
         """Answers a pull for which something seems to have arrived."""
         request = pull.request.from_offset(pull.place)
-        found = self.pull(request, joined=pull.joined)
+        try:
+            found = self.pull(request, joined=pull.joined)
+        except BrokerError as error:
+            pull.fail(error)
+            return
         if not isinstance(found, PullResult) or _scanned_on(request, found):
             assert self._waiting is not None
             self._waiting.apart(self._serve_later(pull, found))

@@ -1,6 +1,10 @@
-"""A stop lets calls that may store something end, and ends those that store nothing soon."""
+"""A stop lets calls that may store something end, and waits no longer for anything else.
+
+That is calls that store nothing, and clients that do not read what they asked for.
+"""
 
 import asyncio
+from collections.abc import AsyncIterator
 
 import grpc
 import pytest
@@ -10,9 +14,12 @@ from pocketmq.rpc.call import Call
 from pocketmq.rpc.own import server
 from pocketmq.rpc.own.server import OwnServer
 from pocketmq.rpc.pb import broker_pb2 as pb
-from pocketmq.rpc.service import Method, Service
+from pocketmq.rpc.service import Method, MethodKind, Service
 from pocketmq.rpc.v1.status import refuse
+from tests.fakes.raw_http2 import RawClient
 from tests.fakes.store_broker import connected, running
+
+LARGE = 3 << 20
 
 
 class Slow:
@@ -52,3 +59,56 @@ async def test_a_query_that_does_not_end_holds_no_stop_up(monkeypatch: pytest.Mo
             slow.go_on.set()
             assert await store.code() is grpc.StatusCode.OK
             await stopping
+
+
+class Large:
+    """Methods whose answers are larger than what a client that does not read lets go."""
+
+    def __init__(self) -> None:
+        self.begun = 0
+
+    def service(self) -> Service:
+        kinds = (pb.QueryByIdRequest, pb.QueryByIdResponse)
+        rows = (
+            Method("One", *kinds, self._one, CallClass.POLL),
+            Method("Many", *kinds, self._many, CallClass.POLL, kind=MethodKind.SERVER_STREAM),
+        )
+        return Service("test.Service", rows, refuse)
+
+    def _one(self, request: pb.QueryByIdRequest, call: Call) -> pb.QueryByIdResponse:
+        self.begun += 1
+        return _large()
+
+    async def _many(
+        self, request: pb.QueryByIdRequest, call: Call
+    ) -> AsyncIterator[pb.QueryByIdResponse]:
+        while True:
+            self.begun += 1
+            yield _large()
+
+
+def _large() -> pb.QueryByIdResponse:
+    answer = pb.QueryByIdResponse()
+    answer.message.body = bytes(LARGE)
+    return answer
+
+
+@pytest.mark.parametrize(
+    "names", [["One"], ["One", "One"], ["Many"]], ids=["an answer", "a call that waits", "a stream"]
+)
+async def test_a_client_that_reads_nothing_holds_no_stop_up(
+    names: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(server, "READ_GRACE_S", 0.05)
+    monkeypatch.setattr(server, "FLUSH_S", 0.05)
+    large = Large()
+    own = OwnServer([large.service()])
+    async with running(own) as address:
+        with RawClient(address) as silent:
+            for name in names:
+                silent.message(silent.call(f"test.Service/{name}"), b"")
+            while not large.begun:  # noqa: ASYNC110 - the server runs on this loop
+                await asyncio.sleep(0)
+            async with asyncio.timeout(5):
+                await own.stop(600)
+            assert large.begun == 1

@@ -17,6 +17,7 @@ from pocketmq.model.errors import (
     IllegalTopic,
     OffsetOutOfRange,
     SystemTopic,
+    TooManyRequests,
     TopicNotFound,
 )
 from pocketmq.model.message import FLAG_COMPRESSED
@@ -84,6 +85,27 @@ async def test_a_pull_reads_as_much_as_there_is_room_for(desk: Desk) -> None:
     assert len(pb.PullMessageResponse.FromString(raw).messages) == 2
     assert call.rooms[0] == 7_000
     assert 6_000 < call.rooms[1] < 7_000
+
+
+async def test_a_record_for_which_there_is_no_room_is_not_read(desk: Desk) -> None:
+    await desk.broker.add("orders", bytes(3_000))
+    request = pb.PullMessageRequest(topic="orders")
+    refused, served = FakeCall(room=1_000, kept=2_000), FakeCall(room=1_000, kept=4_000)
+    with pytest.raises(TooManyRequests):
+        desk.clients(request, refused)
+    assert refused.rooms == [1_000], "nothing was read"
+    assert desk.clients(request, served)
+    assert len(served.rooms) == 2
+
+
+async def test_a_pull_that_waited_is_refused_what_there_is_no_room_for(desk: Desk) -> None:
+    request = pb.PullMessageRequest(topic="orders", wait_ms=60_000)
+    raw = desk.clients(request, FakeCall(room=1_000, kept=2_000))
+    assert not isinstance(raw, bytes)
+    waiting = asyncio.ensure_future(raw)
+    await desk.broker.add("orders", bytes(3_000))
+    with pytest.raises(TooManyRequests):
+        await waiting
 
 
 async def test_a_pull_that_waits_keeps_no_room(desk: Desk) -> None:

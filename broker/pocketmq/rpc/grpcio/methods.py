@@ -75,6 +75,9 @@ class GrpcioCall:
         """Returns what is wanted: gRPC's library keeps answers without telling."""
         return wanted
 
+    def check_room(self, size: int, /) -> None:
+        """Finds room for any answer."""
+
     def if_lost(self, undo: Callable[[], None], /) -> None:
         """Have a function called, once, when the answer is known not to have left."""
         assert not self._undo, "a call has one answer"

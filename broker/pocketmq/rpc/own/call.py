@@ -87,6 +87,15 @@ class OwnCall(Unsent):
             wanted = self._reserved = self._connection.edge.memory.reserve(wanted, self._reserved)
         return wanted
 
+    def check_room(self, size: int, /) -> None:
+        """Checks that an answer of so many bytes may be made, and kept until its client reads it.
+
+        Errors   TooManyRequests
+        """
+        memory = self._connection.edge.memory
+        if not memory.has_room_for(size, self._connection.wire.pending):
+            raise TooManyRequests(field="unread", limit=memory.unread_max)
+
     def if_lost(self, undo: Callable[[], None], /) -> None:
         """Have a function called, once, when the answer is known not to have left."""
         self._undo = undo
@@ -183,12 +192,9 @@ class OwnCall(Unsent):
 
         Errors   TooManyRequests
         """
-        edge = self._connection.edge
         if len(reply) > LARGE_REPLY:
-            edge.look_at_clock()
-        memory = edge.memory
-        if not memory.has_room_for(len(reply), self._connection.wire.pending):
-            raise TooManyRequests(field="unread", limit=memory.unread_max)
+            self._connection.edge.look_at_clock()
+        self.check_room(len(reply))
 
     def stream_from(self, raw: bytes | None) -> None:
         """Serves a call with many answers, or with many requests where `raw` is None."""

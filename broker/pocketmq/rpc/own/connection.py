@@ -12,6 +12,7 @@ import asyncio
 from time import perf_counter
 from typing import Final, cast
 
+from pocketmq.model.errors import Draining
 from pocketmq.rpc.admission import CallClass, Holder, address_name
 from pocketmq.rpc.call import host_from_peer
 from pocketmq.rpc.own.call import OwnCall, take_news
@@ -63,7 +64,7 @@ class Http2Connection(ClientConnection, asyncio.Protocol):
     """A client's connection, from its first byte to its last."""
 
     __slots__ = (
-        "_is_dirty", "_is_paused", "_moved_size", "_rest", "_rooms", "_transport",
+        "_is_dirty", "_is_ending", "_is_paused", "_moved_size", "_rest", "_rooms", "_transport",
         "_waiting", "calls", "deadlines", "edge", "held", "holder", "host", "is_draining",
         "is_heard", "is_used", "moved_s", "now_s", "peer", "sent", "silent_count",
         "unread", "unsent", "wire",
@@ -81,7 +82,7 @@ class Http2Connection(ClientConnection, asyncio.Protocol):
         self._moved_size = 0
         """Bytes of requests that had come then."""
         self._transport: asyncio.Transport | None = None
-        self._is_paused = self._is_dirty = self.is_draining = False
+        self._is_paused = self._is_dirty = self.is_draining = self._is_ending = False
         self._rest = b""
         """What came and waits for the loop's next turn."""
         self.is_heard = self.is_used = True
@@ -322,8 +323,13 @@ class Http2Connection(ClientConnection, asyncio.Protocol):
         self.write()
 
     async def room(self, stream: Stream) -> None:
-        """Returns when a stream of answers may go on."""
+        """Returns when a stream of answers may go on.
+
+        Errors   Draining: a stop waits for no client that does not read
+        """
         while self._is_unread(stream):
+            if self._is_ending:
+                raise Draining()
             future = self.edge.loop.create_future()
             self._rooms[future] = stream
             try:
@@ -360,6 +366,11 @@ class Http2Connection(ClientConnection, asyncio.Protocol):
         """Whether a call is under way, or its answer."""
         return bool(self.calls or self._waiting or self._rest or self.wire.pending)
 
+    @property
+    def is_storing(self) -> bool:
+        """Whether a call is under way that may store something, and that ends by itself."""
+        return any(map(_may_store, self.calls))
+
     def ping(self) -> None:
         """Asks the client whether it is there."""
         self.wire.ping()
@@ -372,10 +383,19 @@ class Http2Connection(ClientConnection, asyncio.Protocol):
         self.write()
 
     def end_reads(self) -> None:
-        """Ends the calls that store nothing."""
+        """Ends the calls that store nothing, and all that waits for its client to read."""
+        self._is_ending = True
         for call in [*self.calls]:
-            if isinstance(call, OwnCall) and call.served.method.call_class not in STORING:
+            if not _may_store(call):
                 call.cancel()
+        for future in self._rooms:
+            if not future.done():
+                future.set_result(None)
+        waiting, self._waiting = self._waiting, {}
+        for stream in waiting.values():
+            if not stream.closed:
+                OwnCall(self, stream, self.edge.methods[stream.headers.path]).refuse(Draining())
+        self.write()
 
     def close(self) -> None:
         """Ends the connection once what was answered is sent."""
@@ -404,6 +424,13 @@ class Http2Connection(ClientConnection, asyncio.Protocol):
                 future.set_result(None)
         held, unread, self.held, self.unread = self.held, self.unread, 0, 0
         self.edge.memory.count(-held, -unread)
+
+
+def _may_store(call: WaitingCall) -> bool:
+    """Returns whether a call may store something."""
+    if isinstance(call, OwnCall):
+        return call.served.method.call_class in STORING
+    return not isinstance(call, PageCall)
 
 
 def _no_request(count: int) -> MalformedRequest:

@@ -24,7 +24,7 @@ ENDING: Final = (CallClass.SEND, CallClass.SETTLE, CallClass.POLL)
 CONNECTIONS_WEIGHT: Final = 7
 """How many times the connections that are free one address may hold: 7/8 of all there may be."""
 READ_GRACE_S: Final = 2.5
-"""What calls that store nothing may take to end, once a stop has begun."""
+"""What calls that store nothing, and clients that read answers, may take once a stop has begun."""
 FLUSH_S: Final = 1.0
 """What clients may take, once a stop is over, to read the last answers."""
 
@@ -156,7 +156,10 @@ class OwnServer:
         self._each(lambda one: one.cut_off())
 
     async def stop(self, grace_s: float) -> None:
-        """Takes no more calls and return when those under way have ended, or the grace has."""
+        """Takes no more calls and return when those under way have ended, or the grace has.
+
+        Only calls that may store something have all of the grace; none of them waits for clients.
+        """
         edge = self._edge
         for listener in self._listeners:
             listener.close()
@@ -165,15 +168,17 @@ class OwnServer:
         self._each(lambda one: one.drain())
         brief_s = min(grace_s, READ_GRACE_S)
         await self._until_calls_end(brief_s)
-        for connection in [*edge.connections]:
-            connection.end_reads()
-        await self._until_calls_end(grace_s - brief_s)
+        self._each(lambda one: one.end_reads())
+        await self._until(
+            lambda: not any(one.is_storing for one in edge.connections), grace_s - brief_s
+        )
         for connection in [*edge.connections]:
             for call in [*connection.calls]:
                 call.cancel()
+        flushed_s = edge.loop.time() + FLUSH_S
         await self._until_calls_end(FLUSH_S)
         self._each(lambda one: one.close())
-        await self._until(lambda: not edge.connections, FLUSH_S)
+        await self._until(lambda: not edge.connections, flushed_s - edge.loop.time())
         self.cut_off()
         edge.deadlines.close()
         await asyncio.sleep(0)  # Sockets are closed in the loop's next turn.

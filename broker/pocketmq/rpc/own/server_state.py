@@ -40,13 +40,18 @@ class ClientConnection(Calling):
     def is_busy(self) -> bool:
         """Whether a call is under way, or its answer."""
 
+    @property
+    @abstractmethod
+    def is_storing(self) -> bool:
+        """Whether a call is under way that may store something, and that ends by itself."""
+
     @abstractmethod
     def drain(self) -> None:
         """Tells the client to begin no more calls here; the second time, that none are taken."""
 
     @abstractmethod
     def end_reads(self) -> None:
-        """Ends the calls that store nothing."""
+        """Ends the calls that store nothing, and all that waits for its client to read."""
 
     @abstractmethod
     def close(self) -> None:
@@ -66,7 +71,10 @@ class ClientConnection(Calling):
 
     @abstractmethod
     async def room(self, stream: Stream) -> None:
-        """Returns when a stream of answers may go on."""
+        """Returns when a stream of answers may go on.
+
+        Errors   Draining
+        """
 
 
 class ServerState:

@@ -149,6 +149,7 @@ def request_from_message(message: pb.PullMessageRequest, call: Call) -> PullRequ
         wait_ms=effective_wait_ms(message.wait_ms, call) if message.wait_ms else 0,
         group=group,
         room=call.room,
+        check_room=call.check_room,
         user=turn_user(call) if message.filter.kind else call.user,
     )
 

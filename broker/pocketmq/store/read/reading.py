@@ -12,6 +12,7 @@ from functools import partial
 from time import perf_counter
 from typing import Final
 
+from pocketmq.files.mapped_file import ColdRead
 from pocketmq.format.consume_unit import PRE_BLANK_SIZE, UNIT
 from pocketmq.model.administration import QueueState
 from pocketmq.model.errors import OffsetOutOfRange
@@ -120,6 +121,17 @@ class Reading:
             return None if unit is None or unit[1] == PRE_BLANK_SIZE else unit[0]
 
         return self._patience.now_or_later(look)
+
+    def size_of(self, topic: str, queue_id: int, queue_offset: int) -> int:
+        """Returns the bytes of a record as its unit tells, 0 where that is not in memory."""
+        queue = self._queues.find(topic, queue_id)
+        if queue is None or not queue.min_offset <= queue_offset < queue.max_offset:
+            return 0
+        try:
+            unit = queue.units.resident_at(queue_offset)
+        except ColdRead:
+            return 0
+        return 0 if unit is None or unit[1] == PRE_BLANK_SIZE else unit[1]
 
     def queue_range(self, topic: str, queue_id: int) -> tuple[int, int]:
         """Returns (min, max) queue offset, (0, 0) for a queue nothing was stored in."""
