@@ -1,10 +1,10 @@
-"""Whether the files a rebuild made are what its manifest says, what other views are, and of a log.
+"""Compares rebuilt files with their manifest, with other views, and with the log they come from.
 
 Queue files are compared by name, index files by their order: their names tell when they were made.
 Files are read by the mapper's workers, one task a file.
 
-`copy_views` checks what it copies into a store. Before that `compare_log` looks whether the log is
-still the one that was read, and was read to its end.
+`copy_views` checks every file it copies into a store. Before that, `compare_log` checks that the
+log is still the one that was read, and that it was read to its end.
 
 Kinds of findings: missing_file, unexpected_file, file_size, sha256, content.
 """

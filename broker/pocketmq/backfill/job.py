@@ -36,7 +36,7 @@ Document = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Outlook:
-    """What a run would do.
+    """The plan of a run: ranges to read, reusable work, and disk space.
 
     reused        ranges that an earlier run finished and this one would not read again
     is_complete   the directory holds what is asked for already

@@ -1,4 +1,4 @@
-"""Reads the log range by range over damage, so that every hole is told and none is passed over.
+"""Reads the log range by range over damage, so that every hole is reported.
 
     file 0 │ file 1  ▓▓ │ file 2     ▓▓ a hole: sound records lie behind it, here or in file 2
                                      what follows the last sound record of all is no hole
@@ -34,7 +34,7 @@ class DamagedBytes:
 
     @property
     def error(self) -> Corruption:
-        """What is raised for it."""
+        """The error raised for the damaged bytes."""
         return Corruption(
             path=self.path,
             file_position=self.position,
@@ -89,7 +89,7 @@ def _first_times(file: LogFile) -> tuple[int, ...]:
 
 
 def walk(stretch: Stretch, *, check_crc: bool) -> Iterator[Chunk | DamagedBytes]:
-    """Yield the sound records of a stretch chunk by chunk, and the holes between them, in order."""
+    """Yields the sound records of a stretch in chunks, and the holes between them, in order."""
     file, upto = stretch.part.file, stretch.part.end
     log_walk = LogWalk(LogReader(check_crc=check_crc))
     log_walk.resume((0, stretch.last_time_ms), NO_FILE)

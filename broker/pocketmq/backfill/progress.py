@@ -17,7 +17,7 @@ from pocketmq.rebuild.staging import PLAN_FILE, Staging
 
 
 class Phase(Enum):
-    """What a run does, or would go on with."""
+    """The phase a run is in, or would resume at."""
 
     PLANNED = "planned"
     READING = "reading"

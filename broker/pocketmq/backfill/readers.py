@@ -31,9 +31,9 @@ if TYPE_CHECKING:
 
 
 def register(session: "SparkSession") -> None:
-    """Let a session read stores: `session.read.format("pocketmq").load(path)`.
+    """Registers the data source: `session.read.format("pocketmq").load(path)` then reads stores.
 
-    Also one that was not made by `open_session`: its workers are told this Python and get this
+    Works also for a session that `open_session` did not make: its workers get this Python and this
     package.
     """
     equip(session)

@@ -1,4 +1,4 @@
-"""What a data source is asked for: its options, read and checked.
+"""Parses and checks the options of a data source.
 
     path             the store                      topic        names, separated by commas
     table            messages, units or index       queue_id     of messages and units

@@ -1,4 +1,4 @@
-"""What of an earlier run in the same directory a run can go on from.
+"""Decides which results of an earlier run in the same directory a run can reuse.
 
     the same is asked for, and it is finished           complete: nothing is to be done
     same settings, no less of the log is asked for,
@@ -30,7 +30,7 @@ Document = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Reuse:
-    """What there is to go on from.
+    """Results of an earlier run that a new run can reuse.
 
     is_known      an earlier run wrote here
     is_complete   it made what is asked for now

@@ -19,7 +19,7 @@ _MILLISECOND: Final = timedelta(milliseconds=1)
 
 @dataclass(frozen=True, slots=True)
 class RowFilter:
-    """What rows must be.
+    """Conditions on rows: allowed topics, and bounds by column.
 
     topics   None: of any topic
     bounds   by column, the least and the largest number

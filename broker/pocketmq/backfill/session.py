@@ -88,7 +88,7 @@ def open_session(
 
 
 def equip(session: "SparkSession") -> None:
-    """Let a session's workers run this package: with this Python, where that is not settled.
+    """Makes a session's workers run this package, with this Python unless Spark's settings name one.
 
     Workers on this machine would take the first python3 on PATH, which need not be of the
     environment that runs this. Where a fresh Python does not find the package, as on clusters, an
@@ -131,7 +131,7 @@ def _started(builder: Any) -> "SparkSession":
 
 
 def _with_tries(master: str) -> str:
-    """Let local masters try a task again as clusters do."""
+    """Returns a local master URL that retries tasks as clusters do."""
     match = re.fullmatch(r"local(?:\[([0-9]+|\*)\])?", master)
     return f"local[{match[1] or 1},{TRIES}]" if match else master
 

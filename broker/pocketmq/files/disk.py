@@ -1,23 +1,15 @@
 """Every call that touches the disk, in one object that a test can replace.
 
-Rules learned the hard way, kept here:
-    1. Written pages reach the disk by `fdatasync` alone; flushing a map holds the interpreter.
+    1. Written pages reach the disk by `fdatasync` alone; flushing a map would hold the GIL.
     2. Bytes are allocated before a map writes to them; else a full disk kills the process.
-    3. A failed sync is final: the kernel reports the loss once and then pretends. The disk itself
-       remembers it: nothing is written, synced, renamed or removed through it any more.
-    4. A new or renamed name is durable when its directory has been synced.
+    3. A failed sync is final: the kernel reports the loss once, so `Trouble` remembers it and every
+       later write, sync, rename or removal raises it again.
+    4. A new or renamed name is durable once its directory has been synced.
     5. No link is followed below a store directory, and only plain files are opened (enclosure.py).
 
-call                            no space (ENOSPC, EDQUOT)     any other error
-sync, sync_directory, sync_all  FsyncFailed, final            FsyncFailed, final
-close                           FsyncFailed, final            FsyncFailed, final
-write_at, write_file            DiskFull                      WriteFailed, final
-make…, add…, allocate, rename   DiskFull, nothing stays       AllocationFailed, nothing stays
-unlink, remove_directory        WriteFailed                   WriteFailed: the name stays
-open, read…, names, exists      ReadFailed                    ReadFailed
-A link, FIFO, socket, device or directory in the place of a file is NotAPlainFile in every call.
+ARCHITECTURE.md ("Errors of the disk") lists which call raises which error. A map raises none: a
+page that cannot be read is SIGBUS, which ends the process as kill -9 does.
 
-A map has no calls: a page that cannot be read is SIGBUS, the end of the process, as kill -9 is.
 Calls that may block long (`sync`, `make_allocated_file`, `read_at` of cold ranges) are functions of
 plain values, so that the store can run them off the event loop.
 """
@@ -249,9 +241,9 @@ class Disk:
             os.replace(one, other)
 
     def exchange(self, one: Path, other: Path) -> None:
-        """Let two directories or files change names in one step; durable after `sync_directory`.
+        """Exchanges the names of two files or directories at once; durable after `sync_directory`.
 
-        Where the system cannot, `other` has no name for a moment.
+        Where the system cannot exchange names, `other` has no name for a moment.
         Errors   DiskFull, AllocationFailed
         """
         self.trouble.check()
@@ -346,8 +338,8 @@ class Disk:
     def make_sparse_file(self, path: Path, size_bytes: int, *, is_named: bool = True) -> int:
         """Makes a file of this length without blocks behind it; returns its descriptor.
 
-        is_named   its name is durable, too; else once somebody synced the directory
-        Errors     DiskFull; what was half made is removed
+        is_named   its name is durable on return; else only after a sync of the directory
+        Errors     DiskFull; a partly made file is removed
         """
         return self.trouble.with_room(lambda: self._make_sparse_file(path, size_bytes, is_named))
 

@@ -1,11 +1,12 @@
-"""What an error of the operating system is to the store: full, broken, lost, or not to be read.
+"""Maps errors of the operating system to errors of the store: full, broken, lost or unreadable.
 
-    with FullDisk(path): …     no space → DiskFull, anything else → AllocationFailed; NotAPlainFile
-                               passes as it is
-    with Reading(path): …      → ReadFailed; that nothing is there passes as it is
-Which call of the disk raises what stands in files/disk.py. A failed sync is told once: the kernel
-then takes the lost pages for written. `Trouble` keeps the first loss, and whatever would write,
-sync, rename or remove raises it again instead.
+    with FullDisk(path): …     no space → DiskFull, other errors → AllocationFailed; NotAPlainFile
+                               passes unchanged
+    with Reading(path): …      → ReadFailed; FileNotFoundError passes unchanged
+
+ARCHITECTURE.md ("Errors of the disk") lists which call raises which error. The kernel reports a
+failed sync once and then counts the lost pages as written. `Trouble` keeps the first loss, and
+every later write, sync, rename or removal raises it again.
 """
 
 import contextlib
@@ -41,7 +42,7 @@ def forget(descriptor: int, path: Path | str) -> None:
 
 
 class _AtPath:
-    """What is done in a `with`, at a path that its errors name."""
+    """Context of an operation at a path, which its errors name."""
 
     __slots__ = ("_path",)
 
@@ -78,7 +79,7 @@ class FullDisk(_AtPath):
 
 
 class Trouble:
-    """What a disk remembers of bytes it lost, and whom it tells of losses and lack of room."""
+    """The first loss of written bytes, and the callbacks for losses and for lack of space."""
 
     __slots__ = ("_full", "_lost", "failure")
 
@@ -90,18 +91,18 @@ class Trouble:
 
     @contextlib.contextmanager
     def reporting(self, *, lost: Lost | None = None, full: Full | None = None) -> Iterator[None]:
-        """Reports to somebody while the block lasts.
+        """Calls these functions on a loss or a full disk while the block lasts.
 
-        lost   hears of the first loss, once, in the thread that met it
-        full   is asked for room where there is none; its block says whether a second try is due,
-               which is made within it
+        lost   called once, with the first loss, in the thread that met it
+        full   called when space runs out; its block yields whether a second try is due, which is
+               then made within the block
         """
         before = self._lost, self._full
         now = self._lost, self._full = lost or self._lost, full or self._full
         try:
             yield
             assert (self._lost, self._full) == now, "blocks that report end in order"
-        finally:  # Of a store left lying, as a kill leaves it, blocks end in any order.
+        finally:  # After a simulated kill, the blocks of a dropped store end in any order.
             self._lost, self._full = before
 
     def check(self) -> None:
@@ -121,7 +122,7 @@ class Trouble:
         return type(self.failure)(why=self.failure.why)
 
     def with_room(self, work: Callable[[], Result]) -> Result:
-        """Do what needs room, unless there was a loss; twice where room may have been made."""
+        """Runs work that needs space, unless there was a loss; runs it again if space was made."""
         self.check()
         try:
             return work()

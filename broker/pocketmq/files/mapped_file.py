@@ -9,7 +9,7 @@ Invariants
        needs the place for another one. A file of a row with thousands of neighbours has no map: it
        is read and written by calls, which need a descriptor only.
     3. A file that is held keeps map and descriptor: `close` and `remove` then wait for `let_go`.
-Whoever hands bytes out copies them: a live view keeps the map from closing.
+Callers copy the bytes they hand out: a live view keeps the map from closing.
 Source: DefaultMappedFile, ReferenceResource.
 """
 
@@ -47,10 +47,10 @@ class ColdRead(Exception):
 
 
 class Keeper(Protocol):
-    """Who bounds how many files are open."""
+    """Limits how many files are open."""
 
     def add(self, file: "MappedFile", /) -> None:
-        """Know a file that was opened."""
+        """Counts a file that was opened."""
 
     def discard(self, file: "MappedFile", /) -> None:
         """Forgets a file that was closed."""
@@ -124,7 +124,7 @@ class MappedFile:
         return self.adopt(self._disk.open(self._place, read_only=read_only), read_only=read_only)
 
     def join(self, keeper: Keeper | None) -> None:
-        """Be counted by the keeper of a row this open file was added to."""
+        """Registers this open file with the keeper of the row it was added to."""
         self._keeper = keeper
         if keeper is not None:
             keeper.add(self)
@@ -154,7 +154,7 @@ class MappedFile:
     # -- holding -------------------------------------------------------------------------------
     @property
     def is_held(self) -> bool:
-        """Whether somebody, a thread perhaps, relies on the descriptor."""
+        """Whether a caller or a thread relies on the descriptor."""
         return self._holders > 0
 
     def hold(self) -> "MappedFile":
@@ -171,7 +171,7 @@ class MappedFile:
             self.close()
 
     def doubt(self) -> None:
-        """Know nothing any more of what stands in it: its bytes come from the disk from now on."""
+        """Discards what is known of its contents: the next reads come from the disk."""
         self.checked.clear()
         self.written_from = self.wrote
         assert 0 <= self.written_from <= self.size
@@ -231,13 +231,13 @@ class MappedFile:
         return self._disk.memory.lock(self._map)
 
     def cool(self) -> None:
-        """Let the system drop pages again; the file is held; blocks shortly."""
+        """Unlocks the pages so that the system may evict them; the file is held; blocks briefly."""
         if self._map is not None:
             self._disk.memory.unlock(self._map)
 
     def bring(self, position: int, end: int) -> None:
-        """Have pages in memory that are to be written soon; the file is held; blocks."""
-        with suppress(OSError):  # A write of theirs will tell.
+        """Loads pages that will be written soon into memory; the file is held; blocks."""
+        with suppress(OSError):  # The write of these pages will report it.
             self._disk.memory.bring(self.descriptor, position, min(end, self.size) - position)
 
     def _populate(self, position: int, end: int) -> None:
@@ -331,9 +331,9 @@ class MappedFile:
             self._disk.sync_directory(directory)
 
     def sync_apart(self) -> None:
-        """Do the same through a descriptor of its own, whatever happens to the file meanwhile.
+        """Syncs the file through a descriptor of its own, so that the file may be closed meanwhile.
 
-        Effects  none when the file was removed: its bytes are of no use
+        Effects  none if the file was removed: its bytes are not needed
         """
         try:
             descriptor = self._disk.open(self.path)

@@ -41,7 +41,7 @@ class PageMemory:
         return call_on_memory("mlock", memory)
 
     def unlock(self, memory: mmap.mmap) -> None:
-        """Let the system drop pages again; blocks shortly."""
+        """Unlocks the pages so that the system may evict them; blocks briefly."""
         call_on_memory("munlock", memory)
 
     def touch(self, memory: mmap.mmap) -> None:
@@ -59,9 +59,9 @@ class PageMemory:
             self._can_populate = False
 
     def bring(self, descriptor: int, position: int, size_bytes: int) -> None:
-        """Have pages of a file in memory, unchanged: read them all into one small buffer.
+        """Loads pages of a file into the page cache by reading them into one small buffer.
 
-        Blocks   without holding the interpreter
+        Blocks   without holding the GIL
         Errors   OSError
         """
         piece = bytearray(PIECE_BYTES)

@@ -32,7 +32,7 @@ class OpenFiles:
         return sum(file.size for file in self._files)
 
     def add(self, file: MappedFile) -> None:
-        """Know a file that was opened; another one is closed when there are too many."""
+        """Counts a file that was opened; closes another one if there are too many."""
         file.was_used = True
         self._files[file] = None
         if len(self._files) > self.count_max:

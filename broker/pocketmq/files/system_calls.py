@@ -27,7 +27,7 @@ def sync_file_system(descriptor: int) -> None:
 
 
 def exchange_names(one: Path | str, other: Path | str) -> bool:
-    """Let two files or directories change names in one step; False where the system cannot.
+    """Exchanges the names of two directories or files in one step; False where the system cannot.
 
     Errors   OSError
     """

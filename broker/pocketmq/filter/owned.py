@@ -57,5 +57,5 @@ def owned_by(group: str, topic: str, wanted: Filter) -> Filter:
 def owned_where(
     topic: str, wanted: Filter, is_owned: Callable[[Mapping[str, str]], bool]
 ) -> Filter:
-    """Returns the filter of somebody who reads a topic for several groups."""
+    """Returns a filter that keeps the owned messages if the topic may belong to several groups."""
     return Owned(wanted, is_owned) if is_ambiguous(topic) else wanted

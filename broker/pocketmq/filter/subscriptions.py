@@ -20,7 +20,7 @@ BIT_COUNT_MAX: Final = 8 * 1024
 
 
 class Subscription(NamedTuple):
-    """What one group wants of a topic, and its bits as a number; None: it cannot be understood."""
+    """One group's filter on a topic, and its bits as a number; None: an unparsable expression."""
 
     wanted: Filter | None
     bits: int

@@ -107,7 +107,7 @@ class UniqueKeyMaker:
         return f"{self._stamp}{self._counter:04X}"
 
     def make_several(self, wall_ms: int, count: int) -> tuple[bytes, int]:
-        """Return (stamp, number): the next keys are the stamp and number + 1, + 2, … modulo 65,536.
+        """Returns (stamp, number): the next keys are stamp and number + 1, + 2, … modulo 65,536.
 
         Shape    four upper-case hexadecimal digits each
         """

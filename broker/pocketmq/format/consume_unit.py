@@ -1,20 +1,15 @@
 """The consume unit: 20 bytes that lead from a queue offset to a record.
 
-   0   8  physical_offset   where the record starts
-   8   4  size              bytes of the record
-  12   8  tags_code         hash of its tag, or delivery time in the schedule topic
+    physical offset (8) · size (4) · tags code (8)
 
+The tags code is the hash of the tag, or the delivery time in the schedule topic.
 Unit n of a queue lies at byte 20 * n of the queue's files. Where a queue's first message has an
 offset above 0, the units before it are pre-blank: physical offset 0, size 2**31 - 1, tags code 0.
 
-A queue may have an extension, of units for what a consume unit has no room for:
-   0   2  size                20 and the bytes of the bitmap; -1: nothing more in this file
-   2   8  tags_code           what the consume unit itself would have held
-  10   8  store_timestamp     of the record
-  18   2  bitmap_size         bytes of the bitmap behind it: consumers that may want the message
-
-The consume unit then holds an address in place of its tags code: -2**63 and the byte of the
-extension, which no tags code is. A unit leaves EXTENSION_END_SIZE bytes in its file.
+A queue may have an extension, of units for data that a consume unit has no room for. The consume
+unit then holds an address in place of its tags code: -2**63 plus the byte of the extension, which
+is no possible tags code. A unit leaves EXTENSION_END_SIZE bytes in its file.
+docs/formats/consume-queue.md has every field of both.
 Source: ConsumeQueue, ConsumeQueueExt.
 """
 

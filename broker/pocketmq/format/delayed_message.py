@@ -1,4 +1,4 @@
-"""What the record of a message that waits says: where it goes, when, and by what it is recalled.
+"""Reads the properties of a delayed message: target, due time and recall key.
 
 Source: TimerMessageStore, ScheduleMessageService, RecallMessageHandle.
 """

@@ -1,18 +1,17 @@
-"""What of a log its queues alone tell: which records belong to none, and where others stand.
+"""Finds log records of deleted topics from queue state.
 
-RocketMQ deletes a topic's row and its queues, never its messages, and numbers those of a topic made
-again from 0. What it left behind tells:
+RocketMQ deletes a topic's row and queues but never its messages. A topic created again numbers its
+messages from 0. Left over are therefore:
 
-    a topic with neither a row nor a queue    its records are left over
-    a queue that begins with offset 0         its records before that message are left over
-    a queue of such a topic that is not there its records before the first of these messages
+    of a topic with neither a row nor a queue   all its records
+    of a queue that begins with offset 0        its records before that message
+    of a missing queue of such a topic          its records before the first of these messages
 
-Records of RocketMQ 5.0.0 carry offsets above their units, as it counts refused sends too. Once the
-head of the log has expired, only the queue tells how far the first one that is left is above its.
-Offset 0 does not tell the unit's number either: brokers append it wherever the queue ends. The dead
+RocketMQ 5.0.0 counts refused sends, so its records carry offsets above their unit numbers. Once the
+log's head has expired, only the queue shows the difference, for its first remaining message.
+Offset 0 does not name a unit: brokers append it at the queue's end, wherever that is. The dead
 letter of a lite topic's first message is one more unit of that topic.
-
-Found by log/deleted_topics.py, applied by whatever builds queues from the log.
+log/deleted_topics.py finds these facts; code that builds queues from the log applies them.
 """
 
 import json
@@ -28,17 +27,18 @@ DRIFT_MAX: Final = 65_536
 
 
 class LeftOver(NamedTuple):
-    """What is left over, and which queues do not begin where their first record says.
+    """Bounds of left-over records, and queues that do not begin at their first record's offset.
 
-    topics   pairs of a physical offset and the topics there were: records of others below it
-    places   by queue that is there, where its first message lies: its records before; 0: no queue
-             offset 0 tells
-    starts   by queue, where the first message lies that is left, and its unit's number
+    topics   pairs of a physical offset and the topics that existed there: records of other topics
+             below it are left over
+    places   by existing queue, the physical offset of its first message: its records below that
+             are left over; 0: offset 0 does not occur in the queue
+    starts   by queue, the physical offset of its first remaining message, and that unit's number
     """
 
     topics: tuple[tuple[int, frozenset[str]], ...] = ()
-    places: dict[QueueKey, int] = {}  # noqa: RUF012 - nobody writes there
-    starts: dict[QueueKey, tuple[int, int]] = {}  # noqa: RUF012 - nobody writes there
+    places: dict[QueueKey, int] = {}  # noqa: RUF012 - never written
+    starts: dict[QueueKey, tuple[int, int]] = {}  # noqa: RUF012 - never written
 
     def floor_of(self, topic: str, queue_id: int) -> int:
         """Returns the physical offset below which a queue's records are left over."""

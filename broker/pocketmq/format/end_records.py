@@ -65,7 +65,7 @@ class EndRecords(SystemRecords):
         self.begin()
 
     def begin(self) -> None:
-        """Be without half messages."""
+        """Clears all half messages."""
         self._committed: list[_Committed] = []
         self._hashes: vec[i64] = vec[i64]()
         self._body = b""

@@ -42,7 +42,7 @@ class EndRequest:
         self.begin(b"")
 
     def begin(self, group: bytes) -> None:
-        """Be without decisions."""
+        """Clears all decisions, and takes the producer group."""
         self.group = group
         self.at: list[int] = []
         self.places: list[int] = []

@@ -25,7 +25,7 @@ _NO_HOST: Final = bytes(IPV4_HOST_SIZE)
 
 
 class Style(NamedTuple):
-    """What stand-ins take over from the records beside them.
+    """Properties of fillers that follow from the records beside them.
 
     property_crc   whether they end with a CRC over all of them
     """

@@ -1,21 +1,11 @@
 """The index file: a hash table on disk, from key to records.
 
-Header, 40 bytes
-   0   8  begin_timestamp         store time of the first entry
-   8   8  end_timestamp           store time of the last entry
-  16   8  begin_physical_offset   record of the first entry
-  24   8  end_physical_offset     record of the last entry
-  32   4  hash_slot_count         slots in use
-  36   4  index_count             number the next entry gets; 1 in an empty file
+    header   40 bytes: times and offsets of the first and last entry, counts
+    slots    one i32 each: number of the newest entry of its chain, 0 for none
+    entries  20 bytes each, numbered from 1: key hash, record, time, the next older entry
 
-Then one i32 for each slot (number of the newest entry of its chain, 0 for none), then the entries,
-numbered from 1, number 0 never used:
-   0   4  key_hash                |String.hashCode(topic#key)|, with -2**31 becoming 0
-   4   8  physical_offset         the record
-  12   4  second_difference       whole seconds from the header's begin to the record's store time
-  16   4  previous                number of the next older entry of the chain, 0 at its end
-
-A file is full when index_count reaches its maximum, so it holds one entry less than that.
+docs/formats/index-file.md has every field. A file is full when index_count reaches its maximum, so
+it holds one entry less than that: number 0 is never used.
 Source: IndexHeader, IndexFile, IndexService.
 """
 

@@ -1,4 +1,4 @@
-"""What all codecs are built on: buffers, the CRC, and byte layouts as tables.
+"""The base of all codecs: buffers, the CRC, and byte layouts as tables.
 
 A `Layout` has one row a field; from it come the compiled `struct`, field positions and the column
 types of vectorised readers. All integers are big-endian, two's complement.

@@ -1,9 +1,9 @@
-"""What changed of ordered queues, row behind row: `pocketmq/order.journal`.
+"""The journal of changes of FIFO queues, row after row: `pocketmq/order.journal`.
 
     size    u32   bytes of the text
     crc     u32   CRC-32 of what follows
     follows u64   which version of the table the row follows on
-    number  u32   the how manieth row of that version it is, 1 for the first
+    number  u32   number of the row among those of that version, 1 for the first
     text          JSON: [name, queue id, whether it is all there is, next, settled, given out] each
 
 Spans of queue offsets are [begin, end) pairs. Rows end where one is not sound, of another version,
@@ -29,7 +29,7 @@ _TEXT: Final = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False, check
 
 
 class OrderChange(NamedTuple):
-    """What changed of one queue.
+    """A change of one queue.
 
     is_whole      it is all that is to be known: nothing from before holds
     next_offset   everything below is settled
@@ -84,9 +84,9 @@ def decode_changes(content: bytes, follows: int) -> Iterator[QueueChange]:
 
 
 def lost_rows_at(content: bytes, follows: int) -> int | None:
-    """Returns where a row is not sound that sound ones of the same version lie behind, else None.
+    """Returns where an unsound row has sound rows of its version behind it, else None.
 
-    It was damaged, or a power cut took it and left one behind it that nobody was answered for.
+    The row was damaged, or a power cut took it and kept a later one that was never acknowledged.
     """
     if follows >> 64:  # No row can say so.
         return None
@@ -152,7 +152,7 @@ class ReplayedOrder:
         self._delivered = dict(order.delivered)
 
     def change(self, change: OrderChange) -> None:
-        """Know a change."""
+        """Applies a change."""
         if change.is_whole:
             self._next_offset = 0
             self._settled.clear()

@@ -31,7 +31,7 @@ DELIVERIES_MAX: Final = 1 << 30
 class OrderedDelivery(NamedTuple):
     """One message that was given out and is not settled.
 
-    number          the how manieth it is, 1 for the first
+    number          number of the delivery, 1 for the first
     popped_at_ms    wall ms of the last one; it stands in the handle
     visible_at_ms   wall ms from which it may be given out again
     claim           names the receive that may ask for the same once more, "" for none

@@ -39,7 +39,7 @@ _COUNT_MAX: Final = 127
 
 
 class Batched(NamedTuple):
-    """What tells a checkpoint from all others: messages of a queue that one receive took."""
+    """The identity of a checkpoint: messages of one queue that one receive took."""
 
     group: str
     topic: str

@@ -1,4 +1,4 @@
-"""What clients fill of a record: the property block, and the body, which may be compressed.
+"""The property block of a record, and its body, which may be compressed.
 
 Properties: name, 0x01, value, 0x02, one pair behind the other
     K E Y S 01 k 1   k 2 02 T A G S 01 T a g A 02

@@ -22,7 +22,7 @@ def number_at(raw: bytes, position: i64, end: i64) -> tuple[i64, i64]:
 
 
 def _varint(raw: bytes, position: i64, end: i64, bits: i64) -> tuple[i64, i64]:
-    """Returns a number of at most so many bits, a multiple of 7, and where it ends; else -1."""
+    """Returns (number, its end) of a varint of at most `bits` bits, a multiple of 7; else -1."""
     value: i64 = 0
     shift: i64 = 0
     while position < end and shift < bits:

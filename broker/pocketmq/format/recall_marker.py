@@ -1,4 +1,4 @@
-"""The record that recalls a waiting message: it lies in the same slot of the timer, and cancels it.
+"""The record that cancels a delayed message, in the same slot of the timer.
 
 Source: RecallMessageProcessor.buildMessage, HookUtils.transformTimerMessage.
 """

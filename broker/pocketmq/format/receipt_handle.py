@@ -31,7 +31,7 @@ _NUMBER_LENGTH_MAX: Final = 19
 
 
 class LeasePlace(NamedTuple):
-    """What all handles of one checkpoint say."""
+    """The fields that all handles of one checkpoint share."""
 
     start_offset: int
     popped_at_ms: int
@@ -43,7 +43,7 @@ class LeasePlace(NamedTuple):
 
     @property
     def prefix(self) -> str:
-        """What stands before the queue offset in a handle."""
+        """The text of a handle before its queue offset."""
         return (
             f"{self.start_offset} {self.popped_at_ms} {self.invisible_ms} {self.revive_queue}"
             f" {self.retry} {self.broker} {self.queue_id} "

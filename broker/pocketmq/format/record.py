@@ -1,27 +1,14 @@
-"""The commit-log record: one message as it lies in the log.
+"""The commit-log record: one message as it is stored in the log.
 
-   0   4  total_size                bytes of this record, itself included
-   4   4  magic                     V1, V2 (topic length takes two bytes) or BLANK
-   8   4  body_crc                  CRC-32 of the body & 0x7FFFFFFF, 0 for an empty one
-  12   4  queue_id                  queue of the topic
-  16   4  flag                      the user's own number
-  20   8  queue_offset              ordinal in the queue; 0 for prepared and rollback
-  28   8  physical_offset           where this record lies in the log
-  36   4  system_flag               bit set, see model/message.py
-  40   8  born_timestamp            client's clock, ms
-  48   8  born_host                 address and port; 20 bytes with bit 4 of system_flag
-  56   8  store_timestamp           taken under the put-lock, ms
-  64   8  store_host                address and port; 20 bytes with bit 5 of system_flag
-  72   4  reconsume_times           how often it was retried
-  76   8  prepared_offset           the half message of a commit, else 0
-  84   4  body_length               bytes of the body that follows
+    head (88 bytes; 12 more for each IPv6 host) · body · topic length · topic
+    · properties length (2 bytes) · properties
 
-Then body, topic length (1 byte in V1, 2 in V2), topic, property length (2 bytes), properties.
+The topic length has 1 byte in V1, 2 in V2. docs/formats/commit-log.md has every field of the head.
 A file ends with a BLANK (total_size = bytes left, magic) or at its last byte.
 
 With property CRC on, the last 20 property bytes are `__CRC32#`, 0x01, ten digits least significant
 first, 0x02: the CRC-32 & 0x7FFFFFFF of the record without these 20 bytes.
-See `record_scan.py` for walking many records. Source: CommitLog, MessageExtEncoder, MessageDecoder.
+`record_scan.py` walks many records. Source: CommitLog, MessageExtEncoder, MessageDecoder.
 """
 
 import struct

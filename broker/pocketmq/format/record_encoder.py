@@ -42,7 +42,7 @@ _HALF: Final = 0x8000_0000
 
 @final
 class TopicFrame:
-    """What all records and replies of one topic share, and how much was sent to it of late.
+    """Data shared by all records and replies of one topic, and its recent send count.
 
     destinations, queues   one for each queue, and its name in tables
     before_id              what the block of a half message has before its id, empty for others;
@@ -191,7 +191,7 @@ class RecordEncoder:
         return True
 
     def aim(self, queue_id: i64) -> None:
-        """Let the messages, which fit, be for a queue of their topic."""
+        """Aims the messages, which fit, at a queue of their topic."""
         frame = self.frame
         assert frame is not None
         self.told_queue_id = queue_id

@@ -1,4 +1,4 @@
-"""What a receive wants to know of stored records: read from their heads, nothing decoded.
+"""Reads the fields that a receive needs from the heads of stored records, without decoding.
 
     queue offset         the record's place in its queue
     reconsume times      how often it was retried; attempts begin with one more. Those of a dead
@@ -35,7 +35,7 @@ def queue_offset_of(record: bytes) -> int:
 
 
 def attempt_of(record: bytes) -> int:
-    """Returns the how manieth delivery of a stored record the first one is where it lies."""
+    """Returns the delivery attempt of the first record."""
     return _attempt_at(record, 0)
 
 

@@ -89,7 +89,7 @@ class MessageSpan:
         self.clear(0, 0)
 
     def clear(self, first_key: i64, first_property: i64) -> None:
-        """Be without any part."""
+        """Clears all fields."""
         assert first_key >= 0
         assert first_property >= 0
         self.host = b""

@@ -27,7 +27,7 @@ _SIGNATURE: Final = "Signature"
 
 
 class Signed(NamedTuple):
-    """What an authorization says: whose it is, and the signature in lower case."""
+    """The content of an authorization header: access key, and signature in lower case."""
 
     access_key: str
     signature: str

@@ -98,7 +98,7 @@ class SystemRecords(ABC):
         self._codes.append(code)
 
     def _end_run(self, frame: TopicFrame, queue_id: i64, queue_offset: i64, time_ms: i64) -> None:
-        """Have the views told of the run, whose first message has the queue offset."""
+        """Adds the run to `written` for the views; its first message has the queue offset."""
         run = Written(
             frame.destinations[queue_id],
             queue_offset,

@@ -210,7 +210,7 @@ class _Plan(NamedTuple):
 
 
 class Due(NamedTuple):
-    """A message that is due, as columns of a batch have it; its real place, as it says it."""
+    """A message that is due, as columns of a batch, with its real topic and queue."""
 
     topic: bytes
     queue: bytes

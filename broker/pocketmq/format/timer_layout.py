@@ -1,27 +1,14 @@
-"""The timer's two files: a wheel of slots, one for each second, and a log of what waits in them.
+"""The timer's two files: a wheel of slots, one a second, and a log of waiting messages.
 
-Slot of `timerwheel`, SLOT_COUNT of them; the one of a time is (time / precision) mod SLOT_COUNT:
-   0   8  time              the second it stands for, ms / precision; valid for no other one
-   8   8  first             where its oldest unit lies in the timer log
-  16   8  last              where its newest unit does
-  24   4  count             messages in it; a delete marker counts -1
-  28   4  magic             0
+docs/formats/timer.md has every field. A time's slot is number
+(time / precision) mod SLOT_COUNT. A delete marker counts -1 in its slot. Magic of a unit: 1, plus
+2 for a message that waits longer than the wheel turns, plus 4 for a delete marker. shift_ms is
+ours: a unit's time is TIMER_OUT_MS plus shift_ms, as clocks may be set; RocketMQ writes 0 there.
 
-Unit of `timerlog`:
-   0   4  size              52
-   4   8  previous          the unit before it in its slot, -1: none
-  12   4  magic             1, and 2: waits for more than a window, 4: a delete marker
-  16   8  write_time        the second in which it was written, ms
-  24   4  delay             its slot's time less that, ms
-  28   8  physical_offset   of the record in the timer's topic
-  36   4  record_size
-  40   4  topic_hash        Java's, of the topic it goes to
-  44   8  shift_ms          its time is TIMER_OUT_MS and this: clocks were set; RocketMQ: 0, unread
-
-A unit leaves 16 bytes in its file; where it would not, a blank closes the file: bytes left (i32), 0
+A unit leaves 16 bytes in its file. Where it would not, a blank closes the file: bytes left (i32), 0
 (i64), BLANK_MAGIC at the place of a unit's magic. The first i32 of a blank may be 52.
 
-`config/timercheck`, 4,096 bytes: read_ms, log_flushed, queue_offset, queue_limit (store/tables/
+`config/timercheck` has 4,096 bytes: read_ms, log_flushed, queue_offset, queue_limit (store/tables/
 timer_check.py), then the version of the counts in `config/timermetrics`.
 Source: TimerWheel, Slot, TimerLog, TimerMessageStore, TimerCheckpoint.
 """

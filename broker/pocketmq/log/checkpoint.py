@@ -1,29 +1,16 @@
-"""The small files that say how far a store was durable: checkpoint, flushed mark, queue ends.
+"""The small files that record how far a store is durable: checkpoint, flushed mark, queue ends.
 
     checkpoint                  how far log, queues and index were durable when it was written
-    pocketmq/watermark          up to where the log was durable for certain
-    pocketmq/queue_ends.json    where every consume queue ended when the checkpoint was written
+    pocketmq/watermark          the flushed mark: below it, the log is durable for certain
+    pocketmq/queue_ends.json    the end of every queue when the checkpoint was written
 
-The mark has two slots of 4096 bytes:
-   0   8  sequence        rises with every write; the valid slot with the higher one counts
-   8   8  flushed_upto    physical offset below which every byte was synced
-  16  48  checkpoint      the checkpoint's bytes at that time
-  64   4  crc             CRC-32 of the 64 bytes before
+The mark separates a torn tail (above it) from damage (below it). It holds copies of the checkpoint:
+if none equals the checkpoint, another broker wrote here since, and the mark is void. Of its two
+slots, a synced one stays unchanged until the other is synced, so a power cut always leaves a mark.
 
-If the checkpoint differs from both copies, another broker wrote here since: the mark is void.
-Recovery needs it to tell a torn tail (above) from damage (below).
-
-A slot that was synced stays as it is until the other one has been synced, so that a power cut
-always leaves a mark. A new checkpoint is announced before it is saved: one slot then has the copy
-of the old checkpoint, the other that of the new one, until `settle`.
-
-The table of ends:
-    {"checkpoint": "…", "crc": …}                           whose it is; CRC-32 of what follows
-    {"TOPIC": {"0": [begin, end, …], …}, …}                 one `QueueEnd` for each queue
-
-After a crash a start takes the ends from there and opens no queue for it. The table is written
-before its checkpoint, and the one before stays as `.bak`: whichever checkpoint a power cut leaves
-has its own. Where none fits (another broker wrote here, or a tool did) queues are read instead.
+After a crash a start takes the queue ends from the table and opens no queue. The table is written
+before its checkpoint, and its predecessor stays as `.bak`. If neither fits, queues are read.
+docs/formats/own-files.md has the layouts.
 Source: StoreCheckpoint; mark and table are ours (RocketMQ reads the last files of all queues).
 """
 
@@ -236,7 +223,7 @@ class FlushedMark(_NumbersFile):
         self._is_announced = True
 
     def settle(self) -> None:
-        """Know that the announced checkpoint was saved.
+        """Records that the announced checkpoint was saved.
 
         Errors   those of `write`
         """
@@ -283,7 +270,7 @@ class QueueEnds:
             self.remove()
 
     def remove(self) -> None:
-        """Let no start believe what queues were: somebody writes to their files."""
+        """Deletes the table of queue ends, as another program writes to the queues' files."""
         path = self._table.path
         for name in (path, path.with_name(path.name + BACKUP_SUFFIX)):
             self._disk.unlink(name)
@@ -294,7 +281,7 @@ def _encode(checkpoint: bytes, rows: Mapping[QueueKey, QueueEnd]) -> bytes:
     topics: dict[str, dict[int, QueueEnd]] = {}
     for (topic, queue_id), end in rows.items():
         topics.setdefault(topic, {})[queue_id] = end
-    # One by one: whoever calls this is a thread, and a call holds the interpreter to its end.
+    # One by one: this runs in a thread, and each call holds the GIL to its end.
     parts = (f"{json.dumps(topic)}: {json.dumps(queues)}" for topic, queues in topics.items())
     body = ("{" + ", ".join(parts) + "}").encode()
     head = {"checkpoint": checkpoint.hex(), "crc": zlib.crc32(body)}

@@ -189,7 +189,7 @@ class CommitLog:
         return spare
 
     def _write_to(self, file: MappedFile | None) -> None:
-        """Go on in another file, which is held: it must not be closed for others to open."""
+        """Switches to another file, and holds it so that it is not closed."""
         before, self._last = self._last, file.hold() if file is not None else None
         if file is not None:
             file.doubt()
@@ -208,7 +208,7 @@ class CommitLog:
 
     # -- committing what is staged -------------------------------------------------------------
     def staged_ranges(self, begin: int, upto: int) -> list[tuple[MappedFile, int, int]]:
-        """Return what of [begin, upto) is to be committed: (file, begin, end) in bytes of the file.
+        """Returns the parts of [begin, upto) to commit: (file, begin, end) in bytes of the file.
 
         Effects  the files are held; `unstage` lets them go
         """
@@ -219,7 +219,7 @@ class CommitLog:
         ]
 
     def unstage(self, upto: int, files: Sequence[MappedFile]) -> None:
-        """Let held files go: everything below an offset lies in them; full ones need no buffer."""
+        """Releases held files, which have everything below an offset; full ones return their buffer."""
         for file in files:
             file.let_go()
         for file in [f for f in self._staged if f is not self._last and f.base + f.size <= upto]:
@@ -339,14 +339,14 @@ class CommitLog:
         self.appended = end
 
     def place_of(self, physical_offset: int) -> tuple[str, int]:
-        """Return (path, position in it) of a byte for an error; the directory where none has it."""
+        """Returns (path, position) of a byte for an error; the directory if no file has it."""
         file = self.files.file_at(physical_offset) if physical_offset >= 0 else None
         if file is None:
             return str(self.files.directory), 0
         return str(file.path), physical_offset - file.base
 
     def serve_upto(self, end: int) -> None:
-        """Let records below an offset be read, and nothing be appended: files stay as they are."""
+        """Makes records below an offset readable without any append; files stay as they are."""
         self.appended = end
 
     def truncate(self, physical_offset: int) -> None:

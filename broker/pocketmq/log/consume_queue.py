@@ -2,17 +2,15 @@
 
     byte 20 * n  →  unit n  →  record in the log
 
-Invariants
-    1. Unit n lies at byte 20 * n; those before the first message, and those of messages that a
-       repair took out of the log, are pre-blank. Physical offsets rise with n.
-    2. No file exists without a unit in it: an empty one would read as a unit (0, 0, 0).
-
     |- pre-blank, or the log lost it -|- messages -|- doubtful: perhaps older units -| file's end
                                       ^ min_offset ^ max_offset
+Invariants
+    1. Unit n lies at byte 20 * n; units before the first message, and of messages that a repair
+       removed from the log, are pre-blank. Physical offsets rise with n.
+    2. A file holds at least one unit: an empty one would read as a unit (0, 0, 0).
 
-A start finds the ends in the last files (log/queue_end.py), or takes them from a table that was
-written with the checkpoint: what lies behind the last unit is then unknown, and what a crash left
-there is zeroed by `settle`, before a checkpoint makes anything believe it.
+A start finds the ends in the last files (log/queue_end.py), or in the table of the checkpoint. With
+the table, bytes behind the last unit are unknown; `settle` zeroes them before the next checkpoint.
 Source: ConsumeQueue.
 """
 
@@ -93,7 +91,7 @@ class ConsumeQueue:
 
     @property
     def max_physical_offset(self) -> int:
-        """End of the last record that has a unit here."""
+        """The end of the last record with a unit in this queue."""
         return self.buffer.record_end
 
     @max_physical_offset.setter
@@ -209,7 +207,7 @@ class ConsumeQueue:
         return own if self.extension is None else [*own, *self.extension.dirty_files()]
 
     def count_as_flushed(self) -> None:
-        """Takes everything written so far for durable: whoever has its dirty files sees to it."""
+        """Counts everything written so far as durable; the caller must sync the dirty files."""
         assert not self.buffer.size_bytes
         self.flushed = self.files.max_offset
         if self.extension is not None:
@@ -303,9 +301,9 @@ class ConsumeQueue:
         return last.zero_from(last.wrote) or has_files
 
     def _cut_extension(self) -> None:
-        """Let the extension end with the last unit that leads there.
+        """Ends the extension at the last unit that refers to it.
 
-        Effects  where none does it stays as it is: it may have been switched off since
+        Effects  none if no unit refers to it: it may have been switched off since
         """
         assert self.extension is not None
         address = last_address(self.units)
@@ -313,7 +311,7 @@ class ConsumeQueue:
             self.extension.cut(address)
 
     def _note_ends(self, units: bytes) -> None:
-        """Know where the last record ends, and where the first lies if its unit was read too."""
+        """Notes the end of the last record, and the first message's place if its unit was read."""
         self._min_asked = _NOT_ASKED
         last = UNIT.unpack_from(units, len(units) - UNIT_SIZE) if units else None
         if last is None or last[1] == PRE_BLANK_SIZE:
@@ -333,9 +331,9 @@ class ConsumeQueue:
         return self.units.end_before(self.units.first_at_or_behind(physical_offset))
 
     def truncate(self, physical_offset: int) -> MappedFile | None:
-        """Drops the units of records at or behind a physical offset, and zero them.
+        """Drops the units of records at or behind a physical offset, and zeroes their bytes.
 
-        Returns  the file that was zeroed: whoever calls syncs it before a checkpoint is written
+        Returns  the file that was zeroed; the caller syncs it before it writes a checkpoint
         """
         if self.max_physical_offset <= physical_offset:
             return None

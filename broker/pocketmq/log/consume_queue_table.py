@@ -96,7 +96,7 @@ class ConsumeQueueTable:
 
     @property
     def durable_offset(self) -> int:
-        """End of the last record that has a unit in some queue, 0 without units."""
+        """The end of the last record with a unit in any queue, 0 without units."""
         return max((queue.max_physical_offset for queue in self.queues.values()), default=0)
 
     def durable_below(self, physical_offset: int) -> int:
@@ -111,7 +111,7 @@ class ConsumeQueueTable:
 
         believed_upto   as in `ConsumeQueue.load`
         knows_size      a file of another length is damaged, not of another geometry
-        ends            how queues ended below `believed_upto`: nobody looks into these
+        ends            queue ends below `believed_upto`; these queues are not read
         Errors   NotAStore; WrongFileSize unless the size is known
         """
         root, _, is_written, _ = self._extension
@@ -296,7 +296,7 @@ class ConsumeQueueTable:
         return is_queue_topic(topic) and topic not in self._batch_topics
 
     def note_gaps(self, gaps: Iterable[tuple[int, int]]) -> None:
-        """Know places of quarantine records, [begin, end), where messages were taken out."""
+        """Notes places of quarantine records, [begin, end), where messages were removed."""
         self._gaps.update(gaps)
 
     def remove(self, keys: set[QueueKey]) -> None:
@@ -361,7 +361,7 @@ class ConsumeQueueTable:
 
     @property
     def doubtful(self) -> list[ConsumeQueue]:
-        """The queues behind whose end nobody has looked since the start."""
+        """The queues whose bytes behind the end were not read since the start."""
         return [queue for queue in self.queues.values() if queue.is_doubtful]
 
     def settle(self, queues: Iterable[ConsumeQueue]) -> None:

@@ -1,6 +1,6 @@
 """Finds log records of deleted topics (format/deleted_topics.py), and queues without records.
 
-    config/topics.json, consumequeue/   the topics there are; without a table nobody says
+    config/topics.json, consumequeue/   existing topics; without a table they are unknown
     unit 0 of each queue                where its first message lies
     pocketmq/left_over.json             what a backup found, as its copy has no queues
 
@@ -107,7 +107,7 @@ def kept_left_over(disk: Disk, directory: Path) -> LeftOver:
 
 
 def known_topics(disk: Disk, directory: Path) -> frozenset[str] | None:
-    """Returns the topics that have a row or a queue, None where no table of topics can be read.
+    """Returns the topics with a row or a queue, None if no table of topics is readable.
 
     A real broker that deletes a topic may leave its directory behind, with nothing in it.
     """

@@ -48,7 +48,7 @@ def _queue_file_size(disk: Disk, root: Path) -> int:
 
 
 def _log_file_size(disk: Disk, directory: Path) -> int:
-    """Returns the bytes of each file of the log, 0 when it has none or a lone one was cut."""
+    """Returns the size of the log's files; 0 without any, or if a single one was cut."""
     size = _row_file_size(disk, directory)
     lone = [name for name in disk.names(directory) if offset_from_file_name(name) is not None]
     return 0 if len(lone) == 1 and size and _is_cut(disk, directory / lone[0], size) else size

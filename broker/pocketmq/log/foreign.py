@@ -1,13 +1,13 @@
-"""What of a store this broker does not understand: told by names, before anything is opened.
+"""Finds parts of a store that this broker does not support, by names, before any file is opened.
 
-found                                    is RocketMQ's                      what happens
+found                                    is RocketMQ's                      result
 dledger-NAME/                            enableDLegerCommitLog=true         the store is refused
 consumequeue_rocksdb/, RocksDB's files   storeType=defaultRocksDB           the store is refused
 under consumequeue/ or config/
 no file under commitlog/, files of views storePathCommitLog elsewhere       the store is refused
-batchconsumequeue/TOPIC                  queue.type=BatchCQ of that topic   no queue is made of it
+batchconsumequeue/TOPIC                  queue.type=BatchCQ of that topic   no queue is built of it
 
-Reading is harmless: a refusal is for whoever would write.
+Reading is harmless: the store is refused for writing only.
 Source: DLedgerConfig, RocksDBConsumeQueueStore, ConsumeQueueStore, MultiPathMappedFileQueue.
 """
 
@@ -73,7 +73,7 @@ def check_place(disk: Disk, store: Path, topic: str, queue_id: int) -> None:
 
 
 def refusals(disk: Disk, store: Path) -> Iterator[StorageError]:
-    """Yields why nobody but a RocketMQ broker may write to a store."""
+    """Yields the reasons why only a RocketMQ broker may write to a store."""
     for name in disk.names(store):
         if name.startswith(_DLEDGER_PREFIX) and disk.names(store / name):
             yield UnsupportedStore(

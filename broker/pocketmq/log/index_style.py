@@ -79,7 +79,7 @@ def written_styles(
 
 
 def _styles_of(files: Sequence["_File"]) -> tuple[StyleSpans, str | None]:
-    """Returns the same; of many files that begin and end in one style all are taken to be of it."""
+    """Returns the styles of the files; many that begin and end in one style count as uniform."""
     first = next(filter(None, (file.first_style() for file in files[:FILES_MAX])), "")
     last = next(filter(None, (file.last_style() for file in files[: -FILES_MAX - 1 : -1])), "")
     if not first or (first == last and len(files) > ALL_FILES_MAX):
@@ -262,7 +262,7 @@ def _style_shown(log: PlacedRecords, entries: NDArray[Any], is_cut: bool) -> str
 
 
 def _style_told(record: Written, hashes: list[int]) -> str | None:
-    """Return the style of a record's entries, "" when they are the same in both, None of others."""
+    """Returns the style of a record's entries, "" if both styles agree, None for other entries."""
     with_tag, without = (_key_hashes(record, style) for style in (STYLE_5_5, STYLE_5_3))
     if hashes == with_tag:
         return STYLE_5_5 if with_tag != without else ""

@@ -1,6 +1,6 @@
-"""Records of a store's log by their places, for whoever looks at some of them before a start.
+"""Reads single records of a store's log by physical offset, before a start.
 
-One file at a time is mapped, so that a log of any size can be read here and there.
+One file at a time is mapped, so a log of any size can be read.
 """
 
 from bisect import bisect_right

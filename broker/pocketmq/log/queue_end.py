@@ -1,4 +1,4 @@
-"""Where the units of a queue end: as a start finds it in the last files, or as it was written down.
+"""Finds where a queue's units end, from its last files or the table of queue ends.
 
     |- believed: records below the checkpoint's offset -|- doubtful: units, lost pages -| nothing
                                                                                         ^ data end
@@ -42,7 +42,7 @@ class QueueEnd(NamedTuple):
 
 
 class WrittenUnits(NamedTuple):
-    """What of a file holds units.
+    """The part of a file that holds units.
 
     end        byte behind the last unit before the first lost one
     has_more   whether anything but zeros lies behind: units that must not come back when the lost

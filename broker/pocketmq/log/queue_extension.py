@@ -119,9 +119,9 @@ class QueueExtension:
         return int(tags_code) if size == EXTENSION_SIZE_MIN + bitmap_size else None
 
     def cut(self, last_address: int | None) -> None:
-        """Forget everything behind the unit at an address, None: everything; zero what stood there.
+        """Drops all units behind the one at an address, all for None, and zeroes their bytes.
 
-        Effects  the next unit goes behind that one
+        Effects  the next unit is stored behind that one
         """
         end = 0
         if last_address is not None:

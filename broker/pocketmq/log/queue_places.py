@@ -1,6 +1,6 @@
-"""Queues as they lie on disk, without opening one: which there are, and single units of theirs.
+"""Lists queues on disk, and reads single units, without opening a queue.
 
-For whoever must know what a queue tells before it is loaded, or without loading ten thousand.
+For code that needs facts of a queue before it is loaded, or without loading ten thousand of them.
 """
 
 from bisect import bisect_left

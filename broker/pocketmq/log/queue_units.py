@@ -272,7 +272,7 @@ class QueueUnits:
             begin = end
 
     def accept(self) -> None:
-        """Let units that follow wait, from here on, as far as the last file has blocks."""
+        """Buffers the units that follow, up to the allocated size of the last file."""
         file = self.files.files[-1]
         self.buffer.open(self.max_offset, max(file.allocated - file.wrote, 0))
 

@@ -1,11 +1,11 @@
-"""The directory of one store: is it one, is it ours, how was it left, what was it made with.
+"""The directory of one store: its lock, its manifest, and how the last run ended.
 
 `abort` exists while a broker runs; found at start it means the last one did not stop in order, but
 for one that ended behind its list of the views (`ClosedState.is_last_word`).
 
 A real RocketMQ keeps its sizes in its configuration; here they travel with the store, in the
 manifest `pocketmq/store.json`. Its `closed` lists queues and index files at the last orderly stop,
-so that a view somebody removed is noticed; it holds only while the checkpoint is the one written
+so that a missing view is noticed; it holds only while the checkpoint is the one written
 at that stop.
 Source: DefaultMessageStore.load, createTempFile.
 """
@@ -125,7 +125,7 @@ class StoreDirectory:
 
 @dataclass(frozen=True)
 class ClosedState:
-    """What the store held when it was closed in order.
+    """State of the store when it was closed in order.
 
     queues maps topic to queue id (as text) to [min offset, max offset].
     """

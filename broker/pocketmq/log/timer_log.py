@@ -1,4 +1,4 @@
-"""The timer log: one unit for each message that waits, in the order in which they came to wait.
+"""The timer log: one unit for each waiting message, in order of arrival.
 
     |---- file ----BLANK|---- file ----BLANK|---- file --.......|
     base of first                                        end
@@ -214,7 +214,7 @@ class TimerLog:
         return [file for file in self._files_from(begin) if file.is_open]
 
     def truncate(self, end: int) -> None:
-        """Go on writing at a position: everything behind it goes, and zeros stand there."""
+        """Truncates the log at a position; bytes behind it are removed or zeroed."""
         self.files.cut(end + 1 if end % self.files.file_size else end)
         self.files.remove_empty()
         last = self.files.files[-1] if self.files.files else None

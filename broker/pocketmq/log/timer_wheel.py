@@ -26,7 +26,7 @@ Numbers = NDArray[np.int64]
 
 
 class Slot(NamedTuple):
-    """What waits for one second: its time in ms, its chain in the timer log, and how many."""
+    """The messages due in one second: its time in ms, its chain in the timer log, their count."""
 
     time_ms: int
     first: int
@@ -178,13 +178,13 @@ class TimerWheel:
         return previous
 
     def add(self, times_ms: Numbers, places: Numbers, counts: Numbers) -> None:
-        """Let slots lead to units that were added behind all others; `counts`: 1, or -1 each."""
+        """Links slots to units appended behind all others; `counts`: 1, or -1 each."""
         self._join(times_ms, places, counts, NO_UNIT)
 
     def revise(self, times_ms: Numbers, places: Numbers, counts: Numbers, begin: int) -> None:
-        """Let slots lead to units that a start found in the log, from a place `begin` on.
+        """Links slots to units that a start found in the log, from a place `begin` on.
 
-        A slot may know some of them: it leads to the newest then, and counts the others.
+        A slot may have some of them already: it links to the newest and counts only the others.
         """
         self._join(times_ms, places, counts, begin)
 
@@ -221,7 +221,7 @@ class TimerWheel:
             self._slots[at] = (number, slot.first, slot.last, slot.message_count, 0)
 
     def clear(self) -> None:
-        """Let nothing wait any more."""
+        """Empties all slots."""
         self._slots[:] = np.zeros(self.slot_count, SLOT_TYPE)
 
 

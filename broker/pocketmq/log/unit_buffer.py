@@ -1,14 +1,14 @@
-"""Units that wait in memory for the file of their queue, so that one write takes many of them.
+"""Buffers units of a queue in memory, so that one write stores many of them.
 
     dispatched ──take──► buffer of the queue ──write_out──► its file ──sync──► durable
                          └─ UNITS_BYTES_MAX
 
-Of ten thousand queues each gets a message now and then: a write for each would cost more than all
-else that dispatch does. What waits is read from here, and is gone after a crash; views are built
-again from the checkpoint on, which tells of units in files only.
+With ten thousand queues, each gets a message now and then. A write for each would cost more than
+the rest of dispatch. Buffered units are read from here, and are lost in a crash; views are then
+built again from the checkpoint on, which covers only units in files.
 
-A buffer takes what follows on its last unit as long as there is room, which is never more than the
-blocks that the file has: nothing can go wrong then. Whatever is unusual is left to the queue.
+A buffer takes a unit if it follows the last one and there is room. Room is never more than the
+file's allocated blocks, so the later write cannot fail. All other units are left to the queue.
 """
 
 from collections.abc import Sequence
@@ -88,7 +88,7 @@ class UnitBuffers:
 
 @final
 class UnitBuffer:
-    """What waits for the file of one queue.
+    """Units that are not yet in the file of one queue.
 
     units        behind the last unit in the file
     next_offset  queue offset of the next message, while there is room

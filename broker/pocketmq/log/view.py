@@ -1,4 +1,4 @@
-"""What every view of the log can do: consume queues, the hash index, later ones.
+"""The interface of all views of the log: consume queues and the hash index.
 
 The commit log is the only truth; a view is built from it and can be built again. Dispatch is a loop
 over views, recovery is a loop over views, a rebuild is recovery from the log's minimum.

@@ -1,4 +1,4 @@
-"""Who may do what: users, rules, and what a call needs.
+"""Users, access rules, and the permission a call needs.
 
     rule   user · actions · resource · allow or deny · from where
            app    pub,sub   topic:orders-*   allow      10.0.0.0/8
@@ -23,7 +23,7 @@ _KEY: Final = re.compile(r"[A-Za-z0-9._@-]+", re.ASCII)
 
 
 class Action(Enum):
-    """What is done to a resource; ALL stands for every one in rules."""
+    """An action on a resource; in rules, ALL stands for every action."""
 
     ALL = "all"
     PUB = "pub"
@@ -38,7 +38,7 @@ class Action(Enum):
 
 
 class ResourceKind(Enum):
-    """What a resource is; EVERYTHING in rules alone."""
+    """The kind of a resource; EVERYTHING occurs in rules only."""
 
     EVERYTHING = "*"
     CLUSTER = "cluster"
@@ -72,7 +72,7 @@ class Resource(NamedTuple):
 
 
 class User(NamedTuple):
-    """Somebody who signs calls; an admin may do everything."""
+    """A user who signs calls; an admin may do everything."""
 
     access_key: str
     secret: str
@@ -91,12 +91,12 @@ class Grant(NamedTuple):
 
     @property
     def decision(self) -> str:
-        """What it says."""
+        """Its decision in words: allow or deny."""
         return "allow" if self.is_allowed else "deny"
 
 
 class Need(NamedTuple):
-    """What a call asks to do: one of the actions, on a thing by its name, * for all of a kind."""
+    """The permission a call needs: one of the actions, on a named resource or all (*)."""
 
     actions: tuple[Action, ...]
     kind: ResourceKind

@@ -1,7 +1,7 @@
-"""What administration gives and takes: values of topics, groups, positions, lag and the store.
+"""Values of administration: topics, groups, offsets, lag and the store.
 
-The service makes them, faces write them in their own words, and the client reads them back. Fields
-have the names of pocketmq.v1.Admin; times are wall time in ms, 0 where there is none.
+The service makes them, the protocols encode them, and the client decodes them. Fields have the
+names of pocketmq.v1.Admin. Times are wall time in ms, 0 if there is none.
 Source of groups: SubscriptionGroupConfig.
 """
 
@@ -56,7 +56,7 @@ class QueueState(NamedTuple):
 
 
 class TopicChange(NamedTuple):
-    """What to change of a topic; None: stays. Attributes are set one by one, and removed."""
+    """Changes to a topic; None keeps a value. Attributes are set and removed one by one."""
 
     read_queue_count: int | None = None
     write_queue_count: int | None = None
@@ -79,7 +79,7 @@ class TopicCounts(NamedTuple):
 
 
 class GroupSettings(NamedTuple):
-    """What of a group may be set; None: as it is, or as RocketMQ makes it.
+    """Settings of a group; None: unchanged, or RocketMQ's default for a new group.
 
     max_attempts   deliveries in all, the first included
     """
@@ -113,7 +113,7 @@ class GroupOffset(NamedTuple):
 
 
 class QueueLag(NamedTuple):
-    """How far a group is behind in a queue; lag_ms is the age of the first message it missed."""
+    """A group's lag in one queue; lag_ms is the age of the first message it has not consumed."""
 
     queue_id: int
     committed_offset: int | None
@@ -152,7 +152,7 @@ class MovedOffset(NamedTuple):
 
 
 class ClientAnswer(NamedTuple):
-    """What a client says to a question.
+    """A client's answer to a question of the broker.
 
     status   by the protocol's names: "OK", "FAILED_TO_CONSUME_MESSAGE", "UNSUPPORTED"
     text     beside it
@@ -183,7 +183,7 @@ class Member(NamedTuple):
 
 
 class DeadLetters(NamedTuple):
-    """What a group gave up: how much of it waits, was ever stored, and since when it waits."""
+    """A group's dead letters: counts of waiting and of all, and when the first was stored."""
 
     group: str
     topic: str
@@ -225,7 +225,7 @@ class Redriven(NamedTuple):
 
 
 class StoreStatus(NamedTuple):
-    """What a store is doing and how far it has come; offsets are physical."""
+    """State of a store, and its marks; offsets are physical."""
 
     state: str
     directory: str

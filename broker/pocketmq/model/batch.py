@@ -132,7 +132,7 @@ def batch_of(
 
 
 class Written:
-    """Records of one run in the log, next to each other in their queue: what views need of them.
+    """Records of one run in the log, consecutive in their queue, with the data that views need.
 
     queue_offset      of the first; each following one has the next. 0 for those that take none:
                       prepared and rollback

@@ -20,11 +20,11 @@ INVISIBLE_MAX_MS: Final = 12 * 3_600_000
 
 
 class Held(NamedTuple):
-    """What a group has under leases in one queue.
+    """Counts a group's leased messages in one queue.
 
-    behind   messages that its offset lies behind
-    ahead    those that it does not: leased in order, or the offset was set back
-    first    about the first queue offset of all
+    behind   messages below its committed offset
+    ahead    messages at or above it: leased in FIFO order, or the offset was set back
+    first    approximate queue offset of the first one
     """
 
     behind: int = 0
@@ -44,11 +44,12 @@ Leased = Mapping[tuple[str, str], Mapping[int, Held]]
 
 
 class Unconsumed(NamedTuple):
-    """What a group has not consumed of one queue; where there is nothing, both begin at its end.
+    """Counts the messages of one queue that a group has not consumed.
 
-    left          messages, those under leases included
-    ready         of these what it may have at once
-    begin         about the first queue offset of all; ready_begin: of those
+    left          messages, leased ones included
+    ready         messages available at once
+    begin         approximate queue offset of the first one; the queue's end if there is none
+    ready_begin   the same of those available at once
     """
 
     left: int
@@ -75,13 +76,13 @@ def unconsumed(
 
 
 class ReceiveRequest(NamedTuple):
-    """What one receive asks for.
+    """Parameters of one receive.
 
     max_messages   1 to RECEIVE_MAX
     invisible_ms   how long the messages are leased
-    wait_ms        what is left of the caller's deadline, 0 for no wait
-    client_id      who asks; "" is nobody in particular
-    attempt_id     repeated by a client that lost the answer, which is then given again; "" for none
+    wait_ms        time left until the caller's deadline, 0 for no wait
+    client_id      the client that asks; "" for none in particular
+    attempt_id     repeated by a client that lost the answer, and then answered again; "" for none
     auto_renew     leases last as long as the client is alive
     broadcast      every client gets every message: its own position, no leases
     joined         records that lie next to each other in the log may come as one element
@@ -110,7 +111,7 @@ class Received(NamedTuple):
 
     records              as stored; fewer where the request takes them joined
     handles              what each lease is settled by
-    attempts             the how manieth delivery it is, 1 for the first
+    attempts             number of this delivery of each, 1 for the first
     invisible_until_ms   when the leases run out, wall time
     popped_at_ms         when they began
     """
@@ -123,7 +124,7 @@ class Received(NamedTuple):
 
 
 class SettleStatus(Enum):
-    """What became of one handle."""
+    """Result of settling one handle."""
 
     OK = 1
     INVALID_RECEIPT_HANDLE = 2
@@ -131,7 +132,7 @@ class SettleStatus(Enum):
 
 
 class Settled(NamedTuple):
-    """The answer for one handle; `handle` is a new one after a change of time, else the old one."""
+    """The result for one handle; `handle` is new after a change of time, else the old one."""
 
     status: SettleStatus
     handle: str

@@ -1,4 +1,4 @@
-"""What was handed to consumers, counted by topic and group: pulled, or received under a lease.
+"""Counts messages delivered to consumers by topic and group: pulled, or received under a lease.
 
 A group that receives has an `is_retry` on its series, as RocketMQ's pops have; one that pulls has
 none, and an empty label is no label.
@@ -32,7 +32,7 @@ class Delivered:
 
     @property
     def stats(self) -> list[Counter]:
-        """What metrics show of it."""
+        """The counters that metrics export."""
         return [self.messages_out, self.bytes_out]
 
     def count(

@@ -1,20 +1,17 @@
-"""Up to which time things are due, whatever is done to the wall clock.
+"""Tells up to which time messages are due, whatever is done to the wall clock.
 
-    wall clock     10:00 ── 10:10 ┐                ┌── 10:15        an hour forward, and back
-                                  └ 11:10 ── 11:15 ┘
-    came before the first jump, due 10:20        due 20 minutes after 10:00, not when it is 11:10
-    came between the jumps, due 11:20            due 10 minutes after 11:10, not an hour later
+A due time is a wall time, by the clock of the message's arrival. It is compared with that clock:
+wall time at the arrival, and monotonic time since then. Guarantees:
 
-Times that things are due at are wall times, as the clock went when they came. So each is measured
-by the clock of that time: wall time then, and since then by the monotonic clock. What is promised:
-
-    1. Nothing is due early: the time between its coming and its being due passes by the monotonic
+    1. No message is due early: the time from its arrival to its due time passes by the monotonic
        clock, whatever jumps happen.
-    2. Nothing is stuck, nor late by a jump: what came before it is as if it had not happened.
-    3. What was there at the first look counts as having come then.
+    2. No message is stuck or delayed by a jump: jumps after its arrival do not count.
+    3. Messages that existed at the first look count as having arrived then.
 
-A slow drift, of which no single look sees a jump, is followed. Places tell what came before what:
+A slow drift, of which no single look sees a jump, is followed. Places order arrivals: a place is
 any number that grows with each arrival, as queue offsets do.
+
+ARCHITECTURE.md ("Clocks that are set") has an example.
 """
 
 from collections.abc import Sequence
@@ -52,9 +49,9 @@ class DueTime:
         return [(begin, newest_ms - skew_ms) for begin, skew_ms in self._epochs]
 
     def restore(self, written: Sequence[tuple[int, int]], now: Now, end: int) -> None:
-        """Go on as it was written down: nobody has set the clock since, as far as is known.
+        """Resumes from saved epochs, assuming that the clock was not set since.
 
-        end   the place of what comes next; what a power cut took lay behind it
+        end   the place of the next arrival; a power cut may have taken arrivals behind it
         """
         assert not self._epochs, "nobody has looked at the clock"
         self._skew_ms = now.wall_ms - now.monotonic_ms

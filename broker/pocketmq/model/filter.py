@@ -1,4 +1,4 @@
-"""What every filter answers, whatever its language (`broker/pocketmq/filter`).
+"""The interface of all filters, whatever their language (`broker/pocketmq/filter`).
 
     by the code of a consume unit   without reading the message; may be wrong about a match
     by the stored record            exact

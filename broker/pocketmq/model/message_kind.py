@@ -18,7 +18,7 @@ MIXED: Final = "MIXED"
 
 
 class MessageKind(Enum):
-    """What a message asks for; the values are RocketMQ's names."""
+    """The kind of a message; the values are RocketMQ's names."""
 
     NORMAL = "NORMAL"
     FIFO = "FIFO"
@@ -40,9 +40,9 @@ KINDS_TAKEN: Final[Mapping[str, frozenset[MessageKind]]] = {
 
 
 def kinds_taken(type_name: str | None) -> frozenset[MessageKind]:
-    """Returns what messages a topic takes; None stands for a topic that nobody declared.
+    """Returns the kinds of messages a topic takes; None stands for a topic without a row.
 
-    Such a one takes every kind, as a real broker's does; only its proxy refuses that.
+    Such a topic takes every kind, as a real broker's does; only its proxy refuses that.
     """
     if type_name is None:
         return KINDS_TAKEN[MIXED]

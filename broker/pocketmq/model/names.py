@@ -1,4 +1,4 @@
-"""What a topic, a consumer group, a tag, a key, a property and a number may look like.
+"""Checks names of topics, groups, tags, keys and properties, and ranges of numbers.
 
 Each rule is a pure check that raises the typed error of `model/errors`. Names become directory
 names, therefore the allow-list is closed: no dot, no slash, no control character.
@@ -86,7 +86,7 @@ def check_group(group: str) -> None:
 
 
 def check_producers(name: str) -> None:
-    """Raise IllegalGroup unless the name may be a producer group, or a topic that stands for it."""
+    """Raises IllegalGroup unless the name is a legal producer group, or a topic in its place."""
     if not (name.isascii() and len(name) <= TOPIC_LENGTH_MAX and _ALLOWED.fullmatch(name)):
         check_group(name)
 

@@ -49,7 +49,7 @@ def readings(name: str) -> list[Owner]:
 
 
 def owners(name: str, is_group: Exists, is_topic: Exists) -> list[Owner]:
-    """Return the owners of a group's topic that exist: the group, and the topic where one is meant.
+    """Returns the existing owners of a group's topic: the group, and the topic if one is meant.
 
     Cost     two look-ups for each separator in the name
     """
@@ -88,5 +88,5 @@ def is_ambiguous(name: str) -> bool:
 
 
 def is_left_alone(name: str, owner: Owner, is_group: Exists, is_topic: Exists) -> bool:
-    """Returns whether nobody but this owner has a topic, so that it may go with its owner."""
+    """Whether this owner is the only one, so that the topic may be deleted with it."""
     return all(found == owner for found in owners(name, is_group, is_topic))

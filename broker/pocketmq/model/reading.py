@@ -1,4 +1,4 @@
-"""What is read of a store, and what came of it.
+"""Results of reading a store.
 
 "Not found" is a value here; "cannot" and "must not" are errors (`model/errors`).
 """
@@ -44,7 +44,7 @@ class KeyRange(NamedTuple):
 
 
 class PullStatus(Enum):
-    """What a pull found (GetMessageStatus)."""
+    """Status of a pull (GetMessageStatus)."""
 
     FOUND = 1
     NO_NEW_MESSAGE = 2

@@ -1,4 +1,4 @@
-"""What a user may do, and which rule says so.
+"""Decides whether a user may do something, and which rule says so.
 
     an admin                                        everything
     what belongs to the broker                      admins alone

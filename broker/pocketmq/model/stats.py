@@ -60,7 +60,7 @@ class Counter:
 
 
 class Gauge:
-    """A number that is asked for when somebody looks."""
+    """A number that is computed when metrics are read."""
 
     __slots__ = ("help", "label_names", "name", "read")
 

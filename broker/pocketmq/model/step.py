@@ -14,7 +14,7 @@ from typing import NamedTuple, Protocol
 
 
 class Clock(Protocol):
-    """What the store asks of time."""
+    """Wall time and monotonic time, in ms."""
 
     def wall_ms(self) -> int:
         """Milliseconds since 1970: stored in records, shown to people, free to jump."""
@@ -52,7 +52,7 @@ class Mark(Protocol):
 
 
 class Next(NamedTuple):
-    """When a step is to be called again: at a time, when a mark rose, or at whichever comes first.
+    """When to call a step again: at a time, when a mark rises, or at whichever comes first.
 
     at_ms   monotonic ms, not before; one that has passed means soon, after others had their turn
     mark    with the value it has to reach

@@ -2,7 +2,7 @@
 
 A new store gets its shape from the settings. An existing one keeps its own: most of it stands in
 `pocketmq/store.json`, and a store that another broker made shows it by its files
-(store/recovery/geometry.py). Whoever opens files of a store needs nothing else of its settings.
+(store/recovery/geometry.py). Code that opens files of a store needs no other settings.
 
 Delay levels: "1s 5s 10s ..." and the delay each stands for, counted from 1. The schedule topic
 keeps level n in queue n - 1, and the consume unit of a scheduled record holds its delivery time in

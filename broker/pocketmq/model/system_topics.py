@@ -181,7 +181,7 @@ def real_place(properties: Mapping[str, str]) -> QueuePlace | None:
 
 
 def back_level(asked: int, reconsume_times: int) -> int:
-    """Return the delay level of a message that is sent back: the one asked for, 0 for the usual."""
+    """Returns the delay level of a message that is sent back; `asked` 0 selects the default."""
     return asked or FIRST_BACK_LEVEL + reconsume_times
 
 

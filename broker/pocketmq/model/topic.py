@@ -1,4 +1,4 @@
-"""A topic: its queues, who may use it, which ones are the broker's own, and what names may be.
+"""A topic: its queues, permissions and attributes; names, and system topics.
 
 Clients neither write nor read a system topic; `%RETRY%` and `%DLQ%` topics belong to one consumer
 group and are read by it. Source: TopicConfig, PermName, TopicAttributes, TopicValidator, MixAll.
@@ -97,7 +97,7 @@ def is_readable_by(topic: str, group: str) -> bool:
         # Messages a group failed to settle go to %RETRY%group_topic (or group+topic).
         return topic == own or topic.startswith((own + "_", own + "+"))
     if topic.startswith(DLQ_PREFIX):
-        return len(topic) > len(DLQ_PREFIX)  # Whoever looks after them reads in a group of its own.
+        return len(topic) > len(DLQ_PREFIX)  # An operator's group reads dead letters.
     return not is_system_topic(topic)
 
 
@@ -148,7 +148,7 @@ class TopicConfig:
 
     @property
     def type_name(self) -> str:
-        """What kind of messages it takes: one of TOPIC_TYPES, or what another broker wrote."""
+        """The kind of messages it takes: one of TOPIC_TYPES, or another broker's value."""
         return self.attributes.get(TYPE_ATTRIBUTE, DEFAULT_TYPE)
 
     @property
@@ -167,13 +167,13 @@ class TopicConfig:
             raise UnsupportedTopic(topic=self.name, attribute=self.unsupported)
 
     def check_readable(self) -> None:
-        """Raises UnsupportedTopic or TopicNotReadable where nobody may read."""
+        """Raises UnsupportedTopic or TopicNotReadable if the topic has no read permission."""
         self.check_supported()
         if not self.is_readable:
             raise TopicNotReadable(topic=self.name, permission=self.permission)
 
     def check_writable(self) -> None:
-        """Raises UnsupportedTopic or TopicNotWritable where nobody may write."""
+        """Raises UnsupportedTopic or TopicNotWritable if the topic has no write permission."""
         self.check_supported()
         if not self.is_writable:
             raise TopicNotWritable(topic=self.name, permission=self.permission)

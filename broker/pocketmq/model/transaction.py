@@ -1,8 +1,8 @@
-"""Transactions: what a producer decides, what comes of it, and what it is asked.
+"""Transactions: decisions of producers, their results, and checks.
 
-send ─► half message, seen by nobody ─► COMMIT    ─► delivered, once
-                 │                   └► ROLLBACK  ─► never delivered
-                 └── no word ─► its producers are asked, in the end it is given up
+send ─► half message, invisible ─► COMMIT    ─► delivered, once
+                 │              └► ROLLBACK  ─► never delivered
+                 └── no decision ─► its producers are checked; after the last check it expires
 """
 
 from enum import Enum
@@ -12,7 +12,7 @@ from pocketmq.model.errors import RequestError
 
 
 class Resolution(Enum):
-    """What a producer says of its transaction."""
+    """A producer's decision on its transaction."""
 
     COMMIT = "COMMIT"
     ROLLBACK = "ROLLBACK"
@@ -20,21 +20,21 @@ class Resolution(Enum):
 
 
 class Decision(NamedTuple):
-    """What a producer of a group says of a transaction, by the id it was given."""
+    """A producer's decision on one transaction id."""
 
     transaction_id: str
     resolution: Resolution
 
 
 class Decided(NamedTuple):
-    """What came of a decision: done, now or before, or the reason why not."""
+    """Result of a decision: done, now or before, or the reason why not."""
 
     transaction_id: str
     error: RequestError | None = None
 
 
 class Check(NamedTuple):
-    """What a producer is asked: the record of its half message, and how to answer.
+    """A check sent to a producer: the record of its half message, and the transaction id to decide.
 
     topic   where the message goes if it is committed, "" where its record does not say
     """

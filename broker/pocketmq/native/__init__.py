@@ -111,7 +111,7 @@ class CompiledModules:
 
 
 def install() -> None:
-    """Have compiled modules found from here on; done once, before any of them is imported."""
+    """Installs the finder of compiled modules; called once, before any of them is imported."""
     if not any(isinstance(finder, CompiledModules) for finder in sys.meta_path):
         sys.meta_path.insert(0, CompiledModules())
 

@@ -1,7 +1,7 @@
-"""What stands in for librt and mypy_extensions where they are not installed; see `machine`.
+"""Replaces librt and mypy_extensions where they are not installed; see `machine`.
 
-The same results from the same calls, but for two things nobody may lean on: a vector that was
-appended to is the same object as before (librt may copy), and the text of some errors.
+Results and calls are the same, with two differences that callers must not rely on. A vector that
+was appended to is the same object as before (librt may copy). The text of some errors differs.
 """
 
 from array import array

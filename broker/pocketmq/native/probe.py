@@ -1,4 +1,4 @@
-"""What is loaded of the library before anything else: the others load where this does.
+"""The first module loaded from the library; if it loads, the others do.
 
 It uses what the others use of librt. A librt that does not fit the library is so found out here,
 where the sources can still be chosen, and not in the middle of a start.

@@ -28,7 +28,7 @@ TEXT_TESTS: Final[dict[str, Callable[[str, str], bool]]] = {
 
 
 class NotAllowed(Exception):
-    """What the grammar lets pass and the rules do not; `place` is the character, from 0."""
+    """An expression that is grammatical but breaks a rule; `place` is its character, from 0."""
 
     def __init__(self, place: int, why: str) -> None:
         super().__init__(why)
@@ -37,7 +37,7 @@ class NotAllowed(Exception):
 
 
 class NodeKind(Enum):
-    """What a node is, as far as the rules ask."""
+    """The kind of a node, as far as the rules distinguish it."""
 
     PROPERTY = "a property"
     LITERAL = "a literal"

@@ -155,7 +155,7 @@ def double_order(left: float, right: float) -> int:
 
 
 def equal(left: Value, right: Value) -> bool | None:
-    """Returns whether two values are equal: null equals null, and null = x is null, x = null not.
+    """Compares two values for equality; null equals null, null = x is null, x = null is false.
 
     Errors   Incomparable
     """

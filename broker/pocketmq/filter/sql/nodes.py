@@ -1,4 +1,4 @@
-"""What an expression becomes: closures over a block of properties, true, false or null.
+"""Compiles an expression into closures over a property block; each returns true, false or null.
 
     evaluate(block) -> value     block as format/named_properties.property_block returns it
 

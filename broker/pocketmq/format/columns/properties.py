@@ -57,7 +57,7 @@ def find_properties(buffer: bytearray, heads: Heads) -> PropertySpans:
 
 
 def _classes(sizes: Numbers) -> Iterator[tuple[Numbers, int]]:
-    """Yield (records, width of their rows): blocks of like size together, some megabytes a time."""
+    """Yields (records, row width): blocks of similar size, some megabytes at a time."""
     longest = int(sizes.max()) if len(sizes) else 0
     if longest * len(sizes) <= ROWS_SIZE_MAX:
         if longest:

@@ -79,7 +79,7 @@ class QueueTable:
 
     @property
     def left_over(self) -> LeftOver:
-        """What is left over, as far as the records so far tell."""
+        """Records of deleted topics, as far as found in the records so far."""
         return self._left_over.with_empty([self.keys[number] for number in self.met], self.keys)
 
     @property

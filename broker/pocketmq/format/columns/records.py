@@ -1,4 +1,4 @@
-"""What the views need of many records: `written_at` and `entry_keys` by column.
+"""Computes what views need of many records, by column: `written_at` and `entry_keys` at once.
 
 record 0   queue 3   tags code   entries: unique key, key, key, tag
 record 1   queue 0   tags code   entries: unique key

@@ -1,10 +1,10 @@
-"""Calls of nobody, and calls of somebody who may not do that."""
+"""Errors of unsigned calls, and of users without permission."""
 
 from pocketmq.model.errors.code import Code, RequestError
 
 
 class Unauthenticated(RequestError, code=Code.UNAUTHORIZED):
-    """A call that no user of this broker has signed; a wrong key and a wrong secret look alike."""
+    """A call without a valid signature; a wrong key and a wrong secret look alike."""
 
     message = (
         "{why}; this broker serves its users: give the client an access key and its secret "

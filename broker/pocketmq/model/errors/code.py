@@ -48,7 +48,7 @@ class Code(Enum):
 
 
 def shown(value: object) -> str:
-    """Return client text as it may appear in a message: quoted, without control characters, cut."""
+    """Returns client text for an error message: quoted, without control characters, cut."""
     if not isinstance(value, str):
         return str(value)
     text = repr(value)

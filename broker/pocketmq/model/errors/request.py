@@ -20,7 +20,7 @@ class SystemTopic(RequestError, code=Code.ILLEGAL_TOPIC):
 
 
 class TopicNotFound(RequestError, code=Code.TOPIC_NOT_FOUND):
-    """A topic nobody created, while automatic creation is off or would not help."""
+    """A topic that does not exist, while automatic creation is off or would not help."""
 
     message = "topic {topic} does not exist; create it: pocketmq topic create {topic}"
     topic: str
@@ -52,7 +52,7 @@ class SystemGroup(RequestError, code=Code.ILLEGAL_CONSUMER_GROUP):
 
 
 class GroupNotFound(RequestError, code=Code.CONSUMER_GROUP_NOT_FOUND):
-    """A consumer group nobody made."""
+    """A consumer group that does not exist."""
 
     message = "consumer group {group} does not exist; create it: pocketmq group create {group}"
     group: str

@@ -218,7 +218,7 @@ class NotAStore(StorageError):
 
 
 class StrayFile(NotAStore):
-    """A file among those of the log, of queues or the timer, of a name none of these has."""
+    """A file of an unknown name among those of the log, of queues or of the timer."""
 
     message = "{path} is no file of the store: {why}; move it out of the directory"
 
