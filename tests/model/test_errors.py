@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterator
 from dataclasses import fields
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -207,11 +208,12 @@ def made(kind: type[BrokerError]) -> BrokerError:
     return kind(**{f.name: f.name if f.type is str else next(numbers) for f in fields(kind)})
 
 
-def tree_of_docstring() -> dict[str, str]:
-    """Reads the picture in the package's docstring: class name to name of its parent."""
+def tree_of_architecture() -> dict[str, str]:
+    """Reads the tree in ARCHITECTURE.md: class name to name of its parent."""
     parents: dict[str, str] = {}
     path: list[tuple[int, str]] = []
-    picture = (errors.__doc__ or "").split("\n\n")[1]
+    text = (Path(__file__).resolve().parents[2] / "ARCHITECTURE.md").read_text()
+    picture = text.partition("## The errors")[2].split("```\n")[1]
     for line in picture.splitlines():
         indent = len(line) - len(line.lstrip())
         names = re.split(r"  +", line.strip())[0].split(" · ")
@@ -221,8 +223,8 @@ def tree_of_docstring() -> dict[str, str]:
     return parents
 
 
-def test_the_docstring_draws_the_tree_as_it_is() -> None:
-    assert tree_of_docstring() == {kind.__name__: kind.__bases__[0].__name__ for kind in TREE}
+def test_the_architecture_draws_the_tree_as_it_is() -> None:
+    assert tree_of_architecture() == {kind.__name__: kind.__bases__[0].__name__ for kind in TREE}
 
 
 def test_the_package_hands_out_the_whole_tree() -> None:

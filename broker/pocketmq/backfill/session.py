@@ -88,7 +88,7 @@ def open_session(
 
 
 def equip(session: "SparkSession") -> None:
-    """Makes a session's workers run this package, with this Python unless Spark's settings name one.
+    """Makes a session's workers run this package, with this Python unless settings name another.
 
     Workers on this machine would take the first python3 on PATH, which need not be of the
     environment that runs this. Where a fresh Python does not find the package, as on clusters, an

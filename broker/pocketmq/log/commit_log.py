@@ -219,7 +219,7 @@ class CommitLog:
         ]
 
     def unstage(self, upto: int, files: Sequence[MappedFile]) -> None:
-        """Releases held files, which have everything below an offset; full ones return their buffer."""
+        """Releases held files that are complete below an offset; full ones return their buffer."""
         for file in files:
             file.let_go()
         for file in [f for f in self._staged if f is not self._last and f.base + f.size <= upto]:

@@ -26,11 +26,11 @@ MARGIN: Final = 1.1
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """What a rebuild will write; all numbers follow from the samples' averages. Files are sparse.
+    """Size of what a rebuild will write, from averages over samples; all files are sparse.
 
     queue_bytes     consume units
     index_bytes     entries and slots
-    scratch_bytes   what lies there only while many workers build
+    scratch_bytes   temporary files of a parallel build
     """
 
     records: int = 0
@@ -48,7 +48,7 @@ class Estimate:
 
     @property
     def view_bytes(self) -> int:
-        """What must be free on the disk for the views, with a margin."""
+        """Free bytes that the views need, with a margin."""
         open_blocks = BLOCK_BYTES * (self.queues + self.index_files)
         return ceil((self.queue_bytes + self.index_bytes + open_blocks) * MARGIN)
 

@@ -51,7 +51,7 @@ def overlay(lower: NDArray[np.int32], upper: NDArray[np.int32]) -> None:
 
 @dataclass(slots=True)
 class FileStart:
-    """What a file begins with: the end of the one before, its first entry, a piece's state.
+    """The start of a file: the end of the one before, its first entry, a piece's state.
 
     number   of the first entry that is put; above 1 in a later piece
     """
@@ -192,7 +192,7 @@ class IndexBuilder:
         return document, file.slots.copy()
 
     def restore(self, document: dict[str, Any], slots: NDArray[np.int32] | None) -> None:
-        """Go on where `state` was taken; what was put since is put again."""
+        """Resumes from `state`; later entries are put again."""
         self.names, self._ended_ms = document["names"], document["ended_ms"]
         if slots is None:
             return

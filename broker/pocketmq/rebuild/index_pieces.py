@@ -106,7 +106,7 @@ class Piece:
 
     @property
     def mark(self) -> list[int]:
-        """What tells whether it is the same as one that is finished."""
+        """A key that identifies a finished piece."""
         count = sum(count for _, _, count in self.segments)
         return [self.first_entry, self.start.number, count, int(self.is_last)]
 
@@ -151,7 +151,7 @@ def plan_pieces(
 
 
 def pieces_of(file_entries: int, entries: int, workers: int, piece_entries: int) -> int:
-    """Returns into how many pieces a file is cut, out of its own entries and those of all files.
+    """Returns the number of pieces of a file, from its own entries and those of all files.
 
     One worker alone gains nothing by pieces. Else they are as large as keeps all workers busy: each
     but the last costs a slot table written, and read by all pieces behind it.

@@ -83,7 +83,7 @@ class IrregularQueue:
         assert self._end >= self.first
 
     def _judge(self, drift: int, *, is_repeat: bool) -> None:
-        """Look whether an odd record is one of several that a broker counted further."""
+        """Notes whether an odd record is one of several that a broker counted further."""
         end, count, before = self._odd_run
         if self._end == self.first:  # Others, which have left the log, may stand before it.
             end, count, before = self._end, 1, drift
@@ -93,7 +93,7 @@ class IrregularQueue:
         self._odd_run = (self._end + 1, count + 1 if follows else 1, drift)
 
     def finish(self) -> None:
-        """Look at the last odd record: one alone, with others behind it, is no broker's."""
+        """Judges the last odd record: a single one with others behind it comes from no broker."""
         end, count, _ = self._odd_run
         self.is_disordered |= count == 1 and end != self._end
 

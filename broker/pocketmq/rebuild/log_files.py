@@ -137,7 +137,7 @@ def find_log_files(store: Path, file_size_bytes: int | None = None) -> list[LogF
 
 
 class ReadableLog(NamedTuple):
-    """What can be read of a log, and what cannot: files that are missing or too short."""
+    """The readable files of a log, and the gaps: files that are missing or too short."""
 
     files: list[LogFile]
     gaps: list[Hole]

@@ -4,16 +4,14 @@
                      └─► entries, spooled ─► counts ─► pieces ─► index/
              task      driver: continuous?    driver     task
 
-A store that writes extensions gets them queue by queue once all units are in place.
-
 Tasks write disjoint bytes of the final files and answer with numbers only. The driver
-    1. checks that each range begins where the one before ended, and tells damage;
-    2. checks by queue that offsets follow on each other over all ranges: then every unit lies where
-       the sequential rule would have put it. Pre-blank units are filled in front; other queues are
-       done again alone;
-    3. adds up entry counts: entry g belongs into file g div (M - 1), so all borders are known, also
-       those inside one message's keys, and files are built independently, large ones in pieces.
-A task that runs twice, or twice at once, writes the same bytes to the same places.
+    1. checks that each range begins where the one before ended, and reports damage;
+    2. checks that each queue's offsets are continuous over all ranges, and fills pre-blank units in
+       front; queues that are not continuous are rebuilt one by one;
+    3. adds up entry counts: entry g belongs into file g div (M - 1), so that files, and pieces of
+       large files, are built independently.
+A task that runs twice, or twice at once, writes the same bytes to the same places. Extensions are
+written queue by queue once all units are in place. ARCHITECTURE.md ("Parallel rebuild") says why.
 """
 
 import os
@@ -54,7 +52,7 @@ PIECE_ENTRIES: Final = 400_000
 
 @dataclass(frozen=True, slots=True)
 class RebuildJob:
-    """What is to be rebuilt, and how it is shared out.
+    """Parameters of a rebuild, and how it is divided among workers.
 
     upto           records that start below this physical offset
     workers        tasks that run at once
@@ -213,7 +211,7 @@ def read_range(task: RangeTask) -> str:
         reading.walk.resume(task.last_times, task.stop)
         result = reading.run(part.file, part.begin, part.end)
         units.flush()
-    except BrokerError as error:  # Told by file: a worker's traceback would help nobody.
+    except BrokerError as error:  # Reported in a file: a worker's traceback says less.
         staging.write(
             staging.range_file(part.name), {"range": range_mark(part), "error": str(error)}
         )

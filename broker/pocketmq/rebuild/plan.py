@@ -54,7 +54,7 @@ class Range:
 
     @property
     def name(self) -> str:
-        """What its files are named by."""
+        """The base name of its files."""
         return f"{self.begin:020d}"
 
 

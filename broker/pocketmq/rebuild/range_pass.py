@@ -1,4 +1,4 @@
-"""Reads one stretch of the log: its units to their files, its entries to whoever takes them."""
+"""Reads one stretch of the log: writes its units to files, passes on its entries."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -25,7 +25,7 @@ def no_advance(byte_count: int) -> None:
 
 @dataclass(slots=True)
 class RangeResult:
-    """What a stretch of the log holds.
+    """Result of reading a stretch of the log.
 
     end      physical offset behind its last sound record
     holes    bytes that are no record; the last one may be where the log ends

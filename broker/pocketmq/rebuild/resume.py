@@ -1,4 +1,4 @@
-"""Lets a sequential rebuild that was killed go on from the last file of the log it had finished.
+"""Resumes a killed sequential rebuild behind the last file of the log that it finished.
 
     STATE/progress.json     what was read, the ends of queues, the index file being built
     STATE/slots-N.npy       its slot table after N files; the one that progress.json names counts

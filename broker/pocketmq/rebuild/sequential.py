@@ -32,7 +32,7 @@ from pocketmq.walk.reader import Chunk, LogReader
 
 @dataclass(slots=True)
 class Rebuilt:
-    """What a rebuild read and made.
+    """Result of a rebuild.
 
     end       physical offset behind the last sound record
     holes     damage with sound records behind it

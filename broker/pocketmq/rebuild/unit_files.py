@@ -33,7 +33,7 @@ _UNIT_BYTES: Final = np.dtype(f"V{UNIT_SIZE}")
 
 @dataclass(slots=True)
 class QueueRun:
-    """What some stretch of the log holds of one queue."""
+    """The units of one queue from some stretch of the log."""
 
     first: int
     count: int

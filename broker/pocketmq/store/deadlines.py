@@ -1,8 +1,7 @@
-"""What happens when a time has come, for many: one timer of the loop stands for all of them.
+"""Calls back at deadlines, with one timer of the event loop for many of them.
 
-A deadline is kept in the bucket of its tick and is nearly always taken back before: calls end
-sooner than their clients' patience. Adding and taking back cost 0.3 µs each; nothing is left behind
-of what was taken back but its bucket's number.
+A deadline is stored in the bucket of its tick. Nearly all are cancelled, as calls end before their
+deadline. Adding and cancelling cost 0.3 µs each; a cancelled one leaves only its bucket's number.
 """
 
 import asyncio
@@ -51,7 +50,7 @@ class Deadlines:
         return tick
 
     def after(self, seconds: float, call_back: Callable[[], None]) -> int:
-        """Do the same once so much time is over."""
+        """Calls back after so many seconds; see `add`."""
         return self.add(self._loop.time() + seconds, call_back)
 
     def _shared(self, tick: int) -> int:
@@ -73,7 +72,7 @@ class Deadlines:
         return len(self._due)
 
     def close(self) -> None:
-        """Calls back nobody any more."""
+        """Drops all deadlines without a call."""
         if self._timer is not None:
             self._timer.cancel()
         self._buckets.clear()

@@ -85,10 +85,10 @@ class HeavyTurns:
         return True
 
     def soon(self, user: str, key: Hashable, work: Work) -> None:
-        """Do work at once or in its turn; a key that waits already keeps its place.
+        """Runs work at once or in its turn; a queued key keeps its place.
 
-        What work asks for itself comes in a later turn. The work raises nothing. Nothing is done
-        where the broker drains.
+        Work that the work itself requests runs in a later turn. Work must not raise. While the
+        broker drains, work is dropped.
         """
         if self._is_free():
             self._timed(work)
@@ -104,7 +104,7 @@ class HeavyTurns:
                 del self._line[user]
 
     def drain(self) -> None:
-        """Let nothing wait any more: those who do get Draining."""
+        """Ends all waiting: queued turns raise Draining."""
         self._is_ended = True
         line, self._line = self._line, {}
         for works in line.values():
@@ -154,7 +154,7 @@ class HeavyTurns:
         self._wake()
 
     def _wake(self) -> None:
-        """See to it that the line is looked at, unless that is so or a piece is under way."""
+        """Schedules the next look at the line, unless one is scheduled or a piece is running."""
         if not self._line or self._is_woken or self._is_granted or self._is_running:
             return
         loop, wait_ms = asyncio.get_running_loop(), self._due_ms - self._clock.monotonic_ms()
@@ -165,7 +165,7 @@ class HeavyTurns:
             loop.call_soon(self._go_on)
 
     def _go_on(self) -> None:
-        """Do what is next, one piece at least, while little was done."""
+        """Runs queued work, at least one piece, while little heavy work was done of late."""
         is_first = True
         while self._line and not self._is_granted:
             if not is_first and self._clock.monotonic_ms() + SLACK_MS < self._due_ms:
@@ -185,7 +185,7 @@ class HeavyTurns:
         return work
 
     def _grant(self, future: "asyncio.Future[Any]") -> None:
-        """Let a coroutine go on: what it does is over when the loop comes to `_granted`."""
+        """Resumes a coroutine; its piece of work is over when the loop reaches `_granted`."""
         if not future.done():
             self._is_granted = True
             self._begun_ms = -1
@@ -200,7 +200,7 @@ class HeavyTurns:
 
 
 def _fulfil(work: Callable[[], object], future: "asyncio.Future[Any]") -> None:
-    """Do work for the one who waits for a future, unless that is given up."""
+    """Runs work and sets its result on the future, unless the future was cancelled."""
     if future.done():
         return
     try:

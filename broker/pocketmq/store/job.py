@@ -58,7 +58,7 @@ def or_failed(
 
 
 def until_done(job: Job[Result]) -> Generator[Next, None, Result]:
-    """Asks to be called again until a job is done; returns what came of it, or raises its error."""
+    """Asks to be called again until a job is done; returns its result or raises its error."""
     while not job.is_done:
         yield Next(mark=job, value=1)
     return job.result()
@@ -78,7 +78,7 @@ class Rounds:
         self._is_going = False
 
     def go_on(self) -> Next:
-        """Do the next piece.
+        """Runs the next piece.
 
         Errors   those of the rounds
         """

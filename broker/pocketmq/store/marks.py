@@ -1,4 +1,4 @@
-"""The ends of the log: how far it was written, flushed, given to the views. One place has them.
+"""The marks of the log: how far it is written, flushed and given to the views.
 
     ├──── every view has it ────┤··┤·····┤············┤
     0                  dispatched   │     committed    appended
@@ -32,7 +32,7 @@ class End(Watermark):
         self.time_ms = time_ms
 
     def rise(self, value: int, time_ms: int) -> None:
-        """Be at an offset from now on, and let those who wait for no more than that go on."""
+        """Advances to an offset and its store time; waiters for it resume."""
         assert value >= self.value, (value, self.value)
         self.time_ms = time_ms
         self.advance(value)
@@ -71,7 +71,7 @@ class Marks:
         return self._visible
 
     def fail(self, failure: StoreFailed) -> None:
-        """Let no mark rise for those who wait for the disk: they, now and later, get the error."""
+        """Fails all waits for the disk, present and later, with the store's error."""
         self.failure = self.failure or failure
         self.flushed.fail(self.failure)
 

@@ -4,16 +4,15 @@
                                    sync: what is flushed    async: what is appended
 
     async with opened(settings, clock, disk) as store:
-        store.writing   puts, and what makes them durable
+        store.writing   puts, and their durability
         store.marks     how far the log is written, flushed, dispatched
         store.reading   pulls and lookups
-        store.views     queues and index, and what keeps them up with the log
+        store.views     queues and index, kept up to date with the log
         store.tables    topics, groups, offsets
-        store.timer     files of what waits for its time
+        store.timer     files of delayed messages
 
-All methods belong to one event loop. A put is one synchronous block under the put-lock (assign
-queue offset, encode, append, remember for dispatch); awaiting comes after it, so that a caller who
-gives up changes nothing that was stored.
+All methods belong to one event loop. A put is one synchronous block under the put-lock; awaiting
+comes after it, so a cancelled caller changes nothing that was stored.
 Source: DefaultMessageStore.
 """
 
@@ -166,7 +165,7 @@ class MessageStore:
         self.level_clocks = LevelClocks(level_count, tables.delay_offsets.clocks, now, next_offsets)
         self.timer.observe_clock(
             now, marks.appended.time_ms
-        )  # Whoever sets it from here on is seen.
+        )  # Later settings of the clock are noticed.
         self.writing.before_waiting = self.look_at_clocks
         behind = views.dispatcher
         self.stats: list[Stat] = [
@@ -369,8 +368,8 @@ class MessageStore:
     async def remove_topic(self, topic: str) -> None:
         """Removes the queues of a topic; its messages stay in the log until retention takes them.
 
-        A topic made again under this name goes on behind the old queue offsets. Nobody may send to
-        the topic any more.
+        A topic created again under this name continues above the old queue offsets. The caller
+        ensures that no message is sent to the topic meanwhile.
         Errors   DiskFull, StoreDamaged
         """
         if self.damage is not None:

@@ -124,7 +124,7 @@ class Runner:
                 one.ask(following)
 
     def _set_timer(self) -> None:
-        """Be called again when the first time comes, after others had their turn."""
+        """Sets the timer to the earliest requested time; other callbacks of the loop run first."""
         at_ms = min((one.at_ms for one in self._called if one.at_ms is not None), default=None)
         if self._timer is not None:
             if at_ms == self._timer_at_ms:

@@ -1,4 +1,4 @@
-"""What a store is told when it is opened; RocketMQ's defaults unless a reason is given."""
+"""Settings of a store at opening; RocketMQ's defaults unless a reason is given."""
 
 from dataclasses import dataclass
 from pathlib import Path

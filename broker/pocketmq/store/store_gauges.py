@@ -1,6 +1,6 @@
-"""What metrics show of a whole store: its state, and the distances between its marks.
+"""Metrics of a whole store: its state, and the distances between its marks.
 
-Computed when somebody looks, never on the way of a message.
+They are computed when metrics are read, never while a message is handled.
 """
 
 from collections.abc import Callable

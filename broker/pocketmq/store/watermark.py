@@ -2,7 +2,7 @@
 
 Producers waiting for the disk, consumers waiting for a message, a drain waiting for dispatch: all
 `await mark.reached(n)`. Waiting costs one future on a heap; a value already reached costs nothing.
-A queue's mark exists only while somebody may wait on it: a million queues once polled cost nothing.
+A queue's mark exists only while a caller may wait on it: a million queues once polled cost nothing.
 Source: takes the place of GroupCommitService, WaitNotifyObject, PullRequestHoldService,
 NotifyMessageArrivingListener.
 """
@@ -99,8 +99,8 @@ class Watermark:
 class Arrivals:
     """Watermarks by queue; each holds the queue's max offset.
 
-    forget_above   marks with which those nobody waits on are forgotten; twice those that are kept
-                   then, where that is more, so that many waiters do not make each look at all
+    forget_above   number of marks at which those without waiters are dropped; then it is twice
+                   the number kept, if that is more, so that many waiters do not make it scan always
     """
 
     __slots__ = ("_forget_above", "_forget_at", "_is_closed", "_marks")
@@ -112,7 +112,7 @@ class Arrivals:
 
     @property
     def has_marks(self) -> bool:
-        """Whether somebody may wait for a queue."""
+        """Whether a caller may wait for a queue."""
         return bool(self._marks)
 
     def mark(self, key: QueueKey, max_offset: int) -> Watermark:

@@ -83,7 +83,7 @@ class LogWalk:
         self.stop = NO_FILE
 
     def resume(self, last_times: Times, stop: Stop) -> None:
-        """Go on behind a walk that ended so."""
+        """Resumes where an earlier walk ended."""
         self.last_times = last_times
         self.stop = stop
         self.damaged_from = None if stop.is_orderly else stop.physical_offset

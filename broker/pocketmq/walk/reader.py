@@ -1,4 +1,4 @@
-"""Reads one file of a log in chunks of whole records, into one buffer that is used again and again.
+"""Reads one file of a log in chunks of whole records, into one reused buffer.
 
     FRONT | records … records | part of the next | BEHIND
 

@@ -1,4 +1,4 @@
-"""One file of a log as a walk gets it: opened by somebody else."""
+"""One open file of a log, as a walk reads it."""
 
 from collections.abc import Callable
 from typing import NamedTuple

@@ -5,8 +5,8 @@
     index    leading files whose records all lie below the log, never the last
 
 Order: the log first, so that no queue misses what the log still has. A reader who holds a removed
-file ends in peace; whoever asks for what is gone is told where the queue begins now. Nothing is
-decided here (services/retention.py).
+file finishes undisturbed; later reads of the removed part are answered with the queue's new begin.
+services/retention.py decides what expires.
 Source: CleanCommitLogService, CleanConsumeQueueService, IndexService.deleteExpiredFile.
 """
 
@@ -150,7 +150,7 @@ class Expiry:
         logger.info("commit_log.expired", extra={"path": str(file.path), "bytes": file.size})
 
     def trim_views(self) -> Job[None]:
-        """Let queues and index follow the log, a few queues at a time."""
+        """Removes what queues and index have of expired records, a few queues at a time."""
         return self._begin(self._trim_views())
 
     async def _trim_views(self) -> None:

@@ -1,12 +1,12 @@
-"""Making views durable by and by, and writing down how far they are.
+"""Flushes views periodically, and saves how far they are durable.
 
-Every second queues with two dirty pages or more are synced; every ten seconds all views, then, as
-soon as the log is durable as far as they tell of it, the table of queue ends, the mark and the
-checkpoint: each describes only what is durable already. After a failure, of this or of another part
-of the store, none is written again.
+Every second, queues with two dirty pages or more are synced. Every ten seconds all views are; once
+the log is durable as far as they reach, the table of queue ends, the mark and the checkpoint are
+written: each describes only what is durable already. After a failure of any part of the store, none
+is written again.
 
-The first pass after a crash looks behind the ends of queues that the start took from the table:
-what lies there must be gone before a checkpoint lets anyone believe it.
+The first pass after a crash checks the bytes behind queue ends that the start took from the table:
+leftovers there are zeroed before a checkpoint covers them.
 Source: FlushConsumeQueueService, StoreCheckpoint.
 """
 
@@ -44,7 +44,7 @@ VIEWS: Final = "views"
 
 
 class Unsaved(NamedTuple):
-    """What is durable in the views, and waits for the log to be so before it is written down.
+    """The durable extent of the views, which is saved once the log is durable as far.
 
     last_record, views_time   start and store time (ms) of the last record the views have
     log_time                  store time of the last record known to be durable, ms
@@ -132,7 +132,7 @@ class ViewFlush:
         self._job = Job(run())
 
     async def _in_thread(self, work: Callable[[], None], held: Sequence[MappedFile] = ()) -> None:
-        """Return when work is done; after a failure of any part of the store nothing follows it."""
+        """Runs work in the thread, releases files, and raises the store's failure, if any."""
         try:
             await asyncio.get_running_loop().run_in_executor(self._pool, work)
         finally:
@@ -188,9 +188,9 @@ class ViewFlush:
         self._begin(self._thorough, *ends)
 
     async def _thorough(self, last_record: int, views_time: int, log_time: int) -> None:
-        """Take what is dirty, a few queues at a time, flush it, and write down how far views are.
+        """Flushes dirty files, a few queues at a time, and saves how far views are.
 
-        What queues take meanwhile is flushed too; an end beyond the point is of no use to a start.
+        What queues take meanwhile is flushed as well; a start ignores ends beyond the saved point.
         """
         files: list[MappedFile] = []
         rows, queues = self._ends.rows, self._queues

@@ -64,12 +64,12 @@ class Views:
 
     @property
     def steps(self) -> list[Step]:
-        """What is to be called while the store is open."""
+        """The steps to run while the store is open."""
         return [self.dispatch, self.flush.step]
 
     @property
     def stats(self) -> list[Stat]:
-        """What metrics show of them."""
+        """The views' metrics."""
         return [
             *self.queues.stats,
             *self.index.stats,
@@ -78,7 +78,7 @@ class Views:
         ]
 
     def mapped(self) -> tuple[int, int]:
-        """Return (count, bytes) of all mapped files; those of the index are mapped all the time."""
+        """Returns (count, bytes) of all mapped files; index files are always mapped."""
         parts, count = self._structures, len(self.index.files)
         rows = (parts.log_files, parts.queue_files)
         size_bytes = count * self.index.geometry.file_size + sum(row.size_bytes for row in rows)

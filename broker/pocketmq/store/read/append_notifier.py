@@ -84,7 +84,7 @@ class Waiter(asyncio.Future[Any]):
             self.set_exception(error)
 
     def cancel(self, msg: Any | None = None) -> bool:
-        """Waits no more, as nobody wants the answer."""
+        """Leaves the queue: the caller no longer needs the answer."""
         if not self.done():
             self._leave()
         return super().cancel(msg)
@@ -131,7 +131,7 @@ class AppendNotifier:
     look       what one look for all of a group finds
     serve      gives a waiter its answer, or has it join again
     give_up    answers a waiter whose time is over
-    turns      when filters look at records; a user's own delay nobody else's
+    turns      when filters look at records; heavy filters delay only their own user
     """
 
     __slots__ = (
@@ -203,7 +203,7 @@ class AppendNotifier:
         assert not self.count
 
     def apart(self, work: Coroutine[Any, Any, None]) -> None:
-        """Do what takes more than one turn; it raises nothing."""
+        """Runs work of more than one turn in a task; it must not raise."""
         task = self.loop.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
@@ -227,7 +227,7 @@ class AppendNotifier:
                 mark.sweep(0)
 
     def _watch(self, queue: Queue) -> None:
-        """Have `_arrived` called when there is something behind the place of a group."""
+        """Calls `_arrived` once messages exist behind the place of a group."""
         places = [group.place for group in queue.groups.values() if not group.is_looking]
         if not places or queue.watch is not None:
             return

@@ -78,7 +78,7 @@ class ColdReads:
     async def in_turn(
         self, read: Callable[[], Found], has_more: Callable[[Found], bool], tries: Iterator[int]
     ) -> Found:
-        """Returns what a read returns; of those that end at a limit one a turn of the event loop.
+        """Repeats a read while it has more, one piece a turn of the event loop.
 
         tries    what is left of TRIES_MAX for the pages of one search
         Errors   those of the read; DiskSlow

@@ -25,7 +25,7 @@ _DIGITS_MAX: Final = 18
 
 
 class RetentionHolder(NamedTuple):
-    """What waits at a physical offset, so that no file from there on expires.
+    """The message at a physical offset that keeps files from there on from expiring.
 
     kind       DELAY, LEASE, TRANSACTION, or RECORD where it does not say
     topic      the one it goes to, or was leased from; "" where it does not say
@@ -80,7 +80,7 @@ async def holder_at(reading: Reading, physical_offset: int) -> RetentionHolder:
 
 
 async def _lease(reading: Reading, message: StoredMessage) -> RetentionHolder:
-    """Returns the lease that a message of the journal is about; an ack has no time of its own."""
+    """Returns the lease that a journal message describes; an ack has no expiry of its own."""
     place = message.physical_offset
     wanted = [(place, message.store_size)]
     (record,) = await value_of(reading.placed(TIMER_TOPIC, 0, wanted))

@@ -45,7 +45,7 @@ class KeySearch:
         *,
         is_ours: bool = False,
     ) -> None:
-        """Look up in an index; `is_ours`: no other broker ever wrote to it.
+        """Searches an index; `is_ours`: no other broker ever wrote to it.
 
         Others leave links and entries behind, after a crash, that lead nowhere.
         message_at   reads the record at a physical offset; may raise ColdRead and Corruption

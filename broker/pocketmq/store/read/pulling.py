@@ -6,15 +6,11 @@ scanned, nothing accepted         NO_MATCHED_MESSAGE      behind the last unit s
 record gone since                 EXPIRED                 first unit the log still holds
 otherwise                         FOUND                   behind the last unit returned
 
-    units ──choose──► rows ──runs──► bytes of each run ──checked──► records before the first damage
-                                        fresh      through the map
-                                        resident   by one read that never waits, at once
-                                        cold       by the same read in a thread, files held
-
-A page fault stops every caller of the process, a read stops its own thread. A record is handed out
-only when it is the one asked for and sound (store/read/record_check.py); one that is not ends
-the pull before it. Where it is the first of the range, the log is searched for it
-(store/read/unit_repair.py).
+Fresh records are read through the map; resident ones by a read that never waits; cold ones by the
+same read in a thread, files held. A page fault would stop every caller of the process, a read stops
+its own thread. A record is returned only if it is the one asked for and sound
+(store/read/record_check.py); another one ends the pull before it. If it is the first of the range,
+the log is searched for it (store/read/unit_repair.py).
 Source: DefaultMessageStore.getMessage.
 """
 
@@ -238,7 +234,7 @@ class Pulling:
 
 
 def _nothing() -> None:
-    """What a pull of old or damaged records does by itself."""
+    """The default action after a pull of old or damaged records: none."""
 
 
 def answer_of(status: PullResult, following: int, found: CheckedRecords) -> PullResult | None:

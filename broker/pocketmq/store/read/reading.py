@@ -99,7 +99,7 @@ class Reading:
     def tags_codes(
         self, topic: str, queue_id: int, queue_offset: int, count: int
     ) -> NowOrLater[list[int]]:
-        """Return the tags codes of messages of a queue, from one inside it on; fewer at its end."""
+        """Returns the tags codes of messages from an offset inside a queue; fewer at its end."""
         queue = self._queues.find(topic, queue_id)
         if queue is None:
             return []

@@ -205,7 +205,7 @@ def was_sound(file: MappedFile, begin: int, asked: Asked, first: int, upper: int
 
 
 def remember_sound(file: MappedFile, asked: Asked, first: int, upper: int) -> None:
-    """Know that the records of queue offsets [first, upper) in a file were found sound.
+    """Remembers that the records of queue offsets [first, upper) in a file are sound.
 
     Memory   RANGES_MAX ranges of QUEUES_MAX queues for each open file, the last used of each
     """
@@ -302,7 +302,7 @@ def read_runs(
 
 
 def _read_together(file: MappedFile, rows: list[Row]) -> bytes:
-    """Returns the bytes of the rows of one run, none where they have to be read one by one."""
+    """Returns the bytes of one run's rows, none if they must be read one by one."""
     begin, (last, last_size, _) = rows[0][0], rows[-1]
     size = last + last_size - begin
     if size > BYTES_MAX + len(rows) * GAP_MAX:

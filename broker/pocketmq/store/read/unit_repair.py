@@ -214,7 +214,7 @@ class Search:
         return UnservedRecord(self._queue_offset, place, why) if is_ours else None
 
     def _sound(self, rows: Iterable[Row], around: Beside) -> "_Neighbour | None":
-        """Return the first record that is what its unit says, else one that fits its neighbours."""
+        """Returns the first record that matches its unit, else one that fits its neighbours."""
         found = [*islice(self._all_sound(rows, around), AGREEING)]
         self._taken |= {neighbour.place for neighbour in found if neighbour.drift}
         exact = [neighbour for neighbour in found if not neighbour.drift]

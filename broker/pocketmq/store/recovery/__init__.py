@@ -1,1 +1,1 @@
-"""What a start finds in a store, and making log and views agree."""
+"""Recovery at start: examines a store, and makes log and views agree."""

@@ -1,9 +1,9 @@
-"""Is every view complete? What somebody removed between two runs must not stay unnoticed.
+"""Finds views that lack records, so that files removed between two runs are noticed.
 
-A store that this broker closed lists its queues and index files; any other store is walked once,
-comparing for each queue the first and last message of the log with the units there are, and for
-each index file the record it begins with and the keys of the one it ends with.
-Not here: building what is missing (store/recovery/recovery_plan.py).
+A store that this broker closed lists its queues and index files. In any other store the whole log
+is walked: the first and last message of each queue are compared with its units, and the first
+record and the last one's keys of each index file with its entries.
+store/recovery/recovery_plan.py rebuilds what is missing.
 """
 
 from typing import NamedTuple
@@ -24,7 +24,7 @@ from pocketmq.model.store_shape import DelayLevels
 def missing_from_list(
     closed: ClosedState, queues: ConsumeQueueTable, index: HashIndex, log_begin: int = 0
 ) -> tuple[set[QueueKey], bool]:
-    """Return (queues that lack units, whether the index lacks files), by the list of the last stop.
+    """Returns (queues that lack units, whether the index lacks files), by the last stop's list.
 
     A queue that lacks units in front or behind is named, and one whose last unit leads elsewhere:
     they are to be built again whole. Units of records before the log's begin are no lack.
@@ -49,7 +49,7 @@ def missing_from_log(
     log: CommitLog, queues: ConsumeQueueTable, index: HashIndex, levels: DelayLevels,
     older_styles: StyleSpans = (), left_over: LeftOver = NOTHING_LEFT_OVER,
 ) -> tuple[set[QueueKey], bool, LeftOver]:  # fmt: skip
-    """Returns the same by walking the whole log, and what is left over: nobody's.
+    """Returns the same by walking the whole log, and the left-over records.
 
     older_styles   of the index, before its present one
     left_over      as queues and topics tell

@@ -210,7 +210,7 @@ class StoreComponents:
         )
 
     def distrust(self, physical_offset: int) -> None:
-        """Let a crash believe no unit from an offset on: they go, and are not built again yet."""
+        """Distrusts units from an offset on after a crash; they are not built again yet."""
         before = self.checkpoint.values
         values = before._replace(logics_physical_offset=physical_offset)
         if self.mark.valid_upto(encode_checkpoint(before)) is not None:
@@ -242,7 +242,7 @@ class StoreComponents:
         return self.disk.exists(self.own_directory / LEFT_OVER_FILE)
 
     def find_left_over(self, upto: int) -> None:
-        """Know which records belong to no queue any more, before queues are built of the log."""
+        """Finds records of deleted topics, before queues are built from the log."""
         closed = self.manifest.closed if self.manifest is not None else None
         known = closed.queues if closed is not None else ()
         self.left_over = find_left_over(

@@ -1,39 +1,17 @@
-"""What a start finds, and what it does about it: two pure tables.
+"""Decides what a start does with log and views: two pure tables over observations.
 
-The log
-label          damage found                          mark    log                    views
-@no_log        none: there is no file                0       nothing to do          removed
-@clean         none                                  <= end  keep                   complete
-@behind        none                                  <= end  keep                   dispatch
-@ahead         none                                  <= end  keep                   cut to the end
-@torn_tail     at the end, nothing sound behind      <= end  cut, zero the rest     cut to the end
-@foreign_hole  with sound records behind             none    quarantine             built behind it
-@foreign_lost_tail  none: the log ends too early     none    DAMAGED, or keep
-@hole          with sound records behind, or torn    > it    DAMAGED, or quarantine
-@lost_tail     none: the log ends too early          > end   DAMAGED, or keep
+docs/recovering.md shows the table of the log, ARCHITECTURE.md ("The order of a start") that of the
+views.
 
-DAMAGED: bytes that were durable are damaged or gone. Nothing is changed in the log, no message is
-taken, everything sound is served, over the damage too. Who starts with `accept_damage` gives up
-what is lost: holes are quarantined, and the store goes on.
+DAMAGED: durable bytes are damaged or gone. The log stays unchanged, sends are refused, and every
+sound record is served. With `accept_damage` the start quarantines holes and gives up what is lost.
 
-Damage at or behind the mark was never acknowledged as durable; what lies behind it there is cut,
-for a record that parses is a record. Without a valid mark (another broker wrote here) nothing tells
-torn from damaged but what lies behind: RocketMQ cuts there, and loses what follows. Such a log ends
-too early where queues lead behind its end after an orderly stop, or its checkpoint tells of a
-younger durable record.
+Damage at or behind the mark was never acknowledged as durable, so the log is cut there. Without a
+valid mark (another broker wrote here), a torn tail differs from damage only by sound records behind
+it. RocketMQ cuts there and loses them.
 
-The views
-label          last life                 believed                          compared with
-@stopped       ended in order            as far as they reach              the list of the stop,
-                                                                           else the whole log
-@killed        ended anyhow, ours        below the checkpoint; ends of     the list, if the end came
-                                         queues by their table             behind it, else nothing
-@foreign_kill  ended anyhow, another's   below the checkpoint, index       the same
-                                         files by its time
-A stop lists the views as the last thing but one: where the mark is the list's end of the log, and
-nothing lies behind it, a store that still has its abort mark had ended in order.
-What is not believed is dispatched again. A view that lacks something is removed, and built from the
-log's minimum.
+Views are trusted up to some offset and dispatched again from there. An incomplete view is removed
+and rebuilt from the log's minimum.
 Source: CommitLog.recoverNormally, recoverAbnormally; DefaultMessageStore.recover.
 """
 
@@ -46,7 +24,7 @@ from pocketmq.model.message import OFFSET_MAX
 
 
 class LogDecision(Enum):
-    """What happens to the log."""
+    """The action on the log."""
 
     KEEP = "keep"
     CUT = "cut"
@@ -56,7 +34,7 @@ class LogDecision(Enum):
 
 @dataclass(frozen=True)
 class Observation:
-    """What the walk over the log and the loading of the views showed.
+    """Observations of the log walk and of loading the views.
 
     mark is the flushed offset, None without a valid one; view_offsets are the views' marks;
     has_holes: sound records lie behind damage; is_short: without a mark, queues lead to records
@@ -106,7 +84,7 @@ def decide(seen: Observation) -> Plan:
 
 
 class Compared(Enum):
-    """What tells whether a view lacks something."""
+    """The reference that views are compared with to find missing parts."""
 
     LIST = "list"
     LOG = "log"
@@ -115,7 +93,7 @@ class Compared(Enum):
 
 @dataclass(frozen=True)
 class ViewObservation:
-    """What the small files of a store say.
+    """Contents of the small files of a store.
 
     was_aborted   the last life did not end in order
     mark          the flushed offset, None without a valid one: another broker wrote here last

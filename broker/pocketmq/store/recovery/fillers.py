@@ -26,7 +26,7 @@ logger = logging.getLogger(__name__)
 def fill_holes(
     log: CommitLog, disk: Disk, store: Path, holes: Sequence[Hole], time_ms: int, now_ms: int
 ) -> list[Hole]:
-    """Let stand-in records take the place of damage; returns what was replaced.
+    """Replaces damage with filler records; returns the replaced ranges.
 
     Shape    holes are in log order; each is replaced whole, a short one with the record behind it
     time_ms  store time of the stand-ins: not later than that of any record behind

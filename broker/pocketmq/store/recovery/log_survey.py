@@ -45,7 +45,7 @@ class Known(NamedTuple):
 
 @dataclass(slots=True)
 class Survey:
-    """What the walk found.
+    """Result of the walk.
 
     end, scan_end     where sound records end, and why they do
     holes             damage with sound records behind it, one for each file it lies in
@@ -67,7 +67,7 @@ class Survey:
 
 
 def log_sources(log: CommitLog, disk: Disk, begin: int) -> Iterator[LogSource]:
-    """Yields the files of a log from the one that holds an offset on, as a walk takes them."""
+    """Yields the files of a log from the one with an offset on, as walks read them."""
     file = log.files.file_at(max(begin, log.min_offset))
     while file is not None:
         read_into = partial(disk.read_into, file.descriptor)

@@ -30,7 +30,7 @@ logger = logging.getLogger(__name__)
 
 
 class TrustedOffsets(NamedTuple):
-    """What a start may believe before it has looked.
+    """The offsets that a start trusts before it has looked at log and views.
 
     views          which units and index entries are believed
     mark           the flushed offset, None without a valid one

@@ -120,13 +120,13 @@ class StoreStart:
                 self._find_style()
 
     def _find_style(self) -> None:
-        """Go on in the style the index was written in last."""
+        """Continues in the style the index was written in last."""
         parts, index = self._parts, self._parts.index
         index.style = parts.written_styles()[1] or index.style
         parts.settings = replace(parts.settings, index_style=index.style)
 
     def _drop_incomplete(self, plan: ViewPlan) -> bool:
-        """Remove views that lack something; returns whether queues are built from the log's min."""
+        """Removes incomplete views; returns whether queues are built from the log's minimum."""
         parts = self._parts
         log, queues, index = parts.log, parts.queues, parts.index
         queues.correct_min(log.min_offset)

@@ -81,7 +81,7 @@ class DelayOffsets:
         return len(beyond)
 
     async def put(self, offsets: Mapping[int, int], delivered_before: int, clocks: Epochs) -> None:
-        """Set offsets of levels, where their messages lie, their clocks; durable when it returns.
+        """Sets offsets, clocks and the place of levels' messages; durable when it returns.
 
         Shape    everything below `delivered_before` is durable itself
         Errors   DiskFull
@@ -120,7 +120,7 @@ def _decode(content: bytes) -> dict[str, Any]:
 
 
 def _clocks_of(said: Any) -> Epochs:
-    """Returns the clocks of levels; what is none of ours is as if nobody had set a clock."""
+    """Returns the clocks of levels; unreadable ones count as if no clock had been set."""
     found: dict[int, tuple[tuple[int, int], ...]] = {}
     for level, rows in table_of(said).items():
         try:

@@ -240,7 +240,7 @@ class RowTable:
 
 
 class TableKind(NamedTuple, Generic[Config]):
-    """What the things of a table are.
+    """The rules of one kind of table: names, errors, rows.
 
     check      raises unless a name can be one of theirs
     missing    returns the error for a name that none has
@@ -268,7 +268,7 @@ class NamedTable(Generic[Config]):
         self._followers: list[Callable[[str], None]] = []
 
     def follow(self, told: Callable[[str], None]) -> None:
-        """Have a part told each name that is set or removed, at once; it must not fail."""
+        """Calls a function with each name that is set or removed, at once; it must not fail."""
         self._followers.append(told)
 
     def _tell(self, name: str) -> None:

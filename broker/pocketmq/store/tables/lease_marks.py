@@ -2,7 +2,7 @@
 
 A message that is leased moves its group's offset in memory. On disk the offset moves once the
 journal that tells of the lease is durable: a power cut that took the journal must not leave an
-offset behind messages nobody was given. What stands beside the offsets, in the same write:
+offset above messages that no consumer received. Beside the offsets, in the same write:
 
     begin   everything in the journal below is settled
     known   the offsets are those of all leases below; leases from here on push them further
@@ -90,7 +90,7 @@ class LeaseMarks:
         return journal_offset >= max(self.known, self._set.get((name, queue_id), 0))
 
     def hold(self, name: str, queue_id: int, queue_offset: int) -> None:
-        """Let the disk keep an offset that moves in memory."""
+        """Keeps an offset's value on disk while it moves in memory."""
         self.held.setdefault((name, queue_id), queue_offset)
 
     def set_aside(self, name: str, queue_id: int) -> None:
@@ -108,7 +108,7 @@ class LeaseMarks:
         self._fence = _Fence(live, begin, known)
 
     def pass_fence(self) -> bool:
-        """Let what was noted be what the disk has; returns whether anything differs."""
+        """Releases the values of the last fence to the disk; returns whether any differs."""
         fence, self._fence = self._fence, None
         if fence is None:
             return False

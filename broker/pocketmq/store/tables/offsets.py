@@ -106,7 +106,7 @@ class ConsumerOffsets:
         return found
 
     def advance(self, group: str, topic: str, queue_id: int, queue_offset: int) -> None:
-        """Moves a group's offset in a queue forward, never back; written down by and by (`step`).
+        """Moves a group's offset in a queue forward, never back; persisted periodically (`step`).
 
         Shape    the group has a row
         Cost     a copy of its offsets in the topic
@@ -124,7 +124,7 @@ class ConsumerOffsets:
         self._table.when_saved(lambda _: None)  # One that fails is made up for by `step`.
 
     def lease(self, group: str, topic: str, queue_id: int, queue_offset: int) -> None:
-        """Move a group's offset forward, behind messages it leased; on disk it stays until `pass_`.
+        """Moves a group's offset above messages it leased; on disk only after `pass_fence`.
 
         Shape    the group has a row
         Cost     about 1 µs
@@ -147,13 +147,13 @@ class ConsumerOffsets:
         self.leases.fence(live, journal_begin, journal_end)
 
     def pass_fence(self) -> None:
-        """Let what was noted at the last fence go to disk: the journal is durable up to there."""
+        """Writes the last fence's offsets to disk: the journal is durable up to there."""
         if self.leases.pass_fence():
             self.leases.let_go({key: self._live(*key) for key in self.leases.held})
             self._table.touch()
 
     def hold_nothing(self) -> None:
-        """Let all offsets go to disk as they are: everything in the log is durable."""
+        """Writes all offsets to disk as they are: everything in the log is durable."""
         if self.leases.held:
             self.leases.held.clear()
             self._table.touch()
@@ -232,7 +232,7 @@ class ConsumerOffsets:
         return Clamped(group, topic, queue_id, found, end)
 
     async def clone(self, source: str, target: str, topic: str) -> None:
-        """Let a group stand where another one stands in a topic; durable when it returns.
+        """Copies a group's offsets in a topic to another group; durable when it returns.
 
         Effects  nothing where the other has no offset; else all the group had there is replaced
         Errors   IllegalGroup, DiskFull
@@ -291,7 +291,7 @@ class ConsumerOffsets:
         self._table.touch()
 
     def step(self, now: Now) -> Next:
-        """Writes down by and by what was advanced."""
+        """Persists advanced offsets periodically."""
         self._table.save_soon()
         return Next(now.monotonic_ms + CHECKPOINT_INTERVAL_MS)
 

@@ -1,4 +1,4 @@
-"""What is known of ordered queues on disk: a table, and a journal of what changed since.
+"""The files of FIFO queues' state: a table, and a journal of later changes.
 
     fold(text, version)  the table is written whole; rows follow on it, from the journal's begin
     append(changes)      one row; False where there is no room: the table is to be written
@@ -112,7 +112,7 @@ class OrderFiles:
         self._follow(version)
 
     def _follow(self, version: int) -> None:
-        """Let rows follow on a version of the table, from the journal's begin."""
+        """Binds rows to a version of the table, from the journal's begin."""
         self._version, self._position, self._number = version, 0, 1
 
     def _open(self) -> None:
@@ -128,7 +128,7 @@ class OrderFiles:
             assert self._descriptor is None, "the table is written whole each time"
 
     def close(self) -> None:
-        """Closes the journal; nobody writes to it any more."""
+        """Closes the journal; no row is written afterwards."""
         if self._descriptor is not None:
             descriptor, self._descriptor = self._descriptor, None
             self._disk.close(descriptor)

@@ -1,4 +1,4 @@
-"""What ordered consumers have in hand: RocketMQ's `config/consumerOrderInfo.json`.
+"""State of FIFO consumers: RocketMQ's `config/consumerOrderInfo.json`.
 
     change     a queue's order is another one
     saved      returns when every change so far is durable; many share one write
@@ -111,7 +111,7 @@ class OrderInfo:
         self._is_stale = bool(replayed)
 
     def _row(self, found: dict[str, Any]) -> Row:
-        """Return a row that was read; one of an earlier form is written anew with the next save."""
+        """Returns a row that was read; the next save rewrites one of an earlier form."""
         if not is_earlier_form(found):
             return Row(found)
         self._saving.touch()
@@ -134,7 +134,7 @@ class OrderInfo:
         return order_from(QueueOrder(), committed) if row is None else row.order(committed)
 
     def forgotten_count(self, group: str, topic: str, queue_id: int) -> int:
-        """Returns how often a queue was forgotten: what somebody knew of it before is void."""
+        """Returns how often a queue was forgotten; a change voids what a caller knew of it."""
         return self._forgotten[f"{topic}{_SEPARATOR}{group}", queue_id]
 
     def change(
@@ -186,7 +186,7 @@ class OrderInfo:
         self._files.close()
 
     async def forget(self, group: str, topic: str, queue_ids: Iterable[int]) -> None:
-        """Know nothing more of queues whose committed offset was set; durable when it returns.
+        """Forgets queues whose committed offset was set; durable when it returns.
 
         Errors   DiskFull
         Source   clearBlock
@@ -201,7 +201,7 @@ class OrderInfo:
         await self.saved()
 
     def _rewrite(self) -> None:
-        """Have the table written with the next save: no row of the journal tells of a change."""
+        """Requests the whole table with the next save: the journal has no row for a change."""
         self._is_behind = self._is_stale = True
         self._saving.touch()
 

@@ -66,7 +66,7 @@ class Tables:
             table.load()
 
     def adopt(self, queues: Iterable[QueueKey], batch_topics: Iterable[str] = ()) -> None:
-        """Know topics too that have queues and no row, and those of batch queues."""
+        """Adds topics that have queues but no row, and topics of batch queues."""
         self.topics.know_batch_queues(batch_topics)
         counts: dict[str, int] = {}
         for topic, queue_id in queues:

@@ -1,18 +1,17 @@
-"""How far the timer is: RocketMQ's `config/timercheck`, 4,096 bytes.
+"""Progress of the timer: RocketMQ's `config/timercheck`, 4,096 bytes.
 
    0   8  read_ms           every slot before this time was delivered
-   8   8  log_flushed       how far the timer log is durable, and the wheel with it
-  16   8  queue_offset      where it goes on reading its topic, queue 0
-  24   8  queue_limit       it goes on no further than here
-  32  24  the version of the counts of what waits: state, timestamp, counter
-2048   8  "pocketmT": what follows is our own, which a real broker does not touch
-2056   8  read_ms           once more: after another broker ours means nothing
-2064   8  delivered_before  what was delivered by then lies below this physical offset
-2072   8  wheel_ms          what the timer's own clock said when this was written
-2080   8  shift_count       how often the wall clock was set, as far as it matters; one at least
-2088  16  of each: first_place, ahead_ms; see `ClockShift`
-4088   8  resume_below_ms  slots before this time may have been delivered behind delivered_before
-
+   8   8  log_flushed       end of the durable timer log, and of the wheel's state
+  16   8  queue_offset      where reading of its topic resumes, queue 0
+  24   8  queue_limit       end of reading
+  32  24  version of the counts of waiting messages: state, timestamp, counter
+2048   8  "pocketmT": what follows is ours, and a real broker does not touch it
+2056   8  read_ms           a copy: if it differs, another broker wrote, and ours is void
+2064   8  delivered_before  messages delivered by then are stored below this physical offset
+2072   8  wheel_ms          time of the timer's own clock at the write
+2080   8  shift_count       number of rows that follow: jumps of the wall clock that matter, >= 1
+2088  16  per row: first_place, ahead_ms; see `ClockShift`
+4088   8  resume_below_ms   slots before this may have been delivered behind delivered_before
 Source: TimerCheckpoint.
 """
 
@@ -38,7 +37,7 @@ SHIFTS_MAX: Final = (_RESUME_PLACE - _OWN_PLACE - _OWN.size) // _SHIFT.size
 
 
 class ClockShift(NamedTuple):
-    """How far the timer's own clock is ahead of the wall clock, from one place of its topic on.
+    """The lead of the timer's own clock over the wall clock, from a place of its topic on.
 
     first_place  the queue offset of the first message that came behind the setting
     ahead_ms     of the wall clock that held from there on
@@ -49,7 +48,7 @@ class ClockShift(NamedTuple):
 
 
 class TimerProgress(NamedTuple):
-    """What the file says; times in ms, places in bytes of the timer log."""
+    """Contents of the file; times in ms, places in bytes of the timer log."""
 
     read_ms: int = 0
     log_flushed: int = 0

@@ -49,9 +49,9 @@ class TopicTable(NamedTable[TopicConfig]):
 
     @asynccontextmanager
     async def leaving(self, topic: str) -> AsyncIterator[None]:
-        """Let `create` of a topic wait until the block ends, which removes topic and queues.
+        """Blocks `create` of a topic until the block ends, which removes topic and queues.
 
-        Messages of a topic made again before its old queues have gone would go with them.
+        Without that, messages of a topic created again would be removed with its old queues.
         """
         await self._gone(topic)
         gone = self._leaving[topic] = asyncio.get_running_loop().create_future()
@@ -166,9 +166,9 @@ class TopicTable(NamedTable[TopicConfig]):
         return existing
 
     def adopt(self, topic: str, queue_count: int) -> None:
-        """Know a topic whose row is missing while it has queues; `keep` writes it down.
+        """Adds a topic that has queues but no row; `keep` persists it.
 
-        Light message queues are read, and never have a row.
+        Light message queues are readable only, and never have a row.
         """
         if topic not in self._configs:
             count = min(queue_count, QUEUE_COUNT_READ_MAX)
@@ -191,7 +191,7 @@ class TopicTable(NamedTable[TopicConfig]):
         return self._configs[topic]
 
     def know_batch_queues(self, topics: Iterable[str]) -> None:
-        """Know of topics that their queues are batch queues, whatever the table says of them."""
+        """Marks topics as having batch queues, whatever the table says."""
         for topic in filter(self._is_name, topics):
             found = self._configs.get(topic) or TopicConfig(topic, 0, 0, is_kept=False)
             attributes = {**found.attributes, **BATCH_QUEUES}

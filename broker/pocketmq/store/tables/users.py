@@ -1,4 +1,4 @@
-"""Users and their rules: `pocketmq/access.json`, which nobody but the broker's own user can read.
+"""Users and their rules: `pocketmq/access.json`, readable only by the broker's system user.
 
 Signatures are checked with the secrets themselves, so they stand in the file as they are. There is
 no version before: who was removed, and what a secret was, is not to be read or come back from it.

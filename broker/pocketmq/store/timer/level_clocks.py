@@ -1,8 +1,8 @@
 """The clocks by which messages say until when they wait for a delay level, of all levels.
 
-Whoever puts such a message looks before, as at the clock of the wheel (wheel_clock.py): so none
-comes between the setting of a clock and its being seen, and a clock set twice between two looks of
-the levels' service counts twice. What was seen is written down with how far the levels are.
+A put of such a message looks at the clocks first, as with the wheel's (wheel_clock.py). So no
+message comes between the setting of a clock and its being seen, and a clock set twice between two
+looks of the levels' service counts twice. Clocks are saved with the delivered offsets of levels.
 """
 
 from collections.abc import Mapping
@@ -61,7 +61,7 @@ class LevelClocks:
 
     @property
     def written(self) -> Epochs:
-        """What is written down: of each level whose messages say times by more than one clock."""
+        """The epochs to save: of each level whose messages have times by more than one clock."""
         found = {n: tuple(one.written) for n, one in enumerate(self._due_times, start=1)}
         return {number: epochs for number, epochs in found.items() if len(epochs) > 1}
 

@@ -32,7 +32,7 @@ from pocketmq.store.tables.timer_check import TimerProgress
 
 
 class Kept(NamedTuple):
-    """What is read anew though units of it were found, behind what was durable for certain.
+    """Messages to read again though their units exist, as these were not durable for certain.
 
     places   physical offsets of the messages that wait by those units, rising
     upto     of messages before this queue offset the others were due when they came
@@ -61,7 +61,7 @@ class FoundTimer(NamedTuple):
 
 
 class RecoveredFiles(NamedTuple):
-    """What became of wheel and log.
+    """Result of recovering wheel and log.
 
     is_whole   whether the log has all that was durable of it
     rebuilt    why the wheel was made anew, "" where it was not
@@ -89,7 +89,7 @@ class _Units(NamedTuple):
 
 
 def counts_of(units: Units) -> Numbers:
-    """Returns by how much each unit raises the count of its slot: 1, or -1 for a delete marker."""
+    """Returns each unit's effect on its slot's count: 1, or -1 for a delete marker."""
     counts: Numbers = np.where(units["magic"] & MAGIC_DELETE, -1, 1).astype(np.int64)
     return counts
 

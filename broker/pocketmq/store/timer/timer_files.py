@@ -116,7 +116,7 @@ class TimerFiles:
 
     @property
     def progress(self) -> TimerProgress:
-        """What was written down last."""
+        """The progress saved last."""
         return self._check.progress
 
     @property
@@ -125,7 +125,7 @@ class TimerFiles:
         return self._next_offsets.get((TIMER_TOPIC, 0), 0)
 
     def observe_clock(self, now: Now, last_ms: int = 0) -> bool:
-        """Look at the clocks, before what waits is put and now and then; whether one was set.
+        """Reads the clocks, before each put of a delayed message; returns whether one was set.
 
         last_ms  at the first look: the store time of the last record there was
         Cost     about 1 µs
@@ -242,7 +242,7 @@ class TimerFiles:
 
     # -- what waits ----------------------------------------------------------------------------
     def add(self, units: Units, *, is_move: bool = False) -> int:
-        """Let messages wait in the slots of their units; returns how many fitted the log's file.
+        """Adds units to the log and links them into their slots; returns how many fitted the file.
 
         Shape    all fields are set but size and previous
         Errors   DiskFull, AllocationFailed: nothing has changed

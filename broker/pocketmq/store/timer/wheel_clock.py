@@ -1,25 +1,17 @@
-"""The clock by which the wheel turns: it goes as the wall clock does, but nobody can set it.
+"""The clock of the timer wheel: it follows the wall clock, but jumps do not move it.
 
-    wall clock     10:00 ── 10:10 ┐                ┌── 10:15        an hour forward, and back
-                                  └ 11:10 ── 11:15 ┘
-    wheel clock    10:00 ── 10:10 ── ── ── ── 10:15 ── 10:20
-    due at         10:20             11:20               as messages say it, by the wall clock
-    by the wheel   10:20             10:20
+A due time is a wall time, by the clock of the message's arrival. It is translated once, when the
+message enters the wheel; later settings of the clock move nothing in the wheel. Guarantees:
 
-The time that a message is due at is a wall time, as the clock went when it came. It is translated
-once, when the message comes into the wheel; nothing in the wheel ever moves because somebody set
-a clock. What is promised:
+    1. No message is due early: the time from arrival to delivery passes by the monotonic clock.
+    2. No message is stuck, or later than the second of its slot.
+    3. Saved times hold after a start. A clock set while no broker ran is not noticed: the elapsed
+       time is what it shows, but never below zero.
+    4. The clock never goes back: a slot that was begun is over.
 
-    1. Nothing is due early: the time between its coming and its being due passes by the monotonic
-       clock, whatever is done to the wall clock.
-    2. Nothing is stuck, nor late by more than the second of its slot.
-    3. What was written down holds after a start. A clock set while no broker ran is not seen: the
-       time that passed is what it says, but never below zero.
-    4. It never goes back: a slot that was begun is over.
-
-Whoever sends a message that waits looks before it is put, so that no message comes between the
-setting of a clock and its being seen. A slow drift, of which no single look sees a jump, is
-followed; where it leads back, the clock stands until the wall clock is there again.
+A put of a delayed message looks at the clocks first, so that no message comes between the setting
+of a clock and its being seen. A slow drift is followed; where it leads back, the clock stands until
+the wall clock is there again. ARCHITECTURE.md ("Clocks that are set") has an example.
 """
 
 import numpy as np

@@ -1,18 +1,16 @@
-"""Room on the disk: the next commit-log file in time, and a reserve for everything else.
+"""Allocates disk space: the next commit-log file in advance, and a reserve for everything else.
 
-One file ahead: while the log writes one file the next is allocated in a thread. A full disk is
-remembered and tried again every second; writing resumes by itself when space returns.
+While the log writes one file, a thread allocates the next. If the disk is full, allocation is
+retried every second, and sends resume by themselves.
 
-The reserve is `pocketmq/reserve`, bytes set aside for the day the disk is full:
+`pocketmq/reserve` keeps space for offsets, tables, queues, index, checkpoint and an orderly stop:
 
     whole ──anything but the log finds no room──► released ──there is room again──► whole
 
-Consumer offsets, tables, queues, index, checkpoint and an orderly stop must still succeed when
-messages have filled the disk. The log never gets these bytes: its next file is made only while the
-reserve is whole. Released means full: sends are refused until the reserve stands again.
-The default of 16 MiB is what queues and index need, about 80 bytes a message, for the messages of
-300 bytes that fit one commit-log file of 64 MiB. A store of smaller files sets aside no more than
-one of them.
+The log never gets these bytes: its next file is made only while the reserve is whole. While it is
+released, sends are refused. The default of 16 MiB is what queues and index need (80 bytes a
+message) for the 300-byte messages of one 64 MiB log file; a store of smaller files reserves at most
+one file's length.
 Source: AllocateMappedFileService.
 """
 
@@ -86,7 +84,7 @@ class Reserve:
 
     @contextmanager
     def kept(self) -> Iterator[None]:
-        """Let nobody have the bytes until the block ends: not this thread, and others wait.
+        """Holds all bytes of the reserve until the block ends, against this thread and others.
 
         What a file in the making takes and, where there is too little, gives back is so never
         missed by them.

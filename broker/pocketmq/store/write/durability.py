@@ -1,13 +1,12 @@
-"""When written bytes become durable: group commit or by timer.
+"""Makes written bytes durable, by group commit or by timer.
 
-    sync    every put that waits asks for a flush; one flush is in progress at a time, and all puts
-            that arrive meanwhile share the next one; the first one takes along what the same turn
-            of the loop brings
-    async   every 500 ms when 4 pages are dirty, every 10 s anyhow
+    sync    each waiting put asks for a flush; one flush runs at a time; puts that arrive meanwhile
+            share the next one; the first flush covers appends of the same loop iteration
+    async   every 500 ms if 4 pages are dirty, every 10 s anyhow
 
-`flushed` rises only after the disk said yes. The first failure, of whatever part of the store, is
-final: every put that waits gets it, nothing is acknowledged after it, no sync is tried again, the
-mark stays as it is, and the process ends.
+`flushed` rises only after a successful sync. The first failure of any part of the store is final:
+every waiting put gets it, nothing is acknowledged after it, no sync is tried again, the mark stays,
+and the process ends.
 Source: GroupCommitService, FlushRealTimeService, FlushDiskWatcher.
 """
 
@@ -117,13 +116,13 @@ class Durability:
         return group
 
     def _close_group(self, now_ms: int) -> None:
-        """Let no more join those who wait for long already."""
+        """Closes the group to new puts if it has been open for long."""
         group = self._group
         if group is not None and now_ms - group.begun_ms >= SWEEP_INTERVAL_MS:
             self._end_group(group)
 
     def _end_group(self, group: FlushGroup) -> None:
-        """Let no more join."""
+        """Closes the group to new puts."""
         group.is_open = False
         self._waiting += group.count
         self._group = None

@@ -37,7 +37,7 @@ class FlushGroup:
         future.add_done_callback(self._tell)
 
     def join(self, heard: Heard) -> None:
-        """Have a function called when the future is done, after those who joined before."""
+        """Calls a function when the future is done, in order of joining."""
         assert not self.future.cancelled(), "who shares a flush cancels it for nobody"
         if self.future.done():
             self.future.get_loop().call_soon(heard, self.future)

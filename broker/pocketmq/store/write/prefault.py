@@ -2,8 +2,8 @@
 
     appended ──► half of them is used, and that took less than a second ──► a thread brings others
 
-A page that is in nobody's memory is made while the loop waits for its write: emptied, and on a
-virtual machine whose host has to find it first at ten times the cost of the copy. A log that grows
+A page that is not in memory is made while the loop waits for its write. It is zeroed first; a
+virtual machine whose host has to find it pays ten times the copy for that. A log that grows
 slowly has no pages ahead: they would take memory from others.
 Source: DefaultMappedFile.warmMappedFile, which does so for whole files.
 """

@@ -105,7 +105,7 @@ class PutPath:
         self._appended(left - asked, end, time_ms)
 
     def _appended(self, seconds: float, end: int, time_ms: int) -> None:
-        """Go on after an append: commit what lies in the files, ask for the next file."""
+        """Commits what the files have after an append, and requests the next file."""
         log = self._log
         self._writer.append_seconds.observe(seconds)
         if log.pool is None:

@@ -1,4 +1,4 @@
-"""What happens under the put-lock: one synchronous block that stores a put.
+"""Stores a put in one synchronous block under the put-lock.
 
 It assigns queue offsets, encodes, appends, and remembers for dispatch, never across an await: what
 a caller does afterwards (give up, be cancelled) cannot split it.

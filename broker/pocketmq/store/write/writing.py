@@ -88,14 +88,14 @@ class Writing:
 
     @property
     def steps(self) -> list[Step]:
-        """What is to be called while the store is open."""
+        """The steps to run while the store is open."""
         steps: list[Step] = [self.durability.step, self.allocation.step]
         last = self.pages_ahead.step if self._log.pool is None else self.commit.step
         return [*steps, last]
 
     @property
     def stats(self) -> list[Stat]:
-        """What metrics show of it."""
+        """The metrics of writing."""
         lock, durability = self.writer.lock, self.durability
         stats: list[Stat] = [lock.wait_seconds, lock.hold_seconds, self.writer.append_seconds]
         return [*stats, durability.flush_seconds, durability.group_messages]
@@ -142,7 +142,7 @@ class Writing:
         return has_waited
 
     def _appended(self) -> None:
-        """Go on after an append: commit what lies in the files, ask for the next file."""
+        """Commits what the files have after an append, and requests the next file."""
         log, marks = self._log, self._marks
         if log.pool is None:
             marks.commit(marks.appended.value, marks.appended.time_ms)
@@ -166,11 +166,11 @@ class Writing:
 
     @property
     def refusal(self) -> BrokerError | None:
-        """What puts are answered with, None while they are taken."""
+        """The error that puts get, None while they are accepted."""
         return self.gate.refusal
 
     def takes(self, size_bytes: int) -> bool:
-        """Return whether a put of records of so many bytes would be stored now, without waiting."""
+        """Returns whether a put of so many bytes would be stored now, without waiting."""
         return self.gate.is_open and self._log.has_room(size_bytes)
 
     @property
