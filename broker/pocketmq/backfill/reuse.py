@@ -1,13 +1,13 @@
 """Decides which results of an earlier run in the same directory a run can reuse.
 
-    the same is asked for, and it is finished           complete: nothing is to be done
-    same settings, no less of the log is asked for,
-    and no file it read was written to since            the ranges it finished
-    the last file it read was written to since          the others; that file may have grown
-    anything else                                       nothing; what it left is removed first
+    the same request, finished                          complete: nothing is left to do
+    same settings, at least as much of the log, and
+    no file it read was written to since                the ranges it finished
+    the last file it read was written to since          the others, as that file may have grown
+    anything else                                       nothing; the old results are removed first
 
-Units are written where they belong and never taken back. So what an earlier run wrote of records
-that are gone, or no longer wanted, would stay in the queues.
+Units are written in place and never removed. So units of expired or no longer requested records
+would otherwise stay in the queues.
 """
 
 import shutil

@@ -1,11 +1,11 @@
-"""The bytes that stand for damage, so that the log is a chain of sound records again.
+"""Filler records in place of damage, so that the log is a chain of sound records again.
 
     sound record │ damaged bytes         │ sound record
-    sound record │ stand-in records      │ sound record
-    sound record │ stand-ins …    │BLANK │               up to a file's end
+    sound record │ filler records        │ sound record
+    sound record │ fillers …      │BLANK │               up to a file's end
 
-A stand-in is a record of the quarantine topic of transaction type rollback: no broker gives it a
-unit or an index entry. It tells dispatch that messages are missing here (log/consume_queue.py).
+A filler is a record of the quarantine topic of transaction type rollback: brokers give it neither
+unit nor index entry. It tells dispatch that messages are missing here (log/consume_queue.py).
 """
 
 from collections.abc import Iterator

@@ -1,17 +1,15 @@
-"""In which styles the index of an existing store is written: since 5.5 a record's tag is indexed.
+"""Finds the styles in which a store's index was written: since 5.5 a record's tag is indexed.
 
-A directory that an older broker wrote and a newer one went on with has both, the older one up to
-some record. Every file is asked what it begins with, and the newest what it ends with, so that two
-changes within one file do not show.
+A directory that an older broker wrote and a newer one continued has both styles, the older one up
+to some record. The first style of every file is read, and the last of the newest. Two changes
+within one file are therefore not found.
 
-The entries of a record lie side by side: unique key, keys, then the tag. The first record with a
-tag decides whose entries are sound, that is, those of one style or the other. Where the tag's is
-missing the entries behind must be sound too, else it may have been damaged. Entries whose record is
-no longer in the log tell nothing.
+The entries of a record are adjacent: unique key, keys, then the tag. The first record with a tag
+decides, if its entries are those of one style or the other. If the tag's entry is missing, the
+entries behind must be sound, else it may have been damaged. Entries of expired records are skipped.
 
-Of a record that has a tag and no key the 5.3 style knows nothing: one that lies in the log between
-two whose entries are sound, and has none itself, tells the style as well.
-
+A record with a tag and no key has no entry in the 5.3 style. One in the log between two records
+with sound entries, and without an entry of its own, therefore shows the style.
 Source: IndexService.buildIndex.
 """
 

@@ -1,12 +1,11 @@
 """The directory of one store: its lock, its manifest, and how the last run ended.
 
-`abort` exists while a broker runs; found at start it means the last one did not stop in order, but
-for one that ended behind its list of the views (`ClosedState.is_last_word`).
+`abort` exists while a broker runs. Found at a start, it means that the last run did not stop in
+order, except if it ended after it wrote its list of the views (`ClosedState.is_last_word`).
 
-A real RocketMQ keeps its sizes in its configuration; here they travel with the store, in the
+A real RocketMQ reads sizes from its configuration; here they are stored with the data, in the
 manifest `pocketmq/store.json`. Its `closed` lists queues and index files at the last orderly stop,
-so that a missing view is noticed; it holds only while the checkpoint is the one written
-at that stop.
+so that a missing view is noticed. It is valid only while the checkpoint is the one of that stop.
 Source: DefaultMessageStore.load, createTempFile.
 """
 

@@ -1,10 +1,10 @@
-"""Messages by column: on their way in, and as the views of the log are told of them.
+"""Messages by column: on their way into the log, and as the views get them.
 
-    request ─► Batch ─► bytes in the log          where to: a Destination, what: its columns
-                 └────► Written ─► views          where they lie, and what they are found by
+    request ─► Batch ─► bytes in the log          target: a Destination; content: its columns
+                 └────► Written ─► views          place, and index keys
 
-A run is (Destination, Batch): messages of one queue, next to each other. A single message is a
-column of one.
+A run is (Destination, Batch): consecutive messages of one queue. A single message is a column of
+one.
 """
 
 from collections.abc import Iterator, Sequence

@@ -1,11 +1,11 @@
-"""Shares the event loop among users whose work is heavy: filters, settings, questions.
+"""Shares the event loop among users with heavy work: filters, settings, questions.
 
     run, turn, soon ─► at once, while little heavy work was done of late
                        └► in line: one user after the other, each its oldest work
 
-After a piece of work the loop is left to others for as long as the piece took. The pieces bound
-themselves (`filter/turns.py`); here they are timed, whatever they consist of. So a user who asks
-for much heavy work delays its own, and a caller without heavy work waits for one piece at most.
+After a piece of work the loop serves others for as long as the piece took. Pieces limit their own
+size (`filter/turns.py`); here they are timed. A user with much heavy work therefore delays only
+itself, and a caller without heavy work waits for one piece at most.
 """
 
 import asyncio

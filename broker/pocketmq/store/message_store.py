@@ -2,7 +2,6 @@
 
     put ──lock──► log ──flush──► visible ──dispatch──► queues, index ──► pull, query
                                    sync: what is flushed    async: what is appended
-
     async with opened(settings, clock, disk) as store:
         store.writing   puts, and their durability
         store.marks     how far the log is written, flushed, dispatched

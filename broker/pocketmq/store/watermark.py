@@ -1,8 +1,8 @@
-"""A number that only grows, and those who wait for it to reach theirs.
+"""A number that only grows, and the callers that wait until it reaches theirs.
 
-Producers waiting for the disk, consumers waiting for a message, a drain waiting for dispatch: all
-`await mark.reached(n)`. Waiting costs one future on a heap; a value already reached costs nothing.
-A queue's mark exists only while a caller may wait on it: a million queues once polled cost nothing.
+Producers await the disk, consumers a message, a drain the dispatch: all `await mark.reached(n)`.
+Waiting costs one future on a heap; a value already reached costs nothing. A queue's mark exists
+only while a caller may wait on it: a million queues once polled cost nothing.
 Source: takes the place of GroupCommitService, WaitNotifyObject, PullRequestHoldService,
 NotifyMessageArrivingListener.
 """

@@ -1,12 +1,12 @@
-"""Walking a log file after file, over damage.
+"""Walks a log file after file, over damage.
 
     ──sound──┤ hole ├──sound──┤ hole … file's end ┤├── next file, sound ──┤ tail: torn, bad, zeros
                                                                           ^ end
 
-Behind damage the walk goes on with the next sound record of the file (`search.py`), else with the
-next file, whose first record then has to be young enough, too. So damage that runs over the end of
-a file is a hole in each file. Holes behind the last sound record of all are no holes, but the end
-of the log, or what a crash left there: `holes_and_tail` tells them apart.
+Behind damage the walk continues with the next sound record of the file (`search.py`), else with the
+next file, whose first record must be young enough. Damage across the end of a file is therefore one
+hole in each file. Damage behind the last sound record is no hole: it is the end of the log, or a
+crash left it. `holes_and_tail` separates the two.
 """
 
 from collections.abc import Iterator, Sequence

@@ -1,12 +1,12 @@
-"""Letting old messages go: which files there are, how old they are, and removing them.
+"""Removes expired files of log, queues and index.
 
     log      oldest file out of the row ─► name gone, directory synced (in a thread) ─► unmapped
-    queues   leading files whose units all lead below the log, never the last; minimum corrected
-    index    leading files whose records all lie below the log, never the last
+    queues   leading files whose units all refer below the log, never the last; minimum corrected
+    index    leading files whose records are all below the log, never the last
 
-Order: the log first, so that no queue misses what the log still has. A reader who holds a removed
-file finishes undisturbed; later reads of the removed part are answered with the queue's new begin.
-services/retention.py decides what expires.
+The log is first, so that no queue lacks units of records that the log still has. A reader that
+holds a removed file finishes undisturbed. Later reads of the removed part are answered with the
+queue's new minimum. services/retention.py decides what expires.
 Source: CleanCommitLogService, CleanConsumeQueueService, IndexService.deleteExpiredFile.
 """
 

@@ -1,9 +1,9 @@
-"""Messages by key: candidates of the index, checked against the record itself.
+"""Finds messages by key: candidates of the index, checked against the record itself.
 
-The index knows hashes only: a hit counts when the record is of the topic and carries the key (or
-unique key, or tag). Newest first. A page ends when it is full or after 10,000 steps along a chain,
-and says where to go on; nothing is left out silently: where a chain or a record is damaged, the
-last page says that it is not complete and names no place to go on.
+The index has hashes only: a hit counts if the record is of the topic and has the key (or unique
+key, or tag). Newest first. A page ends when it is full or after 10,000 steps along a chain, and
+names the place to continue. If a chain or a record is damaged, the last page reports that it is
+incomplete and names no place.
 Source: DefaultMessageStore.queryMessage, without its time-based rounds.
 """
 

@@ -1,10 +1,10 @@
-"""Whether bytes are the record a queue is asked for, and sound.
+"""Checks that bytes are the record a queue is asked for, and sound.
 
-A unit that was damaged may lead to another sound record, so a record is believed only when it says
-itself that it lies there and that it is this message: size, own offset, queue id, queue offset,
-topic, lengths, CRC. Or it says that it is a message of that queue too (format/multi_dispatch.py).
-A record of the queue that carries another queue offset is believed where it lies between those that
-the units beside its own lead to: RocketMQ 5.0.0 counts refused sends too.
+A damaged unit may refer to another sound record. A record is therefore accepted only if its own
+fields name this place and this message: size, own offset, queue id, queue offset, topic, lengths,
+CRC. A record that names this queue as a further one is accepted as well (format/multi_dispatch.py).
+A record of the queue with another queue offset is accepted between those of the adjacent units:
+RocketMQ 5.0.0 counts refused sends.
 """
 
 from collections.abc import Callable

@@ -1,12 +1,12 @@
-"""Records that no unit leads to, because the unit is damaged: searched for in the log.
+"""Searches the log for records whose units are damaged.
 
     unit n-1 (sound)   unit n (damaged)   unit n+1 (damaged)   unit n+2 (sound)
         │                                                          │
     ────┴──record──┤          searched, for record n           ├───┴── log
 
-The log is the truth: the record is served, and its unit written anew. What is not found between its
-neighbours is damage of the log. Searches run in a thread, one at a time, and what one did not find
-is not searched for again.
+The log is the truth: a record that is found is served, and its unit is rewritten. A record that is
+not found between its neighbours is damage of the log. Searches run in a thread, one at a time;
+failed searches are not repeated.
 """
 
 import asyncio

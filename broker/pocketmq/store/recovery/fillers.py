@@ -1,7 +1,7 @@
-"""Closing the log over damage at a start: copies aside, then stand-ins, then the disk's yes.
+"""Replaces damage in the log with fillers: copies the bytes aside, writes, syncs.
 
-The same bytes as `pocketmq store repair` writes, for damage that lies where a start looks anyway.
-Killed half-way it is done again by the next start: the copy is kept, a stand-in is a sound record.
+`pocketmq store repair` writes the same bytes; this is for damage that a start finds anyway. If it
+is killed half-way, the next start repeats it: the copy is kept, and a filler is a sound record.
 """
 
 import logging

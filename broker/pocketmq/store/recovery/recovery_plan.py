@@ -1,8 +1,8 @@
-"""Making log and views agree, as the tables say (store/recovery/decisions.py); no opinions here.
+"""Makes log and views agree, as the tables of store/recovery/decisions.py say.
 
-    walk the log to its end ─► decide ─► cut, quarantine or refuse ─► give the views what they lack
+    walk the log to its end ─► decide ─► cut, quarantine or refuse ─► give views missing records
 
-Views are cut before the log is changed: none may lead to what is no message any more.
+Views are cut before the log is changed: none may refer to bytes that are no message any more.
 Source: CommitLog.recoverNormally, recoverAbnormally; DefaultMessageStore.recover.
 """
 

@@ -1,7 +1,7 @@
-"""The order of a start, on one page: `StoreStart.steps`. What is decided stands in decisions.py.
+"""Runs a start step by step: `StoreStart.steps`; decisions.py has the rules.
 
-lock and build ─► load ─► views: what is believed ─► log: where it ends, and what of it ─►
-views get what they lack ─► all of it is written down, for the next crash to start from
+lock and build ─► load ─► views: trusted offsets ─► log: its end, and the action on it ─►
+views get missing records ─► the result is saved, for the next crash to start from
 """
 
 import logging

@@ -3,11 +3,11 @@
     {"dataVersion":{…}, "offsetTable":{1:28, 2:8},
      "pocketmq":{"deliveredBefore":353964, "clocks":{"2":[[0,3600000],[7,0]]}}}
 
-Level 1 has delivered its first 28 messages. Our own member, which a real broker passes over, says
-that all of those lie in the log below an offset: a start that finds more of them at or above it
-knows that they were delivered after this was written. Where the wall clock was set while messages
-waited, `clocks` says by which clock they say their times: those of level 2 from the 7th on by the
-one of now, those before by one that this is an hour ahead of.
+Level 1 has delivered its first 28 messages. The member `pocketmq` is ours; a real broker skips it.
+`deliveredBefore` is a physical offset: those messages are all stored below it. A delivered message
+at or above it was delivered after this was written. `clocks` exists if the wall clock was set while
+messages waited. Here messages of level 2 from the 7th on have times by the present clock, earlier
+ones by a clock that is an hour behind it.
 Source: ScheduleMessageService.encode, DelayOffsetSerializeWrapper.
 """
 

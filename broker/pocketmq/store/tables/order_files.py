@@ -1,11 +1,11 @@
 """The files of FIFO queues' state: a table, and a journal of later changes.
 
-    fold(text, version)  the table is written whole; rows follow on it, from the journal's begin
-    append(changes)      one row; False where there is no room: the table is to be written
+    fold(text, version)  writes the whole table; rows follow on it, from the journal's begin
+    append(changes)      writes one row; False if there is no room and the table must be written
     sync                 makes rows durable
 
-A row is in the hands of the kernel when `append` returns: kill -9 leaves it. Which rows count at a
-start is told by their version (format/order_changes.py), so nothing is ever removed from the file.
+The kernel has a row when `append` returns, so it survives kill -9. At a start the version decides
+which rows count (format/order_changes.py), so the file is never truncated.
 Source: none; a real broker writes the table every ten seconds, and loses what a crash takes.
 """
 

@@ -1,15 +1,15 @@
 """State of FIFO consumers: RocketMQ's `config/consumerOrderInfo.json`.
 
-    change     a queue's order is another one
+    change     replaces a queue's order
     saved      returns when every change so far is durable; many share one write
-    forget     the committed offset was set anew: what was known of the queue holds no longer
+    forget     drops a queue's state, as its committed offset was set
 
     changes ─► rows of the journal beside it (order_files.py) ─► answered
                └─► the table, whole: FOLD_INTERVAL_MS later, when the journal is full, at a stop
 
-So a crash takes nothing that was answered, as far as the flush mode promises that of a send; a real
-broker finds the table as it was some seconds ago. What a file has no room for goes into the table
-at once. What that holds beside the queues is kept and written back.
+A crash loses no answered change, as far as the flush mode promises that of a send. (A real broker
+loses some seconds.) State that does not fit the journal goes into the table at once. Unknown
+members of the table are kept and written back.
 Source: QueueLevelConsumerManager.
 """
 

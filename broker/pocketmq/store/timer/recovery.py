@@ -1,17 +1,16 @@
-"""The timer's files after a start: what of them is believed, and what is made anew.
+"""Recovers the timer's files at a start, and decides which parts are rebuilt.
 
-what is found                                    what follows
-wheel and log as they should be                  units of the log's last files correct the wheel
-no wheel, or one of another length               a new one, made of all units of the log
-the wheel leads behind the log's end             the same: a power cut took that end
-the log ends before what was durable of it       it goes on behind its last message
-no log where there was one, or files that no     the log is put aside; the topic is read anew, and
-timer wrote                                      what was due before the time read to is passed over
+found                                            action
+sound wheel and log                              units of the log's last files correct the wheel
+no wheel, or one of another length               the wheel is rebuilt from all units of the log
+the wheel refers behind the log's end            the same: a power cut took that end
+the log ends before its durable end              it continues behind its last message
+a missing log, or files of another kind          the log is put aside, the topic is read again, and
+                                                 messages due before the read time are skipped
 
-A unit is believed as long as each before it is one, and its message lies in the commit log.
-Of units behind what was written down as durable the messages between theirs were due as they came,
-and put at once: a power cut may have taken what was put though it left the units. So they are read
-anew from there (`Kept`).
+A unit is trusted if all before it are, and its message exists in the commit log. Behind the durable
+end of the log, messages without units between others were due on arrival and delivered at once. A
+power cut may have kept the units and lost those deliveries, so they are read again (`Kept`).
 Source: TimerMessageStore.recover, recoverAndRevise.
 """
 

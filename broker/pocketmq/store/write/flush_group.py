@@ -1,7 +1,7 @@
-"""Those who wait for the same flush, told at once.
+"""Puts that wait for the same flush, notified together.
 
-A future with a callback for each would cost as much as storing their messages: a turn of the loop
-for every one of them.
+A future with a callback for each would cost as much as storing the messages: one turn of the event
+loop each.
 """
 
 import asyncio

@@ -1,9 +1,9 @@
-"""The quick way into the log: the records of a plain request, without a coroutine.
+"""Stores the records of a plain request without a coroutine.
 
     takes? ─► lock ─► offset · encode · append · mark · remember ─► unlock ─► committed
 
-The same block as `Writer.append`, which all other puts go through, with the same lock, the same
-table of queue offsets and the same marks.
+The block equals that of `Writer.append`, which all other puts use: the same lock, the same table of
+queue offsets and the same marks.
 """
 
 from typing import final
