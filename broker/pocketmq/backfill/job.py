@@ -1,10 +1,10 @@
-"""A rebuild of a store's views by many workers: what it would take, and its run.
+"""A rebuild of a store's views by many workers: its estimate, and its run.
 
     new_job ─► outlook      reads samples, changes nothing
-            └► run          one at a time in a directory; goes on from what an earlier run finished
+            └► run          one at a time in a directory; resumes from an earlier run's results
 
-Everything is built by `rebuild/parallel.py`; here is what surrounds it: which directory may be
-written to, what of it can be used again, and how much disk is needed.
+`rebuild/parallel.py` builds everything. This module checks the output directory, decides what is
+reused, and checks the disk space.
 """
 
 import fcntl

@@ -1,11 +1,11 @@
-"""Some index entries, chained by slot and laid out as they lie in their file.
+"""Chains some index entries by slot, in the layout of their file.
 
     entries ──slots_of──► slots ──(the file's table)──► heads ──chained──► rows, numbers
 
-Entries come as in `Written.entries`: key hash (i32), physical offset (i64), store time (i64). What
-goes into the file is 20 bytes too: key hash, physical offset, seconds, number of the entry before
-it in its chain. One row after the other, as they come: a slot that stands here twice leads from the
-second row to the first. Many entries are chained by column (`index_entries.link_entries`).
+Entries have the form of `Written.entries`: key hash (i32), physical offset (i64), store time (i64).
+Rows of the file have 20 bytes as well: key hash, physical offset, seconds, number of the previous
+entry of the chain. Rows are chained in order: of two entries in one slot, the second refers to the
+first. `index_entries.link_entries` chains many entries by column.
 Source: IndexFile.putKey.
 """
 

@@ -1,7 +1,7 @@
-"""Numbers and texts of protobuf messages, read where they lie: nothing is copied.
+"""Reads numbers and texts of protobuf messages in place, without copying.
 
-Sizes are compared with what is left, never added to a place first. What is not plain, printable
-ASCII above all, is told apart, not refused.
+Sizes are compared with the bytes left, never added to a position first. Values that are not plain
+(printable ASCII above all) are reported as such, not refused.
 """
 
 from typing import Final

@@ -1,13 +1,13 @@
 """Finds log records of deleted topics (format/deleted_topics.py), and queues without records.
 
     config/topics.json, consumequeue/   existing topics; without a table they are unknown
-    unit 0 of each queue                where its first message lies
-    pocketmq/left_over.json             what a backup found, as its copy has no queues
+    unit 0 of each queue                place of its first message
+    pocketmq/left_over.json             findings of a backup, as its copy has no queues
 
-A unit counts only where the record it leads to is the queue's, and the first one. A queue whose
-directory was lost is no deleted one as long as its topic has a row. Where a queue begins above its
-unit 0, the first one that still leads into the log tells how far its record's offset is above it.
-For a queue whose directory was lost, the table of queue ends tells both.
+A unit counts only if it refers to the queue's first record. A lost directory does not mean a
+deleted queue while its topic has a row. If a queue begins above its unit 0, the first unit that
+still refers into the log shows how far its record's offset is above it. For a queue with a lost
+directory, the table of queue ends has both.
 """
 
 from collections.abc import Iterable

@@ -1,8 +1,8 @@
-"""How long the files of a store's log and queues are, as names and lengths show it.
+"""Finds the file sizes of a store's log and queues from names and lengths.
 
-Files in a row are of one length, and each is named by the offset of its first byte: two names that
-follow on each other tell the length too. A file that was cut short is outvoted; where it is alone
-nothing but a record that leaves it tells, as a broker closes a file before it comes to its end.
+All files of a row have one length, and each is named by the offset of its first byte. Two
+consecutive names therefore show the length. A file that was cut is outvoted by the others. If it
+is the only one, only a record that crosses its end shows the cut.
 """
 
 from collections import Counter

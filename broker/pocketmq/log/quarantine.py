@@ -1,13 +1,13 @@
-"""Where damaged bytes are kept: nothing is changed in a store before its copy lies here, durable.
+"""Stores copies of damaged bytes: nothing in a store is changed before its copy is durable here.
 
     pocketmq/quarantine/20261121T061800Z/
         00000000000000393216@424023          bytes of a log file from a physical offset on
-        00000000000000393216@424023.json     where they stood, what is wrong, what takes their place
-        topics.json@0 …                      a small file as it was
-        repair.json                          the report; until the end it says "unfinished"
+        00000000000000393216@424023.json     their place, the damage, and the replacement
+        topics.json@0 …                      a small file before the change
+        repair.json                          the report; "unfinished" until the end
 
-A copy counts once its .json is there. What was changed since it was copied, by a repair that was
-killed half-way, is copied once more under another name.
+A copy is valid once its .json exists. Bytes that a killed repair changed after their copy are
+copied again under another name.
 """
 
 import hashlib

@@ -1,9 +1,9 @@
-"""The extension of one consume queue: what its units have no room for.
+"""The extension of one consume queue: data that units have no room for.
 
     consumequeue_ext/TOPIC/QUEUE/FILE
 
-Nothing depends on it: a unit whose extension is missing counts as one that every filter may match.
-Units lie one behind the other; one that does not fit its file goes to the next.
+It is optional: a unit whose extension is missing may match every filter. Units are stored one after
+the other; one that does not fit its file is stored in the next.
 Source: ConsumeQueueExt.
 """
 

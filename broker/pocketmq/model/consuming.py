@@ -1,7 +1,7 @@
-"""Receiving messages under leases, and settling them: what is asked, and what comes of it.
+"""Receives under leases, and their settlement: requests and results.
 
-A received message stays invisible to others of its group until its lease ends: acknowledged, sent
-back, forwarded to the group's dead letters, or run out of time.
+A received message is invisible to others of its group until its lease ends: by an acknowledgement,
+by sending back, by forwarding to the group's dead letters, or by expiry.
 """
 
 from collections.abc import Callable, Mapping

@@ -1,11 +1,11 @@
-"""Whose retry and dead-letter topics are: of each group whose messages may lie in one.
+"""Finds the owners of retry and dead-letter topics: groups whose messages may be in them.
 
     %DLQ%g           of group g
-    %RETRY%a_b_c     of group a_b_c, what it sent back; of group a_b for topic c; of a for topic b_c
+    %RETRY%a_b_c     of group a_b_c, messages sent back; of a_b for topic c; of a for topic b_c
     %RETRY%a_b+c     of group a_b for topic c
 
-Every grant, read and removal by such a name goes by this page. A name has several owners where
-groups and topics of its readings exist; a record in it has one (`record_owners`).
+Every grant, read and removal by such a name uses these rules. A name has several owners if groups
+and topics exist for several readings; a record in it has one (`record_owners`).
 Source: KeyBuilder, MixAll.
 """
 

@@ -1,11 +1,11 @@
-"""Time, and steps: bounded pieces of work that say when they want to be called again.
+"""Time, and steps: bounded pieces of work that return when to call them again.
 
     def step(self, now: Now) -> Next
 
 Flushing, dispatching, allocating, retention: each is a step that owns no loop, clock or thread. It
-is synchronous: what takes long goes to a thread as a job, and a later call looks for its result.
-One runner (store/runner.py) calls all steps; tests call them with numbers. What waits or stamps
-takes a `Clock`; tests pass a fake one.
+is synchronous: long work runs in a thread as a job, and a later call reads its result. One runner
+(store/runner.py) calls all steps; tests call them with numbers. Code that waits or takes timestamps
+gets a `Clock`; tests pass a fake one.
 """
 
 import time

@@ -1,12 +1,11 @@
-"""Queues whose offsets do not follow on each other, unit by unit with RocketMQ's rule.
+"""Builds queues with gaps or repeats in their offsets, unit by unit, by RocketMQ's rule.
 
     offset = units so far     appended
     offset < units so far     dropped as a repeat, but 0 is appended
-    offset > units so far     appended all the same, so that unit n no longer is message n;
-                              where records are gone from the log between the two, pre-blank units
-                              stand for them first
+    offset > units so far     appended as well, so that unit n no longer is message n; if the log
+                              lost records in between, pre-blank units replace them first
 
-The first unit stands where its record's offset says, unless the queue there is tells better.
+The first unit has the place of its record's offset, unless the existing queue shows a better one.
 Source: ConsumeQueue.putMessagePositionInfo.
 """
 

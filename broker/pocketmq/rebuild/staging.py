@@ -1,14 +1,14 @@
-"""The directory that a parallel rebuild writes to, and what is written down there.
+"""The directory that a parallel rebuild writes to, and its records of progress.
 
-    OUT/consumequeue/ · OUT/index/            what is built
-    OUT/rebuild/plan.json                     what was asked for, and the ranges
-    OUT/rebuild/ranges/BEGIN.json             a range that is finished, and what it held
+    OUT/consumequeue/ · OUT/index/            the built views
+    OUT/rebuild/plan.json                     the request, and the ranges
+    OUT/rebuild/ranges/BEGIN.json             a finished range, and its result
     OUT/rebuild/spool/BEGIN                   its index entries
     OUT/rebuild/pieces/NAME-NUMBER.json       a finished piece of an index file
-    OUT/rebuild/manifest.json                 every file with size, sha256 and where it is from
+    OUT/rebuild/manifest.json                 every file with size, sha256 and origin
 
-A run that was killed goes on from what is finished. Files of the page cache die with the machine,
-so nothing that was written before a restart of it is trusted.
+A killed run resumes from its finished parts. The page cache is lost when the machine stops, so a
+resumed run trusts nothing that was written before a restart of the machine.
 """
 
 import json

@@ -1,11 +1,11 @@
-"""Work that was begun and is not waited for: a step looks later whether it is done.
+"""Work that runs in the background: a step checks later whether it is done.
 
-    job = Job(work())        begins at once
-    Next(mark=job, value=1)  be called again when it is done
-    job.result()             what came of it, or its error
+    job = Job(work())        starts at once
+    Next(mark=job, value=1)  requests a call when it is done
+    job.result()             its result, or its error
 
-A step with several such pieces in a row is a generator: `yield from until_done(job)`. One that has
-no end is what `Rounds` goes on with from call to call.
+A step with several such pieces in sequence is a generator: `yield from until_done(job)`. `Rounds`
+continues an endless one from call to call.
 """
 
 import asyncio

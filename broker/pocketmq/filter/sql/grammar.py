@@ -1,8 +1,8 @@
-"""The grammar of SQL filters, and what is told where an expression does not follow it.
+"""The grammar of SQL filters, and the errors of expressions that break it.
 
-NOT binds closer than a comparison, as RocketMQ has it: NOT a = 5 compares NOT a with 5.
-Beyond RocketMQ: LIKE, and names in double quotes as ActiveMQ has them. RocketMQ stops at the first
-token that does not fit and takes what came before it for the expression; here that is an error.
+NOT binds closer than a comparison, as in RocketMQ: NOT a = 5 compares NOT a with 5.
+Beyond RocketMQ: LIKE, and names in double quotes as in ActiveMQ. RocketMQ stops at the first token
+that does not fit and uses the part before it as the expression; here that is an error.
 Source: SelectorParser.jj.
 """
 

@@ -1,14 +1,13 @@
-"""Those who wait at the end of a queue, together by queue and by what they want.
+"""Notifies pulls that wait at the end of a queue, grouped by queue and filter.
 
     join ─► group of (queue, filter) ──arrived──► one look for all ──matches──► served, some a turn
                     ▲                                  └──nothing──► its place moves on
                     └──found nothing after all── waiter ──deadline, cancelled──► gone
 
-A waiter is one future, one slot of its group and one of the deadlines, about half a KiB with what
-it asks for; a queue has one waiter on its mark, however many wait. What arrives costs one look for
-each filter, not for each waiter, and those it is for are served in pieces, so that a send does not
-wait until thousands have their answer.
-Not here: what is answered (services/pull.py).
+A waiter costs one future, one slot of its group and one deadline: about half a KiB with its
+request. A queue has one waiter on its mark, however many pulls wait. An arrival costs one look for
+each filter, not for each waiter. Matching waiters are served in pieces, so that a send does not
+wait for thousands of answers. services/pull.py makes the answers.
 Source: PullRequestHoldService, ManyPullRequest.
 """
 

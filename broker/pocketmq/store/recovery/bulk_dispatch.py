@@ -1,12 +1,11 @@
-"""Giving the views what they lack of the log, by column, at a start.
+"""Dispatches records that the views lack, by column, at a start.
 
     chunks ─► units ────────┬─(put)──► every queue once
         └───► index entries ┘    └───► index
 
-Chunks come from the walk that looks for the log's end, as long as nothing is damaged; how far the
-views get what was taken of them is known when it is over. Else they are read here.
-
-The views end as they would if each record had been dispatched alone.
+Chunks come from the walk that searches the log's end, as long as it meets no damage; when it ends,
+it is known how many of its records the views get. After damage, records are read here. The views
+become as they would if each record had been dispatched alone.
 """
 
 from collections.abc import Container, Iterable, Iterator

@@ -1,10 +1,10 @@
-"""Walking the log to its end, over damage where sound records go on behind it.
+"""Walks the log to its end, over damage with sound records behind it.
 
     ──sound──┤ hole ├──sound──┤ hole … file's end ┤├── next file, sound ──┤ tail: torn, bad, zeros
                                                                           ^ end
 
-How far damage is walked over follows from what is known of the log (`Known`): behind the flushed
-mark nothing was acknowledged as durable, and what lies behind damage there is no part of the log.
+`Known` limits which damage is walked over. Above the flushed mark nothing was acknowledged as
+durable, so records behind damage there are no part of the log.
 """
 
 from collections.abc import Callable, Generator, Iterator, Sequence

@@ -1,9 +1,9 @@
-"""How far a start is, and what each of its phases took.
+"""The phase of a start, and the time of each phase.
 
-load        files are found and mapped, what is incomplete is dropped
-scan        the log's end is looked for
-dispatch    queues and index get what they lack
-settle      tables are read, everything is made durable
+load        finds and maps files, drops incomplete ones
+scan        searches the log's end
+dispatch    gives queues and index the records they lack
+settle      reads tables, makes everything durable
 """
 
 from time import perf_counter

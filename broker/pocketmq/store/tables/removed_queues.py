@@ -1,10 +1,10 @@
-"""Queues of removed topics: where their offsets go on when the topic comes back.
+"""Queues of removed topics: the offsets at which they continue if the topic is created again.
 
-The log still holds a removed topic's messages until retention takes them; they stay out of queues
-that are built from it. A topic made anew under the same name goes on behind the old queue offsets,
-so that old and new messages never share one. A real broker starts again at 0, and when it builds
-queues anew it brings the old messages back and loses as many new ones.
-Kept in `pocketmq/removed.json`, topic by topic, queue id by queue id.
+The log holds a removed topic's messages until retention removes them; rebuilt queues leave them
+out. A topic created again under the same name continues above the old queue offsets, so that old
+and new messages never share one. A real broker starts again at 0. When it rebuilds queues it
+restores the old messages and loses as many new ones.
+`pocketmq/removed.json` has the offsets by topic and queue id.
 """
 
 import json

@@ -1,7 +1,7 @@
 """Users and their rules: `pocketmq/access.json`, readable only by the broker's system user.
 
-Signatures are checked with the secrets themselves, so they stand in the file as they are. There is
-no version before: who was removed, and what a secret was, is not to be read or come back from it.
+Signatures are checked with the secrets themselves, so the file has them in clear text. It has no
+backup version, so that removed users and old secrets cannot be read or restored from one.
 """
 
 from concurrent.futures import ThreadPoolExecutor

@@ -1,10 +1,10 @@
-"""The timer's files of an open store: wheel, log, and how far both are, as one.
+"""The timer's files of an open store as one: wheel, log, and their durable progress.
 
     add ──► log ──► wheel          take ◄── chain of a slot ◄── wheel
              └────────┴── flush ──► timercheck
 
-They are made when something waits for the first time. One timer service uses them; a store that
-takes nothing has none. What waits is what the log says; the wheel finds it.
+The first delayed message creates them. One timer service uses them; a store that takes no messages
+has none. The log is the truth, the wheel its index.
 Source: TimerMessageStore, TimerFlushService.
 """
 

@@ -1,7 +1,7 @@
-"""Committing: what lies in the transient pool goes to the commit-log files, by timer.
+"""Commits: copies the transient pool's bytes to the commit-log files, by timer.
 
-Every 200 ms when 4 pages wait, and at the thorough interval anyhow. Only what is committed is
-visible, can be flushed, and outlives the process. Without a pool there is nothing to do.
+It runs every 200 ms if 4 pages wait, and at the thorough interval anyhow. Only committed bytes are
+visible, can be flushed, and outlive the process. Without a pool there is nothing to commit.
 Source: CommitRealTimeService.
 """
 
