@@ -1,4 +1,4 @@
-"""What programs, and the command line, speak with a broker by.
+"""The Python client of a broker, for programs and for the command line.
 
     from pocketmq.client import Client, Message, PullQuery
 
@@ -6,9 +6,10 @@
         receipt = client.send(Message("orders", b"order 42 paid", keys=["order-42"], tag="paid"))
         page = client.pull(PullQuery("orders", receipt.queue_id, receipt.queue_offset))
 
-Client blocks and is for any number of threads, AsyncClient is for asyncio; both have the same
-methods. Errors: `ClientError`, which is also of the class of `errors` that the broker raised. Only
-grpcio and protobuf are needed, and loaded with the first client. docs/client.md has more.
+Client blocks and may be shared by any number of threads. AsyncClient is for asyncio. Both have the
+same methods. A failed call raises `ClientError`, which is also an instance of the class of `errors`
+that the broker raised. The client needs only grpcio and protobuf, and imports them with the first
+Client or AsyncClient. docs/client.md has more.
 """
 
 from typing import TYPE_CHECKING, Any
@@ -91,7 +92,7 @@ _LOADS_GRPC = {
     "AsyncClient": "async_client",
     "Client": "client",
 }
-"""Modules of what speaks gRPC: values alone are had without it."""
+"""Names whose modules import grpcio. The values can be imported without it."""
 
 
 def __getattr__(name: str) -> Any:

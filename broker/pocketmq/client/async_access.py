@@ -1,4 +1,4 @@
-"""The client's half for pocketmq.v1.Access: users and grants, for admins."""
+"""Calls of pocketmq.v1.Access: users and grants, for admins."""
 
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -16,7 +16,10 @@ class UserState(NamedTuple):
 
 
 class GrantState(NamedTuple):
-    """What a user may do, or with `deny` may not; from some sources or, without any, from all."""
+    """A grant of actions on a resource to a user; with `deny` a prohibition.
+
+    sources   addresses it holds for; empty: all
+    """
 
     user: str
     actions: list[str]
@@ -26,7 +29,7 @@ class GrantState(NamedTuple):
 
 
 class Explained(NamedTuple):
-    """Whether a user may do something, why, and the grant that decides, if one does."""
+    """Whether a user may do something, why, and the grant that decides, if any."""
 
     allowed: bool
     why: str
@@ -34,7 +37,7 @@ class Explained(NamedTuple):
 
 
 class AsyncAccess:
-    """Who may do what: `AsyncClient.admin.access`.
+    """Administration of users and grants: `AsyncClient.admin.access`.
 
     Errors   of every method: ClientError and its kinds
     """
@@ -58,7 +61,7 @@ class AsyncAccess:
         admin: bool | None = None,
         enabled: bool | None = None,
     ) -> UserState:
-        """Changes what is given of a user."""
+        """Changes the given fields of a user; None leaves a field as it is."""
         answer = await self._ask(
             "UpdateUser", is_repeatable=True,
             access_key=access_key, secret=secret, admin=admin, enabled=enabled,
@@ -66,23 +69,23 @@ class AsyncAccess:
         return value_of(UserState, answer.user)
 
     async def delete_user(self, access_key: str) -> None:
-        """Forgets a user and its grants."""
+        """Deletes a user and its grants."""
         await self._ask("DeleteUser", access_key=access_key)
 
     async def list_users(self) -> tuple[list[UserState], bool]:
-        """Returns the users by their keys, and whether the broker asks who calls."""
+        """Returns the users ordered by access key, and whether the broker checks signatures."""
         answer = await self._read("ListUsers")
         return [value_of(UserState, user) for user in answer.users], answer.checked
 
     async def add_grant(self, grant: GrantState) -> GrantState:
-        """Adds a grant, or actions to the one there is; returns that."""
+        """Adds a grant, or its actions to an existing grant; returns the resulting grant."""
         answer = await self._ask("AddGrant", is_repeatable=True, grant=grant._asdict())
         return _grant(answer.grant)
 
     async def remove_grant(
         self, user: str, actions: Sequence[str], resource: str, *, deny: bool = False
     ) -> list[GrantState]:
-        """Takes actions out of a user's grants; returns what is left about the resource."""
+        """Removes actions from a user's grants; returns the grants left on the resource."""
         answer = await self._ask(
             "RemoveGrant", user=user, actions=actions, resource=resource, deny=deny
         )
@@ -93,7 +96,7 @@ class AsyncAccess:
         return list(map(_grant, (await self._read("ListGrants", user=user)).grants))
 
     async def explain(self, user: str, action: str, resource: str, source: str = "") -> Explained:
-        """Tells whether a user may do something, and which grant says so."""
+        """Returns whether a user may do something, and the grant that decides."""
         answer = await self._read(
             "Explain", user=user, action=action, resource=resource, source=source
         )

@@ -1,4 +1,4 @@
-"""The client's half for pocketmq.v1.Admin: topics, groups, offsets, the store."""
+"""Calls of pocketmq.v1.Admin: topics, groups, offsets, the store."""
 
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
@@ -40,12 +40,12 @@ from pocketmq.rpc.pb import admin_pb2
 
 PAGE_SIZE: Final = 1_000
 ANSWER_MS: Final = 5_000
-"""What an official client may take to answer."""
+"""Time an official client has to answer."""
 DEFAULTS: Final = GroupSettings()
 
 
 class AsyncAdmin:
-    """What those who run a broker ask of it: `AsyncClient.admin`.
+    """Administration of a broker, for operators: `AsyncClient.admin`.
 
     Errors   of every method: ClientError and its kinds
     """
@@ -56,21 +56,21 @@ class AsyncAdmin:
         self._stub = Stub(channel, admin_pb2.DESCRIPTOR.services_by_name["Admin"])
         self._ask, self._read = self._stub.ask, self._stub.read
         self.access = AsyncAccess(channel)
-        """Users and what they may do."""
+        """Users and grants."""
 
     # --- topics -----------------------------------------------------------------------------------
 
     async def create_topic(
         self, name: str, *, queue_count: int = 0, type_name: str = ""
     ) -> TopicState:
-        """Makes a topic.
+        """Creates a topic.
 
-        type_name   one of the proto's TopicType, in any case: it takes messages of that kind only;
-                    "": nothing is said, and it takes all
-        Errors      ValueError: there is no such type
+        type_name   a name of the proto's TopicType, in any case; the topic then accepts messages of
+                    that type only. "": the topic accepts all
+        Errors      ValueError: unknown type
         """
         kind = type_name.upper() or None
-        _, *kinds = admin_pb2.TopicType.keys()  # The first says nothing.
+        _, *kinds = admin_pb2.TopicType.keys()  # The first is the unspecified type.
         if kind is not None and kind not in kinds:
             names = ", ".join(kinds).lower()
             raise ValueError(f"there is no type {type_name!r} of topics; there are {names}")
@@ -82,7 +82,7 @@ class AsyncAdmin:
     async def list_topics(
         self, *, page_size: int = 0, page_token: str = "", include_system: bool = False
     ) -> Page[TopicState]:
-        """Returns a page of the topics, by name, without their queues."""
+        """Returns a page of the topics, ordered by name, without their queues."""
         answer = await self._read(
             "ListTopics", page_size=page_size, page_token=page_token, include_system=include_system
         )
@@ -94,22 +94,25 @@ class AsyncAdmin:
         return _topic_state(answer.topic)._replace(queues=_values(QueueState, answer.queues))
 
     async def update_topic(self, name: str, change: TopicChange) -> TopicState:
-        """Changes what is given of a topic."""
+        """Changes the given fields of a topic."""
         return _topic_state((await self._ask("UpdateTopic", name=name, **change._asdict())).topic)
 
     async def delete_topic(self, name: str, *, dry_run: bool = False) -> list[str]:
-        """Removes a topic; returns it and the retry topics that went with it, or would."""
+        """Deletes a topic; returns the topics deleted: this one and its retry topics.
+
+        dry_run   delete nothing, return what would be deleted
+        """
         answer = await self._ask("DeleteTopic", name=name, dry_run=dry_run)
         return list(answer.removed_topics)
 
     async def topic_counts(self, name: str) -> TopicCounts:
-        """Returns how many messages a topic holds, by queue."""
+        """Returns the message count of each queue of a topic."""
         return _topic_counts((await self._read("TopicStats", name=name)).topics[0])
 
     async def all_topic_counts(
         self, *, page_token: str = "", include_system: bool = False, totals_only: bool = True
     ) -> Page[TopicCounts]:
-        """Returns how many messages topics hold, a large page of them."""
+        """Returns a page of up to PAGE_SIZE topics with their message counts."""
         answer = await self._read(
             "TopicStats",
             page_size=PAGE_SIZE if totals_only else 0,
@@ -122,28 +125,32 @@ class AsyncAdmin:
     # --- groups -----------------------------------------------------------------------------------
 
     async def create_group(self, name: str, settings: GroupSettings = DEFAULTS) -> GroupState:
-        """Makes a group."""
+        """Creates a group."""
         answer = await self._ask(
             "CreateGroup", is_repeatable=True, name=name, settings=settings._asdict()
         )
         return _group_state(answer.group)
 
     async def update_group(self, name: str, settings: GroupSettings) -> GroupState:
-        """Changes what is set of a group."""
+        """Replaces the settings of a group."""
         answer = await self._ask("UpdateGroup", name=name, settings=settings._asdict())
         return _group_state(answer.group)
 
     async def delete_group(
         self, name: str, *, with_topics: bool = False, dry_run: bool = False
     ) -> list[str]:
-        """Removes a group and where it stands; returns its own topics that went too, or would."""
+        """Deletes a group and its offsets; returns the group's own topics that are deleted.
+
+        with_topics   delete its retry and dead-letter topics
+        dry_run       delete nothing, return what would be deleted
+        """
         answer = await self._ask("DeleteGroup", name=name, with_topics=with_topics, dry_run=dry_run)
         return list(answer.removed_topics)
 
     async def list_groups(
         self, *, page_token: str = "", include_system: bool = False
     ) -> Page[GroupState]:
-        """Returns a large page of the groups, by name."""
+        """Returns a page of up to PAGE_SIZE groups, ordered by name."""
         answer = await self._read(
             "ListGroups", page_size=PAGE_SIZE, page_token=page_token, include_system=include_system
         )
@@ -162,7 +169,7 @@ class AsyncAdmin:
     async def print_client_stack(
         self, group: str, client_id: str, *, wait_ms: int = ANSWER_MS
     ) -> ClientAnswer:
-        """Returns what each thread of an official consumer does, as it says."""
+        """Returns the thread dump that an official consumer reports."""
         answer = await self._ask(
             "PrintClientStack",
             group=group,
@@ -175,7 +182,7 @@ class AsyncAdmin:
     async def verify_message(
         self, group: str, client_id: str, topic: str, message_id: str, *, wait_ms: int = ANSWER_MS
     ) -> ClientAnswer:
-        """Returns what becomes of a message that an official push consumer takes once more."""
+        """Has an official push consumer consume a message again; returns its result."""
         answer = await self._ask(
             "VerifyMessage", group=group, client_id=client_id, topic=topic,
             message_id=message_id, wait_ms=wait_ms, wait_for_ms=wait_ms,
@@ -185,17 +192,17 @@ class AsyncAdmin:
     # --- where groups stand -----------------------------------------------------------------------
 
     async def list_offsets(self, group: str, topic: str = "") -> list[GroupOffset]:
-        """Returns where a group stands, in one topic or in all."""
+        """Returns the offsets of a group, in one topic or in all."""
         answer = await self._read("ListOffsets", group=group, topic=topic)
         return [value_of(GroupOffset, row, queue_offset=row.offset) for row in answer.offsets]
 
     async def group_lag(self, group: str, topic: str = "") -> list[TopicLag]:
-        """Returns how far a group is behind, by topic and queue."""
+        """Returns the lag of a group, by topic and queue."""
         answer = await self._read("GroupLag", group=group, topic=topic)
         return [_topic_lag(row) for row in answer.topics]
 
     async def all_lags(self, *, topic: str = "", page_token: str = "") -> Page[TopicLag]:
-        """Returns how far all groups are behind, in one topic or in all, a large page of it."""
+        """Returns a page of the lag of all groups, in one topic or in all."""
         answer = await self._read(
             "GroupLag", topic=topic, page_size=PAGE_SIZE, page_token=page_token
         )
@@ -219,7 +226,7 @@ class AsyncAdmin:
         queue_ids: tuple[int, ...] = (),
         dry_run: bool = False,
     ) -> list[MovedOffset]:
-        """Let a group stand at a target in all queues of a topic, or in some."""
+        """Sets a group's offsets to a target, in all or some queues of a topic."""
         to: dict[str, Any] = {"place": "LATEST" if target.latest else "EARLIEST"}
         if target.time_ms is not None:
             to = {"time_ms": target.time_ms}
@@ -232,7 +239,7 @@ class AsyncAdmin:
     async def clone_offsets(
         self, source: str, target: str, topic: str = "", *, dry_run: bool = False
     ) -> list[MovedOffset]:
-        """Let a group stand where another one stands, in one topic or in all."""
+        """Copies the offsets of one group to another, in one topic or in all."""
         return await self._move(
             "CloneOffsets", source_group=source, target_group=target, topic=topic, dry_run=dry_run
         )
@@ -265,7 +272,7 @@ class AsyncAdmin:
     ) -> tuple[str, list[TracedRecord]]:
         """Returns a message's unique key, and its records in the order of the log.
 
-        topic   one it was sent to; "": all are looked through
+        topic   the topic it was sent to; "": all topics are searched
         """
         answer = await self._read("TraceMessage", id=message_id, topic=topic)
         return answer.message_id, [_traced_record(row) for row in answer.records]
@@ -273,7 +280,7 @@ class AsyncAdmin:
     async def list_delayed(
         self, topic: str = "", *, message_id: str = "", page_token: str = ""
     ) -> Page[DelayedMessage]:
-        """Returns messages that wait for a delay level or a time: a page, or all of an id."""
+        """Returns delayed messages: a page, or all of a message id."""
         answer = await self._read(
             "ListDelayed", topic=topic, message_id=message_id, page_size=PAGE_SIZE,
             page_token=page_token,
@@ -284,7 +291,7 @@ class AsyncAdmin:
     async def list_dead_letters(
         self, group: str = "", *, page_token: str = ""
     ) -> Page[DeadLetters]:
-        """Returns how many dead letters a group has, or a large page of all groups that have."""
+        """Returns the dead-letter count of a group, or a page of all groups with dead letters."""
         answer = await self._read(
             "ListDeadLetters", group=group, page_size=PAGE_SIZE, page_token=page_token
         )
@@ -293,10 +300,10 @@ class AsyncAdmin:
     async def redrive_dead_letters(
         self, group: str, count_max: int = 0, *, topic: str = "", dry_run: bool = False
     ) -> tuple[list[Redriven], int]:
-        """Sends dead letters of a group again, the oldest first; returns also how many wait now.
+        """Sends dead letters of a group again, the oldest first; returns them and the count left.
 
-        count_max   0: as many as the broker sends at once, 1,024
-        topic       where to; "": where each came from
+        count_max   0: the broker's maximum, 1,024
+        topic       target topic; "": the original topic of each
         """
         answer = await self._ask(
             "RedriveDeadLetters", group=group, max_messages=count_max, topic=topic, dry_run=dry_run
@@ -310,7 +317,10 @@ class AsyncAdmin:
     async def list_transactions(
         self, *, group: str = "", topic: str = "", count_max: int = PAGE_SIZE
     ) -> list[OpenTransaction]:
-        """Returns transactions that nobody decided, the oldest first; "": of all."""
+        """Returns unresolved transactions, the oldest first.
+
+        group, topic   only those of this group or topic; "": of all
+        """
         found: list[OpenTransaction] = []
         at = 0
         while len(found) < count_max:
@@ -327,23 +337,23 @@ class AsyncAdmin:
     async def describe_transaction(
         self, transaction_id: str
     ) -> tuple[OpenTransaction, StoredMessage]:
-        """Returns a transaction by its id, and its message as it will come, or came."""
+        """Returns a transaction by its id, and its message as consumers get it."""
         answer = await self._read("DescribeTransaction", transaction_id=transaction_id)
         return value_of(OpenTransaction, answer.transaction), stored_message(answer.message)
 
     async def resume_transaction(self, transaction_id: str) -> str:
-        """Let a transaction that was given up wait for its decision again; returns its new id."""
+        """Reopens a transaction that expired undecided; returns its new id."""
         answer = await self._ask(
             "ResumeTransaction", transaction_id=transaction_id, is_repeatable=True
         )
         return str(answer.transaction_id)
 
     async def store_status(self) -> StoreStatus:
-        """Returns what the store is doing and how far it has come."""
+        """Returns the state of the store and its offsets."""
         return value_of(StoreStatus, await self._read("StoreStatus"))
 
     async def flush(self) -> int:
-        """Makes everything durable that was appended before; returns up to where it is."""
+        """Flushes everything appended before; returns the flushed physical offset."""
         return int((await self._ask("Flush", is_repeatable=True)).flushed_offset)
 
     async def effective_config(self) -> list[SettingRow]:
@@ -351,7 +361,7 @@ class AsyncAdmin:
         return _values(SettingRow, (await self._read("EffectiveConfig")).rows)
 
     async def drain(self) -> None:
-        """Asks the broker to end in order."""
+        """Asks the broker to drain and stop."""
         await self._ask("Drain")
 
 

@@ -1,7 +1,7 @@
-"""The client for asyncio: one method for each of a broker's; those of Admin are `admin`'s.
+"""The asyncio client: one method for each RPC of a broker; `admin` has those of Admin.
 
-Answers are plain values (values.py, model/administration.py); stored messages are as everywhere
-else. What fails and what is asked again: channel.py.
+Methods return plain values (values.py, model/administration.py) and `StoredMessage`. channel.py
+describes errors and retries.
 """
 
 import os
@@ -57,7 +57,7 @@ from pocketmq.model.transaction import Resolution
 from pocketmq.rpc.pb import broker_pb2
 
 HERE: Final = b"\x7f\0\0\1"
-"""The address in ids made here; what is behind it tells one process from another."""
+"""The address in ids made here. The bytes after it distinguish processes."""
 
 
 class AsyncClient:
@@ -66,14 +66,14 @@ class AsyncClient:
         async with AsyncClient("127.0.0.1:8081") as client:
             receipt = await client.send(Message("orders", b"order 42 paid", keys=["order-42"]))
 
-    It belongs to the event loop that runs at its first call; any number of its tasks may use it.
+    It belongs to the event loop that runs at its first call. Any number of tasks may share it.
 
-    timeout_ms   how long each try of a call may take; a pull that waits may take as much longer
-    retry_ms     how long a call that failed pauses between tries, in all; 0 for one try only. A
-                 send is tried again only where nothing can have been stored.
-    access_key, secret_key   who signs the calls, where the broker asks; see `pocketmq user`
-    wire         how calls go out
-    Errors       of every method: ClientError and its kinds; ValueError for what is no endpoint
+    timeout_ms   time limit of each try of a call; the wait of a long poll is added
+    retry_ms     total pause between the tries of a failed call; 0: one try. A send is tried again
+                 only if nothing can have been stored.
+    access_key, secret_key   sign the calls, for brokers that check signatures; see `pocketmq user`
+    wire         makes the transport
+    Errors       of every method: ClientError and its kinds; ValueError for a bad endpoint
     """
 
     __slots__ = ("_channel", "_client_id", "_ids", "_stub", "admin")
@@ -96,7 +96,7 @@ class AsyncClient:
         self._ids = MessageIds()
         self._client_id = f"{gethostname()}@{os.getpid()}@{token_hex(4)}"
         self.admin = AsyncAdmin(self._channel)
-        """What those who run a broker ask of it."""
+        """Administration, for operators."""
 
     async def __aenter__(self) -> Self:
         return self
@@ -110,13 +110,13 @@ class AsyncClient:
         await self.close()
 
     async def close(self) -> None:
-        """Ends the connection and all calls on it; the client is of no use any more."""
+        """Closes the connection and cancels its calls; later calls raise NotOpen."""
         await self._channel.close()
 
     # --- sending ----------------------------------------------------------------------------------
 
     async def send(self, message: Message, *, wait: Wait = Wait.DURABLE) -> Receipt:
-        """Sends a message; returns where it lies."""
+        """Sends a message; returns its receipt."""
         (receipt,) = await self.send_many([message], wait=wait)
         return receipt
 
@@ -125,11 +125,11 @@ class AsyncClient:
     ) -> list[Receipt]:
         """Sends messages of one topic: all are stored or none; receipts in their order.
 
-        They lie next to each other in one queue. A message without an id gets one here, so that it
-        can be looked up where the answer is lost.
+        They are stored next to each other in one queue. A message without an id gets one here, so
+        that the caller can look it up if the reply is lost.
         wait     DURABLE: what the broker's flush mode promises; APPENDED: do not wait for the disk
         Limits   1,024 messages, and the broker's limits.max_message_size_bytes for all bodies
-        Errors   is_uncertain: they may have been stored, `message_ids` tells as what
+        Errors   is_uncertain: they may have been stored, under the ids in `message_ids`
         """
         ids = [message.message_id or self._ids.make() for message in messages]
         rows = [
@@ -148,12 +148,13 @@ class AsyncClient:
     async def send_in_transaction(
         self, message: Message, work: Callable[[Receipt], Said]
     ) -> tuple[Receipt, Resolution]:
-        """Sends a message that is delivered if the work that belongs to it was done.
+        """Sends a transactional message, runs local work and ends the transaction by its result.
 
-        The message is kept back; then the work is called, with its receipt, and what it returns
-        ends the transaction. Where it raises the message is rolled back, and the error goes on.
-        UNKNOWN leaves it open, as does a process that dies: producers of the group are asked.
-        Errors   ClientError; of the end: it is not known whether it was taken, which is asked again
+        The broker stores a half message. The work is then called with its receipt, and returns the
+        resolution. If it raises, the message is rolled back and the error is raised again. UNKNOWN
+        leaves the transaction open, as does a process that dies: the broker then checks with a
+        producer of the group.
+        Errors   ClientError; if ending fails, the outcome is unknown and the broker checks later
         """
         receipt = await self.send(replace(message, transactional=True))
         group = message.producer_group or message.topic
@@ -170,9 +171,9 @@ class AsyncClient:
     async def end_transaction(
         self, group: str, transaction_id: str, resolution: Resolution
     ) -> None:
-        """Commits a transaction of a producer group, or roll it back; durable when this returns.
+        """Commits or rolls back a transaction of a producer group; durable when this returns.
 
-        The same said again is as said once.
+        A repeat with the same resolution succeeds.
         Errors   ClientError, its reason NO_TRANSACTION, ENDED_OTHERWISE or CANNOT_COMMIT
         """
         await end_transaction(self._stub, group, transaction_id, resolution)
@@ -186,10 +187,10 @@ class AsyncClient:
     async def answer_checks(
         self, group: str, checker: Checker, *, count_max: int | None = None, is_lasting: bool = True
     ) -> int:
-        """Be asked about transactions of a group that nobody ended; returns how many were ended.
+        """Answers the broker's transaction checks for a group; returns how many it ended.
 
-        It goes on until it is cancelled, a checker raises, or `count_max` were ended.
-        is_lasting   a broker that goes away is waited for
+        It runs until it is cancelled, the checker raises, or `count_max` transactions ended.
+        is_lasting   wait for a broker that becomes unreachable
         """
         patience = BrokerWait() if is_lasting else None
         checks = Checks(self._stub, self._channel.wire, group, self._client_id, patience)
@@ -198,9 +199,9 @@ class AsyncClient:
         )
 
     async def recall(self, topic: str, recall_handle: str) -> str:
-        """Takes back a message that waits for its time; returns its id. Durable when this returns.
+        """Cancels a delayed message; returns its id. Durable when this returns.
 
-        recall_handle   of the receipt of its send
+        recall_handle   from the receipt of its send
         Errors   NotWaiting: it was delivered
         """
         answer = await self._stub.ask(
@@ -211,15 +212,15 @@ class AsyncClient:
     # --- reading ----------------------------------------------------------------------------------
 
     async def pull(self, query: PullQuery) -> PullPage:
-        """Pulls messages of one queue as a client; `wait_ms` waits for some at its end."""
+        """Pulls messages of one queue; at its end, waits up to `wait_ms` for more."""
         return await pull(self._stub, query)
 
     async def tail(self, query: TailQuery) -> AsyncGenerator[StoredMessage, None]:
         """Yields the messages of all queues of a topic as they are stored.
 
-        What is there comes in the order of the log, what arrives within 20 ms too. A broker that
-        goes away is waited for, and a pull begins where the last one ended: nothing is left out.
-        Topics of the broker and of groups can be followed as well.
+        Stored messages come in the order of the log; new ones are sorted within 20 ms. If the
+        broker becomes unreachable, this waits for it and continues at the next offset, so that no
+        message is missed. System topics and topics of groups may be followed.
         """
         async with aclosing(self.tail_pages(query)) as pages:
             async for page in pages:
@@ -229,9 +230,9 @@ class AsyncClient:
     async def tail_pages(
         self, query: TailQuery, patience: BrokerWait | None = None
     ) -> AsyncGenerator[list[StoredMessage], None]:
-        """Yields the same as `tail`, together what came together.
+        """Yields the messages of `tail` in lists of messages that arrived together.
 
-        patience   waits for a broker that goes away, and may say so
+        patience   waits for an unreachable broker, and may report that
         """
         is_operators = is_system_topic(query.topic) or is_group_topic(query.topic)
         pull = self.admin.pull if is_operators else self.pull
@@ -243,7 +244,7 @@ class AsyncClient:
                 yield page
 
     def following(self, pull: Pull, *, wait_ms: float = inf) -> Following:
-        """Returns what yields messages of queues as they come, by a pull over this client."""
+        """Returns long polls of several queues by a pull over this client."""
         return Following(self._channel.wire, pull, wait_ms=wait_ms)
 
     async def query_by_key(self, query: KeyQuery) -> QueryResult:
@@ -257,9 +258,9 @@ class AsyncClient:
     async def query_by_time(
         self, topic: str, queue_id: int, time_ms: int, bound: Bound = Bound.LOWER
     ) -> int:
-        """Returns where a queue stands at a time: at its first message stored then or later.
+        """Returns the queue offset of the first message stored at a time or later.
 
-        bound   UPPER: at its last message stored then or earlier
+        bound   UPPER: of the last message stored at that time or earlier
         """
         answer = await self._stub.read(
             "QueryByTime", topic=topic, queue_id=queue_id, time_ms=time_ms, bound=bound.name
@@ -267,16 +268,16 @@ class AsyncClient:
         return int(answer.queue_offset)
 
     async def query_offsets(self, topic: str, queue_id: int) -> QueueState:
-        """Returns where a queue begins and ends."""
+        """Returns the minimum and maximum offset of a queue."""
         answer = await self._stub.read("QueryOffsets", topic=topic, queue_id=queue_id)
         return value_of(QueueState, answer, queue_id=queue_id)
 
     # --- receiving under leases -------------------------------------------------------------------
 
     async def receive(self, query: ReceiveQuery) -> list[Leased]:
-        """Receives messages for a group; each is to be settled by its handle within its lease.
+        """Receives messages for a group; each must be settled by its handle within its lease.
 
-        An answer that got lost is asked for again, and is the same again.
+        A receive whose reply was lost is repeated, and returns the same messages.
         """
         return await receive(self._stub, self._named(query, attempt_id=token_hex(8)))
 
@@ -287,9 +288,9 @@ class AsyncClient:
     async def change_invisible(
         self, group: str, topic: str, entries: Sequence[tuple[str, int]]
     ) -> list[Settled]:
-        """Let leases, (handle, ms) each, end so long from now: 0 gives messages back.
+        """Sets the remaining time of leases, (handle, ms) each; 0 releases the messages.
 
-        The results have new handles; the old ones are good as well.
+        The results have new handles; the old ones stay valid.
         """
         pairs = [{"receipt_handle": handle, "invisible_ms": ms} for handle, ms in entries]
         return await settle(self._stub, "ChangeInvisible", group, topic, entries=pairs)
@@ -297,26 +298,29 @@ class AsyncClient:
     async def send_back(
         self, group: str, topic: str, entries: Sequence[tuple[str, int]]
     ) -> list[Settled]:
-        """Let messages, (handle, delay level) each, come back later; 0: later each time."""
+        """Schedules redelivery of messages, (handle, delay level) each.
+
+        Delay level 0 grows with each attempt.
+        """
         pairs = [{"receipt_handle": handle, "delay_level": level} for handle, level in entries]
         return await settle(self._stub, "SendBack", group, topic, entries=pairs)
 
     async def forward_to_dead_letters(
         self, group: str, topic: str, handles: Sequence[str]
     ) -> list[Settled]:
-        """Gives messages up: they become dead letters of the group."""
+        """Moves messages to the dead-letter topic of the group."""
         method = "ForwardToDeadLetters"
         return await settle(self._stub, method, group, topic, receipt_handles=handles)
 
     async def consume(
         self, query: ReceiveQuery, *, count_max: int | None = None, is_lasting: bool = True
     ) -> AsyncGenerator[Leased, None]:
-        """Yield messages of a topic for a group; the one before is done when the next is asked for.
+        """Yields messages of a topic for a group; asking for the next acknowledges the previous.
 
-        A body that raises, or leaves the loop, gives the message it was at back to the group, which
-        gets it again after a while; so do those that come after it, at once.
-        count_max    end after so many were done
-        is_lasting   a broker that goes away is waited for
+        If the body raises or leaves the loop, its current message is redelivered to the group after
+        a delay, and messages it never saw are redelivered at once.
+        count_max    end after so many messages
+        is_lasting   wait for a broker that becomes unreachable
         """
         loop = ReceiveLoop(
             self._stub,
@@ -330,7 +334,7 @@ class AsyncClient:
                 yield message
 
     def _named(self, query: ReceiveQuery, attempt_id: str = "") -> ReceiveQuery:
-        """Returns a query that says who asks."""
+        """Returns a query with the client's id and an attempt id."""
         return replace(
             query,
             client_id=query.client_id or self._client_id,
@@ -340,13 +344,13 @@ class AsyncClient:
     # --- where groups stand -----------------------------------------------------------------------
 
     async def commit_offset(self, group: str, topic: str, queue_id: int, queue_offset: int) -> None:
-        """Remembers where a group stands; durable when this returns."""
+        """Commits a group's offset in a queue; durable when this returns."""
         await self._stub.ask(
             "CommitOffset", group=group, topic=topic, queue_id=queue_id, offset=queue_offset
         )
 
     async def fetch_offset(self, group: str, topic: str, queue_id: int) -> int | None:
-        """Returns where a group stands, None before its first commit."""
+        """Returns a group's offset in a queue, None before its first commit."""
         answer = await self._stub.read("FetchOffset", group=group, topic=topic, queue_id=queue_id)
         return answer.offset if answer.HasField("offset") else None
 

@@ -1,13 +1,14 @@
-"""A client's connection to one endpoint: calls in, answers or errors out.
+"""A client's connection to one endpoint, with retries and error mapping.
 
-What failed is asked again where that cannot do harm, with growing pauses, `retry_ms` in all:
+Failed calls are retried if that is safe, with growing pauses of `retry_ms` in total:
 
-    refused for the moment       (the broker says so)      any call: nothing was done
+    failure                      effect                    retried
+    refused as retryable         nothing was done          any call
     not connected                nothing was sent          any call
-    the connection broke         it may have been done     calls that may be repeated, never a send
-    the time is up               it may have been done     none
+    the connection broke         it may have been done     repeatable calls, never a send
+    deadline exceeded            it may have been done     none
 
-A call that waits at the broker has as much longer to answer.
+The wait of a long poll is added to the time limit of its call.
 """
 
 from collections.abc import Callable, Iterator
@@ -32,7 +33,7 @@ from pocketmq.rpc.pb import status_pb2
 
 TIMEOUT_MS: Final = 10_000
 RETRY_MS: Final = 3_000
-"""Long enough for a broker to be started again."""
+"""Long enough for a broker to restart."""
 PAUSE_MS: Final = 100
 PAUSE_MAX_MS: Final = 1_000
 
@@ -40,7 +41,7 @@ DETAILS_KEY: Final = "grpc-status-details-bin"
 ERROR_INFO_URL: Final = "type.googleapis.com/google.rpc.ErrorInfo"
 RETRY_INFO_URL: Final = "type.googleapis.com/google.rpc.RetryInfo"
 NEVER_SENT: Final = ("failed to connect to all addresses", "DNS resolution failed")
-"""How gRPC begins to tell that it had no connection to send a call on."""
+"""Beginnings of gRPC's messages for a call that had no connection to be sent on."""
 
 Value = TypeVar("Value", bound=tuple[Any, ...])
 _Answer = TypeVar("_Answer", bound=Message)
@@ -49,8 +50,8 @@ _Answer = TypeVar("_Answer", bound=Message)
 class Channel:
     """A connection to one endpoint, "host:port", from the first call to `close`.
 
-    wire          what makes the way there
-    credentials   who signs the calls
+    wire          makes the transport
+    credentials   sign the calls
     """
 
     __slots__ = ("_credentials", "_is_closed", "_retry_ms", "_timeout_ms", "endpoint", "wire")
@@ -90,7 +91,7 @@ class Channel:
     ) -> _Answer:
         """Calls a method, "/package.Service/Method", and returns its answer.
 
-        is_repeatable   done twice it is as if it had been done once
+        is_repeatable   idempotent
         Errors          ClientError and its kinds
         """
         assert wait_ms >= 0, "an answer takes no negative time"
@@ -112,7 +113,7 @@ class Channel:
             await self.wire.sleep(pause_ms / 1000)
 
     async def _failure(self, error: Any) -> ClientError:
-        """Returns what a status means for whoever asked."""
+        """Returns the caller's error for a gRPC status."""
         failure = client_error(error.code().name, error.details() or "", _details(error))
         failure.endpoint = self.endpoint
         if failure.reason != failure.status:
@@ -124,7 +125,7 @@ class Channel:
             return self._silence(DeadlineExceeded, text, failure, is_uncertain=True)
         if failure.status == "UNAVAILABLE":
             is_uncertain = not failure.message.startswith(NEVER_SENT)
-            # gRPC tells the way to the reason too: "failed to connect to …: Connection refused".
+            # gRPC puts a path before the cause: "failed to connect to …: Connection refused".
             reason = failure.message.rpartition("remote host: ")[2]
             text = f"nobody answers at {self.endpoint}: {reason}"
             if is_uncertain:
@@ -148,13 +149,13 @@ class Channel:
 
 
 def may_repeat(failure: ClientError) -> bool:
-    """Tells whether a call may be made again without its caller knowing."""
+    """Returns whether a failed call may be retried without the caller's knowledge."""
     is_late = failure.status == "DEADLINE_EXCEEDED"
     return failure.retryable and not is_late and not failure.is_uncertain
 
 
 def pauses_ms(budget_ms: int) -> Iterator[int]:
-    """Yields how long to wait before each next try; together no more than the budget."""
+    """Yields the pause before each next try; their sum is at most the budget."""
     pause_ms = PAUSE_MS
     while pause_ms <= budget_ms:
         yield pause_ms
@@ -172,7 +173,7 @@ class Stub:
         self._service = service
 
     async def read(self, method: str, *, wait_for_ms: int = 0, **fields: Any) -> Any:
-        """Calls a method that changes nothing, and may be repeated therefore."""
+        """Calls a method that changes nothing, and hence is repeatable."""
         return await self.ask(method, wait_for_ms=wait_for_ms, is_repeatable=True, **fields)
 
     async def ask(
@@ -180,7 +181,7 @@ class Stub:
     ) -> Any:
         """Calls a method with the fields of its request, None for unset, and returns its answer.
 
-        wait_for_ms   how much longer than others the answer may take
+        wait_for_ms   added to the time limit of the call
         Errors        ClientError and its kinds; ValueError: the request has no such field
         """
         found = self._service.methods_by_name[method]
@@ -195,7 +196,7 @@ class Stub:
 def value_of(kind: type[Value], message: Message, **given: Any) -> Value:
     """Returns a named tuple of a message's fields of the same names; unset optional ones are None.
 
-    given   what differs from the message's, or is not in it
+    given   fields that differ from the message's, or are missing in it
     """
     fields = message.DESCRIPTOR.fields_by_name
     for name in kind._fields:  # type: ignore[attr-defined]
@@ -206,7 +207,7 @@ def value_of(kind: type[Value], message: Message, **given: Any) -> Value:
 
 
 def _details(error: Any) -> bytes:
-    """Returns the google.rpc.Status that came with a status, b"" when none did."""
+    """Returns the serialized google.rpc.Status in the trailing metadata, b"" for none."""
     for key, value in error.trailing_metadata() or ():
         if key == DETAILS_KEY and isinstance(value, bytes):
             return value
@@ -214,7 +215,11 @@ def _details(error: Any) -> bytes:
 
 
 def client_error(status: str, message: str, details: bytes) -> ClientError:
-    """Returns the error of a gRPC status, named, with its google.rpc details, b"" for none."""
+    """Returns the error of a gRPC status.
+
+    status    its name
+    details   serialized google.rpc.Status, b"" for none
+    """
     try:
         parts = {
             part.type_url: part.value for part in status_pb2.Status.FromString(details).details

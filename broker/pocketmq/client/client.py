@@ -1,7 +1,7 @@
-"""The client for programs without an event loop, for any number of threads.
+"""The blocking client, for any number of threads.
 
-Every method is that of AsyncClient or AsyncAdmin, with the same arguments and answers; it blocks
-the thread that calls it.
+Every method has the arguments and results of the method of AsyncClient, AsyncAdmin or AsyncAccess
+with its name, and blocks the calling thread.
 """
 
 from collections.abc import Callable, Coroutine, Generator
@@ -23,7 +23,7 @@ Answer = TypeVar("Answer")
 
 
 class Blocking(Generic[Inner]):
-    """What blocks where something else would be awaited."""
+    """A facade that blocks in the methods of an asyncio object."""
 
     __slots__ = ("_inner",)
 
@@ -34,7 +34,7 @@ class Blocking(Generic[Inner]):
 def blocking(
     method: Callable[Concatenate[Inner, Given], Coroutine[Any, Any, Answer]],
 ) -> Callable[Concatenate[Blocking[Inner], Given], Answer]:
-    """Returns a method that blocks of one that is awaited."""
+    """Returns the blocking method of an async one."""
 
     def call(self: Blocking[Inner], /, *args: Given.args, **options: Given.kwargs) -> Answer:
         return drive(method(self._inner, *args, **options))
@@ -44,7 +44,7 @@ def blocking(
 
 
 class AccessAdmin(Blocking[AsyncAccess]):
-    """Who may do what: `Client.admin.access`."""
+    """Administration of users and grants: `Client.admin.access`."""
 
     __slots__ = ()
 
@@ -59,7 +59,7 @@ class AccessAdmin(Blocking[AsyncAccess]):
 
 
 class Admin(Blocking[AsyncAdmin]):
-    """What those who run a broker ask of it: `Client.admin`.
+    """Administration of a broker, for operators: `Client.admin`.
 
     Errors   of every method: ClientError and its kinds
     """
@@ -69,7 +69,7 @@ class Admin(Blocking[AsyncAdmin]):
     def __init__(self, inner: AsyncAdmin) -> None:
         super().__init__(inner)
         self.access = AccessAdmin(inner.access)
-        """Users and what they may do."""
+        """Users and grants."""
 
     create_topic = blocking(AsyncAdmin.create_topic)
     list_topics = blocking(AsyncAdmin.list_topics)
@@ -120,7 +120,7 @@ class Client(Blocking[AsyncClient]):
         with Client("127.0.0.1:8081") as client:
             receipt = client.send(Message("orders", b"order 42 paid", keys=["order-42"]))
 
-    Times to wait and errors are those of AsyncClient, whose methods these are.
+    Parameters, methods and errors are those of AsyncClient.
     """
 
     __slots__ = ("_make", "admin")
@@ -138,7 +138,7 @@ class Client(Blocking[AsyncClient]):
         super().__init__(make())
         self._make = make
         self.admin = Admin(self._inner.admin)
-        """What those who run a broker ask of it."""
+        """Administration, for operators."""
 
     def __enter__(self) -> Self:
         return self
@@ -175,8 +175,8 @@ class Client(Blocking[AsyncClient]):
     def tail(self, query: TailQuery) -> Generator[StoredMessage, None, None]:
         """Yields the messages of all queues of a topic as they are stored: AsyncClient.tail.
 
-        It has a connection of its own, and a thread for each queue while it waits for more; both
-        end with the loop over it.
+        It opens its own connection, and a thread for each queue while it waits for more. Both end
+        with the loop over it.
         """
         inner = self._make()  # closing it ends the calls that wait
         pages = inner.tail_pages(query)

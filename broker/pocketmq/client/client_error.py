@@ -1,10 +1,10 @@
-"""What the calls of a client raise, all of it ClientError.
+"""Errors of a client's calls; ClientError is the base of all.
 
-the broker said no     also of the class of model/errors that it raised, with its fields:
-                       `except errors.TopicNotFound as error: error.topic`; a class that this
-                       version does not know counts as RequestError or Unavailable
-Unreachable            the way to the broker is cut, or nobody is there
-DeadlineExceeded       somebody is there, but the answer did not come in time
+the broker refused     also an instance of the class of model/errors that it raised, with its
+                       fields: `except errors.TopicNotFound as error: error.topic`; a class unknown
+                       to this version becomes RequestError or Unavailable
+Unreachable            no broker accepts connections, or the connection broke
+DeadlineExceeded       the reply did not arrive in time
 NotOpen                the client has been closed
 """
 
@@ -21,20 +21,20 @@ REFUSALS: Final = frozenset(
         "UNIMPLEMENTED",
     }
 )  # fmt: skip
-"""gRPC statuses of requests that are at fault themselves."""
+"""gRPC statuses of requests that can never succeed unchanged."""
 
 
 class ClientError(Exception):
     """A call that failed.
 
-    reason        stable name, that of the class of model/errors where the broker said no
+    reason        stable name; of a refusal, the class name in model/errors
     message       what happened
     status        name of the gRPC status
     retryable     the same call may succeed later
     is_uncertain  it may have taken effect: a client never repeats such a send by itself
-    fields        what the broker told of the error, as text
-    endpoint      whom the client asked
-    message_ids   of a send: the ids its messages were sent with, to look them up by
+    fields        the error's fields from the broker, as text
+    endpoint      the endpoint called
+    message_ids   of a send: the ids its messages were sent with, for lookups
     """
 
     def __init__(
@@ -61,12 +61,12 @@ class ClientError(Exception):
 
     @property
     def reason(self) -> str:
-        """The stable name that programs may test for."""
+        """The stable name that programs may compare."""
         return self._reason
 
     @property
     def next_step(self) -> str:
-        """What to do now; "" where the message says it."""
+        """Advice for the operator; "" if the message has it already."""
         if self.is_uncertain:
             return _UNCERTAIN_SEND if self.message_ids else _UNCERTAIN
         step = _NEXT_STEPS.get(self.reason)
@@ -78,20 +78,20 @@ class ClientError(Exception):
 
 
 class Unreachable(ClientError):
-    """Nobody answered at the endpoint, or the connection broke."""
+    """No broker accepted a connection at the endpoint, or the connection broke."""
 
     @property
     def next_step(self) -> str:
-        """What to do now."""
+        """Advice for the operator."""
         return super().next_step if self.is_uncertain else _UNREACHABLE
 
 
 class DeadlineExceeded(ClientError):
-    """The answer did not come in time."""
+    """The reply did not arrive in time."""
 
     @property
     def next_step(self) -> str:
-        """What to do now."""
+        """Advice for the operator."""
         return super().next_step if self.is_uncertain else _LATE
 
 
@@ -102,7 +102,7 @@ class NotOpen(ClientError):
 def told_error(
     reason: str, message: str, status: str, *, retryable: bool, fields: Mapping[str, str]
 ) -> ClientError:
-    """Returns the error that a broker told of."""
+    """Returns the error that a broker reported."""
     kind = _known(reason) or (errors.Unavailable if retryable else None)
     if kind is None and status in REFUSALS:
         kind = errors.RequestError
@@ -125,10 +125,10 @@ _classes: dict[type[BrokerError], type[ClientError]] = {}
 
 
 def _class_of(kind: type[BrokerError]) -> type[ClientError]:
-    """Returns the class of a client's errors that are errors of a kind, too."""
+    """Returns the subclass of both ClientError and a class of model/errors."""
     found = _classes.get(kind)
     if found is None:
-        # Given here, these two are not made from the fields as a dataclass's are.
+        # Without these two the class would inherit those the dataclass generates from its fields.
         own = {"__init__": ClientError.__init__, "__repr__": ClientError.__repr__}
         found = type(kind.__name__, (ClientError, kind), {**own, "__module__": __name__})
         _classes[kind] = found
@@ -136,7 +136,7 @@ def _class_of(kind: type[BrokerError]) -> type[ClientError]:
 
 
 def _typed(kind: Any, text: str) -> str | int:
-    """Returns a field as it was, 0 and "" for what the broker kept to itself."""
+    """Returns a field by its type; 0 or "" if the broker did not send it."""
     if kind is not int:
         return text
     return int(text) if text.lstrip("-").isdecimal() else 0
@@ -170,4 +170,4 @@ _NEXT_STEPS: Final[Mapping[str, Callable[[Mapping[str, str]], str]]] = {
     ),
     "NotOpen": lambda fields: "make another client",
 }
-"""What to do next, by the reason the broker gave and the fields that came with it."""
+"""Next steps, by the reason and fields of the broker's error."""

@@ -1,9 +1,9 @@
-"""Receiving under leases: the calls, and a loop that acknowledges what its body got through.
+"""Receiving under leases: the calls, and a loop that acknowledges processed messages.
 
-receive ─► messages one by one ─► the body asks for the next: the one before is done
-   ▲                                    └─► acknowledged together, soon
+receive ─► messages one by one ─► the body asks for the next: the previous one is done
+   ▲                                    └─► acknowledged in batches, within the lease
    └── none left: all are acknowledged
-the body ends, or raises: what it was at and what it never saw comes back to the group
+the body leaves or raises: its current message and those it never saw return to the group
 """
 
 from collections import deque
@@ -27,17 +27,17 @@ from pocketmq.rpc.pb import broker_pb2
 WAIT_MS: Final = 15_000
 """How long one receive of a loop waits."""
 INVISIBLE_MS: Final = 30_000
-"""How long the broker's leases last where nothing is said."""
+"""The broker's default lease."""
 EMPTY_S: Final = 0.02
-"""Between an answer without messages and the next receive: a broker that stops answers at once."""
+"""Pause after an answer without messages: a broker that stops answers at once."""
 RETRY_S: Final = 0.5
-"""Between two tries to reach a broker that went away."""
+"""Pause between two tries to reach an unreachable broker."""
 ACK_WITHIN: Final = 4
-"""What is done is acknowledged before this part of its lease has passed."""
+"""Processed messages are acknowledged within this fraction, 1/4, of their lease."""
 
 
 async def receive(stub: Stub, query: ReceiveQuery) -> list[Leased]:
-    """Receives messages; asked again by itself, it is given what it was given before."""
+    """Receives messages; a retry with the query's attempt id returns the same messages."""
     kind = broker_pb2.Filter.SQL if query.sql else broker_pb2.Filter.TAG
     answer = await stub.ask(
         "Receive",
@@ -79,11 +79,11 @@ _STATUSES: Final = {
 class ReceiveLoop:
     """A loop of receives.
 
-    stub       what it asks by
-    wire       what it waits by
-    query      what each receive asks for
-    count_max  the loop ends after so many
-    patience   waits for a broker that goes away; None: that is an error
+    stub       makes the calls
+    wire       sleeps
+    query      of each receive
+    count_max  the loop ends after so many messages
+    patience   waits for an unreachable broker; None: that is an error
     """
 
     __slots__ = ("_done", "_left", "_patience", "_query", "_rest", "_stub", "_wire")
@@ -104,12 +104,12 @@ class ReceiveLoop:
         self._left = count_max
         self._patience = patience
         self._rest: deque[Leased] = deque()
-        """What was received and not got through; the first is what the body is at."""
+        """Received messages that are not done; the first is the body's current one."""
         self._done: list[str] = []
-        """Handles of what the body got through."""
+        """Handles of processed messages, not acknowledged yet."""
 
     async def messages(self) -> AsyncGenerator[Leased, None]:
-        """Yields messages until as many as wanted are done.
+        """Yields messages until `count_max` are done.
 
         Errors   ClientError
         """
@@ -150,7 +150,7 @@ class ReceiveLoop:
             return
 
     async def _ack(self) -> None:
-        """Acknowledges what is done; a lease that ran out meanwhile is delivered again."""
+        """Acknowledges processed messages; those whose lease ran out are redelivered."""
         while self._done:
             try:
                 await self._settle("Ack", receipt_handles=self._done)
@@ -161,7 +161,7 @@ class ReceiveLoop:
             self._done = []
 
     async def _leave(self) -> None:
-        """Acknowledges what is done, and gives the rest back: what failed after a delay."""
+        """Acknowledges processed messages and releases the rest, the failed one with a delay."""
         with suppress(ClientError):
             if self._done:
                 await self._settle("Ack", receipt_handles=self._done)
@@ -180,7 +180,7 @@ class ReceiveLoop:
             self._patience.answered()
 
     async def _endure(self, error: ClientError) -> None:
-        """Waits a while for a broker that went away; raise any other error."""
+        """Pauses before the next try of an unreachable broker; raises any other error."""
         if self._patience is None:
             raise error
         self._patience.failed(error)

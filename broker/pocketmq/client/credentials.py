@@ -1,4 +1,4 @@
-"""Who a client is: an access key and its secret, by which it signs each call."""
+"""Credentials of a client: an access key, and the secret that signs each call."""
 
 import time
 from typing import NamedTuple
@@ -10,17 +10,17 @@ Pairs = tuple[tuple[str, str], ...]
 
 
 class Credentials(NamedTuple):
-    """An access key and its secret, as `pocketmq user add` makes them; "" for nobody's."""
+    """An access key and its secret, as `pocketmq user add` makes them; "" for unsigned calls."""
 
     access_key: str = ""
     secret_key: str = ""
 
     def __repr__(self) -> str:
-        """Returns what may be shown: not the secret."""
+        """Returns the text for logs, without the secret."""
         return f"Credentials({self.access_key!r})"
 
     def signed(self, now_ms: int) -> Pairs:
-        """Returns what a call carries that is made now; nothing where it is nobody's."""
+        """Returns the signature metadata of a call made now; empty without an access key."""
         if not self.access_key:
             return ()
         date = date_from_ms(now_ms)
@@ -32,5 +32,5 @@ NOBODY = Credentials()
 
 
 def now_ms() -> int:
-    """Returns the time now."""
+    """Returns the wall time in milliseconds since 1970."""
     return time.time_ns() // 1_000_000

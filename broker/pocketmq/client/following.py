@@ -1,6 +1,6 @@
-"""Messages of several queues as they come: a long poll on every queue, first come first told.
+"""Long polls of several queues: yields messages as they arrive.
 
-What arrives together is sorted by its place in the log; the order within a queue is kept.
+Messages that arrive together are sorted by physical offset. The order within a queue is kept.
 """
 
 from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable
@@ -16,25 +16,25 @@ from pocketmq.model.message import StoredMessage
 from pocketmq.model.reading import PullStatus
 
 PAGE_COUNT: Final = 256
-"""Messages asked for at a time."""
+"""Messages a pull asks for."""
 WAIT_MS: Final = 15_000
 """How long one poll waits."""
 GATHER_S: Final = 0.02
-"""So long what arrives is gathered before it is sorted and told."""
+"""Time for which arrivals are gathered before they are sorted and yielded."""
 RETRY_S: Final = 0.5
-"""Between two tries to reach a broker that went away."""
+"""Pause between two tries to reach an unreachable broker."""
 
 Pull = Callable[[PullQuery], Coroutine[Any, Any, PullPage]]
 
 
 def keep_quiet(text: str) -> None:
-    """Tells nobody."""
+    """Discards a report."""
 
 
 class BrokerWait:
-    """Waits for a broker that goes away once it has answered; says so once, and when it is back.
+    """Retries a broker that became unreachable after a first answer; reports loss and return.
 
-    say   tells people
+    say   reports to the user
     """
 
     __slots__ = ("_has_answered", "_say", "is_gone")
@@ -45,14 +45,17 @@ class BrokerWait:
         self.is_gone = False
 
     def answered(self) -> None:
-        """Takes note of an answer."""
+        """Records an answer."""
         if self.is_gone:
             self._say("The broker answers again.")
         self._has_answered = True
         self.is_gone = False
 
     def failed(self, error: ClientError) -> None:
-        """Take note of an error; what does not pass, or was there from the beginning, is raised."""
+        """Records an error.
+
+        Errors   the error itself, if it is not retryable or no call has succeeded yet
+        """
         if not (self._has_answered and error.retryable):
             raise error
         if not self.is_gone:
@@ -63,7 +66,7 @@ class BrokerWait:
 
 @dataclass
 class Watch:
-    """One queue: what to pull next, and for how long to wait for it."""
+    """One queue: its next pull, and the time left to wait."""
 
     query: PullQuery
     left_ms: float
@@ -72,9 +75,9 @@ class Watch:
 class Following:
     """Polls of several queues.
 
-    wire       what `pull` asks over
-    wait_ms    for all queues together
-    patience   waits for a broker that goes away; None: that is an error
+    wire       the transport of `pull`
+    wait_ms    time limit of all polls together
+    patience   waits for an unreachable broker; None: that is an error
     """
 
     __slots__ = ("_deadline_ms", "_patience", "_pull", "_wait_ms", "_wire")
@@ -97,7 +100,7 @@ class Following:
     async def pages(
         self, queries: Iterable[PullQuery]
     ) -> AsyncGenerator[list[StoredMessage], None]:
-        """Yields messages as they come, until the time is over or no queue is left.
+        """Yields messages as they arrive, until the time is over or no queue is left.
 
         Errors   ClientError
         """
@@ -132,10 +135,10 @@ class Following:
                 pending.cancel()
 
     async def _arrival(self, watch: Watch) -> list[StoredMessage]:
-        """Return the next messages of a queue; none when the time is over, or the queue is gone."""
+        """Returns the next messages of a queue; none if the time is over or the queue is gone."""
         patience = self._patience
         while watch.left_ms > 0:
-            # A broker that was away is asked for what there is, so that it is known to be back.
+            # After a failure the pull does not wait, so that the broker's return shows at once.
             is_gone = patience is not None and patience.is_gone
             wait_ms = 0 if is_gone else ceil(min(WAIT_MS, watch.left_ms))
             query = replace(watch.query, max_messages=PAGE_COUNT, wait_ms=wait_ms)
@@ -155,7 +158,7 @@ class Following:
             watch.query = replace(query, queue_offset=page.next_begin_offset)
             if not page.messages and page.next_begin_offset == query.queue_offset:
                 if patience is None and monotonic() * 1000 - asked_ms < wait_ms / 2:
-                    break  # answered before its time: the broker stops, and nobody waits for it
+                    break  # answered before its time: the broker stops, and no one retries it
                 watch.left_ms -= wait_ms
                 await self._wire.sleep(GATHER_S)  # a broker that stops answers at once
             watch.left_ms = min(watch.left_ms, self._deadline_ms - monotonic() * 1000)
@@ -165,5 +168,5 @@ class Following:
 
 
 def place_in_log(message: StoredMessage) -> int:
-    """Returns what sorts messages into the order of the log."""
+    """Returns the sort key for the order of the log."""
     return message.physical_offset

@@ -1,4 +1,4 @@
-"""Pulling and looking up, which Broker serves to clients and Admin to operators."""
+"""Pulls and queries, which Broker serves to clients and Admin to operators."""
 
 from pocketmq.client.channel import Stub, value_of
 from pocketmq.client.values import KeyQuery, PullPage, PullQuery
@@ -32,7 +32,7 @@ async def pull(stub: Stub, query: PullQuery) -> PullPage:
 
 
 async def find_by_key(stub: Stub, method: str, query: KeyQuery) -> QueryResult:
-    """Returns a page of the messages that carry a key, or as QueryByTag a tag, newest first."""
+    """Returns a page of the messages with a key, or for QueryByTag a tag, newest first."""
     fields = query._asdict()
     answer = await stub.read(method, max=fields.pop("count_max"), **fields)
     messages = [stored_message(message) for message in answer.messages]
@@ -45,7 +45,7 @@ async def find_by_id(stub: Stub, topic: str, message_id: str) -> StoredMessage:
 
 
 def stored_message(message: broker_pb2.StoredMessage) -> StoredMessage:
-    """Returns a message of an answer as it was stored."""
+    """Returns a protobuf message as a StoredMessage."""
     fields = {name: getattr(message, name) for name in StoredMessage.__slots__}
     fields["properties"] = dict(message.properties)
     for name in ("born_host", "store_host"):

@@ -1,7 +1,7 @@
-"""A topic's messages as they are stored, without a group and without a trace.
+"""Tails a topic: yields its messages without a group, leaving no state at the broker.
 
-what is there   every queue page by page, merged in the order of the log
-what comes      following.py
+stored messages   every queue page by page, merged in the order of the log
+new messages      following.py
 """
 
 from collections import deque
@@ -23,7 +23,7 @@ Find = Callable[[str, int, int, Bound], Coroutine[Any, Any, int]]
 
 @dataclass
 class Reader:
-    """One queue: what to pull next, what was pulled and not told yet, whether that was all."""
+    """One queue: its next pull, messages pulled but not yielded, whether its end is reached."""
 
     query: PullQuery
     pulled: deque[StoredMessage] = field(default_factory=deque)
@@ -31,11 +31,11 @@ class Reader:
 
 
 class Tail:
-    """One pass over a topic that may go on for ever.
+    """One pass over a topic, which may never end.
 
-    wire                   what the three ask over
+    wire                   the transport of the three calls
     pull, describe, find   pull, describe_topic and query_by_time of a client
-    patience               waits for a broker that goes away; None: that is an error
+    patience               waits for an unreachable broker; None: that is an error
     """
 
     def __init__(
@@ -54,7 +54,7 @@ class Tail:
         self._patience = patience
 
     async def pages(self) -> AsyncGenerator[list[StoredMessage], None]:
-        """Yields messages in the order of the log, together what came together.
+        """Yields messages in the order of the log, in lists of those that arrived together.
 
         Errors   ClientError
         """
@@ -95,18 +95,18 @@ class Tail:
                 yield messages
 
     async def _begin(self, queue_id: int, ends: range) -> int:
-        """Returns where to begin in a queue."""
+        """Returns the first offset to pull of a queue."""
         wanted = self._wanted
         if wanted.last_count is not None:
             return max(ends.stop - wanted.last_count, ends.start)
         if wanted.since_ms is None:
             return ends.stop
         if is_system_topic(wanted.topic):
-            return ends.start  # brokers look times up in the topics of their clients only
+            return ends.start  # brokers do not serve QueryByTime for system topics
         return await self._find(wanted.topic, queue_id, wanted.since_ms, Bound.LOWER)
 
     async def _merged(self, readers: list[Reader]) -> AsyncGenerator[list[StoredMessage], None]:
-        """Yields what the queues hold, in the order of the log, until all are at their end."""
+        """Yields stored messages in the order of the log, until all queues are at their end."""
         while True:
             empty = [reader for reader in readers if not (reader.pulled or reader.is_at_end)]
             await self._wire.all_of(self._refill(reader) for reader in empty)
@@ -117,7 +117,7 @@ class Tail:
                 continue
             if any(not (reader.pulled or reader.is_at_end) for reader in readers):
                 continue
-            # Up to where every queue that goes on is known.
+            # Beyond the smallest last offset of an unfinished queue, its messages are unknown yet.
             ends = [r.pulled[-1].physical_offset for r in filled if not r.is_at_end]
             bound = min(ends) if ends else None
             messages = [message for reader in filled for message in _taken(reader, bound)]
@@ -134,7 +134,7 @@ class Tail:
 
 
 def _taken(reader: Reader, bound: int | None) -> list[StoredMessage]:
-    """Takes the messages out of a reader that lie up to a place in the log, or all."""
+    """Removes messages from a reader up to and including a physical offset, or all."""
     taken = []
     while reader.pulled and (bound is None or reader.pulled[0].physical_offset <= bound):
         taken.append(reader.pulled.popleft())

@@ -1,9 +1,10 @@
-"""Transactions from a producer's side: messages that are delivered when it says so.
+"""Transactions on the producer's side.
 
-    send ─► its own work ─► commit, or roll back where the work failed
-    no word came ─► a producer of the group is asked, and says what it knows of the work
+    send half ─► local work ─► commit, or roll back if the work failed
+    no resolution came ─► the broker checks with a producer of the group
 
-What a callable returns is awaited where it can be: with the blocking client it is a plain function.
+The result of a callable is awaited if it is awaitable: with the blocking client it is a plain
+function.
 """
 
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
@@ -20,11 +21,11 @@ from pocketmq.model.transaction import Resolution
 
 Said = Resolution | Awaitable[Resolution]
 Checker = Callable[[PendingTransaction], Said]
-"""Tells what becomes of a transaction: UNKNOWN where that is not known yet."""
+"""Returns the resolution of a transaction, UNKNOWN if there is none yet."""
 WAIT_MS: Final = 15_000
-"""How long one call waits to be asked."""
+"""How long one CheckTransactions waits for checks."""
 EMPTY_S: Final = 0.05
-"""Between an answer without questions and the next call."""
+"""Pause between an answer without checks and the next call."""
 
 
 async def end_transactions(
@@ -48,7 +49,7 @@ async def end_transaction(
 ) -> None:
     """Ends one transaction.
 
-    Errors   ClientError: it was not; its reason is the name of the status
+    Errors   ClientError: it did not end; the reason is the name of the status
     """
     (ended,) = await end_transactions(stub, group, [(transaction_id, resolution)])
     if ended.status is not EndStatus.ENDED:
@@ -56,12 +57,12 @@ async def end_transaction(
 
 
 async def said(by: Said) -> Resolution:
-    """Returns what a callable said."""
+    """Returns the resolution of a callable, awaited if it is awaitable."""
     return await by if isawaitable(by) else by
 
 
 class Checks:
-    """A loop that waits to be asked about transactions of a group."""
+    """A loop that receives the broker's transaction checks for a group."""
 
     __slots__ = ("_client_id", "_group", "_patience", "_stub", "_wire")
 
@@ -76,7 +77,7 @@ class Checks:
         self._patience = patience
 
     async def pending(self) -> AsyncGenerator[PendingTransaction, None]:
-        """Yields transactions as somebody is asked about them.
+        """Yields transactions as the broker asks for checks.
 
         Errors   ClientError
         """
@@ -114,7 +115,7 @@ class Checks:
 async def answer_checks(
     stub: Stub, group: str, checks: Checks, checker: Checker, count_max: float
 ) -> int:
-    """Asks a checker about transactions and end them by what it says; returns how many it ended."""
+    """Ends checked transactions by a checker's resolution; returns how many it ended."""
     count = 0
     pending = checks.pending()
     try:
@@ -122,7 +123,7 @@ async def answer_checks(
             resolution = await said(checker(one))
             if resolution is Resolution.UNKNOWN:
                 continue
-            # What another producer, or an operator, decided meanwhile is no error of this one.
+            # If another producer or an operator decided meanwhile, that is no error here.
             await end_transactions(stub, group, [(one.transaction_id, resolution)])
             count += 1
             if count >= count_max:

@@ -1,4 +1,4 @@
-"""What a client gives and takes: plain values, nothing of gRPC; errors are client_error.py's."""
+"""Requests and results of a client as plain values, without gRPC."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -12,14 +12,14 @@ from pocketmq.model.reading import PullStatus
 
 
 class Wait(Enum):
-    """What a send waits for; names are the proto's."""
+    """The durability a send waits for; names are the proto's."""
 
     DURABLE = 1
     APPENDED = 2
 
 
 class Shape(Enum):
-    """How a pull's messages come; names are the proto's."""
+    """The form of a pull's messages; names are the proto's."""
 
     MESSAGES = 0
     RECORDS = 1
@@ -27,18 +27,20 @@ class Shape(Enum):
 
 @dataclass(frozen=True)
 class Message:
-    """A message to send; None and "" stand for what is not given.
+    """A message to send; None and "" mean unset.
 
-    tag, keys      what consumers filter by, and what it is found by later
-    message_id     the unique key; the client makes one unless it is given
-    queue_id       the broker chooses one unless it is given
+    tag, keys      for consumers' filters, and for lookups
+    message_id     the unique key; unset: the client makes one
+    queue_id       unset: the broker chooses one
     message_group  messages of one group keep their order
-    delay_level    …, deliver_at_ms (wall time), delay_ms (from when the broker takes it): when it
-                   is to be delivered
-    priority       from 0 on: before messages of less
-    transactional  kept back until its transaction ends
-    producer_group of a transactional one: whose producers decide it; "": the topic's name
-    first_check_ms of a transactional one: how long nobody is asked, None: as the broker has it
+    delay_level    …, deliver_at_ms (wall time), delay_ms (after its arrival at the broker):
+                   delivery time
+    priority       from 0; higher is delivered first
+    transactional  held back until its transaction ends
+    producer_group of a transactional message: the group whose producers resolve it; "": the
+                   topic's name
+    first_check_ms of a transactional message: time before the first check; None: the broker's
+                   setting
     properties     the producer's own
     """
 
@@ -63,10 +65,10 @@ class Message:
 
 
 class Receipt(NamedTuple):
-    """Where a message that was sent lies.
+    """The place and ids of a sent message.
 
-    recall_handle   of one that waits for a time, what takes it back; else ""
-    transaction_id  of a transactional one, by what its transaction is ended; else ""
+    recall_handle   of a delayed message: cancels its delivery; else ""
+    transaction_id  of a transactional message: ends its transaction; else ""
     """
 
     topic: str
@@ -82,7 +84,7 @@ class Receipt(NamedTuple):
 
 
 class EndStatus(Enum):
-    """What came of ending a transaction; values are the proto's."""
+    """Result codes of ending a transaction; values are the proto's."""
 
     ENDED = 1
     NO_TRANSACTION = 2
@@ -91,14 +93,14 @@ class EndStatus(Enum):
 
 
 class Ended(NamedTuple):
-    """What came of ending a transaction, and why it was not ended."""
+    """Result of ending a transaction; `why` explains a failure."""
 
     status: EndStatus
     why: str
 
 
 class PendingTransaction(NamedTuple):
-    """A transaction somebody is asked about: how often by now, and its message as it will come."""
+    """A transaction to check: its message as consumers would get it, and the count of checks."""
 
     transaction_id: str
     message: StoredMessage
@@ -108,9 +110,9 @@ class PendingTransaction(NamedTuple):
 class OpenTransaction(NamedTuple):
     """A transaction as operators see it.
 
-    store_timestamp_ms   when its message was stored, or put again to be checked
+    store_timestamp_ms   when its half message was stored, or rewritten for a check
     state                open, committed, rolled back, given up
-    producer_count       who could be asked now
+    producer_count       connected producers that could be asked now
     """
 
     transaction_id: str
@@ -125,7 +127,10 @@ class OpenTransaction(NamedTuple):
 
 @dataclass(frozen=True)
 class PullQuery:
-    """What to pull; 0 stands for the broker's default, `sql` says what language the filter is."""
+    """Parameters of a pull; 0 means the broker's default.
+
+    sql   whether the expression is SQL, not tags
+    """
 
     topic: str
     queue_id: int
@@ -143,15 +148,15 @@ class PullQuery:
 
 @dataclass(frozen=True)
 class ReceiveQuery:
-    """What to receive for a group; 0 stands for the broker's default.
+    """Parameters of a receive for a group; 0 means the broker's default.
 
-    invisible_ms   how long the lease of each message lasts: until then nobody else of the group
-                   gets it
+    invisible_ms   how long each lease lasts: until then no other consumer of the group gets the
+                   message
     wait_ms        wait so long for messages, up to 30 s
-    expression     of tags, "a||b", or of SQL where `sql` says so
-    client_id      who asks; the client makes one unless it is given
-    attempt_id     repeated by who lost the answer, which is given again
-    auto_renew     leases last as long as the client is heard of, two minutes after its last call
+    expression     tags, "a||b", or SQL if `sql` is set
+    client_id      unset: the client makes one
+    attempt_id     a receive with the same id returns the same messages, for lost replies
+    auto_renew     leases last until two minutes after the client's last call
     broadcast      every client gets every message, and settles none
     """
 
@@ -171,9 +176,9 @@ class ReceiveQuery:
 class Leased(NamedTuple):
     """A message that was received.
 
-    receipt_handle      what its lease is settled by; "" of a broadcast, which has none
-    attempt             the how manieth delivery to its group it is, from 1
-    invisible_until_ms  when the lease runs out, wall time
+    receipt_handle      settles its lease; "" of a broadcast, which has none
+    attempt             number of this delivery to its group, from 1
+    invisible_until_ms  end of the lease, wall time
     """
 
     message: StoredMessage
@@ -183,7 +188,7 @@ class Leased(NamedTuple):
 
 
 class KeyQuery(NamedTuple):
-    """Which messages to look for by key; times in ms, 0 stands for the broker's default."""
+    """Parameters of a query by key; times in ms, 0 means the broker's default."""
 
     topic: str
     key: str
@@ -195,14 +200,13 @@ class KeyQuery(NamedTuple):
 
 @dataclass(frozen=True)
 class TailQuery:
-    """What to follow; without time and count it begins where the queues end now.
+    """Parameters of a tail; without time and count it begins at the ends of the queues.
 
-    since_ms      begin with what was stored then or later
+    since_ms      begin with messages stored at this time or later
     last_count    begin with the last so many
-    expression    only these tags, "a||b", or what this SQL is true of
-    sql           whether the expression is SQL
+    expression    tags, "a||b", or SQL if `sql` is set
     follow        wait for more
-    is_lasting    a broker that goes away is waited for
+    is_lasting    wait for a broker that becomes unreachable
     """
 
     topic: str
@@ -215,7 +219,7 @@ class TailQuery:
 
 
 class PullPage(NamedTuple):
-    """What a pull found; `records` holds joined commit-log records, for shape RECORDS."""
+    """Result of a pull; `records` holds concatenated commit-log records, for shape RECORDS."""
 
     status: PullStatus
     next_begin_offset: int
@@ -226,7 +230,7 @@ class PullPage(NamedTuple):
 
 
 class TopicState(NamedTuple):
-    """A topic; `type` is a name of the proto's TopicType, `queues` is filled by describe_topic."""
+    """A topic; `type` is a name of the proto's TopicType, only describe_topic fills `queues`."""
 
     name: str
     read_queue_count: int
@@ -245,7 +249,7 @@ class TopicState(NamedTuple):
 
 
 class GroupState(NamedTuple):
-    """A group; `topics` is filled by describe_group: where it has an offset."""
+    """A group; `topics`, those it has an offset in, is filled by describe_group only."""
 
     name: str
     settings: GroupSettings

@@ -1,8 +1,8 @@
-"""How calls go out: on an event loop, or by blocking the thread that asks.
+"""Transports of calls: on an event loop, or blocking the calling thread.
 
-Everything above is written once, as coroutines. On a BlockingWire nothing in them ever waits for a
-loop: whatever takes time is done inside, so that `drive` runs each to its end in one go, in
-whatever thread. grpc.aio is left alone then, which makes noise where two loops of a process use it.
+The client is written once, as coroutines. On a BlockingWire no coroutine ever suspends: the wire
+blocks inside, so that `drive` runs each to its end in one step, in any thread. The blocking client
+avoids grpc.aio, which logs errors when two event loops of a process use it.
 """
 
 import asyncio
@@ -19,21 +19,21 @@ from pocketmq.client.credentials import Pairs
 from pocketmq.model.endpoint import TLS
 
 MESSAGE_SIZE_MAX: Final = 17 * 1024 * 1024
-"""More than the broker ever sends."""
+"""Above every message the broker sends."""
 OPTIONS: Final = (
     ("grpc.max_receive_message_length", MESSAGE_SIZE_MAX),
     ("grpc.max_send_message_length", MESSAGE_SIZE_MAX),
-    ("grpc.enable_http_proxy", 0),  # brokers are spoken to directly
-    ("grpc.use_local_subchannel_pool", 1),  # each client has a connection of its own
-    # A broker that was started again is found soon: by itself gRPC comes to wait two minutes.
+    ("grpc.enable_http_proxy", 0),  # connect to brokers directly
+    ("grpc.use_local_subchannel_pool", 1),  # each client has its own connection
+    # Reconnect soon after a broker's restart: gRPC's own backoff grows to two minutes.
     ("grpc.initial_reconnect_backoff_ms", 250),
     ("grpc.max_reconnect_backoff_ms", 2_000),
-    # A connection whose other end vanished without a word is given up while calls wait on it.
+    # Detect a peer that vanished without closing the connection while calls wait on it.
     ("grpc.keepalive_time_ms", 30_000),
     ("grpc.keepalive_timeout_ms", 10_000),
 )
 LOOK_S: Final = 0.05
-"""Long enough to be told that a connection is there."""
+"""Long enough for gRPC to report an existing connection."""
 
 Found = TypeVar("Found")
 Given_co = TypeVar("Given_co", covariant=True)
@@ -41,16 +41,16 @@ Question = Coroutine[Any, Any, Found]
 
 
 class RunningCall(Protocol[Given_co]):
-    """A coroutine at work on its own; both kinds of futures are these."""
+    """A coroutine that runs in the background; both asyncio's and concurrent futures fit."""
 
     def done(self) -> bool:
-        """Tells whether it has ended."""
+        """Returns whether it has ended."""
 
     def result(self) -> Given_co:
-        """Returns what it returned, or raises what it raised."""
+        """Returns the coroutine's result, or raises its error."""
 
     def cancel(self) -> Any:
-        """Let it end, as soon as the wire can."""
+        """Asks it to end as soon as the wire can."""
 
 
 class Wire(Protocol):
@@ -66,16 +66,16 @@ class Wire(Protocol):
         """
 
     async def is_connected(self) -> bool:
-        """Tells whether somebody there speaks gRPC."""
+        """Returns whether a gRPC connection is ready."""
 
     async def sleep(self, seconds: float) -> None:
         """Returns after a time."""
 
     async def all_of(self, questions: Iterable[Question[Found]]) -> list[Found]:
-        """Returns what coroutines return, side by side where the wire can."""
+        """Returns the results of coroutines, run concurrently if the wire can."""
 
     def begin(self, question: Question[Found]) -> RunningCall[Found]:
-        """Let a coroutine run on its own."""
+        """Starts a coroutine in the background."""
 
     async def first_of(self, pendings: Collection[RunningCall[Any]]) -> None:
         """Returns when one of them has ended."""
@@ -116,7 +116,7 @@ class LoopWire:
         return self._channel
 
     async def is_connected(self) -> bool:
-        """Tells whether somebody there speaks gRPC."""
+        """Returns whether a gRPC connection is ready."""
         return self._opened().get_state() is grpc.ChannelConnectivity.READY
 
     async def sleep(self, seconds: float) -> None:
@@ -124,13 +124,13 @@ class LoopWire:
         await asyncio.sleep(seconds)
 
     async def all_of(self, questions: Iterable[Question[Found]]) -> list[Found]:
-        """Returns what coroutines return, side by side."""
+        """Returns the results of coroutines, run concurrently."""
         return await asyncio.gather(*questions)
 
     def begin(self, question: Question[Found]) -> RunningCall[Found]:
-        """Let a coroutine run on its own."""
+        """Starts a coroutine in the background."""
         task = asyncio.Task(question)
-        task.add_done_callback(_seen)  # who lets it go does not want to know how it ended
+        task.add_done_callback(_seen)  # asyncio would log the error of a task that was dropped
         return task
 
     async def first_of(self, pendings: Collection[RunningCall[Any]]) -> None:
@@ -151,7 +151,7 @@ class BlockingWire:
 
     def __init__(self, target: str) -> None:
         self._target = target
-        # gRPC connects with the first call, so that nothing happens here that could fail.
+        # gRPC connects with the first call, so that nothing here can fail.
         self._channel = _channel(target)
         self._methods: dict[str, Any] = {}
 
@@ -161,7 +161,7 @@ class BlockingWire:
     ) -> Found:  # fmt: skip
         """Calls a method and returns its answer."""
         method = self._methods.get(path)
-        if method is None:  # two threads at once make it twice, which does no harm
+        if method is None:  # two threads may make it at once, which is harmless
             method = self._methods[path] = self._channel.unary_unary(
                 path,
                 request_serializer=type(request).SerializeToString,
@@ -171,7 +171,7 @@ class BlockingWire:
         return answer
 
     async def is_connected(self) -> bool:
-        """Tells whether somebody there speaks gRPC."""
+        """Returns whether a gRPC connection is ready."""
         ready = grpc.channel_ready_future(self._channel)
         try:
             ready.result(timeout=LOOK_S)
@@ -185,11 +185,11 @@ class BlockingWire:
         time.sleep(seconds)  # noqa: ASYNC251 - there is no loop to hold up
 
     async def all_of(self, questions: Iterable[Question[Found]]) -> list[Found]:
-        """Returns what coroutines return, one after the other."""
+        """Returns the results of coroutines, run one after the other."""
         return [await question for question in questions]
 
     def begin(self, question: Question[Found]) -> RunningCall[Found]:
-        """Let a coroutine run in a thread of its own, which does not keep the process alive."""
+        """Starts a coroutine in a daemon thread."""
         pending: futures.Future[Found] = futures.Future()
 
         def run() -> None:
@@ -213,7 +213,7 @@ class BlockingWire:
 
 
 def _channel(target: str) -> grpc.Channel:
-    """Returns a channel to "host:port", or to "tls://host:port" by gRPC's root certificates."""
+    """Returns a channel to "host:port", or to "tls://host:port" with gRPC's root certificates."""
     if target.startswith(TLS):
         credentials = grpc.ssl_channel_credentials()
         return grpc.secure_channel(target.removeprefix(TLS), credentials, options=OPTIONS)
@@ -221,7 +221,7 @@ def _channel(target: str) -> grpc.Channel:
 
 
 def _aio_channel(target: str) -> grpc.aio.Channel:
-    """Returns the same for an event loop."""
+    """Returns the asyncio channel of a target like that of `_channel`."""
     if target.startswith(TLS):
         credentials = grpc.ssl_channel_credentials()
         return grpc.aio.secure_channel(target.removeprefix(TLS), credentials, options=OPTIONS)
@@ -234,7 +234,7 @@ def _seen(task: "asyncio.Task[Any]") -> None:
 
 
 def drive(question: Question[Found]) -> Found:
-    """Runs a coroutine over a BlockingWire to its end, in this thread."""
+    """Runs a coroutine over a BlockingWire to its end in this thread."""
     try:
         question.send(None)
     except StopIteration as end:
