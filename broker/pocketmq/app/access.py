@@ -1,4 +1,4 @@
-"""Whether this broker asks who calls, of whom, and what stands before its faces then."""
+"""Access control of this broker: whether calls must be signed, and the checks of each call."""
 
 import logging
 from collections.abc import Iterable
@@ -92,7 +92,7 @@ class AccessControl:
         """Returns whether a page may be read, by HTTP Basic or a bearer token.
 
         peer         the reader's address as gRPC writes it
-        is_private   nobody on the way reads what the reader sends
+        is_private   the connection is encrypted or local, so that a password may be sent
         """
         if not self.is_checked or path in OPEN_PAGES:
             return True
@@ -107,10 +107,10 @@ class AccessControl:
 
 
 def door_of(live: LiveConfig, disk: Disk, clock: Clock, ports: Ports) -> AccessControl:
-    """Returns the door of a broker whose store is yet to be opened.
+    """Returns the access control of a broker whose store is not open yet.
 
-    ports    what it listens on already
-    Errors   TableUnreadable; IllegalConfig: nobody could come, or everybody from everywhere
+    ports    its listening ports
+    Errors   TableUnreadable; IllegalConfig: no enabled user, or an unreadable secret file
     """
     config = live.config
     table = UserTable(disk, config.store_settings().directory)

@@ -50,7 +50,7 @@ def backing_of(
 
 
 def bound_tables(tables: Tables, config: Config) -> None:
-    """Have a store take so many topics, queues and groups as the settings say."""
+    """Sets a store's limits of topics, queues and groups from the settings."""
     limits = config.limits
     tables.topics.count_max = limits.topics_max
     tables.topics.queue_count_max = limits.queues_max
@@ -58,7 +58,7 @@ def bound_tables(tables: Tables, config: Config) -> None:
 
 
 def send_rules(config: Config, store_host: bytes) -> SendRules:
-    """Returns what of the settings sending needs."""
+    """Returns the settings of sending."""
     return SendRules(
         store_host=store_host,
         cluster=config.broker.cluster,

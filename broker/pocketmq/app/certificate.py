@@ -1,11 +1,11 @@
-"""The certificate clients are shown: the one that was given, else one the broker makes itself.
+"""The TLS certificate of the broker: the configured one, else one it makes itself.
 
-    pocketmq/tls/certificate.pem   what clients see; who wants to check it trusts this file
-    pocketmq/tls/key.pem           its key, for the user who runs the broker alone
+    pocketmq/tls/certificate.pem   the certificate; clients that verify it trust this file
+    pocketmq/tls/key.pem           its key, readable by the broker's user only
 
-One of its own is ECDSA on P-256, signed by itself, made by the openssl command when the store is
-open for the first time, and again where it is damaged, about to run out, or lacks an address that
-is told to clients. A backup leaves it out: copies of a store carry no key, and make their own.
+Its own certificate is ECDSA on P-256, self-signed, made by the openssl command when the store is
+first opened. It is made again if it is damaged, about to expire, or lacks an address that clients
+are told. Backups leave it out: copies of a store contain no key, and make their own.
 Source: TlsHelper, ProxyAndTlsProtocolNegotiator.
 """
 
@@ -63,10 +63,10 @@ logger = logging.getLogger(__name__)
 
 
 class Shown(NamedTuple):
-    """What clients see of a certificate.
+    """The public facts of a certificate.
 
     names     hosts and addresses it is for
-    until_s   since 1970
+    until_s   expiry, seconds since 1970
     """
 
     names: frozenset[str]
@@ -129,7 +129,7 @@ class Certificate:
             logger.warning("tls.certificate_failed", extra={"reason": str(error)})
 
     def read_again(self, config: Config) -> None:
-        """Have handshakes from now on show what the files hold now; nothing where that is wrong."""
+        """Reloads the files for later handshakes; bad files change nothing."""
         try:
             self.show_what_is_there(config)
         except IllegalConfig as error:
@@ -138,7 +138,7 @@ class Certificate:
             self.make_sure(config)
 
     def _is_fit(self, config: Config) -> bool:
-        """Returns whether there is one of our own, and it will do for a while."""
+        """Returns whether the broker's own certificate exists, is fresh and names all hosts."""
         files = (self._cert, self._key)
         if not all(self._disk.exists(path) for path in files):
             return False

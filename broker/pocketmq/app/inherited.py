@@ -1,7 +1,7 @@
-"""The socket a supervisor listens on in the broker's place, so that a restart refuses nobody.
+"""A listening socket inherited from a supervisor, so that a restart refuses no connection.
 
-systemd and its like open the port and keep it: who comes while one broker stops and the next starts
-waits in the socket. Source: sd_listen_fds(3).
+systemd and others open the port and keep it. Clients that connect between the stop of one broker
+and the start of the next wait in the socket's backlog. Source: sd_listen_fds(3).
 """
 
 import os

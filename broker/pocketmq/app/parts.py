@@ -1,4 +1,4 @@
-"""What runs on an open store, put together.
+"""Composes the parts that run on an open store.
 
 store ─► services ─► faces
            └─► steps, counts
@@ -37,7 +37,7 @@ from pocketmq.store.read.holding import holder_at
 
 
 class Parts(NamedTuple):
-    """What runs on an open store."""
+    """The parts that run on an open store."""
 
     backing: Services
     schedule: Schedule
@@ -48,13 +48,13 @@ class Parts(NamedTuple):
 
     @property
     def steps(self) -> list[Step]:
-        """What is to be called while the store is open."""
+        """The steps to call while the store is open."""
         later = [self.schedule.step, self.timer.step] if self.schedule.is_on else []
         backing = self.backing
         return [self.retention.step, backing.consume.step, backing.transactions.step, *later]
 
     async def recover(self) -> None:
-        """Finds out what was under way when the store was closed, or killed.
+        """Recovers the leases and transactions that were open when the store was closed or killed.
 
         Errors   Corruption, DiskSlow
         """
@@ -62,7 +62,7 @@ class Parts(NamedTuple):
         await self.backing.transactions.recover()
 
     def drain(self) -> None:
-        """Sends home who waits."""
+        """Answers every parked call."""
         backing = self.backing
         backing.sessions.drain()
         backing.pull.drain()
@@ -71,14 +71,14 @@ class Parts(NamedTuple):
         backing.store.turns.drain()
 
     async def close(self) -> None:
-        """Writes down how far everything is; steps are not called any more."""
+        """Persists the progress of every part; steps must not be called any more."""
         await self.backing.consume.close()
         await self.schedule.close()
         await self.backing.transactions.close()
         await self.timer.close()
 
     def stats(self) -> list[Stat]:
-        """What metrics show of them."""
+        """The stats of all parts, for metrics."""
         _, send, pull, _, consume, members, sessions, transactions = self.backing
         parts = (
             send, pull, consume, members, sessions, self.schedule, self.timer, transactions,
@@ -89,7 +89,7 @@ class Parts(NamedTuple):
 
 
 def long_poll_waiters(pull: Pull, consume: Consume) -> Gauge:
-    """Returns the gauge of all who wait for messages."""
+    """Returns the gauge of parked pulls and receives."""
     return Gauge(
         "pocketmq_long_poll_waiters",
         "Pulls and receives that wait for messages.",

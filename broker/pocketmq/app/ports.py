@@ -106,7 +106,7 @@ def bind(
     listening: socket.socket | None,
     site: Site,
 ) -> Ports:
-    """Listens on the socket that was handed over, else as set; serve nobody yet.
+    """Listens on the socket that was handed over, else as configured; serves no call yet.
 
     Errors   AddressUnavailable, IllegalConfig
     """

@@ -234,7 +234,7 @@ async def _open_unless_stopped(
 
 
 class _Outside:
-    """What is seen of the broker, from before its store is open until after it is closed."""
+    """Metrics and health of the broker, from before its store opens until after it closes."""
 
     __slots__ = ("_numbers", "_store", "held", "loop_lag", "server", "starting")
 
@@ -276,7 +276,7 @@ class _Outside:
         return self.starting.state if self._store is None else self._store.state
 
     def stats(self) -> list[Stat]:
-        """What metrics show now."""
+        """The stats that metrics show now."""
         found = self.starting.stats if self._numbers is None else self._numbers.stats()
         return [self.loop_lag.seconds, *found, *self.server.stats]
 
@@ -285,7 +285,7 @@ class _Outside:
         return {} if self._numbers is None else self._numbers.gone()
 
     async def refresh(self) -> None:
-        """Computes what takes a while."""
+        """Computes the numbers that take time, before a scrape."""
         if self._numbers is not None:
             await self._numbers.refresh()
 
@@ -296,7 +296,7 @@ def _ask_to_stop(stop: asyncio.Future[str]) -> None:
 
 
 def _carried(config: Config, site: Site, tls: Tls) -> tuple[str, list[Service], Transport]:
-    """Returns which transport carries what, before there is a store."""
+    """Returns the transport's name, the services before the store is open, and its settings."""
     rpc = config.rpc
     files_max, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     transport = Transport(

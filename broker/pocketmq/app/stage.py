@@ -1,8 +1,7 @@
-"""What a broker runs on, and what is done to it before clients come.
+"""The environment of a broker, and its preparation before clients are served.
 
-Ordinarily: the machine's clocks and its disk, the services as they are, and nothing. `pocketmq dev`
-has topics made; a broker for tests (testing/) has a clock that can be moved, and faults around its
-services.
+By default: the machine's clocks and disk, the plain services, and no preparation. `pocketmq dev`
+creates topics. A broker for tests (testing/) has a movable clock, and faults around its services.
 """
 
 import socket
@@ -39,12 +38,12 @@ async def _nothing(opened: Opened) -> None:
 
 @dataclass(frozen=True, kw_only=True)
 class Stage:
-    """What a broker runs on.
+    """The environment of a broker.
 
-    around     returns what is served in place of these services
-    prepare    is awaited once the store is open, before clients may come; what it raises ends the
-               start
-    listening  whoever comes to this socket is served, in place of rpc.listen
+    around     returns the services to serve in place of these
+    prepare    is awaited once the store is open, before clients are served; an error it raises ends
+               the start
+    listening  the socket to serve in place of rpc.listen
     """
 
     clock: Clock = field(default_factory=SystemClock)
@@ -55,9 +54,9 @@ class Stage:
 
 
 def with_topics(topics: Iterable[tuple[str, str]]) -> Prepare:
-    """Returns what makes topics, (name, type) each; type "" says nothing of what they take.
+    """Returns a preparation that creates topics, (name, type) each; type "": messages of any type.
 
-    Errors   of what it returns: IllegalTopic, SystemTopic, TopicExists, DiskFull
+    Errors   of the preparation: IllegalTopic, SystemTopic, TopicExists, DiskFull
     """
     wanted = list(topics)
 

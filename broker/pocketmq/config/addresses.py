@@ -1,4 +1,4 @@
-"""Where to listen and which address to tell: from settings to numbers of this machine."""
+"""Resolves settings to the address to listen on and the address that clients are told."""
 
 import socket
 from collections.abc import Iterator
@@ -32,11 +32,11 @@ def is_loopback(bound: str) -> bool:
 
 @contextmanager
 def held_port(listen: str) -> Iterator[str]:
-    """Yields an address with a port no other process gets meanwhile: the one given, for 0 any.
+    """Yields an address with a reserved port: the given one, or a free one for 0.
 
-    Whoever listens on it may say so before the port is let go: sockets that are bound and reusable
-    may share a port until the second of them listens.
-    Errors   AddressUnavailable for a host that is none of this machine's
+    The caller may bind and listen on the port inside the block: reusable sockets may share a port
+    as long as only one of them listens.
+    Errors   AddressUnavailable: the host is not an address of this machine
     """
     host, port = split_address(listen)
     if port:

@@ -1,11 +1,11 @@
-"""RocketMQ's broker.conf as settings of ours.
+"""Imports RocketMQ's broker.conf as settings of ours.
 
-The file is one of Java's properties: `name = value` a line, `#` and `!` begin a comment, a line
-with a backslash at its end goes on in the next. Names and values mean what they mean to RocketMQ,
-its defaults included: the result is over the preset `server`. What has no meaning here is left out
-and told with the reason, and so is a name nobody knows, unless the import is strict: then it is an
-error, as a value that cannot be read always is. A proxy's rmq-proxy.json is taken the same way. A
-secret that is left out is not shown.
+The file is a Java properties file: `name = value` a line, `#` and `!` begin a comment, and a
+backslash at the end continues a line. Names, values and defaults keep RocketMQ's meaning: the
+result is based on the preset `server`. Settings without a meaning here are left out and reported
+with the reason. So is an unknown name, unless the import is strict: then it is an error. A value
+that cannot be parsed is always an error. A proxy's rmq-proxy.json is imported the same way. Secrets
+that are left out are not shown.
 Source: MixAll.properties2Object, java.util.Properties.load.
 """
 
@@ -26,7 +26,7 @@ HIDDEN: Final = "(not shown)"
 _SECRET: Final = re.compile(
     r"secret|password|passwd|credential|token|private|authenticationUser", re.IGNORECASE
 )
-"""What a value that is left out, or its name, holds where it may be a secret."""
+"""Matches ignored names and values that may be secrets."""
 UNKNOWN: Final = "nothing is known of this name, here or in RocketMQ's common settings"
 
 _PAIR = re.compile(r"((?:\\.|[^\\=:\s])*)\s*[=:\s]?\s*(.*)", re.DOTALL)
@@ -51,11 +51,11 @@ class LeftOut(NamedTuple):
 
 
 class Imported(NamedTuple):
-    """What a broker.conf says in our terms.
+    """A broker.conf as settings of ours.
 
-    text       TOML, comments for what was left out
+    text       TOML, with comments for ignored settings
     left_out   names without a meaning here
-    unknown    those of them that nobody knows, with the nearest name there is
+    unknown    those of them that RocketMQ does not know either, with the nearest known name
     """
 
     text: str
@@ -66,10 +66,10 @@ class Imported(NamedTuple):
 
 
 def import_file(path: Path, *, strict: bool = False) -> Imported:
-    """Returns a broker.conf in our terms; of no use when there are problems.
+    """Returns a broker.conf as settings of ours; valid only without problems.
 
-    strict   a name nobody knows is a problem
-    Errors   IllegalConfig for a file that cannot be read
+    strict   an unknown name is a problem
+    Errors   IllegalConfig: the file cannot be read
     """
     text = text_of(path)
     layers = Layers()

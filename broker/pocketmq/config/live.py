@@ -1,9 +1,9 @@
-"""Settings of a running broker: read again while it runs, all or nothing.
+"""Reloads the settings of a running broker, all or nothing.
 
-    the same sources ─► wanted ─┬─ wrong, or contradicts what stays ─► refused, nothing changes
-                                └─ live keys ─► taken over     others ─► wait for a restart
+    the same sources ─► wanted ─┬─ wrong, or contradicts fixed keys ─► refused, nothing changes
+                                └─ live keys ─► applied     others ─► wait for a restart
 
-Which keys are live is said beside each (`live=True`, config/sections.py).
+Live keys are declared with `live_knob` (config/sections.py).
 """
 
 import logging
@@ -22,11 +22,11 @@ logger = logging.getLogger(__name__)
 
 
 class Change(NamedTuple):
-    """What reading the sources again comes to.
+    """The result of a reload.
 
-    config    what holds from now on: live keys as wanted, the others as they were
-    changed   "key = value" of live keys that are others now
-    waiting   the same of keys that need a restart
+    config    the new configuration: live keys as wanted, the others as they were
+    changed   "key = value" of live keys that changed
+    waiting   the same for keys that need a restart
     """
 
     config: Config
@@ -35,9 +35,9 @@ class Change(NamedTuple):
 
 
 def change(running: Config, wanted: Config) -> Change:
-    """Returns what becomes of running settings when others are wanted; pure.
+    """Returns the change from the running settings to the wanted ones; pure.
 
-    Errors   IllegalConfig: live keys as wanted contradict others that need a restart
+    Errors   IllegalConfig: the wanted live keys contradict keys that need a restart
     """
     different = [key for key in KNOBS if running.value(key) != wanted.value(key)]
     live = {key for key, knob in KNOBS.items() if knob.live}
@@ -87,14 +87,14 @@ class LiveConfig:
         return self._read_again is not None
 
     def follow(self, take: Callable[[Config], None]) -> None:
-        """Have settings given to a part, now and whenever they change; it must not fail."""
+        """Calls a part with the settings, now and after each change; it must not fail."""
         self._followers.append(take)
         take(self.config)
 
     def reload(self) -> None:
-        """Reads the sources again and take over what is live; what is wrong changes nothing.
+        """Reads the sources again and applies live keys; wrong sources change nothing.
 
-        Cost   some milliseconds: files are read at once
+        Cost   some milliseconds: files are read synchronously
         """
         assert self._read_again is not None
         try:

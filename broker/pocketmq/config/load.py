@@ -1,11 +1,10 @@
-"""From defaults, files, environment and command line to one frozen `Config`.
+"""Merges defaults, files, environment and command line into one frozen `Config`.
 
     defaults  <  preset  <  -c FILE  <  conf.d/*.toml  <  POCKETMQ__SECTION__KEY  <  --set key=value
 
-Every source is read to its end, so that a check can show all problems at once: an unknown key, a
-bad value and two settings that do not go together are errors that name the key and where it stood:
-of a TOML file the line.
-POCKETMQ__SECTION__KEY_FILE names a file that holds the value, as secrets are mounted.
+Every source is read to its end, so that a check can show all problems at once. Unknown keys, bad
+values and contradicting settings are errors, which name the key and its origin; for a TOML file,
+the line. POCKETMQ__SECTION__KEY_FILE names a file that holds the value, as for mounted secrets.
 """
 
 import re
@@ -39,9 +38,9 @@ _KEY = re.compile(r"\s*([\w.-]+)\s*=")
 
 
 class Layers:
-    """What the sources said so far.
+    """Values and origins of the sources read so far.
 
-    translated   keys that were last given by a name of RocketMQ's
+    translated   keys whose last value came under a RocketMQ name
     """
 
     __slots__ = (
@@ -143,7 +142,7 @@ def _section_values(values: dict[str, Value], section: str) -> dict[str, Value]:
 
 
 class Loaded(NamedTuple):
-    """What all sources make together, and everything that is wrong with them."""
+    """The merged configuration, and all problems of its sources."""
 
     config: Config
     problems: list[IllegalConfig]
@@ -157,11 +156,11 @@ def load(
     preset: str | None = None,
     force: bool = False,
 ) -> Config:
-    """Returns the configuration that all sources make together.
+    """Returns the merged configuration of all sources.
 
-    force    allow what is below a floor, for tests and development
+    force    allow values below a floor, for tests and development
     Shape    assignments: "section.key=value" or "rocketmqName=value", later ones win
-    Errors   IllegalConfig: unknown key, bad value, unreadable file; the first there is
+    Errors   IllegalConfig: the first unknown key, bad value or unreadable file
     """
     loaded = examine(
         file=file, environment=environment, assignments=assignments, preset=preset, force=force
@@ -210,10 +209,10 @@ def checked(layers: Layers, *, force: bool = False) -> Loaded:
 
 
 def _lower_expire_percent(layers: Layers) -> None:
-    """Let messages expire where files go anyway, when RocketMQ's name says a higher share.
+    """Lowers the expire percentage to the forced-deletion percentage.
 
-    RocketMQ takes diskMaxUsedSpaceRatio = 88 beside its 85 for the other, and so do many of its
-    files; the higher one then changes nothing there.
+    Only for a value given under RocketMQ's name. RocketMQ accepts diskMaxUsedSpaceRatio = 88 beside
+    its forced ratio of 85, and many of its files have that; the higher one has no effect there.
     """
     config = layers.config()
     expire, force = config.value(EXPIRE), config.value(FORCE)

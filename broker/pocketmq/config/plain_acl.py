@@ -1,11 +1,11 @@
-"""RocketMQ's plain_acl.yml as users and grants of ours.
+"""Imports RocketMQ's plain_acl.yml as users and grants.
 
     accounts[]  accessKey, secretKey, admin             a user
                 defaultTopicPerm, defaultGroupPerm      grants on topic:*, group:*
                 topicPerms[], groupPerms[]              NAME=PUB|SUB, NAME=DENY: grants on that one
 
-There an account's rule for one name replaces its default; here a grant that denies wins. So what
-the default allows and the rule for a name does not is denied for that name. No text of ours tells a
+In RocketMQ an account's rule for one name replaces its default; here a deny wins. So actions that
+the default allows and the rule for a name does not are denied for that name. No message contains a
 secret.
 Source: PlainPermissionManager, PlainAccessConfig, Permission.
 """
@@ -42,9 +42,9 @@ _NO_WHITE_LIST: Final = "addresses that need no signature are not known here: al
 
 
 class PlainAcl(NamedTuple):
-    """What a plain_acl.yml says in our terms.
+    """Users and grants of a plain_acl.yml.
 
-    notes   what is left out, and why
+    notes   ignored settings, with reasons
     """
 
     users: list[User]

@@ -1,9 +1,8 @@
-"""RocketMQ's names for settings: those that mean something here, and those that do not.
+"""RocketMQ's names of settings: translated ones, and those without a meaning here.
 
-Which setting of ours a name stands for is said beside the setting (sections.py). The rest of the
-names in RocketMQ's MessageStoreConfig and BrokerConfig that operators are known to set are listed
-here, each with the reason, so that a broker.conf can be taken over: they draw a warning, an unknown
-name is an error.
+A setting of ours names its RocketMQ counterpart in sections.py. This module lists other names of
+MessageStoreConfig and BrokerConfig that operators are known to set, each with the reason why it is
+ignored. In a broker.conf they draw a warning; an unknown name is an error.
 """
 
 import re
@@ -107,7 +106,7 @@ def names() -> list[str]:
 
 
 def import_hint(file: str, text: str) -> str:
-    """Returns what is said of a file in RocketMQ's format that is given as one of ours, else ""."""
+    """Returns a hint to import a file that is in RocketMQ's format, "" if it is not."""
     if _SECTION.search(text):
         return ""
     known = {*names(), *_OF_OTHER_FILES}
@@ -120,7 +119,7 @@ def import_hint(file: str, text: str) -> str:
 
 
 def translated(name: str, text: str) -> Translation:
-    """Returns what a RocketMQ name's value is in our terms.
+    """Returns the value of a RocketMQ setting translated to ours.
 
     Errors   ValueError
     """

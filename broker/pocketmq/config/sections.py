@@ -242,7 +242,7 @@ class RetentionSection:
 
 @dataclass(frozen=True, kw_only=True)
 class BrokerSection:
-    """What this broker is called and what it takes."""
+    """Identity of this broker, and the messages it accepts."""
 
     name: str = knob("broker-a", "Name of this broker.", "brokerName", read=name_from_text)
     cluster: str = knob(
@@ -315,7 +315,7 @@ class LimitsSection:
 
 @dataclass(frozen=True, kw_only=True)
 class MetricsSection:
-    """What /metrics shows."""
+    """The contents of /metrics."""
 
     profile: str = knob(
         "native", "Names of RocketMQ's metrics: native (with units, from 5.1.4 on), native-legacy "
@@ -333,7 +333,7 @@ class MetricsSection:
 
 @dataclass(frozen=True, kw_only=True)
 class LogsSection:
-    """What the broker tells on standard error."""
+    """The log on standard error."""
 
     level: str = live_knob(
         "info", "The least that is told.", choices=("debug", "info", "warning", "error")
@@ -381,7 +381,7 @@ class Config:
         return f"preset {self.preset}" if key in PRESETS[self.preset] else "default"
 
     def store_settings(self) -> StoreSettings:
-        """Return what the store is told; sizes the operator did not set give way to the store's."""
+        """Returns the store's settings; sizes the operator did not set yield to the store's own."""
         values = {item.name: getattr(self.store, item.name) for item in fields(self.store)}
         values["directory"] = Path(self.store.directory).expanduser()
         names = [key.partition(".") for key in self.origins]
@@ -393,7 +393,7 @@ class Config:
         )
 
     def retention_settings(self) -> "RetentionSettings":
-        """Returns what retention is told."""
+        """Returns the settings of retention."""
         from pocketmq.services.retention import RetentionSettings  # offline tools need none of it
 
         section = self.retention

@@ -1,4 +1,4 @@
-"""The settings of who may do what."""
+"""Settings of access control."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -13,7 +13,7 @@ OFF: Final = "off"
 
 @dataclass(frozen=True, kw_only=True)
 class AccessSection:
-    """Who may do what: users and grants stand in the store, see `pocketmq user`, `pocketmq acl`."""
+    """Access control; the store holds users and grants, see `pocketmq user`, `pocketmq acl`."""
 
     check: str = knob(
         AUTO, "Whether calls have to be signed by a user who may do that: on, off, or auto, which "

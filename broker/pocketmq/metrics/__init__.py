@@ -1,1 +1,1 @@
-"""What the process shows of itself: metrics, health, version and logs."""
+"""Observability of the process: metrics, health, version and logs."""

@@ -1,6 +1,6 @@
-"""What is read over HTTP: /metrics, /livez, /readyz, /startupz, /version.
+"""HTTP pages: /metrics, /livez, /readyz, /startupz, /version.
 
-On the port of all clients, or on one of its own (http1.py). What probes are told:
+They are served on the port of all clients, or on a separate one (http1.py). Status codes of probes:
 
 state        livez   startupz   readyz
 starting     200     200        503
@@ -29,11 +29,11 @@ FAILED: Final = "failed"
 
 
 class ProbeAnswers:
-    """What the probes are told.
+    """Answers to probes.
 
     read_state      returns the store's state
     read_progress   returns the share of recovery that is done, 0 to 1
-    read_held       returns what holds back files that should expire, "" for nothing
+    read_held       returns what delays the deletion of expired files, "" for nothing
     """
 
     __slots__ = ("_read_held", "_read_progress", "_read_state")

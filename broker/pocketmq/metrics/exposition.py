@@ -1,18 +1,14 @@
-"""The counters, gauges and histograms of all components, as Prometheus reads them.
+"""The metrics of all components in Prometheus' text format.
 
-A component owns its numbers (model/stats.py); they are read at each scrape. RocketMQ's own
-metrics (`rocketmq_…`) carry the labels its dashboards group by, and `broker` beside `node_id`; ours
-(`pocketmq_…`) carry none of these, the scraper adds what tells brokers apart.
+A component owns its numbers (model/stats.py); each scrape reads them. RocketMQ's own metrics
+(`rocketmq_…`) have the labels of its dashboards, and `broker` beside `node_id`. Ours (`pocketmq_…`)
+have none of these: the scraper adds the label of the broker. Names by profile:
 
-RocketMQ's metrics are shown under the names of today, those of older exporters, or both:
-
-profile         rpc latency, for example
 native          rocketmq_rpc_latency_milliseconds       since RocketMQ 5.1.4: the unit is appended
-native-legacy   rocketmq_rpc_latency                    as 5.1.0 to 5.1.3 showed it, and their docs
+native-legacy   rocketmq_rpc_latency                    in 5.1.0 to 5.1.3 and in their docs
 
-Series of a topic or group that has been deleted go away. When there are more series than allowed,
-those of the largest metrics are left out, counted, and not made. A page is made in many turns of
-the loop.
+Series of deleted topics and groups disappear. Above the limit of series, those of the largest
+metrics are left out and counted. Rendering a page yields to the event loop many times.
 Source: BrokerMetricsManager, DefaultStoreMetricsManager.
 """
 

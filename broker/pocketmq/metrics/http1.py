@@ -1,12 +1,12 @@
-"""HTTP/1.1 for pages that are read: GET and HEAD, one request after the other, parsed by h11.
+"""HTTP/1.1 for pages: GET and HEAD, one request at a time, parsed by h11.
 
     site = Site()                  and its pages
     site.connection(peer)          a protocol for one connection, wherever it was accepted
     HttpPort(site, address)        a port that speaks nothing else
 
-Made for scrapers and probes. What others cost is bounded: CONNECTIONS_MAX connections of IDLE_S
-each, 16 KiB of headers, no bodies, one answer that is not read, UNREAD_MAX bytes of all. Who comes
-when all are taken has the place of the one that was silent longest.
+It serves scrapers and probes. The cost of other clients is bounded: CONNECTIONS_MAX connections of
+IDLE_S each, 16 KiB of headers, no bodies, one unread answer a connection, UNREAD_MAX bytes of all.
+A new connection above the limit replaces the one that was silent longest.
 """
 
 import asyncio
@@ -159,7 +159,7 @@ class HttpConnection(asyncio.Protocol):
         self._is_paused = True
 
     def resume_writing(self) -> None:
-        """Go on."""
+        """Continues when the client has read."""
         self._is_paused = False
         if self._transport is not None and self._task is None:
             self._transport.resume_reading()

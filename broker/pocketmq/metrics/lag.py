@@ -1,15 +1,14 @@
-"""How far consumer groups are behind: messages, and the age of the oldest they have not consumed.
+"""Consumer lag: messages not consumed by each group, and the age of the oldest.
 
     refresh (before a scrape, at most once a second)        gauges (at the scrape)
     group's offset … queue's end ─► messages ready          what the last refresh found
     and what it has under leases ─► messages left
     store times of the first of both ─► how old they are
 
-Looked at a few hundred queues at a time, so that calls go on meanwhile; a message the disk has to
-be asked for is read in a thread, a few in each refresh. The store time of a message never
-changes, so a group that stands still costs nothing.
-What counts as consumed is said in one place, for administration too: `unconsumed` of
-model/consuming.py.
+A refresh handles a few hundred queues at a time, so that calls proceed meanwhile. Messages that
+must be read from the disk are read in a thread, a few in each refresh. The store time of a message
+never changes, so that a group without progress costs nothing. `unconsumed` of model/consuming.py
+defines what counts as consumed, for administration as well.
 Source: ConsumerLagCalculator, BrokerMetricsManager.
 """
 
@@ -136,9 +135,9 @@ class Lag:
         ]
 
     async def refresh(self) -> None:
-        """Look at all groups again, unless that was done within the last second.
+        """Measures all groups again, at most once a second.
 
-        Cost     2 µs a queue, 5 more where a group got on; gives way every 2 ms
+        Cost     2 µs a queue, 5 more if its group made progress; yields to the loop every 2 ms
         """
         now_ms = self._now_ms()
         if 0 <= now_ms - self._refreshed_ms < REFRESH_INTERVAL_MS:
@@ -235,9 +234,7 @@ class Lag:
 
 
 class _Left:
-    """What one refresh found under some labels; times are store times, 0 for no message, None while
-    unknown.
-    """
+    """Lag under one set of labels; times are store times, 0: no message, None: unknown."""
 
     __slots__ = ("count", "leased_count", "ready_count", "ready_since", "since")
 
@@ -249,7 +246,7 @@ class _Left:
 
 
 class _Found:
-    """What one refresh found."""
+    """Lag of all groups found by one refresh."""
 
     __slots__ = ("_left",)
 
@@ -257,7 +254,7 @@ class _Found:
         self._left: dict[LabelValues, _Left] = {}
 
     def of(self, labels: LabelValues) -> _Left:
-        """Returns what is added to under some labels."""
+        """Returns the sums of some labels, zeros at first."""
         return self._left.setdefault(labels, _Left())
 
     @property

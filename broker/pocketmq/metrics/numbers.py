@@ -1,11 +1,11 @@
-"""All numbers of one broker: what its parts count, and what is computed at a scrape.
+"""All stats of one broker: counters of its parts, and numbers computed at a scrape.
 
-numbers = Numbers(store, count, …)      `count` returns what the parts count
-await numbers.refresh()                 before a page is made
+numbers = Numbers(store, count, …)      `count` returns the stats of the parts
+await numbers.refresh()                 before a page is rendered
 Exposition(numbers.stats, find_gone=numbers.gone, …)
 
-What a store knows anyhow is read at the scrape. The store time of the oldest message is read once
-for each oldest message, off the event loop where it lies on the disk.
+Numbers that the store holds are read at the scrape. The store time of the oldest message is read
+once for each oldest message, off the event loop if it is on the disk.
 Source: DefaultStoreMetricsManager, BrokerMetricsManager.
 """
 
@@ -39,13 +39,13 @@ LOOP_LAG_BUCKETS: Final = (
 
 
 class Numbers:
-    """What metrics show of a broker.
+    """The stats of a broker.
 
     count            returns the stats of send, pull, the server and retention
-    read_positions   returns where every group stands
-    read_leased      returns what groups have under leases
-    read_receiving   returns (group, topic) that clients were heard of lately to receive in
-    permission       returns what the broker allows
+    read_positions   returns the offsets of every group
+    read_leased      returns the messages under leases of each group
+    read_receiving   returns (group, topic) pairs of clients that received lately
+    permission       returns the broker's permission bits
     detail           "public", or "full" for series of every queue
     """
 
@@ -103,9 +103,10 @@ class Numbers:
 
 
 def known_queues(tables: Tables, group: str, topic: str) -> Queues:
-    """Returns the queues of a topic, and whether a group that has no offset begins at their begin.
+    """Returns the queue count of a topic, and whether a group without offset starts at the minimum.
 
-    A group that nobody made reads what it asks for: what it has no offset in counts as consumed.
+    A group that does not exist chooses its own offsets: queues it has no offset in count as
+    consumed.
     """
     topic_config, group_config = tables.topics.find(topic), tables.groups.find(group)
     count = 0 if topic_config is None else topic_config.queue_count
@@ -113,9 +114,9 @@ def known_queues(tables: Tables, group: str, topic: str) -> Queues:
 
 
 class Removed:
-    """Names that a table lost while the process runs, and does not have again.
+    """Names removed from a table while the process runs, and not added again.
 
-    names   of too many the one removed longest ago is forgotten
+    names   at most REMOVED_MAX; the one removed longest ago is dropped first
     """
 
     __slots__ = ("_table", "names")
@@ -269,7 +270,7 @@ class LoopLag:
         self._plan(loop, loop.time())
 
     def end(self) -> None:
-        """Look no more."""
+        """Stops measuring."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None

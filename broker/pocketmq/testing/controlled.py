@@ -3,7 +3,8 @@
     broker ─► {"ready": {"grpc": …}} or {"failed": "why"}
     test   ─► {"do": "advance", "ms": 60000}      broker ─► {"ok": null}
 
-Where the socket ends, the test's process has ended, and so does the broker: its store is nobody's.
+When the socket closes, the test's process has ended, and the broker exits at once: no one needs its
+store any more.
 """
 
 import asyncio
@@ -25,14 +26,14 @@ from pocketmq.testing.movable_clock import MovableClock
 CHUNK: Final = 65_536
 DEV: Final = "dev"
 NO_TLS: Final = "rpc.tls=false"
-"""Unless a test wants it: a certificate would take as long to make as all the rest of a start."""
+"""Tests turn TLS on if they need it: making a certificate would double the time of a start."""
 
 
 class Controlled:
-    """What the commands of a test do to its broker.
+    """Executes a test's commands on its broker.
 
     control    the broker's end of the socket
-    ahead_ms   how far its clock is ahead from the beginning
+    ahead_ms   initial lead of its clock
     """
 
     def __init__(self, control: socket.socket, ahead_ms: int = 0) -> None:
@@ -55,7 +56,7 @@ class Controlled:
 
     @property
     def stage(self) -> Stage:
-        """What the broker runs on."""
+        """The clock, disk, faults and hooks that the broker runs with."""
         return Stage(
             clock=self._clock, disk=self._disk, around=self._faults.around, prepare=self._prepare
         )
@@ -71,7 +72,7 @@ class Controlled:
         asyncio.get_running_loop().add_reader(self._control, self._read)
 
     def say(self, **document: Any) -> None:
-        """Sends a line to the test; one that is not there any more needs none."""
+        """Sends a line to the test; exits if the test has ended."""
         try:
             self._control.sendall(json.dumps(document).encode() + b"\n")
         except OSError:
@@ -96,18 +97,18 @@ class Controlled:
     # -- commands ----------------------------------------------------------------------------------
 
     def advance(self, ms: int) -> None:
-        """Let time have passed: all that is due by then is due now."""
+        """Advances the clock; everything due by then becomes due now."""
         self._clock.advance(ms)
         self._broker.store.look()
         self._broker.runner.look()
 
     def inject(self, **fault: Any) -> int:
-        """Have calls go wrong; returns the fault's number."""
+        """Adds a fault of calls; returns its number."""
         methods = frozenset(fault.pop("methods"))
         return self._faults.add(CallFault(methods=methods, **fault))
 
     def fill_disk(self) -> None:
-        """Refuses sends as when the disk has no room."""
+        """Refuses sends as if the disk were full."""
         store = self._broker.store
         self._disk.is_full = True
         path = str(store.settings.directory)
@@ -115,7 +116,7 @@ class Controlled:
         store.writing.refuse(full)
 
     def free_disk(self) -> None:
-        """Takes sends again."""
+        """Accepts sends again."""
         self._disk.is_full = False
         self._broker.store.writing.refuse(None)
 
@@ -126,7 +127,7 @@ class Controlled:
         server.cut_off()
 
     refuse_percent = 0
-    """Above what use of the disk sends are refused (retention.disk_refuse_percent)."""
+    """Disk usage above which sends are refused (retention.disk_refuse_percent)."""
 
 
 def run_controlled(
@@ -134,8 +135,8 @@ def run_controlled(
 ) -> int:
     """Runs a broker until its test ends; returns the exit code of its process.
 
-    assignments   settings, over those of the preset for development
-    listen        where gRPC is served
+    assignments   settings, which override those of the preset `dev`
+    listen        address of the gRPC port
     """
     controlled = Controlled(control, ahead_ms)
     ports = [f"rpc.listen={listen}", "http.listen=", "rpc.transport=own"]

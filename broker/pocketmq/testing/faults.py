@@ -1,10 +1,10 @@
-"""Faults that a test puts around the services of its broker, and a disk that is full when told.
+"""Faults that a test injects into its broker's services, and a disk that can be full.
 
-    call ─► the first fault that wants it ─► refuse: its error     delay: wait, then serve
-                                             lose_answer: serve, then break the connections
-         └ none ─► the handler, as without all this
+    call ─► the first fault that matches ─► refuse: its error     delay: wait, then serve
+                                            lose_answer: serve, then break the connections
+         └ none ─► the handler
 
-Calls of administration are never at fault: by them the test itself asks.
+Calls of Admin never fail: the test itself uses them.
 """
 
 import asyncio
@@ -26,7 +26,7 @@ OFFICIAL: Final = "apache.rocketmq.v2.MessagingService"
 OWN: Final = "pocketmq.v1.Broker"
 FAULTY_SERVICES: Final = frozenset({OFFICIAL, OWN})
 PLAIN_CODES: Final = {400: 3, 403: 7, 404: 5, 413: 3, 428: 9, 429: 8, 431: 3, 505: 12}
-"""gRPC's codes by the first digits of the protocol's, for a face that answers with those."""
+"""gRPC codes by the first three digits of a v2 code, for the service that answers with them."""
 INTERNAL: Final = 13
 TELEMETRY: Final = "Telemetry"
 REFUSE: Final = "refuse"
@@ -36,14 +36,14 @@ CALL_FAULTS: Final = (REFUSE, DELAY, LOSE_ANSWER)
 
 
 class Injected(Unavailable):
-    """What a call is refused with because a test wants it."""
+    """The error of a call that a test's fault refuses."""
 
     message = "refused because the test said so, with {why}"
     why: str
 
 
 def injected_error(code_name: str) -> Injected:
-    """Returns an error of a code of the protocol, by its name."""
+    """Returns an error with the protocol's code of a name."""
     kind = type(Injected.__name__, (Injected,), {}, code=Code[code_name])
     error = kind(why=code_name)
     assert isinstance(error, Injected)
@@ -52,14 +52,14 @@ def injected_error(code_name: str) -> Injected:
 
 @dataclass
 class CallFault:
-    """What happens to calls of some methods.
+    """A fault of calls of some methods.
 
     kind      one of CALL_FAULTS
-    methods   their names; empty: all but the stream by which clients hear of settings
-    code      the name of the code that a refused call is answered with
-    seconds   how long a delayed call waits
-    left      how many calls are still to be hit, None: all that come
-    hits      how many were
+    methods   their names; empty: all but Telemetry, by which clients get settings
+    code      name of the code of a refused call
+    seconds   delay of a delayed call
+    left      number of calls still to hit, None: all
+    hits      number of calls hit
     """
 
     kind: str
@@ -83,7 +83,7 @@ class CallFault:
 
 
 class Faults:
-    """Those there are, by number; the oldest that wants a call gets it.
+    """The faults by number; the oldest that matches a call hits it.
 
     cut_off   breaks all connections
     """
@@ -97,9 +97,9 @@ class Faults:
         self._cut_off = cut_off
 
     def add(self, fault: CallFault) -> int:
-        """Have calls hit from now on; returns the number of the fault.
+        """Adds a fault, which hits calls from now on; returns its number.
 
-        Errors   ValueError: there is no such kind, code or method
+        Errors   ValueError: unknown kind, code or method
         """
         _check("kind", fault.kind, CALL_FAULTS, (DISK_FULL,))
         _check("code", fault.code, Code.__members__)
@@ -110,7 +110,7 @@ class Faults:
         return number
 
     def clear(self, number: int) -> None:
-        """Hits no more calls by this fault; its hits are kept."""
+        """Ends a fault; its hits are kept."""
         self._by_number[number].left = 0
 
     def hits(self, number: int) -> int:
@@ -118,7 +118,7 @@ class Faults:
         return self._by_number[number].hits
 
     def around(self, services: Sequence[Service]) -> list[Service]:
-        """Returns services whose calls are hit."""
+        """Returns the services with faults around their handlers."""
         return [
             replace(one, methods=tuple(map(self._around, one.methods)), refuse=_refusing(one))
             if one.name in FAULTY_SERVICES
@@ -176,7 +176,7 @@ class Faults:
 
 
 def _refusing(service: Service) -> Refuse:
-    """Returns how a face says that a call failed, or was made to."""
+    """Returns the function that makes a service's answer to an error, injected ones included."""
 
     def refuse(error: BrokerError, method: Method) -> Any:
         if service.name != OWN or not isinstance(error, Injected):
@@ -193,7 +193,7 @@ def _check(what: str, given: str, known: Iterable[str], others: Iterable[str] = 
 
 
 async def _begin(fault: CallFault) -> None:
-    """Refuses a call or let it wait, as its fault says."""
+    """Refuses or delays a call, by the kind of its fault."""
     if fault.kind == REFUSE:
         raise injected_error(fault.code)
     if fault.kind == DELAY:
@@ -201,7 +201,7 @@ async def _begin(fault: CallFault) -> None:
 
 
 class FillableDisk(Disk):
-    """The machine's disk; while `is_full` it says that no byte is left."""
+    """The machine's disk; while `is_full`, it reports no free byte."""
 
     __slots__ = ("is_full",)
 

@@ -1,4 +1,4 @@
-"""The machine's clocks, with a lead that grows when a test says so."""
+"""The machine's clocks with a lead that a test can increase."""
 
 from typing import Final
 
@@ -28,6 +28,6 @@ class MovableClock:
         return MACHINE.monotonic_ms() + self.ahead_ms
 
     def advance(self, by_ms: int) -> None:
-        """Let so much time have passed."""
+        """Advances both clocks."""
         assert by_ms >= 0, "monotonic time never goes back"
         self.ahead_ms += by_ms

@@ -1,4 +1,4 @@
-"""The pytest plugin: fixtures that are brokers, and their logs beside what failed.
+"""The pytest plugin: brokers as fixtures, and their logs in reports of failures.
 
     rocketmq           a broker for one test
     rocketmq_module    one for all tests of a module
@@ -6,8 +6,7 @@
 
     @pytest.mark.rocketmq("limits.max_message_size_bytes=1MiB")     settings for a test's own broker
 
-`pip install pocketmq` makes it known to pytest; nothing of a broker is imported before a test asks
-for one.
+`pip install pocketmq` registers it. No module of the broker is imported before a test needs one.
 """
 
 from collections.abc import Generator, Iterator
@@ -29,13 +28,13 @@ SECTION: Final = "Log of the broker at {endpoint}"
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Makes the option of pytest's configuration known."""
+    """Registers the ini option."""
     about = "settings of brokers for tests, one a line: section.key=value"
     parser.addini(SETTINGS, about, type="linelist", default=[])
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Makes the marker known."""
+    """Registers the marker."""
     about = f"{MARKER}(setting, ...): settings of the test's own broker, 'section.key=value' each"
     config.addinivalue_line("markers", about)
     config.stash[RUNNING] = []
@@ -43,12 +42,12 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
-    """Ends what brokers are forked from, and with it every broker that is left."""
+    """Ends the spawner, and with it every broker that is left."""
     config.stash[SPAWNER].close()
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
-    """Begins what brokers are forked from where a test will ask: it is ready the sooner."""
+    """Starts the spawner early if a collected test needs a broker."""
     if session.config.option.collectonly:
         return
     names = (getattr(item, "fixturenames", ()) for item in session.items)
@@ -58,7 +57,7 @@ def pytest_collection_finish(session: pytest.Session) -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_setup(item: pytest.Item) -> Generator[None, None, None]:
-    """Have logs of brokers that several tests share begin with the test."""
+    """Marks the start of a test in the logs of shared brokers."""
     for one in item.config.stash[RUNNING]:
         one.mark_log()
     yield
@@ -68,7 +67,7 @@ def pytest_runtest_setup(item: pytest.Item) -> Generator[None, None, None]:
 def pytest_runtest_makereport(
     item: pytest.Item,
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Shows what brokers logged beside what failed."""
+    """Adds the logs of brokers to the report of a failure."""
     report = yield
     if report.failed:
         for one in item.config.stash[RUNNING]:
@@ -78,7 +77,7 @@ def pytest_runtest_makereport(
 
 @pytest.fixture(scope="session")
 def rocketmq_spawner(pytestconfig: pytest.Config) -> Spawner:
-    """What brokers are forked from."""
+    """The spawner that forks brokers."""
     return pytestconfig.stash[SPAWNER]
 
 
@@ -123,7 +122,7 @@ def rocketmq_session(
 def _running(
     config: pytest.Config, spawner: Spawner, directory: Path, own: list[str] | None = None
 ) -> Iterator[RocketMQ]:
-    """Runs a broker for a block; its store goes with it."""
+    """Runs a broker for a block, and deletes its store at the end."""
     broker = RocketMQ(spawner, directory, [*config.getini(SETTINGS), *(own or [])])
     config.stash[RUNNING].append(broker)
     try:

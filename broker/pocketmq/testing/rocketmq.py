@@ -1,11 +1,11 @@
-"""What the fixture `rocketmq` is: a broker, and what a test wants of it.
+"""The fixture `rocketmq`: a broker under a test's control.
 
 broker.endpoint                     for clients: "127.0.0.1:41234", without TLS
-create_topic, create_group          topics and groups that nobody makes by asking for them
-messages, lag, wait_for_lag_0       what was sent, and what is left to be consumed
-advance_clock                       what is due by then is due now
-inject_fault                        calls that fail, wait or lose their answers; a full disk
-kill, restart, drop_connections     ends in disorder and in order
+create_topic, create_group          topics and groups that are not created on first use
+messages, lag, wait_for_lag_0       stored messages, and those not consumed yet
+advance_clock                       everything due by then becomes due now
+inject_fault                        calls that fail, wait or lose their replies; a full disk
+kill, restart, drop_connections     crashes and orderly stops
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -25,17 +25,17 @@ Value = TypeVar("Value")
 WAIT_S: Final = 10.0
 LOOK_AGAIN_S: Final = 0.01
 SURE_LOOKS: Final = 3
-"""How often nothing has to be left: a message on its way from a lease that ran out to the retry
-topic is for a moment in neither."""
+"""Consecutive looks that must find lag 0: a message on its way from an expired lease to the retry
+topic is counted in neither for a moment."""
 PAGE_COUNT: Final = 256
 LOG_SIZE_MAX: Final = 64 * 1024
-"""Bytes of a log that a failure shows: its end."""
+"""Bytes of a log's end that a failure shows."""
 DISK_FULL: Final = "disk_full"
 ANY_PORT: Final = "127.0.0.1:0"
 
 
 class LagRemains(AssertionError):
-    """A group that had not consumed everything in time."""
+    """A group did not consume everything in time."""
 
 
 class Fault:
@@ -51,7 +51,7 @@ class Fault:
         return self._count()
 
     def clear(self) -> None:
-        """Ends it; once more is fine."""
+        """Ends it; may be called again."""
         self._clear()
 
     def __enter__(self) -> "Fault":
@@ -226,7 +226,7 @@ class RocketMQ:
     def _until(
         self, look: Callable[[], Value], is_enough: Callable[[Value], bool], timeout: float
     ) -> Value:
-        """Returns what is seen once it is enough, or once the time is over."""
+        """Returns the first look that is enough, or the last one before the time is over."""
         end_s = monotonic() + timeout
         while not is_enough(seen := look()) and monotonic() < end_s:
             sleep(LOOK_AGAIN_S)
@@ -235,12 +235,12 @@ class RocketMQ:
     # -- time --------------------------------------------------------------------------------------
 
     def advance_clock(self, seconds: float) -> None:
-        """Have so much time pass at once, for the broker alone.
+        """Advances the clock of the broker alone.
 
-        Delays, leases, retries, transactions and retention come due by that. What clients say of
-        times counts from `now()` then: a delivery time they take from the machine's clock may be
-        past. It stays so over restarts.
-        Errors   ValueError: time does not go back
+        Delays, leases, retries, transactions and retention become due. The broker compares clients'
+        times with `now()`: a delivery time from the machine's clock may be in the past. The lead
+        survives restarts.
+        Errors   ValueError: negative time
         """
         if seconds < 0:
             raise ValueError(f"time does not go back, by {seconds} s neither")
@@ -262,14 +262,14 @@ class RocketMQ:
         seconds: float = 1.0,
         times: int | None = None,
     ) -> Fault:
-        """Have calls go wrong from now on.
+        """Injects a fault into calls from now on.
 
         kind     refuse       calls are answered with a code, and nothing is done
                  delay        calls wait before they are served
-                 lose_answer  calls are served, and their connections break before the answer
-                 disk_full    sends are refused as when the disk has no room; counts no hits
-        method   the protocol's name, or several; () for all but Telemetry. Those of administration,
-                 by which this object itself asks, never fail
+                 lose_answer  calls are served, and their connections break before the reply
+                 disk_full    sends are refused as if the disk were full; counts no hits
+        method   the protocol's name, or several; () for all but Telemetry. Methods of Admin, which
+                 this object itself uses, never fail
         code     the protocol's name, of those this broker knows
         times    hit only so many calls; None: all until it is cleared
         Errors   ValueError
@@ -287,23 +287,23 @@ class RocketMQ:
         )
 
     def drop_connections(self) -> None:
-        """Breaks all connections that clients have; new ones are taken."""
+        """Breaks all connections of clients; new ones are accepted."""
         self._process.ask("cut_off")
 
     def kill(self) -> None:
-        """Ends the broker's process as a crash does; `restart` goes on with its store."""
+        """Kills the broker's process, as a crash does; `restart` continues with its store."""
         self._leave()
         self._process.kill()
 
     def stop(self) -> None:
-        """Ends the broker's process in order; `restart` goes on with its store."""
+        """Stops the broker's process in order; `restart` continues with its store."""
         self._leave()
         self._process.stop()
 
     def restart(self) -> None:
-        """Stops the broker unless that is done, and starts it again: same address, store and clock.
+        """Stops the broker if it runs, and starts it with the same address, store and clock.
 
-        Faults do not last over it.
+        Faults end with the stop.
         Errors   BrokerNotStarted
         """
         self.stop()
@@ -318,12 +318,12 @@ class RocketMQ:
     # -- its log -----------------------------------------------------------------------------------
 
     def mark_log(self) -> None:
-        """Have `log` begin here."""
+        """Makes `log` begin here."""
         self._log_begin = self._log.stat().st_size
 
     @property
     def log(self) -> str:
-        """What the broker logged, its end where that is long."""
+        """The broker's log, or its end if it is long."""
         size = self._log.stat().st_size
         with self._log.open("rb") as file:
             file.seek(max(self._log_begin, size - LOG_SIZE_MAX))
@@ -331,7 +331,7 @@ class RocketMQ:
 
 
 def _clear(process: BrokerProcess, do: str, **fields: Any) -> None:
-    """Ends a fault; one of a broker that has ended has ended with it."""
+    """Ends a fault; does nothing if the broker has ended."""
     try:
         process.ask(do, **fields)
     except BrokerEnded:

@@ -3,9 +3,9 @@
     test    ─► {"assignments": […], "listen": …, "ahead_ms": 0} and two descriptors: control, log
     spawner ─► the process id of the broker
 
-What takes long is to import a broker, not to start one; here it is imported once. Every broker's
-log, with what it writes to standard output, goes to the descriptor. Ends when the socket does, and
-then the system kills the brokers that are left: one that hangs does not see its own socket end.
+Importing a broker takes long, starting one does not; the spawner imports it once. Each broker
+writes its log and standard output to the log descriptor. The spawner ends when its socket closes;
+the system then kills the brokers left, because one that hangs does not see its own socket close.
 """
 
 import ctypes
@@ -23,23 +23,23 @@ from pocketmq.testing.controlled import run_controlled
 REQUEST_MAX: Final = 1 << 20
 DESCRIPTOR_COUNT: Final = 2
 LATER: Final = ("uvloop", "encodings.idna")
-"""What a broker imports when it begins, where there is such a thing."""
+"""Optional modules that a broker imports when it starts."""
 PR_SET_PDEATHSIG: Final = 1
 BROKEN: Final = 70
-"""EX_SOFTWARE: what a broker ends with that raised what it should not have."""
+"""EX_SOFTWARE: exit code of a broker that raised an unexpected error."""
 
 
 def main() -> None:
     """Forks a broker for every request.
 
-    The garbage collector may be off until here: what is imported is no garbage.
+    The garbage collector may be off until here: imported modules are no garbage.
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # The test's process decides what ends.
-    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # Nobody waits for brokers: control ends.
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # No process waits for brokers: control ends.
     for name in LATER:
         with suppress(ImportError):
             import_module(name)
-    gc.freeze()  # Pages that nobody writes to are shared with all brokers.
+    gc.freeze()  # Pages never written are shared with all brokers.
     gc.enable()
     system = ctypes.CDLL(None)
     own_number = os.getpid()
@@ -71,7 +71,10 @@ def _next_request(test: socket.socket) -> tuple[dict[str, Any], int, int] | None
 
 
 def _end_with_parent(system: ctypes.CDLL, parent: int) -> None:
-    """Have the system kill this process when its parent ends; where it cannot, sockets tell."""
+    """Asks the system to kill this process when its parent ends, on Linux only.
+
+    Elsewhere a broker ends when its control socket closes.
+    """
     call = getattr(system, "prctl", None)
     if call is not None:
         call(PR_SET_PDEATHSIG, ctypes.c_ulong(signal.SIGKILL))
@@ -80,7 +83,7 @@ def _end_with_parent(system: ctypes.CDLL, parent: int) -> None:
 
 
 def _be_broker(request: dict[str, Any], control: int, log: int) -> None:
-    """Runs a broker in this process, and end it."""
+    """Runs a broker in this process, and ends the process."""
     code = BROKEN
     try:
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)

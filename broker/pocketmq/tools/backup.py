@@ -122,7 +122,7 @@ def backup(
 
 
 def is_running(disk: Disk, directory: Path) -> bool:
-    """Return whether a broker has a store open; where its lock may not be asked, its mark tells."""
+    """Returns whether a broker has a store open: by its lock, else by its abort mark."""
     lock = directory / LOCK_FILE
     if disk.exists(lock) and not os.access(lock, os.W_OK):
         return disk.exists(directory / ABORT_FILE)
@@ -295,10 +295,10 @@ def _recorded(copy: Path, relative: str) -> CopiedFile:
 
 
 def _make_as_after_crash(disk: Disk, copy: Path, made: Backup, sizes: KnownShape) -> None:
-    """Let a copy open as a store that was killed: it finds its end and builds its views.
+    """Makes a copy open like a store after a crash: it finds its end and builds its views.
 
-    What was flushed is written down anew, so that a loss below it would be noticed; and the sizes
-    of a store that does not state them, as the files that show them are not in the copy.
+    Writes a new flushed mark, so that a loss below it is noticed. Writes the sizes of a store whose
+    manifest lacks them, as the files that show them are not in the copy.
     """
     store = StoreDirectory(disk, copy)
     store.mark_running(disk.own_process_id())
@@ -320,7 +320,7 @@ def _make_as_after_crash(disk: Disk, copy: Path, made: Backup, sizes: KnownShape
 
 
 def _state_sizes(disk: Disk, own: Path, sizes: KnownShape) -> None:
-    """Let the manifest of a copy state sizes, and list no views."""
+    """Writes a copy's manifest with sizes, and without a list of views."""
     try:
         manifest = ManifestFile(disk, own).read()
     except (ValueError, StoreTooNew):
@@ -334,7 +334,7 @@ def _state_sizes(disk: Disk, own: Path, sizes: KnownShape) -> None:
 
 
 def first_damage(file: LogFile, upto: int) -> str:
-    """Returns where and why the records of a file are not sound up to an offset, "" if they are.
+    """Returns position and reason of the first unsound record below an offset, "" if none.
 
     Cost     about 1 s a million records, CRCs included
     """

@@ -58,13 +58,13 @@ class CopiedFile:
 
 @dataclass(slots=True)
 class Backup:
-    """What `backup.json` says.
+    """The contents of `backup.json`.
 
-    begin, upto   physical offsets of the log that it holds
-    flushed       up to where the log of a running store counted as durable
-    is_whole      of a store that was stopped in order, with its views
+    begin, upto   physical offsets of the log in the copy
+    flushed       flushed offset of a running store
+    is_whole      the store was stopped in order, and its views were copied
     left_out      files and directories of the store that were not copied
-    bytes_copied, files_known   by the last run; files that were known were not copied again
+    bytes_copied, files_known   by the last run; known files were not copied again
     """
 
     store: str

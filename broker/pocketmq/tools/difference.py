@@ -68,7 +68,7 @@ class Side:
 
 @dataclass(slots=True)
 class _Tally:
-    """What is known of a queue: its messages and the offsets of the first and last of them."""
+    """Message count of a queue, and the offsets of its first and last message."""
 
     count: int
     first: int

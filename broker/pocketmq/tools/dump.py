@@ -1,4 +1,4 @@
-"""What lies in a store besides its log: units of queues, entries of the index."""
+"""Reads the views of a store: units of queues, entries of the index."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -1,4 +1,4 @@
-"""What small files say of a store: up to where it is durable, and whether it was left in order."""
+"""Reads a store's durable offset, and whether it was stopped in order, from its small files."""
 
 from pathlib import Path
 
@@ -18,7 +18,7 @@ from pocketmq.model.errors import StoreTooNew
 
 
 def checkpoint_values(disk: Disk, directory: Path) -> CheckpointValues:
-    """Returns what the checkpoint says, zeros where there is none."""
+    """Returns the values of the checkpoint, zeros if there is none."""
     path = directory / CHECKPOINT_FILE
     return decode_checkpoint(disk.read_file(path) if disk.exists(path) else b"")
 

@@ -1,7 +1,6 @@
-"""What a store is: its files and sizes, how far it reaches, how it was left.
+"""Summarizes a store: files and sizes, offsets of its log, state of its last stop.
 
-Reads names, headers and one commit-log file; counts messages by the lengths of queues, not by
-reading them.
+It reads names, headers and one commit-log file. Message counts come from the lengths of queues.
 """
 
 from contextlib import suppress

@@ -1,14 +1,14 @@
-"""Puts rebuilt views in the place of a store's own, so that the store is whole at every moment.
+"""Replaces a store's views with rebuilt ones; the store is consistent at every step.
 
     1. everything below the staging directory is made durable
-    2. the table of queue ends is removed, and where the new views tell of less than the old ones,
-       the checkpoint is lowered to that
-    3. consumequeue/ and index/ change places with the staged ones, each in one step
+    2. the table of queue ends is removed; if the new views cover less than the old ones, the
+       checkpoint is lowered to that
+    3. consumequeue/ and index/ are exchanged with the staged ones, each in one step
     4. watermark, checkpoint and store.json are made to agree
     5. the old views are removed, or kept under pocketmq/replaced/
 
-Killed anywhere, the store has old or new views, both complete, and a checkpoint that promises no
-more than they hold; installing again ends the same. The store's lock is held by the caller.
+After a kill at any point, the store has complete old or new views, and a checkpoint that claims no
+more than they hold. Installing again has the same result. The caller holds the store's lock.
 """
 
 import shutil
@@ -76,7 +76,7 @@ def stage_and_install(
     *,
     keep_as: str = "",
 ) -> Path | None:
-    """Let views be put into a directory of a store, and install them, under its lock.
+    """Stages views in a directory of a store and installs them, under its lock.
 
     Errors   StoreLocked, and those of `stage`, `install_views` and `check_understood`
     """
@@ -222,10 +222,10 @@ class _Numbers:
 def write_mark(
     disk: Disk, directory: Path, before: bytes, after: bytes, *, log_end: int = OFFSET_MAX
 ) -> dict[str, int] | None:
-    """Let a store's mark fit the checkpoint that is about to be written, unless it is void.
+    """Rewrites a store's mark for the checkpoint about to be written, unless the mark is void.
 
-    log_end   the mark is brought down to where the log ends
-    Returns   what it said and says now, None of a void one
+    log_end   the mark is lowered to the end of the log
+    Returns   its old and new values, None if it is void
     """
     own = directory / OWN_DIRECTORY
     if not disk.exists(own / MARK_FILE):

@@ -1,8 +1,8 @@
-"""The files of a store, one by one: what each is, how long, how far it reaches.
+"""Lists the files of a store: kind, length and range of each.
 
-Read are names, lengths and heads: of a log file the head of its first record, of an index file its
-header, of a queue file a few units. Nothing that is wrong ends the list: it stands in the note of
-its row, be it a damaged head, a link that leads nowhere or a directory that cannot be read.
+It reads names, lengths and heads: of a log file the head of its first record, of an index file its
+header, of a queue file a few units. Damage does not end the list: the note of its row reports it,
+whether a damaged head, a dangling link or a directory that cannot be read.
 """
 
 import os
@@ -84,7 +84,7 @@ class FileRow(NamedTuple):
 
 
 def list_files(disk: Disk, directory: Path, sizes: KnownShape, kind: str = "") -> Iterator[FileRow]:
-    """Yields a row for every file of a store, sorted by path; of one kind when it is given.
+    """Yields a row for every file of a store, or of one kind, sorted by path.
 
     Cost     some system calls a file, whatever its length
     """

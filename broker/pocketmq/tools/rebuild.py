@@ -1,10 +1,10 @@
 """Rebuilds a store's views from its log, beside the store or in its place.
 
-The timer's wheel, which follows from the timer log, is written with them.
+It writes the timer's wheel as well, which follows from the timer log.
 
 A rebuild in place is made in `pocketmq/rebuild/` and swapped in when it is complete
-(`install.py`); killed before, it leaves the store as it was, and the next one goes on from where it
-stopped, or begins anew when log or settings are no longer the same.
+(`install.py`). If it is killed before, the store is unchanged. The next rebuild continues, or
+starts over if log or settings changed.
 """
 
 import shutil
@@ -48,14 +48,14 @@ STAT_BLOCK_BYTES: Final = 512
 
 @dataclass(frozen=True, slots=True)
 class RebuildPlan:
-    """What a rebuild is about to do.
+    """The plan of a rebuild.
 
-    out         where views are written; None: in the store's place
-    upto        records that start below it
-    settings    what the views are built with
-    estimate    what they will take on the disk
+    out         output directory; None: replaces the store's own views
+    upto        only records that start below this physical offset
+    settings    geometry of the views
+    estimate    disk usage of the views
     replaced    (files, bytes on the disk) of the store's own views
-    is_resumed  an earlier rebuild was killed and is gone on with
+    is_resumed  continues an earlier rebuild that was killed
     """
 
     directory: Path
@@ -100,7 +100,7 @@ def plan_rebuild(
     disk: Disk, directory: Path, sizes: KnownShape, *, out: Path | None = None,
     upto: int = OFFSET_MAX, check_crc: bool = False,
 ) -> RebuildPlan:  # fmt: skip
-    """Look at a store and say what a rebuild would do; nothing is changed.
+    """Returns the plan of a rebuild; changes nothing.
 
     Errors   NotAStore (the log, or an output directory that holds other things), StoreGap,
              WrongFileSize, DiskFull; those of `check_understood` in the store's place

@@ -1,11 +1,11 @@
-"""The messages of a log that somebody asked for, found by column.
+"""Selects messages of a log by column.
 
-    chunk ─► place, store time ─► topic, queue ─► key, tag, property ─► what was asked for
-             numbers of heads     queue table      bytes of the chunk     by column, or decoded
+    chunk ─► place, store time ─► topic, queue ─► key, tag, property ─► selected messages
+             numbers of heads     queue table      bytes of the chunk     as columns, or decoded
 
-A chunk that does not hold the bytes of the key, tag or property is not looked at any further, and
-no record is decoded that is not wanted. Files that are too old or too young are not read: a file
-begins with its oldest record, give or take what a broker's clock was set back (`may_hold`).
+A chunk without the bytes of the key, tag or property is skipped, and only selected records are
+decoded. Files that are too old or too young are not read: a file begins with its oldest record,
+except for times that a broker's clock was set back (`may_hold`).
 """
 
 from collections.abc import Iterator, Sequence
@@ -35,16 +35,16 @@ _SEPARATOR: Final = "\x01"
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """What is wanted; a message must be all of it.
+    """Conditions of a search; a message must meet all of them.
 
-    topics       patterns with * and ?, any of which fits; none: every topic
+    topics       patterns with * and ?, any of which matches; none: every topic
     queue_ids    none: every queue
     begin_ms     store times [begin_ms, end_ms)
     begin        physical offsets [begin, upto)
     key          one of its keys, or its unique key
     tag          its tag
     properties   (name, value), all of them
-    with_system  the broker's own topics too; one that `topics` names in full is wanted anyway
+    with_system  include the broker's own topics; one that `topics` names in full is always included
     """
 
     topics: tuple[str, ...] = ()
@@ -142,7 +142,7 @@ class LogSearch:
 
     @property
     def tail(self) -> Hole | None:
-        """What a crash left behind the last sound record, if anything."""
+        """Bytes after the last sound record that a crash left, None if there are none."""
         return holes_and_tail(self._damage, self.end)[1]
 
     def __iter__(self) -> Iterator[Picked]:

@@ -1,12 +1,12 @@
-"""How many messages a log holds, how large they are, and how that is spread.
+"""Statistics of a log: message counts and sizes, by group.
 
     chunk ─► columns ─► sums by group of the chunk ─┐
     chunk ─► columns ─► sums by group of the chunk ─┴─► merged now and then
 
-Groups are told apart by a whole number: a queue's number, an hour, a power of two, or 64 bits that
-texts are folded to. Texts themselves are read from the log in the end, for the rows that are shown.
-Where more than `GROUPS_MAX` groups were met, the smallest are forgotten on the way; numbers of the
-others may then be too small, and the result says so.
+An integer identifies each group: a queue's number, an hour, a power of two, or a 64-bit hash of a
+text. Texts are read from the log at the end, for the rows that are shown. Above `GROUPS_MAX`
+groups, the smallest are dropped on the way; numbers of the others may then be too small, and
+`is_rough` is set.
 """
 
 from collections.abc import Callable, Sequence
@@ -52,10 +52,10 @@ Document = dict[str, Any]
 
 @dataclass(slots=True)
 class Statistics:
-    """What a search found: sums over all of it, over groups, and the largest messages.
+    """Statistics of a search: sums over all messages and by group, and the largest messages.
 
-    group_count   groups there are, of which `rows` may be some
-    is_rough      groups were forgotten on the way
+    group_count   number of groups, of which `rows` may be some
+    is_rough      groups were dropped on the way
     """
 
     summary: Document

@@ -1,7 +1,7 @@
-"""Whether an offline tool may look at a directory: it is a store, and nobody is writing to it.
+"""Checks that an offline tool may read a directory: it is a store that no process writes to.
 
-A tool never holds the store's lock; it asks whether somebody does. Told to, it reads a live store
-all the same: what is being written meanwhile may then look torn.
+A tool never takes the store's lock; it tests whether a process holds it. With `read_only` it reads
+a live store as well: records written meanwhile may then look torn.
 """
 
 from pathlib import Path
@@ -20,7 +20,7 @@ def is_live(directory: Path) -> bool:
 
 
 def check_access(disk: Disk, directory: Path, *, read_only: bool, plain_only: bool = True) -> None:
-    """Raises unless the directory may be looked at; `read_only` allows a store that is in use.
+    """Raises unless a tool may read the directory; `read_only` allows a store that is in use.
 
     plain_only   refuse links, FIFOs, sockets and devices in it before anything is read
     Errors       NotAStore, StoreLocked, NotAPlainFile

@@ -1,4 +1,4 @@
-"""Users and rules of a store that no broker has open; also of one that is yet to be."""
+"""Changes users and grants of a store that no broker has open, or of a new directory."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,9 +14,9 @@ from pocketmq.model.roster import Roster
 
 @contextmanager
 def changed_roster(directory: Path) -> Iterator[Roster]:
-    """Yields the users of a store, and writes what became of them; makes the directory if need be.
+    """Yields the users of a store, and writes them back; creates a missing directory.
 
-    Holds    the store's lock meanwhile, so that no broker starts with what was before
+    Holds    the store's lock meanwhile, so that no broker starts with the old users
     Errors   NotAStore, StoreLocked, TableUnreadable, DiskFull
     """
     disk = Disk()

@@ -60,7 +60,7 @@ DAY_MS: Final = 86_400_000
 
 @dataclass(slots=True)
 class Exported:
-    """What was written."""
+    """Result of an export: its files, and the count and bytes of messages."""
 
     files: list[Path]
     messages: int = 0
@@ -68,9 +68,9 @@ class Exported:
 
 
 def export_files(disk: Disk, search: LogSearch, target: Path, shape: ExportFormat) -> Exported:
-    """Writes what a search finds to a file, or with a split to a directory that is new or empty.
+    """Writes the messages of a search to a file, or with a split to a new or empty directory.
 
-    Effects  a file that is there is replaced
+    Effects  an existing file is replaced
     Errors   DiskFull; nothing is left behind
     """
     draft = target.with_name(target.name + DRAFT_SUFFIX)
@@ -94,7 +94,7 @@ def export_files(disk: Disk, search: LogSearch, target: Path, shape: ExportForma
 
 
 def export_stream(search: LogSearch, out: BinaryIO, shape: ExportFormat) -> int:
-    """Write what a search finds to a stream, as JSON lines or an Arrow stream; returns how much."""
+    """Writes the messages of a search as JSON lines or an Arrow stream; returns their count."""
     messages = 0
     sink = sink_for(out, shape, is_stream=True)
     for picked in search:
@@ -108,7 +108,7 @@ def export_stream(search: LogSearch, out: BinaryIO, shape: ExportFormat) -> int:
 
 
 def _drop(draft: Path) -> None:
-    """Removes what an export broke off, ours or an earlier one."""
+    """Deletes the draft of an unfinished export."""
     if draft.is_dir():
         shutil.rmtree(draft)
     else:

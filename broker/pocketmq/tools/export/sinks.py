@@ -25,7 +25,7 @@ Line = Callable[[StoredMessage], bytes]
 
 @dataclass(frozen=True, slots=True)
 class ExportFormat:
-    """What an export looks like.
+    """The format of an export.
 
     form          PARQUET, ARROW or JSONL
     columns       of Parquet and Arrow
@@ -65,11 +65,11 @@ class LineSink:
             self._file.write(self._shape.line(message) + b"\n")
 
     def flush(self) -> None:
-        """Let what was written be seen."""
+        """Flushes the file, so that readers see what was written."""
         self._file.flush()
 
     def close(self) -> None:
-        """Nothing ends such a file."""
+        """Does nothing: such a file has no footer."""
 
     abandon = close
 
@@ -96,15 +96,15 @@ class ArrowSink:
         self._writer.write_batch(content)
 
     def flush(self) -> None:
-        """Let what was written be seen."""
+        """Flushes the file, so that readers see what was written."""
         self._file.flush()
 
     def close(self) -> None:
-        """Writes what ends the file."""
+        """Writes the footer of the file."""
         self._writer.close()
 
     def abandon(self) -> None:
-        """Let go of the file."""
+        """Releases the file without a footer."""
         del self._writer
 
 

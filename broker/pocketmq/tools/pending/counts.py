@@ -1,4 +1,4 @@
-"""How much of a store waits, and for when: by the hour it is due, or by who is to decide."""
+"""Counts of pending messages: delayed ones by hour due, half messages by producer group."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ Document = dict[str, Any]
 
 @dataclass(slots=True)
 class _Span:
-    """How many there are, and the first and last time of them, ms."""
+    """Message count, and first and last time, ms."""
 
     messages: int
     first_ms: int

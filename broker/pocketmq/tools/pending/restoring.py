@@ -4,9 +4,9 @@
     else                 sound units in their order, then those of records that are still to come
                          and stood in none, by queue offset
 
-A unit made here says the read time as the second it was written: the real one is not known, and
-nobody asks for it but by how long a message waits. Killed anywhere, a start finds an old or a new
-timer log, whole, and revises the wheel by it.
+A unit made here has the read time as its write time: the real one is unknown, and is used only to
+compute how long a message waits. After a kill at any point, a start finds a complete old or new
+timer log, and corrects the wheel by it.
 Source: TimerMessageStore.recoverAndRevise, doEnqueue.
 """
 

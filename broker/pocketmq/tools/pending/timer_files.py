@@ -1,8 +1,8 @@
-"""The timer's files as they lie there: units of the timer log, slots of the wheel, its checkpoint.
+"""Reads the timer's files: units of the timer log, slots of the wheel, its checkpoint.
 
-What a wheel must hold follows from the units alone: a slot knows the first and the last unit of its
-second, and how many messages are in it; a unit leads to the one before it. A slot serves another
-second after two weeks, and forgets what was in it then.
+The units alone determine the wheel. A slot holds the first and the last unit of its second, and the
+count of messages in it; each unit points to the one before it. After two weeks a slot is reused for
+another second, and its old contents are lost.
 Source: TimerLog, TimerWheel, TimerMessageStore.recover.
 """
 
@@ -46,7 +46,7 @@ LOG_FILE_BYTES: Final = 100 * 1024 * 1024
 
 
 class CheckNumbers(NamedTuple):
-    """What `config/timercheck` says; see format/timer_layout.py."""
+    """The values of `config/timercheck`; see format/timer_layout.py."""
 
     read_ms: int = 0
     log_flushed: int = 0
@@ -58,7 +58,7 @@ class CheckNumbers(NamedTuple):
 
 
 class Flaw(NamedTuple):
-    """What is wrong of a file by itself; `kind` as in `Finding`."""
+    """Damage within one file; `kind` as in `Finding`."""
 
     kind: str
     path: str
@@ -69,12 +69,12 @@ class Flaw(NamedTuple):
 
 @dataclass(slots=True)
 class TimerSnapshot:
-    """What the timer's files say; arrays are empty and numbers zero where there are none.
+    """Contents of the timer's files; arrays are empty and numbers zero for missing files.
 
-    units, places      the units of the timer log, and where in it each lies
-    begin, end         of the timer log, as far as units lead
-    slots              of the wheel, None where it has another length or is not there
-    check              None where there is no file, or one that is too short
+    units, places      the units of the timer log, and the offset of each in it
+    begin, end         range of the timer log that has units
+    slots              of the wheel; None if its file is missing or has another length
+    check              None if its file is missing or too short
     """
 
     units: Units
@@ -171,10 +171,10 @@ def _is_end(content: bytes, position: int, *, is_last: bool) -> bool:
 
 # -- what follows from units -----------------------------------------------------------------------
 class Links(NamedTuple):
-    """What units make of each other.
+    """The links and slots that follow from units.
 
-    previous   of each unit: the place it must lead to, NO_UNIT without one
-    slots      the wheel after all of them
+    previous   of each unit: the offset it must point to, NO_UNIT without one
+    slots      the wheel after all units
     """
 
     previous: NDArray[np.int64]

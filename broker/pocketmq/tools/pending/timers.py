@@ -1,11 +1,11 @@
-"""Messages that wait for a time of their own: what records in the timer's topic say.
+"""Timer messages that are pending, by the records of the timer's topic.
 
-    queue offset at or behind the timer's      it has not come to them yet
-    a unit in a slot that is still to come     they wait in the wheel
-    anything else                              they were delivered, or dropped
+    queue offset at or behind the timer's      not read by the timer yet
+    a unit in a future slot                    waiting in the wheel
+    anything else                              delivered, or dropped
 
-A recall is a record there too: it takes the message of its key out of its slot. Checkpoints and
-acks of leases wait there as everything else does.
+A recall is a record of that topic as well: it removes the message of its key from its slot.
+Checkpoints and acks of leases are timer records like all others.
 Source: TimerMessageStore.
 """
 
@@ -49,11 +49,11 @@ _DIGITS_MAX: Final = 18
 
 
 class TimerRecord(NamedTuple):
-    """What a record in the timer's topic says.
+    """A record of the timer's topic.
 
     due_ms    its slot's time, or DUE_UNKNOWN
-    recalls   unique key of the message it takes back, perhaps behind its topic and a plus, or, of a
-              recall, behind its topic and RECALL_SEPARATOR; "" of a message
+    recalls   unique key of the message it cancels, perhaps after its topic and a plus, or, for a
+              recall, after its topic and RECALL_SEPARATOR; "" for a message
     """
 
     queue_offset: int
@@ -67,7 +67,7 @@ class TimerRecord(NamedTuple):
 
     @property
     def recall_keys(self) -> tuple[str, ...]:
-        """What a record that takes this message back may say (format/timed_records.py)."""
+        """Keys by which a record may recall this message (format/timed_records.py)."""
         key = self.message_id
         return key, f"{self.topic}+{key}", f"{self.topic}{RECALL_SEPARATOR}{key}"
 
@@ -75,7 +75,7 @@ class TimerRecord(NamedTuple):
 def timer_records(
     disk: Disk, root: Path, sizes: KnownShape, files: Sequence[LogFile]
 ) -> Iterator[TimerRecord]:
-    """Yields the records in the timer's topic, in order; unsound ones are left out.
+    """Yields the records of the timer's topic in order, without unsound ones.
 
     root     directory with the consumequeue/ that is read
     Errors   WrongFileSize, StoreGap: the queue must be built again first

@@ -1,4 +1,4 @@
-"""What a repair is about to do: each action shows, sets aside and performs itself."""
+"""Actions of a repair: each describes itself, quarantines the damage and repairs it."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
@@ -18,7 +18,7 @@ Document = dict[str, Any]
 
 
 class LogAct(Enum):
-    """What happens to damaged bytes of the log."""
+    """Replacements of damaged bytes of the log."""
 
     STAND_IN = "stand-in records"
     FILE_END = "stand-in records and a BLANK"
@@ -29,14 +29,14 @@ class LogAct(Enum):
 
 
 class FileAct(Enum):
-    """What happens to a small file; a copy lies in the quarantine in any case."""
+    """Repairs of a small file; a copy is in the quarantine in any case."""
 
     RESTORE = "its .bak takes its place"
     REMOVE = "it is removed"
 
 
 class Loss(NamedTuple):
-    """Messages of one queue whose units lead into damage.
+    """Messages of one queue whose units point into damage.
 
     first   queue offset of the first one
     """
@@ -84,7 +84,7 @@ class LogAction:
         quarantine.keep(path, self.begin, self.end, base=int(path.name), note=self.document)
 
     def perform(self, disk: Disk, directory: Path, file_size: int) -> None:
-        """Let something sound take the place of the damaged bytes, durably.
+        """Replaces the damaged bytes with sound ones, durably.
 
         Errors   DiskFull, AllocationFailed, FsyncFailed
         """
@@ -188,12 +188,12 @@ class RepairPlan:
 
     @property
     def actions(self) -> list[LogAction | FileAction]:
-        """What is done about single places, in order."""
+        """Actions on single places of the log and on files, in order."""
         return [*self.log, *self.files]
 
     @property
     def lowers_numbers(self) -> bool:
-        """Whether checkpoint and mark are brought down to what the log holds."""
+        """Whether checkpoint and mark are lowered to the end of the log."""
         return self.checkpoint or self.missing is not None
 
     @property
@@ -203,7 +203,7 @@ class RepairPlan:
 
     @property
     def builds_views(self) -> bool:
-        """Whether the views are built anew."""
+        """Whether the views are rebuilt."""
         return bool(self.log or self.view_findings or self.is_continued)
 
     @property

@@ -1,4 +1,4 @@
-"""What takes the place of each damaged stretch of the log."""
+"""Plans the replacement of each damaged range of the log."""
 
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What consume queues say of messages whose records are damaged: units that lead there."""
+"""Finds lost messages by the consume-queue units that point into damage."""
 
 from collections.abc import Iterator
 from contextlib import suppress
@@ -15,7 +15,7 @@ from pocketmq.tools.repair.actions import Loss
 
 
 class QueueWitness:
-    """The consume queues of a store as they are; queues that cannot be read say nothing."""
+    """The consume queues of a store as they are; unreadable queues are skipped."""
 
     __slots__ = ("_queues",)
 

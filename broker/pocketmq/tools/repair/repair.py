@@ -1,4 +1,4 @@
-"""Performs a repair: looks, sets aside, mends, looks again, until nothing is left to do."""
+"""Performs a repair: verifies, quarantines and repairs until no damage is found."""
 
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
@@ -53,19 +53,19 @@ Stage = Callable[[str, int], AbstractContextManager[Advance]]
 
 @contextmanager
 def silent_stage(label: str, total_bytes: int) -> Iterator[Advance]:
-    """Begins a step and tell nobody."""
+    """Begins a step without a progress report."""
     yield no_advance
 
 
 def repair_store(
     disk: Disk, directory: Path, sizes: KnownShape, *, now_ms: int, stage: Stage = silent_stage
 ) -> Report:
-    """Mend a store under its lock; returns the report.
+    """Repairs a store under its lock; returns the report.
 
-    Its `state` is NOTHING_TO_DO when nothing was changed; `is_sound` says whether nothing is left.
+    Its `state` is NOTHING_TO_DO if nothing was changed; `is_sound` is true if no damage is left.
 
     Errors   StoreLocked; those of `missing_part`: nothing was changed;
-             DiskFull, AllocationFailed, FsyncFailed: call again to go on
+             DiskFull, AllocationFailed, FsyncFailed: call again to continue
     """
     check_understood(disk, directory)
     store = StoreDirectory(disk, directory)
@@ -128,7 +128,7 @@ class _Repair:
             raise DiskFull(path=str(self._directory))
 
     def _begin(self) -> None:
-        """Go on with a repair that was killed, or begin a report."""
+        """Continues a repair that was killed, or begins a report."""
         QueueEnds(self._disk, self._directory / OWN_DIRECTORY).remove()
         found = unfinished_repair(self._disk, self._directory)
         if found is not None:

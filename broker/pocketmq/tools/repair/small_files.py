@@ -1,6 +1,6 @@
-"""Tables, checkpoint and mark: what of them is damaged is mended or taken away.
+"""Repairs or removes damaged tables, checkpoint and mark.
 
-A copy of each lies in the quarantine by then.
+A copy of each is in the quarantine by then.
 """
 
 from dataclasses import replace
@@ -53,7 +53,7 @@ def lower_checkpoint(
 
 
 def _follow(disk: Disk, directory: Path, before: bytes, after: bytes) -> None:
-    """Let the list of the last orderly stop go with the new checkpoint."""
+    """Writes the new checkpoint into the manifest's record of the last orderly stop."""
     file = ManifestFile(disk, directory / OWN_DIRECTORY)
     try:
         manifest = file.read()

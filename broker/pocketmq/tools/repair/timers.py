@@ -1,4 +1,4 @@
-"""Builds the timer's files of a store anew where they are not what its log says."""
+"""Rebuilds the timer's files of a store if they contradict its log."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -13,12 +13,12 @@ from pocketmq.tools.verify.timers import check_timers
 def restore_timers(
     disk: Disk, directory: Path, sizes: KnownShape, files: Sequence[LogFile], *, last_time_ms: int
 ) -> TimerPlan:
-    """Write wheel and checkpoint anew, and the timer log where it needs it, under the store's lock.
+    """Rewrites wheel and checkpoint, and a damaged timer log; the caller holds the store's lock.
 
     last_time_ms   store time of the log's last record
-    Returns        what was done
+    Returns        the plan that was carried out
     Errors         DiskFull, AllocationFailed, FsyncFailed; WrongFileSize, StoreGap: the queue of
-                   the timer's topic must be built again first
+                   the timer's topic must be rebuilt first
     """
     collector = Collector(directory, sizes.commit_log_file_size_bytes)
     timers, check = check_timers(

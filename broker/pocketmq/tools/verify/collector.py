@@ -28,7 +28,7 @@ class Collector:
 
     @property
     def notes(self) -> list[str]:
-        """What is worth saying, in the order in which it was said first."""
+        """The remarks, each once, in order."""
         return [*self._notes]
 
     @property

@@ -1,4 +1,4 @@
-"""The consume-queue extension: units that lead there, and whether what lies there fits.
+"""Verifies the consume-queue extension: units of queues against its entries.
 
 Source: ConsumeQueueExt (the layout: format/consume_unit.py).
 """
@@ -27,7 +27,7 @@ class ExtensionVerification:
         self._used: set[tuple[Path, int]] = set()
 
     def holds(self, queue_file: Path, address: int, tags_code: int) -> bool:
-        """Returns whether the unit at an address is sound, of this tags code, and nobody else's."""
+        """Returns whether the entry at an address is sound, has this tags code and is unused."""
         queue = queue_file.parent.relative_to(self._queues)
         position = extension_position(address)
         assert position >= 0

@@ -66,7 +66,7 @@ class HalfCheck:
             )  # fmt: skip
 
     def _look_at_commits(self, queues: Sequence[HalfQueue], log_begin: int) -> None:
-        """Compare what committed messages say their half was; one that was retried says nothing."""
+        """Checks that the half offsets of committed messages are offsets of half messages."""
         if not self._commits:
             return
         commits = np.concatenate(self._commits)

@@ -4,7 +4,7 @@ By itself: entries chained as their slots say, header and entries of one mind, n
 last entry. Against the log: every key of every record once, and nothing else. Entries lie in log
 order, so both are walked side by side; a broker that dispatched records twice leaves entries out of
 order, which are set aside and looked up.
-Not looked at: hash_slot_count, which old versions counted differently and nobody reads.
+Not checked: hash_slot_count, which old versions counted differently and no version reads.
 """
 
 from collections.abc import Iterator, Sequence

@@ -1,4 +1,4 @@
-"""The journal of what changed in order: a broker stops reading before the first damaged row."""
+"""Verifies the FIFO journal: a broker stops reading before the first damaged row."""
 
 from pathlib import Path
 
@@ -16,7 +16,10 @@ from pocketmq.tools.verify.collector import Collector
 
 
 def look_at_order_journal(disk: Disk, directory: Path, collector: Collector) -> None:
-    """Look for rows that nobody reads; without a table that they follow on there are none."""
+    """Checks for rows behind a damaged one, which a broker does not read.
+
+    Without the table that the journal continues, no row counts.
+    """
     path = directory / OWN_DIRECTORY / ORDER_JOURNAL_FILE
     table = directory / CONFIG_DIRECTORY / ORDER_INFO_FILE
     if not (disk.exists(path) and disk.exists(table)):

@@ -1,4 +1,4 @@
-"""What waits in a store, against the log: transactions and timers."""
+"""Verifies pending transactions and timers against the log."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -14,7 +14,7 @@ from pocketmq.walk.reader import Chunk
 
 
 class WaitingCheck:
-    """Looks at halves, op messages, commits and timers; it reads them by the units of their queues.
+    """Verifies halves, op messages, commits and timers, read by the units of their queues.
 
     views   directory with the consumequeue/ that is read
     """

@@ -1,7 +1,7 @@
-"""Records against themselves: what soundness (size, magic, CRC, own offset) does not tell.
+"""Verifies fields of records that soundness (size, magic, CRC, own offset) does not cover.
 
-Looked at: times that cannot be, ids below zero, names that are no topics, and records without a
-property CRC where the log's writer appended one.
+It reports impossible times, negative ids, illegal topic names, and records without a property CRC
+in a log whose writer appended one.
 """
 
 from typing import Final
@@ -66,7 +66,7 @@ class RecordCheck:
             self._unfold(chunk, heads)
 
     def _unfold(self, chunk: Chunk, heads: Heads) -> None:
-        """Look whether bodies that are flagged as compressed can be decompressed."""
+        """Checks that bodies flagged as compressed can be decompressed."""
         folded = (heads.system_flag & FLAG_COMPRESSED != 0) & (heads.body_size > 0)
         for record in np.flatnonzero(folded).tolist():
             begin = int(heads.body_begin[record])

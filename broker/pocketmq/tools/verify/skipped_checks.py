@@ -1,8 +1,8 @@
-"""Topics whose records have no unit in consumequeue/, and that is as a sound broker leaves it.
+"""Topics whose records legitimately have no unit in consumequeue/.
 
-A topic that neither config/topics.json nor consumequeue/ knows was removed; its records stay in the
+A topic missing in both config/topics.json and consumequeue/ was deleted; its records stay in the
 log until they expire. A topic with batch queues has them under batchconsumequeue/. A light message
-queue that has no directory was removed, too: the table of topics never knows one.
+queue without a directory was deleted as well: the table of topics never contains one.
 """
 
 from collections.abc import Iterable
@@ -23,7 +23,7 @@ _TABLE = "topicConfigTable"
 
 
 class SkippedChecks:
-    """What a store says of its topics, and what was left alone because of it."""
+    """Topics without checks of their queues, and those of them that records were found of."""
 
     __slots__ = ("_batch", "_known", "_met")
 
@@ -34,16 +34,16 @@ class SkippedChecks:
         self._met: set[str] = set()
 
     def has(self, topic: str) -> bool:
-        """Returns whether a topic's queues are not looked at."""
+        """Returns whether checks of a topic's queues are skipped."""
         return topic in self._batch or (self._known is not None and topic not in self._known)
 
     def meet(self, topics: Iterable[str]) -> None:
-        """Takes notice of topics that records are of."""
+        """Records topics of the records found."""
         self._met.update(topic for topic in topics if not is_system_topic(topic))
         assert "" not in self._batch
 
     def tell(self, collector: Collector) -> None:
-        """Says what was left alone."""
+        """Reports the skipped checks as remarks."""
         for topic in sorted(self._batch):
             collector.remark(
                 f"topic {topic} has batch queues: {BATCH_QUEUE_DIRECTORY}/ is not looked at"

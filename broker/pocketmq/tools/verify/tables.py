@@ -1,4 +1,4 @@
-"""The small files of a store: what they say must parse, and may not lie beyond the log."""
+"""Verifies the small files of a store: they must parse, and their offsets be within the log."""
 
 import json
 from pathlib import Path
@@ -37,10 +37,10 @@ class TableCheck:
     def look(
         self, *, log_end: int, last_time_ms: int, flushed: int | None, is_part: bool = False
     ) -> None:
-        """Look at all; the log's sound records end at `log_end` with this store time.
+        """Verifies all files against the end of the log's sound records, and its store time.
 
-        flushed   up to where the log was durable before it was read, None where nothing told
-        is_part   only a part of the log was read: small files may tell of more
+        flushed   durable offset of the log before it was read, None if unknown
+        is_part   only a part of the log was read: small files may refer to more
         """
         limits = (OFFSET_MAX, OFFSET_MAX) if is_part else (log_end, last_time_ms)
         self._checkpoint(*limits)

@@ -1,12 +1,12 @@
-"""The timer's files against each other and against the log.
+"""Verifies the timer's files against each other and against the log.
 
-    timer log     units lead to the one before them in their second, and to a record of the topic
-    wheel         what follows from the units, of seconds that are still to come
+    timer log     units point to the previous one of their second, and to a record of the topic
+    wheel         future slots are what follows from the units
     timercheck    nothing beyond the timer log and the topic
-    topic         what is still to come stands in the timer log
+    topic         pending records have units in the timer log
 
-What a start mends by itself after a crash is a note then. Counts of slots are one always: a real
-broker's recovery leaves them.
+After a crash, damage that a start repairs by itself is a note. Wrong counts of slots are always a
+note: RocketMQ's recovery leaves them.
 """
 
 from collections.abc import Iterable, Sequence
@@ -67,7 +67,7 @@ class TimerVerification:
         """Queue offset behind the topic's last record."""
 
     def look(self, rows: Iterable[NDArray[Any]]) -> None:
-        """Look at everything; `rows` are those of the timer's topic."""
+        """Verifies everything; `rows` are those of the timer's topic."""
         if not self._files.is_used:
             return
         for flaw in self._files.flaws:
@@ -153,7 +153,7 @@ class TimerVerification:
         """Compares a unit with the record it leads to."""
         unit = self._files.units[at]
         slot_ms = int(due_times(self._files.units[at : at + 1])[0])
-        # By the clock that the wheel turned by, which nobody sets.
+        # By the wheel's own clock, which a change of the system clock does not affect.
         due = -(-(int(row["due_ms"]) + int(unit["shift_ms"])) // self._precision_ms)
         is_rolled, is_recall = unit["magic"] & MAGIC_ROLL, unit["magic"] & MAGIC_DELETE
         slot = slot_ms // self._precision_ms

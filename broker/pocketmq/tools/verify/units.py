@@ -1,7 +1,7 @@
-"""Consume queues against the log, unit for unit, in both directions.
+"""Verifies consume queues against the log, unit for unit, in both directions.
 
-The engine of a rebuild hands over what it would write; here it is compared with what lies there.
-Behind the last unit, and in files it would not have written, nothing may lie.
+The rebuild engine passes the units it would write; they are compared with the files. There must be
+no unit after the last one, or in files that a rebuild would not write.
 """
 
 import os
@@ -42,7 +42,7 @@ Units = NDArray[np.void]
 class ComparedFiles(QueueFiles):
     """Queue files that are read where a rebuild would write them.
 
-    Units before the log's begin, and those at or behind `upto`, are nobody's business.
+    Units that point before the log's begin, or at or behind `upto`, are not checked.
     """
 
     __slots__ = (
@@ -155,7 +155,10 @@ class ComparedFiles(QueueFiles):
 
     # -- beyond what the log asks for ----------------------------------------------------------
     def look_beyond(self, queues: dict[QueueKey, tuple[int, int]], holes: Sequence[Hole]) -> None:
-        """Look at every file below the directory; queues are (first, end) of what the log has."""
+        """Checks every file below the directory for units that no record of the log has.
+
+        queues   (first, end) queue offset of each queue in the log
+        """
         self._holes = holes
         for key, directory in self._queue_directories():
             first, end = queues.get(key, (0, 0))
@@ -194,7 +197,7 @@ class ComparedFiles(QueueFiles):
             self._old(path)
 
     def _behind(self, path: Path, position: int) -> None:
-        """Look at a piece behind the last unit: zeros, or units beyond the limit looked at."""
+        """Checks a piece behind the last unit: zeros, or units at or behind `upto`."""
         found = _read(path, position, PIECE)
         if not found.strip(b"\0"):
             return
@@ -207,7 +210,7 @@ class ComparedFiles(QueueFiles):
             self._dangling(path, position, units, number, "nothing")
 
     def _old(self, path: Path) -> None:
-        """Look at a file before a queue's first message: only deleted records may be told of."""
+        """Checks a file before a queue's first message: its units must be of deleted records."""
         units = np.frombuffer(_read(path, 0, self._size), dtype=UNIT_TYPE)
         is_old = self._is_old(units)
         if not is_old.all():
@@ -215,7 +218,7 @@ class ComparedFiles(QueueFiles):
             self._dangling(path, 0, units, first, "units of deleted records")
 
     def _is_old(self, units: Units) -> NDArray[np.bool_]:
-        """Returns which units are of records that went with the log's head."""
+        """Returns which units are of records deleted from the log's head."""
         is_old: NDArray[np.bool_] = units["physical_offset"] < self._log_begin
         return is_old & (units["size"] > 0)
 

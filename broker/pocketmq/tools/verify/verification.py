@@ -1,4 +1,4 @@
-"""The whole check of a store: one walk over the log, everything else beside it."""
+"""Verifies a whole store in one walk over the log."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
@@ -46,12 +46,12 @@ TAIL_PIECE: Final = 16 * 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class VerifyOptions:
-    """What to look at.
+    """Options of a verification.
 
-    crc_share  of the log whose CRCs are compared; everything else is looked at whole
+    crc_share  share of the log whose CRCs are compared; everything else is checked in full
     deep       decompress compressed bodies too
-    views      directory with consumequeue/ and index/ to be checked; the store's own by default
-    upto       records that start at or behind this physical offset are not looked at
+    views      directory with consumequeue/ and index/ to check; the store's own by default
+    upto       records that start at or behind this physical offset are not checked
     is_live    a broker is writing to the store
     """
 
@@ -68,11 +68,12 @@ class VerifyOptions:
 
 @dataclass(slots=True)
 class Verification:
-    """What was found: all counted, the first ones kept.
+    """Result of a verification: all findings are counted, the first ones kept.
 
     log_begin, log_end   physical offsets of the first record and behind the last sound one
-    holes                damage with sound records behind it; tail: what stands behind the last one
-    files                those of the log that were walked
+    holes                damage with sound records behind it
+    tail                 damage after the last sound record
+    files                files of the log that were walked
     """
 
     findings: list[Finding]
@@ -191,7 +192,10 @@ class _Walk:
     def _look_at_tables(
         self, files: Sequence[LogFile], log_end: int, results: Sequence[RangeResult]
     ) -> None:
-        """Look at the small files and what waits; they may say more than a log read in part."""
+        """Verifies small files and pending messages.
+
+        Small files may refer to more than a log that is read in part.
+        """
         last_time_ms = max((max(result.last_times) for result in results), default=0)
         flushed, is_part = self._flushed, self._options.upto < OFFSET_MAX
         if flushed is not None:
@@ -208,7 +212,7 @@ class _Walk:
             self._waiting.finish(files, last_time_ms=last_time_ms, is_orderly=is_orderly)
 
     def _log_files(self) -> list[LogFile]:
-        """Returns the files of the log that can be walked; what is wrong with others is told."""
+        """Returns the files of the log that can be walked; reports the others."""
         directory, size = (
             self._directory / COMMIT_LOG_DIRECTORY,
             self._sizes.commit_log_file_size_bytes,
@@ -266,7 +270,7 @@ class _Walk:
         )  # fmt: skip
 
     def _look_behind(self, files: Sequence[LogFile], end: int) -> None:
-        """Look for bytes behind the last record: a real broker leaves what it cut off."""
+        """Remarks bytes behind the last record: RocketMQ leaves truncated records in place."""
         end = self._behind_blank(files, end)
         for file in files:
             if file.end > end and not _is_zero_from(file, max(end, file.base)):
@@ -274,7 +278,7 @@ class _Walk:
                 self._collector.remark(f"{path}: bytes of cut-off records lie behind the log's end")
 
     def _behind_blank(self, files: Sequence[LogFile], end: int) -> int:
-        """Returns where the log ends: a file closed by a BLANK may have nothing behind it yet."""
+        """Returns the end of the log; a file closed by a BLANK may be the last one."""
         for file in files:
             if file.base < end <= file.end - BLANK_SIZE:
                 with file.opened() as source:
