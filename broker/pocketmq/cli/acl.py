@@ -60,7 +60,7 @@ def grant(
     broker: BrokerConnection, out: Output, user: str, actions: str, resource: str, deny: bool,
     sources: tuple[str, ...], store: Path | None,
 ) -> None:  # fmt: skip
-    """Let USER do ACTIONS to RESOURCE; with --deny, deny it whatever else is granted.
+    """Grant USER ACTIONS on RESOURCE; with --deny, deny them whatever else is granted.
 
     Actions are added to those of a grant about the same resource.
     """

@@ -64,7 +64,7 @@ def verify(
     message_id: str,
     wait_ms: int,
 ) -> None:
-    """Have the listener of a push consumer take a message once more, and tell how that went.
+    """Verify that the listener of a push consumer takes a message, and print its result.
 
     What the listener does takes place: an order that is billed by it is billed again. The message
     is under no lease, and where the group stands does not change. The client for Java does so;

@@ -94,11 +94,11 @@ def secret_of(file: Path | None) -> str:
 
 
 def make_client(endpoint: str, access_key: str = "", secret_key: str = "") -> "AsyncClient":
-    """Returns the client for an endpoint, which signs as somebody; loads gRPC."""
+    """Returns the client for an endpoint, which signs with a user's key if given; imports gRPC."""
     os.environ.setdefault("GRPC_VERBOSITY", "NONE")  # errors are told by us, once
     from pocketmq.client import AsyncClient
 
-    # Whoever typed the command is told at once.
+    # The operator sees an error at once, without retries.
     return AsyncClient(endpoint, retry_ms=0, access_key=access_key, secret_key=secret_key)
 
 
@@ -131,7 +131,7 @@ class BrokerConnection:
 
     @property
     def admin(self) -> "AsyncAdmin":
-        """What operators may ask."""
+        """The administration of the broker."""
         return self.client.admin
 
     def reader(self, topic: str) -> "AsyncClient | AsyncAdmin":

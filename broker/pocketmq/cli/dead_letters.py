@@ -116,7 +116,7 @@ def redrive(
 @click.argument("group")
 @yes_option
 def purge(broker: BrokerConnection, out: Output, group: str, yes: bool) -> None:
-    """Let the dead letters of GROUP that wait count as dealt with.
+    """Mark the dead letters of GROUP that wait as dealt with.
 
     They stay in the store until they expire: `pocketmq dlq peek GROUP --all` still prints them.
     """
@@ -142,7 +142,7 @@ def _waiting(broker: BrokerConnection, group: str, *, is_all: bool) -> Iterator[
 
 
 def _stands(broker: BrokerConnection, group: str, topic: str) -> dict[int, int]:
-    """Return where a group stands in a topic, by queue; a group that was removed stands nowhere."""
+    """Returns the offsets of a group in a topic, by queue; empty for a deleted group."""
     try:
         offsets = broker.ask(broker.admin.list_offsets(group, topic))
     except ClientError as error:

@@ -1,4 +1,4 @@
-"""What an error means for a command: its exit code, and what to do next."""
+"""Maps errors to a command's exit code and next step."""
 
 from collections.abc import Mapping
 from typing import Any, Final
@@ -57,7 +57,7 @@ def failure_of_broker(error: BrokerError) -> Failure:
     """Returns what an error met in this process means for the command."""
     step = _LOCAL_STEPS.get(type(error), "")
     if type(error) is IllegalConfig and not error.field.endswith(")"):
-        step = ""  # No value that somebody gave, named with where: the text says what to do.
+        step = ""  # Not a given value, which would be named with its origin: the text has the step.
     return Failure(str(error), _exit_code(error), step)
 
 

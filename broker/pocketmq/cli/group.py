@@ -210,7 +210,7 @@ def reset(
     queue_ids: tuple[int, ...],
     yes: bool,
 ) -> None:
-    """Let a group stand at a time, an end or an offset of its topics' queues.
+    """Reset the offsets of a group to a time, an end or an offset of its topics' queues.
 
     Without --topic all its topics are meant, but for those of its retries and dead letters.
     Consumers that are running keep what they hold already; stop them first to be sure.
@@ -248,7 +248,7 @@ def _topics(broker: BrokerConnection, name: str, topic: str) -> list[str]:
 @click.option("--topic", default="", help="Only in this topic [default: all of the group's].")
 @yes_option
 def skip(broker: BrokerConnection, out: Output, name: str, topic: str, yes: bool) -> None:
-    """Let a group stand at the end of its topics' queues: what it has not consumed stays unread.
+    """Skip to the end of a group's queues: messages it has not consumed stay unread.
 
     Its retry topics are meant too, its dead letters are not: see `pocketmq dlq purge`.
     """
@@ -273,7 +273,7 @@ def skip(broker: BrokerConnection, out: Output, name: str, topic: str, yes: bool
 def clone(
     broker: BrokerConnection, out: Output, source: str, target: str, topic: str, yes: bool
 ) -> None:
-    """Let group TARGET stand where group SOURCE stands.
+    """Clone the offsets of group SOURCE to group TARGET.
 
     TARGET is made where there is none; what it had in these topics is replaced.
     """

@@ -13,7 +13,7 @@ import click
 
 
 class CommandModule(NamedTuple):
-    """The module where a command is defined by its name, and what a list of commands says of it."""
+    """The module that defines a command, and the command's line in lists of commands."""
 
     module: str
     about: str

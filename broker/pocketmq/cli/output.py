@@ -1,4 +1,4 @@
-"""What commands print: data on standard output, talk, bars and errors on standard error.
+"""Output of commands: data on standard output; remarks, bars and errors on standard error.
 
 -o table   columns; the default on a terminal
 -o wide    more columns, and long cells in full
@@ -7,8 +7,8 @@
 -o jsonl   one document a line, each as soon as it is there
 -o csv     the columns of wide with values as in JSON, and a line of titles; what is nested is JSON
 
-A field has one name: in JSON and CSV as it is, in tables as a title, without _ms where a time is
-shown for people.
+A field has one name. JSON and CSV show it as it is; tables show a title, without _ms for formatted
+times.
 
 Error: topic 'orders' does not exist
 Next:  pocketmq topic create orders
@@ -88,7 +88,7 @@ class Exit(IntEnum):
 
 
 class Output:
-    """What prints for one command; `form` is what -o asks for, else what suits the output."""
+    """Printer of one command; `form` is that of -o, else table on a terminal and JSON elsewhere."""
 
     __slots__ = ("form",)
 
@@ -97,7 +97,7 @@ class Output:
 
     @property
     def is_table(self) -> bool:
-        """Whether people read it."""
+        """Whether the output is a table for people."""
         return self.form in TABLES
 
     def show(self, document: Document) -> None:
@@ -217,7 +217,7 @@ class PrintedRows:
             self._pending.append([_cell(cell, width_max) for cell in cells])
 
     def flush(self) -> None:
-        """Let everything added so far be seen."""
+        """Prints every row added so far."""
         if self._pending:
             self._print_table()
         sys.stdout.flush()
@@ -244,12 +244,12 @@ class PrintedRows:
 def progress(
     label: str, total_bytes: int, *, clock: Callable[[], float] = monotonic
 ) -> Iterator[Callable[[int], None]]:
-    """Draws a bar on a terminal, and yields a function that is told how many more bytes are done.
+    """Draws a progress bar on a terminal; yields a function that adds done bytes.
 
     Reading  [######################--------------]   61%  00:00:02  1.6 GB  640 MB/s
 
-    Not drawn where a terminal cannot redraw a line (TERM=dumb) or asks for plain text (NO_COLOR);
-    a terminal that goes away ends the drawing, not the work.
+    It is not drawn if the terminal cannot redraw a line (TERM=dumb) or asks for plain text
+    (NO_COLOR). A terminal that closes ends the drawing, not the work.
     Units    clock: seconds
     Cost     0.1 µs a call, and a line on the terminal at most every REDRAW_SECONDS
     """

@@ -133,7 +133,7 @@ def _opened(path: str, up: ExitStack) -> BinaryIO:
 
 
 def line_groups(stream: BinaryIO) -> Iterator[list[bytes]]:
-    """Yields lines of a stream, as many as there are at a time: a slow pipe is not waited for."""
+    """Yields lists of the lines available, so that a slow pipe does not delay them."""
     rest = b""
     # Whatever opens a file or standard input for bytes buffers it, and such a buffer has read1.
     while piece := stream.read1(READ_SIZE):  # type: ignore[attr-defined]

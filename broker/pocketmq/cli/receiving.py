@@ -25,9 +25,10 @@ def show_received(
     wait_ms: int,
     acknowledges: bool,
 ) -> None:
-    """Print what a group receives, until there is no more for a time; acknowledge what was printed.
+    """Prints the messages a group receives until none come for `wait_ms`.
 
-    Errors   ClientError
+    acknowledges   acknowledge printed messages
+    Errors         ClientError
     """
     late = 0
     with out.rows(COLUMNS) as rows:

@@ -175,10 +175,10 @@ def dev(
 ) -> None:
     """Run a broker on an empty store in a temporary directory, until SIGTERM, SIGHUP or Ctrl-C.
 
-    Topics and groups are made by whoever uses them first; those of a type, for messages in order,
-    for later or in transactions, by --topics. When it serves, standard output shows one line of
-    JSON with the addresses bound, on a terminal what to write in a client besides; the log goes to
-    standard error.
+    Topics and groups are made when a client first uses them; those of a type, for messages in
+    order, for later or in transactions, by --topics. When it serves, standard output shows one line
+    of JSON with the addresses bound, on a terminal what to write in a client besides; the log goes
+    to standard error.
     """
     with _exiting_on(*ENDING):  # until the broker waits for them
         where = listen if port is None else f"127.0.0.1:{port}"
@@ -189,7 +189,7 @@ def dev(
 
 @contextmanager
 def _exiting_on(*numbers: signal.Signals) -> Iterator[None]:
-    """Let signals end the process as an exception does, which leaves nothing behind."""
+    """Turns signals into SystemExit, so that cleanup runs."""
     before = {number: signal.signal(number, _exit_by) for number in numbers}
     try:
         yield
@@ -205,7 +205,7 @@ def _exit_by(number: int, frame: FrameType | None) -> None:
 def _run_and_remove(
     listen: str, http: str, topics: Topics, keep: bool, assignments: tuple[str, ...]
 ) -> int:
-    signal.pthread_sigmask(signal.SIG_BLOCK, ENDING)  # until there is somebody to remove it
+    signal.pthread_sigmask(signal.SIG_BLOCK, ENDING)  # until the code below removes it
     directory = Path(tempfile.mkdtemp(prefix=PREFIX))
     given = (
         "broker.auto_create_topics=true",

@@ -1,4 +1,4 @@
-"""`pocketmq txn`: messages of transactions, kept back until somebody says what becomes of them."""
+"""`pocketmq txn`: transactional messages that wait for a commit or rollback."""
 
 from typing import Final
 
@@ -25,7 +25,7 @@ RESULTS: Final = {Resolution.COMMIT: "committed", Resolution.ROLLBACK: "rolled b
     ),
 )
 def txn() -> None:
-    """Look at transactions that nobody decided, and decide them."""
+    """Look at undecided transactions, and decide them."""
 
 
 @txn.asks("List open transactions.", "pocketmq txn ls", "pocketmq txn ls --group payers")
@@ -36,7 +36,7 @@ def txn() -> None:
     help="At most so many.",
 )  # fmt: skip
 def ls(broker: BrokerConnection, out: Output, group: str, topic: str, count_max: int) -> None:
-    """List transactions that nobody decided, the oldest first.
+    """List undecided transactions, the oldest first.
 
     CHECKS is how often a producer of the group was asked.
     """
@@ -68,7 +68,7 @@ def rollback(broker: BrokerConnection, out: Output, transaction_ids: tuple[str, 
 @txn.asks("Resume given-up transactions.", "pocketmq txn resume ID")
 @click.argument("transaction_ids", metavar="ID...", nargs=-1, required=True)
 def resume(broker: BrokerConnection, out: Output, transaction_ids: tuple[str, ...]) -> None:
-    """Let transactions that were given up wait for their decision again.
+    """Resume transactions that were given up: they wait for their decision again.
 
     Each has a new id, by which it can be committed or rolled back. Its producers are asked again.
     """

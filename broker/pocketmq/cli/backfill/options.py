@@ -1,4 +1,4 @@
-"""What `backfill plan` and `backfill run` are told, and the job that it means."""
+"""Shared options of `backfill plan` and `backfill run`, and the job made from them."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -24,7 +24,7 @@ EXTENSION: Final = "consumequeue_ext"
 
 
 class BuildOptions(NamedTuple):
-    """What `plan` and `run` are told; see their help."""
+    """Values of the options of `plan` and `run`; see their help."""
 
     directory: Path
     target: Path

@@ -1,4 +1,4 @@
-"""Who runs the tasks of `pocketmq backfill`: Spark, or this process."""
+"""Runs the tasks of `pocketmq backfill`, on Spark or in this process."""
 
 import logging
 import signal
@@ -60,10 +60,10 @@ def takes_spark(default: str) -> Callable[[Callable[..., None]], Callable[..., N
 
 @contextmanager
 def _interruptible() -> Iterator[None]:
-    """Let Ctrl-C end the command at once.
+    """Makes Ctrl-C end the command at once.
 
-    Spark's own handler would call Java from inside a call of Java, and print the errors it gets
-    into. Java ends when this process does, with all that runs there.
+    Spark's own handler would call Java from inside a call of Java, and print the errors of that.
+    Java and its tasks end with this process.
     """
 
     def interrupt(signal_number: int, frame: object) -> None:

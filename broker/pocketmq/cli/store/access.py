@@ -1,4 +1,4 @@
-"""What the commands on a store directory share: which one, access, its sizes, damage."""
+"""Shared by commands on a store directory: options, access checks, sizes, damage reports."""
 
 import json
 from collections.abc import Callable, Iterable, Sequence
@@ -65,7 +65,7 @@ def accessible(directory: Path, *, read_only: bool, plain_only: bool = True) -> 
 
 
 def talk_unsupported(disk: "Disk", directory: Path) -> None:
-    """Say why a store is not one to be written to; what of it can be read is shown all the same."""
+    """Prints why a store can be read in part only and must not be written to."""
     from pocketmq.log.foreign import refusals
 
     talk_notes([f"only a part of this can be read: {why}" for why in refusals(disk, directory)])
@@ -74,9 +74,9 @@ def talk_unsupported(disk: "Disk", directory: Path) -> None:
 def sizes_of(
     disk: "Disk", directory: Path, assignments: Sequence[str], *, with_index: bool
 ) -> "KnownShape":
-    """Returns what tools must know of a store: as set, else as it says, else as its files show.
+    """Returns a store's sizes: from settings, else from its manifest, else from its files.
 
-    with_index   False leaves geometry and style as set or said: no index file is looked at
+    with_index   False takes index geometry and style without reading an index file
     Errors       IllegalConfig, StoreTooNew, UnknownGeometry (only with the index)
     """
     from pocketmq.config.load import load
@@ -130,7 +130,7 @@ def _filters(disk: "Disk", directory: Path) -> str:
 
 
 def _property_crc_from(manifest: "StoreManifest | None", *, is_set: bool) -> int | None:
-    """Returns from where on records must carry a property CRC, None where nobody says."""
+    """Returns the physical offset from which records must have a property CRC, None if unknown."""
     from pocketmq.model.message import OFFSET_MAX
 
     if manifest is not None and manifest.property_crc_from is not None:
@@ -141,7 +141,7 @@ def _property_crc_from(manifest: "StoreManifest | None", *, is_set: bool) -> int
 
 
 def _left_out_queues(disk: "Disk", directory: Path) -> str:
-    """Returns which messages have no unit, as `QueueTable` takes it; "" where all have one.
+    """Returns the messages without a unit, in the form of `QueueTable`; "" if all have one.
 
     Those are messages of removed topics, and of topics with batch queues.
     Errors   TableUnreadable

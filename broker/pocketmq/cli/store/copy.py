@@ -1,4 +1,4 @@
-"""What `store backup` and `store restore` say of a copy."""
+"""Shared by `store backup` and `store restore`: documents and errors of a copy."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -22,7 +22,7 @@ def refuse_damage(found: "Backup", what: str) -> None:
 
 @contextmanager
 def shown_errors() -> Iterator[None]:
-    """Let files that cannot be read be told as an error."""
+    """Turns errors of reading files into failures of the command."""
     try:
         yield
     except OSError as error:
@@ -30,5 +30,5 @@ def shown_errors() -> Iterator[None]:
 
 
 def document_of(found: "Backup") -> dict[str, Any]:
-    """Returns what is shown of a copy."""
+    """Returns the document of a copy."""
     return asdict(found) | {"files": len(found.files), "damaged_files": len(found.damaged)}

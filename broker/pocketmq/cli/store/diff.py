@@ -115,7 +115,7 @@ def _unlike_messages(
 
 
 def _side(directory: Path, assignments: Sequence[str]) -> "Side":
-    """Returns a store's log as far as it may be looked at: a live one up to what is flushed."""
+    """Returns a store's log; a live store's only up to its flushed offset."""
     from pocketmq.files.disk import Disk
     from pocketmq.rebuild.log_files import find_readable_files
     from pocketmq.tools.difference import Side

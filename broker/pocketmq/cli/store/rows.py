@@ -1,4 +1,4 @@
-"""What `store dump` prints besides messages: units, entries of the index, what waits."""
+"""Rows of `store dump` other than messages: units, index entries, pending messages."""
 
 from typing import Final
 

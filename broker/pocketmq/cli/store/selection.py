@@ -1,4 +1,4 @@
-"""Which messages of a store a command is about."""
+"""Options that select messages of a store."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Chosen(Given):
-    """What the options of `selection_options` say; `wanted` are fields of a Selection."""
+    """Values of `selection_options`; `wanted` are fields of a Selection."""
 
     no_crc: bool
     wanted: dict[str, Any]

@@ -68,7 +68,7 @@ class Exported:
 
 
 def export_files(disk: Disk, search: LogSearch, target: Path, shape: ExportFormat) -> Exported:
-    """Writes the messages of a search to a file, or with a split to a new or empty directory.
+    """Writes found messages to a file, or with a split to a new or empty directory.
 
     Effects  an existing file is replaced
     Errors   DiskFull; nothing is left behind
