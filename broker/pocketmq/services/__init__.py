@@ -1,1 +1,1 @@
-"""What messages mean: sending, pulling, querying. Siblings never know each other, nor the wire."""
+"""Broker services: sending, pulling, querying. They import neither each other nor the wire."""

@@ -1,15 +1,15 @@
-"""Pulling: messages of one queue from an offset on, and waiting where there are none yet.
+"""Pulls messages of one queue from an offset on, and waits if there are none yet.
 
     pull ──found, or nothing to wait for──────────────────────────────────► answer
        ▲  │
        │  └─at the end─► parked (store/read/append_notifier.py) ──deadline, drain──► empty answer
-       └──arrived, or a scan that matched nothing goes on behind it──┘
+       └──arrived, or a scan without a match continues behind it──┘
 
 Invariants
-    1. A parked pull is one future; it is gone from everywhere when it ends, however it ends.
-    2. Running out of time is an answer, never an error.
-    3. A scan that finds nothing to match gives the loop a turn before it goes on; one that looks
-       at records goes on when it is its user's turn (store/heavy_turns.py).
+    1. A parked pull is one future; however it ends, it is removed everywhere.
+    2. A timeout is an answer, never an error.
+    3. A scan without a match yields to the loop before it continues; one that reads records
+       continues when it is its user's turn (store/heavy_turns.py).
 Not here: which topics a client may read (rpc/topic_access.py), limits of numbers.
 Source: PullMessageProcessor, PullRequestHoldService.
 """
@@ -34,7 +34,7 @@ few through would cost a call for every few messages. RocketMQ looks at 800 unit
 
 
 class PullRequest(NamedTuple):
-    """What one pull asks for; wait_ms is what is left of the caller's deadline, 0 for no wait."""
+    """One pull request; wait_ms is the rest of the caller's deadline, 0 for no wait."""
 
     range: ReadRange
     wanted: Filter

@@ -1,4 +1,4 @@
-"""Retention: which of the oldest commit-log files may go, and when.
+"""Retention: deletes the oldest files of the commit log.
 
 reason   when                                                     which files
 disk     more than disk_force_percent of the disk is used         oldest first, whatever their age
@@ -6,11 +6,10 @@ size     the log is longer than size_bytes                        oldest first, 
 time     the hour is one of `hours`, or more than                 those whose last message was
          disk_expire_percent of the disk is used                  stored age_ms ago
 
-Never the file that is written to, never one that a view does not know yet; at most file_batch_max a
-round, with a pause between two. Above disk_refuse_percent sends are refused until space returns.
-A file's age is told by its last message, never by what the file system says: copied files do not
-start anew. A wall clock that is set forward by more than an hour makes nothing old for an hour:
-time to set it right.
+The file being written and files not yet dispatched stay. A round deletes at most file_batch_max
+files, with pauses. Above disk_refuse_percent sends are refused until space returns. A file's age is
+that of its last message, so copied files keep theirs. After the wall clock was set forward by more
+than an hour, nothing expires for an hour, in which the operator can correct it.
 Source: CleanCommitLogService, CleanConsumeQueueService; MessageStoreConfig.
 """
 
@@ -74,7 +73,7 @@ class RetentionSettings:
 
 
 class RetentionState(NamedTuple):
-    """What a decision is made of; times in ms, `oldest_time` of the oldest file's last message."""
+    """Input of a decision; times in ms, `oldest_time` of the oldest file's last message."""
 
     now_ms: int
     local_hour: int
@@ -93,7 +92,7 @@ def percent_used(used_bytes: int, usable_bytes: int) -> int:
 
 
 def is_wanted(settings: RetentionSettings, *, made_here: bool, is_configured: bool) -> bool:
-    """Returns whether messages expire at all: in a store somebody else made only when asked for."""
+    """Returns whether messages expire: in a store of another broker only if configured."""
     if settings.mode == MODE_AUTO:
         return made_here or is_configured
     return settings.mode == MODE_ON
@@ -207,7 +206,7 @@ class Retention:
 
     @property
     def status(self) -> str:
-        """What an operator is told: on, off, or that sends are refused."""
+        """Status for operators: on, off, or that sends are refused."""
         state = "on" if self._is_on else "off"
         if self._alert() == 2:
             state = "refusing sends"
@@ -217,7 +216,7 @@ class Retention:
 
     @property
     def held(self) -> str:
-        """What anybody is told of what holds files back, "" where nothing does."""
+        """Public text about the holder of old files, "" without one."""
         return "" if self.holder is None else self.holder.text(with_names=False)
 
     def _held(self) -> dict[LabelValues, float]:
@@ -232,7 +231,7 @@ class Retention:
         return float(self._is_on and self._used_percent > self._settings.disk_force_percent)
 
     def step(self, now: Now) -> Next:
-        """Let at most one file go; what takes long is begun, and looked for when it is done.
+        """Deletes at most one file; starts long work, and later collects its result.
 
         Effects  above disk_refuse_percent sends are refused, below it they resume
         """

@@ -1,1 +1,1 @@
-"""Who calls, and whether they may."""
+"""Authentication and authorization of callers."""

@@ -1,8 +1,8 @@
-"""Who calls, by the signature of the call, and whether they may do what it asks for.
+"""Authenticates callers by the signature of a call, and authorizes what it asks for.
 
-    signature ─► verified (or known: clients sign once a second) ─► the user's rights ─► needs
+    signature ─► verified (or cached: clients sign once a second) ─► the user's rights ─► needs
 
-A key that nobody has and a wrong signature look alike, in words and in time.
+An unknown access key and a wrong signature get the same answer in the same time.
 Source: DefaultAuthenticationHandler, DefaultAuthorizationHandler.
 """
 
@@ -96,11 +96,11 @@ class Access:
 
     @property
     def stats(self) -> list[Counter]:
-        """What metrics show of it."""
+        """Metrics of access control."""
         return [self.refused]
 
     def take(self, date_window_ms: int) -> None:
-        """Have another window of dates from the next call on."""
+        """Sets the window of accepted dates, from the next call on."""
         assert date_window_ms >= 0, "0 is any date"
         self._window_ms = date_window_ms
 
@@ -142,10 +142,10 @@ class Access:
         return forget
 
     async def save(self, what: str, by: str) -> None:
-        """Follows the table, which has changed; return when that is durable, and logged.
+        """Applies a change of the table; returns when it is durable and logged.
 
-        what     what was done to whom
-        by       the access key of who did it, "" where nobody is asked
+        what     action and its subject
+        by       access key of the actor, "" without authentication
         Errors   DiskFull, FsyncFailed
         """
         self.refresh()
@@ -231,9 +231,9 @@ class Access:
         return [need._replace(name=group) for group in self._owners(need.name)]
 
     def of_reader(self, authorization: str, *, is_private: bool) -> Rights:
-        """Returns the rights of who reads a page, by an HTTP authorization.
+        """Returns the rights of a page's reader, by an HTTP authorization.
 
-        is_private   nobody on the way reads it; else the secret itself is not taken
+        is_private   third parties cannot read the connection; else the secret itself is refused
         Errors       Unauthenticated
         """
         scheme, access_key, given = pair_from_text(authorization)

@@ -1,1 +1,1 @@
-"""What those who run a broker do with it: functions of an open store and of values of the model."""
+"""Administration of an open store: functions of the store and of model values."""

@@ -1,7 +1,7 @@
-"""Dead letters: what groups gave up, and how much of it still waits to be looked at.
+"""Dead letters of groups, and how many of them are still unhandled.
 
-They lie in the group's topic `%DLQ%group`. The group's own offset there says how far they were
-dealt with; nobody else moves it, as consumers read dead letters by offsets of their own.
+They are stored in the group's topic `%DLQ%group`. The group's own offset there separates handled
+from unhandled ones. Only these functions move it: consumers read dead letters by their own offsets.
 """
 
 from collections.abc import Iterable

@@ -1,11 +1,11 @@
 """Messages that wait for a delay level or a time, page by page or by their unique key.
 
-    levels   SCHEDULE_TOPIC_XXXX, queue by queue     what is due counts as delivered
-    times    rmq_sys_wheel_timer, queue 0            what a newer record of its key recalls or puts
-                                                     off does not count
+    levels   SCHEDULE_TOPIC_XXXX, queue by queue     due messages count as delivered
+    times    rmq_sys_wheel_timer, queue 0            messages recalled or postponed by a newer
+                                                     record of their key do not count
 
-Pages go through the queues in this order; each looks at a bounded number of records, so one may be
-empty and yet not the last.
+Pages go through the queues in this order. Each reads a bounded number of records, so an empty page
+may not be the last.
 """
 
 from collections.abc import Iterator
@@ -39,7 +39,7 @@ class DelayedPage(NamedTuple):
 
     @property
     def token(self) -> str:
-        """What a client asks for the page by."""
+        """Page token that a client sends to get the page."""
         return f"{_TIMES if self.topic == TIMED else self.queue_id}-{self.queue_offset}"
 
 

@@ -1,6 +1,6 @@
-"""How far consumer groups are behind, queue by queue, and how old what they missed is.
+"""Lag of consumer groups, queue by queue, and the age of their oldest unconsumed message.
 
-What counts as consumed is said in one place, for metrics too: `unconsumed` of model/consuming.py.
+Only `unconsumed` of model/consuming.py defines what counts as consumed, for metrics as well.
 Source: AdminBrokerProcessor.getConsumeStats, ConsumerLagCalculator.
 """
 
@@ -21,7 +21,7 @@ TOKEN_SEPARATOR: Final = "@"
 async def group_lag(
     store: MessageStore, group: str, topic: str = "", read_leased: Callable[[], Leased] = dict
 ) -> list[TopicLag]:
-    """Returns the lag of a group with its queues, in one topic or in all it has an offset in.
+    """Returns the lag of a group and its queues, in one topic or all with an offset.
 
     read_leased   returns what groups have under leases
     Errors   IllegalGroup, GroupNotFound, IllegalTopic, TopicNotFound

@@ -1,7 +1,7 @@
-"""Who consumes: the clients that groups were heard of by lately.
+"""Members of consumer groups: the clients that were active lately.
 
-A client is who says so by its `client_id`; one that does not say is told apart by its address, and
-is another one when it connects anew. Kept in memory only: after a start everybody is new.
+A client is identified by its `client_id`. One without is identified by its address, and is a new
+member when it reconnects. Members are held in memory only: a restart empties the list.
 Source: ConsumerManager, ClientHousekeepingService.
 """
 
@@ -28,7 +28,7 @@ _LABELS: Final = (
 
 
 class Dialect(NamedTuple):
-    """What a client is written in, and its version: of our own clients, that of the protocol."""
+    """Language of a client and its version: for our own clients, that of the protocol."""
 
     language: str = "other"
     version: str = "v1"
@@ -38,7 +38,7 @@ OWN: Final = Dialect()
 
 
 class SeenClient:
-    """What is known of one client of one group."""
+    """One client of one group, as last seen."""
 
     __slots__ = ("address", "dialect", "seen_ms", "since_ms", "topics")
 

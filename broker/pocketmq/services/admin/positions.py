@@ -1,7 +1,7 @@
-"""Where groups stand: listed, set, reset, cloned.
+"""Offsets of groups: listed, set, reset, cloned.
 
-What a move will do is known before anything is changed: all reads come first, and a dry run ends
-behind them. Offsets of one topic are changed in one write.
+All reads come before the first change, and a dry run ends after them. Offsets of one topic are
+changed in one write.
 Source: AdminBrokerProcessor.resetOffset, cloneGroupOffset.
 """
 
@@ -61,7 +61,7 @@ async def reset_offsets(
     queue_ids: Sequence[int] = (),
     dry_run: bool = False,
 ) -> list[MovedOffset]:
-    """Let a group stand at a time, an end or an offset of each queue, all queues or some.
+    """Resets a group's offsets to a time, an end or an offset, in all queues or some.
 
     Errors   those of finding group, topic and queues, IllegalNumber, OffsetOutOfRange, DiskFull
     """
@@ -80,7 +80,7 @@ async def reset_offsets(
 async def clone_offsets(
     store: MessageStore, source: str, target: str, topic: str = "", *, dry_run: bool = False
 ) -> list[MovedOffset]:
-    """Let a group stand where another one stands, in one topic or in all of the other's.
+    """Copies the offsets of a source group to a target, in one topic or in all.
 
     Errors   IllegalGroup, SystemGroup, GroupNotFound (the source), IllegalTopic, TopicNotFound,
              DiskFull

@@ -1,4 +1,4 @@
-"""The store as a whole and its process: how they are, and what the process can be asked for."""
+"""Status of the store and its process, and the requests that the process takes."""
 
 from collections.abc import Callable, Iterable
 from typing import Final, NamedTuple
@@ -14,13 +14,13 @@ QUEUE_FILES: Final = "pocketmq_consume_queue_files"
 
 
 class Process(NamedTuple):
-    """What the process around the store tells and does; the defaults know of none.
+    """Callbacks into the process around the store; the defaults belong to no process.
 
     read_settings      returns (key, value, origin) of every setting
-    drain              asks the process to end in order, and returns at once; None: it cannot be
+    drain              starts an orderly shutdown and returns at once; None: not supported
     retention_status   returns what retention is doing
     store_host         its packed address, which records that are put again carry
-    members_of         returns who consumes for a group
+    members_of         returns the consuming clients of a group
     read_leased        returns what groups have under leases (services/admin/lag.py)
     """
 

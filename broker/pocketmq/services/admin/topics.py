@@ -192,7 +192,7 @@ def _changeable(store: MessageStore, topic: str, *, why: str) -> TopicConfig:
 
 
 def _retry_topics(store: MessageStore, topic: str) -> Iterable[str]:
-    """Yields the retry topics that groups have for a topic, and that nobody else has."""
+    """Yields the retry topics that groups have for a topic and share with no other."""
     consumed = store.tables.offsets.topics_by_group()
     groups, is_topic = store.tables.groups, store.tables.topics.find
 

@@ -21,7 +21,7 @@ def key_of(request: ReceiveRequest) -> AttemptKey:
 
 
 class Attempts:
-    """What receives with an attempt id leased, and which of them still wait."""
+    """Leases of receives by attempt id, and the receives that still wait."""
 
     __slots__ = ("_leased", "_waiting")
 
@@ -47,7 +47,7 @@ class Attempts:
         return [lease for lease in self._leased.get(key_of(request), ()) if lease.pending_count]
 
     def wait(self, request: ReceiveRequest, future: "asyncio.Future[Received]") -> None:
-        """Notes that a receive waits; the same one from before is waited for by nobody any more."""
+        """Registers a waiting receive; an earlier one of the same attempt is answered empty."""
         if not request.attempt_id:
             return
         key = key_of(request)

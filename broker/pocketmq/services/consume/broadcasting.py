@@ -1,7 +1,7 @@
 """Receives of a broadcast group: every client gets every message, and leases none.
 
-Each client has a position of its own in every queue, in memory: it begins where its group stands,
-else where its settings have it begin, and moves when messages are handed out. A start forgets it.
+Each client has its own offset in every queue, in memory. It starts at the group's offset, or where
+the client's settings have it begin, and advances as messages are handed out. A restart drops it.
 Source: BroadcastOffsetManager.
 """
 
@@ -35,7 +35,7 @@ class Broadcasting:
         self._is_draining = False
 
     def drain(self) -> None:
-        """Let nobody wait any more; who waits is answered when the store lets go of waiters."""
+        """Stops new waits; parked receives are answered when the store releases its waiters."""
         self._is_draining = True
 
     async def receive(self, request: ReceiveRequest) -> Received:

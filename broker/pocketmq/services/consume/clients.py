@@ -1,8 +1,8 @@
-"""Which clients were heard of lately: leases that renew themselves last as long as their client.
+"""Clients that were active lately; auto-renewed leases last as long as their client is alive.
 
-Each by the group that it is heard of in, since anybody can give its id: who may not consume for a
-group keeps nothing of it leased. Only who receives such leases is known; so no flood of ids makes
-others forgotten, and of too many who live the next one is refused.
+A client is stored per group, as any caller may send its id: a caller without access to a group
+cannot renew leases there. Only clients with auto-renewed leases are stored, so a flood of ids
+evicts none. When too many are alive, the next one is refused.
 """
 
 from collections import OrderedDict
@@ -26,10 +26,10 @@ class Clients:
         self._heard_ms: OrderedDict[tuple[str, str], int] = OrderedDict()
 
     def receives(self, request: ReceiveRequest, now_ms: int) -> None:
-        """Notes that a client is alive until the end of its wait, and know it if it has to be.
+        """Marks a client alive until the end of its wait; adds it if it auto-renews.
 
-        Effects  of too many the one heard of longest ago is forgotten, where it is alive no more
-        Errors   TooManyRequests: all are
+        Effects  of too many, the one seen longest ago is evicted if it is not alive
+        Errors   TooManyRequests: all are alive
         """
         client, heard_ms = (request.client_id, request.group), self._heard_ms
         if request.auto_renew and client not in heard_ms:
@@ -52,7 +52,7 @@ class Clients:
             heard_ms.move_to_end(client)
 
     def forget(self, client_id: str, group: str) -> None:
-        """Know of a client no more: it ends."""
+        """Removes a client that terminates."""
         self._heard_ms.pop((client_id, group), None)
 
     def is_alive(self, client_id: str, group: str, now_ms: int) -> bool:

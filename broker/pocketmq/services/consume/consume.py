@@ -1,10 +1,10 @@
-"""Consuming under leases: receive, settle, and bring back what nobody settled.
+"""Consuming under leases: receive, acknowledge, and redeliver what was not acknowledged in time.
 
-    receive ─► taking.py    leases what is there      (or parking.py: waits for it)
-    ack …   ─► settling.py  by handles
-    step    ─► reviving.py  leases that ran out come back with one more attempt
-               journal.py   all of it is RocketMQ's own records in the log: nothing that a client
-                            was told is lost by kill -9; recovery.py reads them after a start
+    receive ─► receive.py  leases available messages  (or long_poll.py: waits for them)
+    ack …   ─► ack.py      by handles
+    step    ─► revive.py   expired leases are redelivered with one more attempt
+               journal.py  stores all of it as RocketMQ's own records in the log: kill -9 loses
+                           nothing that a client was told; recovery.py reads them at start
 
 Source: PopMessageProcessor, AckMessageProcessor, ChangeInvisibleTimeProcessor, PopReviveService.
 """
@@ -171,12 +171,12 @@ class Consume:
         return self._in_order.taking if target.is_ordered else self._taking
 
     def release(self, group: str, topic: str, handles: Sequence[str]) -> None:
-        """Let messages come back soon that their receiver never had."""
+        """Makes messages visible soon whose receiver never got them."""
         if self._unheard.release(group, topic, handles):
             self._serve(group, topic)
 
     def leave(self, client_id: str, group: str) -> None:
-        """Let others have soon what a client that ends kept leased for a group by being alive."""
+        """Ends soon the leases that a terminating client kept alive for a group."""
         self._unheard.leave(client_id, group)
         self.clients.forget(client_id, group)
         for target in self._targets.values():
@@ -261,7 +261,7 @@ class Consume:
     async def send_back(
         self, group: str, topic: str, entries: Sequence[tuple[str, int]]
     ) -> list[Settled]:
-        """Let messages come back after a delay level: (handle, level) each, 0 for the usual one.
+        """Schedules redelivery after a delay level: (handle, level) each, 0 for the default level.
 
         Errors   GroupNotFound, GroupDisabled; those of a put: nothing was settled
         """
@@ -292,14 +292,14 @@ class Consume:
         return settled
 
     def _serve_settled(self, group: str, topic: str) -> None:
-        """Look at who waits: something was settled on which the next message may have waited."""
+        """Serves parked receives after a settlement that may have unblocked the next message."""
         target = self._targets.get((group, topic))
         if target is not None and (target.is_ordered or target.is_capped):
             target.is_capped = False
             self._parking.serve(target)
 
     def _watched(self, target: GroupTopic) -> None:
-        """Have those who wait looked at when leases end on which messages wait."""
+        """Schedules a wakeup for the end of leases that block waiting receives."""
         if target.is_ordered:
             self._in_order.watch_ends(target)
             end_ms = self._in_order.next_end_ms
@@ -307,7 +307,7 @@ class Consume:
                 self._alarm.by(max(end_ms, 0))
 
     def _look_again(self) -> None:
-        """Look at who waits where offsets were set back, or group or topic are no more."""
+        """Serves parked receives after offset resets; refuses those of deleted groups or topics."""
         for group, name in self._store.tables.offsets.set_back():
             topic = leased_topic(name, group)
             keys = [(group, topic)]
@@ -326,9 +326,9 @@ class Consume:
         if target is not None:
             self._parking.serve(target)
 
-    # -- by and by -----------------------------------------------------------------------------
+    # -- background steps -----------------------------------------------------------------------
     def step(self, now: Now) -> Next:
-        """Ends waits and leases that are over, and let offsets go to disk."""
+        """Ends expired waits and leases, and persists offsets."""
         self._look_again()
         self._parking.end_waits(now.monotonic_ms, now.wall_ms)
         for target in self._in_order.ended(now.monotonic_ms):
@@ -388,7 +388,7 @@ class Consume:
         return self._parking.waiter_count
 
     def drain(self) -> None:
-        """Answers everyone who waits, and let nobody wait any more."""
+        """Answers all parked receives, and parks no new ones."""
         self._parking.drain()
         self._broadcasting.drain()
 

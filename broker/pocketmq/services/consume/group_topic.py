@@ -1,9 +1,9 @@
-"""One topic as one group receives it: the queues its messages come from, and in which turn.
+"""One topic as one group receives it: its queues, and the order they are read in.
 
-    the topic's queues          each receive begins at another one; of a topic of priorities at the
-                                last one, which has the highest
-    retry topics of the group   %RETRY%group_topic, that of V2, %RETRY%group: behind the queues,
-                                but every RETRY_TURNth receive looks at them first
+    the topic's queues          each receive begins at another one; with priorities at the last
+                                one, which has the highest
+    retry topics of the group   %RETRY%group_topic, that of V2, %RETRY%group: after the queues,
+                                but every RETRY_TURNth receive reads them first
 
 Source: PopMessageProcessor.popMsgFromTopic.
 """
@@ -78,7 +78,7 @@ class GroupTopic:
         self.watches: dict[GroupQueue, asyncio.Future[bool]] = {}
 
     def refresh(self) -> None:
-        """Know the queues that the topics have by now."""
+        """Updates the list of queues to the current queue counts."""
         found = [self._count(name, retry) for name, retry in self._names]
         if found == self._counts:
             return
@@ -110,7 +110,7 @@ class GroupTopic:
         return retried + normal if turn % RETRY_TURN == 0 else normal + retried
 
     def park(self, parked: Parked) -> None:
-        """Let a receive wait behind all others."""
+        """Appends a receive to those that wait."""
         assert (parked.request.group, parked.request.topic) == (self.group, self.topic)
         self.parked.append(parked)
         if len(self.parked) > self.sweep_above:

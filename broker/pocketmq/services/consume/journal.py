@@ -1,10 +1,10 @@
 """The journal of leases: RocketMQ's checkpoints and acks in the topic of its timer.
 
-    put(entries, runs)     runs first, then the entries, next to each other: all or none; a cut
-                           that takes the end takes acks before messages
-    durable()              what the flush mode promises a sender holds for it
+    put(entries, runs)     runs, then entries, adjacent: all or none; a torn tail loses acks
+                           before messages
+    durable()              waits for what the flush mode promises a producer
 
-The journal is what survives: leases in memory are what it says.
+Leases in memory are rebuilt from the journal.
 """
 
 import asyncio
@@ -22,12 +22,12 @@ from pocketmq.store.message_store import MessageStore
 
 
 class ConsumeSettings(NamedTuple):
-    """What of the broker consuming needs.
+    """Settings of the broker that consuming needs.
 
     store_host      packed address of this broker
     in_flight_max   messages of one queue a group may have under leases
     journal_max     records of the journal that a start may have to read for one old lease: beyond
-                    that the lease is written down anew
+                    that, the lease is journalled again
     """
 
     cluster: str
@@ -82,9 +82,9 @@ class Journal:
         return ack_entry(ack, lease.end_ms, lease.revive_queue, self._topic)
 
     async def put(self, entries: list[Entry], runs: Sequence[Run] = ()) -> int:
-        """Store runs and entries next to each other; returns the journal offset of the first entry.
+        """Stores runs, then entries, adjacent in the log; returns the first entry's journal offset.
 
-        Effects  nothing happens between the write and the return: who is cancelled wrote nothing
+        Effects  no await between the write and the return: a cancelled caller wrote nothing
         Errors   those of store.writing.put: nothing was stored
         """
         assert entries

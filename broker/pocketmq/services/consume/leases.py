@@ -1,15 +1,15 @@
-"""What is leased now: which messages of which queue, to whom they belong, and until when.
+"""Messages under leases: by queue, by client, and by the time they end.
 
     Lease        messages of one queue that one receive took, or whose time was changed
     GroupQueue   one queue as one group consumes it: queue offset -> lease
-    LeaseTable   all of them, by queue; by the time they end; by their place in the journal
+    LeaseTable   all leases, by queue, by end and by journal offset
 
-The journal says by the wall clock when a lease ends. Here it ends by the monotonic one, so long
-after it was taken in as was left of it then: setting the clock makes none longer or shorter.
+The journal stores wall times. In memory a lease ends by the monotonic clock, after the time it had
+left when it was added, so setting the wall clock does not change it.
 
-A message is in one lease at most. A handle settles it when it was given out with that lease or one
-that led to it by changes of its time. All of it is what the journal says (journal.py), and belongs
-to one event loop.
+A message is in at most one lease. A handle settles it if it is of that lease, or of one whose time
+was changed into it. The table is rebuilt from the journal (journal.py), and belongs to one event
+loop.
 Source: PopCheckPoint, PopBufferMergeService.
 """
 
@@ -86,7 +86,7 @@ class GroupQueue:
         return max(now_ms, self.last_popped_ms + 1)
 
     def pass_from(self, position: int) -> None:
-        """Know where the group stands, before it is read from there and behind what was read."""
+        """Drops settled offsets below the group's offset, or all after the offset was set back."""
         if self.passed:
             is_set_back = position < self.passed_from
             ahead = [at for at in self.passed if at >= position and not is_set_back]
@@ -100,12 +100,12 @@ class GroupQueue:
 class Lease:
     """One checkpoint: messages of a queue that are hidden until a time.
 
-    first_popped_ms  of the receive that it goes back to, through changes of the time
-    journal_offset   of its checkpoint; -1: it stands in the revive topic of a real broker
-    client_id        who keeps it alive by being alive; "" for nobody
-    ends_ms          when it ends, monotonic; `granted_ms` when it would, had nobody released it
-    Memory           the collector of circles does not look at it, nor at its tuple of numbers: what
-                     is settled leaves its queue
+    first_popped_ms  of the original receive, through changes of the time
+    journal_offset   of its checkpoint; -1: it is in the revive topic of a real broker
+    client_id        client that renews it by being alive; "" for none
+    ends_ms          monotonic end; `granted_ms`: the end without a release
+    Memory           the garbage collector tracks neither it nor its tuple of numbers: settled
+                     leases leave their queue
     """
 
     __slots__ = (
@@ -152,7 +152,7 @@ class Lease:
 
     @property
     def batched(self) -> Batched:
-        """What the journal calls it."""
+        """Identity of the lease in the journal."""
         queue = self.queue
         return Batched(
             queue.group, queue.topic, queue.queue_id, self.start_offset, self.popped_at_ms,
@@ -161,7 +161,7 @@ class Lease:
 
     @property
     def place(self) -> LeasePlace:
-        """What its handles say."""
+        """Place that its handles name."""
         queue = self.queue
         return LeasePlace(
             self.start_offset, self.popped_at_ms, self.invisible_ms, self.revive_queue,
@@ -198,9 +198,9 @@ class LeaseTable:
         return found
 
     def expect(self, lease: Lease) -> None:
-        """Have the journal matter from a lease on before it is added; `forget` undoes it.
+        """Keeps the journal from a lease's checkpoint on, before `add`; `forget` undoes it.
 
-        Shape    at once behind the put of its checkpoint: places rise
+        Shape    at once after the put of its checkpoint: journal offsets rise
         """
         assert not lease.end_number, "its messages are not held yet"
         self._open[lease.journal_offset] = lease
@@ -234,7 +234,7 @@ class LeaseTable:
         self.end_at(lease, ends_ms)
 
     def end_at(self, lease: Lease, ends_ms: int) -> None:
-        """Let a lease end at another time."""
+        """Changes the end of a lease."""
         lease.ends_ms = ends_ms
         self._order += 1
         lease.end_number = self._order
@@ -244,7 +244,7 @@ class LeaseTable:
             heapify(self._ends)
 
     def release(self, lease: Lease, ends_ms: int) -> None:
-        """Let a lease end at a time at the latest whose client may live, but never heard of it."""
+        """Ends an undelivered lease at a time at the latest, and no longer renews it."""
         lease.client_id = ""
         if ends_ms < lease.ends_ms and lease.pending_count:
             self.end_at(lease, ends_ms)
@@ -275,7 +275,7 @@ class LeaseTable:
         self.close(lease, 0)
 
     def close(self, lease: Lease, count: int) -> None:
-        """Note that the journal tells of so many that were taken; forget a lease without others."""
+        """Counts messages whose settlement is journalled; drops a lease that has no others."""
         lease.settling_count -= count
         assert lease.settling_count >= 0
         if not lease.pending_count and not lease.settling_count:

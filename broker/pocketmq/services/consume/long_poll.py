@@ -1,12 +1,12 @@
 """Receives that wait for messages: first come, first served, by group and topic.
 
-    nothing there ─► parked ──arrival──► the oldest is served, then the next, while there is more
-                        └──deadline, drain, caller gone──► empty, or forgotten
+    no messages ─► parked ──arrival──► the oldest is served, then the next, while there are more
+                      └──deadline, drain, caller gone──► empty answer, or dropped
 
-A parked receive is one future and one entry on the heap of deadlines. Arrivals are watched once for
-each queue and group, however many wait; what arrives wakes one after the other, each as long as
-something is left. Nothing is leased for a future that is done already, and what was leased while
-its caller went away is given back soon.
+A parked receive is one future and one entry on the heap of deadlines. Arrivals are watched once
+per queue and group, whatever the number of receives. An arrival wakes one receive after the other
+while messages are left. Nothing is leased for a future that is done. What was leased while its
+caller went away is released soon.
 Source: PopLongPollingService.
 """
 
@@ -125,7 +125,7 @@ class LongPolls:
                 future.set_result(nothing(wall_ms))
 
     def drain(self) -> None:
-        """Answer all receives, and park none any more; those get messages for whom some are leased.
+        """Answers all parked receives, and parks no more; those with leased messages get these.
 
         An empty answer to these would hide their messages for as long as they asked for.
         """
@@ -169,7 +169,7 @@ class LongPolls:
         watch.add_done_callback(lambda _: self.serve(target))
 
     def serve(self, target: GroupTopic) -> None:
-        """Begins to serve those who wait, unless that is being done or nobody waits."""
+        """Starts to serve parked receives, if there are some and no other run serves them."""
         if target.serving is None and target.parked and not self.is_draining:
             target.serving = Job(self._serve(target))
             self._serving.add(target)

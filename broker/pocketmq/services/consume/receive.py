@@ -1,10 +1,10 @@
-"""Leasing messages for one receive.
+"""Leases messages for one receive.
 
     queues in turn ─► read, filtered ─► checkpoints put ─► offsets moved, leases held ─► handed out
                       one reader each     one put            one synchronous block
 
-Nothing is leased before the read is done, nor before the journal tells of it. What a filter passes
-over is skipped for the group. Who gives up while a read or put is under way has changed nothing.
+Nothing is leased before the read is done and its checkpoints are in the journal. Messages that a
+filter rejects are skipped for the group. A cancelled read or put has changed nothing.
 Source: PopMessageProcessor.popMsgFromQueue, appendCheckPoint.
 """
 
@@ -40,11 +40,11 @@ logger = logging.getLogger(__name__)
 
 
 class ReadMessages(NamedTuple):
-    """What a read brought: records that are wanted, and where to go on behind them.
+    """Result of a read: the matching records, and the offset to read from next.
 
-    records         one by one, or joined where the request takes them so
+    records         one by one, or joined if the request takes them so
     queue_offsets   …, attempts: of each record
-    stored          where the group stood before
+    stored          the group's offset before
     """
 
     queue: GroupQueue
@@ -56,7 +56,7 @@ class ReadMessages(NamedTuple):
 
 
 class Taken(NamedTuple):
-    """What one receive leased."""
+    """Messages that one receive leased."""
 
     received: Received
     leases: list[Lease]
@@ -70,10 +70,11 @@ def judged_by_code(request: ReceiveRequest, queue: GroupQueue) -> Callable[[int]
 
 
 def is_wanted(request: ReceiveRequest, queue: GroupQueue, record: bytes) -> bool:
-    """Returns whether a receive takes a message, or passes over it for its group.
+    """Returns whether a receive takes a message, or skips it for its group.
 
-    In a retry topic that all of the group's topics share, a filter does not judge those of others:
-    nobody else would get what is passed over here. What is another group's that one gets there too.
+    In a retry topic that all topics of the group share, a filter does not judge those of others: no
+    consumer would get messages skipped here. Messages of other groups are skipped: those groups get
+    them there as well.
     """
     if queue.is_shared:
         _, properties, _ = facts_of(record)
@@ -242,7 +243,7 @@ class LeaseReceive:
         return ReadMessages(queue, records, queue_offsets, attempts, position, None)
 
     def _skip(self, found: list[ReadMessages]) -> None:
-        """Moves offsets behind what was read, but those that somebody has set meanwhile."""
+        """Advances offsets past what was read, except offsets that were set meanwhile."""
         for one in found:
             place = one.queue.group, one.queue.topic, one.queue.queue_id
             if self._offsets.find(*place) == one.stored:

@@ -1,12 +1,12 @@
-"""Leases after a start: what the journal says, and what a real broker left.
+"""Rebuilds leases at start: from the journal, and from what a real broker left.
 
-    our own store      the timer topic from the mark on that stands beside the offsets
+    our own store      the timer topic, from the mark stored with the offsets on
     a real broker's    its revive topic behind what it has revived, and of its timer what has not
                        left it: there checkpoints and acks may come in any order
 
-Checkpoints push group offsets forward that were saved before them, so that nothing that was handed
-out is handed out as new. Acks without a checkpoint are of one that was settled long before. What a
-checkpoint says is leased without order is not given out in order any more (leaving_order.py).
+Checkpoints advance group offsets that were saved before them, so that a delivered message is not
+delivered as new. Acks without a checkpoint belong to leases settled long before. A message leased
+without order by a checkpoint is no longer delivered in order (fifo_exit.py).
 Source: PopReviveService, TimerMessageStore.recover.
 """
 
@@ -159,7 +159,7 @@ class LeaseRecovery:
             return
         end = self._store.queue_end(batched.topic, batched.queue_id)
         if checkpoint.queue_offsets and checkpoint.queue_offsets[-1] >= end:
-            # Of another log: later messages get these offsets, and nobody was given those.
+            # Of another log: later messages get these offsets, and those were never delivered.
             known = [at for at in checkpoint.queue_offsets if at < end]
             checkpoint = checkpoint._replace(queue_offsets=known)
         if not checkpoint.queue_offsets or self._store.tables.groups.find(batched.group) is None:

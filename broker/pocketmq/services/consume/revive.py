@@ -1,7 +1,7 @@
-"""What becomes of leases that run out: messages are put again, or given up, or leased on.
+"""Handles expired leases: redelivers, dead-letters or renews them.
 
-    due ─► who renews by being alive, and is: leased on
-       └─► read again ─► retry copies or dead letters, and acks, in one put ─► gone from the table
+    due ─► of an auto-renewing client that is alive: renewed
+       └─► read again ─► retry copies or dead letters, and acks, in one put ─► out of the table
 
 Source: PopReviveService.
 """
@@ -73,7 +73,7 @@ class _Revived(NamedTuple):
 
 
 class _Turn:
-    """What was done in one turn of the loop."""
+    """Work done in one turn of the loop."""
 
     __slots__ = ("_begun_ms", "_clock", "_count", "_size_bytes")
 
@@ -227,7 +227,7 @@ class Reviving:
             return
         for lease, queue_offsets in taken if self._store.writing.refusal is None else ():
             for queue_offset in queue_offsets:
-                if lease.queue.leased.get(queue_offset) is lease:  # Nobody settled it meanwhile.
+                if lease.queue.leased.get(queue_offset) is lease:  # Not settled meanwhile.
                     await _was_put(self._revive([(lease, [queue_offset])]))
 
     async def _revive(self, taken: list[tuple[Lease, list[int]]]) -> None:

@@ -1,8 +1,8 @@
-"""What was leased for callers who never had it: it comes back soon.
+"""Releases leases whose reply was never delivered.
 
-leased, not handed out yet    its leases end in a second, or in order: as if never given out
-handed out, answer lost       the same by handles; where only some of a lease were lost, their
-                              time is changed, which the journal is told of (`let_come`)
+leased, not handed out yet    its leases end in a second; in order: as if never delivered
+handed out, reply lost        the same by handles; if only a part of a lease was lost, that part's
+                              time is changed, which is journalled (`let_come`)
 """
 
 from collections.abc import Sequence
@@ -19,11 +19,11 @@ from pocketmq.services.consume.receive import Taken
 from pocketmq.services.consume.wakeup import Wakeup
 
 RELEASED_MS: Final = 1_000
-"""How long messages stay hidden whose receiver went away before it had them."""
+"""Time until messages of a lost reply become visible again."""
 
 
 class UndeliveredLeases:
-    """Gives back what nobody heard of."""
+    """Releases leases that no client got."""
 
     __slots__ = ("_alarm", "_clock", "_in_order", "_leases", "_settling", "_waiting")
 
@@ -43,7 +43,7 @@ class UndeliveredLeases:
         self._waiting: list[tuple[str, str, list[tuple[str, int]]]] = []
 
     def release(self, group: str, topic: str, handles: Sequence[str]) -> bool:
-        """Let messages come back soon that their receiver never had.
+        """Makes messages visible soon whose receiver never got them.
 
         Returns  whether some of them may be received at once
         """
@@ -68,14 +68,14 @@ class UndeliveredLeases:
         return is_free
 
     def release_taken(self, taken: Taken | OrderedTaken) -> None:
-        """Let come back soon what was leased for a receive that nobody waits for."""
+        """Releases soon the messages of a receive whose caller is gone."""
         if isinstance(taken, OrderedTaken):
             self._in_order.taking.release(taken)
         else:
             self._release(taken.leases)
 
     def leave(self, client_id: str, group: str) -> None:
-        """Let come back soon what a client that ends kept leased for a group by being alive.
+        """Releases soon the leases that a terminating client kept alive for a group.
 
         Cost     a look at every message that the group has leased
         """

@@ -1,4 +1,4 @@
-"""When the step of consuming is to be called next: who knows of something earlier says so."""
+"""Time of the next step of consuming; components with an earlier need request it here."""
 
 from pocketmq.model.step import Next
 from pocketmq.store.watermark import Watermark
@@ -14,13 +14,13 @@ class Wakeup:
         self._mark = Watermark()
 
     def by(self, at_ms: int) -> None:
-        """Have the step called at a time, if it would be later."""
+        """Requests a step at a time, if the next one is later."""
         if at_ms < self._at_ms:
             self._at_ms = at_ms
             assert at_ms >= 0, "clocks begin at 0"
             self._mark.advance(self._mark.value + 1)
 
     def next(self, at_ms: int) -> Next:
-        """Returns that the step is to be called at a time, or when somebody asks for it earlier."""
+        """Returns the time of the next step, or an earlier one if a component requests it."""
         self._at_ms = at_ms
         return Next(at_ms, self._mark, self._mark.value + 1)

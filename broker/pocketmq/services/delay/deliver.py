@@ -1,11 +1,11 @@
-"""Messages whose time has come, put where they belong.
+"""Puts due messages to where they belong.
 
     record ──► its real topic            as a real broker writes it
            ├─► the timer's topic         waits for longer than the wheel's window
-           └─► nowhere                   taken back; its lease is settled; its topic is no more
+           └─► dropped                   recalled; its lease is settled; its topic was deleted
 
-The journal of leases waits as long as its leases are open, a little at a time: a real broker that
-takes the store over finds it in the wheel, and ours needs nothing in its revive topic.
+An entry of the lease journal waits as long as its lease is open, in short steps. So a real broker
+that takes the store over finds it in the wheel, and ours needs nothing in its revive topic.
 
 Source: TimerMessageStore.convert, doPut; TimerDequeueGetMessageService.
 """
@@ -103,9 +103,9 @@ class TimerDelivery:
     async def put(self, messages: Sequence[TimedMessage], taken_back: frozenset[bytes]) -> None:
         """Puts messages next to each other: all, or none.
 
-        taken_back  unique keys of those that are not delivered, alone or behind topic and "+"
+        taken_back  unique keys of recalled messages, alone or behind topic and "+"
         Shape       records of some more than `bytes_max` at most
-        Effects     they lie in the log; it is not waited for the disk
+        Effects     the messages are in the log, not necessarily on disk
         Errors      those of a put: nothing was stored
         """
         runs, counts = self._runs(messages, taken_back)
@@ -116,7 +116,7 @@ class TimerDelivery:
                 for run in runs:
                     await self._put_alone(run)
         if runs and self._store.settings.flush == FLUSH_SYNC:
-            # Consumers see what is durable: somebody has to ask for that.
+            # Consumers see only durable messages, so a flush is requested.
             self._store.writing.durable().add_done_callback(asyncio.Future.exception)
         self.count += len(messages)
         for topic, count in counts.items():

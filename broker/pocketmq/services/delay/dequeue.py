@@ -1,11 +1,11 @@
-"""One slot whose second has passed: its messages, oldest first, put some at a time.
+"""Delivers one slot whose second has passed: its messages, oldest first, in batches.
 
-    chain, newest to oldest ──turned──► markers: what they take back
-                                    └─► messages: read by their places, put
+    chain, newest to oldest ──reversed──► markers: the messages they recall
+                                      └─► messages: read by their places, put
 
-A step takes PUT_MAX messages; where it stands between steps is in memory alone: after a crash the
-slot is delivered once more, without what stands at its real place already. The journal of leases
-moves on to a later slot while its leases are open.
+A step takes PUT_MAX messages. The position between steps is in memory alone: after a crash the
+slot is delivered once more, without the messages that are in their real topic already. Entries of
+the lease journal move to a later slot while their leases are open.
 Source: TimerMessageStore.dequeue, TimerDequeueGetMessageService.
 """
 
@@ -157,9 +157,9 @@ class TimerDequeue:
         return is_open, is_over
 
     async def _move_on(self, units: Units, write_ms: int) -> None:
-        """Let the journal of open leases wait on, each entry once.
+        """Moves journal entries of open leases to a later slot, each entry once.
 
-        Errors   DiskFull: some of it waits on, and will once more
+        Errors   DiskFull: some of it was moved, and will be once more
         """
         _, firsts = np.unique(units["physical_offset"], return_index=True)
         for begin in range(0, len(firsts), CHAIN_MAX):
@@ -217,7 +217,7 @@ async def _chain_of(store: MessageStore, time_ms: int) -> Units:
 
 
 def _move(store: MessageStore, units: Units, times_ms: NDArray[np.int64]) -> None:
-    """Let messages that wait do so in the slots of other times.
+    """Moves waiting messages to the slots of other times.
 
     Errors   DiskFull: some of them wait there, the others do not
     """

@@ -1,17 +1,16 @@
-"""From the timer's topic into the wheel.
+"""Reads the timer's topic, and adds its messages to the wheel.
 
     queue 0 ──read by column──► due already: put at once
-                                due within the window: into its second's slot
-                                due later: into a slot within the window, from where it comes again
-                                takes another one back: into each slot where that may wait
+                                due within the window: into the slot of its second
+                                due later: into a slot within the window, which re-adds it
+                                recalls another one: into each slot where that may wait
 
-Times are translated here, once, from the wall clocks of then to the clock that the wheel turns by
-(store/timer/wheel_clock.py). What is due already while more is unread goes into the slot that is
-read next: a recall of it may be among that, and no slot is read before all that came before its
-turn.
+Times are converted here, once, from the wall clocks of their brokers to the clock of the wheel
+(store/timer/wheel_clock.py). A message that is due while more is unread goes into the slot that is
+read next, as its recall may be unread. No slot is read before everything stored before its turn.
 
-Where it goes on reading after a crash is what comes behind the last message whose unit was durable
-for certain; of what follows, what waits already is passed over, and the rest was due when it came.
+After a crash, reading resumes behind the last message whose unit is certainly durable. Of the
+messages that follow, those that wait already are skipped; the rest were due on arrival.
 Source: TimerMessageStore.enqueue, TimerEnqueuePutService, doEnqueue.
 """
 
@@ -263,7 +262,7 @@ class TimerEnqueue:
         self, facts: TimedFacts, waiting: NDArray[np.int64], due_ms: NDArray[np.int64],
         shifts_ms: NDArray[np.int64], write_ms: int, read_ms: int,
     ) -> None:  # fmt: skip
-        """Let messages wait in their slots, as many at a time as a file of the log takes.
+        """Adds messages to their slots, as many at a time as a file of the log takes.
 
         waiting   numbers of facts; the other columns are of all facts
         """
@@ -302,7 +301,7 @@ class TimerEnqueue:
             units, queue_offsets = units[count:], queue_offsets[count:]
 
     def know(self, units: Units) -> None:
-        """Know units that waited before the start."""
+        """Adds units that waited before the start."""
         self._counts.add(units)
         self._note_shifts(units["shift_ms"].astype(np.int64), due_times(units))
 

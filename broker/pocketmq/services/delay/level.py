@@ -1,10 +1,9 @@
-"""One delay level: how far it is delivered, and when its next message is due.
+"""One delay level: its delivery progress, and the due time of its next message.
 
-The messages of a level are due in the order in which they lie, so only the first of each is looked
-at. Wall time that was set forward or back between a message's coming and its being due changes
-nothing (model/due_time.py). One whose time lies further ahead than its level allows (levels were
-changed, a clock was set back while nobody looked) waits as long as its level says, counted from
-when that was seen.
+Messages of a level are due in the order of their queue, so only the first is examined. A change of
+the wall clock while a message waits has no effect (model/due_time.py). A message due later than its
+level allows waits for the level's delay from when that was found. The cause may be changed levels,
+or a clock set back while the broker was down.
 Source: ScheduleMessageService.DeliverDelayedMessageTimerTask.
 """
 
@@ -67,7 +66,7 @@ class Level:
             del self.seen[:-1:2]  # What is merged comes later, never earlier.
 
     def clock_set(self, now: Now, upper: int) -> None:
-        """Look again: the wall clock was set. What came since says times of before it, perhaps."""
+        """Re-examines the level: the wall clock was set, so stored times may be of the old clock."""
         self.look_at_ms = min(self.look_at_ms, now.monotonic_ms)
         self._due_time.forget(self.queue_offset)
         self.see(now, upper)

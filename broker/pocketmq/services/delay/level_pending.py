@@ -1,4 +1,4 @@
-"""What waits in the schedule topic: read from a level's queue, and made ready to be delivered.
+"""Messages in the schedule topic: read from a level's queue, and prepared for delivery.
 
 Source: ScheduleMessageService.messageTimeUp.
 """

@@ -1,11 +1,11 @@
-"""Delivering what waits for a delay level.
+"""Delivers messages of delay levels.
 
     SCHEDULE_TOPIC_XXXX, queue level - 1 ──due──► put again at its real place, unchanged
                                                     │
-                         delayOffset.json ◄─────────┘ how far each level is, every 10 s
+                         delayOffset.json ◄─────────┘ progress of each level, every 10 s
 
-Nothing is delivered twice, crash or not: what is written down is durable, and a start finds out
-what was delivered behind it (resume.py).
+Nothing is delivered twice, even after a crash: the persisted progress is durable, and a start finds
+the messages delivered after it (level_resume.py).
 Source: ScheduleMessageService.
 """
 
@@ -121,7 +121,7 @@ class Schedule:
             yield Next(self._now.monotonic_ms)
 
     def _look_at_clocks(self) -> bool:
-        """See whether somebody set the wall clock."""
+        """Checks whether the wall clock was set."""
         self._store.look_at_clocks(self._now)
         set_count = self._store.level_clocks.set_count
         if self._set_count == set_count:

@@ -1,12 +1,12 @@
-"""Delivering at a time: what waits in the timer's topic for a second of its own.
+"""Delivery at a time: messages that wait in the timer's topic, each for its second.
 
-    rmq_sys_wheel_timer, queue 0 ──arriving.py──► wheel and log ──slot_delivery.py──► real topics
-                                                        │
-                                    timercheck ◄────────┘ how far, each second
+    rmq_sys_wheel_timer, queue 0 ──enqueue.py──► wheel and log ──dequeue.py──► real topics
+                                                       │
+                                   timercheck ◄────────┘ progress, each second
 
-A slot is delivered when its second is over: RocketMQ puts what is due at 12:00:05 into the slot of
-12:00:04, what is due a moment later into the next. Nothing is delivered early, whatever is done to
-the wall clock: the wheel turns by a clock of its own (wheel_clock.py).
+A slot is delivered when its second is over. RocketMQ puts what is due at 12:00:05 into the slot of
+12:00:04, and what is due a moment later into the next. A change of the wall clock delivers nothing
+early: the wheel has its own clock (wheel_clock.py).
 Source: TimerMessageStore.
 """
 
@@ -254,7 +254,7 @@ class Timer:
         return self._clock
 
     def _look(self, clock: WheelClock) -> None:
-        """Look at the clocks; what was set is written down before anything else is done."""
+        """Reads the clocks, and persists a change of the wall clock before any other work."""
         self._store.look_at_clocks(self._now)
         if clock.ahead_ms != self._seen_ms:
             by_ms, self._seen_ms = self._seen_ms - clock.ahead_ms, clock.ahead_ms
@@ -263,7 +263,7 @@ class Timer:
             clock.forget(self._arriving.queue_offset)
 
     async def _tried(self, work: Coroutine[Any, Any, None]) -> None:
-        """Do some work; what the store does not take now is tried again."""
+        """Runs some work; schedules a retry if the store refuses it now."""
         try:
             await work
         except (StoreFailed, CancelledError):
@@ -330,7 +330,7 @@ class Timer:
         return self._arriving.queue_offset < self._arrive_upto[1]
 
     async def _all_seen(self) -> None:
-        """Wait until all that is stored by now can be read: a recall of what is due may be last."""
+        """Waits until everything stored by now can be read: it may contain a recall."""
         await self._store.marks.dispatched.reached(self._store.appended)
 
     async def _arrive(self) -> None:

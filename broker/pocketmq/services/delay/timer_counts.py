@@ -1,7 +1,7 @@
-"""How many messages wait, by the topic they go to: RocketMQ's `config/timermetrics`.
+"""Numbers of waiting messages by their real topic: RocketMQ's `config/timermetrics`.
 
-Units of the timer log have hashes of topics; which topic a hash is, is known of those there are. A
-start counts what waits; the file is what a real broker goes on with.
+Units of the timer log have hashes of topics; only existing topics have names. A start counts the
+waiting messages. A real broker that takes the store over continues with the file.
 Source: TimerMetrics.
 """
 
@@ -34,7 +34,7 @@ class WaitingCounts:
             self.know(java_hash(topic), topic)
 
     def know(self, topic_hash: int, topic: str) -> None:
-        """Know which topic a hash is."""
+        """Stores the topic of a hash."""
         if len(self._names) >= NAMES_MAX:
             self._names.clear()
         self._names[topic_hash] = topic

@@ -1,8 +1,8 @@
-"""What was delivered before a crash, though it was not written down: it is not delivered again.
+"""Finds timed messages delivered before a crash but not recorded, to deliver them once only.
 
-How far the timer is, is written down each second. What follows on it, and was due when the store
-was last written to, is looked for where it goes, by its unique key, among what was stored since. A
-message without such a key, or whose copy the index has lost, may come once more.
+The timer's progress is persisted each second. Messages behind it that were due when the store was
+last written to are searched in their topic, by unique key, among the records stored since. A
+message without such a key, or whose copy the index has lost, may be delivered twice.
 """
 
 from typing import Final

@@ -1,4 +1,4 @@
-"""What messages of a request may be: all of them at once where they are plain, else one by one.
+"""Validates the messages of a request: all at once if they are plain, else one by one.
 
 Source: AbstractSendMessageProcessor.msgCheck, GrpcValidator.
 """

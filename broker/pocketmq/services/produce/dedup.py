@@ -1,12 +1,12 @@
-"""Requests that are asked again: answered as the first time, and stored once.
+"""Deduplicates sends: repeats within the window return the first result, stored once.
 
-    (topic, ids of its messages, when to deliver them) ─► under way: its end is awaited
-                                                          stored within the window: its answer
-                                                          else: it is stored
+    (topic, ids of its messages, delivery times) ─► under way: its end is awaited
+                                                    stored within the window: its answer
+                                                    else: it is stored
 
-A client whose answer got lost asks again by the same ids, and for the same: ids that come with
-another time, or of another transaction, are another wish, which is not answered by the first one.
-What is remembered lies in memory: a restart forgets it, and so do 100,000 later messages.
+A client that lost an answer repeats the request with the same ids and options. The same ids with
+another time, or of another transaction, are a different request. Results are held in memory: a
+restart drops them, and so do 100,000 later messages.
 """
 
 from collections.abc import Callable, Coroutine, Hashable
@@ -71,7 +71,7 @@ class SendDedup(Generic[Answer]):
     ) -> Answer | BrokerError:
         try:
             return await store()
-        except BrokerError as error:  # Nobody may wait for it any more.
+        except BrokerError as error:  # There may be no waiter left.
             self._drop(key)
             return error
 

@@ -1,7 +1,7 @@
-"""What clients ask for, by column, and of what kind it is.
+"""Messages of a send request, by column, and their kind.
 
-A message has one wish at most: a message group, a delay level, a delivery time, a delay, a
-transaction or a priority. Messages of one request are of one kind.
+A message has at most one delivery option: a message group, a delay level, a delivery time, a
+delay, a transaction or a priority. All messages of one request are of one kind.
 Source: TopicMessageType.parseFromMessageProperty, SendMessageActivity.
 """
 
@@ -16,14 +16,14 @@ PEER: Final = b""
 
 
 class DeliveryRequest(NamedTuple):
-    """When a message is to be delivered, or before which others; 0 and None: it does not say.
+    """Delivery option of a message; 0 and None: not given.
 
     delay_level     from 1 on
     deliver_at_ms   wall time
     delay_ms        from when the broker takes it
-    priority        the higher the sooner
-    producer_group  of a transaction: who decides it; "": the topic's name
-    first_check_ms  of a transaction: how long nobody is asked about it
+    priority        higher ones first
+    producer_group  of a transaction: the group that decides it; "": the topic's name
+    first_check_ms  of a transaction: time before its first check
     """
 
     delay_level: int = 0
@@ -66,9 +66,9 @@ class Drafts(NamedTuple):
 
 
 class Envelope(NamedTuple):
-    """What a face has stored with a request's messages, whatever its clients say.
+    """Attributes that a protocol version stores with a request's messages, set by no client.
 
-    notes        what each message's property block gets in the place of WAIT; none: nothing
+    notes        replaces WAIT in each message's property block; none: nothing
     system_flag  of all: whether their bodies are compressed
     """
 

@@ -1,4 +1,4 @@
-"""What the operator decided about sending, and what is counted of it."""
+"""Send settings of the operator, and metrics of sending."""
 
 from typing import Final, NamedTuple, final
 
@@ -11,12 +11,12 @@ AHEAD_BUCKETS: Final[tuple[float, ...]] = (60.0, 600.0, 3_600.0, 43_200.0, 86_40
 
 
 class SendRules(NamedTuple):
-    """What the operator decided about sending.
+    """Send settings of the operator.
 
     store_host    packed: 8 bytes or 20
-    delay_max_ms  how far ahead a delivery time may be
+    delay_max_ms  longest time until a delivery time
     check_kinds   whether a topic takes messages of its type only
-    dedupe_window_ms   how long a request that is asked again is known, 0: it never is
+    dedupe_window_ms   deduplication window for sends; 0 turns it off
     """
 
     store_host: bytes
@@ -40,13 +40,13 @@ class SendRules(NamedTuple):
 
     @property
     def block_tail(self) -> str:
-        """What the broker adds at the end of every property block."""
+        """Properties that the broker appends to every property block."""
         return f"CLUSTER\x01{self.cluster}\x02MSG_REGION\x01{REGION}\x02TRACE_ON\x01true\x02"
 
 
 @final
 class SendCounts:
-    """What was stored of one topic and kind since it was counted last, by size."""
+    """Messages of one topic and kind stored since the last collection, by size."""
 
     __slots__ = ("_counts", "_size_sums", "kind", "topic")
 
@@ -134,7 +134,7 @@ class SendStats:
 
     @property
     def all(self) -> list[Stat]:
-        """What metrics show."""
+        """Returns all metrics of sending."""
         return [self.messages_in, self.throughput_in, self.message_size, self.ahead]
 
 

@@ -1,11 +1,11 @@
-"""Sending: check, choose a queue, add what the broker adds, put.
+"""Sending: checks the request, chooses a queue, adds the broker's properties, puts.
 
 The order of checks is RocketMQ's: time, broker permission, topic, topic creation, topic permission,
-queue, messages, sizes. One bad message refuses the whole request and stores nothing. Requests with
-nothing unusual take a quicker way (plain.py).
+queue, messages, sizes. One bad message refuses the whole request and stores nothing. Plain requests
+take a faster path (fast_send.py).
 
-Stored properties, in this order: UNIQ_KEY, WAIT, KEYS, TAGS, __SHARDINGKEY, the user's own,
-what tells when to deliver (waiting.py), CLUSTER, MSG_REGION, TRACE_ON.
+Stored properties, in this order: UNIQ_KEY, WAIT, KEYS, TAGS, __SHARDINGKEY, the user's own, those
+of delayed delivery (delayed.py), CLUSTER, MSG_REGION, TRACE_ON.
 Source: SendMessageProcessor, AbstractSendMessageProcessor.msgCheck, MessageExtEncoder.
 """
 
@@ -133,7 +133,7 @@ class Send:
 
     @property
     def stats(self) -> list[Stat]:
-        """What metrics show of it."""
+        """Metrics of sending."""
         return [*self.counts.all, self.repeats.answered]
 
     @property

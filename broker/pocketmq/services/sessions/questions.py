@@ -1,9 +1,9 @@
-"""What clients were asked and have not answered yet.
+"""Questions to clients that await an answer.
 
     ask ─► command with a nonce, down the client's stream ─► its answer, by the nonce
                                                           └► or ClientSilent: too late, gone
 
-Kept in memory only; a question ends with its stream at once.
+They are held in memory only; a question ends with its stream at once.
 Source: GrpcClientChannel, ResultFuture.
 """
 
@@ -89,9 +89,9 @@ class Questions:
         return answer.result()
 
     def answered(self, say: Say, nonce: str, answer: ClientAnswer) -> None:
-        """Takes an answer; one that is late, or to no question of this stream, is nobody's.
+        """Takes an answer; drops it if it is late, or to no question of this stream.
 
-        nonce   "" where the client does not say: it is of the question asked first
+        nonce   "" if the client sends none: the answer is to the question asked first
         """
         asked = self._asked.get(nonce)
         if not nonce:
@@ -101,7 +101,7 @@ class Questions:
         assert len(self._asked) <= ASKED_MAX
 
     def end(self, say: Say) -> None:
-        """Let nobody wait for a stream that ended."""
+        """Ends the questions of a closed stream."""
         for asked in self._asked.values():
             if asked.say == say:
                 asked.answer.cancel()

@@ -1,8 +1,8 @@
-"""Clients that hold a stream to the broker, or were heard of lately.
+"""Clients that hold a stream to the broker, or were active lately.
 
-A client is known by its first call, whatever that is; what it sends as its settings says more.
-Nothing requires settings: after a restart of the broker many clients go on without them. Kept in
-memory only.
+A client is added by its first call of any kind; its settings describe it further. Settings are
+optional: after a restart of the broker many clients continue without them. All is held in memory
+only.
 Source: GrpcClientSettingsManager, GrpcChannelManager, ClientManagerActivity.
 """
 
@@ -23,7 +23,7 @@ OTHER: Final = "other"
 
 
 class ClientKind(Enum):
-    """What a client does; the values are the protocol's."""
+    """Role of a client; the values are the protocol's."""
 
     PRODUCER = 1
     PUSH_CONSUMER = 2
@@ -38,7 +38,7 @@ PUSHED: Final = frozenset({ClientKind.PUSH_CONSUMER, ClientKind.LITE_PUSH_CONSUM
 
 
 class Described(NamedTuple):
-    """What a client's settings say of it.
+    """Description of a client, from its settings.
 
     group    it consumes for, "" for a producer
     """
@@ -137,10 +137,10 @@ class Sessions:
         return client_id in self._streaming
 
     def leave(self, client_id: str, group: str = "") -> None:
-        """Forgets a client that ends: nobody works on what it was given for a group, "" for none.
+        """Removes a client that terminates, and ends its work for a group, "" for none.
 
-        As anybody can give its id, what it holds for other groups stays, and so does one that has
-        a stream until that ends.
+        Any caller may send its id. So leases for other groups stay, as does a client with a stream
+        until that ends.
         """
         self._quiet.pop(client_id, None)
         if group:
@@ -154,9 +154,9 @@ class Sessions:
     async def ask(
         self, client_id: str, group: str, make: Callable[[str], Command], wait_ms: int
     ) -> ClientAnswer:
-        """Returns what a consumer answers that holds a stream.
+        """Asks a consumer with an open stream; returns its answer.
 
-        client_id   as it says, whoever its user is
+        client_id   as the client sends it, without its user
         make        returns the question with a nonce
         Errors      ClientNotFound, ClientSilent
         Cost        as many steps as clients hold streams

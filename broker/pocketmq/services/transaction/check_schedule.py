@@ -1,6 +1,6 @@
-"""When half messages are looked at: ranges of their offsets by time, rounded up.
+"""Schedule of checks of half messages: ranges of queue offsets by due time, rounded up.
 
-What was sent together is due together, so that a million take a few numbers.
+Messages sent together are due together, so a million of them need only a few numbers.
 """
 
 from array import array
@@ -21,7 +21,7 @@ class CheckSchedule:
         self._ranges: dict[int, array[int]] = {}
 
     def add(self, at_ms: int, begin: int, end: int) -> None:
-        """Let a range be due at a time, or up to ROUND_MS later."""
+        """Schedules a range at a time, or up to ROUND_MS later."""
         assert begin < end
         moment = -(-at_ms // ROUND_MS)
         found = self._ranges.get(moment)
@@ -34,7 +34,10 @@ class CheckSchedule:
             found.extend((begin, end))
 
     def add_once(self, at_ms: int, queue_offset: int) -> None:
-        """Let one be due at a time, said as often as it may be; all are added so, or none."""
+        """Schedules one offset, unless its range has it already.
+
+        A schedule is filled by `add` or by `add_once`, never by both.
+        """
         moment = -(-at_ms // ROUND_MS)
         found = self._ranges.get(moment)
         if found is None:
@@ -54,7 +57,7 @@ class CheckSchedule:
         return self._order[0] * ROUND_MS if self._order else None
 
     def due(self, now_ms: int, count_max: int) -> tuple[int, int] | None:
-        """Return a range that is due, of no more than so many, and forget it; None: nothing is."""
+        """Removes and returns a due range of at most `count_max` offsets; None: nothing is due."""
         if not self._order or self._order[0] * ROUND_MS > now_ms:
             return None
         found = self._ranges[self._order[0]]

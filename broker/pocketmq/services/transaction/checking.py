@@ -1,14 +1,14 @@
-"""Asking producers what becomes of transactions they said nothing of.
+"""Checks undecided transactions: asks their producers to commit or roll back.
 
-    half message ──a second──► read ──its time is over──► put again at the tail, one check more
-                                 │                           └─► one producer of its group is asked
-                                 ├── its producers take no more now ─► looked at again in turn
-                                 ├── asked too often, or nobody to ask for too long ─► given up
-                                 └── nobody to ask ─► looked at later, and no check is counted
+    half message ──a second──► read ──timeout over──► put again at the tail, one check more
+                                 │                      └─► one producer of its group is asked
+                                 ├── its producers are busy ─► checked again in turn
+                                 ├── too many checks, or no producer for too long ─► given up
+                                 └── no producer ─► checked later, and no check is counted
 
-Most transactions are decided before they are looked at, and cost nothing here. Times run by the
-monotonic clock: what a record says of wall time is believed within its own delay, so that a clock
-that is set back stops nothing.
+Most transactions are decided before their first check, and cost nothing here. Times use the
+monotonic clock. A record's wall time is trusted within its own delay, so a clock that is set back
+stops nothing.
 Source: TransactionalMessageServiceImpl.check, AbstractTransactionalMessageCheckListener.
 """
 
@@ -48,13 +48,12 @@ logger = logging.getLogger(__name__)
 
 
 class CheckRules(NamedTuple):
-    """When producers are asked.
+    """Rules for asking producers.
 
-    timeout_ms    how long a transaction is left alone first (transactionTimeOut)
-    interval_ms   between two checks of one (transactionCheckInterval)
-    checks_max    before it is given up (transactionCheckMax)
-    keep_ms       how long one that nobody can be asked about is kept (fileReservedTime); 0: for
-                  good
+    timeout_ms    time before the first check of a transaction (transactionTimeOut)
+    interval_ms   time between two checks of one (transactionCheckInterval)
+    checks_max    checks before it is given up (transactionCheckMax)
+    keep_ms       retention of one without a connected producer (fileReservedTime); 0: forever
     """
 
     timeout_ms: int = 6_000
@@ -101,7 +100,7 @@ class Checking:
         )
 
     def wake(self, group: str, now_ms: int) -> bool:
-        """Look at what waits for a producer of a group; False: nothing does."""
+        """Makes half messages due that wait for a producer of a group; False: there are none."""
         ranges = self._parked.pop(group, None)
         for place in range(0, len(ranges or ()), 2):
             assert ranges is not None
@@ -115,7 +114,7 @@ class Checking:
         return min((one.next_ms for one in timetables if one.next_ms is not None), default=None)
 
     async def look_at_some(self, now: Now) -> bool:
-        """Look at half messages whose time has come, LOOK_MAX at most; False: it has of none.
+        """Checks due half messages, at most LOOK_MAX; False: none are due.
 
         Errors   StoreFailed
         """
@@ -135,7 +134,7 @@ class Checking:
         return False
 
     async def _look(self, begin: int, end: int, now: Now, *, is_due: bool) -> None:
-        """Look at the open half messages of a range, at first for when they are due.
+        """Reads the open half messages of a range, and checks or schedules them.
 
         Errors   StorageError, DiskSlow
         """
@@ -216,7 +215,7 @@ class Checking:
         if not self._ledger.halves.is_open(at):
             return None
         if not half.place.unique_key:
-            return self._given_up(half)  # Nobody could say which one is meant.
+            return self._given_up(half)  # Without a key no producer can identify it.
         if half.real is not None and self._store.tables.is_removed(half.real.topic):
             logger.warning(
                 "transaction.discarded",
@@ -250,7 +249,7 @@ class Checking:
         return _End(half, HalfState.GIVEN_UP, run)
 
     def _put_off(self, group: str, at: int, now: Now) -> None:
-        """Look at one again when producers of its group may have taken what comes before it."""
+        """Schedules another check for when producers of the group may have room again."""
         turn_ms, count = self._turns.get(group, (0, 0))
         if turn_ms <= now.monotonic_ms:
             turn_ms, count = now.monotonic_ms + TURN_MS, 0
@@ -308,7 +307,7 @@ class Checking:
 
 
 class _End(NamedTuple):
-    """What becomes of a half message, and what is put for it, if anything."""
+    """Outcome of a half message, and the records put for it, if any."""
 
     half: Half
     state: HalfState

@@ -1,11 +1,11 @@
-"""Half messages that were sent as one, by what the log has of them: what became of each.
+"""Outcome of half messages that were sent as one, derived from the log.
 
     a committed message of one of its places     COMMITTED
-    a copy among those given up                  GIVEN_UP
-    a later copy among half messages             MOVED, and where the newest one lies
+    a copy in the topic of given-up ones         GIVEN_UP
+    a later copy among half messages             MOVED, to the offset of the newest copy
     otherwise                                    ROLLED_BACK
 
-Copies name the first of their kind. Cost of all: linear in how many there are.
+Copies name the first of their kind. Total cost: linear in their number.
 """
 
 from typing import Final, NamedTuple
@@ -19,7 +19,7 @@ NOWHERE: Final = ""
 
 
 class Became(NamedTuple):
-    """What became of a half message, and where it lies among them now."""
+    """Outcome of a half message, and its current queue offset."""
 
     state: HalfState
     queue_offset: int
@@ -60,7 +60,7 @@ class DuplicateHalves:
         self._of_origin: dict[str, _Copies] = {}
 
     def see(self, half: StoredMessage) -> None:
-        """Know of a half message; the same one again changes nothing."""
+        """Adds a half message; adding the same one again changes nothing."""
         at, place = half.queue_offset, half.physical_offset
         real = real_place(half.properties)
         topic = NOWHERE if real is None else real.topic
@@ -73,7 +73,7 @@ class DuplicateHalves:
         self.topics.add(topic)
 
     def see_committed(self, topic: str, place: int) -> None:
-        """Know of a committed message of a topic by the place that it names."""
+        """Adds a committed message of a topic by the half message's place that it names."""
         self._committed.setdefault(topic, set()).add(place)
 
     def became(self) -> dict[int, Became]:

@@ -1,7 +1,7 @@
-"""What the log tells of half messages: of those done and forgotten, and of those of before a start.
+"""Searches the log for the outcome of half messages: evicted ones, and those before a start.
 
-Found by the unique key; what counts is the place that a copy or a committed message names
-(alike.py). Messages that were sent twice under one key stay apart.
+The search uses the unique key. A copy or committed message belongs to the half message whose place
+it names (duplicate_halves.py), so messages sent twice under one key stay apart.
 """
 
 import asyncio

@@ -1,7 +1,7 @@
-"""What metrics tell of transactions.
+"""Metrics of transactions.
 
-A half message counts as such once it was looked at, a second or two after it was sent: most are
-decided before, and what becomes of those is counted alone.
+A half message counts as open after its first check, a second or two after it was sent. Most are
+decided before; of those only the outcome is counted.
 Source: BrokerMetricsManager, TransactionMetrics.
 """
 
@@ -110,7 +110,7 @@ class HalfCounts:
 
     @property
     def all(self) -> list[Stat]:
-        """What metrics show."""
+        """Returns all metrics of transactions."""
 
         def open_ones() -> dict[LabelValues, float]:
             pairs = [(topic, self._open[number]) for topic, number in self._topics.items()]

@@ -1,9 +1,9 @@
-"""What is known of half messages, and the puts that end them.
+"""State of half messages, and the puts that end them.
 
-    put(named, runs)    what takes the place of half messages and that they are done: one put
+    put(named, runs)    what replaces half messages, and their op message: one put
 
-A half message is done when that is in the log, beside what became of it: a crash leaves both or
-neither. What its caller is told waits for as much as the flush mode promises.
+A half message is done when its op message is in the log, adjacent to its outcome: a crash keeps
+both or neither. The caller's answer waits for what the flush mode promises.
 """
 
 import asyncio
@@ -59,10 +59,10 @@ class HalfTable:
         self.put_bytes = min(PUT_BYTES_MAX, store.settings.commit_log_file_size_bytes // 4)
 
     async def recover(self) -> None:
-        """Know of all half messages that may not be done; once, before anything is decided.
+        """Loads all half messages that may be open; called once, before any decision.
 
         Errors   Corruption, DiskSlow
-        Cost     a read of what was told of ends since the offsets on disk
+        Cost     a read of the op messages since the offsets on disk
         """
         assert not self.halves.end
         find = self._store.tables.offsets.find
@@ -83,7 +83,7 @@ class HalfTable:
             self.halves.put(run.queue_offset, run.physical_offsets)
 
     def see(self) -> tuple[int, int]:
-        """Know of half messages that came since; returns their range."""
+        """Adds half messages stored since the last call; returns their range."""
         begin = self.halves.end
         self.halves.grow(self.reading.range_of(HALF_TOPIC)[1])
         return begin, self.halves.end
@@ -108,7 +108,7 @@ class HalfTable:
         return half if half is not None and half.place == place else None
 
     def take(self, queue_offset: int) -> None:
-        """Let nobody else end a half message: what ends it is under way."""
+        """Reserves a half message for the caller, who ends it."""
         self.halves.take(queue_offset)
 
     def give_back(self, queue_offset: int) -> None:
@@ -117,14 +117,14 @@ class HalfTable:
         self._wake(queue_offset)
 
     def finish(self, queue_offset: int, state: HalfState, moved_to: int = 0) -> None:
-        """Know what became of a half message."""
+        """Records the outcome of a half message, and wakes its waiters."""
         self.halves.finish(queue_offset, state, moved_to)
         # What a start finds to have moved may have ended where it lies now.
         self._counts.drop(queue_offset, moved_to if self.halves.may_be_open(moved_to) else 0)
         self._wake(queue_offset)
 
     def finish_open(self, queue_offsets: Sequence[int], states: bytes) -> None:
-        """Know what became of half messages that are open: nobody waits for these.
+        """Records outcomes of open half messages, which have no waiters.
 
         states   a byte for each, its HalfState
         """
@@ -139,7 +139,7 @@ class HalfTable:
                 waiter.set_result(None)
 
     async def left(self, queue_offset: int) -> None:
-        """Returns when nobody has taken a half message any more."""
+        """Returns when no task has reserved the half message any longer."""
         while self.halves.state(queue_offset) is HalfState.TAKEN:
             waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
             self._waiters.setdefault(queue_offset, []).append(waiter)

@@ -1,10 +1,10 @@
-"""What became of each half message, by its queue offset: a byte and a place for each.
+"""Outcome of each half message, by its queue offset: a byte and a place for each.
 
     base …… begin ……………………… end
     done    first that is not    behind the last one seen
 
-Everything below `begin` is done. Of what is done the last ones are remembered, so that a decision
-that comes again is answered by what came of the first; older ones are found in the log.
+Everything below `begin` is done. The latest of these are kept, so that a repeated decision gets
+the outcome of the first. Older ones are searched in the log.
 """
 
 from array import array
@@ -17,7 +17,7 @@ REMEMBERED_MAX: Final = 1 << 18
 
 
 class HalfState(IntEnum):
-    """What became of a half message; from COMMITTED on it is done."""
+    """Outcome of a half message; from COMMITTED on it is done."""
 
     OPEN = 0
     UNSURE = 1
@@ -64,7 +64,7 @@ class Halves:
         return count
 
     def put(self, queue_offset: int, places: Sequence[int]) -> None:
-        """Know of half messages that are being put, and where they lie in the log."""
+        """Adds half messages that are being put, and their physical offsets."""
         self.grow(queue_offset + len(places))
         for number, place in enumerate(places, queue_offset - self.base):
             assert self._states[number] == HalfState.OPEN, "it is fresh"
@@ -88,7 +88,7 @@ class Halves:
         self._states[queue_offset - self.base] = HalfState.OPEN
 
     def is_open(self, queue_offset: int) -> bool:
-        """Returns whether one was seen and nobody has taken it."""
+        """Returns whether a half message is known, undecided and not reserved."""
         place = queue_offset - self.base
         return 0 <= place < len(self._states) and self._states[place] == HalfState.OPEN
 
@@ -98,7 +98,7 @@ class Halves:
         return place >= 0 and (queue_offset >= self.end or self._states[place] <= HalfState.TAKEN)
 
     def take(self, queue_offset: int) -> None:
-        """Let nobody else decide: what is to be put is under way."""
+        """Reserves a half message: its outcome is being put."""
         assert self.is_open(queue_offset)
         self._states[queue_offset - self.base] = HalfState.TAKEN
 
@@ -108,9 +108,9 @@ class Halves:
         self._states[queue_offset - self.base] = HalfState.OPEN
 
     def finish(self, queue_offset: int, state: HalfState, moved_to: int = 0) -> None:
-        """Know what became of one that was not done.
+        """Records the outcome of a half message that was not done.
 
-        moved_to   where it lies now, of one that was put again
+        moved_to   its new queue offset, if it was put again
         """
         assert state >= HalfState.COMMITTED
         assert (state is HalfState.MOVED) == (moved_to > queue_offset)
@@ -124,9 +124,9 @@ class Halves:
             self._advance()
 
     def know(self, queue_offset: int, state: HalfState, lies_at: int) -> None:
-        """Know what became of one that is done since before the start.
+        """Records the outcome of a half message that was done before the start.
 
-        lies_at   where it lies now; of one that was not put again it means nothing
+        lies_at   its current queue offset; without meaning if it was not put again
         """
         place = queue_offset - self.base
         assert self._states[place] == HalfState.DONE, "nobody knew"
@@ -134,7 +134,7 @@ class Halves:
         self._places[place] = lies_at
 
     def finish_open(self, queue_offsets: Sequence[int], states: bytes) -> None:
-        """Know what became of some that are open, each once; a byte says of each what."""
+        """Records outcomes of open half messages, each once; `states` has a byte for each."""
         assert len(queue_offsets) == len(states)
         known, places, base = self._states, self._places, self.base
         for queue_offset, state in zip(queue_offsets, states, strict=True):
@@ -147,7 +147,7 @@ class Halves:
         self._advance()
 
     def end_before(self, queue_offsets: Iterable[int]) -> None:
-        """Know from the log that some are done; others and those already done are passed over."""
+        """Marks half messages done by op messages of the log; skips unknown and done ones."""
         for queue_offset in queue_offsets:
             if self.state(queue_offset) in (HalfState.OPEN, HalfState.UNSURE):
                 self.finish(queue_offset, HalfState.DONE)

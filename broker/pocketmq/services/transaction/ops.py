@@ -1,7 +1,7 @@
-"""How far messages that tell which half messages are done need to be read again.
+"""Computes which op messages a start has to read again.
 
-One is over when all half messages it names lie below the first that is not done; the offset of
-their queue advances over those that are over and lie next to each other, and never past another.
+An op message is over when all half messages it names are below the first open one. The offset of
+their queue advances over adjacent ones that are over, and never past another.
 Source: TransactionalMessageServiceImpl.calculateOpOffset.
 """
 
@@ -37,7 +37,7 @@ class Ops:
         return self.base + len(self._highest)
 
     def add(self, queue_offset: int, named: Iterable[int]) -> None:
-        """Know of one; others before it may follow."""
+        """Adds an op message; earlier ones may be added later."""
         place = queue_offset - self.base
         assert place >= self._passed, "what is over is known"
         while len(self._highest) <= place:

@@ -1,7 +1,7 @@
-"""Who can be asked what becomes of a transaction: the producers that are connected, by group.
+"""Connected producers by group, which can be asked to decide a transaction.
 
-Any producer of a group may know, the one that sent the message may be gone. They are asked in turn;
-one that takes no more for now is passed over.
+Any producer of a group may know the outcome; the one that sent the message may be gone. They are
+asked in turn, and one without room is skipped.
 Source: ProducerManager.getAvailableChannel.
 """
 
@@ -81,7 +81,7 @@ class Producers:
         self._is_draining = False
 
     def join(self, group: str, producer: Producer) -> Callable[[], None]:
-        """Have a producer asked, until what this returns is called, once."""
+        """Registers a producer; the returned function, called once, removes it."""
         offers = self._offers.setdefault(group, [])
         offers.append(producer)
 
@@ -108,7 +108,7 @@ class Producers:
             listener.end()
 
     def drain(self) -> None:
-        """Answers everyone who waits, and let nobody wait any more."""
+        """Answers all waiting calls, and lets no new ones wait."""
         self._is_draining = True
         for listener in [*self._listeners]:
             listener.end()

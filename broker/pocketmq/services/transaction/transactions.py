@@ -1,11 +1,11 @@
-"""Transactions: half messages of an open store, decided by their producers or asked about.
+"""Transactions: half messages of an open store, decided by their producers or by checks.
 
-    decide ─► deciding.py    commit or roll back, once
-    step   ─► checking.py    asks producers (producers.py) about those nobody decided
-              ledger.py      one put for what becomes of a half message and that it is done
-              halves.py, ops.py    what is done, and how far a start has to read
+    decide ─► end_transaction.py  commits or rolls back, once
+    step   ─► checking.py         asks producers (producers.py) about undecided ones
+              half_table.py       one put for the outcome of a half message and its op message
+              halves.py, ops.py   what is done, and where a start begins to read
 
-State after a start is what the log says. A half message is visible to nobody but here.
+At a start the state is rebuilt from the log. No consumer sees a half message.
 Source: TransactionalMessageServiceImpl, TransactionalMessageCheckService.
 """
 
@@ -48,7 +48,7 @@ SAVE_INTERVAL_MS: Final = 5_000
 
 
 class HalfPage(NamedTuple):
-    """Some half messages that nobody decided, and where to go on; 0: there are no more."""
+    """A page of undecided half messages, and the offset of the next page; 0: there is none."""
 
     halves: list[Half]
     next_offset: int
@@ -148,7 +148,7 @@ class Transactions:
         return self._ledger.is_durable
 
     def join(self, group: str, offer: Offer, room: Room = plenty) -> Callable[[], None]:
-        """Have a producer of a group asked, until what this returns is called, once."""
+        """Registers a producer of a group; the returned function, called once, removes it."""
         leave = self._producers.join(group, Producer(offer, room))
         if self._checking.wake(group, self._store.clock.monotonic_ms()):
             self._alarm.advance(self._alarm.value + 1)
@@ -180,9 +180,9 @@ class Transactions:
         """Calls that wait to be asked."""
         return self._producers.waiter_count
 
-    # -- by and by -----------------------------------------------------------------------------
+    # -- background steps -----------------------------------------------------------------------
     def step(self, now: Now) -> Next:
-        """Look at some half messages whose time has come; write down how far they are done."""
+        """Checks due half messages, and persists the progress."""
         assert now.monotonic_ms >= self._now.monotonic_ms, "monotonic time never goes back"
         self._now = now
         self._producers.end_waits(now.monotonic_ms)
@@ -243,7 +243,7 @@ class Transactions:
     # -- for operators -------------------------------------------------------------------------
     @property
     def open_count(self) -> int:
-        """Half messages that nobody decided."""
+        """Number of undecided half messages."""
         self._ledger.see()
         return self._ledger.halves.open_count
 
@@ -262,9 +262,9 @@ class Transactions:
         return half, await self._deciding.state_of(half)
 
     async def resume(self, place: HalfPlace) -> HalfPlace:
-        """Let a half message that was given up wait for its decision again; returns its new place.
+        """Reopens a given-up half message for its decision; returns its new place.
 
-        One that waits again already is not put once more. Durable when it returns.
+        One that is open again already is not put once more. Durable when it returns.
         Errors   TransactionUnknown, TransactionDecided, StorageError, DiskSlow; those of a put
         """
         async with self._resuming:
@@ -291,7 +291,7 @@ class Transactions:
         return found.place
 
     async def page(self, begin: int, count_max: int) -> HalfPage:
-        """Returns half messages that nobody decided, from a queue offset on.
+        """Returns undecided half messages from a queue offset on.
 
         Errors   StorageError, DiskSlow
         """

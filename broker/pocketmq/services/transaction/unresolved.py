@@ -1,9 +1,9 @@
-"""Half messages of before a start: whether they are open as it looks.
+"""Resolves half messages from before a start that appear to be open.
 
-What a half message became and that it is done lie next to each other, in this order: a power cut
-may take the latter alone. A real broker tells of the latter up to three seconds later. So one that
-is to be decided or asked about is looked up in the log first, once. What is found is told in the
-log as well: a real broker would ask about it, and the next start look it up, once more.
+The outcome of a half message and its op message are adjacent, in this order, so a power cut may
+lose the latter alone. A real broker writes it up to three seconds later. So such a half message is
+searched in the log once, before it is decided or checked. The result is written to the log, as
+otherwise a real broker would ask about it, and the next start would search it again.
 """
 
 from contextlib import suppress
@@ -27,9 +27,9 @@ class UnresolvedHalves:
         self._done: list[int] = []
 
     async def clear(self, queue_offset: int) -> None:
-        """Know of a half message whether it is open, or what became of it.
+        """Resolves whether a half message is open, or its outcome.
 
-        Cost     some searches by key, for one of before the start
+        Cost     some searches by key, for one from before the start
         Errors   Corruption, DiskSlow
         """
         halves = self._ledger.halves
@@ -43,7 +43,7 @@ class UnresolvedHalves:
             halves.believe(queue_offset)
 
     async def clear_all(self, first: StoredMessage) -> None:
-        """Know the same of all half messages of a key, and of those done before the start what.
+        """Resolves all half messages of a key, and the outcome of those done before the start.
 
         Cost     one walk over the messages of that key: not one for each of them
         Errors   Corruption, DiskSlow

@@ -1,8 +1,8 @@
-"""Settling messages that were received in order: acknowledged, hidden longer, sent back, given up.
+"""Settles messages received in order: acknowledged, hidden longer, sent back or dead-lettered.
 
-    handles ─► queues ─► settled in memory ─► written down, many calls in one write ─► told
+    handles ─► queues ─► settled in memory ─► persisted, many calls in one write ─► answered
 
-A message that is put elsewhere is held by the broker itself while that is under way.
+While a message is put elsewhere, the broker itself holds its lease.
 Source: AckMessageProcessor.ackOrderly, ChangeInvisibleTimeProcessor.
 """
 
@@ -87,7 +87,7 @@ class OrderedAck:
         return OrderedMessage(queue, state, place, queue_offset) if is_held else None
 
     def _queue_of(self, group: str, topic: str, place: LeasePlace) -> InQueue | None:
-        """Return which queue a handle's place is of, None where it is of none received in order."""
+        """Returns the queue of a handle; None if it was not received in order."""
         if place.revive_queue != ORDERED:
             return None
         name = actual_topic(group, topic, place.retry)
@@ -95,7 +95,7 @@ class OrderedAck:
         if config is None or place.queue_id >= config.queue_count:
             return None
         queue = self._leases.queue(group, name, place.queue_id, place.retry)
-        if not queue.may_be_in_order:  # It was left (leaving_order.py).
+        if not queue.may_be_in_order:  # The queue left FIFO order (fifo_exit.py).
             return None
         return queue, self._table.of(queue)
 
@@ -153,7 +153,7 @@ class OrderedAck:
         return settled
 
     def _changed(self, held: OrderedMessage, visible_at_ms: int) -> str:
-        """Let a lease end at a time; returns its new handle."""
+        """Changes the end of a lease; returns the new handle."""
         place = held.place
         is_changed = held.state.change(held.queue_offset, place.popped_at_ms, visible_at_ms)
         assert is_changed, "a handle was found for it"

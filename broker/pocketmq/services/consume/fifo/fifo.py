@@ -1,10 +1,10 @@
-"""Consuming in order: a message group goes to one receive at a time (order_queue.py).
+"""FIFO consumption: one receive at a time gets messages of a message group (queue.py).
 
-    receive ─► order_taking.py     leases what may go out
-    ack …   ─► order_settling.py   by handles; what follows may go out then
-               order_table.py      states, which are written down before any answer
+    receive ─► receive.py  leases messages that are ready
+    ack …   ─► ack.py      by handles; the messages behind them become ready
+               table.py    states, persisted before any answer
 
-Who waits is looked at again when something was settled, and when leases end (`ended`).
+Parked receives are served again after an acknowledgement, and when leases end (`ended`).
 Source: PopMessageProcessor (isOrder), QueueLevelConsumerManager.
 """
 
@@ -54,9 +54,9 @@ class Fifo:
                 is_left = True
         return is_left
 
-    # -- leases that end while somebody waits --------------------------------------------------
+    # -- leases that end while receives wait -------------------------------------------------
     def watch_ends(self, target: GroupTopic) -> None:
-        """Have a target among `ended` when its next lease ends, once somebody waits there."""
+        """Puts a target with parked receives among `ended` when its next lease ends."""
         end_ms = self.taking.next_end_ms(target)
         if end_ms is not None:
             end_ms += self._clock.monotonic_ms() - self._clock.wall_ms()
@@ -71,7 +71,7 @@ class Fifo:
 
     @property
     def next_end_ms(self) -> int | None:
-        """When leases end next for which somebody waits, monotonic."""
+        """Monotonic time of the next lease end that parked receives wait for."""
         return self._ends[0][0] if self._ends else None
 
     def ended(self, now_ms: int) -> list[GroupTopic]:

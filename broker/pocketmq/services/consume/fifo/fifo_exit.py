@@ -1,15 +1,14 @@
-"""Queues that were received in order until now: what is known of them goes on without order.
+"""Carries over the state of queues that leave FIFO order.
 
-    settled ahead of the group's offset ─► passed by
-    given out, not settled ─► leases, as if received without order: they end when they would have
-    given out, and taken back ─► not given out
+    settled ahead of the group's offset ─► skipped
+    delivered, not settled ─► leases without order, with the same end
+    delivered, and taken back ─► not delivered
 
-The journal tells of the leases; once that is durable, in every flush mode, the table of what is
-received in order says of both that they are settled. After a crash in between a start has it say so
-(`has_left`): what was leased comes again by its lease, and is not leased once more. How often a
-message was given out in order the table alone has told: its attempts count anew from what its
-record says.
-Source: none; a real broker gives everything behind the group's offset out again.
+The leases are written to the journal. Once they are durable, in every flush mode, the order table
+records both kinds as settled. After a crash in between, the start does so (`has_left`): a message
+is redelivered by its lease, and is not leased a second time. Only the order table had the attempts
+of in-order deliveries, so attempts count anew from those in the record.
+Source: none; a real broker redelivers everything behind the group's offset.
 """
 
 from collections.abc import Iterator, Mapping
@@ -38,11 +37,11 @@ class LeavingOrder:
         self._journal = journal
 
     async def leave(self, queue: GroupQueue) -> None:
-        """Know of a queue what was given out and settled in order, before it is read without.
+        """Takes over settled and delivered offsets of a queue, before it is read without order.
 
-        Shape    nobody else reads it meanwhile
-        Effects  the group's offset follows what is settled, behind which a crash may have left it
-        Errors   those of a put: nothing changed; DiskFull of the table: what is left is done
+        Shape    there is no other reader of the queue meanwhile
+        Effects  the group's offset follows what is settled; a crash may have left it behind
+        Errors   those of a put: nothing changed; DiskFull of the table: the queue has left
         """
         assert queue.is_busy
         leases, order = await self._leased(queue)
@@ -82,7 +81,7 @@ class LeavingOrder:
     async def _all_told(
         self, queue: GroupQueue, leases: list[Lease]
     ) -> tuple[QueueOrder, set[int]]:
-        """Have the journal tell of all; returns what is known, and what was settled since."""
+        """Journals all deliveries; returns the state, and the offsets settled meanwhile."""
         known, settled = dict[int, OrderedDelivery](), set[int]()
         for later_ms in count():
             order = self._table.left(queue)

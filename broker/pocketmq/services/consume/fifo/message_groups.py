@@ -1,7 +1,7 @@
-"""Message groups of an ordered queue, and which of them wait for a receive.
+"""Message groups of an ordered queue that wait for a receive.
 
-A group stands on a heap by its first message while it waits. What became of it since is found out
-when it comes to the top: a receive costs of what it takes, not of what waits or is given out.
+A waiting group is on a heap by its first message. Stale heap entries are dropped when they reach
+the top. So a receive costs as much as it takes, however many groups wait or are held.
 Source: none; RocketMQ holds a whole queue.
 """
 
@@ -43,7 +43,7 @@ class IdleGroups:
         return len(self._first)
 
     def add(self, key: str, group: MessageGroup) -> None:
-        """Let a group wait, or know that its first message is another one."""
+        """Adds a group, or updates its first message."""
         assert group.offsets, "a group without messages is none"
         self._groups[key] = group
         heappush(self._first, (group.offsets[0], key))
@@ -52,7 +52,7 @@ class IdleGroups:
             heapify(self._first)
 
     def discard(self, key: str) -> None:
-        """Let a group wait no more, if it does."""
+        """Removes a group, if it waits."""
         self._groups.pop(key, None)
 
     def lowest(self, count_max: int) -> list[int]:

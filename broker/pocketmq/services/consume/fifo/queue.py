@@ -1,15 +1,15 @@
-"""What a group may be given of one ordered queue: state without a store, a loop or a clock.
+"""Delivery state of one ordered queue for a group, without a store, a loop or a clock.
 
-    next ◄──settled, delivered and waiting offsets──► scanned ◄──not looked at──► end
+    next ◄──settled, delivered and waiting offsets──► scanned ◄──not scanned──► end
 
-A message group is idle, with messages that wait for a receive, or held: a receive has some of them
-under leases. Held ones become idle when each of their leases has ended, and then begin again at the
-first message that is not settled. Messages without a group follow on each other as one of their
-own. What is settled before lower ones is remembered until `next` comes past it.
+A message group is idle, with messages that wait for a receive, or held by a receive under leases.
+It becomes idle when all its leases have ended, and starts again at its first unsettled message.
+Messages without a group form one group. An offset settled before lower ones is kept until `next`
+passes it.
 
 Invariants
-    1. A message group is held by one receive at most.
-    2. Of a message group nothing goes out before all that lies lower is settled or goes with it.
+    1. At most one receive holds a message group.
+    2. A message goes out only with, or after, all lower ones of its message group.
     3. Everything below `next` is settled; `next` is not.
 Source: QueueLevelConsumerManager, where a whole queue is held.
 """
@@ -99,7 +99,7 @@ class OrderedQueue:
         return self.scanned
 
     def scan(self, queue_offset: int, key: str) -> None:
-        """Know the next message and its message group; what lies between is gone from the log."""
+        """Adds the next message and its message group; skipped offsets are gone from the log."""
         self._pass_to(queue_offset)
         self.scanned = queue_offset + 1
         if queue_offset in self._settled:
@@ -128,9 +128,9 @@ class OrderedQueue:
 
     # -- giving out ----------------------------------------------------------------------------
     def end_leases(self, now_ms: int, is_alive: Callable[[str], bool]) -> bool:
-        """Let message groups go whose leases have ended; returns whether some were renewed.
+        """Frees message groups whose leases have ended; returns whether some were renewed.
 
-        is_alive   whether the client lives whose leases renew themselves
+        is_alive   whether a client with auto-renewed leases is alive
         """
         is_renewed = False
         while self._ends and self._ends[0][0] <= now_ms:
@@ -159,9 +159,9 @@ class OrderedQueue:
         return True
 
     def move_ends(self, by_ms: int) -> bool:
-        """Let all leases end so much later, or earlier where it is below 0; returns whether any.
+        """Moves all lease ends by a duration, earlier if negative; returns whether there are any.
 
-        What was taken back stays visible since the beginning of time.
+        Messages that were taken back stay visible at once.
         """
         for queue_offset, delivery in self._delivered.items():
             if delivery.visible_at_ms:
@@ -212,7 +212,7 @@ class OrderedQueue:
         return self.deliveries(queue_offset) - (queue_offset in self._suspended)
 
     def suspend(self, queue_offset: int) -> None:
-        """Do not count the delivery of a message that is out; a start counts it."""
+        """Excludes the current delivery of a message from its count; after a restart it counts."""
         assert queue_offset in self._delivered, "it was given out"
         self._suspended.add(queue_offset)
 
@@ -255,20 +255,20 @@ class OrderedQueue:
 
     # -- settling ------------------------------------------------------------------------------
     def settle(self, queue_offset: int, popped_at_ms: int) -> bool:
-        """Be done with a message; False: it is settled, or was given out again."""
+        """Settles a message; False: it is settled already, or was delivered again."""
         if not self.is_current(queue_offset, popped_at_ms):
             return False
         self._settle(queue_offset)
         return True
 
     def settle_all(self, queue_offsets: Sequence[int], popped_at_ms: int) -> list[bool]:
-        """Be done with messages of one receive, each as `settle` says."""
+        """Settles messages of one receive, each like `settle`."""
         return [self.settle(queue_offset, popped_at_ms) for queue_offset in queue_offsets]
 
     def change(self, queue_offset: int, popped_at_ms: int, visible_at_ms: int) -> bool:
-        """Let a lease end at another time; False: the message is settled or was given out again.
+        """Changes the end of a lease; False: the message is settled or was delivered again.
 
-        A lease that renewed itself no longer does.
+        An auto-renewed lease is no longer renewed.
         """
         if not self.is_current(queue_offset, popped_at_ms):
             return False
@@ -309,7 +309,7 @@ class OrderedQueue:
         return delivery
 
     def restore(self, queue_offset: int, delivery: OrderedDelivery) -> None:
-        """Let handles lead to a message again that was seized."""
+        """Makes the handles of a seized message valid again."""
         if self.is_current(queue_offset, delivery.popped_at_ms + 1):
             self._deliver(queue_offset, delivery)
             self._visible_at(queue_offset, delivery.visible_at_ms)
@@ -320,7 +320,7 @@ class OrderedQueue:
         return delivery is not None and delivery.popped_at_ms == popped_at_ms
 
     def bury(self, queue_offset: int) -> None:
-        """Be done with a message that was given out often enough, or is gone from the log."""
+        """Settles a message that has no attempts left, or is gone from the log."""
         self._settle(queue_offset)
 
     def renewed(self) -> dict[int, str]:
@@ -359,7 +359,7 @@ class OrderedQueue:
             self._hold((queue_offset,), visible_at_ms)
 
     def _hold(self, offsets: Sequence[int], until_ms: int) -> None:
-        """Let messages be held up to a time; one end stands for all of a message group."""
+        """Holds messages until a time; each message group gets one heap entry."""
         keys: dict[str, None] = {}
         for queue_offset in offsets:
             key = self._keys[queue_offset]

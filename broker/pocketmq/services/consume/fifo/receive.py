@@ -1,11 +1,10 @@
-"""Leasing messages in order for one receive.
+"""Leases messages in order for one receive.
 
-    queues in turn ─► looked at: which message groups ─► those of idle groups ─► read ─► leased
-    ─► written down ─► handed out
+    queues in turn ─► scanned: message groups ─► messages of idle groups ─► read ─► leased
+    ─► persisted ─► handed out
 
-A message that was delivered as often as its group allows becomes a dead letter when it would go
-out once more: the broker leases it itself meanwhile. Who gives up before that is written has
-leased nothing.
+A message without attempts left becomes a dead letter when it would be delivered once more. The
+broker leases it itself meanwhile. A receive cancelled before the write has leased nothing.
 Source: PopMessageProcessor (isOrder), QueueLevelConsumerManager.update.
 """
 
@@ -49,7 +48,7 @@ logger = logging.getLogger(__name__)
 
 
 class Part(NamedTuple):
-    """What was leased of one queue."""
+    """Messages of one queue that a receive leased."""
 
     queue: GroupQueue
     state: OrderedQueue
@@ -60,7 +59,7 @@ class Part(NamedTuple):
 
 
 class OrderedTaken(NamedTuple):
-    """What one receive leased."""
+    """All messages that one receive leased."""
 
     received: Received
     parts: list[Part]
@@ -225,7 +224,7 @@ class OrderedReceive:
             if ready and request.wanted.reads_records:
                 await self._store.turns.turn(request.user)
             records = await self._read(queue, state, ready, known)
-            if self._table.of(queue) is not state:  # Somebody set the offset meanwhile.
+            if self._table.of(queue) is not state:  # The offset was set meanwhile.
                 return None
             if len(records) < len(ready) or await self._buried(queue, state, group, records):
                 continue
@@ -247,7 +246,7 @@ class OrderedReceive:
         self, request: ReceiveRequest, queue: GroupQueue, state: OrderedQueue,
         known: dict[int, bytes],
     ) -> bool:  # fmt: skip
-        """Look at the next messages of a queue; returns whether there were some."""
+        """Scans the next messages of a queue; returns whether there were some."""
         begin = state.skip_settled()
         reading = self._store.reading
         _, upper = reading.queue_range(queue.topic, queue.queue_id)

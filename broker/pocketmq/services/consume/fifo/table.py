@@ -1,12 +1,11 @@
-"""Ordered queues of all groups: what is held of each, and what of it is written down.
+"""Ordered queues of all groups: their state, and its persistence.
 
-    of(queue)       its state: as it was written when it is first asked for, and anew when somebody
-                    set the group's offset
-    changed(queue)  the group's offset follows what is settled; it is written down with the next
-                    `saved`, many changes in one write
+    of(queue)       its state: loaded at first use, and anew after the group's offset was set
+    changed(queue)  advances the group's offset over settled messages; the next `saved` persists
+                    the state, many changes in one write
 
-The journal of leases does not tell of these: what was answered stands in the table of orders
-(store/tables/order_info.py).
+The lease journal does not contain these: the table of orders (store/tables/order_info.py) holds
+what was answered.
 Source: QueueLevelConsumerManager, ConsumerOffsetManager.
 """
 
@@ -75,7 +74,7 @@ class OrderTable:
             committed = min(committed, self._store.queue_end(topic, queue_id))
             clamp_offset(self._store.tables, group, topic, queue_id, committed)
         begin = max(committed, lower)
-        # An offset that somebody set makes void what was known before.
+        # An offset set by an operator or client voids the state before.
         order = QueueOrder(begin) if held else self._orders.find(group, topic, queue_id, begin)
         state = OrderedQueue(order, held.state.last_popped_ms if held else -1)
         state.bound_ends(self._clock.wall_ms(), self._skew() + self._begun_ms)
