@@ -22,7 +22,7 @@ from pocketmq.model.errors import BrokerError, Draining, ShareTaken, TooManyRequ
 
 
 class CallClass(Enum):
-    """What kind of work a method is, for limits."""
+    """Kind of work of a method, which decides its limits."""
 
     SEND = "send"
     POLL = "poll"
@@ -76,7 +76,7 @@ def address_name(host: bytes) -> str:
 
 
 class Holder:
-    """Who holds a slot: a connection's caller, by all names that count.
+    """Owner of a slot: a connection's caller, with all names that count.
 
     user      its access key, "" before it is known and where users are not checked
     weights   all its names

@@ -1,10 +1,10 @@
-"""What a handler may ask about the call it serves, whatever transport carries it.
+"""A call as its handler sees it, independent of the transport.
 
-A handler gets a request message and a `Call`; being cancelled reaches it as `CancelledError`.
+A handler gets a request message and a `Call`. A cancelled call raises `CancelledError` in it.
 
-Every call has a request id: the client's `x-request-id`, or one made here. It comes back with an
-error, and stands in each log line of the call (`current_request_id`). It is looked up when somebody
-wants it: reading a call's metadata costs grpcio 4 µs.
+Every call has a request id: the client's `x-request-id`, or one made here. It is returned with an
+error, and is in each log line of the call (`current_request_id`). It is read only on demand:
+reading a call's metadata costs grpcio 4 µs.
 """
 
 from collections.abc import Callable
@@ -35,16 +35,16 @@ May = Callable[[Need], bool]
 
 
 def anything(need: Need, /) -> bool:
-    """Returns that any need is met: nobody is asked who calls."""
+    """Meets every need: used without authentication."""
     return True
 
 
 class Call(Protocol):
     """One call under way.
 
-    user   the access key of who signed it, once that is verified; "" where nobody is asked
+    user   access key of its signer, once verified; "" without authentication
     may    returns whether its user may do something now, however long ago the call began; for rows
-           and questions that a request does not name: everything, where nobody is asked
+           and questions that a request does not name: everything, without authentication
     """
 
     user: str
@@ -75,9 +75,9 @@ class Call(Protocol):
         """
 
     def if_lost(self, undo: Callable[[], None], /) -> None:
-        """Have a function called, once, when the answer is known not to have left.
+        """Registers a function to call, once, when the answer is known not to have left.
 
-        It may still be lost where it left: what the client's machine had of it nobody tells.
+        An answer that left may still be lost: no client confirms what it received.
         """
 
     @property
@@ -92,7 +92,7 @@ class Call(Protocol):
 def turn_user(call: Call) -> str:
     """Returns the name under which a call's heavy work waits for its turn.
 
-    That is its user; where nobody is asked who calls, its address.
+    That is its user; without authentication, its address.
     """
     return call.user or call.peer.rpartition(":")[0]
 
@@ -110,7 +110,7 @@ def host_from_peer(peer: str) -> bytes:
 
 
 class _Request:
-    """A call, and its id once somebody asked for it."""
+    """A call, and its request id once it was read."""
 
     __slots__ = ("_id", "_metadata")
 
@@ -129,7 +129,7 @@ class _Request:
 
 
 def begin_request(metadata: Callable[[str], str | None]) -> None:
-    """Let log lines of this context belong to a call with this metadata.
+    """Attributes log lines of this context to a call with this metadata.
 
     Cost     0.3 µs
     """
@@ -137,7 +137,7 @@ def begin_request(metadata: Callable[[str], str | None]) -> None:
 
 
 def end_request() -> None:
-    """Let log lines of this context belong to no call.
+    """Stops attributing log lines of this context to a call.
 
     Cost     0.1 µs
     """

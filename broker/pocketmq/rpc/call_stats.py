@@ -1,13 +1,12 @@
-"""What each call adds to the metrics of its method: how long it took, and how it ended.
+"""Metrics of calls, by method: their latency and their result.
 
     rocketmq_rpc_latency_milliseconds{request_code="pull_message", response_code="success", …}
 
-Request codes are RocketMQ's words for what a method does; response codes are those of the v2
-protocol (model/errors Code), and "success". A call of the poll class that had to wait counts as a
-long poll. Series of calls that succeed are there from the start; others come with the first call
-that ends so.
-Cost: a call that is answered at once adds one to a number; calls of one read go into the histograms
-together, each as long as all of them took: none is sent before the others.
+Request codes are RocketMQ's names of methods. Response codes are those of the v2 protocol
+(model/errors Code), and "success". A call of the poll class that had to wait counts as a long poll.
+Series of successful calls exist from the start, others from the first such call on.
+Cost: a call answered at once adds one to a number. Calls of one read enter the histograms together,
+each with the time of all of them, as none is sent before the others.
 Source: RemotingMetricsManager, RequestCode.
 """
 

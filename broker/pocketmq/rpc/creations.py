@@ -1,9 +1,9 @@
-"""What users make by naming it, and how much of that.
+"""Implicit creation of topics and groups, and its quota per user.
 
-A topic is made by the first message for it or the first question for its route, a group by its
-first consumer. A call makes it where its user may `pub` to the topic or `sub` for the group, or may
-`create` it; for any other user a name that is missing is not found. Admins make as many as the
-store takes, each other user so many an hour.
+A topic is created by the first message for it or the first query of its route, a group by its first
+consumer. A call creates it if its user may `pub` to the topic, `sub` for the group or `create` it;
+for any other user a missing name is not found. Admins create as many as the store takes, other
+users a limited number an hour.
 """
 
 from collections.abc import Callable, Mapping
@@ -34,11 +34,11 @@ Exists = Callable[[str], object]
 
 
 class Creations:
-    """What each user has made within an hour.
+    """Topics and groups that each user created within an hour.
 
     exists       by kind, whether there is a topic or a group of a name
     now_ms       the time, which only grows
-    per_hour     returns how many things a user may make in an hour
+    per_hour     returns how many things a user may create in an hour
     """
 
     __slots__ = ("_exists", "_made", "_now_ms", "_per_hour")

@@ -1,4 +1,4 @@
-"""What clients are told of an error in words, whatever face they called."""
+"""Public texts of errors, the same for all protocol versions."""
 
 from typing import Final
 

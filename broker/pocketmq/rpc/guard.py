@@ -186,11 +186,11 @@ class _Gone:
         self.waiting: asyncio.Task[Any] | None = None
 
     def is_gone(self) -> bool:
-        """Returns whether there is nobody to serve any more."""
+        """Returns whether the user was removed."""
         return self._is_gone
 
     def end(self) -> None:
-        """Have nobody wait any more."""
+        """Ends the call of a removed user."""
         assert not self._is_gone, "a user goes once"
         self._is_gone = True
         waiting = self.waiting

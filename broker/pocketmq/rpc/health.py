@@ -1,14 +1,13 @@
-"""grpc.health.v1: who asks, and who watches, learns what is served.
+"""grpc.health.v1: reports the status of services to checks and watches.
 
     ""                      the whole server
     "pocketmq.v1.Broker"    a service
     "store.write"           whether sends are taken: NOT_SERVING while the broker is read-only
 
-Whether the store can be written is asked of it: at every check, and every second for those who
-watch, since a full disk announces itself to nobody.
+Whether the store is writable is polled, at every check and every second for watches, as a full disk
+sends no event.
 
-A watch ends when the server drains: one that stays open makes a stopping server wait out its whole
-grace.
+A watch ends when the server drains: an open one would hold up a stop for its whole grace time.
 """
 
 import asyncio
@@ -35,7 +34,7 @@ LOOK_SECONDS: Final = 1.0
 
 
 class Health:
-    """What every name is, and who watches; nothing is served at first."""
+    """Status of every name, and the watches; nothing is served at first."""
 
     __slots__ = ("_changed", "_is_over", "_is_serving", "_is_writable", "_names")
 

@@ -1,10 +1,10 @@
-"""What calls need, as every face says it: one row for each of its methods.
+"""Permissions that calls need: a table per protocol version, one row per method.
 
     NEEDS = {"SendMessage": (request, call) -> the needs of this request, …}
              "ListUsers": AdminOnly("see users")
 
-A group's retry and dead-letter topics are the group's: what is done to them is done to it, and to
-each group that may have messages there (model/ownership.py).
+A group owns its retry and dead-letter topics. Access to them needs access to the group, and to each
+group that may have messages there (model/ownership.py).
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -39,7 +39,7 @@ class Named(NamedTuple):
 
 
 class FaceRules(NamedTuple):
-    """What calls of a face need.
+    """Permission tables of a protocol version.
 
     needs   of all its methods
     quick   of those with shortcuts; without it a shortcut is not taken

@@ -27,9 +27,9 @@ _SERVICE: Final = pb.DESCRIPTOR.services_by_name["ServerReflection"]
 
 
 class Reflection:
-    """What is asked about a set of services.
+    """Answers reflection requests about a set of services.
 
-    Cost   of the first question some 40 ms of describing, which no start has to wait for
+    Cost   the first request takes some 40 ms to build descriptors, which no start waits for
     """
 
     __slots__ = ("_answers", "_known", "_names", "_pool", "_renamed", "_undescribed")
@@ -151,7 +151,7 @@ def _described(files: list[bytes]) -> pb.ServerReflectionResponse:
 
 
 def _describe_newer(pool: Any) -> None:
-    """Let protobuf know v1's file, for clients that ask what reflection itself is."""
+    """Adds v1's file to protobuf, for clients that request the reflection service itself."""
     try:
         pool.FindFileContainingSymbol(NAMES[1])
     except KeyError:

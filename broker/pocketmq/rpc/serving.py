@@ -1,15 +1,15 @@
-"""What a server serves, whatever transport carries it: admission, counts, and how calls fail.
+"""Serves calls for any transport: admission, metrics, parsing, and errors.
 
     bytes ─► read ─► handler(request, call) ─► answer, awaited if need be ─► bytes
-                        │ BrokerError               ─► as the service's face shows it
+                        │ BrokerError               ─► error of the protocol version
                         └ any other exception       ─► Internal with a number; the log has the rest
 
-Requests are parsed and answers encoded here, so that a request that cannot be parsed is the
+Requests are parsed and answers encoded here. So a request that cannot be parsed is reported as the
 client's mistake, and a handler may work on bytes. Nothing is logged per call; every refusal carries
 the call's request id.
 
-While the store recovers, and nothing can be served, calls are refused with an error that invites to
-come again; health and reflection are served all the time, and not counted.
+While the store recovers, calls are refused with an error that asks clients to retry. Health and
+reflection are always served, and not counted.
 """
 
 import logging
@@ -94,7 +94,7 @@ class ServedMethod:
 
     @property
     def is_free(self) -> bool:
-        """Whether a call may begin, whoever makes it."""
+        """Whether a call may begin, regardless of its caller."""
         return self._serving.refusal is None and self.gate.count < self.gate.tight
 
     @property

@@ -1,4 +1,4 @@
-"""Which topics a client may read.
+"""Checks which topics a client may read.
 
 Broker serves clients: no system topics, a group's retry topic only to that group, dead letters to
 any group. Admin serves operators: every topic that exists and is readable.
@@ -33,7 +33,7 @@ def check_client_locates(topic: str, group: str) -> None:
 
 
 def check_operator_reads(topic: str, group: str) -> None:
-    """Let every topic pass."""
+    """Accepts every topic."""
 
 
 def find_readable(topics: TopicTable, topic: str, group: str, check: TopicCheck) -> TopicConfig:

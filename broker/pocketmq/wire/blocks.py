@@ -1,7 +1,7 @@
-"""Header blocks: put together from their frames, and what they say remembered where that may be.
+"""Assembles header blocks from their frames, and caches decoded ones where that is safe.
 
-A block that neither reads nor changes the table means the same every time, and one that only reads
-it does so until the table changes; so what a request's block says is kept until then.
+A block that neither reads nor changes the table always has the same meaning. One that only reads it
+has the same meaning until the table changes. So a decoded block is cached until then.
 """
 
 from typing import Final, final
@@ -88,7 +88,7 @@ class HeaderBlocks:
         check_trailers(self._decode(block))
 
     def skip(self, block: bytes) -> None:
-        """Reads a block that nobody needs, for the table's sake.
+        """Decodes an unneeded block, to keep the table in step.
 
         Errors   ConnectionFault: cannot be decoded
         """

@@ -1,13 +1,13 @@
-"""The server's side of one HTTP/2 connection: bytes in, streams with news out; and back.
+"""Server side of one HTTP/2 connection: bytes in, streams with news out; and back.
 
     connection = Connection()
-    for stream in connection.receive(data):         what came; look at headers, messages, ended
+    for stream in connection.receive(data):         incoming: see headers, messages, ended
         connection.respond(stream, answer)
-    while data := connection.take():                what goes
+    while data := connection.take():                outgoing
         transport.write(data)
 
-Never raises for what a peer does: it breaks its own stream, or the connection, which then is
-`closing`: what `take` still returns is sent, and the transport closed.
+Raises nothing for faults of a peer. A fault breaks its stream, or the connection. A broken one is
+`closing`: what `take` still returns is sent, and then the transport is closed.
 """
 
 from collections.abc import Callable
@@ -104,9 +104,9 @@ class Connection:
         Frames that begin before `upto` are taken; `taken` is where the next one begins, the end
         of `data` where no frame does.
 
-        News are a new stream, messages, the end of a request, or a stream that was cut off. What
-        cannot be served (no gRPC, no such method, a compression nobody knows, metadata or a message
-        over its limit) is answered here and is none.
+        News are a new stream, messages, the end of a request, or a stream that was cut off. No news
+        is a request that cannot be served, which is answered here: no gRPC, no such method, an
+        unknown compression, metadata or a message over its limit.
         """
         requests = self._requests
         requests.begin_turn()
@@ -156,7 +156,7 @@ class Connection:
         return p + missing
 
     def _frames(self, data: bytes, p: i64, upto: i64) -> i64:
-        """Take all whole frames that begin from `p` on and before `upto`; return where they end."""
+        """Takes all whole frames from `p` on that begin before `upto`; returns their end."""
         end: i64 = len(data)
         while p < upto and end - p >= FRAME_HEAD_SIZE:
             head = read_i64_be(data, p)  # all but the last byte of the stream's number
@@ -216,7 +216,7 @@ class Connection:
         return self._outbound.take()
 
     def respond(self, stream: Stream, message: bytes) -> None:
-        """Answer with one message and OK; what can be sent at once costs least. Closed: nothing."""
+        """Answers with one message and OK, cheapest if it can be sent at once; closed: nothing."""
         self._outbound.respond(stream, message)
 
     def send_headers(self, stream: Stream, metadata: list[tuple[bytes, bytes]]) -> None:

@@ -1,6 +1,6 @@
-"""Fields of a header block: a name, a value, and what kind of field that makes it.
+"""Fields of a header block: a name, a value, and the kind of field.
 
-A field is looked at once, when it is made; what the header tables hold is known for ever.
+A field is examined once, when it is made; fields in the header tables are never examined again.
 """
 
 from typing import Final, final
@@ -51,9 +51,9 @@ class HeaderField:
     """One field of a header block; never changed, and shared by all blocks that name it."""
 
     def __init__(self, name: bytes, value: bytes, name_kind: i64) -> None:
-        """Look at a field.
+        """Classifies a field.
 
-        name_kind   what `kind_of` says of the name
+        name_kind   result of `kind_of` for the name
         """
         self.name = name
         self.value = value

@@ -1,7 +1,7 @@
-"""What may come: as much as memory is set aside for, and of what costs us more than it at a rate.
+"""Flow control of a peer: by reserved memory, and by rates for costly frames.
 
-What is kept of requests, finished or not, is `held`; the connection's window is opened again only
-as far as held bytes leave its budget free. One message may be larger than the budget: the oldest
+Memory of requests, finished or not, is `held`. The connection's window is opened again only as far
+as held bytes leave its budget free. One message may be larger than the budget: the oldest
 unfinished one has its own room on top, so that one can always be finished.
 """
 
@@ -20,14 +20,14 @@ RESETS_MAX: Final[i64] = 1_000
 PINGS_MAX: Final[i64] = 1_000
 SETTINGS_MAX: Final[i64] = 100
 EMPTY_MAX: Final[i64] = 10_000
-"""Frames that carry nothing: empty DATA, PRIORITY, kinds that nobody knows."""
+"""Frames that carry nothing: empty DATA, PRIORITY, unknown kinds."""
 CONTINUATIONS_MAX: Final[i64] = 32
 """CONTINUATION frames of one header block; peers fill them."""
 
 
 @final
 class Limits:
-    """What one connection may cost, and what is asked of its peer; never changed.
+    """Limits of one connection, and settings for its peer; never changed.
 
     message_max     bytes of a message, decompressed
     budget          bytes of requests held before the window closes
@@ -36,7 +36,7 @@ class Limits:
     list_max        bytes of a call's metadata, each field with 32 more
     lists_max       bytes of the metadata of all open calls that no header table has
     block_max       bytes of a header block as it is sent
-    output_max      bytes of answers written ahead of `take`; the rest waits where it lies
+    output_max      bytes of answers written ahead of `take`; the rest waits unencoded
     """
 
     def __init__(

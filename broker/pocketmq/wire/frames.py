@@ -96,7 +96,7 @@ def write_settings(out: BytesWriter, settings: list[tuple[int, int]]) -> None:
 
 
 def write_window_update(out: BytesWriter, stream_id: i64, size: i64) -> None:
-    """Let the peer send `size` bytes more; stream 0 is the connection."""
+    """Allows the peer `size` bytes more; stream 0 is the connection."""
     write_frame_head(out, 4, WINDOW_UPDATE, 0, stream_id)
     write_i32_be(out, i32(size))
 

@@ -1,7 +1,7 @@
-"""What a call asks for: the fields that begin it, checked and understood once.
+"""Headers of a call, checked and parsed once.
 
-A malformed request (RFC 9113, section 8.1.1) is a StreamFault. A request that is none of gRPC's is
-answered in HTTP's words, `http_status`; one that gRPC knows and cannot serve in gRPC's, `status`.
+A malformed request (RFC 9113, section 8.1.1) is a StreamFault. A request that is not gRPC is
+answered by an HTTP status, `http_status`; a gRPC request that cannot be served by `status`.
 """
 
 from typing import Final, final

@@ -1,4 +1,4 @@
-"""Header blocks of a peer to fields (RFC 7541), with the dynamic table they share."""
+"""Decodes header blocks of a peer into fields (RFC 7541), with their dynamic table."""
 
 from typing import Final, final
 
@@ -178,7 +178,7 @@ class Decoder:
         return block[begin:end], end
 
     def _insert(self, field: HeaderField) -> None:
-        """Let a field join the table; one that is larger than the table empties it."""
+        """Adds a field to the table; one larger than the table empties it."""
         self.generation += 1
         self._entries.append(field)
         self.size += field.size

@@ -31,7 +31,7 @@ MET_EOS: Final[i64] = 1 << 26
 
 
 def _tree() -> list[int]:
-    """Return the code's tree: at 2 * node + bit the next node, or -1 - symbol where a code ends."""
+    """Returns the code's tree: at 2 * node + bit the next node, or -1 - symbol."""
     tree = [0, 0]
     code = 0
     last = 0

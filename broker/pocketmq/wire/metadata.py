@@ -1,4 +1,4 @@
-"""What gRPC writes into fields: times, texts, binary values; and fields of our responses."""
+"""Encodings of gRPC fields: times, texts, binary values; and fields of our responses."""
 
 from base64 import b64decode, b64encode
 from binascii import Error as Base64Error

@@ -46,7 +46,7 @@ SEEN_SIZE_MIN: Final[i64] = 1_024
 
 @final
 class Outbound:
-    """What is to be sent: answers in frames, and frames that others write into `out`.
+    """Frames to send: answers, and frames that others write into `out`.
 
     window    bytes that the peer's connection window still takes
     initial   the window that the peer gives each stream
@@ -186,7 +186,7 @@ class Outbound:
     # -- windows
 
     def wake(self, stream: Stream) -> None:
-        """Let a stream send again what waits, when its window may have opened."""
+        """Lets a stream send its pending bytes, when its window may have opened."""
         if stream.pending and not stream.is_ready:
             self.streams.turns.join(stream)
 

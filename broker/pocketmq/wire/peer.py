@@ -1,4 +1,4 @@
-"""What a peer says of itself and of the connection: SETTINGS, PING, GOAWAY, windows."""
+"""Control frames of a peer: SETTINGS, PING, GOAWAY, windows."""
 
 from collections.abc import Callable
 from typing import Final, final

@@ -1,4 +1,4 @@
-"""Requests as they come: HEADERS, DATA and RST_STREAM of the peer, and what they lead to."""
+"""Handles HEADERS, DATA and RST_STREAM frames of the peer."""
 
 from collections.abc import Callable
 from typing import Final, final
@@ -223,7 +223,7 @@ class Requests:
                 self._tell(stream)
 
     def _take(self, stream: Stream, data: bytes, p: i64, end: i64) -> bool:
-        """Let a stream take its DATA; return whether the call goes on."""
+        """Passes DATA to its stream; returns whether the call goes on."""
         held = stream.held
         try:
             stream.accept(data, p, end)
@@ -270,13 +270,13 @@ class Requests:
         self.open_window(stream)
 
     def open_window(self, stream: Stream) -> None:
-        """Let a client send more on a stream when enough of its window is used."""
+        """Opens a stream's window again when enough of it is used."""
         size = stream_grant(stream, self.limits.stream_window)
         if size:
             write_window_update(self.outbound.out, stream.id, size)
 
     def open_connection(self) -> None:
-        """Let the peer send more when enough of the connection's window is used."""
+        """Opens the connection's window again when enough of it is used."""
         size = self.intake.grant(self.streams.held, 0)
         if size:
             write_window_update(self.outbound.out, 0, size)
@@ -348,14 +348,14 @@ class Requests:
         self._tell(stream)
 
     def cut_all(self, code: i64) -> None:
-        """Let all streams be cut off with the connection."""
+        """Cuts off all streams, with the connection."""
         for stream in [*self.streams.open.values()]:
             stream.reset_code = code
             self.streams.close(stream, CUT_HERE)
             self._tell(stream)
 
     def absent(self, kind: i64, stream_id: i64) -> None:
-        """Do what a frame leads to whose stream is not open."""
+        """Handles a frame of a stream that is not open."""
         verdict = self.streams.verdict(stream_id, kind)
         if verdict == IGNORED:
             if kind <= HEADERS:  # or DATA, which is 0

@@ -1,4 +1,4 @@
-"""The streams of a connection, and what becomes of frames for those that are none any more."""
+"""Streams of a connection, and the verdict on frames of streams that are closed."""
 
 from typing import Final, final
 
@@ -46,7 +46,7 @@ class Turns:
         self._first: i64 = 0  # of the line; those before have had their turn
 
     def join(self, stream: Stream) -> None:
-        """Let a stream have its turn after all that are here."""
+        """Queues a stream for its turn."""
         assert not stream.is_ready, "a stream has one turn at a time"
         stream.is_ready = True
         self.count += 1
@@ -110,7 +110,7 @@ class Streams:
         stream.dropped = stream.held
 
     def close(self, stream: Stream, how: i64) -> None:
-        """Remove an open stream; what waits of its answer and is unfinished of its request goes."""
+        """Removes an open stream; drops its unsent answer and its unfinished request."""
         assert not stream.closed, "a stream closes once"
         del self.open[stream.id]
         stream.closed = True

@@ -126,7 +126,7 @@ def varint_size(value: i64) -> i64:
 
 
 def write_wide(out: BytesWriter, value: i64, width: i64) -> None:
-    """Writes a number as a varint of so many bytes, of which it needs no more: 5, 7 or 9."""
+    """Writes a number as a varint of exactly 5, 7 or 9 bytes, which must suffice."""
     while width > 4:
         write_i32_be(out, i32(_groups(value) - _WRAP))
         value >>= 28

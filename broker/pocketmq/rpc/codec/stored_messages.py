@@ -325,7 +325,7 @@ class MessageWriter:
 
 
 def _shared_fields(record: bytes, at: i64, topic: bytes) -> tuple[bytes, bytes] | None:
-    """Return the fields that are shared, and the digits of the store host; None for rarer forms."""
+    """Returns the shared fields, and the digits of the store host; None for rarer forms."""
     numbers: list[int] = [read_i32_be(record, at + place) for place in (12, 36, 16, 72)]
     numbers.append(read_i64_be(record, at + 76))
     if min(numbers) < 0 or len(topic) < 2 or topic[0] > 0x7F or not is_text(topic[1:]):

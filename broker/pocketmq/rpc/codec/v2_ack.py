@@ -26,7 +26,7 @@ _STATUS: Final = b"\x1a" + OK[1:]
 
 @final
 class PlainAck:
-    """What a request asks for.
+    """Parsed fields of a plain request.
 
     group, topic   Resources, encoded
     entries        …, handles: of each message, as it is encoded, and its lease's

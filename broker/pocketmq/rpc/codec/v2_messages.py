@@ -73,7 +73,7 @@ _GZIP: Final = 2
 
 @final
 class _Texts:
-    """What a property block says that is no user's own; empty where it does not."""
+    """System properties of a property block; empty if absent."""
 
     __slots__ = ("group", "host", "keys", "tag", "trace", "unique_key")
 

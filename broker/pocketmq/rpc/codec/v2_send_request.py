@@ -114,7 +114,7 @@ class V2SendRequest:
         self._clear()
 
     def _clear(self) -> None:
-        """Know nothing of the system properties of a message."""
+        """Resets the system properties of a message."""
         self._born_ms: i64 = -1
         self._crc_begin: i64 = 0
         self._crc_size: i64 = -1

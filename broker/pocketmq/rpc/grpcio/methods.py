@@ -79,7 +79,7 @@ class GrpcioCall:
         """Finds room for any answer."""
 
     def if_lost(self, undo: Callable[[], None], /) -> None:
-        """Have a function called, once, when the answer is known not to have left."""
+        """Registers a function to call, once, when the answer is known not to have left."""
         assert not self._undo, "a call has one answer"
         self._undo = undo
 
@@ -101,7 +101,7 @@ class GrpcioCall:
 
 
 class Edge:
-    """What all methods of a server share."""
+    """State that all methods of a server share."""
 
     __slots__ = ("_streams", "is_draining", "receiving")
 
@@ -164,7 +164,7 @@ class GrpcioRequests:
         return self._read(raw)
 
     def end(self) -> None:
-        """Let no request come any more."""
+        """Ends the stream of requests."""
         if not self._end.done():
             self._end.set_result(None)
 

@@ -1,15 +1,15 @@
-"""How many requests may be on their way in at once, so that those that never end fill no memory.
+"""Bounds the memory of incoming requests, so that unfinished ones cannot fill it.
 
-    headers ─► few on their way?  ─► quick lane: grpcio reads the message, then calls the handler
-                     └ many       ─► careful lane: a slot, then the message is read in the handler
+    headers ─► few are incoming? ─► quick lane: grpcio reads the message, then calls the handler
+                     └ many      ─► careful lane: a slot, then the handler reads the message
 
-grpcio keeps what came of a message until all of it is there, for as long as the connection lives,
-and nobody can end that but a handler that reads by itself, which costs each call 100 µs more. The
-quick lane takes QUICK_MAX calls at once whose messages are not here, and may lose them all to peers
-that never end them. From then on calls go by the careful lane: until they have a slot, their peer
-may send no more than the window of a stream (server.py OPTIONS), and while others wait, a
-message that is not here within SLOW_S ends its call, and its peer's other calls that wait.
-Measured: 10,000 messages of 4 MiB that never ended, on 100 connections, cost 4.4 GB without this.
+grpcio keeps a partial message for as long as the connection lives. Only a handler that reads by
+itself can end that, which costs each call 100 µs more. The quick lane takes QUICK_MAX calls at once
+whose messages are not here, and may lose them all to peers that never finish. From then on calls
+take the careful lane. Until they have a slot, their peer may send no more than the window of a
+stream (server.py OPTIONS). While others wait, a message not here within SLOW_S ends its call, and
+its peer's other waiting calls.
+Measured: 10,000 unfinished messages of 4 MiB, on 100 connections, cost 4.4 GB without this.
 """
 
 import asyncio
@@ -28,7 +28,7 @@ WAITING_MAX: Final = 512
 """Calls that wait for a slot, with 64 KiB of their message each."""
 SLOW_S: Final = 0.25
 LATE_S: Final = 30.0
-"""What a message may take while nobody waits."""
+"""Time limit of a message while no call waits."""
 SLOW_PEERS_MAX: Final = 10_000
 LOOKED_AT_MAX: Final = 64
 """Calls at the head of those who wait that are passed over for one whose peer may go in."""
@@ -36,7 +36,7 @@ _FIELD: Final = "unfinished"
 
 
 class Arrival:
-    """A request in the quick lane; called with its bytes, or let go with the call that it is of."""
+    """A request in the quick lane; called with its bytes, or dropped with its call."""
 
     __slots__ = ("_is_here", "_receiving")
 
@@ -58,7 +58,7 @@ class Arrival:
 
 
 class Receiving:
-    """What a server is receiving; used on its event loop."""
+    """Requests being received by a server; used on its event loop."""
 
     __slots__ = ("_by_peer", "_reading", "_slow", "_taken", "_waiting", "quick_count")
 

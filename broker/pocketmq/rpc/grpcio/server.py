@@ -23,10 +23,10 @@ OPTIONS: Final = (
     ("grpc.max_receive_message_length", MESSAGE_SIZE_MAX),
     ("grpc.max_send_message_length", MESSAGE_SIZE_MAX),
     ("grpc.max_concurrent_streams", 1_024),
-    # What a peer may send of a message nobody asked for yet; it would grow to 4 MiB by itself.
+    # Bytes a peer may send of a message not yet read; else this grows to 4 MiB by itself.
     ("grpc.http2.lookahead_bytes", 65_536),
     ("grpc.http2.bdp_probe", 0),
-    # Calls the core keeps until Python asks for them; beyond 1,000 it cancels some, of anybody.
+    # Calls the core keeps until Python asks for them; beyond 1,000 it cancels some at random.
     ("grpc.server.max_pending_requests", 20_000),
     ("grpc.server.max_pending_requests_hard_limit", 30_000),
     # C++ and Go clients ping idle connections; strikes would end those with too_many_pings.
@@ -92,7 +92,7 @@ class GrpcioServer:
         """Takes calls; health says NOT_SERVING until `show_ready`.
 
         refusal   answers every call until then
-        hold_s    nobody is made to wait for it here
+        hold_s    not used by this transport
         """
         self._serving.refusal = refusal
         await self._server.start()
@@ -105,18 +105,18 @@ class GrpcioServer:
         """Nothing: gRPC's library tells clients when it stops, and not before."""
 
     async def quiet(self, limit_s: float) -> None:
-        """Nothing, as nobody was turned away."""
+        """Does nothing: this transport turns no connection away."""
 
     def drain(self) -> None:
-        """Show NOT_SERVING, refuse sends, end streams of requests; serve the rest until `stop`."""
+        """Reports NOT_SERVING, refuses sends, ends request streams; serves others until `stop`."""
         self._serving.drain()
         self._edge.drain()
 
     async def stop(self, grace_s: float) -> None:
-        """Takes no more calls and return when those under way have ended, or the grace has.
+        """Takes no more calls; returns when those under way or the grace time have ended.
 
-        A call that is in no handler any more, or not yet, is waited for IDLE_S at most: once in
-        some hundred stops under load gRPC keeps one that it gives to nobody.
+        A call that is in no handler is waited for IDLE_S at most: once in some hundred stops under
+        load, gRPC keeps a call that it never hands to a handler.
         """
         async with asyncio.TaskGroup() as group:
             stopping = group.create_task(self._server.stop(grace_s))

@@ -97,7 +97,7 @@ class OwnCall(Unsent):
             raise TooManyRequests(field="unread", limit=memory.unread_max)
 
     def if_lost(self, undo: Callable[[], None], /) -> None:
-        """Have a function called, once, when the answer is known not to have left."""
+        """Registers a function to call, once, when the answer is known not to have left."""
         self._undo = undo
 
     @property
@@ -260,7 +260,7 @@ class OwnCall(Unsent):
             self._deadline = edge.deadlines.add(at_s, self._expire)
 
     def _end_waiting(self) -> float:
-        """Be no call that is waited for; returns for how many seconds it was."""
+        """Ends the wait for the call; returns its duration in seconds."""
         connection = self._connection
         connection.calls.remove(self)
         if self.requests is not None:
@@ -332,7 +332,7 @@ class OwnCall(Unsent):
     # -- what happens to it ------------------------------------------------------------------------
 
     def take_news(self, stream: Stream) -> None:
-        """Look at what came for a call that is under way."""
+        """Handles news of a stream whose call is under way."""
         assert stream.call is self, "a stream has one call"
         if stream.reset_code >= 0:
             self.cancel()
@@ -353,7 +353,7 @@ class OwnCall(Unsent):
             undo()
 
     def cancel(self) -> None:
-        """Let the handler know that nobody waits for it any more."""
+        """Cancels the handler: its client no longer waits."""
         if self._future is not None:
             self._future.cancel()
 
@@ -363,7 +363,7 @@ class OwnCall(Unsent):
         self.cancel()
 
     def end_requests(self) -> None:
-        """Let no request of a stream of them come any more."""
+        """Ends the stream of requests."""
         if self.requests is not None:
             self.requests.end()
 
@@ -396,7 +396,7 @@ def take_news(
     *,
     is_paused: bool,
 ) -> None:
-    """Look at what came: calls that are over at once are served together, `begin` has others."""
+    """Handles streams with news: serves calls that end at once together, `begin` starts others."""
     at, count = 0, len(news)
     while at < count:
         begun = at

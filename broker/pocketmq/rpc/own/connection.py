@@ -167,7 +167,7 @@ class Http2Connection(ClientConnection, asyncio.Protocol):
             self._transport.pause_reading()
 
     def resume_writing(self) -> None:
-        """Go on."""
+        """Resumes reading and writing: the socket takes bytes again."""
         self._is_paused = False
         if self._transport is not None:
             if self._rest:
@@ -208,7 +208,7 @@ class Http2Connection(ClientConnection, asyncio.Protocol):
             self._serve_in_turn(stream, served)
 
     def _read_page(self, stream: Stream) -> None:
-        """Answers a GET or HEAD; one that was cut off before is nobody's."""
+        """Answers a GET or HEAD; one that was cut off before gets no answer."""
         pages, transport = self.edge.pages, self._transport
         assert pages is not None, "else it is refused"
         assert transport is not None, "it is open"
@@ -344,7 +344,7 @@ class Http2Connection(ClientConnection, asyncio.Protocol):
         return stream.pending > STREAM_UNREAD_MAX or self._is_full()
 
     def _wake_rooms(self) -> None:
-        """Let some streams go on; the others follow in the loop's next turns."""
+        """Wakes some waiting streams; the others follow in later loop iterations."""
         woken = 0
         for future, stream in self._rooms.items():
             if not future.done() and not self._is_unread(stream):

@@ -51,7 +51,7 @@ def tell(wire: Connection, stream: Stream, refused: Refused) -> None:
 def refuse(
     wire: Connection, stream: Stream, served: ServedMethod, error: Exception, seconds: float
 ) -> None:
-    """Ends a call that nobody else counts, and that failed after so long."""
+    """Ends and counts a call that failed after a duration."""
     begin_request(stream.headers.text)
     refused = served.refused(error, seconds)
     end_request()

@@ -47,7 +47,7 @@ class Lifetime:
         self._connection.edge.deadlines.add(min(ends), self._look)
 
     def _look(self) -> None:
-        """Do what is due, and look again when something else may be."""
+        """Does what is due, and schedules the next check."""
         connection = self._connection
         if not connection.is_open:
             return
@@ -82,7 +82,7 @@ class Lifetime:
             self._over_s = min(self._over_s, now + AGE_GRACE_S)
 
     def _end(self, now: float) -> bool:
-        """End the calls of a drained connection, the second time it; return whether it goes on."""
+        """Gives up a drained connection's calls, then cuts it off; returns whether it continues."""
         connection = self._connection
         if self._is_over or not connection.is_open:
             connection.cut_off()

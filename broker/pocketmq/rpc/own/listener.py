@@ -1,12 +1,12 @@
-"""One port for everything: a connection's first bytes say what it is.
+"""One port for all protocols, chosen by the first bytes of a connection.
 
     0x16        TLS, where there is a certificate; its ALPN says h2 or http/1.1
     "PRI "      HTTP/2 by prior knowledge
     "GET ", …   HTTP/1.1: metrics and health
-    PROXY …     before any of these, where a load balancer stands in front (a setting)
+    PROXY …     before any of these, behind a load balancer (a setting)
 
-The bytes are only looked at (MSG_PEEK), so that whoever takes the connection over reads it from its
-begin. Until then a connection is a socket and a deadline, about 2 KiB.
+The bytes are only peeked at (MSG_PEEK), so the protocol reads the connection from its start. Until
+then a connection is a socket and a deadline, about 2 KiB.
 """
 
 import asyncio
@@ -73,7 +73,7 @@ class Transport:
 
 
 class Speakers(NamedTuple):
-    """Who takes a connection over, by what it is; None: such connections are closed."""
+    """Protocols that take over connections; None: such connections are closed."""
 
     http2: Factory
     tls: Tls
@@ -112,7 +112,7 @@ def listen_on(address: str) -> list[socket.socket]:
 
 
 class Listener:
-    """A listening socket, and the connections nobody has taken over yet.
+    """A listening socket, and the connections without a protocol yet.
 
     is_full   returns whether there are connections enough, of an address or in all; "": in all
     """
@@ -150,7 +150,7 @@ class Listener:
 
     @property
     def is_busy(self) -> bool:
-        """Whether somebody is about to be taken over."""
+        """Whether connections are being taken over."""
         return bool(self._tasks)
 
     @property
@@ -166,20 +166,20 @@ class Listener:
         self._loop.add_reader(self._socket, self._accept)
 
     def release(self) -> None:
-        """Have those taken over who wait."""
+        """Starts the connections that wait."""
         self.is_held = False
         line, self._line = self._line, {}
         for start in line:
             start.look()
 
     def pause(self) -> None:
-        """Accepts no more; who comes waits in the socket, for whoever listens to it next."""
+        """Stops accepting; new connections wait in the socket for its next listener."""
         self._is_paused = True
         if self._socket.fileno() >= 0:
             self._loop.remove_reader(self._socket)
 
     def close(self) -> None:
-        """Listens no more, and closes what nobody has taken over."""
+        """Stops listening, and closes connections that no protocol has taken over."""
         if self._socket.fileno() < 0:
             return
         self._loop.remove_reader(self._socket)
@@ -241,7 +241,7 @@ class Listener:
         return self._deadlines.add(self._loop.time() + HANDSHAKE_S, call_back)
 
     def forget(self, start: "NewConnection", tick: int) -> None:
-        """Let go of a start that is closed or taken over."""
+        """Removes a new connection that is closed or taken over."""
         assert start in self._starting, "a start ends once"
         self._starting.remove(start)
         self._addresses[start.address] -= 1
@@ -251,7 +251,7 @@ class Listener:
         self._deadlines.remove(tick, start.close)
 
     def line_up(self, start: "NewConnection") -> None:
-        """Have a start look again when there is a place for its handshake, or at `release`."""
+        """Queues a connection until there is room for its handshake, or until `release`."""
         self._line[start] = None
 
     def tell_stranger(self, protocol: str, peer: str) -> None:
@@ -263,7 +263,7 @@ class Listener:
             )
 
     def take_over(self, connection: socket.socket, factory: Factory | None, peer: str) -> None:
-        """Gives a connection to whoever speaks its protocol; None: after a TLS handshake."""
+        """Passes a connection to its protocol; None: after a TLS handshake."""
         task = asyncio.Task(self._connect(connection, factory, peer), loop=self._loop)
         self._tasks.add(task)
         self._unbegun[connection] = None
@@ -339,7 +339,7 @@ class NewConnection:
         assert connection.gettimeout() == 0, "the loop waits, not the socket"
 
     def look(self) -> None:
-        """Look at what there is; come back when there is more."""
+        """Peeks at the received bytes; called again when there are more."""
         loop = asyncio.get_running_loop()
         if self._socket.fileno() < 0:
             return
@@ -364,7 +364,7 @@ class NewConnection:
             self.close()
 
     def _wait_for_more(self) -> None:
-        """Look again when there is more than now, not before."""
+        """Schedules another look for when more bytes arrive."""
         self._expect(len(self._socket.recv(SIZE_MAX, socket.MSG_PEEK)))
         asyncio.get_running_loop().add_reader(self._socket, self.look)
 
@@ -386,7 +386,7 @@ class NewConnection:
         return True
 
     def _choose(self) -> bool:
-        """Gives the connection to whoever speaks its protocol; returns whether that is known."""
+        """Passes the connection to its protocol; returns whether that is decided."""
         data = self._socket.recv(STRANGER_SIZE, socket.MSG_PEEK)
         speakers = self._listener.speakers
         if not data:

@@ -1,12 +1,12 @@
-"""How much memory strangers may decide about, of all connections of a server together.
+"""Bounds the memory that clients can use, over all connections of a server.
 
-Two sums are kept. `held`: what requests take that are not whole or not yet taken, their metadata,
-and streams that are no calls yet. `unread`: bytes of answers that their clients do not read. Each
-connection has limits of its own; where all together go beyond HELD_MAX, the one that wastes most is
-cut off: it holds much and has not gone on for long. Requests that do not go on are given up.
-Room for an answer is set aside before it is made, and is less the less is left. Beyond UNREAD_MAX
-who keeps something is given nothing large more, nobody anything very large, and who reads too
-little is cut off; beyond UNREAD_FACTOR times as much the one that keeps most is.
+Two sums are kept. `held`: incomplete or untaken requests, their metadata, and streams without a
+call. `unread`: bytes of answers that clients have not read. Each connection has limits of its own.
+Beyond HELD_MAX in all, the most wasteful connection is cut off: it holds much and has not
+progressed for long. Requests without progress are given up.
+Room for an answer is reserved before it is made; the less is left, the less is given. Beyond
+UNREAD_MAX a client with unread answers gets nothing large more, no client anything very large, and
+one that reads too slowly is cut off. Beyond UNREAD_FACTOR times as much, the client with most is.
 """
 
 import logging
@@ -78,9 +78,9 @@ class Keeping(ABC):
 
 
 class BufferBudget:
-    """What all connections keep.
+    """Memory kept by all connections.
 
-    connections   those there are; whoever ends calls `count` for what it kept
+    connections   the open ones; one that ends calls `count` for what it kept
     clock         seconds that only grow, those of the deadlines
     """
 

@@ -70,7 +70,7 @@ class PendingReplies:
         return room
 
     def add(self, stream: Stream, reply: bytes) -> None:
-        """Let one more call wait; `begin` counts it."""
+        """Adds one waiting call; `begin` counts it."""
         assert stream.call is None, "a stream has one call"
         stream.call = self
         self._wire.drop_request(stream)
@@ -98,7 +98,7 @@ class PendingReplies:
         return NEVER if timeout_ms < 0 else self._begun_s + timeout_ms / 1000
 
     def _watch_time(self) -> None:
-        """Be called when the first deadline is."""
+        """Schedules `expire` at the first deadline."""
         assert self._tick < 0, "one deadline stands for all"
         self._tick = self._client.deadlines.after(self._due_s - perf_counter(), self.expire)
 
@@ -174,7 +174,7 @@ class PendingReplies:
             self._watch_time()
 
     def cancel(self) -> None:
-        """Ends all: nobody waits for them any more."""
+        """Ends all calls: their client no longer waits."""
         self._drop(self._left(), ABANDONED)
 
     def give_up(self) -> None:

@@ -90,11 +90,11 @@ class CallRequests:
             self._connection.count_silent(-1)
 
     def wake(self) -> None:
-        """Let the handler look again."""
+        """Wakes the handler."""
         if self._waiter is not None and not self._waiter.done():
             self._waiter.set_result(None)
 
     def end(self) -> None:
-        """Let no request come any more."""
+        """Ends the stream of requests."""
         self._is_ended = True
         self.wake()

@@ -78,7 +78,7 @@ class OwnServer:
 
     @property
     def sockets(self) -> Sequence[socket.socket]:
-        """What is listened on."""
+        """Listening sockets."""
         return self._sockets
 
     async def start(self, refusal: BrokerError | None = None, hold_s: float = 0.0) -> None:
@@ -147,7 +147,7 @@ class OwnServer:
         )
 
     def drain(self) -> None:
-        """Show NOT_SERVING, refuse sends, end streams of requests; serve the rest until `stop`."""
+        """Reports NOT_SERVING, refuses sends, ends request streams; serves others until `stop`."""
         self._serving.drain()
         self._edge.drain()
 

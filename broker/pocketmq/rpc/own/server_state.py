@@ -1,4 +1,4 @@
-"""What all connections of a server share: methods, deadlines, and how much memory is left."""
+"""State that all connections of a server share: methods, deadlines, and the memory budget."""
 
 import asyncio
 from abc import abstractmethod
@@ -212,7 +212,7 @@ class ServerState:
             self.answered.clear()
 
     def line_up(self, one: "ClientConnection") -> None:
-        """Have a connection go on when it is its turn."""
+        """Queues a connection for its turn."""
         if not self._is_turn:
             self.begin_turn()
         self._line[one] = None
@@ -233,7 +233,7 @@ class ServerState:
         self.is_late = perf_counter() >= self._turn_ends_s
 
     def _end_turn(self) -> None:
-        """Let those go on who wait; who has little to say comes between, with as much time."""
+        """Gives queued connections their turn; small ones run in between, with as much time."""
         self._is_turn = self.is_late = False
         if not self._line:
             return

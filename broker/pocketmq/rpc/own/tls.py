@@ -1,4 +1,4 @@
-"""What TLS connections are made with."""
+"""TLS settings of connections."""
 
 import ssl
 from typing import Final
@@ -9,7 +9,7 @@ ALPN: Final = ["h2", "http/1.1"]
 
 
 class Tls:
-    """What handshakes begin with from now on; who began with another certificate keeps it.
+    """Certificate for new handshakes; earlier connections keep theirs.
 
     context   None until there is a certificate: TLS connections are closed
     """

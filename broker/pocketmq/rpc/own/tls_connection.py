@@ -1,7 +1,7 @@
-"""TLS over a connection: bytes of the network in, bytes of the client out, and the other way round.
+"""TLS over a connection: decrypts what the client sends, encrypts what it is sent.
 
-    transport ─► Secured ─► ssl, in memory ─► the protocol that the handshake chose
-              ◄─                           ◄─ SecuredTransport
+    transport ─► TlsConnection ─► ssl, in memory ─► the protocol that the handshake chose
+              ◄─                                 ◄─ SecuredTransport
 
 Pieces of a record's size go through ssl, so that its buffers stay small: a connection that carried
 megabytes keeps 30 KiB, where the loop's own TLS keeps 600.
@@ -18,7 +18,7 @@ PIECE: Final = 16_384
 H2: Final = "h2"
 
 Choose = Callable[[str | None, bytes], asyncio.Protocol | None]
-"""Returns what speaks with a client, by its ALPN or, without, its first bytes; None: nobody."""
+"""Returns the protocol of a client, by its ALPN or else its first bytes; None: there is none."""
 
 
 class TlsConnection(asyncio.Protocol):
@@ -45,7 +45,7 @@ class TlsConnection(asyncio.Protocol):
 
     @property
     def is_spoken_with(self) -> bool:
-        """Whether somebody was chosen to speak with the client."""
+        """Whether the client's protocol was chosen."""
         return self._protocol is not None
 
     # -- what the loop calls
@@ -76,7 +76,7 @@ class TlsConnection(asyncio.Protocol):
         return None if self._protocol is None else self._protocol.eof_received()
 
     def connection_lost(self, error: Exception | None) -> None:
-        """Tells whoever is left."""
+        """Reports the lost connection to the handshake's waiter and the protocol."""
         self._transport = None
         if not self.shaken.done():
             self.shaken.set_exception(ConnectionResetError("the client went away"))
@@ -96,7 +96,7 @@ class TlsConnection(asyncio.Protocol):
     # -- inside
 
     def _read(self, found: list[bytes]) -> bool:
-        """Go on with the handshake, then add all there is to what the client said.
+        """Continues the handshake, then appends all decrypted bytes to `found`.
 
         Returns  whether the client says that nothing more comes
         Errors   ssl.SSLError
@@ -164,10 +164,10 @@ class TlsConnection(asyncio.Protocol):
         transport.write(b"".join(out))
 
     def close(self) -> None:
-        """Ends once all is sent, and tells the client that it is an end."""
+        """Closes after all is sent, with a TLS close notification."""
         if self._transport is None or self._transport.is_closing():
             return
-        with suppress(ssl.SSLError):  # The client has not said the same, which nobody waits for.
+        with suppress(ssl.SSLError):  # The client's own close notification is not awaited.
             self._ssl.unwrap()
         self._flush()
         self._transport.close()
@@ -175,7 +175,7 @@ class TlsConnection(asyncio.Protocol):
     def end(self) -> None:
         """Ends a handshake that takes too long; one that has failed ends by itself.
 
-        So ends who says nothing after it: without ALPN nobody can speak with it.
+        It also ends a client silent after the handshake: without ALPN its protocol is unknown.
         """
         self.shaken.cancel()
         if self._transport is not None and not self._transport.is_closing():
@@ -215,7 +215,7 @@ class SecuredTransport(asyncio.Transport):
         self._transport.pause_reading()
 
     def resume_reading(self) -> None:
-        """Go on taking."""
+        """Resumes reading."""
         self._transport.resume_reading()
 
     def is_reading(self) -> bool:

@@ -14,16 +14,16 @@ class WaitingCall(Protocol):
     """A call (`OwnCall`) or many (`PendingReplies`) the connection waits for."""
 
     def take_news(self, stream: Stream) -> None:
-        """Look at what came for a call that is under way."""
+        """Handles news of a stream whose call is under way."""
 
     def cancel(self) -> None:
-        """Let the handler know that nobody waits for it any more."""
+        """Cancels the handler: its client no longer waits."""
 
     def give_up(self) -> None:
         """Ends the call: it is the last of a connection that is too old."""
 
     def end_requests(self) -> None:
-        """Let no request of a stream of them come any more."""
+        """Ends the stream of requests."""
 
 
 class Unsent(ABC):

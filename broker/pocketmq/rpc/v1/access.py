@@ -22,7 +22,7 @@ from pocketmq.services.access.access import Access
 
 
 class AccessFace:
-    """The methods of pocketmq.v1.Access; served also where nobody is asked who calls."""
+    """Methods of pocketmq.v1.Access; served without authentication as well."""
 
     __slots__ = ("_access", "_is_checked")
 

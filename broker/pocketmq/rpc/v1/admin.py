@@ -1,6 +1,6 @@
-"""pocketmq.v1.Admin: topics, groups, offsets and the store, for those who run the broker.
+"""pocketmq.v1.Admin: topics, groups, offsets and the store, for operators.
 
-Each method is the same sentence: read the request, ask services/admin, write its answer.
+Each method reads the request, calls services/admin, and writes its answer.
 """
 
 from collections.abc import Iterable, Sequence
@@ -248,9 +248,9 @@ class AdminMethods:
     async def reset_offsets(
         self, request: pb.ResetOffsetsRequest, call: Call
     ) -> pb.MoveOffsetsResponse:
-        """Let a group stand at a time, an end or an offset of queues.
+        """Resets a group's offsets to a time, an end or an offset of queues.
 
-        Errors   those of `positions.reset_offsets`; MalformedRequest: it names no place
+        Errors   those of `positions.reset_offsets`; MalformedRequest: it has no target
         """
         match request.WhichOneof("to"):
             case "time_ms":
@@ -276,7 +276,7 @@ class AdminMethods:
     async def clone_offsets(
         self, request: pb.CloneOffsetsRequest, call: Call
     ) -> pb.MoveOffsetsResponse:
-        """Let a group stand where another one stands."""
+        """Copies the offsets of one group to another."""
         source, target = request.source_group, request.target_group
         rows = await positions.clone_offsets(
             self._store, source, target, request.topic, dry_run=request.dry_run
@@ -357,7 +357,7 @@ class AdminMethods:
 
 
 def proto_topic(config: TopicConfig) -> pb.Topic:
-    """Returns a topic as it is sent to clients; without a type where the proto has none of it."""
+    """Returns a topic's message; without a type if the proto does not have it."""
     return pb.Topic(
         name=config.name,
         read_queue_count=config.read_queue_count,

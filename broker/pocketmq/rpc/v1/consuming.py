@@ -1,8 +1,8 @@
 """Receive, Ack, ChangeInvisible, SendBack and ForwardToDeadLetters of pocketmq.v1.Broker.
 
-Receive answers with one message of a stream, which to a client is the same as one answer: it is
-served as a unary method, without what a stream costs. The answer is bytes: the messages as pulls
-write them, and a head with the handles. What does not get to the client is not leased for long.
+Receive answers with a stream of one message, which a client cannot tell from one answer. So it is
+served as a unary method, without the cost of a stream. The answer is bytes: the messages as pulls
+write them, and a head with the handles. Messages of a lost answer are released soon.
 """
 
 from collections.abc import Awaitable, Sequence
@@ -220,7 +220,7 @@ class ConsumeMethods:
         return _results(settled, [entry.handle for entry in settled])
 
     async def send_back(self, message: pb.SendBackRequest, call: Call) -> bytes:
-        """Let messages come back after a delay.
+        """Schedules redelivery of messages after a delay.
 
         Errors   as for `ack`
         """

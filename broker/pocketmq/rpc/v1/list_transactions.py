@@ -38,7 +38,7 @@ class ListTransactions:
     async def page(
         self, request: pb.ListTransactionsRequest, call: Call
     ) -> pb.ListTransactionsResponse:
-        """Returns transactions that nobody decided, the oldest first.
+        """Returns undecided transactions, the oldest first.
 
         Errors   IllegalNumber, StorageError, DiskSlow
         """
@@ -82,7 +82,7 @@ class ListTransactions:
     async def resume(
         self, request: pb.ResumeTransactionRequest, call: Call
     ) -> pb.ResumeTransactionResponse:
-        """Let a transaction that was given up wait for its decision again.
+        """Reopens a given-up transaction for its decision.
 
         Errors   those of `Transactions.resume`
         """

@@ -1,4 +1,4 @@
-"""What calls of v1 need."""
+"""Permissions that calls of v1 need."""
 
 from collections.abc import Callable
 from typing import Any, Final

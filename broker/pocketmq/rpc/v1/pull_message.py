@@ -51,7 +51,7 @@ _NO_SUCH_QUEUE: Final = PullResult(PullStatus.NO_SUCH_QUEUE, 0, 0, 0, [], 0)
 class PullMessage:
     """The method, for callers who may read what `check` lets pass.
 
-    members   notes who pulls for which group; None: nobody is to be noted
+    members   records the pulling clients of groups; None: not recorded
     """
 
     __slots__ = ("_check", "_members", "_messages", "_pull", "_replies", "_store")
@@ -98,7 +98,7 @@ class PullMessage:
         return encode(found, self._messages, joined=joined)
 
     def _owned(self, request: PullRequest, call: Call) -> Filter:
-        """Return the filter of a request that gets no message of other groups than the caller's."""
+        """Returns the filter of a request, restricted to messages of the caller's groups."""
         topic, tables = request.range.topic, self._store.tables
         if self._check is check_client_reads:
             return owned_by(request.group, topic, request.wanted)
@@ -225,7 +225,7 @@ def wanted_of(wanted: pb.Filter) -> Filter:
 
 
 def effective_wait_ms(asked_ms: int, call: Call) -> int:
-    """Return how long a call may wait: as asked, but no longer than its deadline or WAIT_MS_MAX."""
+    """Returns the wait of a call: as requested, but at most its deadline or WAIT_MS_MAX."""
     left_ms = call.time_left_ms()
     bound_ms = WAIT_MS_MAX if left_ms is None else min(left_ms - DEADLINE_RESERVE_MS, WAIT_MS_MAX)
     return max(min(asked_ms, bound_ms), 0)

@@ -95,7 +95,7 @@ def encode_sent(sent: Sent) -> bytes:
 
 
 def _extras(sent: Sent) -> list[bytes]:
-    """Return by what messages are recalled, or their transactions ended, a field of each result."""
+    """Returns a field of each result: its recall handle or transaction id."""
     if sent.transactions:
         return [_TRANSACTION + _text(text) for text in sent.transactions]
     if any(sent.handles):

@@ -1,7 +1,7 @@
 """AckMessage, ChangeInvisibleDuration and ForwardMessageToDeadLetterQueue: leases by their handles.
 
-A handle that settles nothing is told so by a status of its own, at which clients stop trying; any
-other fault they try again for ever.
+A handle of no lease gets a status of its own, at which clients stop retrying. Any other error they
+retry forever.
 Source: AckMessageActivity, ChangeInvisibleDurationActivity, ForwardMessageToDLQActivity.
 """
 
@@ -34,7 +34,7 @@ MIXED: Final = pb.Status(code=pb.MULTIPLE_RESULTS, message="see the entries")
 
 
 class Acks(NamedTuple):
-    """What an AckMessageRequest, `raw`, asks for; `plain` where it is that."""
+    """Parsed AckMessageRequest `raw`; `plain` if it has the plain form."""
 
     raw: bytes
     group: pb.Resource
@@ -79,7 +79,7 @@ class AckMethods:
     async def change_invisible_duration(
         self, request: pb.ChangeInvisibleDurationRequest, call: Call
     ) -> pb.ChangeInvisibleDurationResponse:
-        """Let a lease end at another time, counted from now; the old handle settles it as well.
+        """Changes the end of a lease, counted from now; the old handle stays valid.
 
         A delivery that its consumer suspends does not count as an attempt.
         Errors   as for `ack_message`, and IllegalInvisibleTime, InvalidReceiptHandle

@@ -1,4 +1,4 @@
-"""Who calls: what a client says of itself in the headers of each call."""
+"""Identity of a client, from the headers of each call."""
 
 from typing import Final, NamedTuple
 

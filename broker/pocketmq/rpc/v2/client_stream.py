@@ -1,7 +1,7 @@
-"""The stream of one client: answers to what it says, and what the broker says between them.
+"""Telemetry stream of one client: answers to its commands, and commands of the broker.
 
-What a client does not read is bounded: it is read no further itself meanwhile, and questions go to
-another producer. So are the topics that all clients together publish to.
+Unread commands are bounded: while a client does not read, its commands are not read, and checks go
+to another producer. The topics that all clients together publish to are bounded as well.
 Source: GrpcClientChannel.
 """
 
@@ -38,7 +38,7 @@ ALL_TOPICS_MAX: Final = 100_000
 
 
 class Together:
-    """What all clients take up together.
+    """Resources that all clients use together.
 
     unread_bytes   of questions that are not read yet
     topic_count    topics that each publishes to
@@ -62,10 +62,10 @@ _Unread = pb.TelemetryCommand | Make | Question | None
 
 
 class ClientStream:
-    """What is on its way to a client, and what it can be asked about.
+    """Outgoing commands of a client, and the topics it is checked about.
 
     namespace   that the client is in, "" for none
-    may         returns whether its user may do something by now: asked when a question is made for
+    may         returns whether its user may do something by now: called when a question is made for
                 the client, and once more when the client comes to read it
     """
 
@@ -130,7 +130,7 @@ class ClientStream:
         return self._offer(_question_of(command, self._namespace))
 
     def publish(self, topics: Mapping[str, pb.Resource]) -> None:
-        """Have the client asked about transactions of the topics it publishes to, and no others.
+        """Registers the client for checks of exactly the topics it publishes to.
 
         Shape    names -> what the client calls them
         Errors   IllegalNumber, TooManyRequests: it publishes to what it did before
@@ -176,7 +176,7 @@ class ClientStream:
         assert self._together.unread_bytes >= 0
 
     def end(self) -> None:
-        """Be asked nothing any more; who waits for room goes on, what is unread is dropped."""
+        """Ends checks; wakes tasks that wait for room, and drops unread commands."""
         self.publish({})
         self._answer = self._owed = None
         self._taken.set()

@@ -1,12 +1,12 @@
-"""Consumers that were told settings, and are told them again when what decides them changes.
+"""Sends consumers new settings when these change on the broker.
 
     a group's attempts or order ─┐
-    a topic that becomes FIFO  ──┴─► each consumer told otherwise before ─► down its stream
+    a topic that becomes FIFO  ──┴─► each consumer with other settings ─► down its stream
 
-Kept of a consumer are its own settings as bytes, 32 MiB of all together: one for whom there is no
-room is told when it asks next, which clients do every five minutes. So is who consumes for a group
-that is gone.
-Source: GrpcClientSettingsManager, which tells nobody by itself.
+A consumer's own settings are kept as bytes, 32 MiB for all consumers. A consumer without room gets
+new settings at its next request, which clients send every five minutes. So do consumers of a
+deleted group.
+Source: GrpcClientSettingsManager, which sends no settings on its own.
 """
 
 from collections.abc import Callable
@@ -28,7 +28,7 @@ ATTEMPTS_MIN: Final = 1
 
 
 class Subscribed(NamedTuple):
-    """What a consumer says of itself.
+    """A consumer's own settings.
 
     given    its settings, encoded
     topics   their names
@@ -68,7 +68,7 @@ class Consumers:
         return config is not None and config.is_fifo
 
     def keep(self, consumer: "Consumer", subscribed: Subscribed) -> bool:
-        """Have a consumer told of changes; returns whether there is room."""
+        """Registers a consumer for changes; returns whether there is room."""
         size = _kept_size(subscribed)
         if self._kept_bytes + size > KEPT_BYTES_MAX:
             return False
@@ -127,7 +127,7 @@ class Consumer:
             self._stream.tell(lambda: self._answer(kept))
 
     def end(self) -> None:
-        """Be told nothing more."""
+        """Unregisters the consumer."""
         if self._kept is not None:
             self._all.drop(self, self._kept)
         self._kept = self._terms = None

@@ -1,4 +1,4 @@
-"""apache.rocketmq.v2.MessagingService: its methods, put together on the services they ask."""
+"""apache.rocketmq.v2.MessagingService: its methods, built on the services."""
 
 from collections.abc import Callable
 from typing import NamedTuple
@@ -17,12 +17,12 @@ from pocketmq.rpc.v2.transactions import EndTransactionV2
 
 
 class OfficialRules(NamedTuple):
-    """What the operator decided about official clients.
+    """Settings of the operator for official clients.
 
     broker              its name
-    advertised          "address:port" for clients that do not say what they dialled
+    advertised          "address:port" for clients that do not send the address they dialled
     body_size_max       returns the largest body that is taken now
-    auto_create_groups  returns whether a group is made when a client asks for it
+    auto_create_groups  returns whether a client's request creates a missing group
     """
 
     broker: str

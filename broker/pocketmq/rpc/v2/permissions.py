@@ -1,4 +1,4 @@
-"""What calls of official clients need. Source: DefaultAuthorizationContextBuilder."""
+"""Permissions that calls of official clients need. Source: DefaultAuthorizationContextBuilder."""
 
 from typing import Any, Final
 

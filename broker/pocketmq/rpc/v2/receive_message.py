@@ -1,7 +1,7 @@
-"""ReceiveMessage: a status, messages under leases, the time; or that there is none.
+"""ReceiveMessage: a status, messages under leases and the time, or that there is none.
 
-A poll really waits, until something comes, the client's time for it is over, or nearly that of its
-call. What does not get to the client is not leased for long.
+A poll waits until a message arrives, or the client's wait or nearly the call's deadline is over.
+Messages of a lost answer are released soon.
 Source: ReceiveMessageActivity, ReceiveMessageResponseStreamWriter.
 """
 
@@ -214,9 +214,9 @@ def _answer(
 
 
 def filter_of(expression: pb.FilterExpression) -> Filter:
-    """Returns the filter that a request holds; of no type it is one of tags.
+    """Returns the filter of a request; without a type it is one of tags.
 
-    Errors   IllegalFilter, of a type that nobody knows too
+    Errors   IllegalFilter, also of an unknown type
     """
     if expression.type not in FILTER_TYPES:
         raise IllegalFilter(

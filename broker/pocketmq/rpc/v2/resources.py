@@ -1,10 +1,10 @@
-"""Names of topics and groups: a namespace, as clients have it, is part of the name the store knows.
+"""Maps a client's names and namespace to the names of topics and groups.
 
     {resource_namespace: "shop", name: "orders"}    shop%orders
     {resource_namespace: "shop", name: "%DLQ%g"}    %DLQ%shop%g
 
-A resource without a namespace is in that of the call's header, if any. Answers echo names as they
-came. Source: NamespaceUtil.wrapNamespace, GrpcConverter.wrapResourceWithNamespace.
+A resource without a namespace is in that of the call's header, if any. Answers echo names as the
+client sent them. Source: NamespaceUtil.wrapNamespace, GrpcConverter.wrapResourceWithNamespace.
 """
 
 from typing import Final

@@ -1,7 +1,7 @@
 """SendMessage and RecallMessage: messages become columns, checked as a proxy checks them.
 
-What messages and topics may be the service checks; here is what only this face knows: ids that
-clients make themselves, digests, encodings, and sums of what users say of a message.
+The service checks messages and topics. Only the checks of this protocol are here: client-made ids,
+digests, encodings, and the total size of user properties.
 Source: SendMessageActivity, GrpcValidator.
 """
 
@@ -209,13 +209,13 @@ def _keys_of(system: pb.SystemProperties) -> list[str]:
 
 
 def _properties_of(message: pb.Message) -> dict[str, str]:
-    """Returns what a user says of a message, but for what has no value: no reader would find it."""
+    """Returns the user properties that have a value; readers cannot find others."""
     given = message.user_properties.items()
     return {name: value for name, value in given if value or name in RESERVED_PROPERTIES}
 
 
 def _check(message: pb.Message, system: pb.SystemProperties) -> None:
-    """Raises what is wrong with a message that nobody looks at later."""
+    """Raises errors of a message that no later check finds."""
     check_message_id(system.message_id)
     if system.HasField("tag"):
         check_tag(system.tag)

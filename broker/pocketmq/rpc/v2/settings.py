@@ -1,8 +1,8 @@
-"""What a client's settings are answered with: its own, and what the broker decides.
+"""Answers to a client's settings: its own ones, and those of the broker.
 
-Clients differ in what they need: a producer ends without an exponential pause, a push consumer
-without a list of pauses, the one for Node.js takes no list, the one for Go keeps order among those
-of different receives only. All of them read sizes and times.
+Clients need different answers. A producer fails without an exponential backoff, a push consumer
+without a list of pauses. The client for Node.js takes no list. The client for Go keeps order only
+between different receives. All of them read sizes and times.
 Source: GrpcClientSettingsManager.
 """
 
@@ -33,7 +33,7 @@ LITE_TOPIC_SIZE_MAX: Final = 64
 
 
 class Terms(NamedTuple):
-    """What the broker decides for a consumer.
+    """Settings that the broker decides for a consumer.
 
     max_attempts  deliveries of a message in all
     is_ordered    it consumes some topic in order

@@ -1,10 +1,10 @@
-"""Telemetry, Heartbeat and NotifyClientTermination: clients come, stay, and go.
+"""Telemetry, Heartbeat and NotifyClientTermination: sessions of clients.
 
-    settings ─► noted, and answered with the broker's own        each time they come
-    a consumer's, once more ─► down the same stream              when what decides them changes
+    settings ─► stored, and answered with the broker's own       each time they arrive
+    a consumer's, once more ─► down the same stream              when the broker's change
     commands of the broker ─► down the same stream
 
-A stream stays as long as its client; settings that make no sense are told so, and it goes on.
+A stream lasts as long as its client. Invalid settings get an error, and the stream stays open.
 Source: ClientActivity, GrpcClientChannel.
 """
 
@@ -85,7 +85,7 @@ class Telemetry:
     def notify_client_termination(
         self, request: pb.NotifyClientTerminationRequest, call: Call
     ) -> pb.NotifyClientTerminationResponse:
-        """Let others have what a client was given for its group, and forget it.
+        """Releases the leases of a terminating client for its group, and removes the client.
 
         Producers name no group, or one without a name.
         Errors   ClientIdRequired, IllegalGroup

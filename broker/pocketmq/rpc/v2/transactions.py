@@ -1,7 +1,7 @@
-"""EndTransaction, and what producers are asked by Telemetry: half messages and their decisions.
+"""EndTransaction, and checks of producers by Telemetry: half messages and their decisions.
 
-Clients of this protocol name no producer group: whoever publishes to a topic may be asked about its
-transactions, and decide them, so the topic stands for the group, as a real proxy has it.
+Clients of this protocol name no producer group. So any client that publishes to a topic may be
+asked about its transactions, and decide them: the topic is the group, as in a real proxy.
 Source: EndTransactionActivity, ProducerManager.
 """
 

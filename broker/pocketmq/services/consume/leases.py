@@ -59,7 +59,7 @@ class GroupQueue:
         self.is_busy = False
         """Whether somebody reads it to lease: everybody else reads other queues meanwhile."""
         self.may_be_in_order = True
-        """Whether something of it may have been given out in order (leaving_order.py)."""
+        """Whether something of it may have been delivered in order (fifo_exit.py)."""
         self.passed: frozenset[int] = frozenset()
         """Queue offsets ahead of the group's that were settled or leased in order."""
         self.passed_from = 0

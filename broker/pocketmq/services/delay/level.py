@@ -66,7 +66,7 @@ class Level:
             del self.seen[:-1:2]  # What is merged comes later, never earlier.
 
     def clock_set(self, now: Now, upper: int) -> None:
-        """Re-examines the level: the wall clock was set, so stored times may be of the old clock."""
+        """Re-examines the level after a change of the wall clock, which voids stored times."""
         self.look_at_ms = min(self.look_at_ms, now.monotonic_ms)
         self._due_time.forget(self.queue_offset)
         self.see(now, upper)

@@ -1,7 +1,7 @@
 """Plain decisions: taken at once, over half messages that lie in memory as they were put.
 
     request ─► each open, at its place, of its group ─► records ─► the log ─► done
-                    └ anything unusual: nothing has changed, and deciding.py takes them
+                    └ anything unusual: nothing has changed, and end_transaction.py takes them
 
 `EndTransactions` handles all decisions, this those that nearly all producers make: of half
 messages that were sent since the start, are open, and lie where the log is fresh. The effects are

@@ -248,7 +248,7 @@ async def settled_by_kind(
 ) -> list[Settled]:
     """Settles each entry where its handle belongs; answers stand in the places of their entries.
 
-    What was given out in order may have been leased without order since (leaving_order.py).
+    A message delivered in order may have been leased without order since (fifo_exit.py).
     Shape    entries are handles, or begin with one
     """
     handles = [entry if isinstance(entry, str) else entry[0] for entry in entries]
