@@ -1,1 +1,1 @@
-"""gRPC on one side, the model on the other: parse, check, answer; nothing of the disk."""
+"""gRPC service layer: parses and checks requests, calls services, answers; never reads the disk."""

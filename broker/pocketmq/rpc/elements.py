@@ -1,8 +1,8 @@
-"""Counts the elements of repeated fields along a request's bytes, before it is parsed.
+"""Counts the elements of repeated fields in a request's bytes, before it is parsed.
 
-A request of 4 MiB may hold 600,000 elements, each of which is an object once parsed, and a check of
-rights. So a field has at most as many elements as its method takes, and fields within elements
-65,536 in all. What is counted is what a parser makes: a message field that comes twice is merged.
+A request of 4 MiB may hold 600,000 elements. Each becomes an object and a check of rights. So a
+field has at most as many elements as its method takes, and fields within elements 65,536 in all.
+The count is that of a parser's objects: a message field that is repeated is merged.
 """
 
 from collections.abc import Mapping

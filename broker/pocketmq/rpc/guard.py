@@ -186,11 +186,11 @@ class _Gone:
         self.waiting: asyncio.Task[Any] | None = None
 
     def is_gone(self) -> bool:
-        """Returns whether the user was removed."""
+        """Returns whether the user is gone."""
         return self._is_gone
 
     def end(self) -> None:
-        """Ends the call of a removed user."""
+        """Marks the user as gone, and cancels the wait for a request."""
         assert not self._is_gone, "a user goes once"
         self._is_gone = True
         waiting = self.waiting

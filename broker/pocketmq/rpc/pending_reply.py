@@ -1,7 +1,7 @@
-"""Replies that are there, and may be sent once a flush says so.
+"""Replies that are ready, and are sent after a flush.
 
-A transport that knows of them needs no task for such a call: it joins the group, and sends what the
-flush says. Any other awaits the reply, like everything that handlers give.
+A transport that supports them needs no task for such a call: it joins the group, and sends the
+replies at the flush. Other transports await the reply, like any awaitable of a handler.
 """
 
 import asyncio

@@ -1,7 +1,7 @@
-"""grpc.reflection v1 and v1alpha: which services there are, and the proto files behind them.
+"""grpc.reflection v1 and v1alpha: the list of services, and their proto files.
 
-Clients such as grpcurl ask for them.
-Both versions have the same messages but for their package's name; v1alpha's serve both.
+Clients such as grpcurl request them.
+The messages of both versions differ only in their package's name; v1alpha's serve both.
 """
 
 from collections.abc import AsyncIterator, Callable, Sequence

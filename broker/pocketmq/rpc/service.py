@@ -1,4 +1,4 @@
-"""A face of the broker: a service as a table of methods, and how its errors look.
+"""A service as a table of methods, and the form of its errors.
 
     kind             handler
     unary            (request, call) -> answer, or an awaitable of it
@@ -6,10 +6,10 @@
     client_stream    (requests, call) -> an awaitable of the answer
     bidi             (requests, call) -> answers, an async generator
 
-An answer is of type `Method.answer`: the response message, or bytes where a method encodes its
-response itself. A generator may yield a list of answers, which go together. `requests` is an async
-iterator that ends when the client's does, or when the server drains. Transports (own/, grpcio/)
-read these tables and know nothing else.
+An answer is of type `Method.answer`: the response message, or bytes if the method encodes its
+response itself. A generator may yield a list of answers, which are sent together. `requests` is an
+async iterator that ends when the client's does, or when the server drains. Transports (own/,
+grpcio/) depend on these tables only.
 """
 
 from collections.abc import Awaitable, Callable

@@ -1,4 +1,4 @@
-"""The services that faces ask, all together: each face takes those it needs."""
+"""All services of the broker; each protocol version uses those it needs."""
 
 from typing import NamedTuple
 

@@ -1,4 +1,4 @@
-"""Which transport carries the services, by its name in the settings."""
+"""Chooses the transport of the services, by its name in the settings."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final

@@ -1,8 +1,8 @@
-"""Looking messages up: by key, by id and by time.
+"""Queries messages by key, by id and by time.
 
-An id is looked for in the index first, as the unique key its producer gave it. Only then, when it
-reads as an offset id, is the record at that offset taken, and only when a record starts there that
-this broker stored under that host, for that topic: unique keys may look like offset ids.
+An id is first searched in the index, as the unique key of its producer. An id that is not there may
+be an offset id. Its record is returned only if one starts at that offset, which this broker stored
+under that host, for that topic: unique keys may look like offset ids.
 Source: QueryMessageProcessor, AdminBrokerProcessor.searchOffsetByTimestamp.
 """
 

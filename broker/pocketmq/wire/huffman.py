@@ -1,9 +1,9 @@
 """Huffman-coded strings of HPACK (RFC 7541, section 5.2 and appendix B), eight bits at a time.
 
-The code is canonical, so its lengths say all: shorter codes first, then by symbol. A state is an
-inner node of the code's tree, the root is 0; a row holds, for each next byte, where the walk leads
-and what it passes: at most two symbols, as the shortest has five bits. Rows are made when text
-first leads there: few of the 256 ever are.
+The code is canonical, so its lengths define it: shorter codes first, then by symbol. A state is an
+inner node of the code's tree; the root is 0. For each next byte, a row holds the next state and the
+decoded symbols: at most two, as the shortest code has five bits. Rows are built on first use; few
+of the 256 ever are.
 """
 
 from typing import Final

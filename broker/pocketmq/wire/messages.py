@@ -1,6 +1,6 @@
-"""gRPC's framing: a flag, a length of four bytes, a message; compressed ones are opened here.
+"""gRPC's framing: a flag, a length of four bytes, a message; decompresses compressed ones.
 
-With zlib-ng (extra `speed`) where it is there: a bomb takes a twentieth of zlib's time.
+Uses zlib-ng (extra `speed`) if installed: a decompression bomb takes a twentieth of zlib's time.
 """
 
 import zlib

@@ -1,4 +1,4 @@
-"""Frames to the peer: one buffer for all, filled as far as the peer's windows and `take` allow."""
+"""Frames to the peer: one buffer for all, filled as far as its windows and `take` allow."""
 
 from typing import Final, final
 

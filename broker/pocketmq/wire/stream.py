@@ -1,4 +1,4 @@
-"""One call: what came of its request, and what of its answer has not gone yet."""
+"""One call: its received request, and the unsent part of its answer."""
 
 from typing import Final, final
 

@@ -1,9 +1,9 @@
-"""The topic of a send, found where clients put it: first of all, without reading the rest.
+"""Finds the topic of a send request at its usual place: first, without reading the rest.
 
     pocketmq.v1         0A size │ message: 0A size topic …
     apache.rocketmq.v2  0A size │ message: 0A size resource: [0A size namespace] 12 size name …
 
-What begins otherwise is left to who reads the whole request.
+Requests that begin otherwise are left to the reader of the whole request.
 """
 
 from typing import Final

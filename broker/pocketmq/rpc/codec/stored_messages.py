@@ -1,10 +1,10 @@
-"""Records of the log as the messages of a reply (StoredMessage of pocketmq.v1), in one loop.
+"""Encodes records of the log as messages of a reply (StoredMessage of pocketmq.v1), in one loop.
 
-    records, one behind the other ──► 2A size message │ 2A size message │ …
+    records, adjacent ──► 2A size message │ 2A size message │ …
 
-Plain records are written straight from their bytes. Those of rarer forms (compressed body, IPv6
-host, negative number, text that is not UTF-8, delays) are left to the generated classes. Sizes of
-messages are varints of four bytes, which any reader takes: each is known when its message ends.
+Plain records are encoded straight from their bytes. Generated classes encode rarer forms:
+compressed body, IPv6 host, negative number, text that is not UTF-8, delays. Sizes of messages are
+varints of four bytes, which any reader takes: each is known only at the end of its message.
 """
 
 from typing import Final, final

@@ -1,10 +1,10 @@
-"""A plain AckMessageRequest of RocketMQ's own protocol, and the reply where all of it is settled.
+"""Codec of a plain AckMessageRequest of RocketMQ's own protocol, and its reply if all is settled.
 
     0A group │ 12 topic │ 1A size entry: 0A message id │ 12 handle       …
     0A status │ 12 size entry: 0A message id │ 12 handle │ 1A status     …
 
-An entry of a request begins that of its reply, byte for byte. Plain is what has these fields in the
-order of their numbers, none empty, all of ASCII; all else is left to the generated
+An entry of a request is the start of that of its reply, byte for byte. A plain request has these
+fields in the order of their numbers, none empty, all of ASCII. All others are left to the generated
 classes, which read and write the same.
 """
 

@@ -1,13 +1,13 @@
-"""Records of the log as answers of RocketMQ's own ReceiveMessage, straight from their bytes.
+"""Encodes records as answers of RocketMQ's own ReceiveMessage, straight from their bytes.
 
     record ──► 12 size message: 0A topic │ 12 property … │ 1A size │ system properties │ 22 body
                   0A tag │ 12 key … │ 1A id │ 22 MD5 │ 28 encoding │ 30 type │ 3A born time
                   42 born host │ 4A store time │ 52 store host │ 62 handle │ 68 queue
                   70 queue offset │ 80 01 attempt │ 8A 01 group │ 92 01 trace context
 
-Records of rarer forms (IPv6 host, negative number, text that is not UTF-8, dead letters, messages
-for later, of a transaction or with a priority, bodies to be decompressed) are left to the generated
-classes, which say the same of every record that is written here.
+Rarer forms are left to the generated classes: IPv6 host, negative number, text that is not UTF-8,
+dead letters, messages for later, of a transaction or with a priority, bodies to be decompressed.
+These classes encode every record written here to the same message.
 Source: GrpcConverter.buildMessage.
 """
 

@@ -1,15 +1,14 @@
-"""A plain SendMessageRequest of RocketMQ's own protocol, read where it lies.
+"""Parses a plain SendMessageRequest of RocketMQ's own protocol in place.
 
     0A size │ message: 0A topic │ 12 property … │ 1A size │ system properties │ 22 body
               0A tag │ 12 key … │ 1A id │ 22 digest │ 28 encoding │ 30 type │ 3A born time
               42 born host │ 68 queue id │ 80 01 attempt │ 8A 01 group │ 92 01 trace context
     topic:    0A namespace │ 12 name
 
-Plain is what nearly all producers send: these fields in the order of their numbers, each message
-with an id, and no digest but a CRC32; all messages of one message group or none, and their bodies
-compressed or not. What is not plain is left to the generated classes, which read the same out of
-every request that is read here; so are all that have to be refused. Texts are what
-`send_request.py` calls plain.
+Nearly all producers send plain requests. They have these fields in the order of their numbers; each
+message has an id, and no digest but a CRC32. All messages are of one message group or none. Bodies
+may be compressed. Texts are plain as in `send_request.py`. Other requests, and all to be refused,
+are left to the generated classes, which parse every request taken here to the same.
 """
 
 from collections.abc import Callable

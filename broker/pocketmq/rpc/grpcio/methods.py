@@ -1,10 +1,9 @@
-"""A method of a service as grpc.aio calls it, whatever its kind.
+"""Handlers of a service's methods, of any kind, for grpc.aio.
 
-grpcio only moves bytes: `serving.py` has what a call needs to be admitted, read, written and
-refused.
+grpcio only moves bytes: `serving.py` admits, reads, writes and refuses calls.
 
-A refused call's request is not read. Requests of a stream are read one by one when the handler asks
-for the next; they hold no slot of receiving.py, for a peer may rightly be silent between two.
+A refused call's request is not read. Requests of a stream are read one by one, when the handler
+requests the next. They hold no slot of receiving.py, as a peer may be silent between two.
 """
 
 import asyncio

@@ -1,4 +1,4 @@
-"""A gRPC server on grpc.aio: what is served (serving.py), carried by methods.py."""
+"""A gRPC server on grpc.aio: the methods of serving.py, carried by methods.py."""
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence

@@ -1,1 +1,1 @@
-"""pocketmq.v1: the broker's own face: its methods, and how errors look there."""
+"""pocketmq.v1: the broker's own protocol, its methods and its errors."""

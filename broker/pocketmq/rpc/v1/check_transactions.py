@@ -1,7 +1,7 @@
-"""CheckTransactions: producers wait to be asked about their transactions.
+"""CheckTransactions: producers wait for checks of their transactions.
 
-It answers with one message of a stream, as Receive does: to a client that is the same as one
-answer, and it costs what one costs.
+It answers with a stream of one message, as Receive does. A client cannot tell this from one answer,
+and the cost is that of one answer.
 """
 
 from typing import Final

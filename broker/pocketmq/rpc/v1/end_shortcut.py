@@ -1,7 +1,7 @@
 """EndTransaction of a plain request: from its bytes to those of the reply, by one loop.
 
-bytes ─► which half messages, and how ─► open? ─► one put ─► bytes of the reply
-         format/end_request              services/transaction/plain
+bytes ─► half messages and decisions ─► open? ─► one put ─► bytes of the reply
+         format/end_request             services/transaction/fast_end
 """
 
 from typing import Final

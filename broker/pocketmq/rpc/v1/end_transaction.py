@@ -1,6 +1,6 @@
-"""EndTransaction: producers decide what becomes of their half messages.
+"""EndTransaction: producers commit or roll back their half messages.
 
-Requests with nothing unusual take a shortcut (end_shortcut.py).
+Plain requests take a shortcut (end_shortcut.py).
 """
 
 from typing import Final

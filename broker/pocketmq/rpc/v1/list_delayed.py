@@ -1,4 +1,4 @@
-"""ListDelayed: messages that wait for a delay level or a time, told to operators."""
+"""ListDelayed: lists messages that wait for a delay level or a time, for operators."""
 
 from pocketmq.model.administration import Page
 from pocketmq.rpc.call import Call

@@ -1,6 +1,6 @@
-"""pocketmq.v1.Broker: sending, pulling, receiving, looking up, and where groups stand.
+"""pocketmq.v1.Broker: sending, pulling, receiving, queries, and offsets of groups.
 
-Each method is the same sentence: check the request, ask a service, convert what it says.
+Each method checks the request, calls a service, and converts its result.
 """
 
 from pocketmq.model.names import check_group, check_number

@@ -1,7 +1,7 @@
-"""QueryByKey and QueryById, for clients and for operators alike.
+"""QueryByKey and QueryById, for clients and operators.
 
-Broker and Admin serve the same two methods; they differ in the topics that may be read. Operators
-also look messages up by tag.
+Broker and Admin serve the same two methods, with different readable topics. Operators can also
+query messages by tag.
 """
 
 from pocketmq.model.errors import MessageNotFound

@@ -1,16 +1,15 @@
-"""SendMessage: from the bytes of a request to messages by column, and from there to the service.
+"""SendMessage: parses a request to messages by column, and passes them to the service.
 
-A plain request is read straight off its bytes, without an object for each message:
+A plain request is read straight from its bytes, without an object for each message:
 
     0A size │ message: 0A size topic │ 12 size body │ 1A size tag │ 22 size key … │ 2A size id
     10 wait
 
-Plain is what nearly all clients send: messages with no other fields than these, in this order, all
-but the body shorter than 128 bytes. Any other request is parsed by the generated classes, which
-read the same out of every request that is read here. Two bytes make an empty message, key or
-property on the wire, and parsing turns each of them into 60 bytes and 50 ns: 16 MiB of them would
-hold the event loop for half a second. Small requests are parsed straight away, larger ones are
-walked along first, field by field, as far as the limits go.
+Nearly all clients send plain requests: messages with only these fields, in this order, all but the
+body shorter than 128 bytes. The generated classes parse all others; they would parse a plain one to
+the same. On the wire an empty message, key or property has two bytes; parsing makes each 60 bytes
+and 50 ns, so 16 MiB of them would hold the event loop for half a second. So small requests are
+parsed at once; larger ones are first scanned field by field, up to the limits.
 """
 
 from collections.abc import Mapping, Sequence

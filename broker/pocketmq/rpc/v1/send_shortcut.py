@@ -1,7 +1,7 @@
 """SendMessage of a plain request: from its bytes to those of the reply, by one loop.
 
-bytes ─► where its parts lie ─► rules, queue, log ─► bytes of the reply
-         format/send_request  produce/fast_send  rpc/codec/send_reply
+bytes ─► places of its parts  ─► rules, queue, log          ─► bytes of the reply
+         format/send_request     services/produce/fast_send    rpc/codec/send_reply
 """
 
 from pocketmq.format.record_encoder import RecordEncoder

@@ -1,6 +1,6 @@
-"""The faces of v1: their methods, the class of each, and RocketMQ's word for what it does.
+"""Services of v1: their methods, the class of each, and RocketMQ's request code.
 
-A face is there before anything can be served: closed, every method is known, and refused.
+They exist before anything can be served: while closed, every method is known, and refused.
 """
 
 from collections.abc import Mapping

@@ -1,10 +1,9 @@
-"""Errors as the wire carries them: a gRPC status and google.rpc details.
+"""Encodes errors for the wire: a gRPC status and google.rpc details.
 
-Every class of `model/errors` stands in KINDS; a test walks the tree. Details are one
-`google.rpc.Status` with
+KINDS has each class of `model/errors`; a test checks. Details are one `google.rpc.Status` with
     ErrorInfo      reason = the class name, domain "pocketmq", metadata = the error's fields
     BadRequest     the field of the request at fault, for request errors
-    RetryInfo      after how long to try again, where that makes sense
+    RetryInfo      time before a retry, for errors that may be retried
 """
 
 from dataclasses import fields

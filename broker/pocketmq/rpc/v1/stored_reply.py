@@ -1,6 +1,6 @@
-"""Stored messages in a reply, as objects of protobuf.
+"""Encodes stored messages of a reply with protobuf classes.
 
-Plain ones are written without: rpc/codec/stored_messages.py.
+rpc/codec/stored_messages.py encodes plain ones without them.
 """
 
 from pocketmq.format.half_message import shown_half

@@ -1,1 +1,1 @@
-"""apache.rocketmq.v2: what RocketMQ's own 5.x clients speak, beside v1 on the same services."""
+"""apache.rocketmq.v2: the protocol of RocketMQ's own 5.x clients, on the same services as v1."""

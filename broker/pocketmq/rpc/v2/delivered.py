@@ -1,8 +1,8 @@
-"""Stored records as clients get them: a Message with everything they look at.
+"""Converts stored records to a client's Message.
 
-Properties of the broker's own become fields, or stay here; the user's own go along. The body goes
-in a form that clients decompress, with its MD5. What comes back by a retry topic has
-the topic it was sent to.
+Properties of the broker become fields, or are left out; the user's own are included. The body is
+sent in a form that clients decompress, with its MD5. A message of a retry topic has the topic it
+was sent to.
 Source: GrpcConverter.buildMessage, buildSystemProperties.
 """
 

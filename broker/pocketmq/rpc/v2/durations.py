@@ -1,6 +1,6 @@
-"""Durations and times of the protocol, in ms.
+"""Converts durations and times of the protocol from and to ms.
 
-What clients send fits 64 bits once it is ms; what they get is a time that theirs can hold.
+A client's value fits 64 bits in ms; a value sent is one that the protocol can represent.
 """
 
 from typing import Final

@@ -1,7 +1,7 @@
 """PullMessage, QueryOffset, GetOffset and UpdateOffset: a queue by its number, without leases.
 
-No official client calls these, and RocketMQ's proxy does not serve them; here they are for programs
-of a user's own. Queues are those of the topic, which other methods do not tell apart.
+No official client calls these, and RocketMQ's proxy does not serve them. They are here for users'
+own programs. Queues are those of the topic, which other methods do not distinguish.
 """
 
 import asyncio

@@ -1,8 +1,7 @@
-"""QueryRoute and QueryAssignment: every topic is here, in one queue as far as clients can tell.
+"""QueryRoute and QueryAssignment: clients see every topic on this broker, in one queue.
 
-Which queue a message lies in, and from which one a receive reads, is the broker's choice: more of
-them would only let clients wait at an empty one. The address is the one that the client dialled, as
-it alone knows by which way it came.
+The broker chooses the queue of a message and of a receive; with more queues, clients might wait at
+an empty one. The address is the one that the client dialled, as only the client knows its route.
 Source: RouteActivity; LocalTopicRouteService.
 """
 

@@ -1,7 +1,7 @@
 """SendMessage of a plain request of an official client: from its bytes to those of the reply.
 
-bytes ─► where its parts lie ─► rules, queue, log ─► bytes of the reply
-         codec/v2_send_request   produce/fast_send  codec/v2_send_reply
+bytes ─► places of its parts        ─► rules, queue, log          ─► bytes of the reply
+         rpc/codec/v2_send_request     services/produce/fast_send    rpc/codec/v2_send_reply
 """
 
 from typing import Final

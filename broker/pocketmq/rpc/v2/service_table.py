@@ -1,7 +1,7 @@
-"""The face: its methods, the class of each, and RocketMQ's word for what it does.
+"""The v2 service: its methods, the class of each, and RocketMQ's request code.
 
-Messages lie in a package of ours, so that an official client can live in the same process; what
-clients call is the name below.
+Messages are in a package of ours, so that an official client can run in the same process. Clients
+call the service by the name below.
 """
 
 from collections.abc import Mapping

@@ -1,7 +1,6 @@
-"""Errors as clients of the protocol read them: a status inside an answer, gRPC's own says OK.
+"""Errors for clients of the protocol: a status inside an answer, while gRPC's own is OK.
 
-A receive that fails is told when, too, as one that finds nothing; not where the client, or its
-user, is unknown.
+A failed receive also has the time, like an empty one, unless the client or its user is unknown.
 """
 
 from typing import Any, Final

@@ -1,7 +1,7 @@
-"""Clients that have said goodbye, while their connection may still stand.
+"""Clients that have terminated, while their connection may still be open.
 
-The client for Java opens its stream anew a second after it broke, even where it is being closed by
-then; and being closed it waits for all its streams, that one too, which it will never end.
+The client for Java reopens its stream a second after it broke, even during its shutdown. The
+shutdown waits for all its streams, that one included, which the client never ends.
 """
 
 from collections import OrderedDict

@@ -1,10 +1,10 @@
-"""Dead letters sent again: to the topic they came from, as their producers sent them.
+"""Redrive: sends dead letters again, to the topic they came from, as their producers sent them.
 
-    what waits of %DLQ%group ──► the same bodies, without what retries added, retried 0 times
-    the group's offset there  ◄── behind them, once they are durable
+    unhandled ones of %DLQ%group ──► the same bodies, without retry properties, 0 retries
+    the group's offset there      ◄── past them, once they are durable
 
-All groups of that topic see them, as they see any message sent. A crash between the two leaves the
-offset where it was: the next redrive sends them again.
+All groups of that topic get them, like any message. A crash between the two steps leaves the offset
+unchanged, and the next redrive sends them again.
 """
 
 import asyncio

@@ -1,1 +1,1 @@
-"""Consuming under leases: receive, settle, give out again."""
+"""Consuming under leases: receive, settle, redeliver."""

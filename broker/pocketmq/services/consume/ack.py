@@ -1,10 +1,10 @@
-"""Settling leased messages by their handles: acknowledged, hidden longer, sent back, given up.
+"""Settles leased messages by their handles: acknowledged, hidden longer, sent back, dead-lettered.
 
-    handles ─► leases ─► taken out of the table ─► put: messages first, then acks ─► durable ─► told
-                             a put that fails gives them back
+    handles ─► leases ─► taken from the table ─► put: messages, then acks ─► durable ─► answered
+                             a failed put returns them
 
-Of two calls for one handle the second is told that it is invalid. A lease that ran out is settled
-as long as its message was not put again.
+The second of two calls for one handle gets an invalid handle. An expired lease can be settled until
+its message is put again.
 Source: AckMessageProcessor, ChangeInvisibleTimeProcessor, SendMessageProcessor.consumerSendMsgBack.
 """
 

@@ -1,4 +1,4 @@
-"""Receives that a client makes again because it lost the answer: they get the same messages.
+"""Retries of a receive whose answer was lost: they get the same messages.
 
 Source: the attempt id of ReceiveMessageRequest, ReceiveMessageActivity.
 """

@@ -1,8 +1,8 @@
-"""From handles to the leases of their messages.
+"""Finds the leases of messages by their handles.
 
-A handle leads to a message while that is in the lease it was given out with, or in one that
-followed by changes of its time. Handles of one receive follow each other in a call: what all of
-them say is looked at once.
+A handle is valid while its message is in the lease it was delivered with, or in one that followed
+by changes of its time. Handles of one receive are adjacent in a call, so their common part is
+parsed once.
 """
 
 from collections.abc import Sequence

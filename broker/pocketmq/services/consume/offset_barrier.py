@@ -1,6 +1,6 @@
-"""When offsets that leases moved may go to disk: once the journal that tells of them is durable.
+"""Holds back offsets moved by leases until the journal of these leases is durable.
 
-    fence (the journal ends here) ─► … flushed … ─► pass_fence ─► on disk with the next write
+    fence (end of the journal) ─► … flushed … ─► pass_fence ─► on disk with the next write
 
 Source: none; a real broker writes offsets that a power cut may leave ahead of its journal.
 """

@@ -1,8 +1,8 @@
-"""Messages that a group failed to consume: what is put for each, and the topics it goes to.
+"""Redelivers messages that a group failed to consume: their records, and the topics for them.
 
-    sent back      waits for a delay level, then in %RETRY%group
-    lease over     at once in %RETRY%group_topic
-    either, when the group has tried often enough: its dead letters, %DLQ%group
+    sent back          waits for a delay level, then in %RETRY%group
+    lease expired      at once in %RETRY%group_topic
+    no attempts left   either: dead letters, %DLQ%group
 
 Runs are pure; their topics are made beforehand (`prepare`, `prepare_lease_retry`).
 Source: AbstractSendMessageProcessor.consumerSendMsgBack, PopReviveService.reviveRetry,

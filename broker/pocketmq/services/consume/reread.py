@@ -1,4 +1,4 @@
-"""Reading leased messages once more, to put them again."""
+"""Reads leased messages from the log again, to redeliver them."""
 
 import asyncio
 from bisect import bisect_left

@@ -1,9 +1,9 @@
-"""The state in which an orderly stop leaves the timer's files for a real broker.
+"""Leaves the timer's files in a state for a real broker, at an orderly stop.
 
 A real broker delivers what the wheel holds, and reads its topic from behind the message of the last
-unit of the timer log. Checkpoints of settled leases would come to its revive topic, late ones
-behind their acknowledgements, and their messages once more to consumers. So the wheel holds
-checkpoints of open leases alone, and the last unit is that of the last message that was read.
+unit of the timer log. Checkpoints of settled leases would enter its revive topic, late ones after
+their acks, and their messages would be redelivered. So the wheel keeps only checkpoints of open
+leases, and the last unit is that of the last message read.
 Source: TimerMessageStore.recover, reviseQueueOffset; PopReviveService.consumeReviveMessage.
 """
 

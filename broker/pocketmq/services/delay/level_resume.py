@@ -1,9 +1,9 @@
-"""Where delay levels go on after a start: behind what was delivered before it.
+"""Finds where delay levels resume after a start: after the messages already delivered.
 
-What is written down of a level may be some seconds old, and is durable itself. Each message that
-follows and was due is looked for where it is to be delivered, by its unique key, among what was
-stored since; the first one without a copy there is where its level goes on. A message without such
-a key, or whose copy the index has lost, counts as not delivered and may come once more.
+The persisted progress of a level may be some seconds old, and is durable. Each later message that
+was due is searched in its real topic, by unique key, among the records stored since. The level
+resumes at the first one without a copy there. A message without such a key, or whose copy the index
+has lost, counts as not delivered and may be delivered twice.
 """
 
 import logging

@@ -1,1 +1,1 @@
-"""Sending: check, choose a queue, add what the broker adds, put."""
+"""Sending: checks, chooses a queue, adds the broker's properties, puts."""

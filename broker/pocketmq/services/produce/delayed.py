@@ -1,4 +1,4 @@
-"""Messages that are not for now: which of the broker's own topics they wait in, by what properties.
+"""Messages for later delivery: the system topics they wait in, and their properties.
 
     delay level     SCHEDULE_TOPIC_XXXX, queue level - 1
     time, delay     rmq_sys_wheel_timer, queue 0; already over: the topic itself

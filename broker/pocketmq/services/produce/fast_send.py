@@ -1,11 +1,11 @@
-"""Plain requests: stored at once, by one loop over their bytes.
+"""Fast path of plain requests: stored at once, by one loop over their bytes.
 
     request (places) ─► rules, topic, queue ─► records ─► the log
                              └ anything unusual: nothing has changed
 
-What `Send.send` does for every request this does for those that nearly all clients send, in the
-same order and with the same effects; tests compare records, views and replies. It never refuses:
-what it does not take `send` takes, or tells why not.
+It does what `Send.send` does, in the same order and with the same effects, for requests that nearly
+all clients send; tests compare records, views and replies. It never refuses a request: `send` takes
+or refuses the ones left to it.
 """
 
 from random import Random

@@ -1,9 +1,9 @@
-"""Recalling messages that wait for their time: a marker follows each into its slot of the timer.
+"""Recalls timed messages: a marker follows each into its slot of the timer.
 
     handle ─► topic, time, unique key ─► a record in rmq_sys_wheel_timer with TIMER_DEL_UNIQKEY
 
-The marker is durable when the call returns, and cancels the message wherever the timer is served:
-by this broker, after a start, by a real one.
+The marker is durable when the call returns. It cancels the message in any broker of this store:
+this one, this one after a start, or a real one.
 Source: RecallMessageProcessor.
 """
 

@@ -1,1 +1,1 @@
-"""Clients of RocketMQ's own protocol: who they are, and what can be said to them."""
+"""Clients of RocketMQ's own protocol: their identity, and commands to them."""

@@ -1,1 +1,1 @@
-"""Half messages, and what their producers decide of them."""
+"""Half messages, and the decisions of their producers."""

@@ -1,12 +1,12 @@
-"""Decisions: what producers say of their transactions, and what is put for it.
+"""Ends transactions: takes decisions of producers, and puts their outcome.
 
     all decisions of one turn of the loop ─► their half messages, read together
-        ─► committed messages, and one message that tells which half messages are done: one put
+        ─► committed messages, and one op message: one put
         ─► durable ─► answered
 
-A decision holds for the half message whose place, key and group it names, or for that message where
-it lies since it was put again; it is taken once. The same one again is answered as the first was,
-the opposite one is told what was decided.
+A decision is for the half message with its place, key and group, or for its latest copy if it was
+put again. It is taken once. The same decision again gets the first answer; the opposite one gets an
+error with the first decision.
 Source: EndTransactionProcessor.
 """
 

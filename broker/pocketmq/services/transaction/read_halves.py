@@ -1,6 +1,6 @@
-"""Half messages and what is told of them, read from an open store.
+"""Reads half messages and op messages from an open store.
 
-Each is a message of its own: one that is damaged keeps no other from being read.
+Each is read by itself: a damaged one does not prevent the reading of others.
 """
 
 import asyncio
