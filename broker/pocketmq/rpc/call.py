@@ -54,7 +54,7 @@ class Call(Protocol):
         """Returns a metadata value, None when the client sent none; of several the first."""
 
     def identify(self, user: str, /, *, is_admin: bool) -> None:
-        """Notes who calls, once that is verified.
+        """Sets the verified user of the call.
 
         Errors   ShareTaken, TooManyRequests: the user has as many calls under way as it may
         """

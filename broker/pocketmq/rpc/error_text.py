@@ -6,7 +6,7 @@ from pocketmq.model import errors
 from pocketmq.model.errors import BrokerError
 
 TEXT_SIZE_MAX: Final = 1_000
-"""Bytes of a text: percent-encoded it stands in a header."""
+"""Bytes of a text: a header contains it, percent-encoded."""
 
 
 def public_text(error: BrokerError) -> str:

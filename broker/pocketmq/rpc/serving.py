@@ -130,7 +130,7 @@ class ServedMethod:
         return self.write(await answer)
 
     def refused(self, error: Exception, seconds: float) -> Refused:
-        """Counts a call that failed after so long, and returns what its client is told.
+        """Counts a call that failed after a duration; returns the refusal for its client.
 
         Runs in the context of the call: its request id goes along.
         """

@@ -285,7 +285,7 @@ class Pull:
             pull.fail(error)
 
     def _give_up(self, pull: "ParkedPull") -> None:
-        """Answers a pull whose time is over: nothing came for it."""
+        """Answers a pull whose wait is over, without messages."""
         topic, queue_id, _, _, _ = pull.request.range
         lower, upper = self._store.reading.queue_range(topic, queue_id)
         status = PullStatus.NO_MATCHED_MESSAGE

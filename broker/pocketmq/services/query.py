@@ -104,7 +104,7 @@ class Query:
         raise MessageNotFound(topic=topic, message_id=message_id)
 
     async def offset_by_time(self, topic: str, queue_id: int, time_ms: int, bound: Bound) -> int:
-        """Returns where a queue stands at a time in ms since 1970.
+        """Returns the offset of a queue at a time in ms since 1970.
 
         Errors   IllegalNumber, DiskSlow
         """

@@ -31,7 +31,7 @@ DISK: Final = "disk"
 SIZE: Final = "size"
 TIME: Final = "time"
 REFUSED_INTERVAL_MS: Final = 1_000
-"""How often the disk is looked at while sends are refused, so that they resume soon."""
+"""Interval between disk checks while sends are refused, so that they resume soon."""
 CLOCK_AHEAD_MS: Final = 3_600_000
 """By how much the wall clock may be set forward, and be believed at once."""
 CLOCK_GRACE_MS: Final = 3_600_000

@@ -131,7 +131,7 @@ class Decoder:
         return fields
 
     def entry(self, index: i64) -> HeaderField:
-        """Returns what an index stands for; the newest dynamic entry is at 62."""
+        """Returns the field of an index; the newest dynamic entry is at 62."""
         if 0 < index <= STATIC_COUNT:
             return STATIC_TABLE[index]
         place = len(self._entries) - (index - STATIC_COUNT)

@@ -85,7 +85,7 @@ def _row(state: i64) -> bytes:
 
 
 def decode(block: bytes, p: i64, end: i64, out: BytesWriter) -> bytes:
-    """Returns the string that lies coded at [p, end).
+    """Decodes the string at [p, end).
 
     out      any writer; what it holds is lost
     Errors   ConnectionFault COMPRESSION_ERROR: EOS, or an end that is no padding

@@ -41,7 +41,7 @@ class MessageFault(Exception):
 
 
 def check_prefix(flag: i64, length: i64, encoding: bytes, size_max: i64) -> None:
-    """Checks what stands before a message, before any of it is kept.
+    """Checks the prefix of a message, before any of it is stored.
 
     Errors   MessageFault: over the limit, or compressed in a call that named no compression
     """

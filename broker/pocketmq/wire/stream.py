@@ -70,7 +70,7 @@ class Stream:
         self.is_ready = False  # has a turn to send
 
     def accept(self, data: bytes, p: i64, end: i64) -> None:
-        """Takes the part of the request's body that lies at [p, end).
+        """Takes the part of the request's body at [p, end).
 
         Errors   MessageFault: the call cannot go on
         """

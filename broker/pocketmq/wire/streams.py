@@ -30,7 +30,7 @@ _VERDICTS: Final = (
 RECENT_COUNT: Final[i64] = 256
 """Ended streams whose end is remembered."""
 LINE_SPARE: Final[i64] = 32
-"""Places of a line of streams that may stand for none."""
+"""Entries of a line that may be of no stream."""
 
 
 @final

@@ -132,7 +132,7 @@ class Edge:
 
 
 class GrpcioRequests:
-    """The requests of one call as they come, until the client has no more or the server drains."""
+    """Incoming requests of one call, until the client has no more or the server drains."""
 
     __slots__ = ("_context", "_end", "_read")
 

@@ -198,7 +198,7 @@ class AdminMethods:
         return pb.DescribeGroupResponse(group=_proto_group(config), topics=_seen(found, call))
 
     def list_members(self, request: pb.ListMembersRequest, call: Call) -> pb.ListMembersResponse:
-        """Returns who consumes for a group."""
+        """Returns the members of a group."""
         self._store.tables.groups.existing(request.group)
         members = [
             one._replace(topics=_seen(one.topics, call))
@@ -208,7 +208,7 @@ class AdminMethods:
 
     # -- where groups stand --------------------------------------------------------------------
     def list_offsets(self, request: pb.ListOffsetsRequest, call: Call) -> pb.ListOffsetsResponse:
-        """Returns where a group stands."""
+        """Returns the offsets of a group."""
         found = [
             pb.GroupOffset(topic=row.topic, queue_id=row.queue_id, offset=row.queue_offset)
             for row in positions.list_offsets(self._store, request.group, request.topic)

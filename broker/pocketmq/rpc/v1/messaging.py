@@ -75,7 +75,7 @@ class Messaging:
     async def query_by_time(
         self, request: pb.QueryByTimeRequest, call: Call
     ) -> pb.QueryByTimeResponse:
-        """Returns where a queue stands at a time.
+        """Returns the offset of a queue at a time.
 
         Errors   those of finding topic and queue, IllegalNumber
         """
@@ -101,7 +101,7 @@ class Messaging:
     async def commit_offset(
         self, request: pb.CommitOffsetRequest, call: Call
     ) -> pb.CommitOffsetResponse:
-        """Remembers where a group stands; durable when this returns.
+        """Commits an offset of a group; durable when this returns.
 
         Errors   those of finding group, topic and queue, IllegalNumber, OffsetOutOfRange
         """
@@ -113,7 +113,7 @@ class Messaging:
         return pb.CommitOffsetResponse()
 
     def fetch_offset(self, request: pb.FetchOffsetRequest, call: Call) -> pb.FetchOffsetResponse:
-        """Returns where a group stands; absent before its first commit.
+        """Returns a group's offset; absent before its first commit.
 
         Errors   those of finding group, topic and queue
         """

@@ -103,7 +103,7 @@ def _too_late(reply: bytes) -> bytes:
 
 
 def parse_send_request(raw: bytes) -> Drafts:
-    """Returns the messages that the bytes of a request stand for.
+    """Returns the messages of an encoded request.
 
     Not here   what names, bodies and sizes may be: the service checks that
     Errors     TooManyMessages, MalformedRequest, those of `drafts_of`; DecodeError

@@ -25,7 +25,7 @@ FIELD_SIZE_MAX: Final = 400
 """Bytes of one field in a status: it has to fit 8 KiB of metadata, where the message stands once
 percent-encoded and, with the fields, twice in base64."""
 HIDDEN_FIELDS: Final = frozenset({"path"})
-"""Where files lie is the operator's business; the log tells it."""
+"""Paths are for the operator only; the log has them."""
 
 KINDS: Final[dict[int, tuple[type[BrokerError], ...]]] = {
     code_pb2.INVALID_ARGUMENT: (
@@ -117,12 +117,12 @@ _FIELD_OF: Final = {kind: field for field, kinds in FIELDS.items() for kind in k
 
 
 def refuse(error: BrokerError, method: Method) -> WireStatus:
-    """Returns what a client is told of an error, whatever method it called."""
+    """Returns the status of an error for clients, for any method."""
     return wire_status(error)
 
 
 def wire_status(error: BrokerError) -> WireStatus:
-    """Returns what a client is told of an error."""
+    """Returns the status of an error for clients."""
     kind = type(error)
     message = public_text(error)
     metadata = _public_fields(error)

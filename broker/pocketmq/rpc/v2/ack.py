@@ -119,7 +119,7 @@ class AckMethods:
         return pb.ForwardMessageToDeadLetterQueueResponse(status=OK)
 
     def _place(self, group: pb.Resource, topic: pb.Resource, call: Call) -> tuple[Caller, str, str]:
-        """Returns who calls, and the names of its group and topic."""
+        """Returns the caller, and the names of its group and topic."""
         caller = caller_of(call)
         group_name, topic_name = group_of(group, call), topic_of(topic, call)
         find_readable(self._topics, topic_name, group_name, check_client_reads)

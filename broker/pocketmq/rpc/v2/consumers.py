@@ -117,7 +117,7 @@ class Consumer:
         )
 
     def check(self) -> None:
-        """Sends the settings again if they are others than those told last."""
+        """Sends the settings again if they differ from those sent last."""
         assert self._kept is not None, "none but those kept are found"
         kept = self._kept
         if self._terms is None:

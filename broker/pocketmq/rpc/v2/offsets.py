@@ -113,7 +113,7 @@ class Offsets:
         return pb.QueryOffsetResponse(status=OK, offset=found)
 
     def standing(self, request: pb.GetOffsetRequest, call: Call) -> pb.GetOffsetResponse:
-        """Returns where a group stands in a queue.
+        """Returns a group's offset in a queue.
 
         Errors   ClientIdRequired, those of finding group, topic and queue, OffsetNotFound
         """
@@ -127,7 +127,7 @@ class Offsets:
     async def update_offset(
         self, request: pb.UpdateOffsetRequest, call: Call
     ) -> pb.UpdateOffsetResponse:
-        """Remembers where a group stands in a queue; durable when this returns.
+        """Commits a group's offset in a queue; durable when this returns.
 
         Errors   ClientIdRequired, those of finding group, topic and queue, IllegalNumber,
                  OffsetOutOfRange, DiskFull

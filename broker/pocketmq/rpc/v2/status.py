@@ -17,7 +17,7 @@ OK: Final = pb.Status(code=pb.OK, message="OK")
 
 
 def status_of(error: BrokerError) -> pb.Status:
-    """Returns what a client is told of an error."""
+    """Returns the status of an error for clients."""
     return pb.Status(code=error.code.name, message=public_text(error))
 
 

@@ -42,7 +42,7 @@ async def update_group(store: MessageStore, name: str, settings: GroupSettings) 
 async def delete_group(
     store: MessageStore, name: str, *, with_topics: bool, dry_run: bool = False
 ) -> list[str]:
-    """Removes a group and where it stands, its retry and dead-letter topics if asked to.
+    """Deletes a group and its offsets, on request also its retry and dead-letter topics.
 
     dry_run  only return what would go
     Returns  the topics that went

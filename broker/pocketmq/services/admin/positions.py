@@ -17,7 +17,7 @@ from pocketmq.store.read.cold_read import value_of
 
 
 def list_offsets(store: MessageStore, group: str, topic: str = "") -> list[GroupOffset]:
-    """Returns where a group stands, by topic and queue; in one topic or in all.
+    """Returns a group's offsets, by topic and queue; in one topic or in all.
 
     Errors   IllegalGroup, GroupNotFound, IllegalTopic, TopicNotFound
     """

@@ -25,7 +25,7 @@ PIECE_BYTES_MAX: Final = 1024 * 1024
 
 
 class Redrive:
-    """Sends dead letters again, one call after the other: each goes on where the last one ended.
+    """Sends dead letters again; each call continues where the last one ended.
 
     store_host   packed address of this broker
     """

@@ -75,7 +75,7 @@ async def update_topic(store: MessageStore, name: str, change: TopicChange) -> T
 
 
 async def delete_topic(store: MessageStore, name: str, *, dry_run: bool = False) -> list[str]:
-    """Removes a topic, its queues, where groups stand in it, and their retry topics for it.
+    """Deletes a topic, its queues, the offsets of groups in it, and their retry topics for it.
 
     A retry topic stays that is another group's or topic's too, as names are made of names.
     dry_run  only return what would go

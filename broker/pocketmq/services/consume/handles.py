@@ -127,7 +127,7 @@ def _lease_of(source: _Source, queue_offset: int) -> Lease | None:
 
 
 def actual_topic(group: str, topic: str, retry: int) -> str:
-    """Returns the topic that a handle's message lies in (format/receipt_handle.py)."""
+    """Returns the topic of a handle's message (format/receipt_handle.py)."""
     if topic.startswith(RETRY_PREFIX):
         return topic
     names = (

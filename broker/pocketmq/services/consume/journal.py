@@ -70,13 +70,13 @@ class Journal:
         return self._turn
 
     def checkpoint(self, checkpoint: PopCheckpoint) -> Entry:
-        """Returns what tells of a lease."""
+        """Returns the checkpoint of a lease."""
         group, topic = checkpoint.batched[:2]
         self.revive_in.add((group, topic, "CK", "PUT_OK"))
         return checkpoint_entry(checkpoint, self._topic)
 
     def ack(self, lease: Lease, queue_offsets: list[int]) -> Entry:
-        """Returns what tells that messages of a lease are settled."""
+        """Returns the ack of messages of a lease."""
         ack = Ack(lease.batched, queue_offsets)
         self.revive_in.add((lease.queue.group, lease.queue.topic, "ACK", "PUT_OK"))
         return ack_entry(ack, lease.end_ms, lease.revive_queue, self._topic)

@@ -250,12 +250,12 @@ class LeaseTable:
             self.end_at(lease, ends_ms)
 
     def take(self, lease: Lease, queue_offsets: Iterable[int]) -> None:
-        """Holds messages of a lease no more: they are being settled."""
+        """Removes messages from a lease: they are being settled."""
         for queue_offset in queue_offsets:
             self.take_one(lease, queue_offset)
 
     def take_one(self, lease: Lease, queue_offset: int) -> None:
-        """Holds a message of a lease no more."""
+        """Removes a message from a lease."""
         found = lease.queue.leased.pop(queue_offset)
         assert found is lease
         lease.pending_count -= 1
@@ -289,7 +289,7 @@ class LeaseTable:
 
     @property
     def has_foreign(self) -> bool:
-        """Whether leases are open that only a real broker's revive topic tells of."""
+        """Whether leases are open that only a real broker's revive topic contains."""
         return bool(self._foreign)
 
     def is_open(self, journal_offset: int) -> bool:
@@ -301,7 +301,7 @@ class LeaseTable:
         return next(iter(self._open), end)
 
     def oldest(self, before: int, count: int) -> list[Lease]:
-        """Returns open leases that stand in the journal before an offset, the oldest ones.
+        """Returns the oldest open leases whose checkpoint is before a journal offset.
 
         Of one whose messages are being settled it is not known yet which are left; one that is
         expected holds none.
@@ -335,14 +335,14 @@ class LeaseTable:
         return self._ends[0][0] if self._ends else None
 
     def ended(self, now_ms: int) -> Iterator[Lease]:
-        """Yields leases with messages whose time is over, each once; add others only afterwards."""
+        """Yields expired leases with messages, each once; add others only afterwards."""
         while self._ends and self._ends[0][0] <= now_ms:
             end = heappop(self._ends)
             if _is_end(end):
                 yield end[2]
 
     def overdue(self, now_ms: int) -> list[Lease]:
-        """Returns leases with messages whose time is over; they stay as they are.
+        """Returns expired leases with messages, without a change.
 
         Cost     1 µs each: of the heap of ends nothing else is looked at
         """

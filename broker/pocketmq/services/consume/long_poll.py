@@ -33,7 +33,7 @@ DEADLINES_KEPT_MIN: Final = 1_024
 ENDED_MAX: Final = 256
 """Receives that have waited long enough and are answered before others get their turn."""
 SWEEP_ABOVE: Final = 64
-"""A mark with more watches than this forgets those that were given up."""
+"""A mark with more watches than this drops cancelled ones."""
 
 
 def nothing(now_ms: int) -> Received:
@@ -225,7 +225,7 @@ class LongPolls:
 
 
 def _first(target: GroupTopic) -> Parked | None:
-    """Returns who waits longest, without those who gave up."""
+    """Returns the receive that waits longest, without cancelled ones."""
     while target.parked:
         if not target.parked[0].future.done():
             return target.parked[0]

@@ -116,7 +116,7 @@ class LeaseReceive:
         """What was leased to whom asks by attempts."""
 
     def position(self, queue: GroupQueue) -> tuple[int, int]:
-        """Returns where a group goes on in a queue, and the queue's end."""
+        """Returns a group's next offset in a queue, and the queue's end."""
         lower, upper = self._reading.queue_range(queue.topic, queue.queue_id)
         found = self._offsets.find(queue.group, queue.topic, queue.queue_id)
         if found is None:
@@ -134,7 +134,7 @@ class LeaseReceive:
         return bool(queue.retry) or group is None or bool(group.settings.begins_at_min)
 
     def is_ready(self, target: GroupTopic) -> bool:
-        """Returns whether a receive may find something now; a group that is no more finds none."""
+        """Returns whether a receive may find messages now; one of a deleted group does not."""
         if self._store.tables.groups.find(target.group) is None:
             return False
         for queue in target.all_queues():

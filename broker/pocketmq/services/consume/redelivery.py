@@ -112,7 +112,7 @@ class Redelivery:
         return self._run(record, again, times + is_counted, is_copied=True)
 
     def dead(self, record: bytes, group: GroupConfig, topic: str, *, tried: int = 0) -> Run:
-        """Returns what is put for a message that is given up; parameters as for `back`."""
+        """Returns the dead letter of a message; parameters as for `back`."""
         times, properties, message_id = _facts_of(record, topic)
         letter = dead(group.name, leased_topic(topic, group.name), properties, message_id)
         return self._run(record, letter, times + tried + 1)

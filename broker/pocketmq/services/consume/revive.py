@@ -43,7 +43,7 @@ RENEWED_MS: Final = 60_000
 RENEWED_MAX_MS: Final = 3 * 3_600_000
 """How long a lease renews itself in all (renewMaxTimeMillis)."""
 RETRY_PAUSE_MS: Final = 1_000
-"""When a lease is looked at again that could not be ended."""
+"""Pause before the next attempt to end a lease."""
 CLOSING_MS: Final = 1_000
 """What a stop takes to write down leases that are settled in part, however many there are."""
 
@@ -98,7 +98,7 @@ class _Turn:
 
 
 def _parts(taken: list[tuple[Lease, list[int]]]) -> Iterator[tuple[Lease, list[int]]]:
-    """Yields messages of leases, no more at a time than a turn has room for."""
+    """Yields messages of leases, at most a turn's worth at a time."""
     for lease, queue_offsets in taken:
         for begin in range(0, len(queue_offsets), TURN_MAX):
             yield lease, queue_offsets[begin : begin + TURN_MAX]
@@ -140,7 +140,7 @@ class Reviving:
         )  # fmt: skip
 
     def due(self, now_ms: int) -> list[Lease]:
-        """Returns leases whose time is over, as many as one put takes."""
+        """Returns expired leases, as many as one put takes."""
         found: list[Lease] = []
         count = 0
         for lease in self._leases.ended(now_ms):

@@ -55,7 +55,7 @@ IsOpen = Callable[[int], bool]
 
 
 class TimedMessage(NamedTuple):
-    """A record whose time has come.
+    """A record that is due.
 
     enqueued_ms   when it came into the wheel, as TIMER_ENQUEUE_MS says it
     is_roll       its own time is still to come
@@ -165,11 +165,11 @@ class TimerDelivery:
         return is_journal_record(record) and _CHECKPOINT in record
 
     def is_open(self, record: bytes) -> bool:
-        """Returns whether a record is of the journal, and tells of a lease that is open."""
+        """Returns whether a record is a journal entry of an open lease."""
         return is_journal_record(record) and self._is_lease_open(queue_offset_of(record))
 
     def drop(self, reason: str, count: int) -> None:
-        """Counts messages whose time came and that are not delivered."""
+        """Counts due messages that are not delivered."""
         if count:
             self.count += count
             self.dropped.add((reason,), count)

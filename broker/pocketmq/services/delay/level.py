@@ -13,7 +13,7 @@ from pocketmq.model.due_time import DueTime
 from pocketmq.model.step import Now
 
 LOOK_INTERVAL_MS: Final = 5_000
-"""A level is looked at so often at least."""
+"""Longest interval between two looks at a level."""
 SEEN_LEAD_MS: Final = 50
 """Store times so far ahead of the clock are not those at which messages came."""
 SEEN_MAX: Final = 1_024

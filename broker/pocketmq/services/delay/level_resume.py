@@ -76,7 +76,7 @@ class LevelResumption:
         return level.queue_offset > begin
 
     async def _is_delivered(self, message: StoredMessage, place: QueuePlace) -> bool:
-        """Returns whether a copy of a message lies where it is to be delivered."""
+        """Returns whether a message's real topic contains a copy of it."""
         key = message.unique_key
         if not key:
             return False

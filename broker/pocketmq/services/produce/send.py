@@ -395,5 +395,5 @@ class Send:
 
 
 def _text(properties: Mapping[str, str]) -> str:
-    """Returns a user's own properties as they stand in a block."""
+    """Returns a user's own properties, encoded for a property block."""
     return "".join(f"{name}\x01{value}\x02" for name, value in properties.items())

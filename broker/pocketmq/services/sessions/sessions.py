@@ -117,7 +117,7 @@ class Sessions:
         assert session.kind is described.kind
 
     def open_stream(self, client_id: str, say: Say) -> None:
-        """Notes how a client is told things from now on."""
+        """Sets the channel for commands to a client."""
         session = self.heard(client_id)
         session.say = say
         self._quiet.pop(client_id, None)

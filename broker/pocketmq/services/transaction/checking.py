@@ -63,7 +63,7 @@ class CheckRules(NamedTuple):
 
 
 class Checking:
-    """Looks at half messages whose time has come."""
+    """Checks half messages that are due."""
 
     __slots__ = (
         "_counts", "_doubts", "_expiries", "_ledger", "_parked", "_producers", "_store",
@@ -109,7 +109,7 @@ class Checking:
 
     @property
     def next_ms(self) -> int | None:
-        """When something is to be looked at next, monotonic ms."""
+        """Time of the next check, monotonic ms."""
         timetables = self.first_looks, self.due, self._expiries
         return min((one.next_ms for one in timetables if one.next_ms is not None), default=None)
 

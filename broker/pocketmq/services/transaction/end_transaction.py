@@ -194,7 +194,7 @@ class EndTransactions:
         await self._ledger.durable()
 
     async def _place(self, one: Said) -> None:
-        """Finds where the half message lies that a decision names, and whether it is done."""
+        """Finds the half message that a decision names, and its state."""
         ledger, halves = self._ledger, self._ledger.halves
         if not await ledger.arrived(one.at, one.place.physical_offset):
             one.unknown()

@@ -17,7 +17,7 @@ FINISH_BUCKETS: Final = (5.0, 60.0, 600.0, 3600.0, 43200.0, 86400.0)
 """Seconds, as RocketMQ has them in this metric, whatever its name says."""
 UNKNOWN_TOPIC: Final = "unknown"
 TOPICS_MAX: Final = 10_000
-"""Topics that are told apart; those beyond count as unknown."""
+"""Topics with series of their own; others count as unknown."""
 
 
 class HalfCounts:

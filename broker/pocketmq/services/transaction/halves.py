@@ -28,7 +28,7 @@ class HalfState(IntEnum):
     MOVED = 5
     GIVEN_UP = 6
     DONE = 7
-    """From before the start: the log tells what."""
+    """From before the start: the outcome is in the log."""
     LOST = 8
     """Its record is damaged, or gone."""
 
@@ -165,7 +165,7 @@ class Halves:
         assert self.base <= self.begin <= self.end
 
     def moved_to(self, queue_offset: int) -> int:
-        """Returns where one lies now that was put again."""
+        """Returns the queue offset of the copy of a half message that was put again."""
         assert self.state(queue_offset) is HalfState.MOVED
         return self._places[queue_offset - self.base]
 

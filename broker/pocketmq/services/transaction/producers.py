@@ -103,7 +103,7 @@ class Producers:
         return listener
 
     def end_waits(self, now_ms: int) -> None:
-        """Answers those whose time is over."""
+        """Answers calls whose wait is over."""
         for listener in [one for one in self._listeners if one.deadline_ms <= now_ms]:
             listener.end()
 

@@ -172,7 +172,7 @@ class Transactions:
         return listener.checks
 
     def drain(self) -> None:
-        """Answers everyone who waits to be asked."""
+        """Answers all calls that wait for checks."""
         self._producers.drain()
 
     @property

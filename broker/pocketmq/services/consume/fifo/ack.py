@@ -76,7 +76,7 @@ class OrderedAck:
         self._redelivery = redelivery
 
     def find(self, group: str, topic: str, handle: str) -> OrderedMessage | None:
-        """Returns what a handle leads to, None where its message is settled or given out again."""
+        """Returns a handle's message; None if it is settled or was delivered again."""
         read = read_handle(handle)
         found = None if read is None else self._queue_of(group, topic, read[0])
         if read is None or found is None:
@@ -246,7 +246,7 @@ class OrderedAck:
 async def settled_by_kind(
     entries: Sequence[Entry], leased: Settle[Entry], ordered: Settle[Entry]
 ) -> list[Settled]:
-    """Settles each entry where its handle belongs; answers stand in the places of their entries.
+    """Settles each entry by the kind of its handle; results are in the order of the entries.
 
     A message delivered in order may have been leased without order since (fifo_exit.py).
     Shape    entries are handles, or begin with one

@@ -24,7 +24,7 @@ from pocketmq.model.consuming import INVISIBLE_MAX_MS
 from pocketmq.services.consume.fifo.message_groups import IdleGroups, MessageGroup
 
 WINDOW_MAX: Final = 4_096
-"""How far ahead of `next` a queue is looked at: message groups behind it wait for those before."""
+"""Offsets scanned ahead of `next`: message groups beyond wait for those before."""
 RENEWED_MS: Final = 60_000
 """How long a lease that renews itself lasts each time."""
 RENEWED_MAX_MS: Final = 3 * 3_600_000
@@ -53,7 +53,7 @@ class OrderedQueue:
         self.next_offset = order.next_offset
         """The first offset that is not settled."""
         self.scanned = order.next_offset
-        """The first offset that was not looked at."""
+        """The first offset that was not scanned."""
         self._settled = set(order.settled)
         self._delivered = dict(order.delivered)
         self._keys: dict[int, str] = {}
@@ -84,16 +84,16 @@ class OrderedQueue:
 
     @property
     def room(self) -> int:
-        """How many more messages may be looked at."""
+        """How many more messages may be scanned."""
         return max(self.next_offset + WINDOW_MAX - self.scanned, 0)
 
     @property
     def delivered_count(self) -> int:
-        """How many messages are given out and not settled, those whose lease has ended too."""
+        """Number of messages delivered and not settled, including those with expired leases."""
         return len(self._delivered)
 
     def skip_settled(self) -> int:
-        """Returns the first offset that is to be looked at."""
+        """Returns the first offset to scan."""
         while self.scanned in self._settled:
             self.scanned += 1
         return self.scanned
@@ -117,7 +117,7 @@ class OrderedQueue:
             self._hold((queue_offset,), delivery.visible_at_ms)
 
     def pass_by(self, end: int) -> None:
-        """Settles what was not looked at below an offset: it is not wanted, or gone."""
+        """Settles unscanned messages below an offset: they are filtered out, or gone."""
         self._pass_to(end)
         self.scanned = max(self.scanned, end)
 
@@ -203,7 +203,7 @@ class OrderedQueue:
         return self._keys.get(queue_offset) in self._idle
 
     def deliveries(self, queue_offset: int) -> int:
-        """Returns how often a message was given out."""
+        """Returns the number of deliveries of a message."""
         delivery = self._delivered.get(queue_offset)
         return 0 if delivery is None else delivery.number
 
@@ -219,7 +219,7 @@ class OrderedQueue:
     def lease(
         self, offsets: Sequence[int], now_ms: int, until_ms: int, claim: str = "", client: str = ""
     ) -> int:
-        """Gives messages out that are ready; returns the time that stands in their handles.
+        """Leases ready messages; returns the pop time in their handles.
 
         claim    names the receive, for a caller that asks again
         client   renews the leases as long as it lives, "" for none
@@ -285,7 +285,7 @@ class OrderedQueue:
         return bool(held)
 
     def release(self, offsets: Iterable[int], popped_at_ms: int) -> None:
-        """Takes back what did not reach its caller, as if it had not been given out."""
+        """Takes back messages that did not reach their caller, as if not delivered."""
         for queue_offset in offsets:
             delivery = self._delivered.get(queue_offset)
             # What was taken back before is visible since the beginning of time.

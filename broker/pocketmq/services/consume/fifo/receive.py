@@ -39,7 +39,7 @@ from pocketmq.store.message_store import MessageStore
 from pocketmq.store.read.cold_read import value_of
 
 SCAN_COUNT: Final = 32
-"""Messages looked at in one read."""
+"""Messages scanned by one read."""
 DEAD_LEASE_MS: Final = 60_000
 """How long the broker holds messages it makes dead letters of."""
 _GROUP_KEY: Final = property_key(SHARDING_KEY)
@@ -89,7 +89,7 @@ class OrderedReceive:
 
     # -- whether it is worth while -------------------------------------------------------------
     def is_ready(self, target: GroupTopic) -> bool:
-        """Returns whether a receive may find something now; a group that is no more finds none."""
+        """Returns whether a receive may find messages now; one of a deleted group does not."""
         if self._store.tables.groups.find(target.group) is None:
             return False
         return any(not queue.is_busy and self._has_some(queue) for queue in target.all_queues())
@@ -144,7 +144,7 @@ class OrderedReceive:
         await self._table.saved()
 
     def release(self, taken: OrderedTaken) -> None:
-        """Takes back what did not reach its caller, as if it had not been given out."""
+        """Takes back messages that did not reach their caller, as if never delivered."""
         self._release(taken.parts)
         self._table.save_soon()
 

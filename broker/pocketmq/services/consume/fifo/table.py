@@ -23,7 +23,7 @@ from pocketmq.store.message_store import MessageStore
 
 @final
 class Ordered:
-    """An ordered queue of a group, and where the group stands by what is settled there."""
+    """An ordered queue of a group, and the group's offset by its settled messages."""
 
     __slots__ = ("committed", "forgotten_count", "state")
 
@@ -147,7 +147,7 @@ class OrderTable:
         self._orders.save_soon()
 
     def add_held(self, found: dict[tuple[str, str], dict[int, Held]]) -> None:
-        """Adds what is given out and not settled of each queue, by (group, topic) and queue id."""
+        """Adds unsettled deliveries of each queue, by (group, topic) and queue id."""
         for (group, topic, queue_id), ordered in self._queues.items():
             if ordered.state.delivered_count:
                 queues = found.setdefault((group, topic), {})
@@ -157,5 +157,5 @@ class OrderTable:
 
     @property
     def delivered_count(self) -> int:
-        """Messages that are given out and not settled."""
+        """Number of messages delivered and not settled."""
         return sum(held.state.delivered_count for held in self._queues.values())
