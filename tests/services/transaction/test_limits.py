@@ -305,18 +305,18 @@ async def plain(desk: TransactionDesk, *ids: str) -> bool:
     return taken
 
 
-async def test_topics_whose_frames_are_kept_are_limited(
-    desk: TransactionDesk, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(plain_module, "FRAMES_MAX", 2)
+async def test_topics_whose_frames_are_kept_are_limited(desk: TransactionDesk) -> None:
     await desk.roll_back(await desk.half("before"))
+    known = desk.transactions.plain._known
     counts: list[int] = []
-    for number in range(5):
+    for number in range(4):
         await desk.store.tables.topics.create(f"t{number}", queue_count=1)
         assert await plain(desk, await desk.half(f"{number}", topic=f"t{number}"))
-        counts.append(len(desk.transactions.plain._known))
-    assert counts == [1, 2, 1, 2, 1]
-    assert [desk.bodies(f"t{number}") for number in range(5)] == [[f"{at}"] for at in range(5)]
+        counts.append(len(known))
+        frame = next(iter(known.values()))
+        known |= {b"other%d" % at: frame for at in range(plain_module.FRAMES_MAX - 2)}
+    assert counts == [1, plain_module.FRAMES_MAX, 1, plain_module.FRAMES_MAX]
+    assert [desk.bodies(f"t{number}") for number in range(4)] == [[f"{at}"] for at in range(4)]
 
 
 async def test_what_is_too_much_for_one_put_is_left_to_the_usual_way(
