@@ -253,9 +253,9 @@ RATCHETS: dict[Callable[[Project], Iterator[Finding]], int] = {
     unasserted: 0,
     protocols: 9,
     untested: 0,
-    first_lines: 1128,
-    dialect: 329,
-    essays: 18,
+    first_lines: 441,
+    dialect: 114,
+    essays: 0,
     twin_classes: 0,
 }
 """How many places may break each: numbers that only ever get smaller, by who makes them so."""
