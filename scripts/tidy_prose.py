@@ -26,7 +26,7 @@ DIALECT = re.compile(
     r"\b(nobody|somebody|whoever|by and by|how manieth|hitherto|thereof)\b", re.IGNORECASE
 )
 """Words of this code base alone: name the caller, client, task or thread instead."""
-COMMANDS = frozenset({"command", "group", "callback"})
+COMMANDS = frozenset({"command", "group", "callback", "asks", "asks_broker"})
 
 
 def first_lines(project: Project) -> Iterator[Finding]:

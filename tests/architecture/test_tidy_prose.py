@@ -38,6 +38,7 @@ def test_a_first_line_that_breaks_the_guide_is_found(text: str, message: str) ->
         'def f():\n    """Whatever the caller gave."""',
         'class Return:\n    """Return address of a call."""',
         '@click.command()\ndef f():\n    """Send a message."""',
+        '@topic.asks("List.", "pocketmq topic ls")\ndef f():\n    """List topics."""',
         'def f():\n    """Counts.\n\n    Let it be long."""',
         "def f(): ...",
     ],

@@ -82,7 +82,7 @@ def revoke(
     broker: BrokerConnection, out: Output, user: str, actions: str, resource: str, deny: bool,
     store: Path | None,
 ) -> None:  # fmt: skip
-    """Takes ACTIONS out of USER's grants about RESOURCE, as it stands there; all takes all.
+    """Take ACTIONS out of USER's grants about RESOURCE, as it stands there; all takes all.
 
     What is left about the resource is shown.
     """
@@ -94,7 +94,7 @@ def revoke(
 @click.argument("user", default="")
 @store_option
 def ls(broker: BrokerConnection, out: Output, user: str, store: Path | None) -> None:
-    """Lists the grants of USER, or of all."""
+    """List the grants of USER, or of all."""
     out.table(roster_of(broker, store).grants(user), COLUMNS)
 
 
@@ -111,5 +111,5 @@ def explain(
     broker: BrokerConnection, out: Output, user: str, action: str, resource: str, source: str,
     store: Path | None,
 ) -> None:  # fmt: skip
-    """Tells whether USER may do ACTION to RESOURCE, and which grant decides."""
+    """Tell whether USER may do ACTION to RESOURCE, and which grant decides."""
     out.show(roster_of(broker, store).explain(user, action, resource, source))

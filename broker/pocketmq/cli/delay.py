@@ -31,7 +31,7 @@ def delay() -> None:
 @click.argument("topic", required=False, default="")
 @click.option("--max", "count_max", type=click.IntRange(1), help="At most so many.")
 def ls(broker: BrokerConnection, out: Output, topic: str, count_max: int | None) -> None:
-    """Lists messages that wait for a delay level or a time, those of TOPIC or of all topics.
+    """List messages that wait for a delay level or a time, those of TOPIC or of all topics.
 
     Those of levels come first, by level; then those of times, as they were sent.
     """
@@ -44,7 +44,7 @@ def ls(broker: BrokerConnection, out: Output, topic: str, count_max: int | None)
 @delay.asks("Show a message that waits.", "pocketmq delay show ID")
 @click.argument("message_id", metavar="ID")
 def show(broker: BrokerConnection, out: Output, message_id: str) -> None:
-    """Shows when the message with this unique key is delivered, and by what it is recalled."""
+    """Show when the message with this unique key is delivered, and by what it is recalled."""
     found = broker.ask(broker.admin.list_delayed(message_id=message_id)).items
     out.table((_document(one) for one in found), COLUMNS, MORE_COLUMNS)
 
@@ -56,7 +56,7 @@ def show(broker: BrokerConnection, out: Output, message_id: str) -> None:
 )
 @click.argument("which", metavar="ID|HANDLE")
 def recall(broker: BrokerConnection, out: Output, which: str) -> None:
-    """Takes back a message that waits for its time, by its unique key or its recall handle.
+    """Take back a message that waits for its time, by its unique key or its recall handle.
 
     Messages that wait for a delay level have no handle and cannot be taken back.
     """

@@ -68,7 +68,7 @@ def by_key(
     is_all: bool,
     count_max: int,
 ) -> None:
-    """Prints the messages of TOPIC that carry KEY, newest first."""
+    """Print the messages of TOPIC that carry KEY, newest first."""
     ask = broker.reader(topic).query_by_key
     left = inf if is_all else count_max
     token = ""
@@ -114,7 +114,7 @@ def get(
     topic: str | None,
     place: tuple[str, int, int] | None,
 ) -> None:
-    """Prints the message with an ID, which is its message id or its offset message id."""
+    """Print the message with an ID, which is its message id or its offset message id."""
     if (message_id is None) == (place is None):
         raise click.UsageError("give an ID, or --offset TOPIC:QUEUE:OFFSET")
     if place is not None:
@@ -167,7 +167,7 @@ def _nowhere(message_id: str) -> Failure:
 @click.argument("message_id", metavar="ID")
 @click.option("--topic", default="", help="Topic it was sent to [default: every topic in turn].")
 def trace(broker: BrokerConnection, out: Output, message_id: str, topic: str) -> None:
-    """Prints where a message went: where it was sent to, delayed, retried and given up.
+    """Print where a message went: where it was sent to, delayed, retried and given up.
 
     ID is its message id or an offset message id. GROUP is who it comes again for, or who gave it
     up; where its records are kept, retry topics and the like, `-o wide` tells. PASSED_BY are groups

@@ -35,7 +35,7 @@ LINES_KEPT: Final = 8
 @click.option("--settings", is_flag=True, help="The settings it runs with, and where they stood.")
 @watch_option
 def status(broker: BrokerConnection, out: Output, settings: bool, watch_s: float | None) -> None:
-    """Tells what a broker's store is doing and how far it has come.
+    """Tell what a broker's store is doing and how far it has come.
 
     Offsets are bytes from the start of the commit log.
     """
@@ -110,7 +110,7 @@ class Snapshot(NamedTuple):
     help="End after so many [default: 1, on a terminal with Ctrl-C].",
 )  # fmt: skip
 def top(broker: BrokerConnection, out: Output, interval_s: float, count_max: int | None) -> None:
-    """Shows topics by messages in and out a second, with lag and the store's numbers.
+    """Show topics by messages in and out a second, with lag and the store's numbers.
 
     IN_PER_S counts messages stored, OUT_PER_S offsets committed by groups. On a terminal the
     picture is drawn again every interval; elsewhere it is printed once.

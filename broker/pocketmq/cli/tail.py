@@ -27,7 +27,7 @@ from pocketmq.client.following import BrokerWait
 def tail(
     broker: BrokerConnection, out: Output, topic: str, count_max: int | None, **given: Any
 ) -> None:
-    """Prints the messages of TOPIC in the order they were stored, and go on as more come.
+    """Print the messages of TOPIC in the order they were stored, and go on as more come.
 
     Left to itself it begins now. It needs no group and commits nothing; Ctrl-C ends it. When the
     broker goes away it is waited for, and nothing is left out or shown twice.

@@ -61,7 +61,7 @@ def topic() -> None:
 def create(
     broker: BrokerConnection, out: Output, name: str, type_name: str | None, queue_count: int
 ) -> None:
-    """Creates a topic; one that is there with the same settings stays as it is."""
+    """Create a topic; one that is there with the same settings stays as it is."""
     made = broker.admin.create_topic(name, queue_count=queue_count, type_name=type_name or "")
     out.show(topic_document(broker.ask(made)))
 
@@ -69,7 +69,7 @@ def create(
 @topic.asks("List topics by name.", "pocketmq topic ls -o jsonl")
 @click.option("--system", is_flag=True, help="The broker's own topics too.")
 def ls(broker: BrokerConnection, out: Output, system: bool) -> None:
-    """Lists topics by name."""
+    """List topics by name."""
     found = broker.all(broker.admin.list_topics, page_size=PAGE_COUNT, include_system=system)
     out.table(map(topic_document, found), COLUMNS, MORE_COLUMNS)
 
@@ -77,7 +77,7 @@ def ls(broker: BrokerConnection, out: Output, system: bool) -> None:
 @topic.asks("Describe a topic and its queues.", "pocketmq topic info orders")
 @click.argument("name")
 def info(broker: BrokerConnection, out: Output, name: str) -> None:
-    """Describes a topic: its settings, and where each of its queues begins and ends."""
+    """Describe a topic: its settings, and where each of its queues begins and ends."""
     described = broker.ask(broker.admin.describe_topic(name))
     document = topic_document(described)
     queues = document.pop("queues", []) if out.is_table else []
@@ -100,7 +100,7 @@ def info(broker: BrokerConnection, out: Output, name: str) -> None:
 def stats(
     broker: BrokerConnection, out: Output, name: str | None, system: bool, watch_s: float | None
 ) -> None:
-    """Counts the messages of a topic, queue by queue, or of all topics.
+    """Count the messages of a topic, queue by queue, or of all topics.
 
     MESSAGE_COUNT can be read now, STORED_COUNT includes what has expired.
     """
@@ -159,7 +159,7 @@ def edit(
     removed: tuple[str, ...],
     yes: bool,
 ) -> None:
-    """Changes what is given of a topic; messages stay where they are.
+    """Change what is given of a topic; messages stay where they are.
 
     With fewer queues to read from, messages in the others cannot be read until there are more
     again: first take them from the producers with --write-queues. Where some are hidden, or
@@ -228,7 +228,7 @@ def _say_hidden(topic: TopicState, read_queue_count: int) -> None:
 @click.argument("name")
 @yes_option
 def rm(broker: BrokerConnection, out: Output, name: str, yes: bool) -> None:
-    """Removes a topic, its queues, and where groups stand in it.
+    """Remove a topic, its queues, and where groups stand in it.
 
     The retry topics groups have for it go too. Its messages cannot be read any more; their bytes
     stay in the commit log until that expires. Messages that wait for a time, or in transactions,

@@ -47,21 +47,21 @@ def ls(broker: BrokerConnection, out: Output, group: str, topic: str, count_max:
 @txn.asks("Show a transaction.", "pocketmq txn show ID")
 @click.argument("transaction_id", metavar="ID")
 def show(broker: BrokerConnection, out: Output, transaction_id: str) -> None:
-    """Shows one transaction by its id: open, committed, rolled back or given up."""
+    """Show one transaction by its id: open, committed, rolled back or given up."""
     out.show(_described(broker, transaction_id)._asdict())
 
 
 @txn.asks("Commit transactions.", "pocketmq txn commit ID", "pocketmq txn commit ID ID")
 @click.argument("transaction_ids", metavar="ID...", nargs=-1, required=True)
 def commit(broker: BrokerConnection, out: Output, transaction_ids: tuple[str, ...]) -> None:
-    """Delivers the messages of transactions, as their producers would."""
+    """Deliver the messages of transactions, as their producers would."""
     _end(broker, out, transaction_ids, Resolution.COMMIT)
 
 
 @txn.asks("Roll transactions back.", "pocketmq txn rollback ID", "pocketmq txn rollback ID ID")
 @click.argument("transaction_ids", metavar="ID...", nargs=-1, required=True)
 def rollback(broker: BrokerConnection, out: Output, transaction_ids: tuple[str, ...]) -> None:
-    """Drops the messages of transactions: they are never delivered."""
+    """Drop the messages of transactions: they are never delivered."""
     _end(broker, out, transaction_ids, Resolution.ROLLBACK)
 
 

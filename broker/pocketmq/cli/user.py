@@ -57,7 +57,7 @@ def add(
     broker: BrokerConnection, out: Output, key: str, admin: bool, secret_file: Path | None,
     store: Path | None,
 ) -> None:  # fmt: skip
-    """Makes a user, and shows the secret if it is made here: it is not shown again."""
+    """Make a user, and show the secret if it is made here: it is not shown again."""
     secret = secret_of(secret_file) or secrets.token_hex(SECRET_BYTES)
     made = roster_of(broker, store).add(key, secret, is_admin=admin)
     out.show(made if secret_file else {**made, "secret": secret})
@@ -68,7 +68,7 @@ def add(
 @user.asks("List users by their keys.", "pocketmq user ls -o jsonl")
 @store_option
 def ls(broker: BrokerConnection, out: Output, store: Path | None) -> None:
-    """Lists users by their keys, without their secrets."""
+    """List users by their keys, without their secrets."""
     out.table(roster_of(broker, store).users(), COLUMNS)
 
 
@@ -87,7 +87,7 @@ def edit(
     broker: BrokerConnection, out: Output, key: str, admin: bool | None, enabled: bool | None,
     new_secret: bool, secret_file: Path | None, store: Path | None,
 ) -> None:  # fmt: skip
-    """Changes what is given of a user; it holds at once, for clients that are connected too."""
+    """Change what is given of a user; it holds at once, for clients that are connected too."""
     if new_secret and secret_file:
         raise click.UsageError("--new-secret and --secret-file exclude each other")
     made = secrets.token_hex(SECRET_BYTES) if new_secret else None
@@ -118,7 +118,7 @@ def token(access_key: str, secret_key: str, secret_key_file: Path | None) -> Non
 @yes_option
 @store_option
 def rm(broker: BrokerConnection, out: Output, key: str, yes: bool, store: Path | None) -> None:
-    """Removes a user and its grants; without --yes only what would go is shown."""
+    """Remove a user and its grants; without --yes only what would go is shown."""
     roster = roster_of(broker, store)
     plan = {"access_key": key, "grants": roster.grants(key)}
     if yes:
