@@ -1,7 +1,7 @@
 """Calls that are over at once, or wait for a flush: one loop, without an object for each.
 
     streams with news ─► one whole request, a method with a shortcut ─► its reply ─► frames
-                              │                                           └ late ─► late_calls.py
+                              │                                         └ late ► pending_replies.py
                               └ anything else: the loop stops, and connection.py serves that call
 
 What stops it costs nothing twice: where the shortcut was asked, it is told what that gave.

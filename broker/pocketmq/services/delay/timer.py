@@ -192,7 +192,7 @@ class Timer:
                 await self._save(self._read_ms)
 
     async def _hand_over(self, arriving: TimerEnqueue) -> None:
-        """Leaves the files as a real broker needs them: see handing_over.py.
+        """Leaves the files as a real broker needs them: see handover.py.
 
         Errors   StorageError, DiskSlow, FsyncFailed; those of a put
         """
