@@ -4,7 +4,7 @@
 #   docker run --rm -v pocketmq:/var/lib/pocketmq --entrypoint pocketmq pocketmq user add admin --admin --store /var/lib/pocketmq
 #   docker run -p 8081:8081 -p 5557:5557 -v pocketmq:/var/lib/pocketmq pocketmq
 #
-# Others reach its ports, so it serves its users alone: the second line makes the first of them. docs/access.md has other ways.
+# Others reach its ports, so it serves its users alone: the second line makes the first of them. docs/howto/access.md has other ways.
 # The root may be read-only (--read-only): the broker writes into its volume and nowhere else.
 
 # Any image with python3 of 3.11 or newer, its venv module, groupadd and useradd will do; to build on, the same with a C

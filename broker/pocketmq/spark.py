@@ -4,7 +4,7 @@
 
     messages = read_messages(open_session("local[2]"), "./store", columns=("topic", "body"))
 
-Needs the extra `spark`. docs/spark.md has the options, columns and answers.
+Needs the extra `spark`. docs/howto/spark.md has the options, columns and answers.
 """
 
 from pocketmq.backfill.analytics import (

@@ -266,7 +266,7 @@ def timers_figures(extent: Extent) -> list[Figure]:
     what = f"{rate:,} due a second for {seconds:g} s: p99 of how late they can be pulled"
     return [
         *figures,
-        Figure.of("timers_late", f"{what}, to the end of their second (docs/delays.md)",
+        Figure.of("timers_late", f"{what}, to the end of their second (docs/howto/delays.md)",
                   [one["promised"] for one in late], "ms", "≤ 200"),
         Figure.of("timers_late_raw", "the same to their own ms",
                   [one["raw"] for one in late], "ms"),

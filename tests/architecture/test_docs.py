@@ -70,7 +70,7 @@ def test_the_tour_is_short() -> None:
     ],
 )
 def test_every_field_of_a_layout_stands_in_its_page(page: str, layout: Layout) -> None:
-    text = (ROOT / "docs" / "formats" / f"{page}.md").read_text()
+    text = (ROOT / "docs" / "reference" / "formats" / f"{page}.md").read_text()
     for field in layout.fields:
         size, position = struct.calcsize(">" + field.code), layout.positions[field.name]
         assert f"| {position} | {size} | `{field.name}` | {field.meaning} |" in text

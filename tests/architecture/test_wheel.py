@@ -117,7 +117,7 @@ def test_without_a_compiler_the_wheel_holds_the_sources_and_says_why(
 
 
 @pytest.mark.parametrize(
-    "name", ["proto/pocketmq/v1/broker.proto", "conf/broker.toml", "docs/client.md",
+    "name", ["proto/pocketmq/v1/broker.proto", "conf/broker.toml", "docs/howto/client.md",
              "examples/producer.py", "README.md", "CHANGELOG.md", "broker/pocketmq/py.typed",
              "scripts/build_hook.py", "scripts/compile_library.py", "scripts/compile_modules.py"]
 )  # fmt: skip

@@ -106,7 +106,7 @@ def test_the_examples_with_our_client_run(tmp_path: Path) -> None:
         assert broker.stop() == 0
 
 
-PAGES = ["README.md", "docs/client.md", "docs/consuming.md", "docs/delays.md"]
+PAGES = ["README.md", "docs/howto/client.md", "docs/howto/consuming.md", "docs/howto/delays.md"]
 
 
 @pytest.mark.parametrize("page", PAGES)

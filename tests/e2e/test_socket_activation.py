@@ -1,4 +1,4 @@
-"""The systemd units of docs/operating.md: a broker that is reached from elsewhere has users."""
+"""The systemd units of docs/howto/operating.md: a broker reached from elsewhere has users."""
 
 import json
 import re
@@ -10,7 +10,7 @@ from pathlib import Path
 
 from tests.e2e.daemon import Daemon, pocketmq
 
-DOCS = Path(__file__).parents[2] / "docs" / "operating.md"
+DOCS = Path(__file__).parents[2] / "docs" / "howto" / "operating.md"
 
 
 def in_units(key: str) -> str:

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-TABLE = ROOT / "docs" / "log-events.md"
+TABLE = ROOT / "docs" / "reference" / "log-events.md"
 LEVELS = {"debug", "info", "warning", "error", "critical", "exception"}
 EVENT = re.compile(r"[a-z_]+\.[a-z_]+")
 BODIES = {"body", "bodies", "message", "content", "properties", "record", "records", "raw"}

@@ -88,7 +88,7 @@ def test_nothing_stays_of_a_broker_that_hangs_and_whose_tests_were_killed(run: R
 
 def test_the_first_test_of_the_manual_runs(run: Run) -> None:
     text = (
-        (SOURCE_ROOT.parent / "docs/testing.md")
+        (SOURCE_ROOT.parent / "docs/howto/testing.md")
         .read_text()
         .partition("```python\n")[2]
         .partition("```")[0]

@@ -11,5 +11,5 @@ ARCHITECTURE.md ("Parallel rebuild") shows how ranges of the log become files of
                         log_walk.py · arrow_views.py
     analytics.py        ready-made queries over stores
 
-docs/spark.md shows all of it in use, on one machine and on a cluster.
+docs/howto/spark.md shows all of it in use, on one machine and on a cluster.
 """

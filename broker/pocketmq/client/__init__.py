@@ -9,7 +9,7 @@
 Client blocks and may be shared by any number of threads. AsyncClient is for asyncio. Both have the
 same methods. A failed call raises `ClientError`, which is also an instance of the class of `errors`
 that the broker raised. The client needs only grpcio and protobuf, and imports them with the first
-Client or AsyncClient. docs/client.md has more.
+Client or AsyncClient. docs/howto/client.md has more.
 """
 
 from typing import TYPE_CHECKING, Any

@@ -9,7 +9,7 @@ offset above 0, the units before it are pre-blank: physical offset 0, size 2**31
 A queue may have an extension, of units for data that a consume unit has no room for. The consume
 unit then holds an address in place of its tags code: -2**63 plus the byte of the extension, which
 is no possible tags code. A unit leaves EXTENSION_END_SIZE bytes in its file.
-docs/formats/consume-queue.md has every field of both.
+docs/reference/formats/consume-queue.md has every field of both.
 Source: ConsumeQueue, ConsumeQueueExt.
 """
 

@@ -4,8 +4,8 @@
     slots    one i32 each: number of the newest entry of its chain, 0 for none
     entries  20 bytes each, numbered from 1: key hash, record, time, the next older entry
 
-docs/formats/index-file.md has every field. A file is full when index_count reaches its maximum, so
-it holds one entry less than that: number 0 is never used.
+docs/reference/formats/index-file.md has every field. A file is full when index_count reaches its
+maximum, so it holds one entry less than that: number 0 is never used.
 Source: IndexHeader, IndexFile, IndexService.
 """
 

@@ -3,7 +3,8 @@
     head (88 bytes; 12 more for each IPv6 host) · body · topic length · topic
     · properties length (2 bytes) · properties
 
-The topic length has 1 byte in V1, 2 in V2. docs/formats/commit-log.md has every field of the head.
+The topic length has 1 byte in V1, 2 in V2.
+Every field of the head: docs/reference/formats/commit-log.md.
 A file ends with a BLANK (total_size = bytes left, magic) or at its last byte.
 
 With property CRC on, the last 20 property bytes are `__CRC32#`, 0x01, ten digits least significant

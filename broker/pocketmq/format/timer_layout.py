@@ -1,6 +1,6 @@
 """The timer's two files: a wheel of slots, one a second, and a log of waiting messages.
 
-docs/formats/timer.md has every field. A time's slot is number
+docs/reference/formats/timer.md has every field. A time's slot is number
 (time / precision) mod SLOT_COUNT. A delete marker counts -1 in its slot. Magic of a unit: 1, plus
 2 for a message that waits longer than the wheel turns, plus 4 for a delete marker. shift_ms is
 ours: a unit's time is TIMER_OUT_MS plus shift_ms, as clocks may be set; RocketMQ writes 0 there.

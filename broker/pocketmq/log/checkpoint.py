@@ -10,7 +10,7 @@ slots, a synced one stays unchanged until the other is synced, so a power cut al
 
 After a crash a start takes the queue ends from the table and opens no queue. The table is written
 before its checkpoint, and its predecessor stays as `.bak`. If neither fits, queues are read.
-docs/formats/own-files.md has the layouts.
+docs/reference/formats/own-files.md has the layouts.
 Source: StoreCheckpoint; mark and table are ours (RocketMQ reads the last files of all queues).
 """
 

@@ -5,7 +5,7 @@
 
 Standard error only: standard output belongs to what a command prints. A line that repeats is told a
 few times and then counted; the bytes of messages are never told.
-See: docs/log-events.md, all events and their fields.
+See: docs/reference/log-events.md, all events and their fields.
 """
 
 import json

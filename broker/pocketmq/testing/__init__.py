@@ -9,7 +9,7 @@
 
 Each broker is a process of its own with a store of its own, as official clients and what serves
 them cannot share one. The spawner has imported the broker and forks, so that one is ready in some
-hundredths of a second. docs/testing.md has more.
+hundredths of a second. docs/howto/testing.md has more.
 """
 
 from pocketmq.testing.broker_process import BrokerEnded, BrokerNotStarted

@@ -249,7 +249,7 @@ COMMANDS: Final[dict[str, Callable[[Given, Tell, threading.Event], None]]] = {
 def carry_out(given: Given, stop: threading.Event) -> None:
     """Carries out a command, and tells how it ended."""
     number = given["id"]
-    asyncio.set_event_loop(asyncio.new_event_loop())  # Else it may fail to start: docs/clients.md.
+    asyncio.set_event_loop(asyncio.new_event_loop())  # docs/howto/clients.md: why.
     try:
         COMMANDS[given["do"]](given, lambda **fields: told(id=number, told=fields), stop)
     except Exception as error:  # noqa: BLE001 - told to who asked

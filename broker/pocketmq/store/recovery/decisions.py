@@ -1,7 +1,7 @@
 """Decides what a start does with log and views: two pure tables over observations.
 
-docs/recovering.md shows the table of the log, ARCHITECTURE.md ("The order of a start") that of the
-views.
+docs/howto/recovering.md shows the table of the log, ARCHITECTURE.md ("The order of a start") that
+of the views.
 
 DAMAGED: durable bytes are damaged or gone. The log stays unchanged, sends are refused, and every
 sound record is served. With `accept_damage` the start quarantines holes and gives up what is lost.
