@@ -1,4 +1,4 @@
-"""What hatchling does for a wheel besides packing files: compiled modules, where they can be had.
+"""Build hook of hatchling: adds the compiled modules to a wheel where they can be built.
 
     POCKETMQ_COMPILE=auto   with a C compiler a wheel for this platform, without one py3-none-any
                      1      the former, or no wheel

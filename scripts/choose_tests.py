@@ -60,7 +60,7 @@ def chosen(project: Project, changed: Iterable[str]) -> dict[str, str]:
 
 
 def _touched(project: Project, changed: set[str]) -> Iterator[tuple[Source, str]]:
-    """Yields the modules that were changed or use a file that was, and which of the two it is."""
+    """Yields modules that were changed or use a changed file, with which of the two it is."""
     words = {_word_of(path) for path in changed - {source.path for source in project.sources}}
     for source in project.sources:
         found = [] if source.path in FOR_ALL else [word for word in words if word in source.text]

@@ -30,8 +30,8 @@ MYPY: Final = (
     "--config-file=", "--explicit-package-bases", "--ignore-missing-imports",
     "--follow-imports=silent",
 )  # fmt: skip
-# Calls between modules are direct where nobody else could replace what is called. What a compiler
-# has to say of C that nobody wrote is of no use, and mypyc has warnings end it.
+# Calls between modules are direct, as no other code can replace their targets. A compiler's
+# remarks about generated C are of no use, and mypyc makes its warnings errors.
 OPTIONS: Final = ("-fvisibility=hidden", "-w")
 # What a compiler reads besides its command line.
 SEARCHED: Final = ("CPATH", "C_INCLUDE_PATH", "SDKROOT", "MACOSX_DEPLOYMENT_TARGET")
@@ -106,10 +106,10 @@ def interpreter() -> list[bytes]:
 
 
 def parallel_build(scratch: Path, cache: Path, common: list[bytes]) -> type[build_ext]:
-    """Return setuptools' command with the sources of a library compiled side by side, or cached."""
+    """Returns a setuptools command that compiles sources in parallel, or reuses cached objects."""
 
     class ParallelBuild(build_ext):  # type: ignore[misc]
-        """What setuptools calls; it has the compiler compile all sources of an extension."""
+        """The command of setuptools that compiles all sources of an extension side by side."""
 
         def build_extensions(self) -> None:
             compiler = self.compiler

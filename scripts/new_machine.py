@@ -82,7 +82,7 @@ def main() -> int:
 
 
 def new_machine(root: Path, packages: Sequence[str], *, working_tree: bool) -> Enclosure:
-    """Lays out a root with a clone of this repository in it, and returns how to be in there."""
+    """Lays out a root with a clone of this repository; returns how to run commands inside it."""
     with _timed("a bare Debian"):
         unpack(debian_root(packages), root)
     pip = pip_settings()

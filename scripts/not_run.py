@@ -18,7 +18,7 @@ MAY_BE_MISSING = re.compile(r"(loop devices?|go)\b", re.IGNORECASE)
 
 
 def skips(report: str) -> Counter[str]:
-    """Count the skipped tests of a report by their reason; expected failures are not among them."""
+    """Counts the skipped tests of a report by their reason, without the expected failures."""
     reasons: Counter[str] = Counter()
     for skipped in ElementTree.fromstring(report).iter("skipped"):
         if skipped.get("type") == "pytest.xfail":

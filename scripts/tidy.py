@@ -153,7 +153,7 @@ def single_asserts(source: Source) -> Iterator[Finding]:
 
 
 def leftovers(source: Source) -> Iterator[Finding]:
-    """What is left to do stands in the tracker, not in the code."""
+    """Open work is listed in the tracker, not in the code."""
     for line, text in source.prose if LEFTOVER.search(source.text) else ():
         for word in LEFTOVER.findall(text):
             yield source.found(line, f"{word} belongs in the tracker")
@@ -190,7 +190,7 @@ def circles(project: Project) -> Iterator[Finding]:
 
 
 def asserts(project: Project) -> Iterator[Finding]:
-    """What must hold is said at run time: there are never fewer asserts than there were."""
+    """The number of asserts that state an invariant never falls."""
     if project.broker and (count := assert_count(project)) < REAL_ASSERTS_MIN:
         yield Finding("broker", 1, f"{count} asserts state an invariant, not {REAL_ASSERTS_MIN}")
 
@@ -231,7 +231,7 @@ def protocols(project: Project) -> Iterator[Finding]:
 
 
 def untested(project: Project) -> Iterator[Finding]:
-    """What a module does is tested: a test of its own area leads to it, any test to a noun."""
+    """A test of its own area reaches every module; for a noun any test will do."""
     edges = leads_to(project)
     for unit in sorted({source.unit for source in project.broker} - {""}):
         area = ("tests/",) if unit == "model" else (f"tests/{unit}/", f"tests/test_{unit}.py")

@@ -86,7 +86,7 @@ class Source:
 
     @cached_property
     def prose(self) -> list[tuple[int, str]]:
-        """What is written for people: comments and the lines of docstrings, with line numbers."""
+        """Prose of the module: comments and the lines of docstrings, with line numbers."""
         tokens = tokenize.generate_tokens(io.StringIO(self.text).readline)
         lines = [(t.start[0], t.string) for t in tokens if t.type == tokenize.COMMENT]
         for node, words in self.docstrings():

@@ -1,4 +1,4 @@
-"""What senders feel while somebody reads old messages from the disk.
+"""Latency of sends while another process reads old messages from the disk.
 
 Sends go at an even pace; meanwhile another process, with the lowest priority, pulls a gigabyte of
 messages of 64 KiB:
@@ -58,7 +58,7 @@ def log_files(directory: Path, upto: int) -> list[Path]:
 
 
 def drop_pages(paths: Iterable[Path]) -> None:
-    """Let the kernel forget the bytes of files; what is mapped and touched stays."""
+    """Drops the clean pages of files from the page cache; mapped and touched pages stay."""
     for path in paths:
         descriptor = os.open(path, os.O_RDONLY)
         try:

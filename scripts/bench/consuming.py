@@ -1,4 +1,4 @@
-"""What receiving under leases and acknowledging costs the broker: messages for a CPU-second of it.
+"""Broker cost of receiving under leases and acknowledging: messages per CPU second.
 
 Callers receive 32 messages of 1 KiB and acknowledge them by their handles, until all are done;
 what was stored before is not counted. In order they are of 256 message groups, four in a row of

@@ -203,7 +203,7 @@ def reput_lag(extent: Extent) -> list[Figure]:
 
 
 def _lag_p99_ms() -> float:
-    """Run the store in this process at full speed and sample the age of the oldest undispatched."""
+    """Runs the store at full speed in this process; returns the p99 age of undispatched records."""
     from bench.inside import lag_p99_ms
 
     return lag_p99_ms(SECONDS)

@@ -1,4 +1,4 @@
-"""What `pocketmq --help` takes, beside an interpreter that does nothing."""
+"""CPU time of `pocketmq --help` beside an interpreter that does nothing."""
 
 import json
 import subprocess

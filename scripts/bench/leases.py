@@ -1,4 +1,4 @@
-"""What open leases and parked receives take, and what they cost everybody else.
+"""Memory of open leases and parked receives, and their cost to other callers.
 
     python -m bench.leases KIND COUNT        one look in a process of its own, as JSON
 
@@ -169,7 +169,7 @@ async def _waits(broker: Broker, count: int) -> list[Any]:
 
 
 async def _over(broker: Broker, clock: Ahead, kind: str, count: int, kept: list[Any]) -> None:
-    """Let time pass until everything is over, and wait for that."""
+    """Advances the clock until every lease or wait is over, and waits for the loop to finish."""
     consume = broker.parts.backing.consume
     clock.ahead_ms += LEASE_MS + 1_000
     if kind == "leases":

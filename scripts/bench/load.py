@@ -58,7 +58,7 @@ def percentile(ordered: list[float], share: float) -> float:
 
 
 class Tally:
-    """What one run counts."""
+    """Counters of one run."""
 
     def __init__(self, call: Call, counted_from: float) -> None:
         self._call = call

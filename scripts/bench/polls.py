@@ -1,4 +1,4 @@
-"""What parked pulls take, and what they cost those who send: store and service in one process.
+"""Memory of parked pulls, and their cost to senders: store and service in one process.
 
     python -m bench.polls COUNT QUEUES KIND        one look in a process of its own, as JSON
 

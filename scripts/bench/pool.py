@@ -1,4 +1,4 @@
-"""What store.transient_pool and store.warm_files are worth: sends, async flush.
+"""Gain of store.transient_pool and store.warm_files for sends with async flush.
 
 Three brokers, with neither, the one and the other, take turns in every round.
 """

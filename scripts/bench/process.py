@@ -1,4 +1,4 @@
-"""What /proc tells of a running process."""
+"""Reads figures of a running process from /proc."""
 
 import re
 from collections import Counter

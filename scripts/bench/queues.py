@@ -1,4 +1,4 @@
-"""What a send costs when a store has 1, 1,000 or 10,000 queues.
+"""Cost of a send when a store has 1, 1,000 or 10,000 queues.
 
 Three brokers with as many queues, each of which holds a message before anything is measured, take
 the same requests but for topic and queue: one after the other in every round, in an order that

@@ -1,4 +1,4 @@
-"""Figures of rebuilding a whole log: on one core, by Spark, beside a plain read of the same bytes.
+"""Figures of rebuilding a whole log: on one core and by Spark, beside a plain read.
 
 Each measured run is a process of its own, so that its processor time and memory are its alone:
     python -m bench.rebuild rebuild STORE OUT [crc]

@@ -82,7 +82,7 @@ def batch(number: int, body: bytes) -> Batch:
 
 
 async def fill(directory: Path, log_bytes: int, queue_count: int) -> None:
-    """Put messages into all queues in turn until the log has so many bytes, then close in order."""
+    """Puts messages into all queues in turn until the log has that size, then closes the store."""
     store = await open_store(
         StoreSettings(directory=directory, flush="async"), SystemClock(), Disk()
     )
@@ -129,7 +129,7 @@ class Peak(Thread):
         self.mib = 0.0
 
     def run(self) -> None:
-        """Look every 20 ms."""
+        """Samples every 20 ms until `stop`."""
         while not self._is_over.wait(SAMPLE_SECONDS):
             for child in self._children.read_text().split():
                 with suppress(OSError):

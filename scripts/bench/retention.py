@@ -1,4 +1,4 @@
-"""What clients feel while retention lets commit-log files go.
+"""Latency of clients while retention deletes commit-log files.
 
 A store of small files is made once; every round a copy of it is served with a limit of size that
 most of the files exceed, while sends and pulls go on at an even pace. The files that are left must
@@ -95,7 +95,7 @@ def _fill(directory: Path) -> int:
 
 
 def _round(directory: Path, seconds: float, count: int) -> dict[str, float]:
-    """Serve a store while its files go; returns the longest waits in ms and what bounds the lag."""
+    """Serves a store while its files are deleted; returns the longest waits and lag in ms."""
     settings = _settings(
         "retention.mode=on", f"retention.size_bytes={KEPT_COUNT * FILE_SIZE}", "retention.hours=",
         "retention.age_ms=0", f"retention.interval_ms={INTERVAL_MS}ms",

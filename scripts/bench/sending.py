@@ -1,4 +1,4 @@
-"""What a send costs in the broker's own process, without a transport: request bytes to reply bytes.
+"""Cost of a send in the broker's own process without transport: request bytes to reply bytes.
 
 Processor time of the thread, dispatch apart. The shortcut and the usual way take turns.
 """
@@ -44,7 +44,7 @@ OFFICIAL: Final = "v2"
 
 
 class _Peer:
-    """A call of nobody in particular."""
+    """A call without a user."""
 
     user = ""
     may: May = staticmethod(anything)
@@ -55,7 +55,7 @@ class _Peer:
         return "bench" if name == CLIENT_ID_KEY else None
 
     def identify(self, user: str, /, *, is_admin: bool) -> None:
-        """Nobody is asked."""
+        """Ignores the user."""
 
     def time_left_ms(self) -> int | None:
         return None
@@ -75,7 +75,7 @@ Way = Callable[[bytes], bytes | Awaitable[bytes]]
 
 
 def request_of(count: int, *, is_mixed: bool) -> bytes:
-    """Return a request of so many messages, of 1 KiB each with a tag and a key, or of all sorts."""
+    """Returns a request of `count` messages: 1 KiB each with tag and key, or of all sorts."""
     chance = random.Random(count)
     messages = []
     for number in range(count):

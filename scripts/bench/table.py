@@ -1,4 +1,4 @@
-"""What every figure is made of, and how figures are printed."""
+"""Parts that every benchmark shares, and the printing of figures."""
 
 import json
 from collections.abc import Iterable, Sequence

@@ -1,4 +1,4 @@
-"""What messages with times of their own cost: a million that wait, a burst that is due, lateness.
+"""Cost of timed messages: a million pending, a burst that is due, lateness.
 
     python -m bench.timers PIECE DIRECTORY …        one piece in a process of its own, as JSON
 
@@ -127,7 +127,7 @@ def _check(broker: Broker, count: int) -> None:
 
 # -- starts ----------------------------------------------------------------------------------------
 async def _start(directory: Path, waiting: int, behind: int) -> None:
-    """Print the phases of a start; the process kills itself once `behind` more came, 0: it ends."""
+    """Prints the phases of a start; kills the process after `behind` more messages, 0: it ends."""
     cpu = process_time()
     async with serving(directory, SystemClock()) as broker:
         cpu = process_time() - cpu

@@ -1,4 +1,4 @@
-"""What transactions cost beside plain sends: messages of 1 KiB, kept back and then committed.
+"""Cost of transactions beside plain sends: half messages of 1 KiB, then committed.
 
 Callers take turns: plain sends, then a send that is kept back and its commit. Both in one run
 against one broker, unary and in batches. Checked: every message that was committed is there, no
@@ -115,7 +115,7 @@ def _request(batch: int, *, transactional: bool = False, body: bytes = BODY) -> 
 
 
 def _memory(server: Server) -> Figure:
-    """Returns how much more memory a fresh broker takes with transactions nobody ends."""
+    """Returns how much more memory a fresh broker takes with transactions that are never ended."""
     count = OPEN // 100
     request = _request(100, transactional=True, body=b"x")
     load(server, BROKER + "SendMessage", request, in_flight=4, count=max(count // 20, 1))

@@ -1,4 +1,4 @@
-"""What HTTP/2 costs a call in our own transport without sockets: bytes in, bytes out."""
+"""CPU cost of HTTP/2 per call in our own transport without sockets: bytes in, bytes out."""
 
 import struct
 from collections.abc import Sequence

@@ -42,7 +42,7 @@ Asserts stay plain: pytest's loader, which rewrites them, loads modules without 
 
 @dataclass(frozen=True)
 class Test:
-    """What the run without a mutant found out about one test: CPU in seconds, executed lines."""
+    """Findings of the run without a mutant for one test: CPU in seconds, executed lines."""
 
     name: str
     cpu_s: float

@@ -1,4 +1,4 @@
-"""What became of mutants: one verdict each, the list of survivors and the table."""
+"""Verdicts on mutants, one each; the list of survivors and the table."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ Rows = Sequence[tuple[str, Sequence["Verdict"]]]
 
 @dataclass
 class Verdict:
-    """What became of one mutant.
+    """The verdict on one mutant.
 
     killed_by  the test that failed; `a limit` where a test came to no end
     tests      how many tests execute its line; 0: not reached, so that it survives

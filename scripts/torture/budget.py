@@ -1,4 +1,4 @@
-"""What a long battery may spend: a seed, seconds, workers; and the word that it cannot run here.
+"""Budget of a long battery: a seed, seconds and workers; and the error that it cannot run here.
 
 A battery is a module `torture/NAME.py` with
 
@@ -31,7 +31,7 @@ class NotHere(Exception):
 
 @dataclass
 class Budget:
-    """What a battery may spend, from when it is made.
+    """Limits of a battery, counted from when this is made.
 
     messages           for the batteries of a size
     cases              for the batteries of the wire and of sends
@@ -65,7 +65,7 @@ class Budget:
         self, cases: Sequence[Case], size: int, work: Callable[[list[Case]], Outcome], *,
         share: float = 1.0,
     ) -> Iterator[Outcome]:  # fmt: skip
-        """Do portions of cases in processes of their own, while a share of the time is left."""
+        """Runs portions of cases in processes of their own while a share of the time is left."""
         step = size * max(self.workers, 1)
         with ProcessPoolExecutor(self.workers) as pool:
             for begin in range(0, len(cases), step):

@@ -61,7 +61,7 @@ class SetClock(SystemClock):
 
 
 class Watched:
-    """What was sent, and when it came, by number; times in monotonic ms."""
+    """Messages sent, and when each was delivered, by number; times in monotonic ms."""
 
     def __init__(self) -> None:
         self.due_ms: dict[int, float] = {}

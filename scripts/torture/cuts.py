@@ -27,7 +27,7 @@ Case = tuple[int, str, int]
 
 @dataclass
 class Found:
-    """What became of the starts: refused, damaged, whole; and what was wrong."""
+    """Outcomes of the starts: refused, damaged, whole; and what was wrong."""
 
     outcomes: Counter[str] = field(default_factory=Counter)
     wrong: list[str] = field(default_factory=list)
@@ -86,13 +86,13 @@ def _outcome(stock: Stock, seen: Seen) -> str:
 
 
 def cut_portion(cases: list[Case]) -> Found:
-    """Cuts some files, in a process of its own; what the starts log is nobody's news here."""
+    """Cuts some files, in a process of its own; the log events of the starts are suppressed."""
     logging.disable()
     return asyncio.run(_cut_all(cases))
 
 
 def torture(place: Path, budget: Budget) -> dict[str, Any]:
-    """Cuts to every length, in an order of the seed; what does not fit into the time is told."""
+    """Cuts to every length in an order of the seed; reports those that the time left out."""
     del place  # Everything is in memory.
     cases = _cases(asyncio.run(_stocks()))
     random.Random(budget.seed).shuffle(cases)

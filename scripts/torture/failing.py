@@ -55,7 +55,7 @@ SMALL: Final = ("--set", "mappedFileSizeCommitLog=65536", "--set", "maxMessageSi
 
 
 def torture(place: Path, budget: Budget) -> dict[str, Any]:
-    """Let calls fail in this process, then in a broker's; returns how many did."""
+    """Makes calls fail in this process, then in a broker's; returns how many did."""
     figures = Counter[str]()
     chance = random.Random(budget.seed)
     logging.disable()
@@ -74,7 +74,7 @@ def torture(place: Path, budget: Budget) -> dict[str, Any]:
 
 
 def in_process(budget: Budget, figures: Counter[str], chance: random.Random) -> None:
-    """Let every call of the work fail, shape by shape, kind by kind."""
+    """Makes every call of the work fail, shape by shape, kind by kind."""
     rounds = [(shape, kind) for shape in SHAPES for kind in KINDS]
     chance.shuffle(rounds)
     for shape, (code, sticky) in rounds:
@@ -97,7 +97,7 @@ def in_process(budget: Budget, figures: Counter[str], chance: random.Random) -> 
 
 
 def in_a_process(store: Path, chance: random.Random, figures: Counter[str]) -> None:
-    """Let one call of a broker under load fail, and look at what is there afterwards."""
+    """Makes one call of a broker under load fail, and checks the store afterwards."""
     call = chance.choice([*CALLS])
     error, when = chance.choice(CALLS[call]), chance.randrange(1, 40)
     sticky = chance.choice(["", "+"])

@@ -1,4 +1,4 @@
-"""Flips every bit of a log of 64 KiB, one at a time, and reads what it hit through the real store.
+"""Flips every bit of a log of 64 KiB, one at a time, and reads through the store.
 
 For each bit, in an open store whose map shows it: the message it hit and its two neighbours in the
 queue are pulled, through the hot path, then the cold one with its search. For one bit in STARTS
@@ -37,7 +37,7 @@ PORTION: Final = 16_384
 
 @dataclass
 class Found:
-    """What flips did: seen by field, served all the same by field, what was wrong."""
+    """Outcomes of flips: seen by field, served unnoticed by field, and what was wrong."""
 
     seen: Counter[str] = field(default_factory=Counter)
     served: Counter[str] = field(default_factory=Counter)

@@ -63,7 +63,7 @@ async def _answered(channel: grpc.aio.Channel, method: str, raw: bytes) -> tuple
     except grpc.aio.AioRpcError as error:
         details = dict(error.trailing_metadata() or ()).get(DETAILS_KEY, b"")
         shown = details if isinstance(details, bytes) else details.encode()
-        told = bytes(sorted(shown))  # The order of a map in it is nobody's.
+        told = bytes(sorted(shown))  # The order of a map in it is arbitrary.
         return "refused", f"{error.code()} {error.details()} ".encode() + told
     if method == METHODS[PULLS]:  # Properties are a map as well.
         found = pb.PullMessageResponse.FromString(answer)
@@ -72,7 +72,7 @@ async def _answered(channel: grpc.aio.Channel, method: str, raw: bytes) -> tuple
 
 
 def main() -> None:
-    """Serves until nobody reads what is told."""
+    """Serves until the reader of standard output is gone."""
     transport, seed = sys.argv[1:]
     asyncio.run(_serve_lives(transport, int(seed)))
 

@@ -1,4 +1,4 @@
-"""One user takes all it can get, by one strategy after the other, beside a good user and an admin.
+"""One user takes all it can, by one strategy after another, beside a good user and an admin.
 
     a broker with users ◄─ greedy          a process of its own: greedy_ways.py
                         ◄─ a good user     sends, receives and acknowledges at a steady rate
@@ -96,7 +96,7 @@ class Waits:
 
 
 class Row(NamedTuple):
-    """What one strategy did to others."""
+    """Effects of one strategy on the other users."""
 
     good_ms: int
     admin_ms: int
@@ -109,7 +109,7 @@ class Row(NamedTuple):
 
     @property
     def faults(self) -> list[str]:
-        """What should not be."""
+        """Violations of the limits in this row."""
         found = [f"p99 {ms} ms" for ms in (self.good_ms, self.admin_ms) if ms > P99_S * 1000]
         found += [f"refused {self.refused[0]} ({len(self.refused)})"] if self.refused else []
         found += [f"{self.growth_mib} MiB"] if self.growth_mib > GROWTH_MAX >> 20 else []
@@ -215,7 +215,7 @@ def _ended(attack: "subprocess.Popen[str] | None") -> dict[str, int]:
 
 
 def _stopped(broker: Besieged) -> tuple[float, int]:
-    """Returns how long a broker took to end, and its exit code; one that does not end is killed."""
+    """Returns how long a broker took to end, and its exit code; kills it at the limit."""
     begun = perf_counter()
     broker.signal(signal.SIGTERM)
     try:
@@ -241,7 +241,7 @@ async def _good(broker: Besieged, waits: Waits) -> None:
 
 
 async def _admin(broker: Besieged, waits: Waits) -> None:
-    """Do what admins do, each time on a connection of its own."""
+    """Makes the calls of an admin, each time on a connection of its own."""
     while True:
         async with AsyncClient(
             broker.endpoint, retry_ms=0, access_key="root", secret_key=SECRET

@@ -127,7 +127,7 @@ class Greedy:
         return answer
 
     async def crowd(self, size: int, work: Loop) -> None:
-        """Do the same again and again, so many at once."""
+        """Repeats the same work, so many at once."""
 
         async def work_on() -> None:
             while True:
@@ -361,7 +361,7 @@ async def continuations(one: Greedy) -> None:
 
 
 async def slow_reads(one: Greedy) -> None:
-    """Large answers that nobody reads."""
+    """Large answers that the client never reads."""
     for _ in range(20):
         await one.send(body=bytes(3 << 20))
     request = pb.PullMessageRequest(topic=MINE, max_messages=32, max_bytes=15 << 20)
@@ -425,7 +425,7 @@ async def like_bombs(one: Greedy) -> None:
 
 
 async def many_filters(one: Greedy) -> None:
-    """Filters that nobody has asked with before."""
+    """Filters that no earlier request used."""
 
     def request() -> Message:
         number = next(one.numbers)
@@ -534,7 +534,7 @@ async def far_delays(one: Greedy) -> None:
 
 
 async def open_transactions(one: Greedy) -> None:
-    """Transactions that nobody ends."""
+    """Transactions that are never ended."""
     await one.crowd(
         32, lambda: one.send(topic="mine-half", transactional=True, first_check_ms=1_000)
     )

@@ -1,4 +1,4 @@
-"""h2spec, the conformance tests of HTTP/2 and HPACK by somebody else, against an echo and a broker.
+"""h2spec, the independent conformance tests of HTTP/2 and HPACK, against an echo and a broker.
 
 It is a program in Go: `go install github.com/summerwind/h2spec/cmd/h2spec@latest`, on the PATH or
 named by H2SPEC. What it asks of a server that gRPC's never do (a body in answer to GET) is served

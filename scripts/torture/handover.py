@@ -1,4 +1,4 @@
-"""A real broker takes over a store of ours in the middle of everything, and ours takes it back.
+"""Hands a store with work in progress to a real broker, and takes it back.
 
     ours      sends, leases, acknowledges, sends back, gives up, lets messages wait, leases in order
               to a second group and acknowledges with gaps; then it stops
@@ -79,7 +79,7 @@ PLACES: Final = (NOBODY, ACKED, LEASE_RETRY, RETRY, DEAD)
 
 @dataclass
 class Made:
-    """What ours left: the numbers of messages by where they are to be in the end."""
+    """Message numbers of our broker's store, by where each has to be in the end."""
 
     at: dict[str, set[int]] = field(default_factory=lambda: {place: set() for place in PLACES})
     delayed: set[int] = field(default_factory=set)
@@ -237,7 +237,7 @@ async def _receive_in_order(desk: Desk, made: Made, lease_ms: int) -> None:
 async def _settle(
     desk: Desk, received: Received, made: Made, chance: Random, changed_ms: int
 ) -> set[int]:
-    """Do one thing or another with each message; returns their numbers."""
+    """Settles each message in a way that `chance` picks; returns their numbers."""
     consume, found = desk.consume, set()
     for record, handle in zip(received.records, received.handles, strict=True):
         number = int(decode_record(record).body)

@@ -133,7 +133,7 @@ def _case(command: list[str]) -> str:
 
 
 def _judged(command: list[str], target: str, topic: str, where: Path = ROOT) -> Verdicts:
-    """Let a client make the calls of the plan, and judge what came of each."""
+    """Makes a client run the calls of the plan, and judges the result of each."""
     calls = plan(topic)
     asked = json.dumps([call.document() for call in calls])
     done = subprocess.run(

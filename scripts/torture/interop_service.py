@@ -181,7 +181,7 @@ def _asked(stream: Any, name: str) -> list[tuple[bytes, bytes]]:
 
 
 class Server(Protocol):
-    """What both transports' servers have."""
+    """The interface that the servers of both transports share."""
 
     def add_port(self, address: str) -> int:
         """Listens."""

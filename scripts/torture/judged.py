@@ -1,4 +1,4 @@
-"""One store of a real broker under ours: what each step came to, compared with what it said itself.
+"""Opens a real broker's store with ours and compares each step with the real broker's answers.
 
 A step's outcome is "" where all is as the real broker said, or what was different.
 """
@@ -49,7 +49,7 @@ Queue = tuple[str, int]
 
 @dataclass
 class Truth:
-    """What a real broker said of a store: messages by queue, in order; bounds; answers."""
+    """Answers of a real broker about a store: messages by queue, in order; bounds; replies."""
 
     queues: dict[Queue, list[Document]] = field(default_factory=dict)
     bounds: dict[Queue, tuple[int, int]] = field(default_factory=dict)
@@ -89,7 +89,7 @@ class Truth:
 
     @property
     def keys(self) -> list[tuple[str, str]]:
-        """What was asked for by key, as (topic, key)."""
+        """The (topic, key) pairs that were looked up."""
         return [(topic, key) for kind, topic, key in self.answers if kind == "key"]
 
     def carrying(self, kind: str, topic: str, key: str) -> list[int]:
@@ -123,7 +123,7 @@ def _host(packed: bytes) -> str:
 
 
 def difference(wanted: Sequence[Document], found: Sequence[Document], *, more: bool = False) -> str:
-    """Say where two runs of messages differ, "" where they do not; `more` may follow the wanted."""
+    """Returns where two runs of messages differ, "" if nowhere; `more` may follow the wanted."""
     for number, (one, other) in enumerate(zip(wanted, found, strict=False)):
         names = [name for name in one if one[name] != other.get(name)]
         if names:
@@ -252,7 +252,7 @@ def _unequal(name: str, one: bytes, other: bytes) -> str:
 
 
 def _without_count(index: bytes) -> bytes:
-    """Returns an index file without the number of its header that nobody reads."""
+    """Returns an index file without the count in its header, which no broker reads."""
     return index[: SLOT_COUNT.start] + index[SLOT_COUNT.stop :]
 
 

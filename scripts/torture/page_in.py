@@ -43,11 +43,11 @@ class FailingDisk:
         Path("/proc/sys/vm/drop_caches").write_text("3")
 
     def fail(self) -> None:
-        """Let every read fail from now on."""
+        """Makes every read fail from now on."""
         self._inject.touch()
 
     def heal(self) -> None:
-        """Let reads succeed again."""
+        """Makes reads succeed again."""
         self._inject.unlink(missing_ok=True)
 
 
@@ -117,7 +117,7 @@ def _attached(file: Path) -> str:
 
 
 def torture(place: Path, budget: Budget) -> dict[str, Any]:
-    """Let the disk fail under one broker after the other until the time is over."""
+    """Makes the disk fail under one broker after the other until the time is over."""
     chance = Random(budget.seed)
     figures = {"page-in errors": 0, "acknowledged": 0, "lost": 0}
     with failing_disk(place) as disk:
@@ -154,7 +154,7 @@ def _serving(store: Path) -> Iterator[Daemon]:
 
 
 def _one_life(disk: FailingDisk, store: Path, sent: list[str], chance: Random) -> list[str]:
-    """Look, send, start again, let the disk fail, ask; returns what was acknowledged."""
+    """Checks, sends, restarts, makes the disk fail, pulls; returns what was acknowledged."""
     lines = [f"{len(sent) + number} {'x' * chance.randrange(*BODY_BYTES)}" for number in range(2)]
     with _serving(store) as broker:
         if not sent:

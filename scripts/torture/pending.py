@@ -1,4 +1,4 @@
-"""A real broker takes over what waits in a store of ours, and ours what is left of that.
+"""Hands pending messages of our store to a real broker and back, and the other way round.
 
     ours      takes delay levels, delivery times near and far, recalls, transactions; serves them
               for a while, and stops
@@ -304,7 +304,7 @@ def torture(place: Path, budget: Budget) -> dict[str, Any]:
 
 
 def of_the_real(one: Real, place: Path, seed: int) -> int:
-    """Let ours take over what a real broker left waiting; returns how many messages that were.
+    """Serves the messages that a real broker left pending; returns how many they were.
 
     Errors   AssertionError
     """

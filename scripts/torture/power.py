@@ -114,7 +114,7 @@ class Machine:
             os.close(descriptor)
 
     def unmount(self) -> None:
-        """Let the file system and its loop device go, unless that was done."""
+        """Unmounts the file system and detaches its loop device, unless that was done."""
         # Not asked of /proc/self/mounts: while others mount, one reading of it may lack a line.
         if self._is_mounted:
             run("umount", str(self.root))

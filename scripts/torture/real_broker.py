@@ -114,7 +114,7 @@ def _ended(command: Sequence[str], timeout_s: int = RUN_S) -> str:
 
 @dataclass(frozen=True)
 class Plan:
-    """What a broker is to do on a store.
+    """The work of a real broker on a store.
 
     parts     what to send, by the names RealBroker.java has for it
     ask       (topic, key) to look up, besides what it sends

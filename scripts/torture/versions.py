@@ -56,7 +56,7 @@ MIXED: Final = (("mixed",),)
 
 @dataclass(frozen=True)
 class Shape:
-    """What is peculiar to a store: settings, what each run of the broker sends, how it ends."""
+    """Peculiarities of a store: settings, what each run of the broker sends, how it ends."""
 
     settings: Mapping[str, str] = field(default_factory=dict)
     runs: Sequence[Sequence[str]] = MIXED
@@ -115,7 +115,7 @@ class Cell:
 
     @property
     def name(self) -> str:
-        """What it is called, also on the disk."""
+        """The name of the shape, also on the disk."""
         return f"{self.one.version}-{self.shape}"
 
 
@@ -137,7 +137,7 @@ def offered(name: str, settings: frozenset[str]) -> str:
 
 
 def judged(cell: Cell) -> dict[str, Any]:
-    """Make a store, let ours work on it, and the real one again; returns what each step came to."""
+    """Makes a store, runs ours and then the real broker on it; returns each step's outcome."""
     begun, place = monotonic(), cell.place / cell.name
     row: dict[str, Any] = {"version": cell.one.version, "shape": cell.shape, "steps": {}}
     name = offered(cell.shape, cell.one.settings)

@@ -34,7 +34,7 @@ _BYTES: Final = re.compile(r"\((\d+)\) data")
 
 
 class Run(NamedTuple):
-    """What a client counted; bytes are those of the answers, 0 where it does not say.
+    """Counters of a client; bytes are those of the answers, 0 where it reports none.
 
     cpu_seconds   what the server took meanwhile, where the client was asked for it
     """

@@ -1,8 +1,8 @@
 """A real RocketMQ beside ours: a name server, and broker and proxy together in one process.
 
 The proxy runs in its local mode, the quickest there is: no hop between it and the broker. Settings
-are the defaults but for ports, paths, how the log is flushed, and patience, so that a machine which
-is busy for a moment makes nobody fail. Sends arrive as apache.rocketmq.v2 over gRPC.
+are the defaults but for ports, paths, the flush mode and timeouts, which are long enough that a
+machine which is busy for a moment fails no call. Sends arrive as apache.rocketmq.v2 over gRPC.
 """
 
 import json

@@ -12,7 +12,7 @@ NOT_RUN: Final = "not run"
 
 
 class Aim(NamedTuple):
-    """What a row should come to: at least or at most the goal, and the least that is let pass."""
+    """Goal of a row, as a minimum or maximum, and the worst value that still passes."""
 
     goal: float
     floor: float | None = None

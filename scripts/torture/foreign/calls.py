@@ -67,7 +67,7 @@ def plan(topic: str) -> list[Call]:
 
 
 def _messages(topic: str) -> Iterable[Call]:
-    """What is sent comes back as it was: bytes, letters, large, compressed, many at once."""
+    """Messages come back as they were sent: bytes, letters, large, compressed, many at once."""
     tag, keys = "Ünï", ["clé", "鍵"]
     sent = [pb.Message(topic=topic, queue_id=0, body=body, tag=tag, keys=keys) for body in BODIES]
     large = pb.Message(topic=topic, queue_id=1, body=bytes(LARGE_BYTES), tag="large")
