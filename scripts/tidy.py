@@ -153,7 +153,7 @@ def single_asserts(source: Source) -> Iterator[Finding]:
 
 
 def leftovers(source: Source) -> Iterator[Finding]:
-    """Open work is listed in the tracker, not in the code."""
+    """The tracker lists open work, not the code."""
     for line, text in source.prose if LEFTOVER.search(source.text) else ():
         for word in LEFTOVER.findall(text):
             yield source.found(line, f"{word} belongs in the tracker")

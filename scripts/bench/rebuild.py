@@ -108,7 +108,7 @@ def run_backfill(store: Path, out: Path, workers: int, jobs: int) -> dict[str, A
 
 
 def run_reput(store: Path) -> dict[str, float]:
-    """Let the broker's own dispatch build the views of a store that has none."""
+    """Measures the broker's own dispatch, which builds the views of a store that has none."""
     from pocketmq.files.disk import Disk
     from pocketmq.model.step import SystemClock
     from pocketmq.store.recovery.components import StoreComponents

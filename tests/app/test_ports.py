@@ -1,4 +1,4 @@
-"""Who is asked is decided by the sockets that are listened on, not by settings."""
+"""The addresses a broker listens on decide whether callers are authenticated, not its settings."""
 
 import re
 import socket

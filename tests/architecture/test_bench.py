@@ -1,4 +1,4 @@
-"""What scripts/bench computes beside measuring: orders, medians, what /proc and a page tell."""
+"""Calculations of scripts/bench: orders, medians, and parsing of /proc and of metrics pages."""
 
 import json
 import os

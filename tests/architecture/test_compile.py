@@ -1,4 +1,4 @@
-"""What scripts/compile takes for part of the library, and what it says it lacks."""
+"""Files that scripts/compile counts as part of the library, and its report of missing tools."""
 
 import os
 import subprocess

@@ -1,4 +1,4 @@
-"""What the documents say of the code is true: names of files, lengths, links, layouts."""
+"""Statements of the documents about the code are true: names of files, lengths, links, layouts."""
 
 import re
 import struct

@@ -11,7 +11,7 @@ from torture.interop_service import Interop, Wanted, described, refused
 
 
 def result(*codes: int, answers: tuple[str, ...] = ("b2s=",), **own: Any) -> dict[str, Any]:
-    """What a client prints of one call; the answer is "ok"."""
+    """Returns a client's report of one call; the answer is "ok"."""
     return {"codes": [*codes], "text": "said", "answers": [*answers], "trailers": {}, **own}
 
 

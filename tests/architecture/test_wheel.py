@@ -44,7 +44,7 @@ def names_in(wheel: Path) -> set[str]:
 
 @pytest.fixture(scope="module")
 def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """What a wheel is made of, apart from this checkout; with what is compiled here."""
+    """The files that a wheel is made of, apart from this checkout, with the compiled library."""
     root = tmp_path_factory.mktemp("tree")
     for name in TREE:
         if (ROOT / name).is_dir():

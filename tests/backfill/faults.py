@@ -1,4 +1,4 @@
-"""What can go wrong in a task, each once: the next try finds the mark of the one before.
+"""Faults of a task, each of which happens once: the next try finds the mark of the first.
 
 mapper = faulty(mapper, die_after, marks)      the first task of each kind dies once
 """
@@ -35,7 +35,7 @@ def _is_first(mark: str) -> bool:
 
 
 def die_after(mark: str, function: Task, task: Any) -> Any:
-    """The worker dies when all is written and nobody has been told."""
+    """The worker dies after it has written everything and before it reports that."""
     answer = function(task)
     if _is_first(mark):
         os.kill(os.getpid(), signal.SIGKILL)

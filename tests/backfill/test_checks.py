@@ -1,4 +1,4 @@
-"""Every byte that is not what was built is found; views go into a store only whole, of its log."""
+"""Every differing byte is found; only whole views of a store's own log go into it."""
 
 import os
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""A run goes only where it may, one at a time, and does no more than is left to do."""
+"""A run writes only where it may, one at a time, and builds only what is missing."""
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace

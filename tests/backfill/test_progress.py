@@ -1,4 +1,4 @@
-"""How far a run is can be seen from its directory, whoever looks."""
+"""The progress of a run can be read from its directory by any process."""
 
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What is asked of Spark when a store is read: which table, which options, which ranges."""
+"""Tables, options and ranges that are asked of Spark when a store is read."""
 
 import json
 from pathlib import Path

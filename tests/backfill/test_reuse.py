@@ -45,7 +45,7 @@ def assert_as_fresh(job: RebuildJob, fresh: Path) -> None:
 
 
 def touched(path: str) -> None:
-    """Let a file look as if it was written to a second later."""
+    """Sets the modification time of a file a second ahead."""
     changed_ns = Path(path).stat().st_mtime_ns + 1_000_000_000
     os.utime(path, ns=(changed_ns, changed_ns))
 

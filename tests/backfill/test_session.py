@@ -1,4 +1,4 @@
-"""What is checked and sent before Spark runs anything; see test_spark.py for the rest."""
+"""Checks and uploads before Spark runs anything; see test_spark.py for the rest."""
 
 import subprocess
 import sys

@@ -20,7 +20,7 @@ from tests.golden_stores import GoldenStores
 
 
 def rows_of(store: Path, **options: str) -> list[dict[str, Any]]:
-    """What Spark would get, the reader sent to a worker in between."""
+    """Returns the rows Spark would get, with the reader pickled as for a worker."""
     source = StoreSource({"path": str(store), **options})
     reader = source.reader(source.schema())
     parts = reader.partitions()

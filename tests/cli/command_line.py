@@ -9,7 +9,7 @@ from pocketmq.cli.program import program
 
 
 class Ran(NamedTuple):
-    """What a command left behind."""
+    """The outcome of a command."""
 
     code: int
     out: str

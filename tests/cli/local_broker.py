@@ -107,7 +107,7 @@ class LocalBroker:
         await self.inner.talking.settled()
 
     def stand(self, group: str, topic: str, **offsets: int) -> None:
-        """Let a group stand there; q0 is queue 0."""
+        """Sets the committed offsets of a group; q0 is queue 0."""
         queue_offsets = {int(name[1:]): place for name, place in offsets.items()}
         self.do(self.store.tables.offsets.set_many(group, topic, queue_offsets))
 
@@ -151,12 +151,12 @@ class _Runner:
         self.get_loop = runner.get_loop
 
     def close(self) -> None:
-        """Let it run on."""
+        """Leaves the loop running."""
 
 
 @contextmanager
 def served(monkeypatch: pytest.MonkeyPatch) -> Iterator[LocalBroker]:
-    """Let the commands of a test talk to a broker."""
+    """Connects the commands of a test to a broker."""
     with asyncio.Runner() as runner:
         up = AsyncExitStack()
         local = LocalBroker(runner.run(up.enter_async_context(store_broker())), runner)

@@ -14,7 +14,7 @@ from tests.cli.local_broker import LocalBroker
 
 @pytest.fixture(params=["broker", "store"])
 def where(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[str, ...]:
-    """What a command needs to ask a broker, or to open a store."""
+    """Options that lead a command to a broker, or to a store."""
     if request.param == "store":
         return ("--store", str(tmp_path / "store"))
     request.getfixturevalue("broker")

@@ -197,7 +197,7 @@ def test_an_error_in_the_middle_keeps_what_was_printed(broker: LocalBroker) -> N
 
 
 def damage_at(number: int, **changes: str) -> ClientError:
-    """What a broker answers whose message of this number is damaged."""
+    """Returns the error of a broker whose message of this number is damaged."""
     fields = {
         "queue_offset": str(number),
         "next_begin_offset": str(number + 1),
@@ -208,7 +208,7 @@ def damage_at(number: int, **changes: str) -> ClientError:
 
 
 def damaged(broker: LocalBroker, *numbers: int, **changes: str) -> None:
-    """Let messages of a queue of ten be damaged: pulls end before one, or fail on it."""
+    """Damages messages of a queue of ten: pulls end before one, or fail on it."""
     broker.fill(10)
 
     def pull(request: pb.PullMessageRequest) -> Any:

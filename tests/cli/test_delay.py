@@ -1,4 +1,4 @@
-"""What waits is listed, shown and taken back from the command line."""
+"""The command line lists, shows and recalls pending messages."""
 
 from tests.cli.command_line import run
 from tests.cli.local_broker import LocalBroker

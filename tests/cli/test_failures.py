@@ -1,4 +1,4 @@
-"""What went wrong decides the exit code, and what to do next is said."""
+"""The kind of failure decides the exit code, and the output names the next step."""
 
 import pytest
 

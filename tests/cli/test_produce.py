@@ -24,7 +24,7 @@ PIPE = ("produce", "orders", "--queue", "0", "--file", "-", "-o", "jsonl")
 
 
 def refuse_more_than(broker: LocalBroker, size_bytes: int) -> None:
-    """Let a request be refused whose bodies are larger together."""
+    """Makes the broker refuse requests whose bodies are larger together."""
 
     def send(request: pb.SendMessageRequest) -> Any:
         found = sum(len(message.body) for message in request.messages)

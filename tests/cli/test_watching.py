@@ -1,4 +1,4 @@
-"""What is watched is shown again and again, over restarts of the broker, until Ctrl-C."""
+"""Watched output is repeated, over restarts of the broker, until Ctrl-C."""
 
 import pytest
 
@@ -9,7 +9,7 @@ GONE = Unreachable("Unreachable", "nobody answers", retryable=True)
 
 
 class Picture:
-    """What a command shows: each try takes the next outcome, then comes Ctrl-C."""
+    """A command's output: each try takes the next outcome, then comes Ctrl-C."""
 
     def __init__(self, *outcomes: Exception | None) -> None:
         self.outcomes = list(outcomes)

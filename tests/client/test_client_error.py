@@ -1,4 +1,4 @@
-"""What a broker raised is what its client raises: one tree of errors, told over the wire."""
+"""A client raises the error that its broker raised: one tree of errors, sent over the wire."""
 
 from dataclasses import fields
 from typing import Any

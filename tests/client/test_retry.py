@@ -1,4 +1,4 @@
-"""What failed is asked again where that cannot do harm, and nothing else is."""
+"""Failed calls are retried only where a repetition can do no harm."""
 
 from collections.abc import Callable
 from contextlib import suppress
@@ -68,7 +68,7 @@ class FailingWire(LoopWire):
         return read(b"")
 
     async def is_connected(self) -> bool:
-        """There is nobody."""
+        """Reports that there is no broker."""
         return False
 
     async def sleep(self, seconds: float) -> None:

@@ -42,7 +42,7 @@ class Log:
         self.wake()
 
     def wake(self) -> None:
-        """Let parked pulls look again."""
+        """Makes parked pulls look again."""
         for parked in self.parked:
             if not parked.done():
                 parked.set_result(None)
@@ -83,7 +83,7 @@ class Loop(LoopWire):
         """It was slept often enough."""
 
     async def sleep(self, seconds: float) -> None:
-        """Let others run."""
+        """Gives other tasks a turn of the loop."""
         self.pauses.append(seconds)
         if len(self.pauses) >= 20:
             self.many.set()

@@ -86,7 +86,7 @@ async def test_a_producer_answers_for_one_that_is_gone(desk: Desk) -> None:
         desk.client.answer_checks("payers", checker, count_max=2, is_lasting=False)
     )
     await until(lambda: desk.broker.transactions.waiter_count > 0)
-    while not answering.done():  # Whoever asks may be told of them in several answers.
+    while not answering.done():  # One caller may get them in several answers.
         await pass_time(desk.broker, 1_000)
     assert await answering == 2
     assert set(asked) == {b"a", b"b", b"c"}

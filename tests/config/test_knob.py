@@ -1,4 +1,4 @@
-"""A setting takes what its name and type say, shows it again, and refuses the rest by its name."""
+"""A setting takes the values its name and type allow, prints them back, and refuses others."""
 
 from dataclasses import dataclass
 

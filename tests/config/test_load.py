@@ -1,5 +1,6 @@
-"""Sources go over each other in their order, each value is told with its place, and what cannot be
-meant is refused by name."""
+"""Sources override each other in their order, and each value is reported with its origin.
+
+Values that cannot be meant are refused by name."""
 
 from pathlib import Path
 

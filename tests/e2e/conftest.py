@@ -1,4 +1,4 @@
-"""What asserts in the cases of official clients say is shown as it is of tests."""
+"""Failing asserts in the cases of official clients are shown as those of tests are."""
 
 import pytest
 

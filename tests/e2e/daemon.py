@@ -219,13 +219,13 @@ class Daemon(Served):
         return int(Path(f"/proc/{self.pid}/schedstat").read_text().split()[1]) / 1e9
 
     def late_s(self) -> float:
-        """Returns how late the event loop was in all its life, in s: what all looks add up to."""
+        """Returns the total lateness of the event loop in s: the sum of all samples."""
         found = _LATE_SUM.search(self.page("/metrics").text)
         assert found is not None
         return float(found[1])
 
     def _look(self) -> None:
-        """Reads the probe, as long as there is somebody to ask."""
+        """Reads the probe while the process lives."""
         if self.ready and self._process.poll() is None:
             with suppress(OSError):
                 self._late_at_last = self.lateness()

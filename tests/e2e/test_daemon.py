@@ -29,7 +29,7 @@ class Starved(Daemon):
         self._process = process
 
     def serve(self) -> None:
-        """Be there."""
+        """Marks the daemon as ready."""
         self.ready = {"grpc": ""}
 
     def end(self) -> None:

@@ -1,4 +1,4 @@
-"""Whoever keeps the daemon running learns how it is: over HTTP, over gRPC, and from its log."""
+"""Supervisors of the daemon learn its health over HTTP, over gRPC, and from its log."""
 
 import json
 import signal

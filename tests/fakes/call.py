@@ -9,7 +9,7 @@ from pocketmq.rpc.call import May, anything
 
 
 class FakeCall:
-    """What a handler is told of its call is what the test says."""
+    """A call whose properties are those that the test gives."""
 
     def __init__(
         self,

@@ -4,7 +4,7 @@
     churn(seed, tally, deletes=20)      raises what escapes anybody
 
 Sixteen readers and writers go on all the while; very few files may be open, and half of what is
-pulled is read off the loop. Whoever reads gets messages in order, or one of the statuses there are.
+pulled is read off the loop. Readers get messages in order, or one of the known statuses.
 """
 
 import asyncio
@@ -28,7 +28,7 @@ KEPT_FILES: Final = 3
 
 @dataclass
 class ChurnTally:
-    """What was done, over all seeds."""
+    """Counts of operations, over all seeds."""
 
     deletes: int = 0
     expired_files: int = 0

@@ -22,7 +22,7 @@ class FakeClock:
         return self.monotonic
 
     def advance(self, by_ms: int) -> None:
-        """Let time pass."""
+        """Advances the clock."""
         self.wall += by_ms
         self.monotonic += by_ms
 

@@ -1,16 +1,17 @@
-"""What consuming has to do, in sets: for each group and message, the worlds it may be in.
+"""A model of consuming in sets: for each group and message, the worlds it may be in.
 
-A world is the copies of the message that nobody acknowledged, none when all were; mostly it is one:
+A world is the copies of the message that are not acknowledged. Mostly there is one, and none when
+all were:
 
     waiting    to be delivered from a time on; `number` counts deliveries so far
     delayed    sent back: it waits from a time on, once that was seen
     leased     by its delivery `number`, until a time; `delivery` names it
-    skipped    a filter passed over it, which nobody was told: a crash may take that back
+    skipped    a filter passed over it, which no client was told: a crash may take that back
     dead       among the group's dead letters
 
-An offset that is set back adds a copy. An event tells what worlds may come of one, none where it
-cannot happen. It happened, it did not, or nobody knows: worlds that do not agree go, and no message
-may be left without any. No files, no queues of the store, no journal.
+An offset that is set back adds a copy. An event maps a world to those that may follow, none where
+it cannot happen. It happened, it did not, or the outcome is unknown: worlds that contradict it are
+dropped, and every message has to keep one. No files, no queues of the store, no journal.
 """
 
 from collections import Counter
@@ -59,7 +60,7 @@ class Message(NamedTuple):
 
 
 class Asked(NamedTuple):
-    """What a receive asked for, and when; `tag` is all it wanted, "" for everything."""
+    """A receive's request and its time; `tag` is its filter, "" for everything."""
 
     most: int
     tag: str
@@ -82,7 +83,7 @@ class GroupModel:
         """How long leases renew themselves."""
 
     def _event(self, bodies: Iterable[str], event: Event, what: str = "", ok: Told = True) -> None:
-        """An event happened to each of some messages, or not; None: nobody knows."""
+        """Applies an event to some messages; `ok` None: the outcome is unknown."""
         for body in bodies:
             before = self.worlds[body]
             ways = {world: {tuple(sorted(new)) for new in event(world)} for world in before}
@@ -134,7 +135,7 @@ class GroupModel:
         self._event([message.body], lambda world: [(*world, State(WAITING))])
 
     def _leased(self, lease: State, now_ms: int, attempt: int | None) -> Event:
-        """Return the event that a copy was leased, by its attempt; None: whatever may go may be."""
+        """Returns the event that a copy was leased, by its attempt; None: any due copies may be."""
         go = self._each(now_ms, {WAITING: [None, lambda s: lease._replace(number=s.number + 1)]})
 
         def event(world: World) -> Iterable[World]:
@@ -202,7 +203,7 @@ class GroupModel:
         self._event(self.worlds, self._each(now_ms, back))
 
     def leave_order(self) -> None:
-        """It is received in order no longer: once somebody looks, leases end and count anew."""
+        """Ends ordered receiving: at the next look, leases end and count anew."""
         self.is_ordered, self.was_ordered, self.has_left_order = False, True, True
 
         def ways(s: State) -> set[State]:
@@ -213,7 +214,7 @@ class GroupModel:
         self._event(self.worlds, lambda w: product(*[ways(s) if s.number else {s} for s in w]))
 
     def restarted(self, *, is_crash: bool) -> None:
-        """No lease renews itself any more; a crash may have taken back what nobody was told."""
+        """Ends automatic renewal; a crash may also undo results that no client was told."""
 
         def ways(state: State) -> list[State]:
             was = [SKIPPED, WAITING, *[LEASED][: state.delivery]]
@@ -262,7 +263,7 @@ class GroupModel:
         return {state.kind for world in self.worlds.get(body, ()) for state in world}
 
     def check_end(self, dead_letters: list[str]) -> None:
-        """Compares what is left: nobody waits for anything, and all that died lies there once."""
+        """Compares what is left: nothing is pending, and every dead letter exists once."""
         for body, worlds in self.worlds.items():
             assert self.kinds(body) <= {SKIPPED, DEAD}, f"{body} is stuck: {set(worlds)}"
             deaths = [sum(s.kind == DEAD for s in world) for world in worlds]

@@ -101,7 +101,7 @@ async def redrive(walk: ConsumeWalk, group: str, count: int, turns: int | None =
 
 
 async def leave_order(walk: ConsumeWalk, group: str) -> None:
-    """Let a group receive in order no longer, whatever it has leased."""
+    """Switches a group from ordered to unordered receiving, with its open leases."""
     walk.note("leaves order", group)
     await walk.leave()
     await walk.store.tables.groups.update(group, GroupSettings(fifo=False))

@@ -166,13 +166,13 @@ class ConsumeWalk(SeededStore):
         await self.store.close()
 
     async def kill(self) -> None:
-        """What programs wrote stays."""
+        """Ends the broker's process: written bytes stay."""
         self.note("kills")
         await self.leave()
         await self.open_crashed(self.disk.image.copy())
 
     async def cut(self) -> None:
-        """What was synced stays."""
+        """Cuts the power: synced bytes stay."""
         self.note("power cuts")
         await self.leave()
         await self.open_crashed(self.disk.image.cut(Random(self.random.getrandbits(32))))
@@ -188,7 +188,7 @@ class ConsumeWalk(SeededStore):
         return answer
 
     async def answered(self, call: Callable[[], Awaitable[Any]], turns: int | None) -> Any:
-        """Await a call; `turns` of the loop later the broker is killed: None if nobody was told."""
+        """Awaits a call and kills the broker after `turns` of the loop; None: it had no answer."""
         if turns is None:
             return await call()
         await self.leave()
@@ -201,7 +201,7 @@ class ConsumeWalk(SeededStore):
         await self.served()
 
     async def step_all(self) -> None:
-        """Let everything happen that is due by itself."""
+        """Runs everything that is due by itself."""
         for service in (self.consume.step, self.schedule.step, self.consume.step):
             for _ in range(200):
                 now = Now(self.loop.clock.monotonic_ms(), self.now_ms)
@@ -214,7 +214,7 @@ class ConsumeWalk(SeededStore):
                 await self.loop.pause(0.005)
 
     async def steps(self) -> None:
-        """Let everything happen that is due by itself, and compare what came of it."""
+        """Runs everything that is due by itself, and compares the result with the model."""
         await self.step_all()
         for model in self.models.values():
             model.steps_done(self.now_ms)
@@ -353,7 +353,7 @@ class ConsumeWalk(SeededStore):
             self.models[one.group].received(found, asked, self.now_ms)
 
     async def leave(self) -> None:
-        """Let nobody wait any more: they hang up, and nothing has happened to any message."""
+        """Cancels all parked receives, which must change no message."""
         await self.served()
         for one in self.parked:
             one.answer.cancel()

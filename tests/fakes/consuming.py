@@ -109,7 +109,7 @@ class ConsumeDesk:
         return statuses(await self.consume.ack(GROUP, topic, received.handles))
 
     async def step(self, by_ms: int = 0) -> None:
-        """Let time pass, and the step do all that is due."""
+        """Advances the clock and runs the step until all that is due is done."""
         self.clock.advance(by_ms)
         for _ in range(100):
             now = Now(self.clock.monotonic_ms(), self.clock.wall_ms())

@@ -1,4 +1,4 @@
-"""What must hold in a store after a power cut; every check raises Violation with what it found.
+"""Invariants of a store after a power cut; every check raises Violation with its finding.
 
     C-log      queue offsets are dense, each record says where it lies, its CRC holds
     C-lost     everything that was flushed is there, byte for byte, and behind it a prefix

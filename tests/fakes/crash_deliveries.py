@@ -5,8 +5,8 @@
 
 A case brings a walk to where something is due or asked for, and yields it. Of each crash within it
 another walk begins, which knows what was told until then; it ends as all walks do: everything that
-may comes, and is compared. A power cut may tear a put that nobody was told of: a copy stays, and
-the ack behind it does not; then there is one copy more (COPIES).
+may comes, and is compared. A power cut may tear a put that was never acknowledged: a copy stays,
+and the ack behind it does not; then there is one copy more (COPIES).
 """
 
 from collections.abc import AsyncGenerator, Awaitable, Callable
@@ -118,7 +118,7 @@ async def _given_up(walk: LaterWalk) -> Case:
 
 
 async def _later_written_down(walk: LaterWalk) -> Case:
-    """What was delivered and asked about is followed by how far each service has come."""
+    """Saves the progress of each service after deliveries and transaction checks."""
     for delay in (
         DeliveryRequest(delay_ms=1_000),
         DeliveryRequest(delay_ms=1_900),
@@ -223,7 +223,7 @@ def _forwarded(walk: ConsumeWalk, group: str) -> Case:
 
 
 async def _consumed_written_down(walk: ConsumeWalk) -> Case:
-    """What ran out is followed by the offsets of its group, and by where a start begins to read."""
+    """Saves a group's offsets, and the offset a start reads from, after leases expired."""
     await _leased(walk, "workers")
     walk.loop.clock.advance(LEASE_MS)
     yield partial(_stepped_until_written, walk)
@@ -232,7 +232,7 @@ async def _consumed_written_down(walk: ConsumeWalk) -> Case:
 
 
 async def _comes_again(walk: ConsumeWalk) -> Case:
-    """What was sent back is over its delay level."""
+    """Redelivers a message that was sent back, after its delay level."""
     await _leased(walk, "workers")
     await send_back(walk, "workers", walk.handles, 1)
     walk.loop.clock.advance(DELAYS_MS[1])

@@ -1,4 +1,4 @@
-"""Lives of a store one after the other, each going on from what a power cut left of one before.
+"""Successive lives of a store: each starts from the state that a power cut left of the last.
 
 Every third line is lived with small limits: what is done differently for many queues, many dirty
 files and long logs is then done from the first record on.
@@ -39,7 +39,7 @@ SMALL_LIMITS = (
 
 @contextmanager
 def small_limits() -> Iterator[None]:
-    """Let the store take its ways for much work where there is little."""
+    """Sets limits so low that little work makes the store take its paths for much."""
     with ExitStack() as patches:
         for where, name, value in SMALL_LIMITS:
             patches.enter_context(patch.object(where, name, value))

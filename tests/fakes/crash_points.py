@@ -1,4 +1,4 @@
-"""What a crash within a call leaves: at each line of the broker, at each call of the disk.
+"""States that a crash within a call leaves, at each line of the broker and each disk call.
 
     points = CrashPoints(disk, clock, Random(7), cuts=2)
     with points.taken():
@@ -57,7 +57,7 @@ class CrashPoints:
 
     @contextmanager
     def taken(self) -> Iterator[None]:
-        """Look at the disk while something is done."""
+        """Records crash states while the block runs."""
         assert self._disk.hook is None, "nobody else looks"
         self._before = before = sys.gettrace()
         self._disk.hook = self._called
@@ -91,7 +91,7 @@ class CrashPoints:
         self.take(f"{call} {path}")
 
     def _entered(self, frame: FrameType, event: str, given: Any) -> Any:
-        """Look at the lines of the broker; what traced before goes on with what it traces."""
+        """Traces the lines of the broker, along with the tracer that was set before."""
         passed = self._passed if frame.f_code.co_filename.startswith(BROKER) else None
         other = None if self._before is None else self._before(frame, event, given)
         if passed is None or other is None:
@@ -112,7 +112,7 @@ class CrashPoints:
         return self._passed
 
     def _is_other(self, file: File) -> bool:
-        """Returns whether a mapped file changed since somebody looked."""
+        """Returns whether a mapped file changed since the last look."""
         if file.content == self._known.get(id(file)):
             return False
         self._known[id(file)] = file.content

@@ -32,7 +32,7 @@ DEPTH_MAX = 3
 
 @dataclass(slots=True)
 class Tally:
-    """What was tried and what came of it."""
+    """Counts of the states tried, and the outcomes."""
 
     states: int = 0
     keys: set[int] = field(default_factory=set)
@@ -42,7 +42,7 @@ class Tally:
     calls: dict[str, int] = field(default_factory=dict)
 
     def add(self, other: "Tally") -> None:
-        """Counts what somebody else tried as well."""
+        """Adds the counts of another tally."""
         self.states += other.states
         self.keys |= other.keys
         self.nested += other.nested
@@ -103,7 +103,7 @@ class Started:
 
 
 def recover(cut: Cut, tally: Tally, *, nested: bool, depth: int = 1) -> Image | None:
-    """Starts the store of a crash state and check it, with cuts on the way; returns what came out.
+    """Starts the store of a crash state and checks it, with cuts meanwhile; returns the result.
 
     Effects  `tally` counts it; a violation is noted there, with the seed
     """

@@ -48,7 +48,7 @@ GROUPS: Final = ("readers", "auditors")
 
 @dataclass(frozen=True, slots=True)
 class Promise:
-    """What the store had promised at a moment.
+    """The promises of a store at a moment.
 
     flushed        log bytes below it have to stay: flushed, and in sync mode acknowledged or shown
     appended       end of the log
@@ -203,7 +203,7 @@ class Life:
                 await self._settle(tasks)
                 await store.close()
                 store = await self._open(loop.clock)
-            if self.rng.random() < 0.02:  # Nobody may send to it meanwhile.
+            if self.rng.random() < 0.02:  # No task may send to it meanwhile.
                 await self._settle(tasks)
                 await self._remove_topic(store)
             task = asyncio.create_task(self._one(store))

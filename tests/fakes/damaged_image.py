@@ -41,7 +41,7 @@ QueueKey = tuple[str, int]
 
 @dataclass(repr=False)
 class Seen:
-    """What a start and a reading of everything brought.
+    """Results of a start and of reading everything.
 
     refused    why the store did not open
     damaged    why it opened and took nothing

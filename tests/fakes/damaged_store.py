@@ -104,7 +104,7 @@ class DamagedStore:
         ]
 
     def kinds(self) -> dict[str, int]:
-        """What a verification finds."""
+        """Returns the findings of a verification by kind."""
         options = VerifyOptions(now_ms=NOW_MS)
         return verify(QuickDisk(), self.directory, self.sizes, options).counts
 

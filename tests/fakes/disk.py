@@ -1,4 +1,4 @@
-"""A disk in memory that can lose its power at any call, fail at any call, and be full.
+"""A disk in memory that can lose power or fail at any call, and be full.
 
     disk = SimDisk()                              an empty one; the root directory is there
     disk.hook = lambda call, path: …              called before every call of the disk

@@ -1,11 +1,11 @@
-"""What a simulated disk holds: live and durable, and what a power cut may leave of it.
+"""Contents of a simulated disk: live and durable, and the states a power cut may leave.
 
     live      what programs see: file contents, names
     durable   what was synced
     pending   between the two: versions of 512-byte sectors, lengths, blocks, directory operations
 
 A power cut keeps any subset of what is pending (see tests/fakes/disk.py for the fault model). Files
-that nobody touches are shared between images: a cut costs what is dirty, not what is stored.
+that are not touched are shared between images: a cut costs what is dirty, not what is stored.
 """
 
 from collections.abc import Callable, Iterator
@@ -21,7 +21,7 @@ TORN: Final = frozenset({"commitlog"})
 
 
 class LiveBytes(bytearray):
-    """The content of an open file, and what a map of it is: stores through a map are seen."""
+    """The content of an open file, which its map shares: stores through a map are seen."""
 
     def close(self) -> None:
         """Unmaps, of which nothing depends here."""
@@ -60,7 +60,7 @@ class File:
 
     @property
     def content(self) -> bytes:
-        """What a reader sees."""
+        """The bytes that a reader sees."""
         return self.durable if self.live is None else bytes(self.live)
 
     @property

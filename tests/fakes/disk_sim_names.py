@@ -107,7 +107,7 @@ class SimNames(Disk):
     def fail(
         self, call: str, code: int, *, at: int = 1, sticky: bool = False, below: Path = Path("/")
     ) -> None:
-        """Let a later call fail: the one `at` from now; `sticky`: and all after it."""
+        """Makes a later call fail: the one `at` from now; `sticky`: and all after it."""
         self._faults.append(Fault(call, code, at, sticky, below))
 
     def heal(self) -> None:

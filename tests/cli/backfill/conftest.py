@@ -14,7 +14,7 @@ from tests.golden_stores import GoldenStores
 
 
 class Started:
-    """What Spark was asked for: masters, settings, partitions; and how often it was stopped."""
+    """Requests to Spark: masters, settings, partitions; and how often it was stopped."""
 
     def __init__(self) -> None:
         self.masters: list[str] = []

@@ -1,4 +1,4 @@
-"""What is wrong with a store, a directory or an option is told before Spark starts."""
+"""Faults of a store, a directory or an option are reported before Spark starts."""
 
 import logging
 import os

@@ -1,4 +1,4 @@
-"""What the commands on a store directory share."""
+"""Behaviour that all commands on a store directory share."""
 
 from collections.abc import Iterator
 from pathlib import Path

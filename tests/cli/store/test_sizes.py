@@ -26,7 +26,7 @@ MANIFEST = StoreManifest(
 
 
 def write_manifest(directory: Path, manifest: StoreManifest = MANIFEST) -> Path:
-    """Let a store say this of itself; returns the file."""
+    """Writes the manifest of a store; returns the file."""
     (directory / "pocketmq").mkdir(exist_ok=True)
     ManifestFile(Disk(), directory / "pocketmq").write(manifest)
     return directory / "pocketmq" / "store.json"

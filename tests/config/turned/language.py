@@ -52,7 +52,7 @@ class TurnedStore(TalkingStore):
         return self.store.settings.directory
 
     async def passed(self, by_ms: int) -> None:
-        """Let time pass, and the store do what is due since."""
+        """Advances the clock and runs the steps of the store that are due."""
         self.clock.advance(by_ms)
         enough = self.clock.looks + LOOKS
         await until(lambda: self.clock.looks >= enough)
@@ -60,7 +60,7 @@ class TurnedStore(TalkingStore):
     async def happens_after(
         self, by_ms: int, has_happened: Callable[[], bool], *, within_ms: int = 1
     ) -> None:
-        """Let time pass, after which something has not happened yet; a little later it does."""
+        """Checks that an effect is absent after `by_ms`, and present `within_ms` later."""
         await self.passed(by_ms)
         assert not has_happened()
         await self.passed(within_ms)

@@ -23,7 +23,7 @@ EVERYWHERE = "rpc.listen=0.0.0.0:0"
 
 @pytest.fixture
 def store(tmp_path: Path) -> Path:
-    """A store that is yet to be, with an admin and somebody who may nothing."""
+    """A store that does not exist yet, with an admin and a user without permissions."""
     with changed_roster(tmp_path) as roster:
         roster.add(User("admin", SECRET, is_admin=True))
         roster.add(User("app", SECRET))

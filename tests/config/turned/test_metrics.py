@@ -1,4 +1,4 @@
-"""What /metrics shows, as an operator says."""
+"""Contents of /metrics as the operator's settings choose them."""
 
 import re
 from pathlib import Path

@@ -33,7 +33,7 @@ class Kept(TalkingStore):
     retention: Retention
 
     async def round(self, hours_later: int = 0) -> list[int]:
-        """Let retention work until it asks for a long pause; returns its pauses."""
+        """Runs retention until it asks for a long pause; returns its pauses."""
         later_ms = hours_later * HOUR_MS
         now = at(24 * HOUR_MS + later_ms, self.clock.wall_ms() + later_ms)
         return await pauses_of(self.retention, now, longest_ms=999)

@@ -20,7 +20,7 @@ def is_committed(store: TurnedStore) -> bool:
 
 
 async def first_round(store: TurnedStore) -> None:
-    """Let the pass go by that a start makes anyhow."""
+    """Waits for the pass that every start makes."""
     await store.passed(1)
     await until(lambda: is_committed(store))
 

@@ -1,4 +1,4 @@
-"""What holds for RocketMQ's own client of each language, on a broker as a user starts it.
+"""Cases that hold for RocketMQ's own client of each language, on a broker as users start it.
 
 A module of tests has a class that takes the cases over and names its client. What takes longest is
 begun first and goes on beside the others.
@@ -71,7 +71,7 @@ def key(user: str, secret: str = "a-secret") -> dict[str, str]:
 
 @pytest.mark.timeout(120, func_only=True)  # building the client has its own limit, the first time
 class CommonCases:
-    """What every client can."""
+    """Abilities of every client."""
 
     language = ""
 

@@ -196,7 +196,7 @@ class Listener(MessageListener):  # type: ignore[misc]
 
 
 def push(given: Given, tell: Tell, stop: threading.Event) -> None:
-    """Be some consumers of a group that are pushed messages."""
+    """Runs some consumers of a group that are pushed messages."""
     tries: Counter[str] = Counter()
     consumers = [
         PushConsumer(

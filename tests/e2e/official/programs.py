@@ -218,7 +218,7 @@ class Talk:
         return self.until(lambda rows: len(rows) >= count).rows[:count]
 
     def stop(self) -> None:
-        """Have it end, and do not wait for that."""
+        """Signals the program to end and returns at once."""
         self._stop()
 
     def ended(self, wait_s: float = ANSWER_S) -> list[Row]:

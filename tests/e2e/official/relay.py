@@ -1,4 +1,4 @@
-"""A way to a broker that can be cut: what goes between a client and a broker, byte by byte."""
+"""A relay between client and broker that can be cut, byte by byte."""
 
 import socket
 import threading

@@ -17,7 +17,7 @@ from rocketmq import (
 
 
 def main(endpoint: str, key: str, secret: str, action: str, topic: str, group: str = "") -> None:
-    """Do one thing as somebody, and tell what came of it."""
+    """Runs one action under a user's keys and prints the outcome."""
     configuration = ClientConfiguration(endpoint, Credentials(key, secret), request_timeout=5)
     try:
         if action == "send":
