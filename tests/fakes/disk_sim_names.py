@@ -111,7 +111,7 @@ class SimNames(Disk):
         self._faults.append(Fault(call, code, at, sticky, below))
 
     def heal(self) -> None:
-        """Let nothing fail any more."""
+        """Removes all faults."""
         self._faults.clear()
 
     def begin(self, call: str, path: Path) -> None:

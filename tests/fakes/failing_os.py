@@ -1,4 +1,4 @@
-"""The operating system under a disk, one call of which fails, and what of a store it really kept.
+"""The operating system under a disk, one call of which fails, and the bytes it really kept.
 
     system = FailingOs(directory)
     with system.under_disk(monkeypatch): …          every Disk made or not yet made calls it
@@ -6,7 +6,7 @@
     system.count                                    calls that could have failed so far
     system.power_cut(to)                            what a power cut leaves
     system.capacity_bytes = 1 << 20                 beyond it there are no blocks (ENOSPC)
-    system.stranger_bytes = 1 << 19                 somebody else's part of it
+        system.stranger_bytes = 1 << 19                 the part of it that other programs fill
 
 A sync that fails loses what was written since the last one, as Linux does: the pages count as clean
 from then on, later syncs succeed and bring nothing back. Names are never lost. Bytes are those of
@@ -55,7 +55,7 @@ class Fault(NamedTuple):
 
 
 class FailingOs:
-    """What stands for `os` and `mmap` in broker/pocketmq/files."""
+    """Replacement of `os` and `mmap` in broker/pocketmq/files."""
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
@@ -74,7 +74,7 @@ class FailingOs:
 
     # -- failing -------------------------------------------------------------------------------
     def fail(self, fault: Fault | None) -> None:
-        """Let a later call fail; None: none does from now on."""
+        """Makes a later call fail; None: no call fails from now on."""
         self.count, self._fault = 0, fault
 
     def _is_failing(self, name: str, *, is_read: bool) -> bool:

@@ -231,7 +231,7 @@ OPENERS: Final = (_verify, _info, _ls, _plan_of_repair, _rebuild, _dump, _serve,
 
 
 class Wrong(Exception):
-    """What must not happen to any directory."""
+    """An outcome that must not happen to any directory."""
 
 
 def tried(stock: Path, scratch: Path, seed: int) -> Counter[str]:

@@ -1,4 +1,4 @@
-"""What a golden store holds: records as views are told of them, files, its manifest."""
+"""Contents of a golden store: records as views get them, files, its manifest."""
 
 import hashlib
 from functools import lru_cache
@@ -52,7 +52,7 @@ def index_contents(store: Path) -> list[bytes]:
 
 
 def shown(message: StoredMessage) -> dict[str, object]:
-    """What a manifest says of a record, told from ours."""
+    """Returns the manifest's row of a record, made from ours."""
     return {
         "topic": message.topic,
         "queueId": message.queue_id,

@@ -1,15 +1,15 @@
-"""What becomes of messages that are not for now, in sets: the states each may be in.
+"""A model of delayed and half messages in sets: the states that each may be in.
 
     absent        the send was cut off
     waiting       for a delay level or a time
-    half          sent in a transaction that nobody decided
+    half          sent in a transaction that is undecided
     came          in its topic, once
     recalled, rolled back, given up      it never comes
 
-What was answered leaves one state, what a crash cut off leaves two; every look takes away what
-does not agree with it, and none may be left without any. Times are measured by the monotonic
-clock: a message is due when as much of it has passed as lay between its coming and its due time by
-the wall clock of then. No files, no queues.
+An answered call leaves one state, one that a crash cut off leaves two. Every look removes the
+states that contradict it, and has to leave one. Times are measured by the monotonic clock: a
+message is due when as much of it has passed as lay between its send and its due time by the wall
+clock of then. No files, no queues.
 """
 
 from collections import Counter
@@ -42,11 +42,10 @@ class Sent(NamedTuple):
     kind    WAITING, HALF or CAME
     due_ms  wall time
     is_level  whether it waits for a delay level
-    skipped_ms  by how much the clock was set forward just before kills, which nobody saw: it counts
-              as time that passed
-    since     when it was sent, and when the broker started since: by which of these clocks its time
-              is measured nobody can know who did not see the clock being set; the timer writes
-              down what it saw
+    skipped_ms  by how much the clock was set forward just before kills, unseen by the broker: it
+              counts as time that passed
+    since     when it was sent, and when the broker started since: a broker that did not see the
+              clock being set may measure by any of these clocks; the timer saves jumps it saw
     """
 
     key: str
@@ -82,7 +81,7 @@ class LaterModel:
         self.said: dict[str, Verdict] = {}
 
     def took(self, one: Sent, *, ok: bool) -> None:
-        """A send was answered; not ok: nobody knows."""
+        """Records a send that was answered; not ok: the outcome is unknown."""
         self.sent[one.key] = one
         self.states[one.key] = frozenset({one.kind} if ok else {one.kind, ABSENT})
 
@@ -92,14 +91,14 @@ class LaterModel:
         self.states[key] = left
 
     def _turn(self, key: str, old: str, new: str, *, ok: bool | None) -> None:
-        """What was in a state is in another one; None: perhaps."""
+        """Moves a message from one state to another; `ok` None: perhaps."""
         states = self.states[key]
         if old in states:
             self.states[key] = (states - {old} if ok else states) | {new}
 
     # -- what is asked -------------------------------------------------------------------------
     def recalled(self, key: str, now: Now, *, ok: bool | None) -> None:
-        """A message was taken back; ok: that was answered, None: nobody knows, False: too late."""
+        """Records a recall; `ok` True: accepted, None: the outcome is unknown, False: too late."""
         if ok is False:
             return
         one = self.sent[key]
@@ -107,7 +106,7 @@ class LaterModel:
         self._turn(key, WAITING, RECALLED, ok=is_sure)
 
     def decided(self, key: str, resolution: str, refusal: str | None, *, is_told: bool) -> None:
-        """A decision was answered: None, or the name of the error; not told: nobody knows."""
+        """Records the answer to a decision; `refusal`: name of the error; not told: unknown."""
         new = CAME if resolution == COMMIT else ROLLED_BACK
         said = self.said.get(key, NOTHING)
         self.said[key] = said = said._replace(asked=said.asked | {resolution})
@@ -177,7 +176,7 @@ class LaterModel:
         return [key for key, states in self.states.items() if WAITING in states]
 
     def is_over(self) -> None:
-        """Nothing goes on: what did not come, and what nobody was asked about, was never sent."""
+        """Drops messages and transactions that never came up: their sends were not stored."""
         for key, states in self.states.items():
             if states & {HALF, WAITING}:
                 self._keep(key, states - {HALF, WAITING}, "is stuck")

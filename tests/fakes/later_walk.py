@@ -4,7 +4,7 @@
     await walk.begin()
     await walk.send(…)                   plain, for a level or a time, in a transaction
     await walk.pass_time(ms)             steps are taken, then all topics looked at
-    await walk.jump(ms)                  somebody sets the wall clock
+        await walk.jump(ms)                  the wall clock is set
     await walk.end()                     everything comes that may, nothing else does
 
 Calls are awaited one after the other, but for the one that a kill cuts off.
@@ -90,7 +90,7 @@ class LaterWalk(SeededStore):
 
     @property
     def now(self) -> Now:
-        """What both clocks say."""
+        """The readings of both clocks."""
         return Now(self.loop.clock.monotonic_ms(), self.loop.clock.wall_ms())
 
     def note(self, what: str, *words: object) -> None:
@@ -121,7 +121,7 @@ class LaterWalk(SeededStore):
             self.transactions.join(group, self._offered)
 
     def _offered(self, check: Check) -> bool:
-        """Be a producer that is asked."""
+        """Answers as a producer that receives a check."""
         key = transaction_key(check.transaction_id)
         self.calls.append(f"  asked about {key}")
         self.counts["asked"] += 1
@@ -133,7 +133,7 @@ class LaterWalk(SeededStore):
     async def open_again(self, image: Image, rested_ms: int = 0) -> None:
         """Opens the store once more, and let everything look at the clock.
 
-        rested_ms   for how long nobody did: laps of the wheel are made up for one by one
+        rested_ms   for how long it was closed: laps of the wheel are made up for one by one
         """
         await self._open(image)
         self.model.restarted(self.now, unseen_ms=self.unseen_ms)
@@ -153,13 +153,13 @@ class LaterWalk(SeededStore):
         await self.open_again(self.disk.image, rest_ms)
 
     async def kill(self) -> None:
-        """What programs wrote stays."""
+        """Ends the broker's process: written bytes stay."""
         self.note("kills")
         await stop_short()
         await self.open_again(self.disk.image.copy())
 
     async def cut(self) -> None:
-        """What was synced stays."""
+        """Cuts the power: synced bytes stay."""
         self.note("power cuts")
         await stop_short()
         await self.open_again(self.disk.image.cut(Random(self.random.getrandbits(32))))
@@ -167,7 +167,7 @@ class LaterWalk(SeededStore):
     async def answered(self, call: Callable[[], Awaitable[Any]], turns: int | None) -> Any:
         """Awaits a call; `turns` of the loop later the power is cut, or the broker killed.
 
-        Returns  None if nobody was told
+        Returns  None if the call had no answer
         """
         if turns is None:
             return await call()
@@ -187,7 +187,7 @@ class LaterWalk(SeededStore):
 
     # -- time ----------------------------------------------------------------------------------
     async def steps(self) -> None:
-        """Let everything happen that is due by itself, then look."""
+        """Runs everything that is due by itself, then looks."""
         await self.step_all()
         await self.look(is_stepped=True)
 
@@ -211,7 +211,7 @@ class LaterWalk(SeededStore):
         raise AssertionError("it never waits")
 
     async def pass_time(self, by_ms: int, turns: int | None = None) -> None:
-        """Let time pass; `turns` after the last steps begin the broker ends."""
+        """Advances the clock; `turns` after the last steps begin the broker ends."""
         self.note("time passes", by_ms, turns)
         end_ms = self.now.monotonic_ms + by_ms
         while (left_ms := end_ms - self.now.monotonic_ms) > 0:
@@ -338,7 +338,7 @@ class LaterWalk(SeededStore):
         self.model.looked(there, given_up, self.now, is_stepped=is_stepped)
 
     async def end(self) -> None:
-        """Set the clock right, decide what is open, wait for all that waits; compare everything."""
+        """Sets the clock right, ends transactions, waits for pending messages; compares all."""
         if self.set_ms:
             await self.jump(-self.set_ms)
         await self.restart()  # What waits is measured by the right clock again.

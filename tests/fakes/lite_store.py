@@ -44,5 +44,5 @@ def lite_store_with_generations(scratch: Path) -> Path:
 
 
 def lite_sizes(store: Path) -> Any:
-    """What tools know of its files."""
+    """Returns what offline tools find about the sizes of its files."""
     return shape_of(small_settings(store, **SIZES))

@@ -141,7 +141,7 @@ def _stand_in(entry: Written) -> Written:
 
 
 def golden_settings(golden: GoldenStores, name: str, *, check_crc: bool = False) -> KnownShape:
-    """What a golden store's views were built with."""
+    """Returns the settings that a golden store's views were built with."""
     return KnownShape(**golden.shape(name), check_crc=check_crc)
 
 

@@ -57,7 +57,7 @@ class LoopClock(FakeClock):
 
 
 class Worker:
-    """What stands for an executor's thread: jobs to run, outcomes to tell, both in order."""
+    """Replacement of an executor's thread: jobs to run, outcomes to report, both in order."""
 
     def __init__(self) -> None:
         self.jobs: deque[Job] = deque()
@@ -88,7 +88,7 @@ class SeededLoop(asyncio.BaseEventLoop):
         return self._now
 
     async def pause(self, seconds: float) -> None:
-        """Let virtual time pass, which takes none."""
+        """Advances virtual time, which takes no real time."""
         future: asyncio.Future[None] = self.create_future()
         timer = self.call_later(seconds, future.set_result, None)
         try:
@@ -97,10 +97,10 @@ class SeededLoop(asyncio.BaseEventLoop):
             timer.cancel()
 
     def _write_to_self(self) -> None:
-        """Wakes nobody: there is no other thread."""
+        """Does nothing: there is no other thread."""
 
     def _process_events(self, event_list: Any) -> None:
-        """Look at no events: there are no sockets."""
+        """Does nothing: there are no sockets."""
 
     # -- turns ---------------------------------------------------------------------------------
     def _run_once(self) -> None:
@@ -202,7 +202,7 @@ def _tell(worker: Worker) -> None:
 def run_seeded(seed: int, story: Callable[[SeededLoop], Awaitable[T]]) -> T:
     """Runs a coroutine function, which gets the loop, to its end; other tasks are then cancelled.
 
-    Errors   Deadlock; AssertionError: a callback or a task failed, and nobody was told
+    Errors   Deadlock; AssertionError: a callback or a task failed, and no task received the error
     """
     loop = SeededLoop(seed)
 

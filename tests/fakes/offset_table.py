@@ -35,7 +35,7 @@ class Offsets:
 
     @property
     def marks(self) -> dict[str, Any]:
-        """What stands on disk of the journal of leases."""
+        """Returns the marks of the lease journal as they are on disk."""
         found: dict[str, Any] = decode_table(self.path.read_bytes()).get("pocketmqLeases", {})
         return found
 

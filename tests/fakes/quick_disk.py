@@ -134,7 +134,7 @@ class QuickDisk(Disk):
     # -- syncing -------------------------------------------------------------------------------
     @contextlib.contextmanager
     def held(self, below: Path = Path("/")) -> Iterator[None]:
-        """Let syncs, of what lies below a path, wait in their threads until the block ends."""
+        """Holds syncs below a path in their threads until the block ends."""
         self._held_below = below
         self._gate.clear()
         try:

@@ -1,4 +1,4 @@
-"""A client of HTTP/2 without manners: it begins what it does not end, and sends what nobody wants.
+"""An HTTP/2 client that breaks the rules: streams that never end, frames that no server expects.
 
 with RawClient(endpoint) as peer:
     peer.call("pocketmq.v1.Broker/SendMessage")        headers only; returns the stream's number

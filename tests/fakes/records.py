@@ -84,8 +84,11 @@ def entry(
 
 
 def columns_of(written: Written) -> tuple[int, int, int, int, str, int, int, str, str, str, int]:
-    """What views are told of one record: place, size, tags code, store time, topic, queue id,
-    queue offset, unique key, keys, tag, transaction type."""
+    """The columns of a record as views get them.
+
+    Physical offset, size, tags code, store time, topic, queue id, queue offset, unique key, keys,
+    tag, transaction type.
+    """
     (place,), (size,), (code,) = written.physical_offsets, written.sizes, written.tags_codes
     (unique_key,), (keys,), (tag,) = written.unique_keys, written.keys, written.tags
     return (

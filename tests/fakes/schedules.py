@@ -6,8 +6,8 @@
     tally.cancelled                     how often an await was cancelled, by (file, line)
 
 Each client does a few operations, one in three is cancelled at its n-th suspension, at once or a
-little later. In the end everything has to be as if nobody had given up: queues dense, what was
-acknowledged there, what was cancelled there whole or not at all, nobody waiting, nothing held.
+little later. In the end everything has to be as if no client had given up: queues dense, what was
+acknowledged there, what was cancelled there whole or not at all, no task waiting, nothing held.
 """
 
 import asyncio
@@ -58,7 +58,7 @@ Place = tuple[str, int]
 
 @dataclass
 class Tally:
-    """What was done, over all seeds."""
+    """Counts of operations, over all seeds."""
 
     schedules: int = 0
     operations: Counter[str] = field(default_factory=Counter)
@@ -70,7 +70,7 @@ class Tally:
     """Those of them that were stored all the same."""
 
     def cancels_between(self, path: str, first: int, last: int) -> int:
-        """Returns how often somebody was cancelled who waited on these lines of a file."""
+        """Returns how often tasks were cancelled that waited on these lines of a file."""
         rows = self.cancelled.items()
         return sum(n for (file, line), n in rows if file == path and first <= line <= last)
 
@@ -351,7 +351,7 @@ class Play(SeededStore):
                     assert message.physical_offset >= put.place
 
     def _look_at_order(self, by_body: dict[str, StoredMessage]) -> None:
-        """Whoever began after another one had ended stands behind it."""
+        """Checks that a put which began after another one had ended has the later offset."""
         newest: dict[tuple[str, int], int] = {}
         moments = [(put.begun, 1, put) for put in self.puts]
         moments += [(put.ended, 0, put) for put in self.puts]

@@ -1,4 +1,4 @@
-"""What all stories about a store on a seeded loop share.
+"""Parts that all stories about a store on a seeded loop share.
 
 class Walk(SeededStore): …              a store on a simulated disk, and choices of the same seed
 tell_seeded(7, story, "repro: …")       await story(loop); the same seed, the same story
@@ -60,7 +60,7 @@ class Sorted(set[Any]):
 
 
 def in_order(store: MessageStore) -> None:
-    """Let an open store walk its sets in order: a seed is the same in every process."""
+    """Makes an open store iterate its sets in order: a seed is the same in every process."""
     store.views.queues.dirty = Sorted(store.views.queues.dirty)
 
 
@@ -88,7 +88,7 @@ class SeededStore:
         return result
 
     async def expire(self, *, trim: bool = True) -> bool:
-        """Let the oldest file go, unless somebody is at it; returns whether one went."""
+        """Removes the oldest file unless a reader holds it; returns whether one was removed."""
         if self._is_expiring:  # One at a time, as retention does it.
             return False
         self._is_expiring = True
@@ -121,7 +121,7 @@ class SeededStore:
 
 
 async def stop_short() -> None:
-    """Let nothing of a store run on."""
+    """Cancels all tasks of a store."""
     others = asyncio.all_tasks() - {asyncio.current_task()}
     for task in others:
         task.cancel()

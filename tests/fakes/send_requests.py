@@ -270,7 +270,7 @@ async def served_alike(quick: Twin, usual: Twin, raw: bytes) -> None:
 
 
 def _in_order(records: bytes) -> list[tuple[bytes, list[str]]]:
-    """Returns records with their properties in order: that of a map of several is nobody's."""
+    """Returns records with sorted properties: a map of several has no defined order."""
     found, place = [], 0
     while place < len(records):
         head, *_, begin, end = split_record(records, place)

@@ -1,4 +1,4 @@
-"""The whole API over a real store on a simulated disk: called with bytes, or served on a port.
+"""The whole API over a real store on a simulated disk, called with bytes or served.
 
     async with store_broker() as broker:                  topic `orders` has 2 queues
         await broker.add("orders", b"a", TAGS="A")        stored and visible
@@ -147,7 +147,7 @@ class StoreBroker:
         return result
 
     async def expire(self) -> None:
-        """Let every message so far go, as retention does: the next one begins another file."""
+        """Removes every message so far, as retention does: the next one begins another file."""
         size_bytes = self.store.settings.commit_log_file_size_bytes
         while self.store.appended < size_bytes:
             await self.add("filler", bytes(size_bytes // 3))
@@ -160,7 +160,7 @@ class StoreBroker:
         await expiry.trim_views()
 
     async def pass_time(self, by_ms: int) -> None:
-        """Let time pass, and leases end that are over."""
+        """Advances the clock and ends the leases that are over."""
         self.clock.advance(by_ms)
         while True:
             now = Now(self.clock.monotonic_ms(), self.clock.wall_ms())
@@ -205,7 +205,7 @@ class StoreBroker:
         return "ok"
 
     def _wait_is_over(self) -> None:
-        """Let so much time pass that nobody waits any more to be asked about transactions."""
+        """Advances the clock until no producer's poll for transaction checks is waiting."""
         self.clock.advance(WAIT_MS_MAX)
         self.transactions.step(Now(self.clock.monotonic_ms(), self.clock.wall_ms()))
 
@@ -257,7 +257,7 @@ async def store_broker(
 
 @asynccontextmanager
 async def _run(talking: TalkingStore) -> AsyncIterator[StoreBroker]:
-    """Recovers the leases of a store, and let nobody wait in the end."""
+    """Recovers the leases of a store, and ends all waits at the close."""
     made = StoreBroker(talking)
     await made.consume.recover()
     await made.transactions.recover()

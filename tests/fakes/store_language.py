@@ -48,7 +48,7 @@ async def until(condition: Callable[[], bool]) -> None:
 
 
 async def turns(count: int = 5) -> None:
-    """Let everything that is ready on the loop run."""
+    """Gives the loop's ready callbacks some turns."""
     for _ in range(count):
         await asyncio.sleep(0)
 
@@ -204,7 +204,7 @@ async def rebuilt_views(directory: Path, scratch: Path, **settings: Any) -> dict
 
 
 async def pauses_of(retention: Retention, now: Now, *, longest_ms: int) -> list[int]:
-    """Let retention work until it asks for a longer pause; returns its pauses."""
+    """Runs retention until it asks for a longer pause; returns its pauses."""
     pauses: list[int] = []
     while not pauses or pauses[-1] <= longest_ms:
         following = retention.step(now)

@@ -1,4 +1,4 @@
-"""What a store has to answer, in a few lists: no files, no time, nothing to lose."""
+"""A model of a store's answers in a few lists: no files, no time, nothing to lose."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -10,7 +10,7 @@ Queue = tuple[str, int]
 
 
 class Told(NamedTuple):
-    """What a pull has to answer."""
+    """The expected answer of a pull."""
 
     status: PullStatus
     next_begin: int

@@ -113,7 +113,7 @@ class TimingDesk:
         await until(lambda: self.store.dispatched >= self.store.appended)
 
     async def run(self) -> None:
-        """Let the service work until it waits for time to pass."""
+        """Runs the service until it waits for time to pass."""
         pauses = 0
         for _ in range(TURNS_MAX):
             now = Now(self.clock.monotonic, self.clock.wall)
@@ -135,7 +135,7 @@ class TimingDesk:
         await self.settled()
 
     async def part(self, count: int) -> None:
-        """Let the service take some steps only, and leave it in the middle of something."""
+        """Runs only some steps of the service, and leaves it in the middle of something."""
         for _ in range(count):
             self.timer.step(Now(self.clock.monotonic, self.clock.wall))
             for _ in range(3):
@@ -143,7 +143,7 @@ class TimingDesk:
         await self.settled()
 
     async def pass_time(self, ms: int, *, step_ms: int = 1_000) -> None:
-        """Let time pass, and the service work each second."""
+        """Advances the clock and runs the service each second."""
         await self.run()
         end = self.clock.monotonic + ms
         while self.clock.monotonic < end:

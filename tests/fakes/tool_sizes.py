@@ -1,4 +1,4 @@
-"""What offline tools know of a golden store before they open its files."""
+"""Sizes of a golden store that offline tools know before they open its files."""
 
 from dataclasses import fields
 

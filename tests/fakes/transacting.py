@@ -87,7 +87,7 @@ class TransactionDesk:
         await self.settled()
 
     def listen(self, group: str = GROUP) -> None:
-        """Be a producer that is asked."""
+        """Registers a producer that answers checks."""
 
         def offer(check: Check) -> bool:
             self.asked.append(check)
@@ -102,7 +102,7 @@ class TransactionDesk:
         await turns()
 
     async def run(self, by_ms: int = 0) -> None:
-        """Let time pass in pieces of half a second, and the step do all that is due."""
+        """Advances the clock in pieces of half a second, and runs the steps that are due."""
         while True:
             for _ in range(100):
                 now = Now(self.clock.monotonic_ms(), self.clock.wall_ms())
@@ -130,7 +130,7 @@ class TransactionDesk:
         return self.messages(HALF_TOPIC)
 
     def given_up(self) -> list[str]:
-        """Returns the bodies of half messages that nobody decided in the end."""
+        """Returns the bodies of half messages that expired undecided."""
         return self.bodies(GIVEN_UP_TOPIC)
 
     def named(self) -> list[list[int]]:

@@ -22,7 +22,7 @@ from tests.fakes.clock import START_MS
 
 
 class Tenant(NamedTuple):
-    """What one tenant's things are called."""
+    """Names of one tenant's topics, groups and clients."""
 
     topic: str
     group: str

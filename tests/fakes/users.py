@@ -33,7 +33,7 @@ def access_of(*grants: Grant, clock: FakeClock | None = None) -> Access:
 
 
 def signed(user: str = "app", secret: str = SECRET, date: str = DATE) -> dict[str, str]:
-    """Returns the metadata of a call that somebody signed."""
+    """Returns the metadata of a call that a user signed."""
     return {AUTHORIZATION_KEY: authorization_of(user, secret, date), DATE_KEY: date}
 
 

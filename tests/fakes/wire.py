@@ -4,8 +4,9 @@ import asyncio
 
 
 class Wire:
-    """What a protocol is given when its connection is made; `protocol` is told to write no more
-    after each write, where it is set, as when the client does not read.
+    """The transport that a protocol gets when its connection is made.
+
+    Where `protocol` is set, each write tells it to pause, as when the client does not read.
     """
 
     def __init__(self, protocol: asyncio.Protocol | None = None) -> None:
@@ -15,7 +16,7 @@ class Wire:
         self.reads = True
 
     def get_extra_info(self, name: str) -> None:
-        """Know nothing of a socket."""
+        """Returns no property of a socket."""
 
     def set_write_buffer_limits(self, high: int, low: int) -> None:
         """Takes limits that hold for a socket."""

@@ -1,6 +1,6 @@
-"""What must hold between the records of a log and what producers were told.
+"""Invariants between the records of a log and the answers that producers had.
 
-    once           C-once: what was acknowledged is delivered once, what nobody knows of at most as
+    once           C-once: what was acknowledged is delivered once, what had no answer at most as
                    often as it was sent, what was refused or taken back never
     transactions   C-tx: half messages are committed once or never, and by decisions of their own
     delays         C-delay: nothing is delivered before its time, or too late
@@ -29,10 +29,10 @@ ROLLBACK: Final = "ROLLBACK"
 
 
 class Told(NamedTuple):
-    """What the producer of a message knows of it in the end.
+    """A producer's knowledge of its message in the end.
 
-    is_stored     True: it was acknowledged; False: refused; None: nobody was told
-    is_wanted     False: rolled back, recalled or never committed; None: nobody was told
+    is_stored     True: it was acknowledged; False: refused; None: there was no answer
+    is_wanted     False: rolled back, recalled or never committed; None: there was no answer
     sends         how often it was sent under its key
     """
 
@@ -51,7 +51,7 @@ class Told(NamedTuple):
 
 
 class Verdict(NamedTuple):
-    """What a producer said of its transaction: all that it asked for, and what was taken.
+    """A producer's decisions of its transaction: all that it asked for, and the one accepted.
 
     taken   COMMIT or ROLLBACK; "": it was told of nothing that it was taken
     """
@@ -84,7 +84,7 @@ def once(records: Iterable[StoredMessage], told: Mapping[str, Told]) -> list[str
 def transactions(records: Sequence[StoredMessage], said: Mapping[str, Verdict]) -> list[str]:
     """Compares half messages, what was committed, and what is told to be done.
 
-    said     decisions by key; of a key that is absent nobody said anything
+    said     decisions by key; a key without decisions is absent
     """
     halves = {r.queue_offset: r for r in records if r.topic == HALF_TOPIC}
     by_place = {r.physical_offset: r for r in halves.values()}
@@ -110,7 +110,7 @@ def transactions(records: Sequence[StoredMessage], said: Mapping[str, Verdict]) 
         verdict = said.get(key, NOTHING)
         if done[at] and not (key in keys or key in given_up or ROLLBACK in verdict.asked):
             wrong.append(f"{key}, half message {at}, is done for no reason: {verdict}")
-        # Of what nobody was told a power cut may take the end: that it is done.
+        # A power cut may take the end of what was not acknowledged: that it is done.
         if not done[at] and verdict.taken:
             wrong.append(f"{key}, half message {at}, is not told to be done: {verdict}")
     for key, verdict in said.items():

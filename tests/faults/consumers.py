@@ -6,7 +6,7 @@
 
 Two topics, two groups: one of them in order, by message groups. Consumers acknowledge in batches of
 1 to 32, some of it never, some late, some in the next life of the broker, some by the handle of
-before a change of time. What is poisoned nobody ever acknowledges: it becomes a dead letter.
+before a change of time. A poisoned message is never acknowledged: it becomes a dead letter.
 """
 
 import asyncio

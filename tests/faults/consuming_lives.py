@@ -101,7 +101,7 @@ class ConsumingLives:
 
     @property
     def figures(self) -> Counter[str]:
-        """What was done, and what was found wrong, by kind."""
+        """Counts of operations and of violations, by kind."""
         return self.history.figures + self.deliveries.figures
 
     def _settle(self, when: str) -> None:

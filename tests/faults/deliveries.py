@@ -1,4 +1,4 @@
-"""What groups were given by receives and what they settled, through all lives of a broker.
+"""Deliveries to groups and their settlements, through all lives of a broker.
 
     delivered ─► changed ─► acking ─► acked | unanswered        as consumers see it
     dead                                                        as the dead letters tell
@@ -6,7 +6,7 @@
 
     C-done   what was acknowledged is never delivered again, nor a dead letter, nor acknowledged
              twice; an ack without an answer may have taken effect or not
-    C-lease  nobody else of the group is given a message under a lease, and its handle is good
+    C-lease  no other receive of the group gets a message under a lease, and its handle is good
     C-count  attempts never go down, and are never more than the group allows
     C-order  in a group in order nothing is delivered before all that goes before it is settled, or
              comes with it, nor again after what follows it came alone
@@ -40,7 +40,7 @@ CLOCK_MS: Final = 100.0
 
 @dataclass(eq=False)
 class Held:
-    """A delivery: what it is settled by, and how long nobody else may get its message."""
+    """A delivery: its handle, and how long no other receive may get its message."""
 
     group: str
     code: Code
@@ -60,7 +60,7 @@ class Came(NamedTuple):
 
 @dataclass
 class Fate:
-    """What became of a message in a group."""
+    """The states of a message in a group."""
 
     attempt: int = 0
     held: Held | None = None
@@ -190,7 +190,7 @@ class Deliveries:
         return found
 
     def judge(self, group: str, queue: Queue, codes: Sequence[Code], chains: Sequence[str]) -> None:
-        """Compares a queue of the log with what a group was given of it; nothing goes on any more.
+        """Compares a queue of the log with the group's deliveries, after all calls have ended.
 
         chains   the message group of each
         """

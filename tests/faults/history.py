@@ -1,10 +1,10 @@
-"""What clients asked a broker and what it answered, and whether a store agrees with that.
+"""Requests of clients and the broker's answers, compared with the store.
 
     file      a JSON line per event: {t, client, op, key, seq, count, type, queue, offset, err}
     message   lane u32, seq u64, CRC-32 of everything else u32, padding. A lane has one send under
               way at a time, and numbers its messages; type is invoke, ok, fail or info (unknown)
 
-    C-log   offsets are dense, one body for each for ever, whoever reads it, lanes stay in order
+    C-log   offsets are dense, every reader ever sees the same body, lanes stay in order
     C-lost  what was acknowledged is there (prefix: before the first offset, middle: something
             else lies there, postfix: behind the last one)
     C-once  acknowledged and unknown messages once at most, unless their lane sends again; refused
@@ -88,7 +88,7 @@ class Acknowledged(NamedTuple):
 
 @dataclass(frozen=True)
 class Loss:
-    """What may be gone: the tail of the log from an offset, acknowledged after a time."""
+    """Bytes that may be lost: the tail of the log from an offset, acknowledged after a time."""
 
     log_end: int
     since: float
@@ -163,7 +163,7 @@ class History:
                 lane.states[number] = REFUSED
 
     def info(self, lane: Lane, seq: int, count: int, why: str) -> None:
-        """Tells that nobody knows what became of a batch."""
+        """Records that the outcome of a batch is unknown."""
         self._event_of(lane, "info", seq, count, err=why)
 
     def _event_of(self, lane: Lane, kind: str, seq: int, count: int, **fields: Any) -> None:

@@ -5,7 +5,7 @@ commit and roll back. A life is 0.3 to 4 s long once the broker is ready, messag
 SPREAD_S: most come in another life than they were sent in. At the end everything undecided is
 decided, everything due is waited for, and the log is read: what must hold is checkers.py.
 
-Source of time is the wall clock of the machine, which nobody sets meanwhile.
+Source of time is the wall clock of the machine, which has to stay unchanged meanwhile.
 """
 
 import asyncio

@@ -5,7 +5,7 @@
     asyncio.run(load.run(endpoint, wanted, end))           until the broker is gone
 
 `end` is called once as many messages as wanted are acknowledged. Eight lanes send batches, each one
-after the other; every second one sends again, in the next life, what nobody knows the fate of.
+after the other; every second one sends again, in the next life, batches of unknown outcome.
 Consumers read every queue and commit where they stand.
 """
 

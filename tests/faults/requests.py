@@ -41,7 +41,7 @@ def is_map(field: Any) -> bool:
 
 
 def ways_to(descriptor: Any, types: Collection[int], above: Way = ()) -> Iterator[Way]:
-    """Yields the way to every field of some types; those to texts of maps end with key or value."""
+    """Yields the path to every field of some types; paths to map texts end with key or value."""
     for field in descriptor.fields:
         here = (*above, field.name)
         if field.type in types:

@@ -1,4 +1,4 @@
-"""Every slot of one class of calls is taken: the others are served, and a refusal comes at once."""
+"""With every slot of one class taken, other calls are served and refusals are immediate."""
 
 import asyncio
 from collections.abc import AsyncIterator

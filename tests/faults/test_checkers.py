@@ -58,7 +58,7 @@ def done(records: Sequence[StoredMessage]) -> set[int]:
 
 @pytest.fixture(scope="module")
 def said(real: Records) -> dict[str, Verdict]:
-    """What producers of the real broker's transactions must have said."""
+    """Returns the decisions that producers of the real broker's transactions must have made."""
     commits = {one.unique_key for one in committed(real)}
     ended, halves = done(real), [one for one in real if one.topic == HALF_TOPIC]
     keys = {one.unique_key for one in halves if one.queue_offset in ended}

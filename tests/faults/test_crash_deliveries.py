@@ -33,7 +33,7 @@ def test_a_power_cut_within_a_put_loses_nothing_and_leaves_one_copy_more_at_most
 
 
 def test_a_power_cut_that_takes_what_was_due_as_it_came_lets_it_come_again() -> None:
-    """What came behind it waits by the timer's log, which such a cut may leave."""
+    """Messages behind it wait by the timer's log, which such a cut may leave."""
     for crash in crashes("delivered by the timer", 1_000_000_000_010, "sync", cuts=3):
         if not crash.point.is_kill:
             lived_on(crash)

@@ -1,4 +1,4 @@
-"""What the battery that kills brokers under receiving groups takes for wrong."""
+"""Violations that the battery which kills brokers under receiving groups must report."""
 
 from collections.abc import Callable
 from typing import Final

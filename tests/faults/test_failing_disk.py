@@ -36,7 +36,7 @@ HANG_S = 20
 
 
 class Work:
-    """What is done to a store while its disk fails, and what was acknowledged."""
+    """Operations on a store while its disk fails, and their acknowledged results."""
 
     def __init__(self, directory: Path, system: FailingOs, **settings: Any) -> None:
         self.directory, self.system, self.settings = directory, system, settings
@@ -137,7 +137,7 @@ async def check(directory: Path, work: Work) -> None:
 
 
 def run_with(place: Path, fault: Fault, **settings: Any) -> tuple[FailingOs, Work]:
-    """Let a store work on a disk with this fault, then look at what is left."""
+    """Runs a store on a disk with this fault, then checks the bytes that are left."""
     directory = place / "store"
     system = FailingOs(directory)
     work = Work(directory, system, **settings)
@@ -181,7 +181,7 @@ def test_the_nth_call_fails(memory: Path, code: int, sticky: bool) -> None:
 
 # -- the broker as a process -----------------------------------------------------------------------
 async def send_until_it_ends(broker: Daemon) -> tuple[list[bytes], list[bytes]]:
-    """Send one message after the other; returns bodies acknowledged before, and after, an error."""
+    """Sends messages in turn; returns bodies acknowledged before, and after, the first error."""
     before: list[bytes] = []
     after: list[bytes] = []
     is_failed = False

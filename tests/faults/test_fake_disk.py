@@ -23,7 +23,7 @@ def home() -> SimDisk:
 
 
 def left_by(image: Image) -> list[bytes | None]:
-    """What power cuts leave of the file, None where it has no name."""
+    """Returns the contents that power cuts may leave of the file; None: it has no name."""
     found: list[bytes | None] = []
     for seed in range(TRIES):
         disk = SimDisk(image.cut(Random(seed)))
@@ -151,7 +151,7 @@ def test_the_lock_is_held_once_and_gone_after_a_cut() -> None:
 
 
 def act(disk: Disk, root: Path, rng: Random) -> list[object]:
-    """Do random things; return what was seen."""
+    """Does random calls; returns their results."""
     seen: list[object] = []
     paths = [root / f"{folder}/{name}" for folder in ("a", "b") for name in ("x", "y", "z")]
     for _ in range(60):

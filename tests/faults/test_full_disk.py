@@ -119,7 +119,7 @@ async def fill_and_free(system: FailingOs, directory: Path, cycles: int, seed: i
             assert not store.writing.is_writable
             assert store.state == "disk_full"
             await filled.read()
-            taken = max(system.room_bytes, 0)  # Somebody else has what the reserve gave back.
+            taken = max(system.room_bytes, 0)  # Another program fills what the reserve gave back.
             system.stranger_bytes += taken
             await store.tables.offsets.commit("G", "T", 0, number)
             system.stranger_bytes -= taken
@@ -272,7 +272,7 @@ async def all_of(broker: Daemon, acknowledged: dict[str, tuple[int, int]]) -> se
 
 
 def beside(where: Path, broker: Daemon) -> Daemon:
-    """Let a broker's log lie beside the file system that is to be filled."""
+    """Puts a broker's log outside the file system that is to be filled."""
     broker.log = where.with_name("broker.log")
     return broker
 

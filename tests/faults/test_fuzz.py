@@ -1,4 +1,4 @@
-"""S6: bytes nobody meant: requests, records, tables, files of a store, and text in logs.
+"""S6: random bytes in requests, records, tables, files of a store, and text in logs.
 
 Sound bytes are changed here and there, checksums put right again where there are some: nothing but
 declared errors comes out, nothing takes long, and no memory is taken.

@@ -1,4 +1,4 @@
-"""What the battery that kills brokers under senders takes for wrong."""
+"""Violations that the battery which kills brokers under senders must report."""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -36,7 +36,7 @@ class Story:
             self.send(seq, seq)
 
     def holds(self, *seqs: int, loss: Loss | None = None) -> None:
-        """Look at the whole queue after a restart."""
+        """Reads the whole queue after a restart."""
         self.told.found(QUEUE, 0, [self.code(seq) for seq in seqs], loss=loss)
 
     def reads(self, queue_offset: int, body: bytes) -> None:

@@ -141,7 +141,7 @@ class Watch:
         return 1000 * min(bound for bound, count in counts.items() if count >= enough)
 
     def check(self, growth_max: dict[str, int] = GROWTH_MAX, health_s: float = HEALTH_S) -> None:
-        """Fails where somebody suffered.
+        """Fails where a good client suffered.
 
         growth_max   bytes, by what carries the calls
         """

@@ -1,7 +1,7 @@
-"""S5: keys that hash alike, and chains that damage made endless, hold nobody up.
+"""S5: keys that hash alike, and chains that damage made endless, delay no caller.
 
-Java's hash makes "Aa" and "BB" one: 12 such pairs in a key give 4,096 keys of one slot, and whoever
-sends them makes every lookup of one of them walk past all the others.
+Java's hash makes "Aa" and "BB" one: 12 such pairs in a key give 4,096 keys of one slot. A client
+that sends them makes every lookup of one of them walk past all the others.
 """
 
 import asyncio

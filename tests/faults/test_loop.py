@@ -10,7 +10,7 @@ from tests.fakes.loop import Deadlock, SeededLoop, run_seeded
 
 
 def trace_of(seed: int) -> list[str]:
-    """What a few tasks do, in the order they do it."""
+    """Returns the actions of a few tasks in the order they run."""
     seen: list[str] = []
 
     async def walk(loop: SeededLoop, name: str, pool: ThreadPoolExecutor) -> None:

@@ -54,7 +54,7 @@ SETTINGS: Final = words(
 
 
 def late(daemon: Daemon, before: dict[float, float]) -> float:
-    """Returns the highest bound in s that the loop was late by since a look, 0 where by none."""
+    """Returns the highest bound in s of the loop's lateness since a sample; 0: never late."""
     now = daemon.lateness()
     return max((le for le, count in now.items() if count > before.get(le, 0)), default=0.0)
 
@@ -83,7 +83,7 @@ async def read_all(client: AsyncClient) -> int:
 
 
 def forget_files(store: Path) -> None:
-    """Have the store's clean pages read from disk again, where that is allowed."""
+    """Drops the store's clean pages from the page cache, where that is allowed."""
     for path in (store / "commitlog").iterdir():
         try:
             descriptor = os.open(path, os.O_RDONLY)
@@ -137,7 +137,7 @@ POOL: Final = {"flush": "async", "transient_pool": True, "transient_pool_file_co
 async def test_maps_are_made_durable_by_fdatasync_and_never_flushed(
     settings: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The same on a disk of any speed: which calls are made while files roll and a store closes."""
+    """On any disk: the system calls that are made while files roll and a store closes."""
     flushed: list[tuple[int, ...]] = []
     synced: set[str] = set()
 

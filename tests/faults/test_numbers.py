@@ -55,7 +55,7 @@ async def stocked(broker: StoreBroker) -> None:
 
 
 async def answered(broker: StoreBroker, name: str, request: Message) -> str:
-    """Returns how a call ended; whoever changed what the requests name puts it back."""
+    """Returns how a call ended; objects that the request renamed or removed are restored."""
     outcome = await broker.outcome(name, request.SerializeToString())
     store = broker.talking.store
     if outcome == "ok" and broker.methods[name].call_class is CallClass.ADMIN:

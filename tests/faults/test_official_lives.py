@@ -1,4 +1,4 @@
-"""What the battery that kills brokers under official clients takes for wrong."""
+"""Violations that the battery which kills brokers under official clients must report."""
 
 from collections import Counter
 from typing import Any

@@ -1,6 +1,6 @@
-"""A page of a mapped file that cannot be had ends the broker by SIGBUS, and nothing is lost by it.
+"""An unreadable page of a mapped file ends the broker by SIGBUS, and no message is lost.
 
-Python cannot answer SIGBUS. The log's file is shortened by someone else, behind what was written:
+Python cannot answer SIGBUS. Another program shortens the log's file behind what was written:
 the next append finds no page there, which is what an unreadable disk does too. The broker's last
 words are where every thread stood; given its length back, the store goes on.
 """

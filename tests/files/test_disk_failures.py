@@ -87,7 +87,7 @@ REFUSED = [
 
 
 def refusing(call: str, number: int) -> AbstractContextManager[object]:
-    """Let a call of the operating system fail with an error number."""
+    """Makes a call of the operating system fail with an error number."""
     return patch.object(os, call, side_effect=OSError(number, os.strerror(number)))
 
 
@@ -206,4 +206,4 @@ def test_an_open_file_knows_its_name(tmp_path: Path) -> None:
     forget(descriptor, tmp_path / "f")
     assert [*tmp_path.iterdir()] == []
     assert path_of(descriptor) == f"descriptor {descriptor}"
-    forget(descriptor, tmp_path / "f")  # Neither is there any more, and nobody is told.
+    forget(descriptor, tmp_path / "f")  # Neither exists any more, and there is no error.

@@ -1,4 +1,4 @@
-"""What is held open: a bounded number of files, buffers lent one by one; all is closed."""
+"""Open files and buffers: their number is bounded, buffers are lent singly, all are closed."""
 
 import mmap
 from functools import partial

@@ -1,4 +1,4 @@
-"""Calls Python does not have; and the lock of a store: one process has it, others are told so."""
+"""System calls that Python lacks, and the lock of a store, which one process holds."""
 
 import ctypes
 import errno
@@ -26,7 +26,7 @@ def no_calls(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def failing_with(monkeypatch: pytest.MonkeyPatch, code: int) -> None:
-    """Let every call of the C library fail."""
+    """Makes every call of the C library fail."""
     library = SimpleNamespace(syncfs=lambda *_: -1, renameat2=lambda *_: -1)
     monkeypatch.setattr(ctypes, "CDLL", lambda *_, **__: library)
     monkeypatch.setattr(ctypes, "get_errno", lambda: code)

@@ -98,7 +98,7 @@ def test_the_limit_leaves_room_for_every_body_a_producer_may_send() -> None:
 
 
 def test_real_stores_hold_all_three_kinds(golden: GoldenStores) -> None:
-    """What they decompress to is compared in test_golden_records.py."""
+    """The decompressed bytes are compared in test_golden_records.py."""
     flags = {row["sysFlag"] for row in golden.manifest("basic")["records"]}
     assert {0x101, 0x201, 0x301} <= flags
 

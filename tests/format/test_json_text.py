@@ -1,4 +1,4 @@
-"""The one reader of small JSON files: what it returns can be written back, all else is an error."""
+"""The only reader of small JSON files returns writable values, or an error."""
 
 import json
 from contextlib import suppress

@@ -1,4 +1,4 @@
-"""What changed of an ordered queue, change by change."""
+"""Changes of an ordered queue, written one by one."""
 
 from pocketmq.format.order_changes import OrderChange, ReplayedOrder, whole_change
 from pocketmq.format.order_row import OrderedDelivery, QueueOrder

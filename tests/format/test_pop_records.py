@@ -1,4 +1,4 @@
-"""Checkpoints and acks are written as a real broker writes them, and read whoever wrote them."""
+"""Checkpoints and acks are written as a real broker writes them, and read from either."""
 
 import pytest
 from hypothesis import given

@@ -1,4 +1,4 @@
-"""What is found in the bytes of a plain request, at the edges of every number."""
+"""Fields found in the bytes of a plain request, at the limits of every number."""
 
 import pytest
 from hypothesis import given

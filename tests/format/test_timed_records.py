@@ -1,4 +1,4 @@
-"""What waits becomes what a real broker makes of it, byte for byte."""
+"""Delayed records become the records of a real broker, byte for byte."""
 
 from pathlib import Path
 from typing import Any

@@ -1,4 +1,4 @@
-"""What a real broker's timer files hold, unit by unit and slot by slot."""
+"""Contents of a real broker's timer files, unit by unit and slot by slot."""
 
 from pathlib import Path
 from typing import Any

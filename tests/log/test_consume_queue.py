@@ -442,7 +442,7 @@ def test_lost_messages_are_passed_over_wherever_they_are(drawn: tuple[int, list[
 def test_a_queue_with_lost_messages_is_cut_and_goes_on_as_it_was(
     drawn: tuple[int, list[bool]], kept: int
 ) -> None:
-    """What is dispatched again after a cut does not know of gaps before the cut."""
+    """Messages dispatched again after a cut are independent of gaps before the cut."""
     first, lost = drawn
     with TemporaryDirectory() as scratch:
         queue = Queue(Path(scratch) / "cut")

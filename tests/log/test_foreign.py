@@ -1,4 +1,4 @@
-"""What of a store is no business of this broker is told by names, and left as it is."""
+"""Files of a store that this broker does not use are reported by name and left unchanged."""
 
 import shutil
 from collections.abc import Callable

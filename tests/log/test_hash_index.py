@@ -1,4 +1,4 @@
-"""The hash index: what is indexed, where files end, what a cut or a doubt takes, what is found."""
+"""The hash index: its entries, the ends of files, effects of cuts and distrust, lookups."""
 
 from collections.abc import Iterator
 from datetime import UTC, timedelta, timezone

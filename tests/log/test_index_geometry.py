@@ -66,7 +66,7 @@ class IndexDirectory:
         return path
 
     def found(self, stated: IndexGeometry = STATED) -> IndexGeometry | None:
-        """What the files show."""
+        """Returns the geometry that the files show."""
         return find_geometry(Disk(), self.path, stated)
 
     def refused(self, stated: IndexGeometry = STATED) -> UnknownGeometry:

@@ -101,11 +101,11 @@ class SmallStore:
             overwrite(self.index_files[file], position, content * ENTRY_SIZE)
 
     def style(self) -> str | None:
-        """What shows."""
+        """Returns the style that the files show."""
         return self.styles()[1]
 
     def styles(self) -> tuple[StyleSpans, str | None]:
-        """What shows, older styles first."""
+        """Returns the styles that the files show, older ones first."""
         return written_styles(
             Disk(), self.path, log_file_bytes=LOG_FILE_BYTES, geometry=self.geometry
         )
@@ -247,7 +247,10 @@ def test_an_index_file_that_tells_nothing_is_passed_over(tmp_path: Path, style: 
 
 
 def test_entries_that_go_on_in_the_next_file_are_not_taken_for_all(tmp_path: Path) -> None:
-    """Three entries a file: u t | u … t u t | u: the first file ends with half a record."""
+    """The first file ends with half a record.
+
+    Three entries a file: u t | u … t u t | u.
+    """
     store = SmallStore(tmp_path, STYLE_5_5, IndexGeometry(8, 4))
     store.put(unique_key="u", tag="t", count=5)
     store.break_entries(1, 2)

@@ -41,7 +41,7 @@ def directory(path: Path) -> Iterator[StoreDirectory]:
 def test_a_missing_and_an_empty_directory_may_become_a_store(
     directory: StoreDirectory, path: Path
 ) -> None:
-    """What a file system leaves does no harm."""
+    """Files that a file system makes itself are no obstacle."""
     directory.check()
     path.mkdir()
     directory.check()

@@ -30,7 +30,7 @@ def columns(*rows: tuple[int, ...]) -> tuple[Numbers, Numbers, Numbers]:
 
 
 class Model:
-    """What waits by second, in lists."""
+    """A model of pending timers by second, in lists."""
 
     def __init__(self) -> None:
         self.waiting: dict[int, list[tuple[int, int]]] = {}

@@ -1,4 +1,4 @@
-"""What holds for every view: it can be built again, in any pieces, and forgets on demand."""
+"""Contract of every view: it can be built again, in any pieces, and forgets on demand."""
 
 from collections.abc import Callable, Iterator
 from datetime import UTC

@@ -1,5 +1,6 @@
-"""What is shown, row by row: names, types, labels and bounds that dashboards rely on; and a page as
-Prometheus would read it, compared with that.
+"""Metrics that dashboards rely on: names, types, labels and bounds, row by row.
+
+A page is parsed as Prometheus would parse it, and compared with the rows.
 
 Every `rocketmq_` row also carries BASE, those of the storage STORAGE too.
 """

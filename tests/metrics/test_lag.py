@@ -1,4 +1,4 @@
-"""What a group has left, and since when."""
+"""Consumer lag of a group, in messages and in time."""
 
 import asyncio
 from functools import partial

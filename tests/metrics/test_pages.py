@@ -1,4 +1,4 @@
-"""Who reads a page: with the secret where nobody reads along, with a token anywhere."""
+"""Access to a page: with the secret on a private connection, with a token anywhere."""
 
 import pytest
 

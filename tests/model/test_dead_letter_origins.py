@@ -1,4 +1,4 @@
-"""Where a dead letter came from, as far as whoever made it says so."""
+"""Origins of a dead letter, as far as the broker that made it recorded them."""
 
 import pytest
 

@@ -185,7 +185,7 @@ MESSAGE_LENGTH_MAX = 800
 
 
 def subclasses(root: type[BrokerError]) -> Iterator[type[BrokerError]]:
-    """Walks the product's classes below a class, whoever else made some of their own."""
+    """Walks the product's classes below a class, without those that tests define."""
     for found in root.__subclasses__():
         if found.__module__.startswith("pocketmq.model.errors"):
             yield found

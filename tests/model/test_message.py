@@ -1,4 +1,4 @@
-"""What the model knows of a message: its properties, its delay, and whose its topic is."""
+"""Facts the model derives from a message: its properties, its delay, the owner of its topic."""
 
 from dataclasses import fields
 from typing import Any

@@ -1,4 +1,4 @@
-"""What goes through the broker's own topics comes out as it went in."""
+"""Messages in the broker's own topics are decoded as they were encoded."""
 
 from hypothesis import given
 from hypothesis import strategies as st

@@ -1,4 +1,4 @@
-"""A length of 2**63 and more, or of a sum beyond it, ends a walk in either form, and alike.
+"""A length of 2**63 or more, or of a larger sum, ends a walk in both forms.
 
 Compiled, integers wrap, and a length that became negative would lead backwards for ever. No
 signal or thread of Python's gets hold of such a loop, so it runs in a process that is killed.

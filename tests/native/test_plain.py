@@ -1,4 +1,4 @@
-"""What stands in for librt gives the same results."""
+"""The replacement of librt gives the same results."""
 
 from collections.abc import Callable
 from functools import partial

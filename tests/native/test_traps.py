@@ -1,4 +1,4 @@
-"""What mypyc compiles wrongly and no other check would tell: compiled, a broker would not start."""
+"""Code that mypyc compiles wrongly and no other check finds: a compiled broker would not start."""
 
 import ast
 from pathlib import Path
@@ -11,7 +11,7 @@ from pocketmq.native import COMPILED, ROOT
 def untyped_floats(source: str) -> list[str]:
     """Returns constants that are tuples of floats and whose type is not written out.
 
-    mypyc 2.4 takes them for unset: whoever reads one gets a NameError.
+    mypyc 2.4 takes them for unset: reading one raises NameError.
     """
     found = []
     for node in ast.parse(source).body:

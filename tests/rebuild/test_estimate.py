@@ -1,4 +1,4 @@
-"""What views will take is told from samples, near enough to refuse a disk that is too full."""
+"""Samples estimate the size of views well enough to refuse a disk that is too full."""
 
 from pathlib import Path
 

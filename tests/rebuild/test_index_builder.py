@@ -44,7 +44,7 @@ def plain(
     geometry: IndexGeometry = GEOMETRY,
     zone: str = "UTC",
 ) -> dict[str, bytes]:
-    """What the broker's index makes of entries."""
+    """Returns the files that the broker's own index writes for the entries."""
     index = HashIndex(QuickDisk(), directory, geometry, style="5.5", zone=zone_from_name(zone))
     columns = [rows[name].astype(np.int64) for name in ("hash", "physical_offset", "time_ms")]
     index.put(packed(*columns))
@@ -134,7 +134,7 @@ def test_names_rise_where_clocks_do_not(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("cut", range(0, 34, 3))
 def test_a_state_taken_anywhere_goes_on(tmp_path: Path, cut: int) -> None:
-    """What was written after the state was taken is put again."""
+    """Entries that were written after the state was taken are put again."""
     rows = rows_of(34)
     first = IndexBuilder(tmp_path / "a", GEOMETRY, "UTC")
     first.add(rows[:cut])

@@ -1,4 +1,4 @@
-"""The files of a log, what is wrong with them told by name, and the ranges they are cut into."""
+"""The files of a log, their faults by name, and the ranges they are cut into."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""What a rebuild keeps beside the views: ranges that are finished, its state, and the manifest."""
+"""Files that a rebuild keeps beside the views: finished ranges, its state, the manifest."""
 
 import hashlib
 import json

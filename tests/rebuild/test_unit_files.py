@@ -164,7 +164,7 @@ def test_more_queues_than_a_short_number_holds(tmp_path: Path) -> None:
 
 
 def test_a_front_of_a_long_file(tmp_path: Path) -> None:
-    """What RocketMQ's size of six million bytes asks for: as many units in front as fit."""
+    """RocketMQ's file size of six million bytes asks for as many units in front as fit."""
     size = 20 * 300_000
     files = QueueFiles(tmp_path, size)
     files.write(("T", 0), 599_999, memoryview(UNIT.pack(9, 1, 0)))

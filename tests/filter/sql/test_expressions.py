@@ -1,4 +1,4 @@
-"""What is refused and how that is told; the language's corners that nobody else asks for."""
+"""Refused expressions and their messages; corners of the language that no other test covers."""
 
 from time import process_time
 

@@ -1,4 +1,4 @@
-"""What RocketMQ 5.5.0's own SqlFilter answered: expressions times sets of properties."""
+"""Answers of RocketMQ 5.5.0's own SqlFilter: expressions times sets of properties."""
 
 import gzip
 import json

@@ -28,7 +28,7 @@ NOISE = b"KEYS\x01noise\x02UNIQ_KEY\x01n\x02TAGS\x01t\x02 "
 
 
 def by_column(content: bytes, base: int, style: str) -> list[tuple[Any, ...]]:
-    """What decoding by column says: (entry without texts, unit, index entries) of each record."""
+    """Decodes by column: (entry without texts, unit, index entries) of each record."""
     front = (NOISE * 3)[:FRONT].rjust(FRONT)
     buffer = bytearray(front + content + (NOISE * (BEHIND // len(NOISE) + 1))[:BEHIND])
     heads = read_heads(buffer, starts(buffer, FRONT, FRONT + len(content)))
