@@ -28,7 +28,7 @@ def caller(address: str = "10.0.0.7:4711", user: str = "", *, is_admin: bool = F
 
 
 def fill(gate: Gate, *holders: Holder) -> int:
-    """Have callers begin calls in turn, as long as any is let in; returns how many that were."""
+    """Begins calls in turn while they are admitted; returns how many were."""
     count, left = 0, list(holders)
     while left:
         for holder in [*left]:

@@ -1,4 +1,4 @@
-"""Whoever may do everything to `mine` learns, changes and ends nothing of `other`: by any method.
+"""No method lets a user with all rights on `mine` read, change or delete `other`.
 
 The requests are made from the table of methods and the descriptors of their messages: each field
 that names something, in turn what is mine, what is the other one's, and nothing. A field of text
@@ -78,7 +78,7 @@ def owner_of(field: FieldDescriptor) -> str:
 
 
 def kind_of(field: FieldDescriptor) -> str | None:
-    """Returns what a field of text, or a resource, names; "" for nothing, None: nobody knows."""
+    """Returns the kind of object that a field names; "" for none, None: unknown."""
     owner = owner_of(field)
     if f"{owner}.{field.name}" in PLAIN_NAMES or field.name in PLAIN:
         return ""

@@ -1,4 +1,4 @@
-"""What a peer text becomes in a record, and which id a call goes by."""
+"""Encoding of a peer's address in records, and the id of a call."""
 
 from contextvars import copy_context
 

@@ -1,4 +1,4 @@
-"""What a call adds to the metrics of its method."""
+"""Contribution of a call to the metrics of its method."""
 
 from pocketmq.model.errors import Corruption, TopicNotFound
 from pocketmq.model.stats import Counter, Gauge, Histograms

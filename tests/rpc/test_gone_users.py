@@ -1,4 +1,4 @@
-"""What is open when its user is turned off, removed, made anew, or loses a secret or a grant."""
+"""Open calls of a user that is disabled, removed or recreated, or loses a secret or grant."""
 
 import asyncio
 from collections.abc import AsyncIterator

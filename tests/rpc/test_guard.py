@@ -1,4 +1,4 @@
-"""What each method of each face needs, and that nobody gets past the guard without it.
+"""Permissions that each method of each API needs; the guard refuses calls without them.
 
 A method without a row here fails `test_every_method_says_what_it_needs`.
 """

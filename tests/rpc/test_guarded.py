@@ -1,4 +1,4 @@
-"""What official clients, and our own, are told on the wire when they may not, by each transport."""
+"""Refusals on the wire for official clients and our own, by each transport."""
 
 from collections.abc import AsyncIterator
 from typing import Any
@@ -58,7 +58,7 @@ class Desk:
         return [answer async for answer in call]
 
     def client(self, key: str = "", secret: str = SECRET) -> AsyncClient:
-        """Returns a client of our own that signs as somebody."""
+        """Returns a client of our own that signs with a user's keys."""
         return AsyncClient(self.address, retry_ms=0, access_key=key, secret_key=secret)
 
 

@@ -42,7 +42,7 @@ class Desk:
 
 
 class Served:
-    """What a desk's health is, as the server is told of it."""
+    """The part of a desk's server that the health service uses."""
 
     def __init__(self, server: Any) -> None:
         self._server = server

@@ -19,7 +19,7 @@ SENT_BACK: dict[str, Any] = {"RETRY_TOPIC": "events", "KEYS": "k"}
 
 
 async def shared(desk: AuthorisedBroker) -> AuthorisedBroker:
-    """Have groups ship and ship_orders, and a message of each in the topic they share."""
+    """Creates the groups ship and ship_orders, with a message of each in the topic they share."""
     tables = desk.store.tables
     tables.topics.adopt("orders", 1)
     tables.topics.adopt(SHARED, 1)

@@ -25,7 +25,7 @@ REVIVE = "rmq_sys_REVIVE_LOG_DefaultCluster"
 
 
 async def noted(desk: TimingDesk, is_noted: Callable[[], bool]) -> None:
-    """Let time pass until it is written down, an hour at most."""
+    """Advances the clock until the progress is saved, an hour at most."""
     end = desk.clock.monotonic + 3_600_000
 
     def looked() -> bool:

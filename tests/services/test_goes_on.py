@@ -47,7 +47,7 @@ class Taken:
         return received
 
     async def pass_time(self, ms: int) -> None:
-        """Let time pass, and everything that is due be done."""
+        """Advances the clock and runs everything that is due."""
         self.clock.advance(ms)
         for step in (self.consume.step, self.schedule.step):
             while True:

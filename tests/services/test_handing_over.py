@@ -1,4 +1,4 @@
-"""What an orderly stop leaves in the timer's files for a real broker, read as that one does."""
+"""Timer files after a clean stop, read as a real broker reads them."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -44,7 +44,7 @@ class Desk:
         self.timer = Timer(consuming_desk.store, STORE_HOST, self.consume.is_lease_open)
 
     async def pass_time(self, by_ms: int) -> None:
-        """Let time pass, and both services work."""
+        """Advances the clock and runs both services."""
         left = by_ms
         while left > 0:
             await self.desk.step(min(left, 500))
@@ -53,7 +53,7 @@ class Desk:
         await self.desk.settled()
 
     async def work(self) -> None:
-        """Let the timer alone work until it waits for time to pass."""
+        """Runs only the timer until it waits for time to pass."""
         for _ in range(200):
             now = Now(self.clock.monotonic_ms(), self.clock.wall_ms())
             following = self.timer.step(now)
@@ -85,7 +85,7 @@ async def handing_over(directory: Path, clock: FakeClock | None = None) -> Async
 
 
 class Real:
-    """What a real broker does with the files: TimerMessageStore.recover, then dequeue."""
+    """A real broker's reading of the files: TimerMessageStore.recover, then dequeue."""
 
     def __init__(self, directory: Path) -> None:
         self._files: TimerSnapshot = read_timer_files(Disk(), directory)

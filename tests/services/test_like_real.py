@@ -1,4 +1,4 @@
-"""What is under way in a store of ours is written down as a real RocketMQ writes it.
+"""Pending work in our store is written as a real RocketMQ writes it.
 
 Each kind of record beside one of a golden store: the same properties in the same order, values of
 the same form, bodies of the journal with the same members of the same types.
@@ -112,7 +112,7 @@ async def ours(directory: Path) -> list[StoredMessage]:
 
 
 async def deliver(desk: ConsumeDesk) -> None:
-    """Let everything come that waits for a level."""
+    """Delivers every message that waits for a level."""
     schedule = Schedule(desk.store, STORE_HOST)
     while True:
         now = Now(desk.clock.monotonic_ms(), desk.clock.wall_ms())

@@ -1,4 +1,4 @@
-"""Who consumed lately is known, however many come, for as long as it matters."""
+"""Recent consumers are known, however many there are, for as long as it matters."""
 
 import pytest
 

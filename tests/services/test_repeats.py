@@ -18,7 +18,7 @@ WINDOW_MS = 60_000
 
 
 def remembering(broker: StoreBroker, window_ms: int = WINDOW_MS) -> StoreBroker:
-    """Let a broker know requests again."""
+    """Turns deduplication of sends on."""
     rules = SendRules(STORE_HOST, "DefaultCluster", dedupe_window_ms=window_ms)
     broker.send.take(rules)
     return broker

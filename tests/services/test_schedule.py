@@ -76,7 +76,7 @@ class Scheduled:
         await self.talking.settled()
 
     async def run(self) -> None:
-        """Let the service work until it waits for time to pass."""
+        """Runs the service until it waits for time to pass."""
         while True:
             now = Now(self.clock.monotonic, self.clock.wall)
             following = self.schedule.step(now)
@@ -87,7 +87,7 @@ class Scheduled:
         await self.talking.settled()
 
     async def pass_time(self, ms: int) -> None:
-        """Let time pass, then let the service work."""
+        """Advances the clock, then runs the service."""
         self.clock.advance(ms)
         await self.run()
 

@@ -372,7 +372,7 @@ async def test_the_journal_of_leases_waits_while_they_are_open(in_ms: int) -> No
 
 
 async def test_a_message_that_looks_like_the_journal_of_leases_is_delivered() -> None:
-    """Its tag, its body, and the hash of its topic are those of a lease; its topic is a user's."""
+    """Tag, body and the topic's hash are those of a lease, but the topic is a user's."""
     async with timing() as desk:
         topic = "sNq_sys_REVIVE_LOG_DefaultCluster"
         assert java_hash(topic) == java_hash(revive_topic("DefaultCluster"))

@@ -36,7 +36,7 @@ def queue_files(store: Path, topic: str) -> dict[str, bytes]:
 
 
 async def check_refused(broker: StoreBroker, topic: str, attribute: str) -> None:
-    """Whoever asks for messages of the topic, or would write some, is told why not."""
+    """Checks that receives from the topic and sends to it fail with the reason."""
     with pytest.raises(UnsupportedTopic, match=attribute):
         await broker.send.send(drafts_of(draft(topic=topic)), BORN_HOST)
     for request in (

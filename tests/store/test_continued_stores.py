@@ -1,4 +1,4 @@
-"""Stores of a real broker, gone on with: what each feature adds survives a start and a kill -9."""
+"""Stores of a real broker after more writes: each feature's data survives restart and kill -9."""
 
 from pathlib import Path
 from shutil import rmtree

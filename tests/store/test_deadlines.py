@@ -44,7 +44,7 @@ class Loop:
         return [timer for timer in self.timers if not timer.is_cancelled]
 
     def pass_to(self, now_s: float) -> None:
-        """Let time pass, and call back what is due on the way."""
+        """Advances the time, and runs the callbacks that are due on the way."""
         while due := [timer for timer in self.armed if timer.at_s <= now_s]:
             first = min(due, key=lambda timer: timer.at_s)
             self.now_s = max(self.now_s, first.at_s)

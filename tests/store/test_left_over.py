@@ -43,7 +43,7 @@ ENDS: dict[str, dict[tuple[str, int], tuple[int, int]]] = {
 
 
 def known(golden: GoldenStores, name: str, directory: Path) -> KnownShape:
-    """What tools know of a store."""
+    """Returns the settings of a store that offline tools find."""
     sizes = golden_tool_sizes(golden, name)
     found = left_over_now(Disk(), directory, sizes.commit_log_file_size_bytes)
     return replace(sizes, left_over=found.text)
@@ -146,7 +146,7 @@ SHAPE = known_shape(4096, SMALL.consume_queue_file_size_bytes, SMALL.geometry, "
 
 
 def made_again(directory: Path, *, late: bool = False) -> Path:
-    """A store whose topic T had messages in queues 0 to 2, and since it was made again in queue 0.
+    """A store whose topic T had messages in queues 0 to 2 and was recreated in queue 0.
 
     late   and in queue 2, behind those of queue 0
     """
@@ -168,7 +168,7 @@ def made_again(directory: Path, *, late: bool = False) -> Path:
 
 
 def shape_with(directory: Path) -> KnownShape:
-    """What tools know of such a store."""
+    """Returns the settings of such a store that offline tools find."""
     return replace(SHAPE, left_over=left_over_now(Disk(), directory, 4096).text)
 
 
@@ -332,7 +332,7 @@ def aged(golden: GoldenStores, to: Path, files: int) -> Path:
 
 
 def found_of(golden: GoldenStores, directory: Path) -> tuple[dict[str, int], list[str]]:
-    """What verify finds, and its notes."""
+    """Returns the findings of verify, and its notes."""
     found = verify(Disk(), directory, known(golden, "v500", directory))
     return found.counts, found.notes
 

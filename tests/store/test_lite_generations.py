@@ -38,7 +38,7 @@ def store(tmp_path: Path) -> Path:
 
 
 def known(store: Path) -> KnownShape:
-    """What tools know of the store."""
+    """Returns the settings of the store that offline tools find."""
     sizes: KnownShape = lite_sizes(store)
     found = left_over_now(Disk(), store, sizes.commit_log_file_size_bytes)
     return replace(sizes, left_over=found.text)
@@ -132,7 +132,7 @@ def headless(tmp_path: Path) -> Path:
 
 
 def lite_units(store: Path) -> list[tuple[int, int]]:
-    """Number and place of the units of the lite topic that lead into the second file of the log."""
+    """Number and position of the lite topic's units that lead into the log's second file."""
     found = []
     for path in sorted((store / "consumequeue" / LITE[0] / "0").iterdir()):
         places = [place for place, _, _ in UNIT.iter_unpack(path.read_bytes())]

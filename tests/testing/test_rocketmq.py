@@ -1,4 +1,4 @@
-"""What a test wants of its broker: the fixtures, as tests of programs use them."""
+"""The fixtures of a broker, as tests of users' programs use them."""
 
 import os
 import signal

@@ -1,4 +1,4 @@
-"""What the fixture waits for, and what a clock that is moved brings at once."""
+"""Waits of the fixture, and the effects of moving its clock."""
 
 import socket
 from collections.abc import Iterator

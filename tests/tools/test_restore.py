@@ -108,14 +108,14 @@ def test_any_damaged_file_is_named_and_nothing_stays(copy: Path, tmp_path: Path)
 
 
 def said(copy: Path) -> dict[str, Any]:
-    """What a copy says of itself, without its sum."""
+    """Returns the description of a copy, without its checksum."""
     document: dict[str, Any] = json.loads((copy / "backup.json").read_bytes())
     del document["sha256"]
     return document
 
 
 def say(copy: Path, document: dict[str, Any]) -> None:
-    """Let a copy say something else, with the sum of it."""
+    """Replaces the description of a copy, with its checksum."""
     rest = {name: value for name, value in document.items() if name != "format"}
     digest = sha256(json.dumps(rest, sort_keys=True).encode()).hexdigest()
     (copy / "backup.json").write_text(json.dumps(document | {"sha256": digest}))

@@ -1,4 +1,4 @@
-"""Damage is walked over by one rule: whoever reads a log sees the same records of it."""
+"""Damage is skipped by one rule: every reader of a log sees the same records of it."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -61,7 +61,7 @@ def an_image(to: Path, damage: dict[int, tuple[int, bytes]], *, old_from: int = 
 
 
 def walked(files: list[LogFile]) -> tuple[list[int], list[Hole]]:
-    """What the walk itself finds."""
+    """Returns the records and holes that the walk itself finds."""
     found, holes, log_walk = [], [], LogWalk(LogReader(check_crc=True, chunk_size=300))
     for step in walk_over(files, log_walk):
         if isinstance(step, Chunk):

@@ -270,7 +270,7 @@ class Conversation:
         return [self.rng.randbytes(_size(self.rng, 20_000)) for _ in range(count)]
 
     def step(self) -> None:
-        """Do something."""
+        """Takes one random step."""
         self.forget_refused()
         rng, pair, client = self.rng, self.pair, self.pair.client
         stream_id = rng.choice([*self.begun, 0])
@@ -338,7 +338,7 @@ class Conversation:
         self.pair.server.finish(stream, 0, "", [(b"x-request-id", b"1")])
 
     def end(self) -> None:
-        """End and answer everything, and compare what each side sent with what the other got."""
+        """Ends and answers everything; compares what each side sent with what the other got."""
         self.forget_refused()
         for stream_id in self.begun:
             self.pair.client.end_stream(stream_id)

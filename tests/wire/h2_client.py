@@ -43,7 +43,7 @@ def _texts(fields: Iterable[tuple[str | bytes, str | bytes]]) -> dict[str, str]:
 
 
 class Answer:
-    """What a client saw of one stream."""
+    """The outcome of one stream at the client."""
 
     def __init__(self) -> None:
         self.headers: dict[str, str] = {}

@@ -1,4 +1,4 @@
-"""What is remembered of header blocks, until when, and how much."""
+"""The cache of header blocks: its contents, invalidation and limit."""
 
 from contextlib import suppress
 

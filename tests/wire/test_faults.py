@@ -1,4 +1,4 @@
-"""What a peer may not do, and what becomes of its stream or its connection."""
+"""Protocol errors of a peer, and their effect on its stream or its connection."""
 
 import struct
 

@@ -1,4 +1,4 @@
-"""Peers that do much of what costs them little: each has a rate, and what is told is that."""
+"""Peers that repeat cheap operations: each operation has a rate limit, which is reported."""
 
 from collections.abc import Callable
 

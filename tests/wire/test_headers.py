@@ -1,4 +1,4 @@
-"""What fields make a call, what its headers say, and what they may not."""
+"""Headers of a call: those that it needs, their meaning, and those that are refused."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""The topic found in front of a send is the one that the whole request has, or none is told."""
+"""The topic read from the head of a send equals that of the parsed request, or is absent."""
 
 from hypothesis import given
 from hypothesis import strategies as st

@@ -1,4 +1,4 @@
-"""Requests that do not come: how many may be on their way, who waits, and who is sent away."""
+"""Slow requests: how many may be in transit, which of them wait, and which are cancelled."""
 
 import asyncio
 from collections.abc import Callable, Coroutine

@@ -35,7 +35,7 @@ FRAME_HEAD_SIZE = 9
 
 
 class Answer:
-    """What came back for one call."""
+    """The answer to one call."""
 
     def __init__(self) -> None:
         self.raw = bytearray()
@@ -120,7 +120,7 @@ class Pair:
         return stream
 
     def exchange(self) -> None:
-        """Let both sides read what the other wrote until neither has more."""
+        """Exchanges bytes until neither side has more to write."""
         while True:
             sent = self.client.data_to_send()
             if sent and self.server.is_open:
@@ -151,7 +151,7 @@ class Pair:
                 self.client.acknowledge_received_data(event.flow_controlled_length, event.stream_id)
 
     async def settled(self) -> None:
-        """Let the server's tasks go on, and take what they answered."""
+        """Runs the server's tasks, and exchanges their answers."""
         for _ in range(3):
             await turns()
             self.exchange()

@@ -711,7 +711,7 @@ async def test_a_large_answer_that_is_there_at_once_needs_room_too(
 
 
 def give_time(edge: ServerState, seconds: float) -> None:
-    """Let the turn that begins now, and those after it, be so long."""
+    """Sets the time of the turn that begins now, and of those after it."""
     edge.turn_s = seconds
     edge.begin_turn()
 

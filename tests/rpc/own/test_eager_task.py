@@ -1,4 +1,4 @@
-"""What begins where it is given ends as it would in a task of its own."""
+"""A task that starts eagerly ends as one that the loop starts."""
 
 import asyncio
 from collections.abc import Coroutine

@@ -39,7 +39,7 @@ class Asked(NamedTuple):
 
 
 class Seen(NamedTuple):
-    """What a client saw of a call."""
+    """The outcome of a call as its client sees it."""
 
     asked: Asked
     fields: dict[str, str]
@@ -98,7 +98,7 @@ def calls_of(services: Iterable[Service]) -> list[Asked]:
 
 
 class Told:
-    """What clients of a broker saw, and what it counted."""
+    """Outcomes of calls, and what the broker counted."""
 
     def __init__(self, pair: Pair, seen: list[Seen]) -> None:
         self.seen = seen

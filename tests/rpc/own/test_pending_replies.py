@@ -55,7 +55,7 @@ class Flushes:
         return self.groups[-1]
 
     def next(self) -> None:
-        """Let those who come from now on wait for another flush."""
+        """Closes the group of the current flush; later sends wait for another flush."""
         if self.groups:
             self.group().is_open = False
         future: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
@@ -70,7 +70,7 @@ class Flushes:
         return streams
 
     async def end(self, number: int, *, in_time: bool = True) -> None:
-        """Let a flush end, and the client read what that brings."""
+        """Ends a flush, and delivers the replies to the client."""
         self.groups[number].future.set_result(in_time)
         await turns()
         await self.pair.settled()

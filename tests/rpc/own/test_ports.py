@@ -151,7 +151,7 @@ REMOTING = (4 + len(HEADER)).to_bytes(4, "big") + len(HEADER).to_bytes(4, "big")
 
 
 def strangers(caplog: pytest.LogCaptureFixture) -> list[tuple[str, int]]:
-    """Return what was told of clients of other protocols: which one, and how many were not told."""
+    """Returns the logged clients of other protocols: which one, and how many the log left out."""
     told = [vars(one) for one in caplog.records if one.getMessage() == "rpc.stranger"]
     assert all(one["peer"].startswith("ipv4:127.0.0.1:") for one in told)
     return [(one["protocol"], one["left_out"]) for one in told]

@@ -34,7 +34,7 @@ def unreadable(size: int) -> bytes:
 
 
 def padded(size: int) -> bytes:
-    """Returns a message without a name, with a field that nobody knows."""
+    """Returns a message without a name, with an unknown field."""
     head = b"\xfa\xff\x07"  # number 16,383, bytes
     length = size - 8
     return head + bytes((length & 127 | 128, length >> 7 & 127 | 128, length >> 14)) + bytes(length)

@@ -1,4 +1,4 @@
-"""TLS in memory: what goes in at one end comes out at the other, however the network cuts it."""
+"""TLS in memory: bytes arrive as they were sent, however the network cuts them."""
 
 import asyncio
 import ssl

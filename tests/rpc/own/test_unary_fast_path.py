@@ -1,4 +1,4 @@
-"""Calls that are over at once: in one loop, with all others between them as if there were none."""
+"""Calls that end at once run in one loop; all others see no difference."""
 
 import asyncio
 from typing import Any

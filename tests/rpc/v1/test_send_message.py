@@ -85,7 +85,7 @@ def test_whatever_the_bytes_are_the_walk_ends(raw: bytes, factor: int) -> None:
 
 
 def draft_of(message: pb.Message) -> tuple[object, ...]:
-    """What the service is asked for; what stands beside it in the request changes nothing."""
+    """Returns the service's draft of a message; other fields of the request do not change it."""
     plain = pb.Message(topic="orders", body=b"y", tag="B", keys=["k"], message_id="plain")
     alone = drafts_of(pb.SendMessageRequest(messages=[message]))
     beside = drafts_of(pb.SendMessageRequest(messages=[plain, message, plain]))

@@ -46,7 +46,7 @@ def record_of(
 
 
 def plain(*records: bytes) -> list[pb.StoredMessage] | None:
-    """What is made of records next to each other; None where one of them is not plain."""
+    """Decodes adjacent records; None where one of them is not plain."""
     content = b"".join(records)
     WRITER.begin()
     if WRITER.add(content, 0, SIZE_MAX) < len(content):

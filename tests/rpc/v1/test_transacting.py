@@ -55,7 +55,7 @@ async def pulled(broker: StoreBroker) -> list[bytes]:
 
 
 async def pass_time(broker: StoreBroker, by_ms: int) -> None:
-    """Let time pass in pieces, and the service do what is due."""
+    """Advances the clock in pieces, and runs the steps that are due."""
     while True:
         for _ in range(20):
             now = Now(broker.clock.monotonic_ms(), broker.clock.wall_ms())

@@ -1,4 +1,4 @@
-"""What is on its way to official clients, all of them together."""
+"""Limits of unread messages to official clients, over all clients together."""
 
 import asyncio
 from collections.abc import Callable
@@ -20,7 +20,7 @@ BODY_BYTES = UNREAD_BYTES_MAX // UNREAD_MAX
 
 
 class Joined:
-    """Transactions that ask nobody, and count who could be asked."""
+    """Transactions that check no producer, and count the producers that could be checked."""
 
     def __init__(self) -> None:
         self.count = 0

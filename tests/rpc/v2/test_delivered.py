@@ -1,4 +1,4 @@
-"""What a stored record says to a client of version 5, each property by itself."""
+"""Fields that a v2 client gets of a stored record, each property by itself."""
 
 import zlib
 from typing import Any

@@ -1,4 +1,4 @@
-"""What clients put on the wire that the tests do not run, or not so: C++, C#, Rust, many threads.
+"""Requests of clients that no other test runs: C++, C#, Rust, many threads.
 
 Requests are as their sources make them, in the order they come; the transport is gRPC's own, which
 the one for C++ uses too, with compressed requests and pings.

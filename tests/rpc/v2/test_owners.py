@@ -1,4 +1,4 @@
-"""Where access is checked a session is of the user who opened it, whoever gives its client's id."""
+"""With access control, a session belongs to the user who opened it, not to its client id."""
 
 import asyncio
 from collections.abc import AsyncIterator

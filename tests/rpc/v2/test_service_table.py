@@ -1,4 +1,4 @@
-"""What every call of official clients has in common: its client, its size, how errors look."""
+"""Common behaviour of official clients' calls: client id, size limit, form of errors."""
 
 from collections.abc import Callable
 

@@ -273,7 +273,7 @@ async def test_of_goodbyes_the_last_thousand_are_remembered(desk: OfficialDesk) 
 async def test_who_names_a_client_ends_nothing_that_it_holds_for_other_groups(
     desk: OfficialDesk,
 ) -> None:
-    """Ids of clients are no secret, and what a call may is asked of the group that it names."""
+    """Client ids are no secret, and a call is authorised for the group that it names."""
     broker = desk.broker
     await broker.store.tables.groups.ensure("other")
     await broker.add("orders", b"a", UNIQ_KEY="1")
@@ -312,7 +312,7 @@ async def test_a_lease_renews_itself_as_long_as_its_client_is_heard_of(
 async def test_who_names_a_client_keeps_nothing_leased_that_it_holds_for_other_groups(
     desk: OfficialDesk, kind: str
 ) -> None:
-    """A client that is gone, whose id somebody gives who may not consume for its group."""
+    """The client is gone, and another user who may not consume for its group gives its id."""
     broker, beat = desk.broker, pb.HeartbeatRequest(group=name("other"))
     await broker.store.tables.groups.ensure("other")
     await broker.store.tables.topics.create("t", queue_count=1, attributes={"message.type": kind})

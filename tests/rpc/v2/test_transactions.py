@@ -1,4 +1,4 @@
-"""Transactions of official clients: decided by whoever publishes to the topic, or asked about."""
+"""Transactions of official clients, decided by any publisher to the topic, or checked."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -132,7 +132,7 @@ class Producer:
 
 
 async def looked_at(desk: OfficialDesk, by_ms: int) -> None:
-    """Let time pass, and transactions be looked at."""
+    """Advances the clock and runs the transaction checks."""
     transactions, clock = desk.broker.transactions, desk.broker.clock
     for passed in (0, by_ms):
         clock.advance(passed)

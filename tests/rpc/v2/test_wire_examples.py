@@ -190,7 +190,7 @@ async def given_up(desk: OfficialDesk) -> str:
 
 
 async def half(desk: OfficialDesk) -> str:
-    """Returns the id of a transaction that nobody decided."""
+    """Returns the id of an undecided transaction."""
     answer = await desk.ask("SendMessage", sent("w-tx", b"m", message_type=pb.TRANSACTION))
     await visible(desk)
     return str(answer.entries[0].transaction_id)
@@ -247,19 +247,19 @@ LIVE: Final[dict[str, Callable[[OfficialDesk], Awaitable[str]]]] = {
 
 
 async def some_messages(desk: OfficialDesk) -> None:
-    """Have messages wait that a receive of the examples gets."""
+    """Sends messages that a receive of the examples gets."""
     await desk.broker.add("w-normal", b"m", UNIQ_KEY="1")
 
 
 async def three_messages(desk: OfficialDesk) -> None:
-    """Have three messages wait, one of them for the second time."""
+    """Sends three messages, one of which is delivered for the second time."""
     await leased(desk)
     await desk.broker.add("w-normal", b"m1", b"m3", UNIQ_KEY="2")
     await desk.broker.pass_time(10_001)
 
 
 async def two_in_order(desk: OfficialDesk) -> None:
-    """Have two messages of two message groups wait."""
+    """Sends two messages of two message groups."""
     await desk.broker.add("w-fifo", b"m", UNIQ_KEY="1", __SHARDINGKEY="g")
     await desk.broker.add("w-fifo", b"m", queue_id=1, UNIQ_KEY="2", __SHARDINGKEY="g1")
 

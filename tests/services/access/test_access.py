@@ -1,4 +1,4 @@
-"""Who calls is found by the signature; who is nobody learns nothing of who is somebody."""
+"""The signature identifies the caller; an anonymous caller learns nothing about users."""
 
 from base64 import b64encode
 from collections.abc import Callable
@@ -29,7 +29,7 @@ SUB_RETRY = Need((Action.SUB,), ResourceKind.GROUP, f"{RETRY_PREFIX}orders")
 
 
 def caller(access: Access, metadata: dict[str, str]) -> str:
-    """Returns who made a call, or why it is nobody's."""
+    """Returns the caller of a call, or why it has none."""
     try:
         found = access.caller(metadata.get("authorization"), metadata.get("x-mq-date-time"))
     except Unauthenticated as error:

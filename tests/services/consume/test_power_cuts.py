@@ -102,7 +102,7 @@ async def test_a_power_cut_loses_no_message(seed: int, flush: str) -> None:
 
 @pytest.mark.parametrize("seed", range(12))
 async def test_a_kill_loses_and_repeats_nothing(seed: int, tmp_path: Path) -> None:
-    """What a process wrote stays when it is killed, flushed or not."""
+    """Bytes that a process wrote survive its kill, flushed or not."""
     random = Random(seed)
     async with consuming(tmp_path / "store", flush=FLUSH_ASYNC) as desk:
         story = Story(desk, random)

@@ -1,4 +1,4 @@
-"""What happens between two steps of a receive, of a settling or of a lease's end."""
+"""Interleavings within a receive, an acknowledgement or the end of a lease."""
 
 import asyncio
 from collections.abc import Callable
@@ -52,7 +52,7 @@ class Gate:
         await until(lambda: self.count > 0)
 
     def open(self) -> None:
-        """Let all calls go on."""
+        """Releases all calls."""
         self._open.set()
 
 

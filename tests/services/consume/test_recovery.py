@@ -222,7 +222,7 @@ async def test_an_old_lease_is_written_down_anew(tmp_path: Path) -> None:
 async def test_what_is_being_settled_is_lost_by_no_kill(
     tmp_path: Path, journal_max: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """One of a lease waits to be read and sent back, as the others are settled or written anew."""
+    """One lease waits for its read to be sent back; the rest are settled or saved meanwhile."""
     reads, gate = [], asyncio.Event()
 
     async def slow(*asked: Any) -> dict[int, bytes]:

@@ -1,4 +1,4 @@
-"""What a group failed to consume: where it goes, how often, and with which properties."""
+"""Messages that a group failed to consume: their topic, number of retries and properties."""
 
 from collections.abc import AsyncIterator
 

@@ -1,4 +1,4 @@
-"""How much of what comes back is put in one turn of the loop: bounded by count and by time."""
+"""One turn of the loop revives a limited number of messages, for a limited time."""
 
 import asyncio
 from typing import Any
@@ -18,7 +18,7 @@ LEASES = 3 * TURN_MAX
 
 
 async def put_by_turn(desk: ConsumeDesk) -> list[int]:
-    """End all leases; return how many messages came back in each turn of the loop that had some."""
+    """Ends all leases; returns how many messages each turn of the loop revived, if any."""
     end = desk.store.writing.writer.next_offsets
     key = next(key for key in (*end, (f"{retry_topic(GROUP)}_{TOPIC}", 0)) if "%RETRY%" in key[0])
     puts: list[int] = []

@@ -1,4 +1,4 @@
-"""Leases, and a wall clock that somebody sets: they last as long as was asked for."""
+"""Leases last as long as was asked for when the wall clock is set."""
 
 from pathlib import Path
 
@@ -102,7 +102,7 @@ async def test_a_lease_in_order_that_began_by_the_right_clock_keeps_its_time_aft
 async def test_the_ends_of_leases_in_order_follow_a_set_clock_over_a_kill(
     desk: ConsumeDesk, tmp_path: Path
 ) -> None:
-    """What follows from a clock that was set is written down as anything else."""
+    """Effects of a clock that was set are saved like all others."""
     await desk.store.tables.groups.update(GROUP, GroupSettings(fifo=True))
     await desk.send("a")
     await desk.send("b", queue_id=1)

@@ -1,4 +1,4 @@
-"""Groups and topics whose retry topics have one name: nobody gets the messages of another group."""
+"""Groups and topics whose retry topics share a name never get each other's messages."""
 
 import pytest
 

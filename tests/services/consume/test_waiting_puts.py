@@ -29,7 +29,7 @@ async def small(directory: Path, journal_max: int = 100_000) -> AsyncIterator[Co
 
 @asynccontextmanager
 async def full_file(desk: ConsumeDesk, left_bytes: int) -> AsyncIterator[None]:
-    """Leaves at most so many bytes in the log's last file; the next one is made when this ends."""
+    """Leaves at most so many bytes in the log's last file; at exit the next is made."""
     with desk.talking.quick_disk.held():
         while desk.store.writing.takes(left_bytes):
             run = Destination("filler", 0, STORE_HOST), batch(put_row("x" * 64))
@@ -41,7 +41,7 @@ async def full_file(desk: ConsumeDesk, left_bytes: int) -> AsyncIterator[None]:
 async def test_a_lease_is_changed_whose_message_is_given_out_anew(
     tmp_path: Path, *, changes_first: bool
 ) -> None:
-    """Somebody set the offset back; the journal's last word on a message holds."""
+    """The operator set the offset back; the journal's last entry on a message holds."""
     async with small(tmp_path / "s") as desk:
         await desk.send("a")
         got = await desk.receive()

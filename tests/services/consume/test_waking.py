@@ -26,7 +26,7 @@ SOON_MS, LATE_MS = STEP_INTERVAL_MS // 2, 2 * STEP_INTERVAL_MS
 
 
 def stepped(desk: ConsumeDesk) -> Next:
-    """Let the step do what is due; returns when it is to be called next."""
+    """Runs the step; returns when it is to be called next."""
     following = desk.consume.step(Now(desk.clock.monotonic_ms(), desk.clock.wall_ms()))
     assert not isinstance(following.mark, Job)
     return following

@@ -1,4 +1,4 @@
-"""Who is known of official clients, and for how long."""
+"""Known official clients, and how long they are kept."""
 
 from pocketmq.services.sessions.questions import Command, Reconnect
 from pocketmq.services.sessions.sessions import (

@@ -31,7 +31,7 @@ FULL = DiskAboveLimit(path="/", used_percent=95, limit_percent=90)
 
 
 def begin_step(desk: TransactionDesk) -> None:
-    """Let the step begin what is due."""
+    """Runs a step, which begins the checks that are due."""
     desk.transactions.step(Now(desk.clock.monotonic_ms(), desk.clock.wall_ms()))
 
 

@@ -1,4 +1,4 @@
-"""Transactions nobody decided: their producers are asked, and in the end they are given up."""
+"""Undecided transactions: their producers are checked, and in the end they expire."""
 
 import asyncio
 from collections.abc import Sequence

@@ -272,7 +272,7 @@ async def test_a_kill_at_any_turn_leaves_all_of_an_end_or_nothing(
 
 
 async def test_where_a_start_begins_to_read_is_never_ahead_of_what_the_log_keeps() -> None:
-    """What ended is passed by a start: were the end lost, so were the transaction."""
+    """A start skips ended transactions: if their end were lost, so would they be."""
     disk, clock = SimDisk(), FakeClock()
     async with transacting(STORE, disk=disk, clock=clock, flush=FLUSH_ASYNC) as desk:
         sent = [await desk.half(name) for name in "ab"]
@@ -297,7 +297,7 @@ async def test_where_a_start_begins_to_read_is_never_ahead_of_what_the_log_keeps
 
 
 async def test_what_a_cut_left_in_doubt_is_looked_at_and_counted_once(tmp_path: Path) -> None:
-    """A commit is there, and that its half message is done is not, as a real broker leaves it."""
+    """The commit exists and the end of its half message does not, as real brokers leave it."""
     async with transacting(tmp_path / "store", disk=SimDisk()) as desk:
         sent = [await desk.half(name) for name in "abc"]
         for text in sent[:2]:
@@ -345,7 +345,7 @@ async def test_what_a_start_finds_asked_about_and_decided_is_not_counted_as_open
 async def test_half_messages_of_one_key_are_looked_up_together(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Each by itself took a walk over all of them: of 100,000 nobody saw the end."""
+    """One lookup each would walk all of them, which for 100,000 takes hours."""
     disk = SimDisk()
     async with transacting(STORE, disk=disk) as desk:
         sent = [await desk.half(f"{number}", key="same") for number in range(60)]

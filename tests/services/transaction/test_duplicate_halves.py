@@ -1,4 +1,4 @@
-"""What became of half messages, by the copies that are there and by those that were committed."""
+"""Outcomes of half messages, from their copies and the committed messages."""
 
 import pytest
 from hypothesis import given

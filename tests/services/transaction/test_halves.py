@@ -1,4 +1,4 @@
-"""What is known of half messages, how far a start reads, and when each is looked at: by models."""
+"""Half messages in memory, the offset a start reads from, and check times, by models."""
 
 import pytest
 from hypothesis import given

@@ -37,7 +37,7 @@ NOTICED_MS = 2_000
 
 
 def step(desk: TransactionDesk) -> Next:
-    """Let the step work once."""
+    """Runs the step once."""
     return desk.transactions.step(Now(desk.clock.monotonic_ms(), desk.clock.wall_ms()))
 
 

@@ -25,7 +25,7 @@ DAMAGED = StoreDamaged(path="0", file_position=0, begin=0, end=9, why="a test sa
 
 
 def next_ms(desk: TransactionDesk) -> int:
-    """Let the step work once; returns in how many ms something is looked at next."""
+    """Runs the step once; returns the ms until the next look."""
     desk.transactions.step(Now(desk.clock.monotonic_ms(), desk.clock.wall_ms()))
     found = desk.transactions._checking.next_ms
     assert found is not None

@@ -1,4 +1,4 @@
-"""What a start knows of half messages: from the offsets on disk, and from the log behind them."""
+"""A start finds half messages from the offsets on disk, and from the log behind them."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -35,7 +35,7 @@ def known(desk: TransactionDesk) -> tuple[int, int]:
 
 
 async def ended_before(desk: TransactionDesk, count: int) -> None:
-    """Let some half messages end: more of them than messages that tell of it."""
+    """Ends some half messages, more than the op messages that record it."""
     sent = [await desk.half(f"before{number}") for number in range(count)]
     await desk.roll_back(*sent)
 

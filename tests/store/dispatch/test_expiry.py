@@ -1,4 +1,4 @@
-"""Letting old messages go: the log first, then queues and index; nobody is disturbed."""
+"""Removal of old messages: the log first, then queues and index; readers are not disturbed."""
 
 import os
 from collections.abc import AsyncIterator

@@ -61,7 +61,7 @@ class Views:
         self.disk.synced.clear()
 
     def dispatch(self, count: int, *, flushed: int | None = None) -> None:
-        """Give the views so many records more; the log is durable up to an offset, or all of it."""
+        """Dispatches so many more records; the log is durable up to an offset, or wholly."""
         entries = self._records.take(count)
         self.parts.queues.apply(entries)
         self.parts.index.apply(entries)
@@ -70,7 +70,7 @@ class Views:
     def reach(
         self, last_record: int, time_ms: int = TIME_MS, *, flushed: int | None = None
     ) -> None:
-        """Have a record of 100 bytes committed and dispatched, the last one."""
+        """Commits and dispatches one last record of 100 bytes."""
         end, marks = last_record + 100, self.marks
         marks.append(end, time_ms)
         marks.commit(end, time_ms)
@@ -109,7 +109,7 @@ class Views:
 
     @property
     def checkpoint(self) -> CheckpointValues:
-        """What the file holds."""
+        """The contents of the file."""
         return decode_checkpoint((self.directory / "checkpoint").read_bytes())
 
     def close(self) -> None:
@@ -379,7 +379,7 @@ async def test_nothing_is_written_down_before_the_log_is_durable(views: Views) -
 
 
 def leave_behind(views: Views, count: int) -> int:
-    """Let a crash have left so many units behind the ends of queues that nobody looked behind."""
+    """Leaves so many units behind the known ends of queues, as a crash does."""
     views.parts.ends.rows = end = views.parts.queues.ends()
     if count:
         views.dispatch(count)

@@ -1,4 +1,4 @@
-"""Who waits at a queue's end: looked for once for each filter, served in pieces, gone when done."""
+"""Waits at a queue's end: one scan per filter, answered in batches, removed when done."""
 
 import asyncio
 from collections.abc import Awaitable
@@ -31,7 +31,7 @@ TAG_B = parse_filter("B")
 
 
 class Queues:
-    """Queues of which only the max offset is known, and what a look at them is told to find."""
+    """Queues of which only the max offset is known, and the results that their scans return."""
 
     def __init__(self, clock: FakeClock | None = None) -> None:
         self.clock = clock or FakeClock()

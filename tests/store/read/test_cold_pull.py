@@ -61,7 +61,7 @@ async def test_old_messages_come_as_fresh_ones_do(store: TalkingStore) -> None:
 async def test_where_memory_cannot_be_asked_a_thread_reads(
     store: TalkingStore, monkeypatch: pytest.MonkeyPatch, trouble: str
 ) -> None:
-    """A file system that does not tell what is in memory, and one that fails to read from it."""
+    """A file system that cannot report cached pages, and one that fails to read them."""
 
     def fail(*_: object) -> bytes:
         raise ReadFailed(path="p", why="EIO")

@@ -1,4 +1,4 @@
-"""What waits at a place in the log is named: kind, topic, group, and until when."""
+"""Messages pending at an offset of the log are named: kind, topic, group, end time."""
 
 from pathlib import Path
 

@@ -45,7 +45,7 @@ def in_memory(log: CommitLog) -> Pulling:
 
 
 class Queue:
-    """Ten messages of queue 0 of T, every third of them tagged B, the others A; 2 s apart."""
+    """Ten messages of queue 0 of T, 2 s apart; every third is tagged B, the others A."""
 
     def __init__(self, parts: StoreComponents) -> None:
         self.disk = parts.disk

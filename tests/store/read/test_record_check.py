@@ -40,7 +40,7 @@ def record(*, topic: str = "orders", crc: bool = False, host: bytes = HOST) -> b
 
 
 def verdicts(content: bytes, size: int, wanted: Asked, number: int = NUMBER) -> tuple[bool, bool]:
-    """What the quick look and the full one say of a record behind some bytes."""
+    """Returns the verdicts of the quick and the full check of a record behind some bytes."""
     view = memoryview(BEFORE + content)
     quick = is_sound(view, len(BEFORE), PLACE, size, wanted, number)
     return quick, not why_unsound(content[:size], PLACE, size, wanted, number)

@@ -1,4 +1,4 @@
-"""Completeness: what somebody removed between two runs is noticed and built anew."""
+"""Completeness: files that were removed between two runs are noticed and rebuilt."""
 
 import shutil
 from pathlib import Path

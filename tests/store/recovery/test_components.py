@@ -166,7 +166,7 @@ sys.stdin.read()
 
 @contextmanager
 def held_by_another_process(path: Path) -> Iterator[None]:
-    """Let another process hold a lock file."""
+    """Locks a file from another process."""
     command = [sys.executable, "-c", HOLD, str(path)]
     pipe = subprocess.PIPE
     with subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True) as other:

@@ -25,7 +25,7 @@ REASON = "the CRC of its body is wrong"
 
 
 def mended(log: LogBytes, disk: QuickDisk | None = None) -> list[tuple[int, int]]:
-    """Mend what a survey finds; returns what was replaced."""
+    """Replaces the holes that a survey finds; returns their ranges."""
     disk = disk or QuickDisk()
     holes = survey(log).holes
     with opened(log, disk) as found:

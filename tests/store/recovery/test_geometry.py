@@ -1,4 +1,4 @@
-"""What goes before what, where the sizes of a store are told more than once."""
+"""Precedence of the sources that state the sizes of a store."""
 
 from collections.abc import Mapping
 from datetime import UTC

@@ -27,7 +27,7 @@ def a_log(tmp_path: Path, count: int = 24) -> LogBytes:
 
 
 def directory_of(log: LogBytes) -> Path:
-    """Where the log's files lie; they are written the first time somebody asks."""
+    """The directory of the log's files, which the first call writes."""
     directory = log.store / "commitlog"
     return directory if directory.exists() else log.close().store / "commitlog"
 

@@ -1,4 +1,4 @@
-"""What a start tells of its recovery."""
+"""Progress that a start reports of its recovery."""
 
 from pathlib import Path
 

@@ -59,7 +59,7 @@ def flip(store: Path, *physical_offsets: int) -> None:
 
 
 async def a_killed_store(tmp_path: Path) -> tuple[Path, list[int]]:
-    """What kill -9 left of four messages, the last two of them not flushed, and where they lie."""
+    """A store of four messages after kill -9, the last two not flushed, and their offsets."""
     async with store_at(tmp_path / "s") as store:
         places = [(await store.send("T", f"{n}{BODY}", key="k")).physical_offsets[0] for n in "ab"]
         await store.pulled("T")
@@ -95,14 +95,14 @@ async def label_of(image: Path) -> tuple[str, str]:
 
 
 class Served(NamedTuple):
-    """What a damaged store says and serves; first letters of bodies, "-" where one is damaged."""
+    """State and contents of a damaged store: first letters of bodies, "-" for a damaged one."""
 
     damage: StoreDamaged
     letters: str
 
 
 async def served_of(image: Path) -> Served:
-    """Opens a store twice that must be damaged, and try to send; the log must stay as it was."""
+    """Opens a damaged store twice and tries to send; the log must stay as it was."""
     before = files_below(image)
     for _ in range(2):
         async with store_at(image) as store:

@@ -1,4 +1,4 @@
-"""Files of a real store that are not what they must be: a start serves, or refuses and says which.
+"""Damaged files of a real store: a start serves, or refuses and names the file.
 
 A refused start changes nothing but the lock, and names the file it stumbled over.
 """

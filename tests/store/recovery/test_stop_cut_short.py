@@ -1,4 +1,4 @@
-"""A stop that ends between its list of the views and its abort mark was a stop in order."""
+"""A stop that wrote its list of the views and ended before its abort mark was clean."""
 
 import json
 from collections.abc import Iterator
@@ -83,7 +83,7 @@ def test_no_queue_is_doubted_wherever_the_stop_ended(caplog: pytest.LogCaptureFi
 
 
 async def test_only_a_list_of_all_there_is_tells_so(tmp_path: Path) -> None:
-    """One of before the last flush does not: somebody put it there."""
+    """A list from before the last flush does not count."""
     directory = tmp_path / "s"
     async with store_at(directory) as store:
         await store.send("T", "a", key="k")

@@ -1,4 +1,4 @@
-"""Consumer groups: what a file may say of one, how many there may be, what is told of them."""
+"""Consumer groups: entries of their file, the limit of their number, their listing."""
 
 import asyncio
 import json

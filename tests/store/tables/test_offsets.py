@@ -132,7 +132,7 @@ async def test_a_damaged_file_gives_way_to_the_one_before(offsets: Offsets) -> N
 
 
 async def stand(offsets: Offsets) -> None:
-    """Let two groups stand in two topics."""
+    """Commits offsets of two groups in two topics."""
     await offsets.table.set_many("readers", "orders", {0: 1, 1: 2})
     await offsets.table.set_many("readers", "audit", {0: 3})
     await offsets.table.set_many("others", "orders", {1: 4})
@@ -222,7 +222,7 @@ MOVES = st.one_of(
 
 
 class Model:
-    """What the table should say: rows of (group, topic), and which groups were made."""
+    """The expected table: rows of (group, topic), and the groups that were created."""
 
     def __init__(self) -> None:
         self.rows: dict[tuple[str, str], dict[int, int]] = {}
@@ -240,7 +240,7 @@ class Model:
         row[queue_id] = max(queue_offset, row.get(queue_id, 0))
 
     def fence(self, begin: int, end: int) -> None:
-        """What is in memory stays as it is."""
+        """Changes nothing in memory."""
 
     def pass_fence(self) -> None:
         """Nor does this change it."""

@@ -1,4 +1,4 @@
-"""What changed in order since the table was written: found at a start, bound to that table."""
+"""Changes of FIFO order since the table was written: read at a start, bound to that table."""
 
 import json
 from collections.abc import Iterator
@@ -64,7 +64,7 @@ class Orders:
 
     @property
     def folded(self) -> QueueOrder:
-        """What the table alone says, as a real broker would find it."""
+        """The order that the table alone holds, as a real broker would read it."""
         row = decode_table(self.path.read_bytes())["table"]["orders@g"][0]
         own = row["pocketmq"]
         delivered = {one[0]: OrderedDelivery(*one[1:]) for one in own["delivered"]}
@@ -76,7 +76,7 @@ class Orders:
         return self
 
     def again(self) -> "Orders":
-        """What a start finds now."""
+        """The state that a start finds now."""
         self.closed()
         return Orders(self.disk, self.directory, is_sync=self.is_sync)
 
@@ -251,7 +251,7 @@ async def test_a_crash_takes_nothing_that_was_answered_and_leaves_one_moment(
 
 
 async def test_rows_that_a_power_cut_left_over_do_not_count_later() -> None:
-    """Of a row that was lost those behind it may be on the disk, where others have its length."""
+    """Later rows than the lost one may be on the disk, at positions that other rows reach."""
     disk = SimDisk()
     orders = Orders(disk, Path("/store"), is_sync=False)
     for _ in range(4):

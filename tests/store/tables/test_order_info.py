@@ -1,4 +1,4 @@
-"""What ordered consumers have in hand: durable when saved, in the file a real broker reads."""
+"""Deliveries of ordered consumers: durable when saved, in the file a real broker reads."""
 
 import json
 from collections.abc import Iterator

@@ -30,7 +30,7 @@ def tables(tmp_path: Path) -> Iterator[Tables]:
 
 
 async def hold(tables: Tables) -> None:
-    """Let a group have a message of queue 0 in hand, in order."""
+    """Gives a group a delivery of queue 0, in order."""
     tables.orders.change("readers", "orders", 0, lambda: HELD)
     await tables.orders.saved()
 

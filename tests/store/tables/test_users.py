@@ -1,4 +1,4 @@
-"""Users are durable when `save` returns, and nobody else may read their file."""
+"""Users are durable when `save` returns, and other accounts cannot read their file."""
 
 import stat
 from pathlib import Path

@@ -200,7 +200,7 @@ async def test_the_first_flush_takes_along_what_the_same_turn_brings(flushing: M
 
 
 def joined(flush: Flushing, heard: list[int], name: int) -> FlushGroup:
-    """Let one more wait with a group, and note its name when its flush has ended."""
+    """Joins a flush group, and notes the name when its flush has ended."""
     flush.append()
     group = flush.durability.group()
     group.join(lambda _: heard.append(name))

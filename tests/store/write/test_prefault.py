@@ -1,4 +1,4 @@
-"""Pages ahead: a log that grows fast finds its next pages in memory; a slow one takes no memory."""
+"""Prefault: a fast log finds its next pages in memory; a slow one takes no memory."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path

@@ -53,7 +53,7 @@ from tests.golden_stores import GoldenStores
 
 @pytest.fixture
 def told() -> list[Sequence[Written]]:
-    """What the dispatcher was told."""
+    """Records that the dispatcher was given."""
     return []
 
 
@@ -269,7 +269,7 @@ def puts_of(golden: GoldenStores, name: str) -> list[Put]:
 
 
 def put_of(view: memoryview, position: int) -> tuple[Destination, Row, int]:
-    """What has to be put, and when, for a record to be written as it is."""
+    """Returns the arguments and the time of a put that writes a record as it is."""
     message: StoredMessage = decode_record(view, position, decompress=False)
     _, _, _, _, begin, end = split_record(view, position)
     block = bytes(view[begin:end])

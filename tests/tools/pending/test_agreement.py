@@ -1,4 +1,4 @@
-"""What waits in a store is the same to its broker, to tools without a broker, and to Spark."""
+"""Broker, offline tools and Spark agree on the pending messages of a store."""
 
 from pathlib import Path
 from typing import Any
@@ -43,7 +43,7 @@ async def fill(broker: StoreBroker) -> None:
 
 
 async def listed(broker: StoreBroker) -> dict[str, tuple[str, int]]:
-    """What the broker says waits for its time: real topic and physical offset by id."""
+    """Returns the broker's pending messages: real topic and physical offset by id."""
     found: dict[str, tuple[str, int]] = {}
     token = ""
     while True:

@@ -1,4 +1,4 @@
-"""What waits in a store a real broker left is what it was to deliver."""
+"""Pending messages in a real broker's store are those it was to deliver."""
 
 import json
 from collections import Counter

@@ -1,4 +1,4 @@
-"""What takes the place of damage, by where it lies and what was there."""
+"""Replacements of damage, by its place and the bytes that were there."""
 
 from collections.abc import Iterator
 from pathlib import Path

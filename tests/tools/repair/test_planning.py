@@ -75,7 +75,7 @@ def test_a_table(store: DamagedStore, table: bytes, backup: bytes | None, act: F
 
 
 def test_a_damaged_journal_of_orders_stays(store: DamagedStore) -> None:
-    """What is sound in it counts; the broker writes over it."""
+    """Its sound entries count; the broker writes over it."""
     rows = [encode_changes([], 7, number) for number in (1, 2, 3)]
     journal = store.directory / "pocketmq" / "order.journal"
     journal.parent.mkdir()

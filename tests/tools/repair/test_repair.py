@@ -122,7 +122,7 @@ def test_random_damage(golden: GoldenStores, tmp_path: Path, name: str, seed: in
     for _ in range(1 + seed % 3):
         store.damage(chance)
     report = store.repair()
-    # A client's own clock is nobody's to mend.
+    # A client's own clock is not repaired.
     assert set(store.kinds()) <= {"born_time"}
     assert report["is_sound"] == (not store.kinds())
     assert set(store.lost()) <= set(store.hit())

@@ -36,7 +36,7 @@ class Small:
         mark.close()
 
     def marked(self) -> int | None:
-        """What the mark says for the checkpoint there is."""
+        """Returns the offset that the mark confirms for the present checkpoint."""
         mark = FlushedMark(Disk(), self.directory / "pocketmq")
         mark.open()
         mark.close()

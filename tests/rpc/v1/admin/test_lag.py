@@ -20,7 +20,7 @@ async def lag(broker: StoreBroker, **fields: Any) -> list[pb.TopicLag]:
 
 
 async def consumed(broker: StoreBroker, **offsets: int) -> None:
-    """Let the group `readers` stand there; q0 is queue 0 of orders."""
+    """Commits the offsets of the group `readers`; q0 is queue 0 of orders."""
     for name, queue_offset in offsets.items():
         await broker.store.tables.offsets.commit("readers", "orders", int(name[1:]), queue_offset)
 

@@ -1,4 +1,4 @@
-"""What waits is listed: where it goes, when, and by what it is recalled."""
+"""Pending messages are listed with their topic, delivery time and recall handle."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Groups are moved as a whole or not at all, and a dry run tells where they would be."""
+"""A reset moves a group wholly or not at all; a dry run reports the offsets."""
 
 from collections.abc import AsyncIterator
 from typing import Any

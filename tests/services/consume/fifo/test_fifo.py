@@ -332,7 +332,7 @@ async def test_what_was_moved_stays_so_over_a_kill(steps: Steps, tmp_path: Path)
 
 
 async def test_an_offset_that_a_kill_left_behind_follows_what_is_settled(tmp_path: Path) -> None:
-    """What is settled is in the table of orders; the offsets are written down later."""
+    """The table of orders has the acknowledgement at once, the offsets table later."""
     async with consuming(tmp_path / "s") as desk:
         steps = await opened(desk)
         await steps.send("a1", "b1", "c1")

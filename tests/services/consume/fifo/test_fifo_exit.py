@@ -29,7 +29,7 @@ async def in_order(desk: ConsumeDesk, *, fifo: bool) -> None:
 
 
 async def leave_with_two_settled(desk: ConsumeDesk) -> None:
-    """Have a, b, c under leases in order, settle the last two, and leave order."""
+    """Leases a, b, c in order, settles the last two, and leaves FIFO order."""
     await in_order(desk, fifo=True)
     await desk.send("a", "b", "c")
     got = await desk.receive()

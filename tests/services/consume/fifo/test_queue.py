@@ -1,4 +1,4 @@
-"""What goes out of an ordered queue: one receive a message group, each in order, nothing lost."""
+"""An ordered queue leases a message group to one receive, in order, and loses nothing."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -190,7 +190,7 @@ def test_after_a_restart_nothing_goes_out_before_the_held_groups_are_known() -> 
 
 
 def test_what_was_given_out_before_a_start_may_be_taken_back_before_anybody_looked() -> None:
-    """A receive that is made again is given it without a look, and its answer may be lost too."""
+    """A repeated receive returns it without a scan, and its answer may be lost as well."""
     queue = OrderedQueue(
         QueueOrder(0, frozenset(), {0: OrderedDelivery(1, 5, 5 + LEASE_MS, "c 1")})
     )
@@ -250,7 +250,7 @@ class OrderedWalk(RuleBasedStateMachine):
         return [ends_ms for ends_ms in ends.values() if ends_ms > self.now]
 
     def _end_leases(self) -> None:
-        """Let leases end, but for those whose client lives."""
+        """Ends leases, except those whose client is alive."""
         renewed = [
             one
             for n, one in self.out.items()
@@ -389,7 +389,7 @@ class OrderedWalk(RuleBasedStateMachine):
 
     @rule()
     def write(self) -> None:
-        """What changed, change by change, makes the same order as all there is."""
+        """Changes applied one by one give the same order as the whole state."""
         self.written.change(self.queue.since())
         row = encode_order(self.queue.order(), 1)
         assert self.written.order() == decode_order(row, committed=0)
