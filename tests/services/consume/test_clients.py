@@ -21,8 +21,9 @@ def test_of_too_many_the_one_heard_of_longest_ago_is_forgotten_once_it_is_dead()
     for number in range(KEPT_MAX):
         clients.receives(received(f"c{number}"), 1)
     clients.touch("c0", "g", 2)
-    with pytest.raises(TooManyRequests):
+    with pytest.raises(TooManyRequests) as refused:
         clients.receives(received("one more"), ALIVE_MS)
+    assert refused.value.limit == 20_000
     clients.receives(received("c1"), ALIVE_MS)
     clients.receives(received("one more"), ALIVE_MS + 1)
     alive = [one for one in ("c0", "c1", "c2", "one more") if clients.is_alive(one, "g", 2)]

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from pocketmq.format.pop_records import Batched, PopCheckpoint
+from pocketmq.format.pop_records import Batched, PopCheckpoint, read_entry
 from pocketmq.format.record import decode_record
 from pocketmq.model.administration import GroupSettings
 from pocketmq.model.consuming import Received
@@ -156,6 +156,19 @@ async def test_leases_take_turns_in_the_revive_queues(desk: ConsumeDesk) -> None
     turn = [journal.revive_queue() for _ in range(2 * REVIVE_QUEUE_COUNT)]
     assert sorted(turn) == sorted(2 * [*range(REVIVE_QUEUE_COUNT)])
     assert turn[:REVIVE_QUEUE_COUNT] == turn[REVIVE_QUEUE_COUNT:]
+
+
+async def test_entries_of_names_that_are_not_ascii_are_journalled(desk: ConsumeDesk) -> None:
+    """A store of before may have such a group; its entries take the way of other messages."""
+    journal = Journal(desk.store, ConsumeSettings("DefaultCluster", "broker-a", STORE_HOST))
+    checkpoint = PopCheckpoint(Batched("gr\u00fcn", TOPIC, 0, 7, 1_000, "b"), [7, 9], 500, 0)
+    for number in range(2):
+        assert await journal.put([journal.checkpoint(checkpoint)]) == number
+        assert journal.end == number + 1
+    await desk.settled()
+    found = at_once(desk.store.reading.pull(ReadRange(TIMER_TOPIC, 0, 0, 9, 1 << 20)))
+    told = [read_entry(record) for record in found.records]
+    assert [entry and entry[0] for entry in told] == [checkpoint, checkpoint]
 
 
 async def test_entries_next_to_messages_are_like_entries_alone(desk: ConsumeDesk) -> None:

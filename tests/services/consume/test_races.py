@@ -129,6 +129,24 @@ async def test_an_offset_set_between_two_reads_of_a_receive_holds(
     assert stands_at(desk) == 0
 
 
+# -- one that does not wait, beside others that do -------------------------------------------------
+async def test_who_does_not_wait_gets_what_is_left_while_another_is_served(
+    desk: ConsumeDesk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The one that waits reads the first queue; the second one has a message by then."""
+    waiting = await desk.parked(max_messages=1)
+    gate = Gate(value_of)
+    with monkeypatch.context() as patch:
+        patch.setattr(f"{TAKING}.value_of", gate)
+        await desk.send("a")
+        await gate.met()
+    await desk.send("b", queue_id=1)
+    assert not waiting.done()
+    assert bodies(await desk.receive()) == ["b"]
+    gate.open()
+    assert bodies(await waiting) == ["a"]
+
+
 # -- leases that are taken and given back ----------------------------------------------------------
 def leased(table: LeaseTable, ends_ms: int) -> Lease:
     """Returns a lease of two messages that ends at a time."""

@@ -10,7 +10,7 @@ import pytest
 from pocketmq.filter.tag import parse
 from pocketmq.format.java_hash import tags_code
 from pocketmq.model.administration import GroupSettings
-from pocketmq.model.consuming import SettleStatus
+from pocketmq.model.consuming import Received, SettleStatus
 from pocketmq.model.step import Next, Now
 from pocketmq.services.consume import long_poll as parking_module
 from pocketmq.services.consume.broadcasting import SWEEP_ABOVE
@@ -200,6 +200,49 @@ async def test_what_waits_for_the_disk_is_handed_over_with_it(tmp_path: Path) ->
             assert not second.done()
         await sending
         assert bodies(await second) == ["b"]
+
+
+async def test_a_time_that_becomes_nothing_serves_those_who_wait_at_once(desk: ConsumeDesk) -> None:
+    """No step is needed: the message group is free as soon as its first message is."""
+    await desk.store.tables.groups.update(GROUP, GroupSettings(fifo=True))
+    await desk.send("a")
+    got = await desk.receive()
+    waiting = await desk.parked()
+    await desk.consume.change_invisible(GROUP, TOPIC, [(got.handles[0], 0)])
+    assert bodies(await _soon(waiting)) == ["a"]
+
+
+async def test_what_did_not_reach_its_receiver_serves_those_who_wait_at_once(
+    desk: ConsumeDesk,
+) -> None:
+    await desk.store.tables.groups.update(GROUP, GroupSettings(fifo=True))
+    await desk.send("a")
+    got = await desk.receive()
+    waiting = await desk.parked()
+    desk.consume.release(GROUP, TOPIC, got.handles)
+    assert bodies(await _soon(waiting)) == ["a"]
+
+
+async def test_what_a_caller_gave_up_before_it_was_durable_serves_those_who_wait_at_once(
+    tmp_path: Path,
+) -> None:
+    async with consuming(tmp_path / "s") as desk:
+        await desk.store.tables.groups.update(GROUP, GroupSettings(fifo=True))
+        await desk.send("a")
+        with desk.talking.quick_disk.held():
+            gone = asyncio.ensure_future(desk.receive())
+            await turns(50)
+            assert desk.in_flight == 1
+            waiting = await desk.parked()
+            gone.cancel()
+            await asyncio.wait([gone])
+        assert bodies(await _soon(waiting)) == ["a"]
+
+
+async def _soon(waiting: "asyncio.Future[Received]") -> Received:
+    """Returns what a receive gets, though no step is called."""
+    await until(waiting.done)
+    return waiting.result()
 
 
 # -- what is counted -------------------------------------------------------------------------------

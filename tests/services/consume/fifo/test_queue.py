@@ -3,12 +3,14 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from pocketmq.format.order_changes import ReplayedOrder
 from pocketmq.format.order_row import OrderedDelivery, QueueOrder, decode_order, encode_order
+from pocketmq.model.consuming import INVISIBLE_MAX_MS
 from pocketmq.services.consume.fifo.queue import (
     RENEWED_MAX_MS,
     RENEWED_MS,
@@ -17,6 +19,7 @@ from pocketmq.services.consume.fifo.queue import (
 )
 
 LEASE_MS = 30_000
+FAR_MS = 900 + INVISIBLE_MAX_MS + 5
 
 
 def queue_of(*keys: str) -> OrderedQueue:
@@ -134,6 +137,14 @@ def test_a_lease_renews_itself_while_its_client_lives_and_for_three_hours_at_mos
     assert queue.ready(1) == [0]
 
 
+@pytest.mark.parametrize(("left_ms", "is_renewed"), [(1, True), (0, False)])
+def test_a_lease_of_three_hours_renews_itself_no_more(left_ms: int, *, is_renewed: bool) -> None:
+    queue = queue_of("a")
+    queue.lease([0], 1, 1 + RENEWED_MS, "", "client")
+    assert queue.end_leases(1 + 3 * 3_600_000 - left_ms, lambda _: True) == is_renewed
+    assert queue.ready(1) == ([] if is_renewed else [0])
+
+
 def test_a_lease_that_was_given_back_does_not_renew_itself() -> None:
     queue = queue_of("a")
     queue.lease([0], 1, 1 + RENEWED_MS, "", "client")
@@ -198,6 +209,48 @@ def test_what_was_given_out_before_a_start_may_be_taken_back_before_anybody_look
     queue.scan(0, "a")
     assert received(queue, 6) == [0]
     assert queue.deliveries(0) == 1
+
+
+def given_out(popped_at_ms: int, visible_at_ms: int) -> OrderedQueue:
+    """Returns a queue whose first message was given out before a start."""
+    delivery = OrderedDelivery(1, popped_at_ms, visible_at_ms)
+    return OrderedQueue(QueueOrder(0, frozenset(), {0: delivery}))
+
+
+@pytest.mark.parametrize(
+    ("popped_at_ms", "visible_at_ms", "bounded_ms"),
+    [
+        (1_001, 1_031, 930),
+        (1_001, 1_002, 901),
+        (FAR_MS, FAR_MS, 900 + INVISIBLE_MAX_MS),
+        (1_001, 900, 900),
+        (1_000, 1_030, 1_030),
+        (950, 1_950, 1_950),
+    ],
+    ids=[
+        "ahead",
+        "ahead-for-a-moment",
+        "ahead-without-end",
+        "ahead-and-over",
+        "of-this-moment",
+        "long",
+    ],
+)
+def test_a_lease_of_a_clock_that_was_ahead_lasts_its_own_length_from_the_start(
+    popped_at_ms: int, visible_at_ms: int, bounded_ms: int
+) -> None:
+    """By the clock of now it is 1,000, and the broker began at 900."""
+    queue = given_out(popped_at_ms, visible_at_ms)
+    queue.bound_ends(1_000, 900)
+    assert queue.order().delivered[0].visible_at_ms == bounded_ms
+
+
+def test_nothing_is_kept_of_what_the_offset_has_passed() -> None:
+    queue = queue_of("a", "b", "c")
+    received(queue, 1)
+    for number in (1, 0):
+        assert queue.settle(number, 1)
+    assert queue.order() == QueueOrder(2, frozenset(), {2: OrderedDelivery(1, 1, 1 + LEASE_MS)})
 
 
 @dataclass
