@@ -3,10 +3,13 @@
 import asyncio
 import gc
 import weakref
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from pocketmq.filter.tag import parse
+from pocketmq.format.java_hash import tags_code
 from pocketmq.format.pop_records import Batched, PopCheckpoint, read_entry
 from pocketmq.format.record import decode_record
 from pocketmq.model.administration import GroupSettings
@@ -150,7 +153,40 @@ async def test_a_broadcast_reads_no_further_than_it_has_room(desk: ConsumeDesk) 
     assert bodies(got) == ["a"]
 
 
+async def test_a_broadcast_passes_over_what_no_client_wants_before_it_counts(
+    desk: ConsumeDesk,
+) -> None:
+    for tag in "AAAB":
+        await desk.send(tag.lower(), tag=tag)
+    asked: dict[str, Any] = {"broadcast": True, "client_id": "c", "max_messages": 1}
+    assert bodies(await desk.receive(wanted=parse("B", tags_code), **asked)) == ["b"]
+
+
+async def test_a_broadcast_waits_for_as_long_as_its_caller_says(
+    desk: ConsumeDesk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    waits: list[float] = []
+
+    async def over(waiters: Any, *, timeout: float, return_when: str) -> None:
+        waits.append(timeout)
+
+    loop = SimpleNamespace(time=lambda: 100.0 + sum(waits))
+    here = SimpleNamespace(
+        get_running_loop=lambda: loop, wait=over, FIRST_COMPLETED=asyncio.FIRST_COMPLETED
+    )
+    monkeypatch.setattr("pocketmq.services.consume.broadcasting.asyncio", here)
+    got = await desk.receive(broadcast=True, client_id="c", wait_ms=5_000)
+    assert (got.records, waits) == ([], [5.0])
+
+
 # -- the journal -------------------------------------------------------------------------------
+async def test_the_journal_lies_in_one_queue(desk: ConsumeDesk) -> None:
+    await desk.send("a")
+    await desk.receive()
+    timer = desk.store.tables.topics.existing(TIMER_TOPIC)
+    assert (timer.read_queue_count, timer.write_queue_count) == (1, 1)
+
+
 async def test_leases_take_turns_in_the_revive_queues(desk: ConsumeDesk) -> None:
     journal = Journal(desk.store, ConsumeSettings("DefaultCluster", "broker-a", STORE_HOST))
     turn = [journal.revive_queue() for _ in range(2 * REVIVE_QUEUE_COUNT)]

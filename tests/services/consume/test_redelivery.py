@@ -98,6 +98,16 @@ async def test_what_is_sent_back_waits_three_levels_first_and_ends_as_a_dead_let
     assert letter.properties["DELAY"] == "0"
 
 
+@pytest.mark.parametrize("turn", [0, 1, 5])
+async def test_a_retry_topic_that_is_not_made_yet_has_one_queue(
+    broker: StoreBroker, turn: int
+) -> None:
+    await broker.add("orders", b"a")
+    (record,) = broker.records()
+    run = redelivery_of(broker).back(record, group_of(broker), "orders", turn=turn)
+    assert (await put(broker, run)).properties["REAL_QID"] == "0"
+
+
 @pytest.mark.parametrize(("level", "queue_id"), [(1, 0), (5, 4), (99, 4)])
 async def test_a_level_that_is_asked_for_is_taken(
     broker: StoreBroker, level: int, queue_id: int

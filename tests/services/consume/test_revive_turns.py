@@ -9,8 +9,9 @@ from pocketmq.model.batch import Run
 from pocketmq.model.errors import BrokerReadOnly, StoreBusy
 from pocketmq.model.step import Now
 from pocketmq.model.topic import retry_topic
+from pocketmq.services.consume.leases import Lease
 from pocketmq.services.consume.redelivery import Redelivery
-from pocketmq.services.consume.revive import RETRY_PAUSE_MS, TURN_MAX, TURN_MS
+from pocketmq.services.consume.revive import RETRY_PAUSE_MS, TURN_MAX, TURN_MS, Reviving
 from pocketmq.store.job import Job
 from tests.fakes.consuming import GROUP, INVISIBLE_MS, TOPIC, ConsumeDesk, bodies
 
@@ -61,6 +62,43 @@ async def test_a_turn_that_takes_long_puts_what_it_has(
     puts = await put_by_turn(desk)
     assert sum(puts) == 8
     assert max(puts) <= TURN_MS
+
+
+async def test_leases_of_32_messages_end_together(desk: ConsumeDesk) -> None:
+    """The one that makes it 32 is the last, however many it has."""
+    await desk.send(*["a"] * 65)
+    for count in (1, 30, 1, 30, 3):
+        await desk.receive(max_messages=count)
+    due = desk.consume._reviving.due(desk.clock.monotonic_ms() + INVISIBLE_MS)
+    assert [lease.pending_count for lease in due] == [1, 30, 1]
+
+
+@pytest.mark.parametrize(("took_ms", "is_carried"), [(999, True), (1_000, False)])
+async def test_a_stop_writes_leases_down_anew_for_a_second_at_most(
+    desk: ConsumeDesk,
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+    took_ms: int,
+    *,
+    is_carried: bool,
+) -> None:
+    """Three leases, two by one put, of which the first takes so long."""
+    await desk.send(*["a"] * 6)
+    for _ in range(3):
+        got = await desk.receive(max_messages=2)
+        await desk.consume.ack(GROUP, TOPIC, got.handles[:1])
+    carried: list[int] = []
+
+    async def slow(_: Reviving, leases: list[Lease]) -> None:
+        carried.append(len(leases))
+        desk.clock.advance(took_ms)
+
+    with monkeypatch.context() as patch:
+        patch.setattr("pocketmq.services.consume.revive.CARRIED_MAX", 2)
+        patch.setattr(Reviving, "carry", slow)
+        await desk.consume._reviving.carry_partly_settled()
+    assert carried == ([2, 1] if is_carried else [2])
+    assert ("stop.shortened" in [one.message for one in caplog.records]) != is_carried
 
 
 async def test_what_was_put_before_a_refusal_is_not_put_again(

@@ -83,6 +83,18 @@ async def test_what_nobody_settles_comes_again_when_its_lease_is_over(desk: Cons
     assert bodies(await desk.receive()) == []
 
 
+async def test_what_was_over_as_its_queue_was_left_comes_at_once(desk: ConsumeDesk) -> None:
+    await in_order(desk, fifo=True)
+    await desk.send("a")
+    got = await desk.receive()
+    await desk.consume.change_invisible(GROUP, TOPIC, [(got.handles[0], 0)])
+    await in_order(desk, fifo=False)
+    assert bodies(await desk.receive()) == []
+    assert desk.in_flight == 1
+    await desk.step()
+    assert bodies(await desk.receive()) == ["a"]
+
+
 async def test_it_holds_after_a_kill_behind_the_change(desk: ConsumeDesk, tmp_path: Path) -> None:
     await in_order(desk, fifo=True)
     await desk.send("a", "b", "c")

@@ -127,6 +127,17 @@ def test_what_did_not_reach_its_caller_was_not_given_out() -> None:
     assert queue.deliveries(0) == 1
 
 
+def test_what_an_earlier_receive_never_had_takes_nothing_back_from_a_later_one() -> None:
+    queue = queue_of("a")
+    received(queue, 1)
+    assert received(queue, 1 + LEASE_MS) == [0]
+    queue.release([0], 1)
+    assert queue.ready(1) == []
+    assert queue.deliveries(0) == 2
+    queue.release([1], 1)
+    assert queue.next_end_ms() == 1 + 2 * LEASE_MS
+
+
 def test_a_lease_renews_itself_while_its_client_lives_and_for_three_hours_at_most() -> None:
     queue = queue_of("a")
     queue.lease([0], 1, 1 + RENEWED_MS, "", "client")

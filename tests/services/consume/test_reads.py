@@ -1,0 +1,99 @@
+"""How much of the store a receive, a redelivery or a start reads at most."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from pocketmq.filter.parsing import parse_filter
+from pocketmq.format.record_heads import queue_offset_of
+from pocketmq.model.reading import ReadRange
+from pocketmq.model.system_topics import TIMER_TOPIC
+from pocketmq.services.consume.leases import GroupQueue, LeaseTable
+from pocketmq.services.consume.recovery import LeaseRecovery
+from pocketmq.services.consume.reread import reread
+from tests.fakes.consuming import GROUP, TOPIC, ConsumeDesk
+from tests.fakes.store_language import turns
+
+MIB = 1024 * 1024
+
+
+@pytest.fixture
+def reads(desk: ConsumeDesk, monkeypatch: pytest.MonkeyPatch) -> list[ReadRange]:
+    """Everything that is read from the store."""
+    found: list[ReadRange] = []
+    reading = desk.store.reading
+    pull = reading.pull
+
+    def noted(_: object, asked: ReadRange, *rest: Any, **named: Any) -> Any:
+        found.append(asked)
+        return pull(asked, *rest, **named)
+
+    monkeypatch.setattr(type(reading), "pull", noted)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("offsets", "ranges"),
+    [
+        ([3], [(3, 1)]),
+        ([3, 66], [(3, 64)]),
+        ([3, 67], [(3, 1), (67, 1)]),
+        ([0, 1, 2, 64, 65], [(0, 3), (64, 2)]),
+    ],
+)
+async def test_what_lies_within_64_messages_is_read_again_in_one_go(
+    desk: ConsumeDesk,
+    reads: list[ReadRange],
+    offsets: list[int],
+    ranges: list[tuple[int, int]],
+) -> None:
+    await desk.send(*["a"] * 70)
+    found = await reread(desk.store.reading, GroupQueue(GROUP, TOPIC, 0, 0), offsets)
+    assert [(asked.queue_offset, asked.max_messages) for asked in reads] == ranges
+    assert {asked.max_bytes for asked in reads} == {4 * MIB}
+    assert {at: queue_offset_of(record) for at, record in found.items()} == {
+        at: at for at in offsets
+    }
+
+
+async def test_a_receive_reads_no_queue_that_it_has_no_room_for(
+    desk: ConsumeDesk, reads: list[ReadRange]
+) -> None:
+    for queue_id in (0, 1):
+        await desk.send("a", "b", queue_id=queue_id)
+    for wanted in (2, 1):
+        reads.clear()
+        assert len((await desk.receive(max_messages=wanted)).records) == wanted
+        assert [asked.max_messages for asked in reads] == [wanted]
+    reads.clear()
+    assert len((await desk.receive(room=lambda _: 1)).records) == 1
+    assert [asked.max_bytes for asked in reads] == [1]
+
+
+async def test_a_receive_that_finds_nothing_reads_eight_times_at_most(
+    desk: ConsumeDesk, reads: list[ReadRange]
+) -> None:
+    """The next one goes on behind what it passed over."""
+    for tag in "AAAAAAAAAB":
+        await desk.send("a", tag=tag)
+    asked = {"max_messages": 1, "wanted": parse_filter("TAGS = 'B'", is_sql=True)}
+    assert (await desk.receive(**asked)).records == []
+    assert [one.queue_offset for one in reads] == [*range(8)]
+    assert len((await desk.receive(**asked)).records) == 1
+    assert [one.queue_offset for one in reads] == [*range(10)]
+
+
+async def test_a_start_reads_a_long_journal_in_turns(desk: ConsumeDesk) -> None:
+    await desk.send(*["a"] * 300)
+    for _ in range(300):
+        await desk.ack(await desk.receive(max_messages=1))
+    await desk.settled()
+    assert desk.store.reading.queue_range(TIMER_TOPIC, 0) == (0, 600)
+    leases = LeaseTable()
+    start = asyncio.ensure_future(LeaseRecovery(desk.store, leases).run())
+    await turns(1)
+    assert not start.done()
+    await turns(4)
+    assert start.done()
+    assert leases.open_count == 0
