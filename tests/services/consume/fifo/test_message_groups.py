@@ -49,9 +49,12 @@ def test_places_of_groups_that_come_and_go_take_no_room() -> None:
     first.offsets.append(1)
     second.offsets.append(2)
     idle.add("first", first)
+    most = 0
     for _ in range(10 * PLACES_KEPT):
         idle.discard("second")
         idle.add("second", second)
+        most = max(most, len(idle))
         assert idle.lowest(1) == [1]
+    assert most == 2 * 2 + 64
     assert idle.lowest(9) == [1, 2]
     assert len(idle) <= 2 * 2 + PLACES_KEPT

@@ -211,6 +211,11 @@ def test_after_a_restart_nothing_goes_out_before_the_held_groups_are_known() -> 
     assert received(again, 2) == [3]
 
 
+def test_a_queue_of_which_nothing_is_out_needs_no_look_before_something_goes_out() -> None:
+    assert not OrderedQueue(QueueOrder()).must_scan
+    assert not OrderedQueue(QueueOrder(7, frozenset({9}))).must_scan
+
+
 def test_what_was_given_out_before_a_start_may_be_taken_back_before_anybody_looked() -> None:
     """A repeated receive returns it without a scan, and its answer may be lost as well."""
     queue = OrderedQueue(
