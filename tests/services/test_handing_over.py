@@ -215,15 +215,18 @@ async def test_nothing_is_read_once_more_that_was_due_when_it_came(tmp_path: Pat
     assert is_sound(tmp_path / "s")
 
 
-class SlowClock(FakeClock):
-    """A clock that goes on by `slow_ms` whenever it is read: all work takes long."""
+def slow(
+    monkeypatch: pytest.MonkeyPatch, owner: Any, name: str, clock: FakeClock, took_ms: int
+) -> None:
+    """Makes each call of a coroutine function take so long, by a clock that nothing else moves."""
+    call = getattr(owner, name)
 
-    slow_ms = 0
+    async def called(*arguments: Any) -> Any:
+        result = await call(*arguments)
+        clock.advance(took_ms)
+        return result
 
-    def monotonic_ms(self) -> int:
-        """Returns the time that never goes back."""
-        self.monotonic += self.slow_ms
-        return self.monotonic
+    monkeypatch.setattr(owner, name, called)
 
 
 SETTLED = 12
@@ -234,16 +237,16 @@ async def test_a_stop_looks_at_settled_leases_for_a_second_however_many_there_ar
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(timer_handing_over, "LOOK_MAX", 1)
-    clock = SlowClock()
+    clock = FakeClock()
     async with handing_over(tmp_path / "s", clock) as desk:
         for name in "abcdefghijkl":
             await desk.desk.send(name)
             await desk.desk.ack(await desk.desk.receive(invisible_ms=LONG_MS))
         await desk.pass_time(500)
-        clock.slow_ms = 200
+        slow(monkeypatch, timer_handing_over, "_are_settled", clock, 200)
     assert [row.message for row in caplog.records].count("stop.shortened") == 1
     assert 0 < len(Real(tmp_path / "s").checkpoints()) < SETTLED
-    clock.slow_ms = 0
+    monkeypatch.undo()
     async with handing_over(tmp_path / "s", clock) as later:
         assert not later.desk.in_flight
         await later.pass_time(LONG_MS + 1_000)
@@ -256,17 +259,16 @@ async def test_a_stop_writes_down_leases_for_a_second_however_many_there_are(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(revive, "CARRIED_MAX", 1)
-    clock = SlowClock()
+    clock = FakeClock()
     async with handing_over(tmp_path / "s", clock) as desk:
         await desk.desk.send(*[f"{number}" for number in range(2 * SETTLED)])
         for _ in range(SETTLED):
             got = await desk.desk.receive(max_messages=2, invisible_ms=LONG_MS)
             await desk.consume.ack(GROUP, TOPIC, got.handles[:1])
         end = desk.desk.store.reading.queue_range(TIMER_TOPIC, 0)[1]
-        clock.slow_ms = 200
+        slow(monkeypatch, revive.Reviving, "carry", clock, 200)
         desk.consume.drain()
         await desk.consume.close()
-        clock.slow_ms = 0
         await desk.desk.settled()
         written = desk.desk.store.reading.queue_range(TIMER_TOPIC, 0)[1] - end
         assert 0 < written < SETTLED

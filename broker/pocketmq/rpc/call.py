@@ -97,6 +97,11 @@ def turn_user(call: Call) -> str:
     return call.user or call.peer.rpartition(":")[0]
 
 
+def reading_user(call: Call, *, is_heavy: bool) -> str:
+    """Returns the name a read goes by: that of its turns where it is heavy, else its user's."""
+    return turn_user(call) if is_heavy else call.user
+
+
 @lru_cache(maxsize=4096)
 def host_from_peer(peer: str) -> bytes:
     """Returns the packed address of a peer text, `NO_HOST` when it holds none."""

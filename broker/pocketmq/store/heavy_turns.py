@@ -66,7 +66,7 @@ class HeavyTurns:
         """
         if self._is_running:
             return work()
-        return self._timed(work) if self._is_free() else self._later(user, work)
+        return self.timed(work) if self.is_free else self._later(user, work)
 
     async def turn(self, user: str) -> None:
         """Returns when the caller may do heavy work, up to what it awaits next.
@@ -90,8 +90,8 @@ class HeavyTurns:
         Work that the work itself requests runs in a later turn. Work must not raise. While the
         broker drains, work is dropped.
         """
-        if self._is_free():
-            self._timed(work)
+        if self.is_free:
+            self.timed(work)
         elif not self._is_ended:
             self._line_up(user, key, work)
 
@@ -113,13 +113,18 @@ class HeavyTurns:
                     key.set_exception(Draining())
 
     # -- one piece -----------------------------------------------------------------------------
-    def _is_free(self) -> bool:
-        """Returns whether work may be done at once."""
+    @property
+    def is_free(self) -> bool:
+        """Whether work may be done at once."""
         if self._line or self._is_granted or self._is_running:
             return False
         return self._clock.monotonic_ms() + SLACK_MS >= self._due_ms
 
-    def _timed(self, work: Callable[[], Value]) -> Value:
+    def timed(self, work: Callable[[], Value]) -> Value:
+        """Does work at once, as a piece that is paid for: what `is_free` allowed.
+
+        Errors   those of `work`
+        """
         begun_ms, self._is_running = self._clock.monotonic_ms(), True
         try:
             return work()
@@ -171,7 +176,7 @@ class HeavyTurns:
             if not is_first and self._clock.monotonic_ms() + SLACK_MS < self._due_ms:
                 break
             is_first = False
-            self._timed(self._next())
+            self.timed(self._next())
         self._is_woken = False
         self._wake()
 

@@ -22,6 +22,7 @@ from pocketmq.model.names import check_number
 from pocketmq.model.topic import TopicConfig, is_system_group, is_system_topic
 from pocketmq.model.tracing import TracedRecord
 from pocketmq.rpc.call import Call
+from pocketmq.rpc.in_turns import in_turns
 from pocketmq.rpc.pb import admin_pb2 as pb
 from pocketmq.rpc.permissions import DELETE, FIND, LIST, PUB, SEE, group_need, topic_need
 from pocketmq.rpc.service import Handler, MalformedRequest, Service
@@ -67,8 +68,7 @@ class AdminMethods:
 
     def service(self) -> Service:
         """Returns the face."""
-        handlers: dict[str, Handler] = {
-            "PullMessage": self._pull_message,
+        answered: dict[str, Handler] = {
             "CreateTopic": self.create_topic,
             "ListTopics": self.list_topics,
             "DescribeTopic": self.describe_topic,
@@ -81,8 +81,6 @@ class AdminMethods:
             "UpdateGroup": self.update_group,
             "DeleteGroup": self.delete_group,
             "ListMembers": self.list_members,
-            "PrintClientStack": self._ask_clients.print_stack,
-            "VerifyMessage": self._ask_clients.verify_message,
             "ListOffsets": self.list_offsets,
             "GroupLag": self.group_lag,
             "SetOffsets": self.set_offsets,
@@ -103,7 +101,14 @@ class AdminMethods:
             "EffectiveConfig": self.effective_config,
             "Drain": self.drain,
         }
-        return face(ADMIN, handlers)
+        waiting: dict[str, Handler] = {
+            "PullMessage": self._pull_message,
+            "PrintClientStack": self._ask_clients.print_stack,
+            "VerifyMessage": self._ask_clients.verify_message,
+        }
+        turns = self._store.turns
+        in_turn = {name: in_turns(turns, handler) for name, handler in answered.items()}
+        return face(ADMIN, {**in_turn, **waiting})
 
     # -- topics --------------------------------------------------------------------------------
     async def create_topic(

@@ -24,7 +24,7 @@ from pocketmq.model.consuming import (
 from pocketmq.model.errors import UnsupportedFeature
 from pocketmq.model.message import INT32_MAX
 from pocketmq.model.names import check_group, check_number
-from pocketmq.rpc.call import Call, turn_user
+from pocketmq.rpc.call import Call, reading_user, turn_user
 from pocketmq.rpc.codec.stored_messages import MessageWriter
 from pocketmq.rpc.pb import broker_pb2 as pb
 from pocketmq.rpc.service import Handler, MalformedRequest
@@ -126,7 +126,7 @@ class ConsumeMethods:
             message.auto_renew,
             message.broadcast,
             call.room,
-            turn_user(call) if message.filter.kind else call.user,
+            reading_user(call, is_heavy=bool(message.filter.kind)),
             joined=True,
         )
 

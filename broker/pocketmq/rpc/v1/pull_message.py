@@ -17,7 +17,7 @@ from pocketmq.model.message import INT32_MAX
 from pocketmq.model.names import check_group, check_number
 from pocketmq.model.ownership import is_ambiguous
 from pocketmq.model.reading import PullResult, PullStatus, ReadRange
-from pocketmq.rpc.call import Call, turn_user
+from pocketmq.rpc.call import Call, reading_user, turn_user
 from pocketmq.rpc.codec.stored_messages import MessageWriter
 from pocketmq.rpc.pb import broker_pb2 as pb
 from pocketmq.rpc.service import MalformedRequest
@@ -150,7 +150,7 @@ def request_from_message(message: pb.PullMessageRequest, call: Call) -> PullRequ
         group=group,
         room=call.room,
         check_room=call.check_room,
-        user=turn_user(call) if message.filter.kind else call.user,
+        user=reading_user(call, is_heavy=bool(message.filter.kind)),
     )
 
 

@@ -15,7 +15,7 @@ from pocketmq.model.errors import OffsetNotFound
 from pocketmq.model.names import check_number
 from pocketmq.model.reading import Bound, PullResult, PullStatus, ReadRange
 from pocketmq.model.topic import TopicConfig
-from pocketmq.rpc.call import Call, turn_user
+from pocketmq.rpc.call import Call, reading_user, turn_user
 from pocketmq.rpc.pb import messaging_pb2 as pb
 from pocketmq.rpc.service import Handler
 from pocketmq.rpc.topic_access import check_client_reads, find_readable
@@ -76,7 +76,7 @@ class Offsets:
             wait_ms=poll_ms(request, call),
             group=group,
             room=call.room,
-            user=turn_user(call) if request.filter_expression.type == pb.SQL else call.user,
+            user=reading_user(call, is_heavy=request.filter_expression.type == pb.SQL),
         )  # fmt: skip
         found = self._pull.pull(asked)
         result = found if isinstance(found, PullResult) else await found

@@ -23,7 +23,7 @@ from pocketmq.model.consuming import (
 from pocketmq.model.delivered import Delivered
 from pocketmq.model.errors import IllegalFilter, IllegalInvisibleTime
 from pocketmq.model.filter import Filter
-from pocketmq.rpc.call import Call, turn_user
+from pocketmq.rpc.call import Call, reading_user, turn_user
 from pocketmq.rpc.codec.v2_messages import V2Messages
 from pocketmq.rpc.pb import messaging_pb2 as pb
 from pocketmq.rpc.service import Handler
@@ -187,7 +187,7 @@ class ReceiveMessage:
             message.attempt_id if len(message.attempt_id) <= SIZE_MAX else "",
             message.auto_renew,
             room=call.room,
-            user=turn_user(call) if message.filter_expression.type == pb.SQL else call.user,
+            user=reading_user(call, is_heavy=message.filter_expression.type == pb.SQL),
             joined=True,
         )
 
