@@ -63,7 +63,7 @@ __all__ = [
     "errors",
 ]
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 native.install()
 

@@ -2,10 +2,12 @@
 
 import re
 import struct
+import tomllib
 from pathlib import Path
 
 import pytest
 
+from pocketmq import __version__
 from pocketmq.format.checkpoint_layout import CHECKPOINT
 from pocketmq.format.consume_unit import CONSUME_UNIT, EXTENSION_UNIT
 from pocketmq.format.index_layout import INDEX_ENTRY, INDEX_HEADER
@@ -36,6 +38,19 @@ def test_the_readme_is_one_page_with_two_set_up_commands() -> None:
 def test_every_link_leads_somewhere(page: Path) -> None:
     gone = [link for link in LINK.findall(page.read_text()) if not (page.parent / link).exists()]
     assert gone == []
+
+
+def test_the_newest_release_of_the_changelog_is_this_version() -> None:
+    text = (ROOT / "CHANGELOG.md").read_text()
+    assert re.findall(r"^## (\d\S+) - \d{4}-\d\d-\d\d$", text, re.MULTILINE)[0] == __version__
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    assert project["version"] == __version__
+
+
+def test_the_changelog_has_one_kind_of_change_a_heading() -> None:
+    text = (ROOT / "CHANGELOG.md").read_text()
+    kinds = {"Added", "Changed", "Deprecated", "Removed", "Fixed", "Security"}
+    assert set(re.findall(r"^### (.+)$", text, re.MULTILINE)) <= kinds
 
 
 def test_every_module_that_the_architecture_names_is_there() -> None:
