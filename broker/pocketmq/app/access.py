@@ -56,7 +56,7 @@ class AccessControl:
             assert access.table.roster.users, "the new admin is a user"
 
     async def begin(self) -> None:
-        """Writes the first admin down, in the store that is open now, and log how it stands.
+        """Saves the first admin in the open store, and logs the state of access control.
 
         Errors   DiskFull
         """

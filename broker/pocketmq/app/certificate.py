@@ -35,7 +35,7 @@ CERTIFICATE_FILE: Final = "certificate.pem"
 KEY_FILE: Final = "key.pem"
 KEY_MODE: Final = PRIVATE_MODE
 DAYS: Final = 3_650
-"""How long a certificate of our own holds: who trusts it has to be told of the next one."""
+"""How long a certificate of our own is valid: clients that trust it need the next one then."""
 LEFT_S: Final = 30 * 86_400
 """One that holds for less is made anew at the next start, or SIGHUP."""
 OPENSSL_S: Final = 10.0
@@ -170,7 +170,7 @@ class Certificate:
 
 
 def told_names(config: Config, hosts: Iterable[str]) -> set[str]:
-    """Returns the names that a certificate must have: those clients are told, and those of here.
+    """Returns the names that a certificate must have: the advertised ones and this machine's.
 
     hosts   what is listened on
     """
@@ -183,7 +183,7 @@ def names_of_machine() -> set[str]:
 
 
 def _usable(names: Iterable[str]) -> Iterable[str]:
-    """Yields those that can stand in a certificate, addresses as they are written there."""
+    """Yields those that a certificate may contain, with addresses in their canonical form."""
     for name in names:
         bare = name.partition("%")[0]
         if _is_address(bare):

@@ -70,7 +70,7 @@ class Ports(NamedTuple):
         """Returns the ports that other machines reach: what chose the address, and why it is open.
 
         A loopback address is open where others are passed on to it: by a balancer with PROXY
-        headers, or by a reverse proxy, whose address `broker.advertised_host` tells clients.
+        headers, or by a reverse proxy, whose address clients get from `broker.advertised_host`.
         """
         found: list[tuple[str, str]] = []
         for setting, address in self.bound:
@@ -133,7 +133,7 @@ def bind(
 
 
 def _addresses(server: "GrpcioServer | OwnServer", address: str) -> Iterable[str]:
-    """Returns what is listened on; gRPC's library tells nothing, and listens on all of a name's."""
+    """Returns the listening sockets; gRPC's library reports none, and listens on all addresses."""
     if isinstance(server, OwnServer):
         return map(address_of, server.sockets)
     host, port = split_address(address)

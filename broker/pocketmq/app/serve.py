@@ -67,8 +67,8 @@ CONNECTION_FILES: Final = 3
 """One in three files may be a connection: those of the store must never lack one."""
 STOP_SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
 HOLD_S: Final = 2.0
-"""What clients wait for the store to open before they are told that it recovers: official ones give
-an answer three seconds."""
+"""How long a client waits for the store to open before it gets the answer that it recovers:
+official clients give a call three seconds."""
 QUIET_S: Final = 1.0  # a client that reads what it is sent knows after once there and back
 FAILED_GRACE_S: Final = 1.0  # a failed store acknowledges nothing; callers only need to hear that
 
@@ -84,7 +84,7 @@ def run_broker(
     accept_damage: bool = False,
     stage: Stage | None = None,
 ) -> int:
-    """Runs a broker until it is told to stop, and returns the exit code of the process.
+    """Runs a broker until it receives a stop signal, and returns the exit code of the process.
 
     live   its settings; where they can be read again, SIGHUP has them read
     accept_damage   give up what is damaged below what was durable, and take messages
@@ -216,7 +216,7 @@ async def serve(
 async def _open_unless_stopped(
     opening: Coroutine[Any, Any, MessageStore], stop: asyncio.Future[str]
 ) -> MessageStore | None:
-    """Opens the store; None when told to stop before it is open, for recovery can take minutes.
+    """Opens the store; None when stopped before it is open, for recovery can take minutes.
 
     Effects  what is there by then is left out of all garbage collections: it is nearly all there
              will be, and walking over ten thousand queues stops everybody for a while
@@ -346,7 +346,7 @@ async def _http_served(
 async def _drain(
     config: Config, store: MessageStore, parts: Parts, server: "GrpcioServer | OwnServer"
 ) -> None:
-    """Takes nothing new, send home who waits, and let calls under way end."""
+    """Refuses new calls, ends waits, and lets calls under way end."""
     logger.info("broker.stopping")
     server.turn_away()
     parts.drain()

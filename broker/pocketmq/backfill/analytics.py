@@ -6,7 +6,7 @@ duplicate_keys      which keys, or ids, more than one message carries
 consumer_lag        how far each group is behind, by queue
 
 Each takes DataFrames of `readers.py` and returns one with the columns it states; nothing is read
-before Spark is asked for rows. Rows that tell of damage are left out.
+before Spark is asked for rows. Rows that report damage are left out.
 """
 
 from pathlib import Path

@@ -166,9 +166,9 @@ def entry_batches(
 ) -> Iterator[Any]:  # fmt: skip
     """Yields the entries of an index file as `pyarrow.RecordBatch`es, in order, or damage.
 
-    geometry   None: as its length tells it
+    geometry   None: as its length shows it
     schema     ENTRY_SCHEMA, or with more columns behind it, which are null
-    skipped    is told the header of a sound file and says whether its entries are left out
+    skipped    gets the header of a sound file and returns whether its entries are left out
     """
     file, place = Path(path), 0
     header = _header(file)

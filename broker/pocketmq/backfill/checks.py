@@ -1,6 +1,6 @@
 """Compares rebuilt files with their manifest, with other views, and with the log they come from.
 
-Queue files are compared by name, index files by their order: their names tell when they were made.
+Queue files are compared by name, index files by their order: their names are creation times.
 Files are read by the mapper's workers, one task a file.
 
 `copy_views` checks every file it copies into a store. Before that, `compare_log` checks that the
@@ -67,7 +67,7 @@ def _known_files(out: Path) -> tuple[list[Document], list[Finding]]:
 
 
 def digest_file(path: str) -> tuple[int, str]:
-    """Returns a file's size and digest, as its mark tells them."""
+    """Returns a file's size and digest, as its mark states them."""
     with Path(path).open("rb") as file:
         digest = digest_of(file.fileno())
     return digest.size, digest.hexdigest()
@@ -197,7 +197,7 @@ class LogFit(NamedTuple):
 
 
 def compare_log(out: Path, store: Path, log_file_bytes: int) -> LogFit:
-    """Returns whether views below `out` tell of all records of a store's log, and of no others.
+    """Returns whether views below `out` cover all records of a store's log, and no others.
 
     Errors   NotAStore, WrongFileSize, StoreGap
     Cost     the records behind the last one that was read; none, as a rule
@@ -252,5 +252,5 @@ def allocated_bytes(out: Path) -> int:
 
 
 def queues_of(built: Mapping[str, Any]) -> dict[tuple[str, int], tuple[int, int]]:
-    """Returns first and end offset by queue, as a manifest tells them."""
+    """Returns first and end offset by queue, as a manifest states them."""
     return {(topic, queue_id): (begin, end) for topic, queue_id, begin, end in built["queues"]}

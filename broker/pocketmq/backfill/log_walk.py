@@ -1,9 +1,9 @@
 """Reads the log range by range over damage, so that every hole is reported.
 
-    file 0 │ file 1  ▓▓ │ file 2     ▓▓ a hole: sound records lie behind it, here or in file 2
+    file 0 │ file 1  ▓▓ │ file 2     ▓▓ a hole: sound records follow it, here or in file 2
                                      what follows the last sound record of all is no hole
 
-Whether records lie behind the end of a range's records is known before it is read: `survey` looks
+Whether records follow the end of a range's records is known before it is read: `survey` looks
 at the first record of every file.
 """
 
@@ -69,7 +69,7 @@ def may_hold_any(stretches: Sequence[Stretch], times: tuple[int, int]) -> set[Lo
 
 
 def survey(ranges: Sequence[Range]) -> list[Stretch]:
-    """Returns the ranges with what the first records of all files tell of them.
+    """Returns the ranges, completed from the first records of all files.
 
     Cost     two records read of each file
     """
@@ -78,7 +78,7 @@ def survey(ranges: Sequence[Range]) -> list[Stretch]:
     stretches, newest = [], 0
     for part in ranges:
         stretches.append(Stretch(part, newest, part.file.base < last_base))
-        # The lesser of two: a flipped time must not hide what lies behind it.
+        # The lesser of two: a flipped time must not hide the records behind it.
         newest = max(newest, min(times[part.file], default=0))
     return stretches
 

@@ -30,7 +30,7 @@ class Progress:
     """How far a rebuild is.
 
     entries   index entries the finished ranges hold
-    indexed   entries that lie in finished pieces of index files
+    indexed   entries in finished pieces of index files
     damage    what ranges could not be read for, and holes in the log
     """
 

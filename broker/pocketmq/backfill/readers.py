@@ -6,10 +6,10 @@
     read_index(session, store)            one row an entry
 
 Partitions are ranges of the log, files of queues, index files. Rows are made by column in the
-workers and go to Spark as Arrow batches; name the columns that are wanted, as Spark does not tell.
+workers and go to Spark as Arrow batches; name the columns you want, as Spark does not pass them on.
 Options for topic, queue, offsets and store time leave files and rows out.
-Damage ends the reading with the error `store verify` tells, or, with on_damage="skip", is a row of
-its own whose column `damage` tells it and whose other columns are null.
+Damage ends the reading with the error that `store verify` reports, or, with on_damage="skip", is a
+row of its own whose column `damage` describes it and whose other columns are null.
 """
 
 import json
@@ -100,8 +100,8 @@ def read_index(
 ) -> "DataFrame":
     """Returns the entries of a store's index files.
 
-    geometry   as the store was made with, which `pocketmq store info` tells; None: as the files'
-               lengths tell it, where they are well known
+    geometry   as the store was made with, which `pocketmq store info` reports; None: as the
+              files' lengths show it, where they are well known
     Errors     as `read_consume_queue`
     """
     options = {"on_damage": on_damage}
@@ -113,7 +113,7 @@ def read_index(
 def _load(
     session: "SparkSession", kind: str, store: "str | Path", options: dict[str, str]
 ) -> "DataFrame":
-    """Loads a table; what is wrong with the options or the store is told before Spark is asked."""
+    """Loads a table; reports wrong options or a wrong store before Spark is asked."""
     register(session)
     options |= {"path": str(store), "table": kind, "workers": str(worker_count(session))}
     options = plan(options, spark_mapper(session))

@@ -9,7 +9,7 @@
     workers          tasks that run at once; the log is cut for them (piece_size: at this size)
     maxHashSlotNum, maxIndexNum   geometry of index files of no well-known length
 
-Names of options are told apart without regard to case, as Spark does.
+Names of options are compared without regard to case, as Spark does.
 """
 
 import json
@@ -38,7 +38,7 @@ SKIP: Final = "skip"
 """Damage is a row of its own: its text in the column `damage`, nothing in the others."""
 ON_DAMAGE: Final = (FAIL, SKIP)
 DAMAGE: Final = "damage"
-"""The column that tells of damage, where it is told by rows of their own."""
+"""The column that describes damage, where damage has rows of its own."""
 MOMENT_TYPE: Final = pa.timestamp("us", tz="UTC")
 
 
@@ -169,7 +169,7 @@ _OFFSETS: Final = (
     ("queue_offset", "queue_begin", "queue_upto"),
     ("physical_offset", "begin", "upto"),
 )
-"""Columns that options tell the range of, the end left out."""
+"""Columns whose range options state, the end left out."""
 
 
 def _column_names(kind: str, text: str) -> tuple[str, ...]:

@@ -86,7 +86,7 @@ class StoreReader(DataSourceReader):
     def read(self, partition: InputPartition) -> Iterator[Any]:
         """Yields the rows of a partition as `pyarrow.RecordBatch`es.
 
-        Errors   Corruption, unless damage is told as rows
+        Errors   Corruption, unless damage is reported as rows
         """
         schema = to_arrow_schema(self._schema, timezone="UTC")
         shaped = _Shape(self._request, schema)
@@ -136,7 +136,7 @@ class _Shape:
         return [field for field in self._schema if field.name != DAMAGE]
 
     def damage(self, damage: DamagedBytes) -> Any:
-        """Returns the row that tells of damage."""
+        """Returns the row that describes damage."""
         columns = [
             pa.array([str(damage.error)]) if field.name == DAMAGE else pa.nulls(1, field.type)
             for field in self._schema

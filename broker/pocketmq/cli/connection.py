@@ -61,7 +61,7 @@ def asks_broker(
             with BrokerConnection(endpoint, access_key, secret_key) as broker:
                 function(broker, **given)
 
-        # Options of every command stand behind those of its own.
+        # Options of every command are listed behind those of its own.
         vars(connected)["__click_params__"] += getattr(function, "__click_params__", ())
         make = within.command if within else click.command
         return make(short_help=about, epilog=examples(*lines))(connected)
@@ -95,7 +95,7 @@ def secret_of(file: Path | None) -> str:
 
 def make_client(endpoint: str, access_key: str = "", secret_key: str = "") -> "AsyncClient":
     """Returns the client for an endpoint, which signs with a user's key if given; imports gRPC."""
-    os.environ.setdefault("GRPC_VERBOSITY", "NONE")  # errors are told by us, once
+    os.environ.setdefault("GRPC_VERBOSITY", "NONE")  # errors are reported by us, once
     from pocketmq.client import AsyncClient
 
     # The operator sees an error at once, without retries.

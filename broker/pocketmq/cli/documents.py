@@ -1,7 +1,7 @@
 """Messages, receipts, topics, groups and offsets as JSON documents.
 
 The proto3 mapping with the names of the proto: every field is there, except optional ones that are
-unset; enums go by name, bytes as base64; 64-bit integers are numbers. Properties stand in the order
+unset; enums go by name, bytes as base64; 64-bit integers are numbers. Properties are in the order
 of their names, `body_text` beside `body` where that is UTF-8.
 """
 
@@ -56,7 +56,7 @@ def leased_document(leased: Leased) -> Document:
 
 
 def receipt_document(receipt: Receipt) -> Document:
-    """Returns where a message that was sent lies, and by what it is recalled if it waits."""
+    """Returns the position of a sent message, and its recall handle if it is delayed."""
     document = {**receipt._asdict(), "status": SEND_STATUS_NAMES[receipt.status]}
     for name in ("recall_handle", "transaction_id"):
         if not document[name]:
@@ -102,7 +102,7 @@ def lag_documents(lag: TopicLag) -> list[Document]:
 
 
 def moved_document(group: str, moved: MovedOffset) -> Document:
-    """Returns where a group stood in a queue, absent for nowhere, and where it stands now."""
+    """Returns a group's old position in a queue, absent for none, and its new one."""
     row = {"group": group, **moved._asdict()}
     return {name: value for name, value in row.items() if value is not None}
 

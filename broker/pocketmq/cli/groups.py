@@ -81,7 +81,7 @@ NEARNESS: Final = 0.6
 
 
 class NamingGroup(click.Group):
-    """A group that tells the right name of a command to who writes a wrong one."""
+    """A group that names the right command when a wrong one is given."""
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]

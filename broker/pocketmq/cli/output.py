@@ -163,7 +163,7 @@ class Failure(click.ClickException):
 
 
 def only_planned(text: str) -> Failure:
-    """Returns what ends a command that showed what it would do, and was not told --yes."""
+    """Returns the exit of a command that showed its effect and was not given --yes."""
     return Failure(f"nothing was done: {text}", Exit.REFUSED, "add --yes to do it")
 
 

@@ -19,7 +19,7 @@ from pocketmq.model.message import INT32_MAX
 BATCH_DEFAULT: Final = 256
 BATCH_MAX: Final = 1_024
 BATCH_BYTES: Final = 1024 * 1024
-"""A batch is sent when its bodies reach this; the broker takes 4 MiB unless told otherwise."""
+"""A batch is sent when its bodies reach this; the broker takes 4 MiB unless set otherwise."""
 READ_SIZE: Final = 256 * 1024
 SPLITTABLE: Final = frozenset({"BodyTooLarge", "RecordTooLarge"})
 """Refusals of a batch whose halves may pass; nothing of it was stored."""

@@ -95,7 +95,7 @@ class QueueReader:
 
 
 def _check(query: PullQuery, page: PullPage) -> None:
-    """Tells of what lies outside the queue."""
+    """Reports offsets outside the queue."""
     if page.status is PullStatus.NO_SUCH_QUEUE:
         text = f"topic {query.topic!r} has no queue {query.queue_id}"
         raise Failure(text, Exit.NOT_FOUND, f"pocketmq topic info {query.topic}")

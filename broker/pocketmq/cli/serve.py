@@ -43,7 +43,7 @@ RocketMQ 5 clients come to {grpc}:
   Go       golang.EnableSsl = false; &golang.Config{{Endpoint: "{grpc}"}}
   here     export POCKETMQ_ENDPOINT={grpc}; pocketmq produce orders hello
 Topics and groups are made by whoever uses them first; Ctrl-C ends all of it."""
-"""What a person who starts `dev` is told."""
+"""The text that `dev` prints when it has started."""
 
 
 def topics_from_text(text: str) -> list[tuple[str, str]]:
@@ -234,9 +234,9 @@ def _run(
 
     is_live   SIGHUP has the settings read again; else it ends the broker
     topics    are made before clients come
-    announce  is told where the broker is; None: prints it
+    announce  gets the broker's address; None: prints it
     """
-    os.environ.setdefault("GRPC_VERBOSITY", "NONE")  # what goes wrong is told by us, once
+    os.environ.setdefault("GRPC_VERBOSITY", "NONE")  # errors are reported by us, once
     gc.disable()  # All there is until the store is open, when it goes on, is there to stay.
     try:
         from pocketmq.app.serve import run_broker

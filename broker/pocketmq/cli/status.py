@@ -229,7 +229,7 @@ def _picture(document: Document, line_count: int) -> "RenderableType":
 
 
 def head_lines(document: Document) -> list[str]:
-    """Returns what stands above the topics."""
+    """Returns the lines above the topics."""
     status = StoreStatus(**document["store"])
     log_bytes = amount(status.appended_offset - status.min_offset)
     rates = f"in {document['in_per_s']}/s   out {document['out_per_s']}/s"

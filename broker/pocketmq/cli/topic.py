@@ -200,7 +200,7 @@ def edit(
 
 
 def _hidden(topic: TopicState, read_queue_count: int) -> tuple[int, int]:
-    """Returns the last queue beyond a count that holds messages, and how many lie beyond it."""
+    """Returns the last queue beyond a count that holds messages, and their number beyond it."""
     beyond = [
         (queue.queue_id, queue.max_offset - queue.min_offset)
         for queue in topic.queues
@@ -210,7 +210,7 @@ def _hidden(topic: TopicState, read_queue_count: int) -> tuple[int, int]:
 
 
 def _say_hidden(topic: TopicState, read_queue_count: int) -> None:
-    """Says how many messages lie in queues that cannot be read."""
+    """Reports how many messages are in queues that cannot be read."""
     last_id, count = _hidden(topic, read_queue_count)
     if count:
         talk(

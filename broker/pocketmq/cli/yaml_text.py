@@ -5,7 +5,7 @@
     - queue_id: 0
       hosts: []
 
-Texts stand in double quotes unless they are plain words that no reader takes for anything else.
+Texts are in double quotes unless they are plain words that no reader takes for anything else.
 Source: YAML 1.2, chapter 7.3.1, whose escapes hold those of JSON.
 """
 

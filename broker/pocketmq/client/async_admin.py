@@ -189,7 +189,7 @@ class AsyncAdmin:
         )  # fmt: skip
         return value_of(ClientAnswer, answer)
 
-    # --- where groups stand -----------------------------------------------------------------------
+    # --- offsets of groups -----------------------------------------------------------------------
 
     async def list_offsets(self, group: str, topic: str = "") -> list[GroupOffset]:
         """Returns the offsets of a group, in one topic or in all."""

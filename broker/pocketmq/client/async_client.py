@@ -341,7 +341,7 @@ class AsyncClient:
             attempt_id=query.attempt_id or attempt_id,
         )
 
-    # --- where groups stand -----------------------------------------------------------------------
+    # --- offsets of groups -----------------------------------------------------------------------
 
     async def commit_offset(self, group: str, topic: str, queue_id: int, queue_offset: int) -> None:
         """Commits a group's offset in a queue; durable when this returns."""

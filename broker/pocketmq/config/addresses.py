@@ -1,4 +1,4 @@
-"""Resolves settings to the address to listen on and the address that clients are told."""
+"""Resolves settings to the address to listen on and the address that clients get."""
 
 import socket
 from collections.abc import Iterator
@@ -54,7 +54,7 @@ def held_port(listen: str) -> Iterator[str]:
 
 
 def advertised_address(broker: BrokerSection, bound: str) -> tuple[Address, int]:
-    """Returns what messages and clients are told: what is configured, else the address bound.
+    """Returns the host that messages and clients get: the configured one, else the address bound.
 
     Errors   IllegalConfig for a host without an address
     """

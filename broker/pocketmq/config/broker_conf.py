@@ -144,7 +144,7 @@ def _why_left_out(name: str) -> tuple[str, str]:
 
 
 def properties(text: str) -> list[Property]:
-    """Returns what stands in a file of properties, in its order."""
+    """Returns the entries of a file of properties, in its order."""
     found: list[Property] = []
     whole, begun = "", 0
     for number, line in enumerate(text.splitlines(), 1):
@@ -191,5 +191,5 @@ def _left_out_text(left_out: dict[str, LeftOut]) -> str:
 
 
 def _on_one_line(text: str) -> str:
-    """Returns text that may stand in a comment of TOML, which allows no control characters."""
+    """Returns text that a comment of TOML may contain, which allows no control characters."""
     return "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in text)

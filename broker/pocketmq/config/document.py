@@ -62,7 +62,7 @@ def settings_text(values: Mapping[str, Value], remarks: Mapping[str, str]) -> st
 
 
 def toml_value(knob: Knob, value: Value) -> str:
-    """Returns a value as it stands in a file: a number, or a text with a unit."""
+    """Returns a value as it is written in a file: a number, or a text with a unit."""
     text = knob.text_of(value)
     if isinstance(value, bool) or text == str(value) != value:
         return text

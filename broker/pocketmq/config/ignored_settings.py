@@ -1,7 +1,7 @@
 """RocketMQ's settings that have no counterpart here, by what they are about.
 
-Names that operators are known to set stand in rocketmq.py one by one. The several hundred others of
-RocketMQ's releases go by the words in them.
+Names that operators are known to set are listed in rocketmq.py one by one. The several hundred
+others of RocketMQ's releases go by the words in them.
 """
 
 import re

@@ -70,7 +70,7 @@ class Knob:
 
     @property
     def is_duration(self) -> bool:
-        """Whether it is time that passes, told with a unit."""
+        """Whether the value is a duration, written with a unit."""
         return self.name.endswith("_ms") and self.read is None
 
     def value_of(self, given: object, *, is_rocketmq: bool = False) -> Value:

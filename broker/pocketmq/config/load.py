@@ -261,7 +261,7 @@ def text_or_nothing(path: Path) -> str:
 
 
 def _keys(document: Mapping[str, Any]) -> Iterator[tuple[str, object]]:
-    """Yields (key, value) of a document; a key that is no section's stands alone."""
+    """Yields (key, value) of a document; a key that is no section's is used alone."""
     for section, table in document.items():
         if not isinstance(table, dict):
             yield section, table
@@ -273,9 +273,9 @@ def _keys(document: Mapping[str, Any]) -> Iterator[tuple[str, object]]:
 
 
 def lines_of_keys(text: str) -> dict[str, int]:
-    """Returns the line each key of a TOML text stands in, from 1.
+    """Returns the line of each key of a TOML text, from 1.
 
-    A key inside of a text of several lines may be taken for one: the line is told to people only.
+    A key inside of a text of several lines may be taken for one: the line is for people only.
     """
     lines: dict[str, int] = {}
     table = ""

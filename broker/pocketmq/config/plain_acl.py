@@ -85,7 +85,7 @@ def read_plain_acl(path: Path, text: str) -> PlainAcl:
 
 
 def _why(error: IllegalUser | IllegalGrant) -> str:
-    """Returns what is wrong; of a user not the text, which may tell a secret."""
+    """Returns the fault; of a user not the text, which may contain a secret."""
     return str(error) if isinstance(error, IllegalGrant) else "its key or secret cannot be one here"
 
 

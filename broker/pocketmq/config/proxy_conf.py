@@ -43,7 +43,7 @@ def is_proxy_conf(path: Path) -> bool:
 def proxy_pairs(path: Path, text: str) -> list[tuple[str, str]]:
     """Returns names and values of a rmq-proxy.json, in its order.
 
-    Errors   IllegalConfig, which tells none of the values
+    Errors   IllegalConfig, which contains none of the values
     """
     try:
         document = json.loads(text)

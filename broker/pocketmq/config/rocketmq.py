@@ -14,7 +14,7 @@ from pocketmq.config.sections import KNOBS
 from pocketmq.config.units import HOUR_MS, SECOND_MS
 
 Translation = tuple[object, str]
-"""A value in our terms, and what to tell the operator: "" when it says the same."""
+"""A value in our terms, and a note for the operator: "" when it means the same."""
 
 _IGNORED: Final[Mapping[str, str]] = {
     "this broker stands alone, without replicas": """brokerId brokerIP2 brokerRole haListenPort
@@ -89,7 +89,7 @@ ALIASES: Final[Mapping[str, str]] = {
 
 
 def knobs_of(name: str) -> list[Knob]:
-    """Returns the settings a RocketMQ name stands for; none for a name of no meaning here."""
+    """Returns the settings of a RocketMQ name; none for a name of no meaning here."""
     name = ALIASES.get(name, name)
     return [knob for knob in KNOBS.values() if knob.rocketmq == name]
 
@@ -173,4 +173,4 @@ TRANSLATIONS: Final[Mapping[str, Callable[[str], Translation]]] = {
     "diskSpaceCleanForciblyRatio": _percent("diskSpaceCleanForciblyRatio", 30, 85),
     "diskSpaceWarningLevelRatio": _percent("diskSpaceWarningLevelRatio", 35, 90),
 }
-"""How values are told otherwise there, by name."""
+"""Values that RocketMQ spells in another way, by name."""

@@ -1,6 +1,6 @@
 """The settings: one dataclass a section, one field a knob, each with its reason.
 
-`KNOBS` lists all of them by key ("store.flush"). RocketMQ's name for a setting stands beside it.
+`KNOBS` lists all of them by key ("store.flush"), with RocketMQ's name for each setting.
 
 Presets are sets of defaults for a kind of machine; what an operator sets goes over them.
 
@@ -346,7 +346,7 @@ class LogsSection:
 
 @dataclass(frozen=True, kw_only=True)
 class Config:
-    """All sections, who set which key ("store.flush" -> "--set"), and what to tell the operator."""
+    """All sections, each key's source ("store.flush" -> "--set"), and notes for the operator."""
 
     store: StoreSection = StoreSection()
     retention: RetentionSection = RetentionSection()

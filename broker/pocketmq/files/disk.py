@@ -103,7 +103,7 @@ class Disk:
         """Makes a small file with `mode` and makes its content (not yet its name) durable.
 
         Effects  another file of this name loses the name, whatever it is: its bytes and mode stay
-        Errors   DiskFull: a part of it may stand there; AllocationFailed, WriteFailed, FsyncFailed
+        Errors   DiskFull: a part of it may exist; AllocationFailed, WriteFailed, FsyncFailed
         """
         self.trouble.with_room(lambda: self._write_file(path, content, mode))
 
@@ -287,7 +287,7 @@ class Disk:
     def close(self, descriptor: int) -> None:
         """Gives a descriptor back.
 
-        Errors   FsyncFailed: some systems tell only now that written bytes are lost
+        Errors   FsyncFailed: some systems report only now that written bytes are lost
         """
         try:
             os.close(descriptor)
@@ -390,7 +390,7 @@ class Disk:
     def data_end(self, descriptor: int) -> int:
         """Returns the byte behind the last one of a sparse file that has a block with data.
 
-        Cost   one call for each hole; the file's length where the system cannot tell
+        Cost   one call for each hole; the file's length where the system cannot report holes
         """
         with ReadErrors(self._path_of(descriptor)):
             end = os.fstat(descriptor).st_size
@@ -427,8 +427,8 @@ class Disk:
     def read_resident(self, descriptor: int, position: int, size_bytes: int) -> bytes | None:
         """Returns the same bytes when all of them are in memory, None when the disk were needed.
 
-        Where the system cannot tell (tmpfs, which has everything in memory; other systems than
-        Linux) the bytes are read at any price: waiting for them to be there would never end.
+        Where the system cannot report it (tmpfs, which has everything in memory; systems other
+        than Linux) the bytes are read at any price: waiting for them to be there would never end.
         Errors   ReadFailed
         Cost     about 1 µs and the copy
         """
@@ -439,7 +439,7 @@ class Disk:
             count = os.preadv(descriptor, [content], position, RWF_NOWAIT)
         except BlockingIOError:
             return None
-        except OSError as error:  # Or an error the plain call will tell.
+        except OSError as error:  # Or an error that the plain call will raise.
             self.tells_resident &= error.errno not in (errno.EOPNOTSUPP, errno.EINVAL)
             return self.read_at(descriptor, position, size_bytes)
         return bytes(content) if count == size_bytes else None

@@ -27,7 +27,7 @@ FULL_DISK_ERRORS: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
 
 
 def path_of(descriptor: int) -> str:
-    """Returns the name an open file had when it was opened, as far as the system tells."""
+    """Returns the name an open file had when it was opened, as far as the system knows it."""
     with contextlib.suppress(OSError):
         return os.readlink(f"/proc/self/fd/{descriptor}")
     return f"descriptor {descriptor}"
@@ -142,7 +142,7 @@ def close_all(closes: Iterable[Callable[[], object]]) -> None:
     for close in closes:
         try:
             close()
-        except Exception as error:  # noqa: BLE001 - told when all are closed
+        except Exception as error:  # noqa: BLE001 - raised when all are closed
             failure = failure or error
     if failure is not None:
         raise failure

@@ -29,7 +29,7 @@ POPULATE_STEP: Final = 256 * 1024
 DIRECT_WRITE_MIN: Final = 32 * 1024
 """From this size on a write call beats storing through the map."""
 FETCH_MIN: Final = 256 * 1024
-"""Read at least, where something is cold: what is asked for next often lies behind it."""
+"""Least read where something is cold: the bytes behind it are often read next."""
 _PAGE: Final = mmap.PAGESIZE
 _PIECE_SIZE: Final = 1024 * 1024
 _ZEROS: Final = bytes(_PIECE_SIZE)
@@ -89,7 +89,7 @@ class MappedFile:
         self.size = size
         self.wrote = 0
         self.written_from = size
-        """Byte from which on this process wrote what stands there, since it was opened."""
+        """Byte from which on all bytes were written by this process, since the file was opened."""
         self.checked: dict[tuple[object, ...], list[tuple[int, int]]] = {}
         """What readers found sound of it since then, in their own terms."""
         self.allocated = 0
@@ -104,7 +104,7 @@ class MappedFile:
 
     @property
     def path(self) -> Path:
-        """Where it lies. A path is dear to make: ten thousand files have theirs when asked."""
+        """Path of the file. A path is dear to make: ten thousand files have theirs when asked."""
         return Path(self._place)
 
     @property
@@ -282,7 +282,7 @@ class MappedFile:
         return content
 
     def data_end(self) -> int:
-        """Returns the byte behind the last one that was ever written, as far as blocks tell.
+        """Returns the byte behind the last one that was ever written, as far as blocks show.
 
         Shape    the file is open
         """
@@ -291,8 +291,8 @@ class MappedFile:
     def zero_from(self, position: int) -> bool:
         """Overwrites everything behind a position with zeros; a MiB of them stays untouched.
 
-        What stood there must not come back: a record that parses is a record (CommitLog trap 12).
-        Returns  whether anything stood there
+        The old bytes must not come back: a record that parses is a record (CommitLog trap 12).
+        Returns  whether there were any
         """
         data_end = self.data_end()
         has_more = False
@@ -381,7 +381,7 @@ def hold_all(files: Iterable[MappedFile]) -> list[MappedFile]:
     held: list[MappedFile] = []
     try:
         for file in files:
-            held.append(file.hold())  # noqa: PERF401 - what is held is let go on an error
+            held.append(file.hold())  # noqa: PERF401 - held files are released on an error
     except BaseException:
         let_go(held)
         raise

@@ -52,7 +52,7 @@ class MappedFileQueue:
 
     @property
     def directory(self) -> Path:
-        """Where the files lie."""
+        """Directory of the files."""
         return Path(self._place)
 
     @property

@@ -1,6 +1,6 @@
 """Memory: what is done to the pages of maps, and buffers of locked memory.
 
-Buffers stand in for the file being written to:
+Buffers replace the file being written to:
     borrow ──► file.stage(buffer): writes go there ──commit──► the file ──► give_back
 
 A buffer is as long as a file; a writer then never waits for the page cache, and the file gets its

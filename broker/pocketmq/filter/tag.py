@@ -19,8 +19,8 @@ from pocketmq.model.message import TAGS
 ALL: Final = "*"
 SEPARATOR: Final = "||"
 EXTENSION_ADDRESS_MAX: Final = -2_147_483_649
-"""A code at or below this is no hash but an address into the queue's extension (ConsumeQueueExt).
-What stands there is not read here, so such a message passes and its tag decides."""
+"""A code at or below this is no hash but an address into the queue's extension
+(ConsumeQueueExt), which is not read here: such a message passes and its tag decides."""
 
 _TAGS_KEY: Final = property_key(TAGS)
 _LOW_32_BITS: Final = 0xFFFF_FFFF
@@ -54,7 +54,7 @@ class TagFilter:
         return self.is_everything or property_text(property_block(record), _TAGS_KEY) in self.tags
 
     def matches_tag(self, tag: str | None) -> bool:
-        """Returns whether a message with this tag matches; None stands for no tag."""
+        """Returns whether a message with this tag matches; None: it has no tag."""
         return self.is_everything or tag in self.tags
 
 

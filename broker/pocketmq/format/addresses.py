@@ -1,8 +1,8 @@
-"""Where messages come from and lie: hosts, and the two ids of a message.
+"""Addresses of producers, brokers and records, and the two ids of a message.
 
 Host: address bytes and an i32 port, 8 bytes for IPv4, 20 for IPv6
 
-Offset message id: where the record lies, as upper-case hex of store host and physical offset
+Offset message id: position of the record, as upper-case hex of store host and physical offset
     IPv4  address 4 · port 4 · offset 8   32 characters
     IPv6  address 16 · port 4 · offset 8  56 characters
 

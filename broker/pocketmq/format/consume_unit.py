@@ -3,7 +3,7 @@
     physical offset (8) · size (4) · tags code (8)
 
 The tags code is the hash of the tag, or the delivery time in the schedule topic.
-Unit n of a queue lies at byte 20 * n of the queue's files. Where a queue's first message has an
+Unit n of a queue is at byte 20 * n of the queue's files. Where a queue's first message has an
 offset above 0, the units before it are pre-blank: physical offset 0, size 2**31 - 1, tags code 0.
 
 A queue may have an extension, of units for data that a consume unit has no room for. The consume

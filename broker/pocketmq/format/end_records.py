@@ -55,7 +55,7 @@ class _Committed:
 class EndRecords(SystemRecords):
     """Makes the bytes that end some half messages.
 
-    frame   of the topic that tells which half messages are done
+    frame   of the topic that lists ended half messages
     """
 
     __slots__ = ("_body", "_committed", "_hashes")
@@ -94,7 +94,7 @@ class EndRecords(SystemRecords):
         self.size_sum += size
 
     def tell(self, queue_offsets: list[int]) -> bool:
-        """Takes which half messages are done; returns whether one record tells of all."""
+        """Takes the half messages that ended; returns whether one record lists all."""
         body = b""
         for queue_offset in queue_offsets:
             body += b"%d," % queue_offset

@@ -1,4 +1,4 @@
-"""A plain EndTransactionRequest, read where it lies: which half messages it decides, and how.
+"""A plain EndTransactionRequest, read in place: which half messages it decides, and how.
 
     0A group │ 12 size │ decision: 0A transaction id │ 10 resolution
 

@@ -5,7 +5,7 @@
     sound record │ fillers …      │BLANK │               up to a file's end
 
 A filler is a record of the quarantine topic of transaction type rollback: brokers give it neither
-unit nor index entry. It tells dispatch that messages are missing here (log/consume_queue.py).
+unit nor index entry. It informs dispatch that messages are missing here (log/consume_queue.py).
 """
 
 from collections.abc import Iterator
@@ -20,7 +20,7 @@ from pocketmq.model.message import TRANSACTION_ROLLBACK
 from pocketmq.model.topic import QUARANTINE_TOPIC
 
 SIZE_MAX: Final = 4 * 1024 * 1024
-"""Longer damage is stood for by several records: RocketMQ's largest message by default."""
+"""Longer damage is replaced by several records: RocketMQ's largest message by default."""
 _NO_HOST: Final = bytes(IPV4_HOST_SIZE)
 
 
@@ -35,7 +35,7 @@ class Style(NamedTuple):
 
 
 def size_min(style: Style) -> int:
-    """Returns the bytes of the shortest stand-in: its topic is then one letter."""
+    """Returns the bytes of the shortest filler: its topic is then one letter."""
     return _encoded_size(QUARANTINE_TOPIC[:1], style)
 
 

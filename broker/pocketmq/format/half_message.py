@@ -1,7 +1,7 @@
 """Half messages: what of them a decision needs, and what is put for one.
 
-    committed   at the place it was sent to, without where that is; its system flag tells it apart,
-                and it says where its half message lies
+    committed   in the queue it was sent to, without the properties that name that; its system flag
+                marks it, and it contains the position of its half message
     checked     among the half messages once more, behind all others, its producer being asked
     given up    in TRANS_CHECK_MAX_TIME_TOPIC: its producer never said
 
@@ -117,7 +117,7 @@ def _number(pairs: dict[bytes, bytes], name: str) -> int | None:
 
 
 def shown_half(record: bytes) -> StoredMessage:
-    """Returns a half message as it will be delivered, to its producer: for where it lies it stands.
+    """Returns a half message as it will be delivered, to its producer: with its present position.
 
     Shape    its body is as it is stored
     Errors   BadRecord
@@ -166,7 +166,7 @@ def committed(half: Half, queue_count: int = 0) -> Run:
 
 
 def checked(half: Half, *, store_host: bytes) -> Run:
-    """Returns what is put for a half message whose producer is asked; it tells where it was first.
+    """Returns the new half message of one that is checked; it names its first position.
 
     Errors   PropertiesTooLarge: it could be checked, but not how often
     """

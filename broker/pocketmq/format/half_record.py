@@ -1,4 +1,4 @@
-"""A half message of our own, read where it lies: what a decision needs of it.
+"""A half message of our own, read in place: the fields that a decision needs.
 
     head │ body │ RMQ_SYS_TRANS_HALF_TOPIC │ name 01 value 02 name 01 value 02 …
 
@@ -39,7 +39,7 @@ _QUEUE_DIGITS_MAX: Final = 9
 class HalfRecord:
     """One half message.
 
-    store_host_at  …, body_begin, body_end: where these lie in `raw`; the head ends with the body's
+    store_host_at  …, body_begin, body_end: their positions in `raw`; the head ends with the body's
                    size
     block          the property block of the message that it becomes
     real_topic     where it goes, empty where it does not say; real_queue_id

@@ -63,7 +63,7 @@ class IndexGeometry(NamedTuple):
 
     @property
     def entries_position(self) -> int:
-        """Where entry number 0 would lie."""
+        """Position that entry number 0 would have."""
         return HEADER_SIZE + SLOT_SIZE * self.slot_count
 
     @property
@@ -75,7 +75,7 @@ class IndexGeometry(NamedTuple):
 ROCKETMQ_GEOMETRY: Final = IndexGeometry(5_000_000, 20_000_000)
 """RocketMQ's default: files of 420 MB."""
 OWN_GEOMETRY: Final = IndexGeometry(200_000, 1_000_000)
-"""What our stores have unless told otherwise."""
+"""Geometry of our stores unless set otherwise."""
 WELL_KNOWN: Final = (ROCKETMQ_GEOMETRY, OWN_GEOMETRY)
 
 

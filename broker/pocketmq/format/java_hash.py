@@ -31,7 +31,7 @@ def java_hash(text: str) -> int:
 
 
 def java_hash_behind(prefix: int, text: str) -> int:
-    """Returns the hash of a text, unsigned; `prefix` is the unsigned hash of what stands before."""
+    """Returns the unsigned hash of a text; `prefix` is the unsigned hash of its prefix."""
     units: bytes | memoryview
     if text.isascii():
         units = text.encode()
@@ -80,7 +80,7 @@ _INVERSES: Final = _powers(pow(31, -1, 1 << 32))
 def java_hashes(texts: list[str], prefixes: int | NDArray[np.uint32] = 0) -> NDArray[np.uint32]:
     """Hot: return String.hashCode of every text as unsigned 32-bit numbers.
 
-    prefixes   hash of what stands before every text, or of what stands before each, unsigned
+    prefixes   unsigned hash of the prefix of all texts, or of each text
     Cost       about 5 ns a character from 100 keys on, against 40 ns one by one
     """
     if not texts:

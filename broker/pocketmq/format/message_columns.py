@@ -43,12 +43,12 @@ def columns_of(names: Sequence[str]) -> list[MessageColumn]:
 
 
 def _head(name: str, arrow_type: str, part: str = "") -> MessageColumn:
-    """Returns a number that stands in the head; `part` is its name there."""
+    """Returns a number of the head; `part` is its name there."""
     return MessageColumn(name, arrow_type, lambda columns: columns.head(part or name))
 
 
 def _integer_property(name: str, arrow_type: str, stored_as: str, largest: int) -> MessageColumn:
-    """Returns a number that stands in a property, where it is one that the column can hold."""
+    """Returns the number in a property, where it is one that the column can hold."""
 
     def read(columns: MessageColumns) -> Column:
         return columns.property_integers(stored_as, lambda text: property_number(text, largest))

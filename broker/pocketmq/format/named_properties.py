@@ -3,7 +3,7 @@
     block = property_block(record)          b"\\x02KEYS\\x01k\\x02TAGS\\x01TagA\\x02"
     property_text(block, property_key("TAGS"))                                  "TagA"
 
-The separator in front makes every name stand between two separators, so that one search finds it.
+The separator in front puts every name between two separators, so that one search finds it.
 The rules are those of `content.decode_properties`: a pair with an empty value is none, of
 duplicates the last one wins, bytes that are not UTF-8 become replacement characters.
 Source: MessageDecoder.decodeProperties.
@@ -26,7 +26,7 @@ _STORE_TIME_PLACES: Final = (
     RECORD_HEAD.positions["store_timestamp"] + IPV6_HOST_SIZE - IPV4_HOST_SIZE,
 )
 _LENGTH_PLACES: Final = {kind: head.size - _I32.size for kind, head in HEADS.items()}
-"""Where the length of the body stands, by the kinds of the record's hosts."""
+"""Position of the body's length, by the kinds of the record's hosts."""
 
 
 def property_block(record: bytes) -> bytes:
@@ -65,7 +65,7 @@ def led_by_separator(properties: bytes) -> bytes:
 
 
 def property_key(name: str) -> bytes:
-    """Returns what stands before the value of a property; made once, used for many records."""
+    """Returns the bytes before the value of a property; made once, used for many records."""
     return _SEPARATOR + name.encode() + _NAME_END
 
 

@@ -86,7 +86,7 @@ def offset_file_name(offset_bytes: int) -> str:
 
 
 def offset_from_file_name(name: str) -> int | None:
-    """Returns the offset a name stands for, None when it is no such name."""
+    """Returns the offset that a name means, None when it is no such name."""
     return int(name) if _OFFSET_NAME.fullmatch(name) else None
 
 
@@ -102,7 +102,7 @@ def files_from(names: Iterable[str], offset_bytes: int) -> list[str]:
 
 
 def queue_directory(root: Path, topic: str, queue_id: int) -> Path:
-    """Returns where a queue's files lie; refuses names that would lead elsewhere.
+    """Returns the directory of a queue's files; refuses names that would lead elsewhere.
 
     Errors   IllegalTopic
     """
@@ -111,7 +111,7 @@ def queue_directory(root: Path, topic: str, queue_id: int) -> Path:
 
 
 def queue_id_from_name(name: str) -> int | None:
-    """Returns the queue id a directory name stands for, None when no queue is named so."""
+    """Returns the queue id that a directory name means, None when no queue has such a name."""
     return int(name) if _QUEUE_NAME.fullmatch(name) and int(name) <= QUEUE_ID_MAX else None
 
 
@@ -131,7 +131,7 @@ def zone_from_name(name: str) -> tzinfo:
 def index_file_name(timestamp_ms: int, zone: tzinfo) -> str:
     """Returns the name of an index file made at this time: local time, 17 digits.
 
-    A damaged store time may lie outside of what a calendar holds; its nearest end stands for it.
+    A damaged store time may be outside of the calendar's range; its nearest end replaces it.
     """
     timestamp_ms = min(max(timestamp_ms, 0), NAMED_MS_MAX)
     moment = datetime.fromtimestamp(timestamp_ms // 1000, zone)

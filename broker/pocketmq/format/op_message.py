@@ -1,9 +1,9 @@
-"""Messages that tell which half messages are done: their queue offsets, each with a comma.
+"""Messages that list ended half messages: their queue offsets, each with a comma.
 
     RMQ_SYS_TRANS_OP_HALF_TOPIC, queue as the half messages', TAGS d      b"12,13,"
 
-Those of brokers before 5.0 hold one offset without a comma. What a half message became, committed
-or rolled back, they do not tell.
+Those of brokers before 5.0 hold one offset without a comma. They do not contain whether a half
+message was committed or rolled back.
 Source: TransactionalMessageBridge.putOpMessage, TransactionalOpBatchService.
 """
 
@@ -24,7 +24,7 @@ _DIGITS_MAX: Final = 19
 
 
 def op_run(queue_offsets: Sequence[int], *, store_host: bytes, now_ms: int) -> Run:
-    """Returns what is put to tell that half messages are done; as few messages as hold them."""
+    """Returns the messages that mark half messages as ended; as few as hold them."""
     bodies = op_bodies(queue_offsets)
     count = len(bodies)
     batch = Batch(

@@ -7,7 +7,7 @@
     text          JSON: [name, queue id, whether it is all there is, next, settled, given out] each
 
 Spans of queue offsets are [begin, end) pairs. Rows end where one is not sound, of another version,
-or not the next one: what lies behind it is older, or was not written to its end.
+or not the next one: the bytes behind it are older, or were not written completely.
 """
 
 import json

@@ -1,6 +1,6 @@
 """Where a group is in an ordered queue, as a row of RocketMQ's `config/consumerOrderInfo.json`.
 
-    o        queue offsets given out: the first one, then how far the others lie behind it
+    o        queue offsets given out: the first one, then the distance of the others from it
     cm       bit n: the n-th of them is settled
     oc       queue offset -> deliveries before the last one, where there were any
     ot       queue offset -> wall ms from which it may be given out again
@@ -9,8 +9,8 @@
     pocketmq            members of our own, which RocketMQ reads over and does not keep
 
 RocketMQ knows one receive of a queue, of 64 messages at most, and gives nothing out while one of
-them is hidden. Here each message group has a receive of its own: what RocketMQ's members cannot
-say stands in ours. A row without them was written by a real broker.
+them is hidden. Here each message group has a receive of its own: members of ours hold what
+RocketMQ's members cannot. A row without them was written by a real broker.
 Source: QueueLevelConsumerManager.OrderInfo.
 """
 
@@ -25,14 +25,14 @@ BIT_COUNT: Final = 64
 SPAN_MAX: Final = 1 << 20
 """More settled offsets than a window ever holds."""
 DELIVERIES_MAX: Final = 1 << 30
-"""A file may say more; counting on from here stays within what clients are told, 32 bits."""
+"""A file may contain more; counting on from here stays within the 32 bits that clients get."""
 
 
 class OrderedDelivery(NamedTuple):
     """One message that was given out and is not settled.
 
     number          number of the delivery, 1 for the first
-    popped_at_ms    wall ms of the last one; it stands in the handle
+    popped_at_ms    wall ms of the last one, which the handle contains
     visible_at_ms   wall ms from which it may be given out again
     claim           names the receive that may ask for the same once more, "" for none
     """

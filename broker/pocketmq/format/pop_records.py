@@ -8,7 +8,7 @@
      "reviveTime":1700000060000,"ro":0,"so":10,"sp":false,"t":"T"}
     {"ao":11,"bn":"b","c":"G","pt":1700000000000,"q":1,"so":10,"t":"T"}   a batch has "aol" too
 
-A real broker sends them by its timer to the revive topic: they stand in the timer topic as that
+A real broker sends them by its timer to the revive topic: the timer topic holds them as that
 leaves them, REAL_TOPIC and REAL_QID saved, due a second before the lease ends, acks at its end.
 Source: PopMessageProcessor.buildCkMsg, AckMessageProcessor, PopCheckPoint, AckMsg, BatchAckMsg.
 """

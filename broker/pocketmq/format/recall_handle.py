@@ -4,7 +4,7 @@
        topic  broker   time in ms    unique key
 
 The time is 1 ms behind the slot that the message waits in, so that a marker for this time falls
-into the same slot. Whatever stands behind the unique key is for later versions.
+into the same slot. Bytes behind the unique key are for later versions.
 Source: RecallMessageHandle.HandleV1, SendMessageProcessor.attachRecallHandle.
 """
 

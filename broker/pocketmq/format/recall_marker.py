@@ -26,8 +26,8 @@ def recall_marker(handle: RecallHandle, now_ms: int, born_host: bytes, store_hos
     """Returns what is put to recall a message; the hosts are packed."""
     waits = timed(QueuePlace(handle.topic, 0), handle.at_ms)
     properties = {
-        # A real broker compares this with the unique key alone, unless it is told to have the
-        # topic before it (appendTopicForTimerDeleteKey).
+        # A real broker compares this with the unique key alone, unless appendTopicForTimerDeleteKey
+        # is set, which puts the topic before it.
         TIMER_DELETE: handle.unique_key,
         UNIQUE_KEY: handle.unique_key,
         DELIVER_AT: str(handle.at_ms),

@@ -109,7 +109,7 @@ def body_crc(body: Buffer) -> int:
 
 @lru_cache(maxsize=4096)
 def topic_field(topic: str) -> bytes:
-    """Returns topic length and topic as they stand in the record: V2 above 127 characters."""
+    """Returns topic length and topic as a record contains them: V2 above 127 characters."""
     encoded = topic.encode()
     if len(topic) > TOPIC_LENGTH_MAX_V1:
         return _I16.pack(len(encoded)) + encoded
@@ -117,7 +117,7 @@ def topic_field(topic: str) -> bytes:
 
 
 def host_flags(born_host: bytes, store_host: bytes) -> int:
-    """Returns the system flag bits that tell the widths of these packed hosts."""
+    """Returns the system flag bits for the widths of these packed hosts."""
     flags = FLAG_BORN_HOST_V6 if len(born_host) == IPV6_HOST_SIZE else 0
     return flags | (FLAG_STORE_HOST_V6 if len(store_host) == IPV6_HOST_SIZE else 0)
 
@@ -222,7 +222,7 @@ def ends_with_crc(buffer: Buffer, end: int) -> bool:
 
 
 def split_record(buffer: Buffer, position: int) -> tuple[tuple, int, int, int, int, int]:  # type: ignore[type-arg]
-    """Returns a record's head and where its parts lie.
+    """Returns a record's head and the positions of its parts.
 
     Returns  (head fields, body begin, topic begin, topic end, properties begin, properties end)
     Errors   BadRecord when lengths and total size disagree or leave the buffer
@@ -344,8 +344,8 @@ def _check_property_crc(buffer: Buffer, position: int, block_end: int) -> None:
 def message_fields(message: StoredMessage) -> dict[str, Any]:
     """Returns a message as faces and commands show it, in the order of pocketmq.v1.StoredMessage.
 
-    Shape    ids and hosts are texts; None stands for what a message has not. Without a unique key
-             the id is the one that tells where the record lies
+    Shape    ids and hosts are texts; None: the message has none. Without a unique key the id is
+             the one that encodes the record's position
     Source   MessageClientExt.getMsgId
     """
     properties = message.properties

@@ -73,7 +73,7 @@ class TopicFrame:
 
         real    of half messages: the topic they are for, and how many queues it has
         group   of producers, who decide them
-        system_flag   of its messages, as views are told of them
+        system_flag   of its messages, as views get them
         """
         assert topic.isascii()
         assert len(topic) <= TOPIC_LENGTH_MAX_V1
@@ -264,7 +264,7 @@ class RecordEncoder:
         return out.getvalue()
 
     def _write_head(self, out: BytesWriter, span: MessageSpan, size: i64, place: i64) -> None:
-        """Writes what stands before the property block; its size is zero yet."""
+        """Writes the bytes before the property block; its size is zero yet."""
         frame = self.frame
         assert frame is not None
         host = span.host

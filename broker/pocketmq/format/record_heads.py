@@ -4,7 +4,7 @@
     reconsume times      how often it was retried; attempts begin with one more. Those of a dead
                          letter do not count: they are of the group that gave it up
 
-Records are sound (store/read/record_check.py); several may lie one behind the other.
+Records are sound (store/read/record_check.py); several may follow each other.
 """
 
 from typing import Final
@@ -53,7 +53,7 @@ def _attempt_at(records: bytes, begin: i64) -> int:
 
 
 def _is_dead_letter(records: bytes, begin: i64, at: i64) -> bool:
-    """Returns whether a record lies in a dead-letter topic; `at`: of its reconsume times."""
+    """Returns whether a record is in a dead-letter topic; `at`: of its reconsume times."""
     topic: i64 = at + _BODY_BEHIND + i64(read_i32_be(records, at + _BODY_BEHIND - 4)) + 1
     magic: int = read_i32_be(records, begin + 4)
     if magic == _MAGIC_V2:
@@ -65,7 +65,7 @@ def read_heads(pieces: list[bytes]) -> tuple[list[int], list[int]]:
     """Returns (queue offsets, attempts) of records, in order.
 
     pieces   of one record each, or of several next to each other
-    Shape    queue offsets rise; of a piece that does not end where a record does nothing is told
+    Shape    queue offsets rise; a piece that does not end where a record does yields nothing
              behind its last whole one
     Cost     below 0.1 µs a record where it runs compiled, 1 µs not
     """
@@ -86,7 +86,7 @@ def read_heads(pieces: list[bytes]) -> tuple[list[int], list[int]]:
 
 
 def split_pieces(pieces: list[bytes]) -> list[bytes]:
-    """Returns the records of pieces one by one, as far as `read_heads` tells of them."""
+    """Returns the records of pieces one by one, as far as `read_heads` yields them."""
     records: list[bytes] = []
     for piece in pieces:
         position: i64 = 0

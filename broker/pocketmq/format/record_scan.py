@@ -1,6 +1,6 @@
 """Walking the records of one commit-log file, and reading off them what views need.
 
-A scan hops from record to record and stops at the first byte that is none. Why it stopped is told
+A scan hops from record to record and stops at the first byte that is none. The reason is reported
 once, at the end:
     END_OF_DATA   zeros to the end of the page, a BLANK, or the end of the file
     TORN          part of a record: zeros in front or at its end, with other bytes near
@@ -33,7 +33,7 @@ class RecordScan:
     """One walk over one file's bytes, from a record start to where sound records end.
 
     Iterating yields (position, size). Afterwards `end`, `position` (first byte not accepted),
-    `reason` and `blank` (the file was closed by a BLANK) tell how it ended.
+    `reason` and `blank` (the file was closed by a BLANK) describe its end.
     """
 
     __slots__ = ("_base", "_buffer", "_crc", "_property_crc", "blank", "end", "position", "reason")

@@ -3,7 +3,7 @@
     record ──► the same body as it is stored, flags, birth ──► a run for `store.writing.put`
                its properties, some changed, some dropped
 
-Nothing is decompressed or decoded that stays as it is, bytes that are no UTF-8 too. Names stand in
+Parts that stay the same are not decompressed or decoded, not even invalid UTF-8. Names are in
 the order of Java's hash table of 128 slots, which is how a real broker writes every message it has
 read; where it copies them, a table of its own begins with 16. Readers heed no order.
 Source: MessageDecoder.string2messageProperties, HashMap.
@@ -69,7 +69,7 @@ def put_again(
     dropped          names of properties it loses
     reconsume_times  …, born_host: None keeps what it has
     is_copied        order properties as a broker does that copies them into a table of its own
-    Effects          of changed properties those that only tell where it came from are left out
+    Effects          of changed properties those that only name its origin are left out
                      where the block has no room for them
     Errors           BadRecord; PropertiesTooLarge: no room for those it needs on its way
     Cost             about 10 µs
@@ -146,7 +146,7 @@ def _ordered(names: Iterable[bytes], slots: int) -> list[bytes]:
 
 
 def _copied(pairs: Mapping[bytes, bytes]) -> list[bytes]:
-    """Returns names as they stand in a new table, which got the tag first and then grew."""
+    """Returns names in the order of a new table, which got the tag first and then grew."""
     slots = _NEW_SLOTS
     while len(pairs) * 4 > slots * 3:
         slots *= 2

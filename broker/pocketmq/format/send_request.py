@@ -1,4 +1,4 @@
-"""A plain SendMessageRequest, read where it lies: which bytes are what, nothing is copied.
+"""A plain SendMessageRequest, read in place: which bytes are what, nothing is copied.
 
     0A size │ message: 0A topic │ 12 body │ 1A tag │ 22 key … │ 2A id │ 30 queue id │ 5A property …
             │          50 transactional │ 60 born time │ 6A born host │ 70 flag │ 8A 01 group
@@ -66,7 +66,7 @@ _NOT_PLAIN: Final = -1
 
 @final
 class MessageSpan:
-    """Where the parts of one message lie in its request; what is absent has size 0.
+    """Positions of the parts of one message in its request; absent parts have size 0.
 
     first_key, first_property   where its own begin in the request's `keys` and `properties`
     tag_hash, id_hash           String.hashCode, unsigned

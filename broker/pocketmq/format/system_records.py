@@ -30,7 +30,7 @@ class SystemRecords(ABC):
 
     frame      of the topic that messages of the broker's own go to, whose queue is 0
     size_sum   bytes of all records
-    written    as the views are told of them, once they are encoded; of messages of one queue in a
+    written    as views get them, once they are encoded; messages of one queue in a
                row one for all
     taken      the queue offset that the next message of each of their queues gets then
     """
@@ -74,10 +74,10 @@ class SystemRecords(ABC):
     def _write_all(
         self, next_offsets: dict[QueueKey, int], place: i64, now_ms: i64, time_ms: i64
     ) -> None:
-        """Writes all records, and tell of them run by run."""
+        """Writes all records, and describes them run by run."""
 
     def _begin_run(self) -> None:
-        """Begins to tell of messages that lie next to each other in one queue."""
+        """Begins the description of messages that are adjacent in one queue."""
         self._units.truncate(0)
         self._entries.truncate(0)
         self._places, self._sizes, self._codes = [], [], []
@@ -145,7 +145,7 @@ class SystemRecords(ABC):
 
 
 def write_block(out: BytesWriter, frame: TopicFrame, block: bytes) -> None:
-    """Writes what stands behind a body: topic, size of the property block, and that."""
+    """Writes the bytes behind a body: topic, size of the property block, and that."""
     out.write(frame.field)
     end: i64 = len(out)
     size: i64 = len(block)

@@ -176,7 +176,7 @@ class TimedFacts:
 def taken_back(record: bytes) -> bytes:
     """Returns which message a delete marker takes back, empty: it does not say.
 
-    That of a recall is for the topic that its caller may send to: so the topic stands before the
+    That of a recall is for the topic that its caller may send to: so the topic is before the
     key, whatever a real broker would compare.
     """
     _, _, _, _, begin, end = split_record(record, 0)

@@ -29,7 +29,7 @@ SLOT: Final = Layout(
 )
 SLOT_SIZE: Final = SLOT.size
 PRECISION_MS: Final = 1_000
-"""What a slot stands for, unless the files show otherwise (timerPrecisionMs)."""
+"""Time that a slot covers, unless the files show otherwise (timerPrecisionMs)."""
 SLOT_COUNT: Final = 2 * 7 * 24 * 3_600
 """Seven days there and back, whatever the precision."""
 WHEEL_SIZE: Final = SLOT_COUNT * SLOT_SIZE
@@ -106,7 +106,7 @@ def sound_units(content: Buffer, position: int) -> Units:
 
 
 def judged_units(content: Buffer, position: int) -> tuple[Units, NDArray[np.bool_]]:
-    """Returns what lies where units do, and of each whether it is one."""
+    """Returns the bytes at the positions of units, and for each whether it is a unit."""
     whole = len(content) - len(content) % LOG_UNIT_SIZE
     units = np.frombuffer(content[:whole], LOG_UNIT_TYPE)
     places = position + np.arange(len(units)) * LOG_UNIT_SIZE

@@ -1,4 +1,4 @@
-"""The id of a transaction as its producer holds it: where its half message lies, and its key.
+"""The id of a transaction as its producer holds it: position and key of its half message.
 
     2A.1F4C0.FD0000000000000000000000000000024E854E0E2F2A672150F7005D
     queue offset among half messages (hex) . physical offset (hex) . unique key

@@ -7,7 +7,7 @@
 Invariants
     1. Records are contiguous; a file ends with a BLANK record or at its last byte.
     2. `appended` only grows, except in `truncate`.
-    3. A record's own physical offset equals the place where it lies.
+    3. A record's own physical offset equals its position.
     4. A record leaves 8 bytes in its file, so that a BLANK always fits; a batch moves whole.
 Not here: what is committed, durable and dispatched (store/marks.py), what records mean (services/),
 rebuilding (store/recovery/recovery_plan.py), the next file in time (store/write/allocation.py).
@@ -45,7 +45,7 @@ class LogScan:
     """A walk over the log from one record start; iterating yields (offset, file, position, size).
 
     Afterwards `position` is the physical offset where sound records end, and `end`, `reason`,
-    `path` tell why the walk stopped there.
+    `path` describe why the walk stopped there.
     """
 
     __slots__ = ("_queue", "_upper", "end", "path", "position", "reason")
@@ -202,7 +202,7 @@ class CommitLog:
             self._staged.append(file)
 
     def take_full(self) -> list[MappedFile]:
-        """Returns the files that need not be kept in memory any more, held; let go when cooled."""
+        """Returns files that need not stay in memory any more, held; released when cooled."""
         full, self._full = self._full, []
         return full
 
@@ -275,7 +275,7 @@ class CommitLog:
 
     @property
     def tells_resident(self) -> bool:
-        """Whether `read_resident` never waits: not every file system tells what is in memory."""
+        """Whether `read_resident` never waits: some file systems do not report cached pages."""
         return self._disk.tells_resident
 
     def read_resident(self, physical_offset: int, size_bytes: int) -> bytes:
@@ -350,7 +350,7 @@ class CommitLog:
         self.appended = end
 
     def truncate(self, physical_offset: int) -> None:
-        """Drops everything from an offset on and zero what stood there; before appending begins."""
+        """Drops everything from an offset on and zeros its bytes; before appending begins."""
         file = self.files.file_at(physical_offset)
         if file is not None:
             file.wrote = min(file.wrote, physical_offset - file.base)
@@ -359,7 +359,7 @@ class CommitLog:
         self.adopt_end(physical_offset)
 
     def renew(self, begin: int) -> None:
-        """Writes what lies behind an offset once more and makes it durable; blocks.
+        """Writes the bytes behind an offset once more and makes them durable; blocks.
 
         An earlier life may have ended before it was synced, or because it could not be: bytes that
         a failed sync lost are still to be seen, count as written, and no later sync brings them to

@@ -1,11 +1,11 @@
-"""One consume queue: for each message of a (topic, queue id), where its record lies.
+"""One consume queue: for each message of a (topic, queue id), the position of its record.
 
     byte 20 * n  →  unit n  →  record in the log
 
     |- pre-blank, or the log lost it -|- messages -|- doubtful: perhaps older units -| file's end
                                       ^ min_offset ^ max_offset
 Invariants
-    1. Unit n lies at byte 20 * n; units before the first message, and of messages that a repair
+    1. Unit n is at byte 20 * n; units before the first message, and of messages that a repair
        removed from the log, are pre-blank. Physical offsets rise with n.
     2. A file holds at least one unit: an empty one would read as a unit (0, 0, 0).
 
@@ -76,7 +76,7 @@ class ConsumeQueue:
         self.queue_id = queue_id
         self.min_offset = 0
         self._min_place = 0
-        """Where the record of `min_offset` lies, as far as known."""
+        """Physical offset of the record of `min_offset`, as far as known."""
         self._min_asked = _NOT_ASKED
         """The log's minimum that `min_offset` was looked for with."""
         self.flushed = 0
@@ -146,7 +146,7 @@ class ConsumeQueue:
     ) -> None:
         """Takes one record; the rules are RocketMQ's, also where a queue's offsets do not follow.
 
-        gaps     where the missing messages may have lain: pre-blank units then stand for them
+        gaps     where the missing messages may have been: pre-blank units then replace them
         Source   ConsumeQueue.putMessagePositionInfo
         """
         if physical_offset + size <= self.max_physical_offset:
@@ -268,7 +268,7 @@ class ConsumeQueue:
         """Takes the ends as they were written down with the checkpoint, reading nothing.
 
         Returns  False where the files are others: the queue is to be loaded
-        Effects  what lies behind the end is doubtful until `settle`
+        Effects  bytes behind the end are in doubt until `settle`
         Cost     one look at the last file, and at the directory where there are several files
         """
         if not known.max_physical_offset or not self.files.adopt(known.begin, known.end):
@@ -283,7 +283,7 @@ class ConsumeQueue:
         return True
 
     def settle(self) -> bool:
-        """Zero what lies behind the last unit, remove files behind the last one: a crash left them.
+        """Zeros the bytes behind the last unit, and removes later files: a crash left them.
 
         Returns  whether there was anything; durable with the next sync of the whole file system
         Errors   Corruption: the end is not where it was said to be; ReadFailed, WriteFailed

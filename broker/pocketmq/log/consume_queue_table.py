@@ -3,7 +3,7 @@
     consumequeue/TOPIC/QUEUE/FILE
 
 Queues come into being with their first record. Prepared and rolled-back records have none; those
-of the quarantine topic tell where a repair took messages out of the log. Records that name no
+of the quarantine topic report where a repair took messages out of the log. Records that name no
 topic or no queue, in a log that is not ours or is damaged, have none either.
 Source: ConsumeQueueStore, CommitLogDispatcherBuildConsumeQueue.
 """

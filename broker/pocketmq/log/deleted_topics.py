@@ -56,7 +56,7 @@ def find_left_over(
 ) -> LeftOver:
     """Returns what is left over in a store.
 
-    upto     physical offset below which queues and topics are durable: what lies behind it may be
+    upto     physical offset below which queues and topics are durable: records behind it may be
              of a topic whose row a crash took
     known    further topics that there are
     Cost     a look into each queue
@@ -130,7 +130,7 @@ def _has_file(disk: Disk, topic: Path) -> bool:
 
 
 def _first_place(disk: Disk, directory: Path, key: QueueKey, log_file_bytes: int) -> int | None:
-    """Returns where the message of queue offset 0 lies, 0 where its unit does not lead to it.
+    """Returns the physical offset of the message of queue offset 0, 0 where its unit names none.
 
     Returns  None for a queue without a unit
     """
@@ -149,7 +149,7 @@ def _first_place(disk: Disk, directory: Path, key: QueueKey, log_file_bytes: int
 def _start(
     disk: Disk, directory: Path, key: QueueKey, log_begin: int, log_file_bytes: int
 ) -> tuple[int, int] | None:
-    """Returns where the first message lies that a queue still has, and the number of its unit.
+    """Returns the physical offset of a queue's first remaining message, and its unit's number.
 
     Returns  None where its record says that number itself, or a unit leads there which does
     Cost     some 15 units read of each queue, and a record

@@ -25,7 +25,7 @@ _TAIL: Final = 8
 
 
 def shown_sizes(disk: Disk, store: Path) -> dict[str, Any]:
-    """Returns the sizes that a store's log, queues and extension tell, by the setting's name.
+    """Returns the sizes that a store's log, queues and extension show, by the setting's name.
 
     Cost     reads names up to the first queue that has a file, and a lone log file that is full
     """

@@ -63,7 +63,7 @@ def check_understood(disk: Disk, store: Path, *, may_lack_log: bool = False) -> 
 def check_place(disk: Disk, store: Path, topic: str, queue_id: int) -> None:
     """Raises where a queue that has no files can have none.
 
-    Errors   NotAStore: a file stands in the place of its directory, or of that of its topic
+    Errors   NotAStore: a file has the name of its directory, or of that of its topic
     """
     place = queue_directory(store / CONSUME_QUEUE_DIRECTORY, topic, queue_id)
     for path in (place.parent, place):
@@ -96,7 +96,7 @@ def refusals(disk: Disk, store: Path) -> Iterator[StorageError]:
 def batch_topics(disk: Disk, store: Path) -> frozenset[str]:
     """Returns the topics whose queues are batch queues, which hold units of another length.
 
-    Their directories tell, and what the table of topics says of them, where it can be read.
+    Their directories show it, and their attributes in the table of topics, where it is readable.
     """
     directory = store / BATCH_QUEUE_DIRECTORY
     names = {name for name in disk.names(directory) if disk.is_directory(directory / name)}

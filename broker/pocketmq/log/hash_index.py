@@ -3,7 +3,7 @@
     index/20261121003515660 (full) · index/20261121003518147 (full) · index/… (being filled)
 
 A record is indexed under its unique key, each of its keys and, in the 5.5 style, its tag. A full
-file is followed by a new one; one record's entries may lie in two files.
+file is followed by a new one; one record's entries may be in two files.
 Source: IndexService, CommitLogDispatcherBuildIndex.
 """
 
@@ -26,14 +26,14 @@ from pocketmq.model.stats import Counter, Gauge
 TIME_MARGIN_MS: Final = 1_000
 """Entries keep whole seconds, so a search by time looks one second further each way."""
 KNOWN: Final = "known"
-"""It lies before the last record that is indexed."""
+"""Its record is before the last one that is indexed."""
 ROLLED_BACK: Final = "rolled_back"
 
 
 class Candidate(NamedTuple):
     """A place where a key may be: the hash agrees, the key has not been looked at.
 
-    file_name and number tell where to go on; is_match is False for a step over another key. A
+    file_name and number are where to go on; is_match is False for a step over another key. A
     physical offset of BROKEN (log/index_file.py) ends the chain of one file, which is damaged.
     """
 
@@ -144,7 +144,7 @@ class HashIndex:
         self.put(index_entries(wanted, self.style))
 
     def put(self, entries: bytes) -> None:
-        """Adds entries in log order, of which none lies before the last one indexed.
+        """Adds entries in log order, none of which precedes the last one indexed.
 
         Shape    as in `Written.entries`
         Errors   DiskFull, AllocationFailed: what is left is held for the next call
@@ -225,7 +225,7 @@ class HashIndex:
         for file in self.files[sound:]:
             file.remove()
         del self.files[sound:]
-        if self.files:  # The last record's other keys may have stood in the removed file.
+        if self.files:  # The last record's other keys may be in the removed file.
             self.truncate(self.files[-1].header.end_physical_offset, time_of)
 
     def remove_all(self) -> None:

@@ -4,7 +4,7 @@
 
 Invariants
     1. An entry's `previous` is smaller than its own number: chains end.
-    2. Entries lie in log order; undoing them from the newest restores every slot exactly.
+    2. Entries are in log order; undoing them from the newest restores every slot exactly.
     3. The header in memory is the header in the map.
 Source: IndexFile.
 """
@@ -66,7 +66,7 @@ class IndexFile:
 
     @property
     def path(self) -> Path:
-        """Where the file lies."""
+        """Path of the file."""
         return self._file.path
 
     @property
@@ -99,7 +99,7 @@ class IndexFile:
         self._bind()
 
     def hold(self) -> MappedFile:
-        """Keeps the file open until the one returned is let go, whatever becomes of it."""
+        """Keeps the file open until the returned hold is released, even if it is removed."""
         return self._file.hold()
 
     def wrong_size(self, found_bytes: int) -> WrongFileSize:
@@ -317,7 +317,7 @@ class IndexFile:
         return self.entry_count - number
 
     def last_place_below(self, physical_offset: int) -> int:
-        """Returns the record of the newest entry that lies below an offset, -1 without one."""
+        """Returns the record of the newest entry below an offset, -1 without one."""
         if self.header.begin_physical_offset >= physical_offset:
             return -1
         number = self._first_behind(physical_offset)
@@ -332,8 +332,8 @@ class IndexFile:
         """Yields (entry number, physical offset, store time in ms, hash is equal), newest first.
 
         `below` > 0 goes on behind an entry that an earlier walk ended at. A link that leads to no
-        older entry of this slot is told by a physical offset of BROKEN: damaged files must not hold
-        a reader, nor make believe that there is nothing more.
+        older entry of this slot is reported by a physical offset of BROKEN: damaged files must not
+        hold a reader, nor pretend that there is nothing more.
         """
         upper = min(self.header.index_count, self.geometry.entry_count_max)
         slot_count = self.geometry.slot_count

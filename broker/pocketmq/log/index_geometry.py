@@ -1,9 +1,9 @@
 """How many slots and entries the index files of a store have, where nothing states it.
 
-The length of a file does not tell it: slots and entries are two unknowns. A well-known pair that
+The length of a file does not show it: slots and entries are two unknowns. A well-known pair that
 gives the length is taken: as stated, RocketMQ's, ours. Else the one pair under which a file agrees
 with its header: its first and newest entry are of the records that the header names, and a slot
-leads to the newest. Where no file tells, an operator has to.
+leads to the newest. Where no file shows it, an operator has to state it.
 """
 
 from collections.abc import Container
@@ -38,7 +38,7 @@ def shown_geometry(
     """Returns the geometry of a store's index, None where no file shows it.
 
     stated   fields of the shape that an operator set: these hold
-    Errors   UnknownGeometry: no file tells
+    Errors   UnknownGeometry: no file shows it
     """
     directory, given = store / INDEX_DIRECTORY, IndexGeometry.of(shape)
     has_slots, has_entries = "index_slot_count" in stated, "index_entry_count_max" in stated
@@ -55,7 +55,7 @@ def find_geometry(disk: Disk, directory: Path, stated: IndexGeometry) -> IndexGe
     """Returns the geometry that the index files in a directory show, None without files.
 
     stated   the pair to try first
-    Errors   UnknownGeometry: no file tells
+    Errors   UnknownGeometry: no file shows it
     Cost     a look at lengths; one pass over a file of no well-known length
     """
     lengths = _lengths(disk, directory)
@@ -109,7 +109,7 @@ def _geometry_of(length: int, entry_count_max: int) -> IndexGeometry | None:
 def _agreeing(octets: NDArray[Any]) -> list[IndexGeometry]:
     """Returns the pairs that give a file's length and agree with its header.
 
-    Entries lie in cells counted from the file's end, whatever the pair: with so many entries at
+    Entries are in cells counted from the file's end, whatever the pair: with so many entries at
     most, entry n is in cell cell_count - entries + n.
     """
     header = IndexHeaderValues(*HEADER.unpack(octets[:HEADER_SIZE].tobytes()))

@@ -62,7 +62,7 @@ def written_styles(
 ) -> tuple[StyleSpans, str | None]:
     """Returns the older styles of a store's index and the present one, None where nothing shows it.
 
-    Errors   none of damaged files: they tell nothing
+    Errors   none of damaged files: they show nothing
     Cost     some milliseconds where messages have tags, at most two seconds where they have none
     """
     directory = store / INDEX_DIRECTORY
@@ -114,13 +114,13 @@ class _File:
             return entries.place(1)
 
     def first_style(self) -> str:
-        """Returns the style that the first telling record shows, "" when none tells."""
+        """Returns the style that the first distinctive record shows, "" without one."""
         with self._opened() as entries:
             samples = _samples(entries.first_from(self._log.min_offset), entries.upper)
             return self._shown(entries, samples)
 
     def last_style(self) -> str:
-        """Returns the style that the last telling records show, "" when none tells.
+        """Returns the style that the last distinctive records show, "" without any.
 
         Where the very last one speaks against the one before, damage may have taken its tag.
         """
@@ -242,7 +242,7 @@ def _groups(entries: NDArray[Any]) -> Iterator[tuple[int, list[int]]]:
 
 
 def _style_shown(log: PlacedRecords, entries: NDArray[Any], is_cut: bool) -> str:
-    """Returns the style that the first telling record shows, "" when none tells."""
+    """Returns the style that the first distinctive record shows, "" without one."""
     groups = list(_groups(entries))
     sound_end, likely = -1, ""
     for place, hashes in groups[:-1] if is_cut else groups:

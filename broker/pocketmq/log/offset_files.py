@@ -7,7 +7,7 @@ A store that has the second one was served with `enableLmq` at some time. Both a
 are written from then on, so that a real broker goes on with either setting. Each has a mark of ours
 which a real broker drops when it writes:
 
-    the newer or the older one has the mark    the newer one tells everything
+    the newer or the older one has the mark    the newer one has everything
     none has it                                a row of the newer one wins, others are joined
 
 Source: LmqConsumerOffsetManager, ConsumerOffsetManager.
@@ -45,7 +45,7 @@ class OffsetFiles(TableFile):
         """Whether there is the file of brokers with `enableLmq`; known once they were read."""
 
     def read(self, parse: Callable[[bytes], Content]) -> Content | None:
-        """Returns what both files tell, None without any.
+        """Returns the rows of both files, None without any.
 
         Errors   TableUnreadable: one exists and cannot be read, nor its `.bak`
         """

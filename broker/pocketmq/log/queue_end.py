@@ -5,7 +5,7 @@
 
 A power cut may keep a page and lose one before it, so doubtful units are looked at one by one.
 Believed units were made durable before the checkpoint was written, and physical offsets rise: one
-unit that leads below the believed offset vouches for all before it, whatever file they lie in.
+unit that leads below the believed offset vouches for all before it, whatever file they are in.
 Source: ConsumeQueue; its `recover` looks at all units of the last three files.
 """
 
@@ -45,7 +45,7 @@ class WrittenUnits(NamedTuple):
     """The part of a file that holds units.
 
     end        byte behind the last unit before the first lost one
-    has_more   whether anything but zeros lies behind: units that must not come back when the lost
+    has_more   whether anything but zeros follows: units that must not come back when the lost
                one before them is written again
     units      units that were read, those that end there
     """
@@ -86,9 +86,9 @@ def written_end(file: MappedFile, believed_upto: int, read_size: int = READ_SIZE
 
 
 def vouches(units: bytes, believed_upto: int) -> bool:
-    """Returns whether the first of some units tells that all before it are durable.
+    """Returns whether the first of some units proves that all before it are durable.
 
-    A pre-blank one tells nothing: it may have been written in front of any message.
+    A pre-blank one proves nothing: it may have been written in front of any message.
     """
     physical_offset, size, _ = UNIT.unpack_from(units)
     return bool(0 < size < PRE_BLANK_SIZE and 0 <= physical_offset < believed_upto)
@@ -125,10 +125,10 @@ def leave_out_last(row: MappedFileQueue, *, read_only: bool) -> None:
 
 
 def is_clean_behind(disk: Disk, file: MappedFile) -> bool:
-    """Returns whether nothing lies behind the last unit, and no file behind the last one.
+    """Returns whether nothing follows the last unit, and no file the last one.
 
     For a thread, while units are appended on the loop: a unit that comes meanwhile may look like
-    something that lay there, never the other way round. False too where the file is not there.
+    old bytes, never the other way round. False too where the file does not exist.
     Blocks   some 40 µs
     """
     path = file.path

@@ -39,10 +39,10 @@ def no_bitmap(topic: str, physical_offset: int, size: int) -> bytes:
 
 
 class ExtensionFiles(NamedTuple):
-    """Where the extension of all queues lies, how long its files are, and whether it is written.
+    """Directory of the extension of all queues, the length of its files, and whether it is written.
 
     An extension that is not written is read all the same where it exists. `bitmap_of` makes the
-    bitmap of a record, by its topic and where it lies (filter/subscriptions.py).
+    bitmap of a record, by its topic and position (filter/subscriptions.py).
     """
 
     directory: Path | None

@@ -29,7 +29,7 @@ from pocketmq.model.names import check_queue_topic
 def expired_queues(disk: Disk, directory: Path) -> Iterator[Path]:
     """Yields the last file of each queue whose messages have all left the log.
 
-    No record tells any more which offset the queue's next message gets: these files do.
+    No record holds the next queue offset any more: these files do.
     Cost     reads the last file of each queue
     """
     log_begin = first_log_offset(disk, directory)
@@ -115,8 +115,8 @@ def lost_starts(
 ) -> Iterator[tuple[QueueKey, int, int, int]]:
     """Yields what is known of the first message of queues that are not there any more.
 
-    Yields   (queue, where it lies, its unit's number, what the record says)
-    The table of queue ends tells it, as long as the checkpoint is the one it was written for.
+    Yields   (queue, position, its unit's number, the record's fields)
+    The table of queue ends holds it, as long as the checkpoint is the one it was written for.
     """
     ends = QueueEnds(disk, directory / OWN_DIRECTORY).load(checkpoint)
     for key, end in ends.items():

@@ -193,7 +193,7 @@ class QueueUnits:
 
     @property
     def _lowest(self) -> int:
-        """The first unit that may tell of a message."""
+        """The first unit that may be of a message."""
         return max(self.files.min_offset // UNIT_SIZE, self.front)
 
     def message_before(self, queue_offset: int) -> tuple[int, tuple[int, int, int] | None]:
@@ -211,7 +211,7 @@ class QueueUnits:
         return -1, None
 
     def end_before(self, queue_offset: int) -> int:
-        """Returns the end of the last record whose unit lies before a queue offset, else 0."""
+        """Returns the end of the last record whose unit is before a queue offset, else 0."""
         last = self.message_before(queue_offset)[1]
         return 0 if last is None else last[0] + last[1]
 
@@ -244,7 +244,7 @@ class QueueUnits:
 
     # -- writing -------------------------------------------------------------------------------
     def append(self, units: bytes, *, is_doubtful: bool) -> None:
-        """Writes units behind the last one; `is_doubtful` where files may lie behind the last one.
+        """Writes units behind the last one; `is_doubtful` where later files may exist.
 
         Errors   DiskFull, AllocationFailed: a part of them may have been written
         """

@@ -153,8 +153,8 @@ class ClosedState:
 class StoreManifest(StoreShape):
     """The shape of a store, as far as it travels with it (RECORDED), and who wrote it.
 
-    made_here tells a store this broker began from one it found. property_crc_from is the physical
-    offset from which on every record ends with a property CRC, None where they are written without.
+    made_here: this broker began the store and did not find it. property_crc_from: physical offset
+    from which on every record ends with a property CRC, None where they are written without.
     """
 
     cluster: str

@@ -7,7 +7,7 @@ Units of one slot are a chain, from the newest back to the oldest. What a unit s
 orderly stop alone (store/timer/ending.py); files whose messages were all delivered go.
 
 Invariants
-    1. Every file but the last is full: unit n lies where arithmetic says.
+    1. Every file but the last is full: arithmetic gives the position of unit n.
     2. `end` only grows, except in `truncate`.
 Source: TimerLog.
 """
@@ -139,7 +139,7 @@ class TimerLog:
                 return
 
     def beyond_damage(self, begin: int) -> Iterator[tuple[NDArray[np.int64], Units]]:
-        """Yields (where each lies, sound units) from a place on to the end, over any that are not.
+        """Yields (positions, sound units) from an offset to the end; skips unsound ones.
 
         begin    of a unit or a file
         Shape    PIECE_COUNT units a piece at most; they are copies
@@ -150,7 +150,7 @@ class TimerLog:
             yield places[is_sound], units[is_sound]
 
     def _contents(self, begin: int) -> Iterator[tuple[int, bytes]]:
-        """Yields (place, what lies there), PIECE_COUNT units a piece at most, from a place on."""
+        """Yields (position, bytes there), PIECE_COUNT units a piece at most, from an offset on."""
         for file in self._files_from(begin):
             position = max(begin - file.base, 0)
             used = min(file.wrote, self._used_per_file)
@@ -183,7 +183,7 @@ class TimerLog:
         return int(unit["physical_offset"][0])
 
     def chain(self, last: int, count_max: int) -> tuple[list[int], Units]:
-        """Returns units of one slot from the newest on back: (where each lies, the units).
+        """Returns units of one slot from the newest on back: (position of each, the units).
 
         Shape    as many as `count_max`; the chain has ended where the last one's `previous` is
                  NO_UNIT, or where it leads to no unit of this log

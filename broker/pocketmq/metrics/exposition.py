@@ -81,7 +81,7 @@ def native_labels(cluster: str, broker: str) -> dict[str, str]:
 
 
 def build_info(version: str, store_version: int) -> Gauge:
-    """Returns the metric that says what runs here: always 1, told by its labels."""
+    """Returns the metric that describes the running broker: always 1, with labels."""
     labels = (version, platform.python_version(), str(store_version))
     return Gauge(
         "pocketmq_build_info",
@@ -253,7 +253,7 @@ def _forget(stat: Counter | Histograms, gone: Gone) -> None:
 
 
 async def in_turns(pieces: Iterator[bytes]) -> AsyncIterator[bytes]:
-    """Yields what an iterator does, and let others have their turn between two pieces."""
+    """Yields what an iterator does, and lets other tasks run between two pieces."""
     begun = perf_counter()
     for piece in pieces:
         yield piece

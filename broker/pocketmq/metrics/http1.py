@@ -324,7 +324,7 @@ def _listen(address: str) -> socket.socket:
     try:
         return socket.create_server((host, int(port)), family=family)
     except OSError as error:
-        why = str(error.strerror).partition(" (")[0]  # Python adds the address, which is told
+        why = str(error.strerror).partition(" (")[0]  # Python adds the address, which is logged
         raise AddressUnavailable(field="http.listen", address=address, why=why) from error
 
 

@@ -34,7 +34,7 @@ LABELS: Final = ("consumer_group", "topic", "is_retry", "is_system")
 OFFSET_LABELS: Final = ("consumer_group", "topic", "queue_id")
 
 Position = tuple[str, str, Mapping[int, int]]
-"""Where a group stands: (group, topic, queue id -> queue offset)."""
+"""Position of a group: (group, topic, queue id -> queue offset)."""
 
 
 class Queues(NamedTuple):
@@ -50,7 +50,7 @@ class Lag:
     queue_range      returns (min, max) queue offset of a topic's queue
     store_time_at    returns the store time in ms of a topic's, queue's and queue offset's message,
                      None when there is none; StorageError, DiskSlow
-    read_positions   returns where every group stands
+    read_positions   returns the positions of all groups
     read_leased      returns what groups have under leases
     read_receiving   returns (group, topic) that clients were heard of lately to receive in
     known            returns what is known of a topic's queues, for a group and a topic

@@ -3,8 +3,8 @@
     to a terminal   12:34:56.789 INFO store.opened plan=@clean end=4096
     elsewhere       {"time":"2026-11-21T12:34:56.789Z","level":"info","event":"store.opened",…}
 
-Standard error only: standard output belongs to what a command prints. A line that repeats is told a
-few times and then counted; the bytes of messages are never told.
+Standard error only: standard output belongs to what a command prints. A line that repeats is logged
+a few times and then counted; the bytes of messages are never logged.
 See: docs/reference/log-events.md, all events and their fields.
 """
 
@@ -82,7 +82,7 @@ class RepeatLimit(logging.Filter):
         self._windows: dict[tuple[str, str, int], tuple[float, int]] = {}
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Returns whether a record is told."""
+        """Returns whether a record is logged."""
         if record.levelno >= logging.CRITICAL:
             return True
         key = (record.name, str(record.msg), record.levelno)
@@ -140,7 +140,7 @@ def _on_one_line(value: Any) -> str:
 
 
 def _shown(value: Any) -> Any:
-    """Returns a field as it may be told: bytes may be a message's, and long text floods."""
+    """Returns a field as it may be logged: bytes may be a message's, and long text floods."""
     if isinstance(value, bytes | bytearray | memoryview):
         return f"<{len(value)} bytes>"
     if isinstance(value, bool | int | float | None):

@@ -3,7 +3,7 @@
     rule   user · actions · resource · allow or deny · from where
            app    pub,sub   topic:orders-*   allow      10.0.0.0/8
 
-A resource is topic:NAME, group:NAME or cluster:NAME; a NAME that ends in * stands for all that
+A resource is topic:NAME, group:NAME or cluster:NAME; a NAME that ends in * matches all that
 begin so, and * alone, without a kind, for everything. The actions are RocketMQ's.
 Source: User, Acl, Resource, ResourcePattern, Action, Decision of org.apache.rocketmq.auth.
 """
@@ -23,7 +23,7 @@ _KEY: Final = re.compile(r"[A-Za-z0-9._@-]+", re.ASCII)
 
 
 class Action(Enum):
-    """An action on a resource; in rules, ALL stands for every action."""
+    """An action on a resource; in rules, ALL means every action."""
 
     ALL = "all"
     PUB = "pub"
@@ -60,7 +60,7 @@ class Resource(NamedTuple):
         return f"{self.kind.value}:{self.pattern}"
 
     def covers(self, kind: ResourceKind, name: str) -> bool:
-        """Returns whether it stands for a thing; the name * is that of all, which only * covers."""
+        """Returns whether it covers a thing; the name * is that of all, which only * covers."""
         if self.kind is ResourceKind.EVERYTHING:
             return True
         if self.kind is not kind:

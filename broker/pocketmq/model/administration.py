@@ -105,7 +105,7 @@ class GroupConfig:
 
 
 class GroupOffset(NamedTuple):
-    """Where a group stands in a queue."""
+    """Position of a group in a queue."""
 
     topic: str
     queue_id: int
@@ -143,7 +143,7 @@ class ResetTarget(NamedTuple):
 
 
 class MovedOffset(NamedTuple):
-    """Where a group stood in a queue (None: nowhere), and where it stands now, or would."""
+    """Old position of a group in a queue, None without one, and the new or intended one."""
 
     topic: str
     queue_id: int

@@ -25,7 +25,7 @@ class Destination(NamedTuple):
     """Where the messages of a run go, and what all of them share.
 
     store_host       packed address and port of this broker: 8 bytes (IPv4) or 20 (IPv6)
-    system_flag      bits of model/message.py, without those that tell the widths of hosts
+    system_flag      bits of model/message.py, without those for the widths of hosts
     prepared_offset  physical offset of the half message that a commit or rollback ends, else 0
     """
 
@@ -42,7 +42,7 @@ class Destination(NamedTuple):
 
     @property
     def transaction(self) -> int:
-        """The bits of the system flag that tell normal, prepared, commit and rollback apart."""
+        """The bits of the system flag that distinguish normal, prepared, commit and rollback."""
         return self.system_flag & FLAG_TRANSACTION_MASK
 
 
@@ -51,8 +51,8 @@ class Batch:
 
     bodies           as they are stored, compressed or not
     property_blocks  see format/property_codec.py, without a property CRC
-    unique_keys      …, `keys` joined by spaces, `tags`: what the property block says as well, so
-                     that it need not be parsed; "" stands for absent
+    unique_keys      …, `keys` joined by spaces, `tags`: the same as in the property block, so
+                     that it need not be parsed; "" means absent
     born_ms          the producer's clock
     born_hosts       packed, as in `Destination`
     flags            the user's own numbers
@@ -136,7 +136,7 @@ class Written:
 
     queue_offset      of the first; each following one has the next. 0 for those that take none:
                       prepared and rollback
-    physical_offsets  where each record lies, rising
+    physical_offsets  of each record, rising
     sizes             bytes of each in the log
     tags_codes        what its consume unit holds
     store_time_ms     when all of them were stored
@@ -239,7 +239,7 @@ class Written:
 
 
 class PutStatus(Enum):
-    """How a put ended; every member means that the record lies in the log (PutMessageStatus)."""
+    """How a put ended; every member means that the record is in the log (PutMessageStatus)."""
 
     OK = 1
     FLUSH_DISK_TIMEOUT = 2
@@ -248,7 +248,7 @@ class PutStatus(Enum):
 
 
 class PutResult(NamedTuple):
-    """Where the rows of one put lie.
+    """Positions of the rows of one put.
 
     physical_offsets[i] and queue_offset + i belong to row i; end is the byte behind the last one.
     """

@@ -64,7 +64,7 @@ def unconsumed(
     """Returns what a group has not consumed of a queue of [lower, upper).
 
     committed   its offset; None: it has none, and the queue counts as consumed
-    What it has under leases is not consumed, though its offset may lie behind it; messages that
+    Messages under leases are not consumed, though its offset may be behind them; messages that
     expired unread do not wait any more.
     Source   ConsumerLagCalculator
     """
@@ -85,9 +85,9 @@ class ReceiveRequest(NamedTuple):
     attempt_id     repeated by a client that lost the answer, and then answered again; "" for none
     auto_renew     leases last as long as the client is alive
     broadcast      every client gets every message: its own position, no leases
-    joined         records that lie next to each other in the log may come as one element
-    room           asked how many bytes may be read, of so many that are wanted, and told how many
-                   were; `int` gives what is wanted
+    joined         adjacent records of the log may be one element
+    room           takes the wanted number of bytes and returns how many may be read; is then given
+                   how many were; `int` grants all
     user           whose turn it takes to look at messages, where that is heavy work
     """
 

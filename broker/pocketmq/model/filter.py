@@ -18,7 +18,7 @@ class Filter(Protocol):
 
     @property
     def reads_records(self) -> bool:
-        """Whether codes say nothing, so that only records tell what matches."""
+        """Whether codes decide nothing, so that only records show what matches."""
 
     def matches_code(self, code: int, /) -> bool:
         """Returns whether a message with this tags code in its consume unit may match."""

@@ -62,7 +62,7 @@ TRACE_CONTEXT: Final = "TRACE_CONTEXT"
 MULTI_DISPATCH: Final = "INNER_MULTI_DISPATCH"
 MULTI_QUEUE_OFFSET: Final = "INNER_MULTI_QUEUE_OFFSET"
 BODY_CODEC: Final = "PMQ_BODY_CODEC"
-"""Our own: a client of version 5 is told by it that a body is too large to be decompressed."""
+"""Our own: it informs a client of version 5 that a body is too large to be decompressed."""
 
 KEY_SEPARATOR: Final = " "
 

@@ -40,7 +40,7 @@ KINDS_TAKEN: Final[Mapping[str, frozenset[MessageKind]]] = {
 
 
 def kinds_taken(type_name: str | None) -> frozenset[MessageKind]:
-    """Returns the kinds of messages a topic takes; None stands for a topic without a row.
+    """Returns the kinds of messages a topic takes; None: a topic without a row.
 
     Such a topic takes every kind, as a real broker's does; only its proxy refuses that.
     """

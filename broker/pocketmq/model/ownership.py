@@ -83,7 +83,7 @@ def record_owners(
 
 
 def is_ambiguous(name: str) -> bool:
-    """Returns whether records of several groups may lie in a topic."""
+    """Returns whether records of several groups may be in a topic."""
     return len(readings(name)) > 1
 
 

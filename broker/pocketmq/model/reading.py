@@ -60,7 +60,7 @@ class PullResult(NamedTuple):
     """Records of one queue in order, and where to go on.
 
     records are the stored bytes, one element a record, or, of a joined pull, one for
-    each run of records that lie next to each other.
+    each run of adjacent records.
     """
 
     status: PullStatus

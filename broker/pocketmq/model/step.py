@@ -48,7 +48,7 @@ class Mark(Protocol):
     """A number that only grows and can be waited for (store/watermark.py: no loop lives here)."""
 
     def reached(self, value: int, /) -> Awaitable[bool]:
-        """Returns what is done once the mark stands at `value` or above; it may be cancelled."""
+        """Returns a future, done once the mark is at `value` or above; it may be cancelled."""
 
 
 class Next(NamedTuple):

@@ -1,10 +1,10 @@
 """The shape of a store: every length and format that its files are made with.
 
-A new store gets its shape from the settings. An existing one keeps its own: most of it stands in
+A new store gets its shape from the settings. An existing one keeps its own: most of it is in
 `pocketmq/store.json`, and a store that another broker made shows it by its files
 (store/recovery/geometry.py). Code that opens files of a store needs no other settings.
 
-Delay levels: "1s 5s 10s ..." and the delay each stands for, counted from 1. The schedule topic
+Delay levels: "1s 5s 10s ..." and the delay of each, counted from 1. The schedule topic
 keeps level n in queue n - 1, and the consume unit of a scheduled record holds its delivery time in
 place of a tag hash. Source: MessageStoreConfig, ScheduleMessageService.parseDelayLevel.
 """

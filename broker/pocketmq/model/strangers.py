@@ -15,7 +15,7 @@ TLS: Final = "TLS (no certificate is shown here)"
 PROXY: Final = "the PROXY protocol (rpc.proxy_protocol is off)"
 UNKNOWN: Final = "an unknown protocol"
 TOLD_S: Final = 10.0
-"""One is told in so long; the others are counted."""
+"""One event is logged per interval; the others are counted."""
 FRAME_SIZE_MAX: Final = 16 * 1024 * 1024
 """Longest frame of RocketMQ's remoting (NettyDecoder)."""
 START_SIZE: Final = 16
@@ -56,17 +56,17 @@ def _is_remoting(data: bytes) -> bool:
 
 
 class Sparingly:
-    """How often something is told that others can make happen: once in TOLD_S."""
+    """Rate limit of log events that clients can cause: one each TOLD_S."""
 
     __slots__ = ("_quiet_until_s", "left_out")
 
     def __init__(self) -> None:
         self._quiet_until_s = float("-inf")
         self.left_out = 0
-        """How many were not told since the last one that was."""
+        """How many were not logged since the last one that was."""
 
     def may_tell(self, now_s: float) -> bool:
-        """Returns whether one is told now; else it is counted, until `told`.
+        """Returns whether an event is logged now; else it is counted, until `told`.
 
         now_s   seconds that only grow
         """
@@ -78,6 +78,6 @@ class Sparingly:
         return True
 
     def told(self) -> int:
-        """Returns how many were left out before the one that is told now."""
+        """Returns how many were left out before the one that is logged now."""
         left_out, self.left_out = self.left_out, 0
         return left_out

@@ -35,7 +35,7 @@ DEFAULT_TOPIC: Final = "TBW102"
 """The template for topics that are created by a send (MixAll.AUTO_CREATE_TOPIC_KEY_TOPIC)."""
 SCHEDULE_TOPIC: Final = "SCHEDULE_TOPIC_XXXX"
 QUARANTINE_TOPIC: Final = "RMQ_SYS_QUARANTINE"
-"""Topic of records that stand in the place of damaged ones; they have no unit and no entry."""
+"""Topic of records that replace damaged ones; they have no unit and no entry."""
 HALF_TOPIC: Final = "RMQ_SYS_TRANS_HALF_TOPIC"
 OP_HALF_TOPIC: Final = "RMQ_SYS_TRANS_OP_HALF_TOPIC"
 GIVEN_UP_TOPIC: Final = "TRANS_CHECK_MAX_TIME_TOPIC"
@@ -45,7 +45,7 @@ RETRY_PREFIX: Final = "%RETRY%"
 DLQ_PREFIX: Final = "%DLQ%"
 LMQ_PREFIX: Final = "%LMQ%"
 """Of queues that hold no records of their own, but units of records of other topics (light message
-queues; those of lite topics too). No such name stands in the table of topics."""
+queues; those of lite topics too). The table of topics contains no such name."""
 SYSTEM_GROUP_PREFIX: Final = "CID_RMQ_SYS_"
 SYSTEM_PREFIXES: Final = ("rmq_sys_", "RMQ_SYS_")
 SYSTEM_TOPICS: Final = frozenset(
@@ -116,7 +116,7 @@ class TopicConfig:
     attributes: dict[str, str] = field(default_factory=dict)
     """Attributes without the leading plus: message.type and others."""
     is_kept: bool = True
-    """Whether it stands in the table on disk; False: it is known by its queues alone."""
+    """Whether the table on disk contains it; False: it is known by its queues alone."""
     is_plain: bool = field(init=False)
     """Whether clients may send to it as it is: it is kept, and none of the broker's own."""
     is_readable: bool = field(init=False)

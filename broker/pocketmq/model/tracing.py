@@ -33,7 +33,7 @@ class TracedRecord(NamedTuple):
     group           whose retry or dead letter it is, or will be, "" for others
     target_topic    where what waits goes to, "" for what does not wait
     origin_topic    what consumers subscribe to, to get it: not the topic it is kept in
-    passed_by       groups that stand behind it; awaited_by: groups that have not come to it
+    passed_by       groups that are behind it; awaited_by: groups that have not reached it
     """
 
     step: TraceStep
@@ -61,7 +61,7 @@ STEPS: Final = {
 
 
 def step_of(topic: str) -> TraceStep:
-    """Returns why a record lies in a topic."""
+    """Returns why a record is in a topic."""
     if topic.startswith(RETRY_PREFIX):
         return TraceStep.RETRIED
     if topic.startswith(DLQ_PREFIX):
@@ -84,7 +84,7 @@ def owner_of(topic: str, properties: Mapping[str, str], groups: Iterable[str]) -
     """Returns whose retry or dead letter a message is, "" for others.
 
     groups   those there are: a retry topic may have the name of a topic behind that of its group,
-             and what stands between, "_", may stand in both
+             and the separator between them, "_", may occur in both
     """
     if topic.startswith(DLQ_PREFIX):
         return topic.removeprefix(DLQ_PREFIX)

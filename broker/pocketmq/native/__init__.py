@@ -7,7 +7,7 @@ The same files run as they are wherever there is no library, or none that fits:
     built/pocketmq.format.x.TAG.so      one entry a module, some lines of C that lead into it
     built/sources.TAG                   what it was made of: SHA-256 and path, a line each
 
-TAG is of the interpreter, so libraries for several lie side by side. All modules run compiled or
+TAG is of the interpreter, so libraries for several can coexist. All modules run compiled or
 none does: calls between them are bound when they are compiled. Values that a compiled module has
 from others (constants above all) are part of it too, so `sources` names the modules it imports.
 """
@@ -137,7 +137,7 @@ def why_not_compiled() -> str:
         return f"{PURE_VARIABLE} is set"
     try:
         changed = stale()
-    except (FileNotFoundError, NotADirectoryError):  # The latter: all of us lie in an archive.
+    except (FileNotFoundError, NotADirectoryError):  # The latter: all of us are in an archive.
         return "not compiled"
     why = f"{changed} is not what was compiled" if changed else _fault()
     if why:
@@ -165,7 +165,7 @@ def stale() -> str:
 
 
 def source_of(name: str) -> str:
-    """Returns the path of a module's source from the directory that the package lies in."""
+    """Returns the path of a module's source from the directory of the package."""
     return f"{name.replace('.', '/')}.py"
 
 

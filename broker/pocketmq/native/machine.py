@@ -1,13 +1,13 @@
 """Integers of machine width, byte buffers and vectors, as modules that are compiled use them.
 
 From mypy_extensions and librt, whose types mypyc turns into plain C; where librt is not installed
-(the sources need no compiler and no wheel for the machine) the stand-ins of `plain` do the same.
+(the sources need no compiler and no wheel for the machine) the replacements of `plain` do the same.
 
     i64, i32, i16, u8     int in the sources; compiled they wrap silently, so check before
     BytesWriter           bytes that grow: append(byte), write(bytes), [i], truncate, getvalue()
     write_i32_be(w, n)    append a number, big-endian; read_i32_be(data, place) reads one
     vec[i64]              numbers in a row, a value: `v = append(v, x)`
-    mypyc_attr(...)       how a class is compiled; acyclic=True: its objects never lie in circles
+    mypyc_attr(...)       how a class is compiled; acyclic=True: its objects never form cycles
 """
 
 from typing import TYPE_CHECKING

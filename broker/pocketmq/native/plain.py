@@ -26,7 +26,7 @@ class BytesWriter(bytearray):
         return bytes(self)
 
     def truncate(self, size: int) -> None:
-        """Drops what lies behind `size` bytes.
+        """Drops the bytes behind the first `size`.
 
         Errors   ValueError: fewer are there
         """

@@ -115,7 +115,7 @@ def _check_log(views: Path, store: Path, opened: "OpenedStore") -> None:
 def _install(
     views: Path, built: Document, store: Path, opened: "OpenedStore", *, keep_as: str
 ) -> Path | None:
-    """Copies the views into the store and let them change places with its own, under its lock."""
+    """Copies the views into the store and exchanges them with its own, under its lock."""
     from pocketmq.backfill.checks import copy_views, queues_of
     from pocketmq.tools.install import StagedViews, stage_and_install
 

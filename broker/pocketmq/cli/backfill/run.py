@@ -147,7 +147,7 @@ def run(out: Output, options: BuildOptions, spark: Spark) -> None:
     """
     from pocketmq.backfill.job import run as run_job
 
-    open_job(options, 1)  # What is wrong with the options is told before Spark starts.
+    open_job(options, 1)  # Wrong options are reported before Spark starts.
     with spark.mapper(options.partitions) as (mapper, workers):
         job = open_job(options, workers)
         with following(job.out):

@@ -67,7 +67,7 @@ def _interruptible() -> Iterator[None]:
     """
 
     def interrupt(signal_number: int, frame: object) -> None:
-        logging.disable()  # Calls that are cut off would be told with their traces.
+        logging.disable()  # Calls that are cut off would be logged with their traces.
         raise KeyboardInterrupt
 
     before = signal.signal(signal.SIGINT, interrupt)

@@ -1,4 +1,4 @@
-"""`pocketmq backfill status`, and what tells how far a run is while it runs.
+"""`pocketmq backfill status`, and the progress of a run while it runs.
 
 The latter draws bars on a terminal, elsewhere it prints a line for each phase.
 """
@@ -77,7 +77,7 @@ def follow(look: "Callable[[], Progress | None]", wait: Callable[[], bool]) -> N
 
 
 class _Bar(NamedTuple):
-    """A bar; `line` stands for it off a terminal."""
+    """A bar; off a terminal `line` is printed instead."""
 
     label: str
     total_bytes: int

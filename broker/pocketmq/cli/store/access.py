@@ -188,9 +188,10 @@ def known_end(
     """Returns below which offset the records of a store in use are looked at, and say so.
 
     what        is done with them: "looked at", "taken"
-    otherwise   tells the offset where nothing tells what is flushed; without it `unknown` is said
-    narrowed    tells the offset up to which more is true, in a store of ours
-    Returns     None of a store that is not in use, or where nothing tells
+    otherwise   returns the offset where no file states what is flushed; without it `unknown` is
+                printed
+    narrowed    returns the offset up to which more is true, in a store of ours
+    Returns     None of a store that is not in use, or where no file states it
     """
     from pocketmq.tools.durable import flushed_upto
     from pocketmq.tools.store_access import is_live

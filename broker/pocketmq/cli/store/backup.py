@@ -57,7 +57,7 @@ def backup(
 
 
 def _sizes(disk: "Disk", directory: Path, assignments: tuple[str, ...]) -> "KnownShape":
-    """Returns the sizes a copy is to state; without those of an index that no file tells."""
+    """Returns the sizes a copy is to state, without those of an index that no file shows."""
     try:
         return sizes_of(disk, directory, assignments, with_index=True)
     except UnknownGeometry as error:

@@ -74,7 +74,7 @@ def diff(
         talk_notes(_notes_on_views(left, right))
     count = 0
     with out.rows(DIFFERENCE_COLUMNS) as rows:
-        for count, difference in enumerate(chain(*parts), 1):  # noqa: B007 - the number is told
+        for count, difference in enumerate(chain(*parts), 1):  # noqa: B007 - the number is printed
             rows.add(difference._asdict())
     talk_damage(damages)
     if damages:

@@ -171,7 +171,7 @@ def _columns(text: str | None, *, no_body: bool) -> "list[MessageColumn]":
 
 
 def _line_of(columns: "list[MessageColumn]") -> "Line":
-    """Returns what makes lines of some fields; where there is a body, its text stands beside it."""
+    """Returns a function that makes lines of some fields; a body has its text beside it."""
     from pocketmq.format.message_columns import MESSAGE_COLUMNS
 
     shown = [

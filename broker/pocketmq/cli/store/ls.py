@@ -41,7 +41,7 @@ def ls(given: Given, kind: str | None, out: Output) -> None:
 
 
 def _sizes_as_far_as_known(disk: "Disk", given: Given) -> "KnownShape":
-    """Returns a store's sizes; a geometry that damaged index files do not tell stays unknown."""
+    """Returns a store's sizes; a geometry that damaged index files do not show stays unknown."""
     from pocketmq.model.errors import UnknownGeometry
 
     try:

@@ -94,7 +94,7 @@ class Searched(NamedTuple):
 
 @contextmanager
 def searched(chosen: Chosen, label: str, *, with_system: bool = True) -> Iterator[Searched]:
-    """Opens a store's log for what was chosen; in the end damage is told, with exit code 10.
+    """Opens a store's log for the chosen messages; at the end reports damage, with exit code 10.
 
     Of a store that is in use, records are looked at that are known to be flushed, or that are there
     now.

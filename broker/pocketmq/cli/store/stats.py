@@ -25,7 +25,7 @@ LABELS: Final = {
     "day": ("day",),
     "size": ("from_bytes", "below_bytes"),
 }
-"""What messages are grouped by, and the fields that tell a group."""
+"""The groupings of messages, and the fields that name a group."""
 AMOUNT_COLUMNS: Final = columns(
     "messages", "bytes", "body_bytes", "body_bytes_average",
     "body_bytes_max", "compressed_ratio", "keys_per_message",

@@ -1,4 +1,4 @@
-"""From the grammar's rules to nodes, and what RocketMQ does not let stand together.
+"""From the grammar's rules to nodes, and the combinations that RocketMQ refuses.
 
 Source: SelectorParser, ComparisonExpression.checkLessThanOperand, checkEqualOperand, createBetween.
 """

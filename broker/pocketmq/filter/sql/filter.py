@@ -105,7 +105,7 @@ class SqlFilter:
         return RECORD_NS + self._weight * properties_size(record)
 
     def matches_code(self, code: int) -> bool:
-        """Returns True: only the message tells."""
+        """Returns True: only the message decides."""
         return True
 
     def matches(self, record: bytes) -> bool:
@@ -115,7 +115,7 @@ class SqlFilter:
     def matches_block(self, block: bytes) -> bool:
         """Returns whether the expression is true of these properties: neither false nor null.
 
-        Values that cannot be compared make no match, whatever stands around them.
+        Values that cannot be compared make no match, whatever surrounds them.
         """
         try:
             return _PARSED.evaluate(self.expression)(block) is True

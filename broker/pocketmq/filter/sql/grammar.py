@@ -84,7 +84,7 @@ _SHOWN: Final = {
     "UNEQUAL": "<>", "LPAR": "(", "RPAR": ")", "COMMA": ",", "$END": "the end",
 }  # fmt: skip
 _UNSAID: Final = frozenset({"DOUBLE", "FALSE", "MINUS", "PLUS", "QUOTED", "TRUE", "_ESCAPE"})
-"""What may stand beside things that are named, and would make their list long."""
+"""Tokens that are allowed beside named ones, and would make their list long."""
 _TEXT: Final = re.compile(r"'[^']*'|\"[^\"]*\"")
 
 _PARSER: Final = Lark(GRAMMAR, parser="lalr", transformer=Builder(), maybe_placeholders=False)

@@ -1,4 +1,4 @@
-"""LIKE: "%" stands for any characters, "_" for one; time grows with the text, never faster.
+"""LIKE: "%" matches any characters, "_" one; time is linear in the text.
 
 "%" splits a pattern into parts. The first part begins the text and the last part ends it. Each part
 between them is searched behind the one before: the first place where it fits is the best one.
@@ -22,7 +22,7 @@ PLAIN_WEIGHT: Final = 2
 
 
 def matcher(pattern: str, escape: str = "") -> Callable[[str], bool]:
-    """Returns what tells whether a text fits a pattern.
+    """Returns a predicate of whether a text fits a pattern.
 
     escape   a character that takes the meaning from the one behind it, "" for none
     Errors   ValueError: the pattern ends with the escape character
@@ -58,7 +58,7 @@ _Part = list[tuple[str, bool]]
 
 
 def _parts(steps: _Part) -> list[_Part]:
-    """Returns what stands before, between and behind the "%" of a pattern."""
+    """Returns the pieces before, between and behind the "%" of a pattern."""
     parts: list[_Part] = [[]]
     for step in steps:
         if step == (MANY, False):
@@ -113,7 +113,7 @@ def _searched(parts: list[_Part]) -> Callable[[str], bool]:
 
 
 def _steps(pattern: str, escape: str) -> list[tuple[str, bool]]:
-    """Returns the characters of a pattern, each with whether it stands for itself."""
+    """Returns the characters of a pattern, each with whether it is literal."""
     steps: list[tuple[str, bool]] = []
     characters = iter(pattern)
     for character in characters:

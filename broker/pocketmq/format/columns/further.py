@@ -30,7 +30,7 @@ def further_units(
 ) -> Further:
     """Returns the further units of many records.
 
-    Shape    queue has the records' own queue numbers; told is where records tell of such units
+    Shape    queue has the records' own queue numbers; told is where records have such units
     Returns  none that precedes the first message of a queue that was deleted and made again
     Cost     some 10 µs for each record that does
     """

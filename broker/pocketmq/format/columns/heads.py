@@ -1,6 +1,6 @@
-"""The fixed fields of many records, and where their parts lie.
+"""The fixed fields of many records, and the positions of their parts.
 
-`starts` hops along the chain, which only the sizes tell: a body may hold bytes that look like a
+`starts` hops along the chain, which only the sizes define: a body may hold bytes that look like a
 record, so nothing is found by searching. `read_heads` gathers the heads as rows and takes them
 apart by column. Records with IPv6 hosts, whose heads are longer, are gathered once more.
 """
@@ -93,7 +93,7 @@ def starts(buffer: bytearray, begin: int, end: int) -> Numbers:
     """Returns the positions that the chain from `begin` on leads to, as far as whole records fit.
 
     It stops at a size that no record has and at a record that leaves `end`. Positions behind the
-    first that is no record mean nothing: `sound_count` tells which they are.
+    first that is no record mean nothing: `sound_count` is the number of those before it.
     Cost     0.15 µs a record
     """
     unpack = _SIZE.unpack_from
@@ -218,7 +218,7 @@ def sound_count(heads: Heads, shift: int) -> int:
 
     shift    physical offset of the buffer's position 0
     Checks   the magic is a record's, lengths add up to the size, none is negative, the record
-             says that it lies there
+             contains its own position
     """
     ends = heads.block_begin + heads.block_size
     bad = (heads.magic != MAGIC_V1) & (heads.magic != MAGIC_V2)
@@ -266,7 +266,7 @@ def _first_bad_property_crc(buffer: bytearray, heads: Heads) -> int:
 
 
 def is_marked(buffer: bytearray, begins: Numbers) -> NDArray[np.bool_]:
-    """Returns whether a property CRC's name and separator stand at each position."""
+    """Returns whether a property CRC's name and separator are at each position."""
     octets = np.frombuffer(buffer, dtype=np.uint8)
     named: NDArray[np.bool_] = words_of(buffer)[begins] == _MARK_WORD
     separated: NDArray[np.bool_] = octets[begins + len(PROPERTY_CRC)] == 1

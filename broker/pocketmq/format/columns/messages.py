@@ -40,7 +40,7 @@ _PAIR_SEPARATOR: Final = b"\x02"
 _HEX: Final = np.array([f"{octet:02X}".encode() for octet in range(256)], "S2").view("<u2")
 _FLAG_AT: Final = RECORD_HEAD.positions["flag"]
 _BORN_HOST_AT: Final = RECORD_HEAD.positions["born_host"]
-# What stands between the store host and the body, by its distance from the body.
+# Fields between the store host and the body, by their distance from the body.
 _RECONSUME_TIMES_BACK: Final = RECORD_HEAD.size - RECORD_HEAD.positions["reconsume_times"]
 _PREPARED_OFFSET_BACK: Final = RECORD_HEAD.size - RECORD_HEAD.positions["prepared_offset"]
 
@@ -162,7 +162,7 @@ class MessageColumns:
         return Picks(every, np.arange(len(every)))
 
     def offset_message_ids(self) -> Texts:
-        """Returns the ids that tell where records lie."""
+        """Returns the ids that encode the records' positions."""
         heads = self._heads
         hosts = heads.body_begin - _RECONSUME_TIMES_BACK - IPV4_HOST_SIZE
         if (heads.system_flag & FLAG_STORE_HOST_V6).any():
@@ -194,7 +194,7 @@ class MessageColumns:
         return self._optional(self._spans.unique_key)
 
     def message_ids(self) -> Texts:
-        """Returns the unique keys, for records without one the ids that tell where they lie."""
+        """Returns the unique keys, for records without one the ids that encode their positions."""
         keys = self.unique_keys()
         if keys.is_missing is None or not keys.is_missing.any():
             return keys
@@ -288,7 +288,7 @@ def decompressed_bodies(
 def _find_pairs(buffer: bytearray, heads: Heads) -> TextMaps:
     """Returns all properties of records by the rules of `decode_properties`.
 
-    Cost     about 1 µs a record with seven properties; 8 where a name stands twice in a record of
+    Cost     about 1 µs a record with seven properties; 8 where a name occurs twice in a record of
              the chunk or is no UTF-8
     """
     blocks = _slices(buffer, heads.block_begin, heads.block_size)
@@ -345,7 +345,7 @@ def _slices(buffer: bytearray, begins: Numbers, sizes: Numbers) -> list[memoryvi
 
 
 def _loaded(buffer: bytearray, begins: Numbers, size: int) -> Numbers:
-    """Returns the signed numbers of 4 or 8 bytes that stand at these positions."""
+    """Returns the signed numbers of 4 or 8 bytes at these positions."""
     words = words_of(buffer)[begins].byteswap().view(np.int64)
     return words if size == 8 else words >> 32
 

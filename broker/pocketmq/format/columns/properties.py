@@ -1,7 +1,7 @@
-"""Some properties of many records: where the values of UNIQ_KEY, KEYS, TAGS and the like lie.
+"""Some properties of many records: positions of the values of UNIQ_KEY, KEYS, TAGS and the like.
 
 Property blocks are copied into rows of one width; a pair separator is written behind each block and
-into each row's last column, so that no pair reaches beyond its row. Names then stand between a pair
+into each row's last column, so that no pair reaches beyond its row. Names are then between a pair
 separator and the next name separator. The rules are those of `decode_properties`: empty values are
 dropped, of duplicates the last one wins.
 """
@@ -44,7 +44,7 @@ class PropertySpans(NamedTuple):
 
 
 def find_properties(buffer: bytearray, heads: Heads) -> PropertySpans:
-    """Returns where the values lie.
+    """Returns the positions of the values.
 
     Cost     about 0.5 µs a record with seven properties
     """
@@ -112,7 +112,7 @@ def _find_in_rows(buffer: bytearray, heads: Heads, records: Numbers, width: int)
 
 
 def _are_named(cells: NDArray[np.uint8], places: Numbers, name: bytes) -> list[bool]:
-    """Returns whether a long name stands at each place: its begin does."""
+    """Returns whether a long name is at each position where its begin is."""
     return [cells[place : place + len(name)].tobytes() == name for place in places.tolist()]
 
 
@@ -156,7 +156,7 @@ def _joined(parts: list[Spans]) -> Spans:
 def split_keys(buffer: bytearray, keys: Spans) -> tuple[Spans, Numbers]:
     """Returns the pieces of KEYS values, and for each which one of its record it is, from 0.
 
-    Pieces are what stands between single spaces; empty ones are dropped. `record` of the result
+    Pieces are separated by single spaces; empty ones are dropped. `record` of the result
     rises, but repeats.
     """
     if not len(keys.record):

@@ -2,7 +2,7 @@
 
 Topics are byte strings of any length. Each is folded to one 64-bit number, records with the same
 number share a representative, and every record is then compared with its representative byte by
-byte, so that two topics that fold alike are still told apart.
+byte, so that two topics that fold alike are still distinct.
 """
 
 import json
@@ -57,7 +57,7 @@ class QueueTable:
 
     @property
     def prefixes(self) -> NDArray[np.uint32]:
-        """Hash of `topic#` by queue number: what stands before every key."""
+        """Hash of `topic#` by queue number: the prefix of every key."""
         return self._prefixes
 
     @property
@@ -74,7 +74,7 @@ class QueueTable:
         return are_left
 
     def first_place(self, topic: str, queue_id: int) -> int:
-        """Returns the physical offset of a queue's first message, 0 where no queue tells it."""
+        """Returns the physical offset of a queue's first message, 0 where no queue shows it."""
         return self._left_over.places.get((topic, queue_id), 0)
 
     @property
@@ -84,7 +84,7 @@ class QueueTable:
 
     @property
     def tag_prefixes(self) -> NDArray[np.uint32]:
-        """Hash of `topic#T#` by queue number: what stands before a tag."""
+        """Hash of `topic#T#` by queue number: the prefix of a tag."""
         return self._tag_prefixes
 
     def number(self, buffer: bytearray, heads: Heads) -> Numbers:

@@ -179,7 +179,7 @@ def _indexed(spans: Spans, is_indexed: NDArray[np.bool_]) -> Spans:
 
 
 def units_of(decoded: Decoded) -> NDArray[np.void]:
-    """Returns the consume unit of every record, as it lies on disk."""
+    """Returns the consume unit of every record, as it is stored on disk."""
     heads = decoded.heads
     units = np.empty(len(heads), dtype=UNIT_TYPE)
     units["physical_offset"] = heads.physical_offset

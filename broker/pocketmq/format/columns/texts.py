@@ -1,4 +1,4 @@
-"""`java_hash` of many texts that lie in a buffer, found by begin and length.
+"""`java_hash` of many texts in a buffer, found by begin and length.
 
 ASCII is hashed eight characters at a time, from the end of each text: neighbours are folded in
 lanes of 16, 32, then 64 bits. Texts with other characters, and long ones, are decoded first.
@@ -30,7 +30,7 @@ def hash_texts(
 ) -> NDArray[np.uint32]:
     """Hot: return String.hashCode of the texts, as unsigned numbers.
 
-    prefixes   hash of what stands before each text
+    prefixes   hash of the prefix of each text
     Shape      the buffer has 8 bytes in front of the first text
     Cost       0.05 µs for 32 characters, 0.5 µs for a short text that is not ASCII
     """

@@ -35,7 +35,7 @@ class BodyCorrupted(RequestError, code=Code.MESSAGE_CORRUPTED):
 
 
 class IllegalSettings(RequestError):
-    """Settings that tell neither what a client publishes nor what it subscribes to."""
+    """Settings that state neither what a client publishes nor what it subscribes to."""
 
     message = "settings of client {client_id} hold neither publishing nor subscription"
     client_id: str

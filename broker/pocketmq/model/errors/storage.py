@@ -341,7 +341,7 @@ class FsyncFailed(StoreFailed):
 
 
 class WriteFailed(StoreFailed):
-    """The disk took no bytes, or let no name go, for another reason than being full."""
+    """The disk took no bytes, or removed no name, for another reason than being full."""
 
     message = "the disk could not be written to ({why})"
 
