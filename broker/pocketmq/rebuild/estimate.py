@@ -43,7 +43,7 @@ class Estimate:
 
     @property
     def total_bytes(self) -> int:
-        """The most that lies on the disk at one time."""
+        """The most bytes that are on the disk at one time."""
         return self.queue_bytes + self.index_bytes + self.scratch_bytes
 
     @property

@@ -4,9 +4,9 @@
             ▲                                                   │ address
             └───────────────────────────────────────────────────┘
 
-It comes after the queues are whole and goes queue by queue, which lie apart: each can be a task of
-its own. The units of a file are extended before any of them changes, and an address met is one
-that an earlier run left: its unit tells the tags code. So a task that is killed, or runs twice,
+It comes after the queues are whole and goes queue by queue. These are independent: each can be a
+task of its own. The units of a file are extended before any of them changes, and an address met is
+one that an earlier run left: its unit holds the tags code. A task that is killed, or runs twice,
 comes to the same bytes. Addresses begin at 0, as those of a queue do that has lost no file.
 Source: ConsumeQueue.putMessagePositionInfoWrapper, ConsumeQueueExt.put.
 """

@@ -2,8 +2,8 @@
 
     range 0: rows 0 … a-1 │ range 1: rows a … b-1 │ …      row g of all is entry g of the index
 
-Each range spools its entries to a file, 20 bytes each. Prefix sums of the row counts tell where
-entry g lies, so any worker can read any stretch.
+Each range spools its entries to a file, 20 bytes each. Prefix sums of the row counts give the place
+of entry g, so any worker can read any stretch.
 
 entries   0 ───────────── M-2 │ M-1 ─────────── 2M-3 │ …
 file      ────── 0 ────────── │ ────── 1 ─────────── │
@@ -56,7 +56,7 @@ class Spools:
         self.count = self._begins[-1]
 
     def segments(self, begin: int, end: int) -> list[tuple[str, int, int]]:
-        """Returns where entries [begin, end) lie: (path, first row, rows)."""
+        """Returns the places of entries [begin, end): (path, first row, rows)."""
         found = []
         number = bisect_right(self._begins, begin) - 1
         while begin < end:

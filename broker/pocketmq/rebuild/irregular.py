@@ -37,7 +37,7 @@ class IrregularQueue:
     def __init__(
         self, files: QueueFiles, key: QueueKey, gaps: Gaps, start: tuple[int, int] | None = None
     ) -> None:
-        """Begins a queue; `start` is where a message lies, and its unit's number (`LeftOver`)."""
+        """Begins a queue; `start`: physical offset and unit number of a message (`LeftOver`)."""
         self._files = files
         self._key = key
         self._gaps = gaps
@@ -53,8 +53,8 @@ class IrregularQueue:
         """Whether some of them are none that RocketMQ 5.0.0 makes: it counts refused sends too, so
         that offsets stay above their units until it is started again."""
         self._odd_run = (-1, 0, 0)
-        """Offset behind the last unit of an odd record, how many such units lie in a row, and how
-        far the last one's record is above it."""
+        """Offset behind the last unit of an odd record, the number of such units in a row, and the
+        distance of the last one's record above it."""
 
     @property
     def end(self) -> int:
@@ -84,7 +84,7 @@ class IrregularQueue:
     def _judge(self, drift: int, *, is_repeat: bool) -> None:
         """Notes whether an odd record is one of several that a broker counted further."""
         end, count, before = self._odd_run
-        if self._end == self.first:  # Others, which have left the log, may stand before it.
+        if self._end == self.first:  # Others, which have left the log, may precede it.
             end, count, before = self._end, 1, drift
         follows = end == self._end
         self.is_disordered |= is_repeat or not 0 < drift <= DRIFT_MAX
@@ -102,7 +102,7 @@ class IrregularQueue:
     def _make_way(self, wanted: int, place: int) -> bool:
         """Begins the queue, or fill up to the offset wanted where records are gone.
 
-        Returns whether the unit then stands where it belongs.
+        Returns whether the unit is then in its place.
         """
         if self._end < 0:
             place_there, unit = self._start or (-1, 0)

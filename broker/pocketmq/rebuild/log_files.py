@@ -72,8 +72,8 @@ class KnownShape(StoreShape):
     removed             where queues of removed topics go on, "" without any (`QueueTable`)
     left_over           records that belong to no queue any more, as text ("" without any)
     property_crc_from   physical offset from which on records end with a CRC over all of them,
-                        OFFSET_MAX: nowhere yet; None where the store does not say: the first
-                        records tell
+                        OFFSET_MAX: nowhere yet; None where the store does not state it: the first
+                        records show it
     check_crc           compare every body with its CRC, and a property CRC where there is one
     crc_share           of the chunks whose CRCs are compared: 1 is all, 0.1 every tenth by its
                         place
@@ -217,7 +217,7 @@ def walk_over(
 def records_end(files: Sequence[LogFile], upto: int = OFFSET_MAX) -> int:
     """Returns where the records of the newest file that holds any end; older ones are not read.
 
-    What a broker writes meanwhile lies behind it, so that a live log can be read below it.
+    Bytes that a broker writes meanwhile are behind it, so that a live log can be read below it.
     """
     for file in reversed(files):
         walk = LogWalk(LogReader(check_crc=True))

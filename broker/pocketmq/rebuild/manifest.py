@@ -100,7 +100,7 @@ class FileMark:
     """One file: its path below the directory, length, digest and the records it is about.
 
     sha256   of its bytes without the zeros that it ends in
-    source   physical offsets [first record, last record], empty when it tells of none
+    source   physical offsets [first record, last record], empty when it has none
     """
 
     path: str
@@ -160,7 +160,7 @@ def _index_source(descriptor: int) -> list[int]:
 
 
 def _unit_source(descriptor: int, size: int) -> list[int]:
-    """Returns the records of the first and the last unit that tells of one."""
+    """Returns the records of the first and the last unit that has one."""
     count = size // UNIT_SIZE
     units = range(count)
     lower = bisect_left(units, True, key=lambda n: _unit(descriptor, n)[1] != PRE_BLANK_SIZE)

@@ -60,7 +60,7 @@ class RebuildJob:
     piece_entries  entries a piece of an index file holds at least
     keep_spool     keep what a later run needs to read only the ranges that are new
     expired        files of the store's queues whose messages have all left the log: taken as they
-                   are, as only they tell which offset the next message gets
+                   are, as they alone hold the next queue offset
     """
 
     files: list[LogFile]

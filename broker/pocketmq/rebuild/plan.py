@@ -1,7 +1,7 @@
 """Cuts the log into ranges: whole files, or pieces of files that are large for their number.
 
-A piece begins where a record begins, and only hopping along the chain from the file's start tells
-where that is: bodies may hold what looks like records.
+A piece begins where a record begins, and only hopping along the chain from the file's start finds
+that: bodies may hold what looks like records.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -88,7 +88,7 @@ def cut_points(task: tuple[Range, int]) -> list[int]:
     """Returns where a file is cut at the first record at or behind each multiple of a size.
 
     Returns  starts of records, rising, the file's own start left out; behind damage nothing is cut:
-             what lies there belongs to the range before
+             the bytes there belong to the range before
     Cost     0.3 µs a record
     """
     whole, piece_size = task

@@ -16,7 +16,7 @@ from pocketmq.walk.log_walk import NO_RECORD, Hole, LogWalk, Times
 from pocketmq.walk.reader import Chunk, LogReader, Stop
 
 Advance = Callable[[int], None]
-"""Is told how many more bytes of the log were read."""
+"""Called with the number of further bytes of the log that were read."""
 
 
 def no_advance(byte_count: int) -> None:

@@ -36,7 +36,7 @@ class Rebuilt:
 
     end       physical offset behind the last sound record
     holes     damage with sound records behind it
-    tail      what stands behind the last sound record, when it is no orderly end
+    tail      the bytes behind the last sound record, when it is no orderly end
     queues    first and end offset by queue
     irregular queues whose offsets do not follow on each other, or not on what there was before
     """
@@ -101,7 +101,7 @@ def rebuild(
 
 
 def refuse_holes(results: Sequence[RangeResult]) -> None:
-    """Raises Corruption when sound records lie behind damage."""
+    """Raises Corruption when sound records follow damage."""
     holes, _ = damage_of(results)
     if holes:
         hole = holes[0]
@@ -113,7 +113,7 @@ def refuse_holes(results: Sequence[RangeResult]) -> None:
 
 
 def damage_of(results: Sequence[RangeResult]) -> tuple[list[Hole], Hole | None]:
-    """Returns the damage inside the log, and what stands behind its last sound record."""
+    """Returns the damage inside the log, and the bytes behind its last sound record."""
     end = max((result.end for result in results if result.record_count), default=0)
     return holes_and_tail([hole for result in results for hole in result.holes], end)
 
@@ -200,7 +200,7 @@ def _redo(
 
 
 def _sound_chunks(files: Sequence[LogFile], results: Sequence[RangeResult]) -> Iterator[Chunk]:
-    """Yields what lies between the holes of all ranges, in order."""
+    """Yields the stretches between the holes of all ranges, in order."""
     reader = LogReader()
     for result in results:
         file = next(file for file in files if file.base <= result.begin < file.end)

@@ -48,7 +48,7 @@ class Staging:
 
     @property
     def work(self) -> Path:
-        """Where what is no result lies."""
+        """Directory of files that are no result."""
         return self.out / WORK_DIRECTORY
 
     def spool(self, name: str) -> Path:
@@ -128,7 +128,7 @@ def can_go_on(known: dict[str, Any], wanted: dict[str, Any]) -> bool:
 
 
 def boot_id() -> str:
-    """Returns what tells this start of the machine from others, "" where nothing does."""
+    """Returns the id of this start of the machine, "" where it has none."""
     return _BOOT_ID.read_text().strip() if _BOOT_ID.exists() else ""
 
 
@@ -155,7 +155,7 @@ def build_settings(out: Path) -> tuple[int, KnownShape]:
 
 
 def range_mark(part: Range) -> list[Any]:
-    """Returns what tells whether a range is the same as one that is finished.
+    """Returns a fingerprint that shows whether a range is the same as one that is finished.
 
     A file that was written to since is read again: a repair may have changed it.
     """
@@ -175,7 +175,7 @@ def result_document(result: RangeResult) -> dict[str, Any]:
 
 
 def result_of(document: dict[str, Any]) -> RangeResult:
-    """Returns the result that a document of `result_document` tells."""
+    """Returns the result in a document of `result_document`."""
     fields = dict(document)
     stop = fields.pop("stop")
     fields["stop"] = Stop(ScanEnd[stop["kind"]], stop["physical_offset"], stop["reason"])

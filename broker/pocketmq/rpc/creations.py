@@ -66,7 +66,7 @@ class Creations:
             needs = [*need(request, call)]
             for one in needs:
                 exists = self._exists.get(one.kind)
-                # Who may not even look is told so, not what there is.
+                # A caller that may not even look gets that error, not a list of what exists.
                 if exists is not None and exists(one.name) is None and call.may(one):
                     self._make(one, call)
             return needs

@@ -40,7 +40,7 @@ class _Field(NamedTuple):
 
     path     its name from the request on, "" where it is not repeated
     limit    of its elements
-    packed   bytes of each element where many stand together, 0: a varint, -1: none do
+    packed   bytes of each element where many are adjacent, 0: a varint, -1: none are
     inner    fields of the message that it is, None for any other
     """
 

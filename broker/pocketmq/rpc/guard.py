@@ -1,4 +1,4 @@
-"""The one place where calls are let through or not, for all faces and transports.
+"""The one place where calls are admitted or refused, for all APIs and transports.
 
     a face ─► the same face, each handler behind: who calls? ─► may they? ─► the handler
                              each shortcut behind the same, by the bytes of its request

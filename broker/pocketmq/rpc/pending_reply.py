@@ -15,8 +15,8 @@ from pocketmq.store.write.flush_group import FlushGroup
 class Late:
     """Makes replies of one method that wait.
 
-    group       returns what is told once all that lies in the log is durable
-    otherwise   returns what is said in the place of a reply whose flush comes too late; None: such
+    group       returns a future that ends once the log is durable as far as it goes now
+    otherwise   returns the reply that is sent instead when the flush comes too late; None: such
                 a one waits on
     """
 
@@ -47,8 +47,8 @@ class Late:
 class PendingReply:
     """One reply.
 
-    group     tells when it may be sent
-    in_time   what is sent then
+    group     ends when it may be sent
+    in_time   the reply that is sent then
     user      who waits for it, "" where users are not checked
     """
 

@@ -57,11 +57,11 @@ DELETE: Final = (Action.DELETE,)
 GET: Final = (Action.GET,)
 LIST: Final = (Action.LIST,)
 LOOK: Final = (Action.GET, Action.SUB)
-"""Who consumes may look at what there is, and so may who only looks."""
+"""Consumers may look at an object, as may callers with GET alone."""
 SEE: Final = (Action.GET, Action.SUB, Action.LIST)
-"""Rows about a thing are for those who may look at it or list it; messages are not told so."""
+"""Rows about a thing need one of these; LIST alone does not show messages."""
 FIND: Final = (Action.PUB, Action.SUB, Action.GET)
-"""Who sends or consumes has to know where."""
+"""Producers and consumers have to learn the address."""
 
 
 def topic_need(name: str, actions: tuple[Action, ...]) -> Need:

@@ -40,7 +40,7 @@ class Reflection:
         self._known: dict[str, list[bytes]] = {}
         """A file and all it imports, by the file's name: a ms to make."""
         self._renamed: dict[str, list[bytes]] = {}
-        """The same of services whose messages lie in a package of ours, by the one they name."""
+        """The same of services whose messages are in a package of ours, by the one they name."""
         self._undescribed = [*services]
         """Services of a server that nobody has asked about yet."""
         self._pool: Any = Default()

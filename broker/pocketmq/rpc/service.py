@@ -102,7 +102,7 @@ class MethodKind(Enum):
 class Method:
     """One method: its name, its messages, who serves it and in which class.
 
-    `parse` and `serialize` stand in for the messages' own, for methods whose cost is there;
+    `parse` and `serialize` replace the messages' own, for methods whose cost is there;
     `answer` is what `serialize` takes and the handler returns. `request_code` is RocketMQ's word
     for what the method does, in lower case; without one it goes by its own name.
 

@@ -216,7 +216,7 @@ class Serving:
                 self.methods[f"/{served.path}"] = served
 
     def show_ready(self, writable: bool | Callable[[], bool]) -> None:
-        """Serves, and let health say so; `writable` is asked again and again if it can be."""
+        """Serves, and reports that as health; `writable`, if given, is called again and again."""
         assert not self.is_draining, "a server that drains is not served again"
         self.refusal = None
         self._health.show(serving=True, writable=writable)

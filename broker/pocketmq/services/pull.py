@@ -41,8 +41,8 @@ class PullRequest(NamedTuple):
     wait_ms: int
     group: str = ""
     room: Callable[[int], int] = int
-    """Asked before each read how many bytes may be read, of so many that are wanted, and told how
-    many were; `int` gives what is wanted."""
+    """Takes the wanted number of bytes before each read and returns how many may be read; is then
+    given how many were. `int` grants all."""
     check_room: Callable[[int], None] = lambda _: None
     """Asked whether a first record of so many bytes may be read, where it is more than there is
     room for; raises what the call is answered then."""
@@ -112,7 +112,7 @@ class Pull:
     ) -> PullResult | Awaitable[PullResult]:
         """Returns what is there, at once or when the disk has brought it, without waiting for more.
 
-        joined   records that lie next to each other come as one element, where nothing is filtered
+        joined   adjacent records come as one element, where nothing is filtered
         Errors   Corruption, those of `check_room`
         """
         found = self._read(request, joined=joined)

@@ -32,7 +32,7 @@ FIXED_SIZE_MAX: Final = 512
 """What a message takes in a reply beside body and properties: numbers, hosts, ids, topic."""
 PROPERTY_FACTOR: Final = 8
 """Bytes in a reply for each character of properties, at most: four in UTF-8, and a tag, key or id
-stands a second time in a field of its own."""
+is also in a field of its own."""
 
 
 class Query:

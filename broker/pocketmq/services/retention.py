@@ -121,7 +121,7 @@ class BelievedClock:
         self._ahead_since_ms: int | None = None
 
     def wall_ms(self, now: Now) -> int:
-        """Returns the wall time that ages are told by; called now and then.
+        """Returns the wall time that ages are measured by; called now and then.
 
         Effects  a clock that is not believed is logged, once
         """
@@ -144,7 +144,7 @@ class Retention:
     """Lets the oldest files of a store go, a round at a time.
 
     floors    physical offsets; nothing at or above the lowest of them goes
-    refuse    is told why sends are refused, None while they are not
+    refuse    is called with the reason why sends are refused, None while they are not
     find_holder  returns what waits at such an offset
     """
 

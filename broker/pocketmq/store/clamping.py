@@ -1,6 +1,6 @@
 """Brings the offsets of tables down to the ends of their queues.
 
-An offset lies beyond its queue's end where the tables are of another log than the queues: a crash
+An offset is beyond its queue's end where the tables are of another log than the queues: a crash
 took messages, a log was shortened or its damage accepted, tables were copied without the log. Left
 there, it hides every new message until the queue has grown past it. All tables of offsets are
 checked at each start; receives check the offset of their own queue.

@@ -22,7 +22,7 @@ SLACK_MS: Final = 4
 SHARE: Final = 2
 """A piece is paid for with so many times what it took: half of all time is left to others."""
 COUNTED_MAX_MS: Final = 50
-"""What one piece counts at most: if the machine stood still meanwhile, that is not its doing."""
+"""Most time that one piece counts: a pause of the whole machine is not its fault."""
 
 Value = TypeVar("Value")
 Work = Callable[[], object]

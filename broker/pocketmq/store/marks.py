@@ -4,8 +4,8 @@
     0                  dispatched   │     committed    appended
                                     flushed = replicated
 
-    appended     the last record ends here; it may lie in a buffer
-    committed    it lies in the files: all of it without a transient pool
+    appended     the last record ends here; it may be in a buffer
+    committed    it is in the files: all of it without a transient pool
     flushed      it survives a power cut
     replicated   followers have it; equal to flushed while there are none
     dispatched   every view has every record below
@@ -80,7 +80,7 @@ class Marks:
         self.appended.rise(end, time_ms)
 
     def commit(self, end: int, time_ms: int) -> None:
-        """Records lie in the files of the log."""
+        """Records are in the files of the log."""
         assert end <= self.appended.value, (end, self.appended.value)
         self.committed.rise(end, time_ms)
 

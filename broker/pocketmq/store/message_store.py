@@ -207,7 +207,7 @@ class MessageStore:
     async def all_durable(self) -> None:
         """Returns when all appended so far outlasts a power cut, whatever the flush mode.
 
-        For what another file is to say only then: that its message lies elsewhere.
+        For another file that may state only then that its message is elsewhere.
         Errors   FsyncFailed
         Cost     a flush, where none came since the last append
         """

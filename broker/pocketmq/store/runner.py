@@ -29,7 +29,7 @@ def retried(step: Step, error: BaseException, now: Now) -> Next:
 
 
 class _Called:
-    """A step, and what it asked for; `wake` is told when its mark rose."""
+    """A step and its last request; `wake` is called when its mark rose."""
 
     __slots__ = ("_wake", "at_ms", "risen", "step")
 

@@ -59,5 +59,5 @@ class StoreSettings(StoreShape):
 
     @property
     def is_sync(self) -> bool:
-        """Whether who puts is told when it is on disk."""
+        """Whether a put is answered only when it is on disk."""
         return self.flush == FLUSH_SYNC

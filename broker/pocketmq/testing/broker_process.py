@@ -1,4 +1,4 @@
-"""Processes of a test's brokers, as the test sees them: begun, told what to do, killed."""
+"""Processes of a test's brokers, as the test sees them: begun, given requests, killed."""
 
 import json
 import os

@@ -5,7 +5,7 @@
 
 What is copied of a running store is its log up to what was flushed for certain, and its tables;
 queues and index are views and are built again. The order keeps a copy consistent while messages
-arrive: no consumer's position in it lies behind the end of its log, and no topic of its log lacks a
+arrive: no consumer's position in it is behind the end of its log, and no topic of its log lacks a
 name. A copy that lacks its views opens as after a crash. Nothing of the store is written to, and
 its lock is not taken.
 
@@ -88,7 +88,7 @@ def backup(
     """Copies a store, or bring its copy up to date.
 
     with_views   copy queues and index too; only of a store that is stopped
-    Errors       NotAStore: other things lie there; Corruption: its backup.json was changed;
+    Errors       NotAStore: other things are there; Corruption: its backup.json was changed;
                  StoreLocked: views are asked for of a running store, it was started meanwhile, or
                  the copy is in use; WrongFileSize, StoreGap, DiskFull, FsyncFailed. A copy
                  that was begun then lacks backup.json; those of `check_understood`: none was begun
@@ -229,7 +229,7 @@ class _Copying:
         return replace(copied, damage=first_damage(copy, min(made.checked_upto, file.end)))
 
     def _put(self, relative: str, upto: int | None = None, *, is_complete: bool) -> CopiedFile:
-        """Copies a file, or its first bytes, unless it is known; zeros stand for the rest."""
+        """Copies a file, or its first bytes, unless it is known; zeros replace the rest."""
         source, target = self._directory / relative, self._copy / relative
         known = self._earlier.get(relative)
         if is_complete and known is not None and known.is_complete:
@@ -268,7 +268,7 @@ class _Copying:
         self._disk.sync_directory(copy)
 
     def _keep_what_queues_tell(self) -> None:
-        """Keeps what no record tells: which are left over, and where queues without any go on."""
+        """Keeps facts that no record has: left-over records, and next offsets of empty queues."""
         disk, store, copy = self._disk, self._directory, self._copy
         found = left_over_now(disk, store, self._log_file_bytes)
         upto = self._made.checked_upto

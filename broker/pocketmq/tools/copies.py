@@ -48,7 +48,7 @@ class CopiedFile:
     damage: str = ""
 
     def is_at(self, path: Path) -> bool:
-        """Returns whether a file is still this one, as far as its size and time tell."""
+        """Returns whether a file is still this one, as far as its size and time show."""
         try:
             stat = path.stat()
         except FileNotFoundError:
@@ -249,7 +249,7 @@ def is_of_a_store(relative: str) -> bool:
 
 
 def shown_left_out(relative: str) -> str:
-    """Returns what stands for a file that is left out: its directory, unless tables lie there."""
+    """Returns the entry for a file that is left out: its directory, unless that has tables."""
     parts = os.fsencode(relative).decode("utf-8", "replace").split("/")
     return "/".join(parts[:2] if parts[0] in ("config", OWN_DIRECTORY) else parts[:1])
 

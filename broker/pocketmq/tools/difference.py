@@ -136,10 +136,10 @@ class MessageComparison:
     """One comparison of two logs; iterating yields where they differ, at most two a queue.
 
     First come the queues that hold another number of messages or other offsets, then the first
-    message of each queue that is another one. Afterwards `damages` tells what is not sound in
-    either log; records there count as missing.
+    message of each queue that is another one. Afterwards `damages` lists the unsound parts of both
+    logs; records there count as missing.
 
-    anywhere   compare what messages say, not where in the log they lie
+    anywhere   compare the content of messages, not their positions in the log
     Cost       about 5 µs for a message of both sides, 8 where the logs are out of step
     """
 
@@ -208,7 +208,7 @@ def _compare(
 
 
 def _forget_place(record: bytearray) -> None:
-    """Blank what tells where a record lies: its offset, that of its half message, its CRC."""
+    """Blanks a record's position: its offset, that of its half message, its CRC."""
     record[_PLACE : _PLACE + 8] = bytes(8)
     (flags,) = SYSTEM_FLAG.unpack_from(record, SYSTEM_FLAG_POSITION)
     prepared_end = HEADS[flags & HOSTS_V6_MASK].size - 4
@@ -244,7 +244,7 @@ def _message_difference(
 
 
 def _fields(record: bytearray) -> dict[str, Any]:
-    """Returns what a record says, by the names that differences are told with."""
+    """Returns a record's fields, by the names that differences are reported with."""
     fields = message_fields(decode_record(record, 0, decompress=False))
     properties = dict(sorted(fields["properties"].items()))
     return {

@@ -101,7 +101,7 @@ def index_rows(disk: Disk, directory: Path, sizes: KnownShape) -> Iterator[Index
 def loaded_queues(
     disk: Disk, directory: Path, sizes: KnownShape, *, log_begin: int
 ) -> "Iterator[ConsumeQueueTable]":
-    """Yields all queues of a store, to be read; what lies before the log's begin is left out.
+    """Yields all queues of a store, to be read; units before the log's begin are left out.
 
     Errors   WrongFileSize, NotAStore
     """

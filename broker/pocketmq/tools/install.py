@@ -59,7 +59,7 @@ class StagedViews:
     """Views that wait to be installed.
 
     queues   (first, end) queue offsets by queue
-    end      physical offset behind the last record they tell of
+    end      physical offset behind their last record
     """
 
     directory: Path
@@ -142,7 +142,7 @@ def install_views(
 
 
 def _carry_over(queues: Path, staged: Path) -> None:
-    """Copies light message queues that records of the log do not tell of to the staged ones."""
+    """Copies light message queues that no record of the log names to the staged ones."""
     for topic in sorted(queues.glob(f"{LMQ_PREFIX}*")):
         for queue in sorted(topic.iterdir()) if topic.is_dir() else ():
             target = staged / topic.name / queue.name

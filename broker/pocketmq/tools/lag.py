@@ -66,7 +66,7 @@ def committed_of(disk: Disk, directory: Path, group: str, topic: str) -> dict[in
 
 
 def delivered_levels(disk: Disk, directory: Path) -> dict[int, int]:
-    """Returns up to which queue offset each delay level was delivered; none where nothing tells."""
+    """Returns the queue offset up to which each delay level was delivered; none if unknown."""
     try:
         rows = read_table(disk, directory, DELAY_OFFSETS_FILE).get("offsetTable")
     except ValueError:  # Told by the check of tables; then everything counts as waiting.

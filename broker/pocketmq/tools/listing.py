@@ -45,9 +45,9 @@ KINDS: Final = (
     OWN_DIRECTORY,
     OTHER,
 )
-"""A file's kind is the directory of the store that it lies in."""
+"""A file's kind is the directory of the store that contains it."""
 UNKNOWN_GEOMETRY: Final = IndexGeometry(0, 0)
-"""In the sizes of a store whose index files do not tell it: their lengths are not judged."""
+"""In the sizes of a store whose index files do not show it: their lengths are not judged."""
 BLOCK_SIZE: Final = 512
 """What the system counts allocated room in."""
 TIME_MS_MAX: Final = 253_370_764_800_000
@@ -103,7 +103,7 @@ def _named(relative: Path) -> FileRow:
 def _paths(directory: Path) -> list[Path]:
     """Returns what is no directory, and the directories that are not looked into, sorted.
 
-    Links to directories are followed where a store's files may lie, each directory once.
+    Links to directories are followed where a store's files may be, each directory once.
     """
     found: list[Path] = []
     seen: set[tuple[int, int]] = set()
@@ -237,5 +237,5 @@ def _index_file(disk: Disk, path: Path, row: FileRow, geometry: IndexGeometry) -
 
 
 def _as_time(time_ms: int) -> int:
-    """Returns a time as a file tells it, 0 for one that cannot be."""
+    """Returns a time of a file, 0 for one that cannot be."""
     return time_ms if 0 < time_ms < TIME_MS_MAX else 0

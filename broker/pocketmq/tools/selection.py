@@ -95,8 +95,8 @@ class Picked(NamedTuple):
 class LogSearch:
     """One walk over a log; iterating yields what is wanted of each chunk, in log order.
 
-    Afterwards `end` is where the last sound record ends, wanted or not, and `holes` and `tail` tell
-    what was passed over before and behind it.
+    Afterwards `end` is where the last sound record ends, wanted or not, and `holes` and `tail` are
+    the bytes that were skipped before and behind it.
     """
 
     __slots__ = (
@@ -112,7 +112,7 @@ class LogSearch:
         advance: Advance = no_advance,
         gaps: Sequence[Hole] = (),
     ) -> None:
-        """Begins a search; `gaps` is what the files lack of the log, told as damage."""
+        """Begins a search; `gaps` is what the files lack of the log, as damage."""
         self._files = files
         self._walk = LogWalk(LogReader(check_crc=check_crc))
         self._advance = advance
@@ -225,7 +225,7 @@ class LogSearch:
 
 
 def _holds_needles(chunk: Chunk, chosen: Selection) -> bool:
-    """Returns whether the bytes stand in the chunk that a wanted record must have."""
+    """Returns whether the chunk contains the bytes that a wanted record must have."""
     needles = [chosen.key] if chosen.key is not None else []
     needles += [f"{TAGS}{_SEPARATOR}{chosen.tag}"] if chosen.tag is not None else []
     needles += [_SEPARATOR.join(pair) for pair in chosen.properties]

@@ -80,7 +80,7 @@ class Portion(NamedTuple):
 class GroupSelection(NamedTuple):
     """Which records belong to groups; `record` may repeat, and leave some out.
 
-    text   where the text lies that names a group: positions in the buffer, and lengths
+    text   positions in the buffer, and lengths, of the text that names a group
     """
 
     record: Numbers

@@ -20,12 +20,12 @@ from pocketmq.walk.search import next_sound_record, store_time_at
 from pocketmq.walk.source import LogSource
 
 ORDERLY_END: Final = "no record up to the file's end"
-"""The reason of a hole that is zeros: what lies behind the last record of a log."""
+"""The reason of a hole that is zeros: the bytes behind the last record of a log."""
 TOO_OLD: Final = "a record older than those before it"
 """The reason of a hole that begins with a sound record, at the beginning of a file."""
 PAUSE_MS_MAX: Final = 30 * 24 * 3_600_000
 """A record this much younger than the one before it, and damage right behind it: rather a flipped
-bit in its time, which no CRC covers, than a broker that stood still and then stored one record."""
+bit in its time, which no CRC covers, than a broker that paused and then stored one record."""
 Times = tuple[int, ...]
 """Store times (ms) of the last two sound records of a walk; fewer where it began in the middle."""
 NO_RECORD: Final[Times] = (0, 0)
@@ -36,7 +36,7 @@ NO_RECORD: Final[Times] = (0, 0)
 class Hole:
     """Bytes [begin, end) of the log that hold no sound record.
 
-    is_followed   sound records lie behind it in its file
+    is_followed   sound records follow in its file
     """
 
     path: str
@@ -72,7 +72,7 @@ class LogWalk:
     def __init__(self, reader: LogReader, *, search_below: int = OFFSET_MAX) -> None:
         """Begins a walk.
 
-        search_below   damage at or behind this physical offset ends the log: what lies behind it
+        search_below   damage at or behind this physical offset ends the log: the bytes behind it
                        in its file is no part of the log
         """
         self._reader = reader
@@ -124,7 +124,7 @@ class LogWalk:
         self.stop = self._reader.stop
 
     def _hole_behind(self, source: LogSource, upto: int) -> Hole:
-        """Returns what lies between the end of a chain and the next sound record of its file."""
+        """Returns the bytes between the end of a chain and the next sound record of its file."""
         _, begin, reason = self.stop
         if self.damaged_from is None:
             self.damaged_from = begin
@@ -142,7 +142,7 @@ def is_too_old(source: LogSource, begin: int, last_times: Times) -> bool:
 
 
 def holes_and_tail(holes: Sequence[Hole], end: int) -> tuple[list[Hole], Hole | None]:
-    """Returns the damage inside a log, and what stands behind its last sound record.
+    """Returns the damage inside a log, and the bytes behind its last sound record.
 
     A file of sound records that damage comes before is no orderly end, even when it is too old: no
     CRC covers store times, and one wrong time would hide it. Behind zeros it was cut off.

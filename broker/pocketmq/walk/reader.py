@@ -2,7 +2,7 @@
 
     FRONT | records … records | part of the next | BEHIND
 
-A chunk begins where the chain of the one before ended; nothing is guessed. What stands at the end
+A chunk begins where the chain of the one before ended; nothing is guessed. The bytes at the end
 of a file's chain is judged by `RecordScan`.
 """
 
@@ -43,7 +43,7 @@ class Stop(NamedTuple):
 
 
 NO_FILE: Final = Stop(ScanEnd.FILE_FULL, 0)
-"""What stands for the end of a file before the first one."""
+"""The end of a file before the first one."""
 
 
 class Chunk(NamedTuple):
@@ -63,7 +63,7 @@ class Chunk(NamedTuple):
 
 
 class LogReader:
-    """Reads chunk by chunk; `stop` tells afterwards how it ended.
+    """Reads chunk by chunk; `stop` describes its end afterwards.
 
     check_crc      records whose CRCs do not hold are damage
     property_crc   the writer appends a property CRC: properties that end in zeros are damage

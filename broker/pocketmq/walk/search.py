@@ -1,6 +1,6 @@
 """Where sound records go on behind damage.
 
-A record is believed there when its CRC holds, when it says that it lies there, and when it is not
+A record is believed there when its CRC holds, when it contains that position, and when it is not
 older than the last record before the damage: a real broker that cut its log leaves older records
 behind the end, which are no part of the log any more.
 """
@@ -97,7 +97,7 @@ def _magic_places(source: LogSource, begin: int) -> Iterator[int]:
 def _end_by_lengths(source: LogSource, physical_offset: int) -> int | None:
     """Returns where a record ends whose lengths agree with its size, whatever else is wrong of it.
 
-    What lies in its body is no record of the log, however much it looks like one.
+    Bytes of its body are no record of the log, however much they look like one.
     """
     position = physical_offset - source.base
     if position + RECORD_SIZE_MIN > source.size:

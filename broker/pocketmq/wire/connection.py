@@ -300,7 +300,7 @@ class Connection:
 
     @property
     def refuses(self) -> bool:
-        """Whether the peer was told which call was the last: `drain` has got so far."""
+        """Whether the peer got the number of the last call: `drain` has got so far."""
         return self._requests.last_served >= 0
 
     @property

@@ -153,7 +153,7 @@ def request_headers(fields: list[HeaderField], is_over: bool) -> Headers:
 
 
 def check_trailers(fields: list[HeaderField]) -> None:
-    """Checks the fields that end a request; they tell nothing.
+    """Checks the fields that end a request; they contain nothing.
 
     Errors   StreamFault PROTOCOL_ERROR: one that no trailers may have
     """

@@ -296,7 +296,7 @@ class Outbound:
         self._end(stream)
 
     def _end(self, stream: Stream) -> None:
-        """Closes a stream that is answered; a client that still sends is told to stop."""
+        """Closes a stream that is answered; a client that still sends is asked to stop."""
         if stream.ended:
             self.streams.close(stream, DONE)
         else:

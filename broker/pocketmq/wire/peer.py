@@ -47,9 +47,9 @@ _SETTING_SIZE: Final[i64] = 6
 
 @final
 class Peer:
-    """The peer of a connection: what it wants, what it was told.
+    """The peer of a connection: its settings, and the notices it got.
 
-    is_draining   it was told to open no more streams
+    is_draining   it was asked to open no more streams
     pongs         pings of ours that it answered, except the one of the drain
     """
 

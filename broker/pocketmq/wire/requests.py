@@ -258,7 +258,7 @@ class Requests:
     # -- windows
 
     def consume(self, stream: Stream, size: i64) -> None:
-        """Counts bytes of messages as taken, and let as many come."""
+        """Counts bytes of messages as taken, and lets as many come."""
         if size > stream.waiting:
             size = stream.waiting
         stream.waiting -= size
@@ -368,7 +368,7 @@ class Requests:
         raise StreamFault(STREAM_CLOSED, "a frame of a stream that is over")
 
     def _refuse(self, stream: Stream, status: i64, why: str) -> None:
-        """Answers a call that cannot go on; a handler that is at work is told."""
+        """Answers a call that cannot go on; a handler that is at work is notified."""
         self.outbound.refuse(stream, status, why)
         stream.reset_code = 0
         if stream.call is not None:

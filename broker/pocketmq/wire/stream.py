@@ -21,7 +21,7 @@ class Stream:
 
     id          the client's number, odd
     headers     what the call asks for
-    messages    whole requests, decompressed; the shell empties the list and tells `consume`
+    messages    whole requests, decompressed; the shell empties the list and calls `consume`
     ended       the client sends no more
     reset_code  HTTP/2's code by which the stream was cut off, by either side; -1 for none
     call        the shell's own, None at first
@@ -98,7 +98,7 @@ class Stream:
         """Takes the message that begins at `p` if it is all there; returns its length, else -1."""
         if end - p < PREFIX_SIZE:
             return -1
-        prefix = read_i64_be(data, p - 3)  # frames' heads stand before all DATA
+        prefix = read_i64_be(data, p - 3)  # frames' heads precede all DATA
         length = prefix & 0xFFFFFFFF
         flag = prefix >> 32 & 255
         if length > self.message_max or flag:

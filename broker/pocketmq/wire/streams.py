@@ -35,7 +35,7 @@ LINE_SPARE: Final[i64] = 32
 
 @final
 class Turns:
-    """Streams in the order in which they may send; each stands here once.
+    """Streams in the order in which they may send, each once.
 
     count   how many there are
     """

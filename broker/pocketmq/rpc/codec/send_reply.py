@@ -73,7 +73,7 @@ def encode_reply(records: RecordEncoder, out: BytesWriter) -> bytes:
 
 
 def _tail(records: RecordEncoder, out: BytesWriter) -> bytes:
-    """Returns what stands behind the offsets of every result: queue, store time, status."""
+    """Returns the bytes behind the offsets of every result: queue, store time, status."""
     out.truncate(0)
     out.append(0x20)
     write_varint(out, records.told_queue_id)

@@ -238,7 +238,7 @@ class V2Messages:
         return True
 
     def _write_lease(self, record: bytes, at: i64, handle: bytes, attempt: i64) -> None:
-        """Writes where a message lies, how it is settled, and what stands behind that."""
+        """Writes a message's position, its handle, and the bytes behind that."""
         texts, system = self._texts, self._system
         queue_id = i64(read_i32_be(record, at + 12))
         queue_offset: i64 = read_i64_be(record, at + 20)

@@ -38,7 +38,7 @@ USER_SIZE_MAX: Final = 16 * 1024
 TOPICS_MAX: Final = 4_096
 """Topics whose names are kept; beyond that all are read again."""
 ID_END: Final = b"\x02"
-"""What stands behind the id of a message: a real proxy adds no WAIT."""
+"""Bytes behind the id of a message: a real proxy adds no WAIT."""
 
 _MESSAGE: Final = 0x0A
 _TOPIC: Final = 0x0A
@@ -106,7 +106,7 @@ class V2SendRequest:
         self._group = b""
         """The message group of the first message."""
         self._noted = b""
-        """The last note without its trace; what it tells of follows."""
+        """The last note without its trace; its findings follow."""
         self._noted_host = b""
         self._noted_ms: i64 = -1
         self._noted_topic = b""

@@ -83,7 +83,7 @@ class GrpcioCall:
         self._undo = undo
 
     def lose(self) -> None:
-        """Undoes what the answer told of: it does not leave."""
+        """Undoes the effects of an answer that is not sent."""
         undo, self._undo = self._undo, None
         if undo is not None:
             undo()

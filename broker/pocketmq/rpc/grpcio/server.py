@@ -98,11 +98,11 @@ class GrpcioServer:
         await self._server.start()
 
     def show_ready(self, *, writable: bool | Callable[[], bool]) -> None:
-        """Serves, and let health say so; `writable` is asked again and again if it can be."""
+        """Serves, and reports that as health; `writable`, if given, is called again and again."""
         self._serving.show_ready(writable)
 
     def turn_away(self) -> None:
-        """Nothing: gRPC's library tells clients when it stops, and not before."""
+        """Does nothing: gRPC's library tells clients when it stops, and not before."""
 
     async def quiet(self, limit_s: float) -> None:
         """Does nothing: this transport turns no connection away."""

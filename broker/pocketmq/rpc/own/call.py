@@ -346,7 +346,7 @@ class OwnCall(Unsent):
         self._connection.unsent.add(self)
 
     def lose(self) -> None:
-        """Undoes what the answer told of: it does not leave."""
+        """Undoes the effects of an answer that is not sent."""
         undo, self._undo = self._undo, None
         if undo is not None:
             self._connection.unsent.discard(self)

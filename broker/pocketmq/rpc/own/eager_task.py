@@ -15,8 +15,8 @@ Value = TypeVar("Value")
 class EagerTask(Generic[Value]):
     """The rest of a coroutine whose first step led to something that it waits for.
 
-    Life     a task takes it over; what that is told before its own first step reaches the coroutine
-             where it waits
+    Life     a task takes it over; a cancellation before the task's own first step reaches the
+             coroutine where it waits
     """
 
     __slots__ = ("_coroutine", "_is_told", "_waited")
@@ -55,7 +55,7 @@ class EagerTask(Generic[Value]):
 
 
 def _mark(waited: Any, *, is_awaited: bool) -> None:
-    """Sets what tells a future's own await, and the task that gets it, of each other."""
+    """Sets the flag by which a future's own await and the task around it know each other."""
     if isinstance(waited, asyncio.Future):
         waited._asyncio_future_blocking = is_awaited
 

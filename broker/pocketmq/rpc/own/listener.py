@@ -334,7 +334,7 @@ class NewConnection:
         self._socket = connection
         self._peer = peer
         self._wants_header = listener.speakers.proxy_protocol
-        self._seen = 0  # bytes that were here and did not tell
+        self._seen = 0  # bytes that arrived and did not decide the protocol
         self._tick = listener.expire_at(self.close)
         assert connection.gettimeout() == 0, "the loop waits, not the socket"
 
@@ -411,7 +411,7 @@ class NewConnection:
         return True
 
     def _refuse(self, protocol: str) -> None:
-        """Closes the connection of who speaks another protocol, and tells it now and then."""
+        """Closes the connection of a client of another protocol, and logs it now and then."""
         self._listener.tell_stranger(protocol, self._peer)
         self.close()
 

@@ -180,7 +180,7 @@ class BufferBudget:
     # -- who is cut off
 
     def _cut_off(self, one: Keeping) -> None:
-        """Cuts a connection off, and tells it, or count it where another was told before."""
+        """Cuts a connection off and logs it, or counts it where another was logged before."""
         told = (one.peer, one.held, one.unread)
         if self.clock() < self._quiet_until_s:
             self._left_out += 1

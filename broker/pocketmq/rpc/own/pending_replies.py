@@ -188,7 +188,7 @@ class PendingReplies:
         return [stream for stream in self._streams if stream.call is self]
 
     def _drop(self, streams: list[Stream], status: WireStatus) -> None:
-        """Waits no more with some; who is still there is told a status."""
+        """Ends the wait of some requests; clients that are still connected get a status."""
         if not streams:
             return
         seconds, is_open = perf_counter() - self._begun_s, self._client.is_open

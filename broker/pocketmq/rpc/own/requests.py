@@ -77,7 +77,7 @@ class CallRequests:
         return messages.pop(0) if messages and not self._is_ended else None
 
     def _let_go(self) -> None:
-        """Holds the request before no longer, and let its client send as much again."""
+        """Releases the request before, and lets its client send as much again."""
         taken, self._taken = self._taken, 0
         if taken and self._connection.is_open:
             self._connection.wire.consume(self._stream, taken)

@@ -120,7 +120,7 @@ class OwnServer:
         return free <= 0 or held >= CONNECTIONS_WEIGHT * free
 
     def show_ready(self, *, writable: bool | Callable[[], bool]) -> None:
-        """Serves, and let health say so; `writable` is asked again and again if it can be."""
+        """Serves, and reports that as health; `writable`, if given, is called again and again."""
         self._serving.show_ready(writable)
         for listener in self._listeners:
             listener.release()

@@ -20,8 +20,8 @@ TURN_S: Final = 0.01
 """What connections together may take of one turn of the loop; the others, HTTP/1.1 and new ones
 among them, have theirs between two."""
 UNTOLD_S: Final = 0.001
-"""What they may take together before the loop is asked to tell when it comes round: to ask it at
-every read would cost as much as a small one."""
+"""Bytes they may take together before the loop has to report its next turn. To ask for that at
+every read would cost as much as a small read."""
 LARGE_REPLY: Final = 65_536
 """Bytes of an answer that needs room, and is counted at once, before the next one asks for some."""
 SMALL_READ: Final = 8_192
@@ -138,7 +138,7 @@ class ServerState:
         """Whether a turn has begun, and whether its time was over when a large answer was there."""
         self._turn_ends_s = 0.0
         self._untold_s = 0.0
-        """What connections took since the last turn that was told of ended."""
+        """Bytes that connections took since the last reported turn ended."""
         self.turn_s = TURN_S
         self.changed = asyncio.Event()
         """Set when a connection that drains has written something, or is gone."""

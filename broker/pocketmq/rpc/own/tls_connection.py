@@ -229,5 +229,5 @@ class SecuredTransport(asyncio.Transport):
     get_write_buffer_size = unsent_bytes
 
     def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
-        """Sets when the protocol is told to pause."""
+        """Sets at which size the protocol has to pause."""
         self._transport.set_write_buffer_limits(high, low)

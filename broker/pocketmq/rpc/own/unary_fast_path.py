@@ -4,7 +4,7 @@
                               │                                         └ late ► pending_replies.py
                               └ anything else: the loop stops, and connection.py serves that call
 
-What stops it costs nothing twice: where the shortcut was asked, it is told what that gave.
+Declining costs nothing twice: where the shortcut was asked, the usual path gets its result.
 """
 
 from typing import final
@@ -42,7 +42,7 @@ class UnaryFastPath:
     answered   counts of methods that are to be folded; of each those that were answered
     asked      the method of the call where it stopped, None where it was not asked
     reply      what its shortcut gave; None: the call goes the usual way
-    place      where that call stands in the news
+    place      position of that call in the news
     """
 
     __slots__ = ("_reply_max", "answered", "asked", "methods", "place", "reply")
@@ -56,7 +56,7 @@ class UnaryFastPath:
         self.place = 0
 
     def serve(self, client: Calling, news: list[Stream], first: int) -> int:
-        """Answers calls one after the other, or let them wait for a flush, as far as that goes.
+        """Answers calls one after the other, or makes them wait for a flush, as far as that goes.
 
         Returns  the place of the first stream that is not served, or how many there are
         Errors   what shortcuts raise: of the call at `place`, whose method is `asked`

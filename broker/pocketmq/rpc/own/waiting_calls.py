@@ -35,7 +35,7 @@ class Unsent(ABC):
 
     @abstractmethod
     def lose(self) -> None:
-        """Undoes what its answer tells of: it does not leave."""
+        """Undoes the effects of its answer, which is not sent."""
 
 
 class Calling(Keeping):

@@ -211,7 +211,7 @@ class AdminMethods:
         ]
         return pb.ListMembersResponse(members=_messages(members))
 
-    # -- where groups stand --------------------------------------------------------------------
+    # -- offsets of groups ---------------------------------------------------------------------
     def list_offsets(self, request: pb.ListOffsetsRequest, call: Call) -> pb.ListOffsetsResponse:
         """Returns the offsets of a group."""
         found = [

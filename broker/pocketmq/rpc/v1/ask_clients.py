@@ -45,7 +45,7 @@ class AskClients:
     ) -> pb.AskClientResponse:
         """Returns what becomes of a message that a consumer is given once more.
 
-        It is under no lease, and nothing changes where the group stands.
+        The message is under no lease, and the group's offsets do not change.
         Errors   those of `print_stack`, of finding the topic and of `Query.place_of`
         """
         find_readable(self._store.tables.topics, request.topic, "", check_operator_reads)

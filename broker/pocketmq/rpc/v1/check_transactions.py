@@ -1,6 +1,6 @@
 """CheckTransactions: producers wait for checks of their transactions.
 
-It answers with a stream of one message, as Receive does. A client cannot tell this from one answer,
+It answers with a stream of one message, as Receive does. To a client this looks like one answer,
 and the cost is that of one answer.
 """
 

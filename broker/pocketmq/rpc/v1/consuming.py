@@ -1,6 +1,6 @@
 """Receive, Ack, ChangeInvisible, SendBack and ForwardToDeadLetters of pocketmq.v1.Broker.
 
-Receive answers with a stream of one message, which a client cannot tell from one answer. So it is
+Receive answers with a stream of one message, which looks to a client like one answer. So it is
 served as a unary method, without the cost of a stream. The answer is bytes: the messages as pulls
 write them, and a head with the handles. Messages of a lost answer are released soon.
 """
@@ -210,7 +210,7 @@ class ConsumeMethods:
         )
 
     async def change_invisible(self, message: pb.ChangeInvisibleRequest, call: Call) -> bytes:
-        """Hides messages for another time from now on; a time out of bounds is told in its result.
+        """Hides messages for another time from now on; the result has the error of a wrong time.
 
         Errors   as for `ack`
         """

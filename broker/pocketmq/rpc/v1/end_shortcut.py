@@ -18,7 +18,7 @@ ENDED: Final = b"\x0a\x02\x08\x01"
 class EndShortcut:
     """Serves plain requests.
 
-    is_durable   what lies in the log is as durable as the flush mode promises
+    is_durable   the log is as durable as the flush mode promises
     late         where not `is_durable`: gives the replies
     """
 
@@ -36,7 +36,7 @@ class EndShortcut:
         """Serves a plain request.
 
         Returns  the encoded EndTransactionResponse, or what gives it once it may be sent; None:
-                 nothing has changed, the usual way serves the request or tells why not
+                 nothing has changed, the usual way serves the request or raises the error
         Errors   StoreBusy: nothing was stored; FsyncFailed: whether it survives is unknown
         """
         request = self._request

@@ -90,7 +90,7 @@ class ListTransactions:
         return pb.ResumeTransactionResponse(transaction_id=transaction_id(place))
 
     def _row(self, half: Half, call: Call, state: str = "open") -> pb.TransactionRow:
-        """Returns a row; of a group that is not the caller's business nothing is told."""
+        """Returns a row, without the fields of a group that the caller may not see."""
         is_seen = call.may(group_need(half.group, (*FIND, *LIST)))
         return pb.TransactionRow(
             transaction_id=transaction_id(half.place),

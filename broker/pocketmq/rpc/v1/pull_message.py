@@ -42,7 +42,7 @@ DEADLINE_RESERVE_MS: Final = 200
 ID_SIZE_MAX: Final = 255
 """Bytes of a client's id, and of an attempt's."""
 RECORDS_TAG: Final = bytes([pb.PullMessageResponse.RECORDS_FIELD_NUMBER << 3 | 2])
-"""What stands before the length of this field: its number and wire type."""
+"""Bytes before the length of this field: its number and wire type."""
 PULL_STATUSES: Final = {status: status.name for status in PullStatus}
 
 _NO_SUCH_QUEUE: Final = PullResult(PullStatus.NO_SUCH_QUEUE, 0, 0, 0, [], 0)

@@ -321,7 +321,7 @@ def _fields_between(raw: bytes, position: int, end: int) -> int:
 def _next_field(raw: bytes, position: int) -> tuple[int, int, int]:
     """Returns (field number, where its value begins, where the next field begins).
 
-    What is no field at all leads behind the end: parsing tells what is wrong with it.
+    Bytes that are no field lead behind the end: parsing then raises the error.
     """
     tag = raw[position]
     if tag & _ONE_BYTE_TAG == _BYTES and position + 2 < len(raw):

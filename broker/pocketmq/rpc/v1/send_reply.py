@@ -109,7 +109,7 @@ def _size(value: int) -> bytes:
 
 @lru_cache(maxsize=1024)
 def _frame(topic: str, queue_id: int, store_host: bytes) -> tuple[bytes, bytes, bytes]:
-    """Returns what stands before the id, between id and place, and behind the offsets."""
+    """Returns the bytes before the id, between id and place, and behind the offsets."""
     first = offset_message_id(store_host, 0).encode()
     return (
         b"\x0a" + _text(topic) + b"\x12",

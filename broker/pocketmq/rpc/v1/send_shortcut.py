@@ -17,7 +17,7 @@ class SendShortcutV1:
     """Serves plain requests.
 
     messages_max   a request of more is not plain
-    is_durable     what lies in the log is as durable as the flush mode promises
+    is_durable     the log is as durable as the flush mode promises
     late           where not `is_durable`: gives the replies to requests that wait
     """
 
@@ -42,7 +42,7 @@ class SendShortcutV1:
         peer_host   the client's address, packed
         metadata    of the call; nothing of it matters here
         Returns  the encoded SendMessageResponse, or what gives it once it may be sent; None:
-                 nothing has changed, the usual way serves the request or tells why not
+                 nothing has changed, the usual way serves the request or raises the error
         Errors   StoreBusy: nothing was stored; FsyncFailed: whether it survives is unknown
         """
         request, records = self._request, self._records

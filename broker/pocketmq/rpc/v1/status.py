@@ -22,7 +22,7 @@ DOMAIN: Final = "pocketmq"
 RETRY_DELAY_MS: Final = 100
 """Long enough for a group commit or a burst to pass, short enough not to be felt."""
 FIELD_SIZE_MAX: Final = 400
-"""Bytes of one field in a status: it has to fit 8 KiB of metadata, where the message stands once
+"""Bytes of one field in a status, which has to fit 8 KiB of metadata: they hold the message once
 percent-encoded and, with the fields, twice in base64."""
 HIDDEN_FIELDS: Final = frozenset({"path"})
 """Paths are for the operator only; the log has them."""

@@ -142,7 +142,7 @@ def read_acks(raw: bytes) -> Acks:
 
 
 def acked(request: pb.AckMessageRequest, settled: Sequence[Settled]) -> pb.AckMessageResponse:
-    """Returns what each entry is told."""
+    """Returns the result of each entry."""
     entries = [
         pb.AckMessageResultEntry(
             message_id=entry.message_id,

@@ -52,7 +52,7 @@ class Together:
 
 
 class Question(NamedTuple):
-    """A command that tells of messages or threads, and what its client needs to be told it."""
+    """A command about messages or threads, and the permission that its client needs."""
 
     command: pb.TelemetryCommand
     needs: tuple[Need, ...]
@@ -86,7 +86,7 @@ class ClientStream:
         """To what the client said last, until it is on its way."""
         self._taken = asyncio.Event()
         self._owed: Make | None = None
-        """Of what it is to be told the newest, while there is no room for it."""
+        """The newest of the client's commands, while there is no room for it."""
         self._leave: dict[str, Callable[[], None]] = {}
         """By topic, for each that it publishes to."""
 
@@ -124,7 +124,7 @@ class ClientStream:
             await self._taken.wait()
 
     def say(self, command: Command) -> bool:
-        """Tells the client something, unless it does not listen; returns whether it is told."""
+        """Sends the client a command, unless it does not listen; returns whether it was sent."""
         if isinstance(command, Verify) and not self._room():
             return False
         return self._offer(_question_of(command, self._namespace))

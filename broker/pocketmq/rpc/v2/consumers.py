@@ -97,7 +97,7 @@ class Consumer:
         self._stream = stream
         self._kept: Subscribed | None = None
         self._terms: Terms | None = None
-        """As told last, None where an answer is on its way, which says what holds by then."""
+        """As last reported, None where an answer is on its way, which has the current value."""
 
     def take(self, subscribed: Subscribed) -> Make:
         """Takes settings in the place of those before; returns what makes the answer to them."""

@@ -97,7 +97,7 @@ class Offsets:
     async def query_offset(
         self, request: pb.QueryOffsetRequest, call: Call
     ) -> pb.QueryOffsetResponse:
-        """Returns where a queue begins, ends, or stood at a time.
+        """Returns the begin or the end of a queue, or its offset at a time.
 
         Errors   ClientIdRequired, those of finding topic and queue
         """

@@ -45,8 +45,8 @@ is taken for one here, which its producers hear from their clients so."""
 ANY_QUEUE: Final = -1
 PYTHON_PAUSE_S: Final = 0.05
 """What the client for Python waits for its first route: an answer that is there before it has said
-what to do with it is looked at in a thread without an event loop, where the client cannot open its
-stream, and tells its caller that there is no route."""
+the callback that handles it runs in a thread without an event loop, where the client cannot open
+its stream, and the caller gets the error that there is no route."""
 Pause = Callable[[float], Awaitable[None]]
 """Returns after so many seconds."""
 
@@ -137,5 +137,5 @@ def endpoints_of(address: str) -> pb.Endpoints:
 
 
 def _are_usable(endpoints: pb.Endpoints) -> bool:
-    """Returns whether a client that is told these can dial them: some end where it is told none."""
+    """Returns whether a client that gets these can dial them: some end when they get none."""
     return bool(endpoints.scheme) and any(one.host for one in endpoints.addresses)

@@ -125,7 +125,7 @@ class SendMessageV2:
 
 
 def _answer(sent: Sent, kind: MessageKind) -> pb.SendMessageResponse:
-    """Returns where messages lie, and how they are decided over or recalled.
+    """Returns the positions of messages, with their transaction ids or recall handles.
 
     A message that is no transaction has its own id in the place of one, as clients log it.
     """
@@ -265,7 +265,7 @@ def _delivery_of(system: pb.SystemProperties) -> DeliveryRequest:
 
 
 def _note(topic: str, system: pb.SystemProperties) -> str:
-    """Returns what a real proxy adds to each message, as it stands in the property block.
+    """Returns a real proxy's additions to each message, as the property block contains them.
 
     Errors   IllegalProperty
     """
@@ -277,7 +277,7 @@ def _note(topic: str, system: pb.SystemProperties) -> str:
     pairs = {
         BORN_HOST: host,
         BORN_TIMESTAMP: str(ms_of(system.born_timestamp)) if system.HasField(BORN) else "",
-        # Of a transaction it is among what tells when to deliver.
+        # Of a transaction it is among the fields that define the delivery time.
         PRODUCER_GROUP: topic if system.message_type != pb.TRANSACTION else "",
         CHECK_IMMUNITY_SECONDS: str(recovery_ms // 1000) if recovery_ms else "",
         RECONSUME_TIME: "0",

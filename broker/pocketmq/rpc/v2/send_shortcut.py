@@ -23,7 +23,7 @@ class SendShortcutV2:
     """Serves plain requests.
 
     topic_name   as for `V2SendRequest`
-    is_durable   what lies in the log is as durable as the flush mode promises
+    is_durable   the log is as durable as the flush mode promises
     late         where not `is_durable`: gives the replies to requests that wait
     """
 
@@ -47,7 +47,7 @@ class SendShortcutV2:
         peer_host   the client's address, packed
         metadata    of the call: who the client is, and its namespace
         Returns  the encoded SendMessageResponse, or what gives it once it may be sent; None:
-                 nothing has changed, the usual way serves the request or tells why not
+                 nothing has changed, the usual way serves the request or raises the error
         Errors   StoreBusy: nothing was stored; FsyncFailed: whether it survives is unknown
         """
         if not metadata(CLIENT_ID_KEY):

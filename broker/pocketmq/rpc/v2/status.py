@@ -22,7 +22,7 @@ def status_of(error: BrokerError) -> pb.Status:
 
 
 def refuse(error: BrokerError, method: Method) -> Any:
-    """Returns the answers, of the method's type, that tell a client of an error."""
+    """Returns the answers, of the method's type, that report an error to a client."""
     first = method.response(status=status_of(error))
     if method.response is not pb.ReceiveMessageResponse or isinstance(
         error, ClientIdRequired | Unauthenticated

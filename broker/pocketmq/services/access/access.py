@@ -274,7 +274,7 @@ class Access:
             raise AdminsOnly(user=rights.user.access_key, what=what)
 
     def _deny(self, rights: Rights, need: Need, address: bytes, asked: Need) -> NoReturn:
-        """Refuses; which of the groups that a topic may be of exist is not told."""
+        """Refuses; does not reveal which of the groups that a topic may belong to exist."""
         shown = need if need is asked else need._replace(name=_named_owners(asked.name)[0])
         key, resource = rights.user.access_key, str(shown.resource)
         if belongs_to_broker(need):

@@ -36,7 +36,7 @@ class Redrive:
         assert store_host, "what is stored says by whom"
         self._store = store
         self._store_host = store_host
-        # All of a piece lies in one file of the log.
+        # All records of a piece are in one file of the log.
         self._piece_bytes = min(PIECE_BYTES_MAX, store.settings.commit_log_file_size_bytes // 2)
         self._turn = asyncio.Lock()
 
@@ -52,8 +52,8 @@ class Redrive:
         """Sends the dead letters again that have waited the longest; durable when it returns.
 
         count_max   0, or more than MESSAGES_MAX: MESSAGES_MAX
-        topic       where to; "" for where each came from
-        dry_run     only tell where they would go
+        topic       target topic; "" for each message's original topic
+        dry_run     only report the targets
         check       raises for a topic that may not be sent to
         Errors      IllegalGroup, GroupNotFound, TopicNotFound, TopicNotWritable, SystemTopic,
                     OriginUnknown: those before that one were sent; errors of puts
@@ -104,7 +104,7 @@ class Redrive:
     async def _send(
         self, queue: WaitingDeadLetters, letters: list[Revealed], following: int
     ) -> list[Redriven]:
-        """Sends some, and let the group's offset pass them."""
+        """Sends some, and moves the group's offset behind them."""
         writing, offsets = self._store.writing, self._store.tables.offsets
         results = await writing.put([letter.run for letter in letters]) if letters else []
         await self._store.all_durable()

@@ -33,7 +33,7 @@ async def create_topic(
 ) -> TopicConfig:
     """Makes a topic, or returns the one that is there with the same settings.
 
-    queue_count   0 stands for QUEUE_COUNT_DEFAULT
+    queue_count   0 means QUEUE_COUNT_DEFAULT
     type_name     "": nothing is said of what messages it takes, which are all then
     Errors   IllegalTopic, SystemTopic, IllegalNumber, TopicExists, DiskFull
     """
@@ -117,7 +117,7 @@ def list_topics(
 async def describe_topic(store: MessageStore, name: str) -> tuple[TopicConfig, list[QueueState]]:
     """Returns a topic and where each of its queues begins and ends.
 
-    Queues the topic has no more, which hold messages still, stand behind the others.
+    Queues that the topic lost but that still hold messages come after the others.
     Errors   IllegalTopic, TopicNotFound
     """
     config = store.tables.topics.existing(name)

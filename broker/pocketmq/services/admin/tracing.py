@@ -31,7 +31,7 @@ PAGE_COUNT: Final = 64
 RECORDS_MAX: Final = 4_096
 """Of one message; a producer that gives all its messages one key has no way to be shown."""
 STANDINGS_MAX: Final = 65_536
-"""Groups that stand before or behind a record, of all records: with many groups fewer records are
+"""Groups before or behind a record, of all records: with many groups fewer records are
 shown, the newest of each topic."""
 STEP_COUNT: Final = 4_096
 """Positions, and standings, that are looked at before others have their turn: 2 ms."""
@@ -69,7 +69,7 @@ async def trace_message(
 
 
 async def _positions(store: MessageStore) -> Positions:
-    """Returns where groups stand, by topic."""
+    """Returns the positions of groups, by topic."""
     found: dict[str, list[tuple[str, Mapping[int, int]]]] = {}
     for number, (group, topic, queue_offsets) in enumerate([*store.tables.offsets.positions()]):
         found.setdefault(topic, []).append((group, queue_offsets))
@@ -177,7 +177,7 @@ def _traced(
 def _standing(
     message: StoredMessage, groups: Iterable[tuple[str, Mapping[int, int]]]
 ) -> tuple[list[str], list[str]]:
-    """Returns the groups that stand behind a message, and those that have not come to it."""
+    """Returns the groups that are behind a message, and those that have not reached it."""
     passed_by: list[str] = []
     awaited_by: list[str] = []
     for group, queue_offsets in groups:

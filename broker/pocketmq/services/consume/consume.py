@@ -4,7 +4,7 @@
     ack …   ─► ack.py      by handles
     step    ─► revive.py   expired leases are redelivered with one more attempt
                journal.py  stores all of it as RocketMQ's own records in the log: kill -9 loses
-                           nothing that a client was told; recovery.py reads them at start
+                           nothing that a client had acknowledged; recovery.py reads them at start
 
 Source: PopMessageProcessor, AckMessageProcessor, ChangeInvisibleTimeProcessor, PopReviveService.
 """

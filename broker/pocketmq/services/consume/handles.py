@@ -108,7 +108,7 @@ class _Source(NamedTuple):
 
 
 def _source(table: LeaseTable, group: str, topic: str, prefix: str) -> _Source | None:
-    """Returns where the messages of a receive lie, None where nothing of it is."""
+    """Returns the positions of a receive's messages, None where none of it exists."""
     place = place_of(prefix)
     if place is None:
         return None

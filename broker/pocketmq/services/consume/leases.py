@@ -66,9 +66,9 @@ class GroupQueue:
         """Where the group was seen last: set back below this, nothing is passed by any more."""
 
     def held(self, committed: int) -> Held:
-        """Returns what is leased of it, where the group stands at an offset.
+        """Returns the leased messages, given the group's offset.
 
-        Cost     of a look at each message while the offset stands before one that was leased
+        Cost     of a look at each message while the offset is below one that was leased
         """
         count, ahead = len(self.leased), 0
         if self.leased_upto > committed:
@@ -143,7 +143,7 @@ class Lease:
         """Which of the ends of the table is its own."""
         self.pending_count = len(checkpoint.queue_offsets)
         self.settling_count = 0
-        """Messages that were taken, and of which the journal does not tell yet."""
+        """Messages that were taken, and that the journal does not contain yet."""
 
     @property
     def end_ms(self) -> int:
@@ -314,7 +314,7 @@ class LeaseTable:
     def partly_settled(self) -> list[Lease]:
         """Returns open leases of which the journal's checkpoint names messages that are settled.
 
-        Those that a real broker's revive topic tells of are not among them.
+        Leases in a real broker's revive topic are not among them.
         """
         return [
             lease
@@ -362,7 +362,7 @@ class LeaseTable:
     ) -> dict[tuple[str, str], dict[int, Held]]:
         """Returns what is leased of each queue, by (group, topic) and queue id.
 
-        committed   returns where a group stands in a queue
+        committed   returns a group's offset in a queue
         """
         found: dict[tuple[str, str], dict[int, Held]] = {}
         for (group, topic, queue_id), queue in self.queues.items():

@@ -59,7 +59,7 @@ class LongPolls:
 
     taker_of   returns what leases to the receives of a target
     release    gives leases back whose caller is gone
-    watched    is told of a target when its receives are to wait on
+    watched    is called with a target when its receives are to wait on
     """
 
     __slots__ = (

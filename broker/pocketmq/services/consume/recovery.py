@@ -132,7 +132,7 @@ class LeaseRecovery:
             await asyncio.sleep(0)
 
     def _feed(self, record: bytes, journal_offset: int, read_ms: int) -> None:
-        """Takes in a record; one that left the timer before `read_ms` stands elsewhere too."""
+        """Takes in a record; one that left the timer before `read_ms` has a copy elsewhere."""
         try:
             entry = read_entry(record)
         except BadRecord as error:

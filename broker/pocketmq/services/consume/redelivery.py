@@ -79,7 +79,7 @@ class Redelivery:
         topic    the one it was received from
         level    0: three more than it was retried; below 0: it becomes a dead letter at once
         turn     of the retry topic's queues, which take messages in turn
-        tried    how often it was retried where it lies, of which the record does not tell
+        tried    number of retries in its queue, which the record does not contain
         """
         times, properties, message_id = _facts_of(record, topic)
         times += tried

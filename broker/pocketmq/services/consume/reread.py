@@ -13,7 +13,7 @@ from pocketmq.store.read.reading import Reading
 
 _BYTES_MAX: Final = 4 * 1024 * 1024
 _COUNT: Final = 64
-"""Messages of one read, those between included; what lies further is read by itself."""
+"""Messages of one read, those between included; messages further apart are read by themselves."""
 
 
 async def reread(reading: Reading, queue: GroupQueue, queue_offsets: list[int]) -> dict[int, bytes]:

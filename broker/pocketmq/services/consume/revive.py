@@ -171,8 +171,8 @@ class Reviving:
     async def carry(self, old: list[Lease]) -> None:
         """Writes leases down anew, as far as they are not settled, if that needs no waiting.
 
-        What is settled in between would be told of before the new checkpoint, which says that it is
-        not: a start believes what comes last.
+        A settlement in between would be written before the new checkpoint, by which the message
+        is not settled: a start believes the last record.
         """
         leases = [lease for lease in old if lease.pending_count and not lease.settling_count]
         if not leases or not self._store.writing.takes(len(leases) * CARRIED_BYTES_MAX):

@@ -169,7 +169,7 @@ class TimerDequeue:
             await asyncio.sleep(0)
 
     async def _records(self, units: Units) -> list[bytes]:
-        """Returns the records of units, empty for those that are not there, which is told."""
+        """Returns the records of units, empty for missing ones, which are logged."""
         records = await self._found(units)
         if b"" in records:
             lost = records.count(b"")

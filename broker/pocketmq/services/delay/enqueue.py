@@ -81,7 +81,7 @@ def topic_range(store: MessageStore) -> tuple[int, int]:
 
 
 IsDelivered = Callable[[bytes, QueuePlace | None], Awaitable[bool]]
-"""Whether a copy of a record stands at a place already, None: at its real one."""
+"""Whether a copy of a record is at a position already, None: at its real one."""
 
 
 class TimerEnqueue:
@@ -137,7 +137,7 @@ class TimerEnqueue:
 
     @property
     def unread_from(self) -> int | None:
-        """A physical offset that nothing unread lies below, None where all was read."""
+        """A physical offset below which everything is read, None where all was read."""
         return self._last_place if self.lag else None
 
     async def some(self, write_ms: int, read_ms: int, is_delivered: IsDelivered) -> bool:
@@ -146,8 +146,8 @@ class TimerEnqueue:
         write_ms       the second of now, or as far ahead as the wheel reaches
         read_ms        the slot that is read next: what comes goes into no earlier one, and what is
                        due before it is put at once
-        is_delivered   asked of what is due already, whether a copy of it stands where it goes
-        Errors         StorageError, DiskSlow; those of a put: what was not taken in comes again
+        is_delivered   whether the target queue already has a copy of a message that is due
+        Errors         StorageError, DiskSlow; those of a put: messages not taken in come again
         """
         lower, upper = topic_range(self._store)
         begin = max(lower, self.queue_offset)

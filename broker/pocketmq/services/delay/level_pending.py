@@ -35,7 +35,7 @@ class LevelPending(NamedTuple):
 
     @property
     def physical_offset(self) -> int:
-        """Where its record lies."""
+        """Physical offset of its record."""
         return int.from_bytes(self.record[28:36])
 
 

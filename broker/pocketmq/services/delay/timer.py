@@ -91,7 +91,7 @@ class Timer:
         self._count_at_ms = 0
         self._is_closing = False
         self._delivered_before: int
-        """Of what was delivered and does not count so yet nothing lies below this."""
+        """Below this no message is delivered without being counted so."""
         self._retry_at_ms = 0
         self._save_at_ms = 0
         self._arrive_at_ms = 0
@@ -290,7 +290,7 @@ class Timer:
             read_ms = min([read_ms, *wheel.used_from(0)[:1].tolist()])
         self._resumption = TimerResumption(store, progress.delivered_before)
         # Clocks that are set are written down at once: what came since then is of one clock. Lives
-        # before that went further, by other clocks, told what they had left to look at.
+        # before that went further by other clocks, and saved what they had left to look at.
         last_ms = min(store.marks.appended.time_ms, self._now.wall_ms + LEAD_MAX_MS)
         delivered_ms = max(last_ms + clock.ahead_ms, progress.wheel_ms)
         if self._went_back(progress):

@@ -30,7 +30,7 @@ _ADDED: Final = frozenset(
 class TimerResumption:
     """Knows what an open store delivered before it was opened.
 
-    delivered_before   what was written down lies below this physical offset
+    delivered_before   messages saved as delivered are below this physical offset
     """
 
     __slots__ = ("_before", "_end", "_store", "_used")
@@ -48,7 +48,7 @@ class TimerResumption:
         return self._before >= self._end
 
     async def is_delivered(self, record: bytes, place: QueuePlace | None = None) -> bool:
-        """Returns whether a copy of a record stands where it goes.
+        """Returns whether the target queue has a copy of a record.
 
         place    None: at its real one
         Errors   StorageError, DiskSlow

@@ -22,7 +22,7 @@ MESSAGES_KEPT_MAX: Final = 100_000
 
 Answer = TypeVar("Answer")
 RequestKey = tuple[str, tuple[str, ...], tuple[Hashable, ...]]
-"""(topic, ids, what else tells wishes apart)."""
+"""(topic, ids, the further fields that make requests different)."""
 
 
 class _Kept(NamedTuple, Generic[Answer]):

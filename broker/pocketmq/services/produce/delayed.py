@@ -43,7 +43,7 @@ class Parting(NamedTuple):
     numbers: list[list[int]]
 
     def joined(self, results: Sequence[PutResult]) -> tuple[PutResult, list[int]]:
-        """Returns where the messages lie in the order of the request, and their queue offsets.
+        """Returns the positions of messages in the order of the request, and their queue offsets.
 
         results   one of each run, of one put
         """

@@ -74,7 +74,7 @@ class PlainSend:
         self._known: dict[bytes, _Topic] = {}
         """By what requests call them, which may be no name of a topic."""
         self._halves: dict[bytes, _Topic] = {}
-        """Those of half messages, by topic and group with 02 between, which stands in neither."""
+        """Those of half messages, by topic and group with 02 between, which neither contains."""
         self._others: dict[bytes, _Topic] = {}
         """Those of messages that have a group or are compressed, by topic and which of both."""
         self.take(rules)
@@ -93,8 +93,8 @@ class PlainSend:
         """Stores the messages of a plain request next to each other in one queue.
 
         Shape    records whose request was read
-        Returns  whether they lie in the log; False: nothing has changed, and `Send.send` serves
-                 the request or tells why not
+        Returns  whether they are in the log; False: nothing has changed, and `Send.send` serves
+                 the request or raises the error
         Errors   StoreBusy: nothing was stored
         Source   SendMessageProcessor.sendMessage, sendBatchMessage
         """

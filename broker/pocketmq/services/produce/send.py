@@ -69,14 +69,14 @@ AT_ONCE_KINDS: Final = frozenset({MessageKind.NORMAL, MessageKind.FIFO})
 
 
 class Sent(NamedTuple):
-    """Where the messages of a request lie: next to each other in one queue, unless they wait.
+    """Positions of a request's messages: adjacent in one queue, unless they are delayed.
 
     Message i has message_ids[i], result.physical_offsets[i] and queue offset result.queue_offset +
     i.
 
-    destination    the queue they are for; those that wait lie elsewhere
-    queue_offsets  of messages that wait or have a wish of their own, where each lies; else none
-    handles        of those, what each is recalled by, "" where it cannot be
+    destination    the queue they are for; delayed ones are in another queue
+    queue_offsets  of delayed messages and of those with wishes of their own; else none
+    handles        of those, the recall handle of each, "" where it cannot be recalled
     transactions   of messages of transactions, by what each is ended
     """
 
@@ -138,11 +138,11 @@ class Send:
 
     @property
     def is_durable(self) -> bool:
-        """Whether what lies in the log is as durable as the flush mode promises."""
+        """Whether the log is as durable as the flush mode promises."""
         return self._store.settings.flush != FLUSH_SYNC
 
     def flush_group(self) -> FlushGroup:
-        """Returns what is told True once all that was sent so far is durable, False where late.
+        """Returns a future, True once all that was sent so far is durable, False where late.
 
         Errors   FsyncFailed
         """
@@ -308,7 +308,7 @@ class Send:
     def _choose_queue(self, config: TopicConfig, drafts: Drafts) -> int:
         """Returns the queue of a request: the one named, the group's, or a random one.
 
-        A priority stands for a queue: of one that is higher than there are, the last.
+        A priority selects a queue: one that is higher than the queues there are, the last.
         """
         count = config.write_queue_count
         queue_id, group = drafts.queue_ids[0], drafts.groups[0]

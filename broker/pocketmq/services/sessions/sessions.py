@@ -67,8 +67,8 @@ class Session:
 class Sessions:
     """All clients.
 
-    alive   told the id of each client that is heard of in a group, and that group
-    gone    told the id of a client that ends in order, and the group it ends in
+    alive   called with the id of each client that shows itself in a group, and that group
+    gone    called with the id of a client that leaves in order, and the group it leaves
     """
 
     __slots__ = ("_alive", "_gone", "_quiet", "_streaming", "is_draining", "questions", "stats")
@@ -170,7 +170,7 @@ class Sessions:
         raise ClientNotFound(client_id=client_id, group=group)
 
     def drain(self) -> None:
-        """Tells everybody to dial again, and let streams end."""
+        """Asks all clients to reconnect, and ends their streams."""
         self.is_draining = True
         for session in self._streaming.values():
             if session.say is not None:

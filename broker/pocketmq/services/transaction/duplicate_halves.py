@@ -26,7 +26,7 @@ class Became(NamedTuple):
 
 
 class _Copies:
-    """Where some half messages lie, and the newest of them."""
+    """Positions of some half messages, and the newest of them."""
 
     __slots__ = ("newest", "places")
 
@@ -44,7 +44,7 @@ class DuplicateHalves:
     """Half messages of one key, birth, body and group, and the committed ones of these.
 
     topics        where they go
-    is_given_up   whether one of them lies among those given up
+    is_given_up   whether one of them is among the expired ones
     """
 
     __slots__ = ("_committed", "_halves", "_loose", "_of_origin", "is_given_up", "topics")
@@ -54,7 +54,7 @@ class DuplicateHalves:
         self.is_given_up = False
         self._committed: dict[str, set[int]] = {}
         self._halves: dict[int, tuple[int, str, str]] = {}
-        """By queue offset: where it lies, the first of its kind, where it goes."""
+        """By queue offset: its position, the first of its kind, its target."""
         self._loose = _Copies()
         """Those that name no first one may be copies of any."""
         self._of_origin: dict[str, _Copies] = {}

@@ -39,21 +39,21 @@ FIRST: Final = {
     HalfState.GIVEN_UP: "given up, as nobody said what becomes of it,",
     HalfState.LOST: "given up, as its message is damaged,",
 }
-"""How a decision against the first one is told of it."""
+"""The error of a decision that contradicts the first one."""
 NO_ID: Final = "that is no transaction id"
 NOT_THERE: Final = "no half message of this place, key and group is there"
 NO_PLACE: Final = "its message does not say where it goes"
 DAMAGED: Final = "its message is damaged"
 
 Ended = Callable[[str, int, HalfState], None]
-"""Is told of each half message that a decision ended: where it goes, and its store time."""
+"""Called for each half message that a decision ended: its target, and its store time."""
 
 
 class Said:
     """A decision on its way.
 
     place      what its id names
-    at         queue offset where that half message lies now
+    at         present queue offset of that half message
     is_known   the half message was found to be of the place, key and group it names
     state      what it is to become
     found      what it was decided to be before

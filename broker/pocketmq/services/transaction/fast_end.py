@@ -1,10 +1,10 @@
-"""Plain decisions: taken at once, over half messages that lie in memory as they were put.
+"""Plain decisions: applied at once, to half messages that are in memory as they were put.
 
     request ─► each open, at its place, of its group ─► records ─► the log ─► done
                     └ anything unusual: nothing has changed, and end_transaction.py takes them
 
 `EndTransactions` handles all decisions, this those that nearly all producers make: of half
-messages that were sent since the start, are open, and lie where the log is fresh. The effects are
+messages that were sent since the start, are open, and are in memory. The effects are
 the same; tests compare records, views and replies. It never refuses.
 """
 
@@ -124,7 +124,7 @@ class PlainEnd:
             number = end
 
     def _is_ready(self) -> bool:
-        """Returns whether there is where it is told what is done."""
+        """Returns whether the queue of op messages is there."""
         for topic in TOPICS:
             config = self._topics.find(topic)
             if config is None or not config.is_kept:
@@ -156,7 +156,7 @@ class PlainEnd:
         return records.tell(request.at)
 
     def _read(self, at: int, place: int) -> bool:
-        """Reads a half message that this process put and that lies in memory still."""
+        """Reads a half message that this process put and that is still in memory."""
         log = self._log
         if place < log.hot_begin:
             return False

@@ -66,7 +66,7 @@ class HalfCounts:
         return bool(self._numbers)
 
     def drop(self, queue_offset: int, moved_to: int = 0) -> None:
-        """One is not open any more; one that was put again counts where it lies now."""
+        """Removes one that is not open any more; one that was put again counts at its new place."""
         place = queue_offset - self._base
         if not 0 <= place < len(self._numbers):
             return

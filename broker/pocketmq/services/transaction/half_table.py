@@ -119,7 +119,7 @@ class HalfTable:
     def finish(self, queue_offset: int, state: HalfState, moved_to: int = 0) -> None:
         """Records the outcome of a half message, and wakes its waiters."""
         self.halves.finish(queue_offset, state, moved_to)
-        # What a start finds to have moved may have ended where it lies now.
+        # A half message that a start finds moved may have ended at its new place.
         self._counts.drop(queue_offset, moved_to if self.halves.may_be_open(moved_to) else 0)
         self._wake(queue_offset)
 
@@ -165,7 +165,7 @@ class HalfTable:
 
     @property
     def is_durable(self) -> bool:
-        """Whether what lies in the log is as durable as the flush mode promises."""
+        """Whether the log is as durable as the flush mode promises."""
         return self._store.settings.flush != FLUSH_SYNC
 
     async def durable(self) -> None:

@@ -47,8 +47,8 @@ class Halves:
         self.open_count = 0
         self._states = bytearray()
         self._places = array("q")
-        """One more than where each lies in the log, 0: unknown; of one that was put again where it
-        lies among these now."""
+        """Physical offset of each plus one, 0: unknown; of one that was put again its place among
+        these now."""
 
     @property
     def end(self) -> int:
@@ -71,7 +71,7 @@ class Halves:
             self._places[number] = place + 1
 
     def is_open_at(self, queue_offset: int, physical_offset: int) -> bool:
-        """Returns whether one is open and is known to lie there."""
+        """Returns whether one is open and is known to be at that offset."""
         place = queue_offset - self.base
         if not 0 <= place < len(self._states) or self._states[place]:
             return False

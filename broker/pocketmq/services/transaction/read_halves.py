@@ -70,7 +70,7 @@ class HalfReader:
         return [], queue_offset
 
     async def ops(self, begin: int) -> AsyncIterator[tuple[int, list[int]]]:
-        """Yields (queue offset, half messages it names) of what is told from an offset on.
+        """Yields (queue offset, half messages it names) of the op messages from an offset on.
 
         Effects  one that is damaged names none
         Errors   StorageError, DiskSlow

@@ -136,7 +136,7 @@ class Transactions:
         await self._ledger.durable()
 
     def flush_group(self) -> FlushGroup:
-        """Returns what is told True once all that was decided so far is durable, False where late.
+        """Returns a future, True once all decisions so far are durable, False where late.
 
         Errors   FsyncFailed
         """
@@ -144,7 +144,7 @@ class Transactions:
 
     @property
     def is_durable(self) -> bool:
-        """Whether what lies in the log is as durable as the flush mode promises."""
+        """Whether the log is as durable as the flush mode promises."""
         return self._ledger.is_durable
 
     def join(self, group: str, offer: Offer, room: Room = plenty) -> Callable[[], None]:
@@ -230,7 +230,7 @@ class Transactions:
     def floor(self) -> int:
         """Returns the physical offset of the oldest half message that is open, for retention.
 
-        Cost     a look at its consume unit; what cannot be seen at once stands where it stood
+        Cost     a look at its consume unit; one that cannot be seen at once keeps its old offset
         """
         begin = self._ledger.halves.begin
         place = self._store.reading.place_of(HALF_TOPIC, 0, begin)
@@ -303,7 +303,7 @@ class Transactions:
         while at < halves.end and len(found) < count_max:
             wanted = halves.open_in(at, at + LOOK_MAX)[: count_max - len(found)]
             if not wanted:
-                await asyncio.sleep(0)  # A million that are done may lie between two open ones.
+                await asyncio.sleep(0)  # A million ended ones may be between two open ones.
             read = await self._ledger.reading.read(wanted) if wanted else {}
             found += [half for half in read.values() if half is not None]
             is_cut = len(found) >= count_max or len(read) < len(wanted)

@@ -36,7 +36,7 @@ logger = logging.getLogger(__name__)
 
 
 class Dispatcher:
-    """Moves `dispatched` after `visible`; `arrived` is told what queues got."""
+    """Moves `dispatched` after `visible`; `arrived` gets the appends of the queues."""
 
     __slots__ = (
         "_arrived", "_batch_max", "_blocked", "_levels", "_log", "_marks", "_retry_at_ms", "_tries",
@@ -81,7 +81,7 @@ class Dispatcher:
         return self._marks.dispatched.value
 
     def step(self, visible: int, now_ms: int) -> int:
-        """Dispatches a bounded piece of what lies below `visible`; returns when to be called again.
+        """Dispatches a bounded piece of the log below `visible`; returns when to be called again.
 
         Returns  now_ms when there is more to do, a later time while a view waits for its next try,
                  else 0
@@ -117,13 +117,13 @@ class Dispatcher:
         found = written_between(
             self._log, dispatched, upper, self._levels, count_max=self._batch_max
         )
-        if not found:  # A file's BLANK at most lies here.
+        if not found:  # A file's BLANK at most is here.
             marks = self._marks
             marks.dispatch(upper, marks.dispatched.time_ms, marks.last_dispatched)
         return found
 
     def _follows(self, physical_offset: int) -> bool:
-        """Returns whether nothing but a file's BLANK lies between `dispatched` and an offset."""
+        """Returns whether at most a file's BLANK is between `dispatched` and an offset."""
         size = self._log.file_size_bytes
         is_file_start = physical_offset % size == 0
         if not is_file_start or physical_offset - self._dispatched > size:

@@ -250,7 +250,7 @@ class ViewFlush:
         """Writes table, mark and checkpoint, once the log is durable so far.
 
         A checkpoint ahead of the log would make units believed whose records a power cut took. The
-        mark is told first, so that at no moment a power cut leaves a mark that is void.
+        mark is updated first, so that at no moment a power cut leaves a mark that is void.
         """
         last_record, views_time, log_time, rows = unsaved
         old = self._checkpoint.values

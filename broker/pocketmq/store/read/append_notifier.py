@@ -286,7 +286,7 @@ class AppendNotifier:
         try:
             result = await found
         except BrokerError:
-            self._wake(group)  # Each finds out for itself, and is told.
+            self._wake(group)  # Each of them checks the filter itself and is answered.
             return
         self._judge(group, result)
         if group.is_looking:

@@ -83,7 +83,7 @@ class KeySearch:
             steps += 1
             if not 0 <= step.physical_offset < self._log.appended:  # BROKEN, or led out of the log
                 damages += [None] if self._is_ours else []
-            # A real broker's restart can index records again: they lie before the last one seen.
+            # A real broker's restart can index records again: they precede the last one seen.
             elif step.is_match and not 0 <= last_place <= step.physical_offset:
                 last_place = step.physical_offset
                 message = self._read(last_place, wanted, cold_reads, damages)
@@ -119,7 +119,7 @@ class KeySearch:
     ) -> StoredMessage | None:  # fmt: skip
         """Returns the message at a place when it carries the key; adds to what is cold or damaged.
 
-        What the log let go of is no damage.
+        Records that the log has removed are no damage.
         """
         try:
             message = self._message_at(place)

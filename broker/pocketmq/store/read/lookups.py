@@ -1,4 +1,4 @@
-"""Looking into a log: records at a place, store times, and where a queue stands at a time.
+"""Lookups in a log: records at an offset, store times, and queue offsets at a time.
 
 Nothing here waits: what is not in memory raises ColdRead (store/read/cold_read.py reads again).
 Source: DefaultMessageStore.lookMessageByOffset, ConsumeQueue.getOffsetInQueueByTime.
@@ -92,7 +92,7 @@ def shown_message(
 
 
 def _unit_before(queue: ConsumeQueue, carried: int, place: int) -> int | None:
-    """Returns the number of the unit that leads to a place, where it lies before the carried one.
+    """Returns the number of the unit that leads to a record, where it precedes the carried one.
 
     Cost     a look where the unit of the carried number leads there, as nearly always; else some 16
     Errors   ColdRead
@@ -128,7 +128,7 @@ def _is_before_all(log: CommitLog, unit: tuple[int, int, int]) -> bool:
 
 
 def _time_of(log: CommitLog, queue: ConsumeQueue, place: int, queue_offset: int) -> int | None:
-    """Returns the store time of a record, None where another one lies, or none."""
+    """Returns the store time of a record, None where there is another one, or none."""
     head = log.read_resident(place, HEADS[HOSTS_V6_MASK].size) if place < log.appended else b""
     if len(head) < RECORD_SIZE_MIN:
         return None
@@ -147,7 +147,7 @@ def _time_of(log: CommitLog, queue: ConsumeQueue, place: int, queue_offset: int)
 
 
 def queue_offset_by_time(log: CommitLog, queue: ConsumeQueue, time_ms: int, bound: Bound) -> int:
-    """Returns where a queue stands at a time.
+    """Returns the queue offset at a time.
 
     LOWER    the first message stored at or after the time, max when all are earlier
     UPPER    the last message stored at or before the time, min when all are later

@@ -58,7 +58,7 @@ from pocketmq.store.read.record_check import (
 RESIDENT_GAP_MAX: Final = 4 * 1024
 """GAP_MAX where the bytes are in memory: a call costs what copying so many does."""
 RESIDENT_RUNS_MAX: Final = 64
-"""Reads on the event loop for one pull; records that lie further apart are read in a thread."""
+"""Reads on the event loop for one pull; records that are further apart are read in a thread."""
 NO_FILE: Final = "no file holds it"
 
 Repair = Callable[[CommitLog, ConsumeQueue, UnservedRecord], Awaitable[bytes | UnservedRecord]]
@@ -217,7 +217,7 @@ class Pulling:
             runs.append((file, run))
         held = hold_all(file for file, _ in runs)
         assert len(held) == len(runs)
-        # A caller who gives up does not end the read: its files are let go when it has ended.
+        # A caller who gives up does not end the read: its files are released when it has ended.
         job = partial(read_runs, runs, asked, around)
         found = await self._patience.apart(job, lambda: let_go(held))
         return found._replace(damage=found.damage or nowhere)

@@ -1,4 +1,4 @@
-"""Records of one queue by the places at which they lie, as the timer log keeps them.
+"""Records of one queue by their physical offsets, as the timer log keeps them.
 
 Each is checked as those of a pull are; what is not a sound record of the queue is left out.
 """

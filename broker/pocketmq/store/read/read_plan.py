@@ -36,7 +36,7 @@ RocketMQ's maxTransferBytesOnMessageInDisk is 64 KiB."""
 Accept = Callable[[int], bool]
 """Judges a tags code."""
 Row = tuple[int, int, int]
-"""(physical offset, size, queue offset): where a unit says that a record lies."""
+"""(physical offset, size, queue offset) of a record, as its unit states them."""
 
 
 class QueuedRecords(NamedTuple):
@@ -69,7 +69,7 @@ def scan_count_of(max_messages: int, accept: Accept | None) -> int:
 
 
 def first_place(units: bytes) -> int:
-    """Returns where the first record lies that units lead to: places rise with the queue."""
+    """Returns the first record's physical offset: offsets rise with the queue."""
     for place, size, _ in UNIT.iter_unpack(units):
         if size != PRE_BLANK_SIZE:
             return int(place)
@@ -119,7 +119,7 @@ def choose(units: bytes, wanted: ReadRange, accept: Accept | None) -> tuple[Queu
 
 
 def straight_rows(units: bytes, queue_offset: int, max_bytes: int) -> list[Row]:
-    """Returns the rows of units whose records lie one behind the other, none where they do not.
+    """Returns the rows of units whose records are adjacent, none where they are not.
 
     Shape    some units; the rows are those that `max_bytes` leaves, one at least
     Cost     about 0.1 µs a unit

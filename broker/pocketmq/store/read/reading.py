@@ -75,8 +75,8 @@ class Reading:
         """Returns records of a queue from an offset on (store/read/pulling.py).
 
         accept   judges tags codes
-        joined   records that lie next to each other in the log may come as one element
-        Errors   of the awaitable: MessageDamaged: the first record; it says where to go on
+        joined   adjacent records of the log may come as one element
+        Errors   of the awaitable: MessageDamaged: the first record; it contains the next offset
         """
         queue = self._queues.find(wanted.topic, wanted.queue_id)
         return self._pulling.pull(queue, wanted, accept, joined=joined)
@@ -123,7 +123,7 @@ class Reading:
         return self._patience.now_or_later(look)
 
     def size_of(self, topic: str, queue_id: int, queue_offset: int) -> int:
-        """Returns the bytes of a record as its unit tells, 0 where that is not in memory."""
+        """Returns the bytes of a record with its unit's size, 0 where that is not in memory."""
         queue = self._queues.find(topic, queue_id)
         if queue is None or not queue.min_offset <= queue_offset < queue.max_offset:
             return 0
@@ -143,7 +143,7 @@ class Reading:
         return sorted(queue_id for name, queue_id in self._queues.queues if name == topic)
 
     def check_offset(self, topic: str, queue_id: int, queue_offset: int) -> None:
-        """Raises OffsetOutOfRange unless a reader of the queue can stand there: from min to max."""
+        """Raises OffsetOutOfRange unless the offset is in the queue: from min to max."""
         lower, upper = self.queue_range(topic, queue_id)
         if not lower <= queue_offset <= upper:
             raise OffsetOutOfRange(queue_offset=queue_offset, min_offset=lower, max_offset=upper)
@@ -212,7 +212,7 @@ class Reading:
     def queue_offset_by_time(
         self, topic: str, queue_id: int, time_ms: int, bound: Bound
     ) -> NowOrLater[int]:
-        """Returns where a queue stands at a time (store/read/lookups.py); 0 for an empty queue.
+        """Returns a queue's offset at a time (store/read/lookups.py); 0 for an empty queue.
 
         Errors   StorageError, DiskSlow
         """

@@ -167,7 +167,7 @@ class Search:
         self._taken: set[int] = set()
         """Where the units beside lead."""
         self._piece: tuple[int, bytes] = (0, b"")
-        """Where the bytes lie that were searched last, and these bytes."""
+        """Position of the bytes that were searched last, and these bytes."""
 
     def run(self, units: bytes, first: int, damage: UnservedRecord) -> bytes | UnservedRecord:
         """Returns the record of `damage`, or what is wrong with the log; blocks.
@@ -176,7 +176,7 @@ class Search:
         """
         assert damage.queue_offset == self._queue_offset
         found = self._judged(damage.physical_offset, is_led=True)
-        if isinstance(found, UnservedRecord):  # It lies where its unit says, and was judged there.
+        if isinstance(found, UnservedRecord):  # Its unit leads to it, and it was judged there.
             return damage
         if found is not None:
             return found
@@ -270,7 +270,7 @@ class Search:
     def _step_from(self, place: int) -> int:
         """Returns how far it is from a record's magic to the next, 1 where its size is doubted.
 
-        What lies in its body is no record, however much it looks like one.
+        Bytes of its body are no record, however much they look like one.
         """
         size, _, _, own_place = self._head(place)
         if own_place != place or size < RECORD_SIZE_MIN:

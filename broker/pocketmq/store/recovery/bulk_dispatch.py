@@ -52,7 +52,7 @@ class BulkDispatch:
         self.queues = QueueTable(left_over=parts.left_over)
         """Those met."""
         self._gap_queues: list[int] = []
-        """Numbers of the queues whose records tell of gaps, among the first `_looked_at`."""
+        """Numbers of the queues whose records report gaps, among the first `_looked_at`."""
         self._looked_at = 0
         self._count = 0
         self._gaps: list[tuple[int, int]] = []

@@ -52,7 +52,7 @@ def missing_from_log(
     """Returns the same by walking the whole log, and the left-over records.
 
     older_styles   of the index, before its present one
-    left_over      as queues and topics tell
+    left_over      as queues and topics show
     Cost     about 5 µs a record
     """
     ranges: dict[QueueKey, _Range] = {}

@@ -57,7 +57,7 @@ logger = logging.getLogger(__name__)
 def _transient_pool(settings: StoreSettings, disk: Disk) -> TransientPool | None:
     """Returns the pool a store is to have.
 
-    Errors   IllegalConfig: what is acknowledged in sync mode lies on disk, not in a buffer
+    Errors   IllegalConfig: acknowledged messages in sync mode are on disk, not in a buffer
     """
     if not settings.transient_pool:
         return None

@@ -37,7 +37,7 @@ class Observation:
     """Observations of the log walk and of loading the views.
 
     mark is the flushed offset, None without a valid one; view_offsets are the views' marks;
-    has_holes: sound records lie behind damage; is_short: without a mark, queues lead to records
+    has_holes: sound records follow damage; is_short: without a mark, queues lead to records
     behind the end that were durable.
     """
 

@@ -29,7 +29,7 @@ def fill_holes(
     """Replaces damage with filler records; returns the replaced ranges.
 
     Shape    holes are in log order; each is replaced whole, a short one with the record behind it
-    time_ms  store time of the stand-ins: not later than that of any record behind
+    time_ms  store time of the fillers: not later than that of any record behind
     Errors   DiskFull, AllocationFailed, FsyncFailed: the next start goes on
     """
     quarantine = new_quarantine(disk, store, now_ms)
@@ -54,7 +54,7 @@ def fill_holes(
 
 
 def _widened(log: CommitLog, file: MappedFile, hole: Hole, least: int) -> int:
-    """Returns the end of a hole that a stand-in fits: what follows a short one goes with it."""
+    """Returns the end of a hole that a filler fits: a short one takes the next record along."""
     end, file_end = hole.end, file.base + file.size
     while end < file_end and end - hole.begin < least:
         end += log.record_size_at(end) or file_end - end
@@ -69,7 +69,7 @@ def _replacement(file: MappedFile, hole: Hole, end: int, style: Style) -> Iterab
 
 
 def _is_damaged_blank(file: MappedFile, position: int) -> bool:
-    """Returns whether nothing but a BLANK can have stood there: zeros behind 8 other bytes."""
+    """Returns whether at most a BLANK can have been there: zeros behind 8 other bytes."""
     if is_zero(file.view, position, min(position + BLANK_SIZE, file.size)):
         return False
     begins = range(position + BLANK_SIZE, file.size, _PIECE)

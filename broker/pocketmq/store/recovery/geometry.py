@@ -1,6 +1,6 @@
 """Which sizes an existing store has: as set, as `pocketmq/store.json` says, as its files show.
 
-What none of them tells stays as in the settings, which hold for a new store. The style of the index
+Sizes that no source states are those of the settings, as for a new store. The style of the index
 is found out later, when the log can be read (log/index_style.py).
 """
 
@@ -31,7 +31,7 @@ def fit_to_disk(
     """Returns the settings with the shape that the store on disk has.
 
     Errors   UnknownGeometry
-    Cost     reads index files only where neither settings nor manifest tell their geometry
+    Cost     reads index files only where neither settings nor manifest state their geometry
     """
     known: dict[str, Any] = {}
     if manifest is not None:
@@ -49,7 +49,7 @@ def unshown(
 ) -> list[tuple[str, int]]:
     """Returns (RocketMQ's name, value) of sizes of another broker's store that are only assumed.
 
-    Neither an operator nor a file of the store tells them.
+    Neither an operator nor a file of the store states them.
     """
     found = _found_sizes(settings, disk) if manifest is None else {}
     if "commit_log_file_size_bytes" not in found:
@@ -67,7 +67,7 @@ def _shown_levels(settings: StoreSettings, known: dict[str, Any], disk: Disk) ->
 
 
 def _found_sizes(settings: StoreSettings, disk: Disk) -> dict[str, Any]:
-    """Returns the sizes that the files themselves tell, by name."""
+    """Returns the sizes that the files themselves show, by name."""
     found = shown_sizes(disk, settings.directory)
     geometry = shown_geometry(disk, settings.directory, settings, settings.explicit)
     if geometry is not None:

@@ -48,7 +48,7 @@ class Survey:
     """Result of the walk.
 
     end, scan_end     where sound records end, and why they do
-    holes             damage with sound records behind it, one for each file it lies in
+    holes             damage with sound records behind it, one for each file it is in
     last_record, last_time   start and store time (ms) of the last sound record
     """
 
@@ -62,7 +62,7 @@ class Survey:
 
     @property
     def is_torn(self) -> bool:
-        """Whether something that is no sound record lies behind the end."""
+        """Whether bytes that are no sound record follow the end."""
         return self.scan_end is not ScanEnd.END_OF_DATA
 
 
@@ -142,7 +142,7 @@ def _ended(found: Survey, damage: list[tuple[Hole, Stop]]) -> Survey:
 
 
 def stretches(holes: Sequence[Hole], begin: int, end: int) -> Iterator[tuple[int, int]]:
-    """Yields what lies between holes in [begin, end), as [lower, upper) of the log."""
+    """Yields the stretches between holes in [begin, end), as [lower, upper) of the log."""
     for hole in holes:
         if begin < min(hole.begin, end):
             yield begin, min(hole.begin, end)

@@ -23,8 +23,8 @@ from pocketmq.walk.log_walk import Hole
 from pocketmq.walk.reader import Chunk
 
 WALK_BACK: Final = 16 * 1024 * 1024
-"""A walk begins with the file it has to begin in, where that costs no more than so many bytes:
-what lies before is looked at for damage again."""
+"""Largest extra distance for which a walk begins with the file it has to begin in: the records
+before are checked for damage again."""
 
 logger = logging.getLogger(__name__)
 
@@ -143,14 +143,14 @@ class StoreRecovery:
         return survey
 
     def _complete(self, mark: int, end: int) -> int:
-        """Returns the log's end for a view that has the last record: its mark may lie inside it."""
+        """Returns the log's end for a view that has the last record: its mark may be inside it."""
         return end if self.last_record < mark <= end else mark
 
     def _is_short(self, survey: Survey, beliefs: TrustedOffsets) -> bool:
         """Returns whether another broker's log lacks records at its end that were durable.
 
-        After a crash its checkpoint tells the store time of the last one that was, and queues that
-        lead behind the end may as well lead to what was never flushed.
+        After a crash its checkpoint has the store time of the last one that was, and queues that
+        lead behind the end may equally lead to records that were never flushed.
         """
         if self._parts.queues.durable_offset <= survey.end:
             return False

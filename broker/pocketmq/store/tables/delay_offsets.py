@@ -48,7 +48,7 @@ class DelayOffsets:
         self._rows: dict[int, int] = {}
         self.clocks: Epochs = {}
         self.delivered_before = 0
-        """Physical offset below which everything lies that was delivered; 0: not known."""
+        """Physical offset below which everything delivered is; 0: not known."""
 
     def load(self) -> None:
         """Reads the table.

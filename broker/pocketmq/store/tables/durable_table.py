@@ -120,8 +120,8 @@ class DurableTable(Saving):
 class RowTable:
     """One of RocketMQ's tables: rows under one member, a version; what else it holds is kept.
 
-    written      returns the rows as they are to stand on disk, a copy of them or `rows` itself
-    file         what is read and written in place of the file of this name
+    written      returns the rows as they are to be on disk, a copy of them or `rows` itself
+    file         is read and written instead of the file of this name
     is_counted   its rows are counts that are made anew: one that cannot be read counts as empty
     """
 
@@ -146,7 +146,7 @@ class RowTable:
         self._clock = clock
         self._others: dict[str, Any] = {}
         self.rows: Rows = {}
-        """By name; a row is replaced, never changed. `touch` tells of it."""
+        """By name; a row is replaced, never changed. `touch` reports that."""
 
     def load(self) -> None:
         """Reads the table.
@@ -169,7 +169,7 @@ class RowTable:
         return found if isinstance(found, dict) else {}
 
     def keep(self, member: str, value: dict[str, Any]) -> None:
-        """Sets what stands beside the rows under a name; a real broker may drop it."""
+        """Sets a member beside the rows under a name; a real broker may drop it."""
         assert member != self._member
         self._others[member] = value
 

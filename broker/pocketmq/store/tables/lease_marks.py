@@ -1,12 +1,12 @@
 """How far the offsets on disk go with the journal of leases, which is in the log.
 
 A message that is leased moves its group's offset in memory. On disk the offset moves once the
-journal that tells of the lease is durable: a power cut that took the journal must not leave an
+journal that contains the lease is durable: a power cut that took the journal must not leave an
 offset above messages that no consumer received. Beside the offsets, in the same write:
 
     begin   everything in the journal below is settled
     known   the offsets are those of all leases below; leases from here on push them further
-    adopted the journal alone tells of all leases, and no real broker's revive topic
+    adopted the journal alone contains all leases, and no real broker's revive topic
     set     offsets that were set by hand, and the end of the journal then: leases below do not
             push them
 
@@ -46,11 +46,11 @@ class LeaseMarks:
         self.journal_end = 0
         """The queue offset the journal's next record gets; its writer keeps it here."""
         self.held: dict[Place, int] = {}
-        """What stands on disk of offsets that are further in memory; -1: nothing."""
+        """Offset on disk of one that is further in memory; -1: none."""
         self.is_kept = False
         """Whether the table on disk has marks, or will have."""
         self.is_adopted = False
-        """Whether the journal alone tells of all leases, and no real broker's revive topic."""
+        """Whether the journal alone contains all leases, and no real broker's revive topic."""
         self._set: dict[Place, int] = {}
         self._fence: _Fence | None = None
 
@@ -103,7 +103,7 @@ class LeaseMarks:
             self.is_kept = True
 
     def fence(self, live: dict[Place, int], begin: int, known: int) -> None:
-        """Notes where held offsets stand, and the journal."""
+        """Notes the held offsets and the end of the journal."""
         assert begin <= known
         self._fence = _Fence(live, begin, known)
 

@@ -1,4 +1,4 @@
-"""Where each consumer group stands: RocketMQ's `config/consumerOffset.json`.
+"""Committed offsets of consumer groups: RocketMQ's `config/consumerOffset.json`.
 
     commit     durable when it returns; many commits share one write of the table
     advance    in memory at once, on disk some seconds later: a crash may take it back
@@ -80,7 +80,7 @@ class ConsumerOffsets:
         return self._table.rows.get(f"{topic}{_SEPARATOR}{group}", {}).get(queue_id)
 
     def all_of(self, group: str) -> dict[str, dict[int, int]]:
-        """Returns where a group stands: topic -> queue id -> queue offset."""
+        """Returns a group's offsets: topic -> queue id -> queue offset."""
         rows = self._table.rows.items()
         return {_topic_of(name): dict(row) for name, row in rows if _group_of(name) == group}
 
@@ -142,7 +142,7 @@ class ConsumerOffsets:
         self._table.touch()
 
     def fence(self, journal_begin: int, journal_end: int) -> None:
-        """Notes where leased offsets stand, with how far the journal reaches now."""
+        """Notes the leased offsets, with how far the journal reaches now."""
         live = {key: self._live(*key) for key in self.leases.held}
         self.leases.fence(live, journal_begin, journal_end)
 
@@ -202,7 +202,7 @@ class ConsumerOffsets:
         """Brings offsets beyond a queue's end down to it; returns those, durable when it returns.
 
         end_of   (group, topic, queue id) -> the highest offset a group may have there
-        Effects  a consumer that stood behind messages a crash took does not miss those that come
+        Effects  a consumer that was behind messages a crash took does not miss those that come
         Errors   DiskFull
         """
         clamped: list[Clamped] = []
@@ -250,7 +250,7 @@ class ConsumerOffsets:
         await self._table.saved()
 
     async def remove_topic(self, topic: str) -> None:
-        """Forgets where anybody stands in a topic; durable when it returns.
+        """Deletes all groups' offsets in a topic; durable when it returns.
 
         Errors   DiskFull
         Source   ConsumerOffsetManager.cleanOffsetByTopic
@@ -258,7 +258,7 @@ class ConsumerOffsets:
         await self._remove(lambda name: _topic_of(name) == topic)
 
     async def remove_group(self, group: str) -> None:
-        """Forgets where a group stands; durable when it returns.
+        """Deletes a group's offsets; durable when it returns.
 
         Errors   DiskFull
         Source   ConsumerOffsetManager.removeOffset

@@ -60,7 +60,7 @@ class OrderFiles:
     def changes(self, version: int) -> Iterable[QueueChange]:
         """Returns what changed since a version of the table was written.
 
-        Effects  tells of rows that are lost behind a damaged one: what they say comes again
+        Effects  logs rows that are lost behind a damaged one: their messages come again
         Errors   ReadFailed
         """
         if not self._disk.exists(self._path):
@@ -100,7 +100,7 @@ class OrderFiles:
         self._disk.sync(self._descriptor)
 
     def fold(self, text: bytes, version: int) -> None:
-        """Writes the table, and let rows follow on it; blocks.
+        """Writes the table, and lets rows follow on it; blocks.
 
         Effects  without room for the journal there are none
         Errors   DiskFull: all is as it was; FsyncFailed

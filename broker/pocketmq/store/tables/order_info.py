@@ -70,14 +70,14 @@ class OrderInfo:
         self._others: dict[str, Any] = {}
         self._rows: dict[str, dict[int, Row]] = {}
         self._changed: dict[Place, Since] = {}
-        """What neither the journal nor the table tells of yet."""
+        """Changes that neither the journal nor the table contains yet."""
         self._decompressed: dict[Place, Order] = {}
-        """What the table does not tell of yet."""
+        """Changes that the table does not contain yet."""
         self._forgotten: Counter[Place] = Counter()
         self._version = 0
         self._fold_at_ms = 0
         self._is_behind = False
-        """Whether the journal lacks something that the table is to tell of."""
+        """Whether the journal lacks something that the table is to contain."""
         self._is_stale = False
         """Whether the table on disk lacks something."""
 
@@ -172,7 +172,7 @@ class OrderInfo:
         self._saving.save_soon()
 
     async def folded(self) -> None:
-        """Returns when the table tells of everything.
+        """Returns when the table contains everything.
 
         Errors   DiskFull: the journal does, where it has room; FsyncFailed
         """
@@ -220,7 +220,7 @@ class OrderInfo:
         await self._remove(lambda name: name.partition(_SEPARATOR)[2] == group)
 
     async def clamp(self, end_of: Callable[[str, int], int]) -> int:
-        """Forgets what lies behind a queue's end; returns in how many queues, durable then.
+        """Drops entries behind a queue's end; returns in how many queues, durable then.
 
         end_of   (topic, queue id) -> the queue offset its next message gets
         Effects  messages that get the offsets of lost ones do not count as settled or given out
@@ -276,7 +276,7 @@ class OrderInfo:
     def _fold(self, encode: Encode, version: int, *, is_told: bool) -> None:
         """Writes the table; blocks. Meanwhile nothing goes into the journal.
 
-        is_told   the journal tells of everything: what the disk has no room for is tried later
+        is_told   the journal contains everything: a table the disk has no room for is tried later
         """
         try:
             self._files.fold(encode(), version)

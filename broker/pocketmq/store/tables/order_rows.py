@@ -30,7 +30,7 @@ class Row:
         self._text = b""
 
     def text(self) -> bytes:
-        """Returns it as it stands in the file; the thread that writes is the one to ask."""
+        """Returns it as the file contains it; called by the thread that writes."""
         if not self._text:
             order = self._order
             self._text = encode_compact(

@@ -23,7 +23,7 @@ Numbers = NDArray[np.int64]
 def end_units(log: TimerLog, wheel: TimerWheel, ended: Numbers, read_ms: int) -> set[MappedFile]:
     """Gives units a time before the slot that is read next; returns the files that changed.
 
-    ended    where the units lie in the timer log, rising
+    ended    positions of the units in the timer log, rising
     read_ms  every slot before this time was delivered
     Cost     a pass over the timer log, and some 2 µs for each unit of the slots that change
     """

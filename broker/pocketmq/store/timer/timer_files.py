@@ -43,7 +43,7 @@ from pocketmq.store.timer.wheel_clock import WheelClock
 
 ASIDE: Final = "timerlog.aside"
 _QUEUE_OFFSET: Final = 20
-"""Where it stands in a record."""
+"""Its position in a record."""
 
 Result = TypeVar("Result")
 
@@ -284,7 +284,7 @@ class TimerFiles:
     def waiting(self, read_ms: int) -> Iterator[Units]:
         """Yields the units of what waits for a time or later ones, some at a time.
 
-        A start calls it: what was moved before it is noted, as it lies behind later messages.
+        A start calls it: messages moved before it are noted, as they are behind later ones.
         """
         highest = -1
         for _, units in self.log.beyond_damage(self._lowest) if self.log is not None else ():
@@ -299,7 +299,7 @@ class TimerFiles:
             yield found
 
     def lowest_message(self, read_ms: int) -> int | None:
-        """Returns a physical offset that no waiting message lies below, None where none waits.
+        """Returns a physical offset below which no message waits, None where none waits.
 
         Cost     some 10 ns for each unit looked at for the first time
         """

@@ -10,7 +10,7 @@ message enters the wheel; later settings of the clock move nothing in the wheel.
     4. The clock never goes back: a slot that was begun is over.
 
 A put of a delayed message looks at the clocks first, so that no message comes between the setting
-of a clock and its being seen. A slow drift is followed; where it leads back, the clock stands until
+of a clock and its being seen. A slow drift is followed; where it leads back, the clock stops until
 the wall clock is there again. ARCHITECTURE.md ("Clocks that are set") has an example.
 """
 

@@ -38,7 +38,7 @@ logger = logging.getLogger(__name__)
 
 
 class Reserve:
-    """The file, and whether it stands; several threads use it, one at a time."""
+    """The file, and whether it exists; several threads use it, one at a time."""
 
     __slots__ = ("_disk", "_draft", "_is_kept", "_lock", "path", "released", "size_bytes")
 
@@ -51,7 +51,7 @@ class Reserve:
         self.size_bytes = size_bytes
         """0: nothing is set aside."""
         self.released: DiskFull | None = None
-        """Why it does not stand; None while it does, and before it was asked for."""
+        """Why it does not exist; None while it does, and before it was asked for."""
 
     def begin(self) -> None:
         """Gives away what an earlier life set aside where a start would find no room without it.

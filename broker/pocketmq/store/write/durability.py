@@ -28,7 +28,7 @@ from pocketmq.store.settings import FLUSH_SYNC, PAGE_SIZE, StoreSettings
 from pocketmq.store.write.flush_group import FlushGroup
 
 SWEEP_INTERVAL_MS: Final = 100
-"""How often puts that waited too long are told FLUSH_DISK_TIMEOUT."""
+"""Interval in which puts that waited too long are answered FLUSH_DISK_TIMEOUT."""
 
 
 class Durability:
@@ -94,8 +94,8 @@ class Durability:
     def group(self) -> FlushGroup:
         """Asks for a flush of all there is; returns what all wait for who append before it begins.
 
-        Returns  what is told False when `sync_flush_timeout_ms` passed first, a little earlier for
-                 those who join last; who finds it open may join it by its `count`
+        Returns  a future, False when `sync_flush_timeout_ms` passed first, a little earlier for
+                 puts that join last; a caller that finds it open may join it by its `count`
         Errors   FsyncFailed
         """
         marks = self._marks

@@ -1,7 +1,7 @@
 """The put-lock: one writer at a time assigns offsets, encodes and appends.
 
 Held for that one synchronous block and never across an await, it lets the store be embedded from
-threads. How long writers wait for it and hold it are histograms; a hold of half a second is told,
+threads. How long writers wait for it and hold it are histograms; a hold of half a second is logged,
 and a writer that finds it held for longer than the limit is refused as busy.
 Source: PutMessageLock, DefaultMessageStore.isOSPageCacheBusy.
 """

@@ -36,7 +36,7 @@ class PutPath:
     def takes(self, size_bytes: int) -> bool:
         """Returns whether `put` would store so many bytes of records now.
 
-        False    `Writing.put` waits, or tells why not
+        False    `Writing.put` waits, or raises the error
         """
         log = self._log
         if size_bytes > log.record_size_max or log.property_crc or not self._gate.is_open:
@@ -85,7 +85,7 @@ class PutPath:
     def put_own(self, records: SystemRecords, now_ms: int) -> None:
         """Stores records of the broker's own next to each other, by one write; `takes` says yes.
 
-        Effects  `records.written` tells where everything lies
+        Effects  `records.written` gets the positions of all of them
         Errors   StoreBusy: nothing was stored
         """
         writer, log, marks = self._writer, self._log, self._marks

@@ -48,7 +48,7 @@ def _tell_long_hold(held_ms: int) -> None:
 class Writing:
     """Takes messages, unless there is a reason not to.
 
-    dispatcher   is told what was stored
+    dispatcher   gets the stored messages
     damage       why the store takes nothing at all, None where it is whole
     fail         ends the store
     """
@@ -103,7 +103,7 @@ class Writing:
     async def put(self, runs: Sequence[Run], *, wait: bool = True) -> list[PutResult]:
         """Stores runs next to each other: all of their messages, or none.
 
-        wait     answer when what the flush mode promises holds; else when they lie in the log
+        wait     answer when what the flush mode promises holds; else when they are in the log
         Errors   RecordTooLarge, Draining, BrokerReadOnly, StoreBusy, DiskFull: nothing was stored;
                  FsyncFailed: the process ends, whether they survive is unknown
         Source   CommitLog.asyncPutMessage, asyncPutMessages

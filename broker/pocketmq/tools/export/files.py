@@ -173,7 +173,7 @@ class Files:
             if len(self._open) >= (1 if self._shape.split_by == ROWS else OPEN_MAX):
                 self._close(next(iter(self._open)))
             entry = self._make(name)
-        self._open[name] = entry  # The one used last stands last.
+        self._open[name] = entry  # The one used last is last.
         return entry
 
     def _make(self, name: str) -> _Open:
@@ -207,7 +207,7 @@ class Files:
             yield label(group), some
 
     def _groups(self, picked: Picked) -> tuple[NDArray[np.int64], Callable[[int], str]]:
-        """Returns a number for every message, and the name of the file that it stands for."""
+        """Returns a number for every message, and the name of the file that it means."""
         if self._shape.split_by == ROWS:
             numbers = self._exported.messages + np.arange(len(picked.heads))
             return numbers // self._shape.rows_max, lambda number: f"part-{number:05d}"

@@ -1,7 +1,7 @@
 """Half messages without a decision: what a broker would still ask their producers about.
 
 A half is decided when an op message names its queue offset. How far a broker looked its halves
-through stands among the consumer offsets: those below were decided, given up, or put once more at
+through is among the consumer offsets: those below were decided, given up, or put once more at
 the end of the queue, where they are found.
 Source: TransactionalMessageServiceImpl.check, TransactionalMessageBridge.
 """

@@ -2,7 +2,7 @@
 
     all units sound      the timer log stays as it is, byte for byte
     else                 sound units in their order, then those of records that are still to come
-                         and stood in none, by queue offset
+                         and had none, by queue offset
 
 A unit made here has the read time as its write time: the real one is unknown, and is used only to
 compute how long a message waits. After a kill at any point, a start finds a complete old or new
@@ -57,7 +57,7 @@ class TimerPlan:
     """Timer files as they are to be.
 
     units     of the timer log from `begin` on, linked; None: the timer log stays
-    dropped   units that led nowhere; added: of records that stood in none
+    dropped   units that led nowhere; added: of records that had none
     """
 
     units: Units | None
@@ -88,7 +88,7 @@ def plan_timers(
     """Returns the timer's files as they ought to be.
 
     unfit      of each unit, whether it leads to no record of the topic
-    lost       rows of records that are still to come and stand in no unit
+    lost       rows of records that are still to come and have no unit
     topic_end  queue offset behind the topic's last record
     """
     precision_ms = precision_of(files)
@@ -142,7 +142,7 @@ def install_timers(disk: Disk, directory: Path, plan: TimerPlan) -> None:
 def write_wheel(disk: Disk, directory: Path, out: Path) -> bool:
     """Writes the wheel that a store's timer log makes below `out`, unless that is damaged or empty.
 
-    Returns  whether it stands there; one that is the same already is left alone
+    Returns  whether it is there; one that is the same already is left alone
     Errors   DiskFull, AllocationFailed, FsyncFailed
     """
     files = read_timer_files(disk, directory)
@@ -156,7 +156,7 @@ def write_wheel(disk: Disk, directory: Path, out: Path) -> bool:
 
 
 def _encoded(check: CheckNumbers, rest: bytes = b"") -> bytes:
-    """Returns the file; behind the numbers stands what is our own, of the timer log as it lies."""
+    """Returns the file; our own numbers follow, of the timer log as it is."""
     return (CHECK.struct.pack(*check) + rest)[:CHECK_SIZE].ljust(CHECK_SIZE, b"\0")
 
 
@@ -171,7 +171,7 @@ def _is_log_flawed(files: TimerSnapshot) -> bool:
 
 
 def _places(count: int, begin: int, file_bytes: int) -> NDArray[np.int64]:
-    """Returns where units lie in a timer log that begins there."""
+    """Returns the positions of units in a timer log that begins there."""
     numbers, step = np.arange(count), max(units_per_file(file_bytes), 1)
     return begin + numbers // step * file_bytes + numbers % step * LOG_UNIT_SIZE
 

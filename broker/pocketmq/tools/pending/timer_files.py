@@ -199,7 +199,7 @@ def precision_of(files: TimerSnapshot) -> int:
 def link_units(units: Units, places: NDArray[np.int64], precision_ms: int = PRECISION_MS) -> Links:
     """Returns how units are chained, and the wheel they make, as a timer writes it.
 
-    places   where each lies in the timer log, rising
+    places   positions in the timer log, rising
     Cost     some 0.3 µs a unit, and the wheel
     """
     slots = np.zeros(SLOT_COUNT, SLOT_TYPE)

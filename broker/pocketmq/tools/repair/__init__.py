@@ -1,7 +1,7 @@
 """`store repair`: what is damaged is set aside, and the store is made whole around it.
 
     look (tools/verify) ─► plan ─► 1 copies aside    pocketmq/quarantine/<UTC time>/
-                                   2 the log         sound records stand for damaged bytes
+                                   2 the log         sound records replace damaged bytes
                                    3 small files     tables, checkpoint, mark
                                    4 views           built anew and installed
                                    5 look again, report

@@ -162,7 +162,7 @@ class RepairPlan:
     """Everything a repair is going to do.
 
     blocked          what no repair can mend, and what keeps it from mending the rest
-    left             what is told, but left as it is
+    left             findings that are reported, but left as they are
     view_findings    findings in the views by kind; with any of them the views are built anew
     timer_findings   findings in the timer's files by kind; with any of them they are built anew
     checkpoint       whether it says what cannot be

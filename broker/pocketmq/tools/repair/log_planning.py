@@ -36,7 +36,7 @@ class Suspect(NamedTuple):
 
 
 class LogPlanner:
-    """Plans the log of one store, whose files are all there; `losses` tells who loses by it."""
+    """Plans the log of one store, whose files are all there; `losses` lists who loses by it."""
 
     __slots__ = ("_files", "_losses", "_neighbours", "_now_ms", "_property_crc")
 
@@ -60,14 +60,14 @@ class LogPlanner:
             act = LogAct.BLANK if is_blank else LogAct.FILE_END
             return self._action(hole.begin, end, hole.reason, act, style)
         while end - hole.begin < size_min(style):
-            # Not even the smallest record fits: what follows lies in the damaged one's bytes.
+            # Not even the smallest record fits: the next one begins in the damaged one's bytes.
             following = self._neighbours.at(end)
             assert following is not None
             end += following.size
         return self._action(hole.begin, end, hole.reason, LogAct.STAND_IN, style)
 
     def _is_damaged_blank(self, hole: Hole) -> bool:
-        """Returns whether nothing but a BLANK can have stood there: zeros behind 8 other bytes."""
+        """Returns whether at most a BLANK can have been there: zeros behind 8 other bytes."""
         if self._losses(hole.begin, hole.end):
             return False
         front, *rest = (piece.strip(b"\0") for piece in self._pieces(hole))
@@ -80,7 +80,7 @@ class LogPlanner:
             yield bytes_at(self._files, begin, min(_PIECE, hole.end - begin))
 
     def of_tail(self, tail: Hole) -> LogAction:
-        """Returns what takes the place of what stands behind the last sound record."""
+        """Returns the replacement of the bytes behind the last sound record."""
         end = self._file_at(tail.begin).end
         style = self._style(tail.begin, end)
         return self._action(tail.begin, end, tail.reason, LogAct.ZERO, style)
@@ -216,7 +216,7 @@ class LogPlanner:
 
 
 def _is_property_block(block: bytes) -> bool:
-    """Returns whether names and values stand there as a broker writes them."""
+    """Returns whether names and values are there as a broker writes them."""
     try:
         text = block.decode()
     except UnicodeDecodeError:

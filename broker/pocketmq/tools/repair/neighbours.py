@@ -1,4 +1,4 @@
-"""The sound records beside damage: what stand-ins take over from them."""
+"""The sound records beside damage: fields that fillers take over from them."""
 
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
@@ -114,7 +114,7 @@ class Neighbours:
                         yield found
 
     def _is_known(self, chunk: Chunk) -> bool:
-        """Returns whether records lie in damage that is known: sound ones may be too old."""
+        """Returns whether records are in damage that is known: sound ones may be too old."""
         begin = int(chunk.heads.physical_offset[0])
         number = bisect_right(self._begins, begin)
         return number > 0 and begin < self._damage[number - 1].end
@@ -132,7 +132,7 @@ def _read(file: LogFile, physical_offset: int) -> Neighbour | None:
 
 
 def store_time_position(record: bytes) -> int:
-    """Returns at which byte of a record its store time stands."""
+    """Returns the position of a record's store time within it."""
     (flag,) = SYSTEM_FLAG.unpack_from(record, SYSTEM_FLAG_POSITION)
     wider = IPV6_HOST_SIZE - IPV4_HOST_SIZE if flag & FLAG_BORN_HOST_V6 else 0
     return RECORD_HEAD.positions["store_timestamp"] + wider

@@ -11,7 +11,7 @@ a view that is not what the log says          all views are built anew
 a table that cannot be read                   its .bak takes its place, else it is removed
 timer files that are not what the log says    built anew: the wheel from units, units from the log
 a checkpoint beyond the log                   its numbers are brought down to the log's
-a mark beyond the log                         the same; the records between are gone and told of
+a mark beyond the log                         the same; the lost records between are reported
 a missing or short file of the log            nothing at all: it has to come back from a copy
 """
 
@@ -103,7 +103,7 @@ def plan_repair(
             witness.close()
         plan.log = _without_overlaps([*of_damage, *actions])
         plan.left += left
-        if plan.log:  # Gaps in queues that are left without the damage are told after the repair.
+        if plan.log:  # Gaps that remain in queues are reported after the repair.
             plan.left = [finding for finding in plan.left if finding.kind != "queue_offset"]
     has_extension = disk.exists(directory / CONSUME_QUEUE_EXTENSION_DIRECTORY)
     if plan.builds_views and has_extension and not sizes.consume_queue_extension:

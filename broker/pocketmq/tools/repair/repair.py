@@ -41,14 +41,14 @@ from pocketmq.tools.repair.small_files import lower_checkpoint
 from pocketmq.tools.repair.timers import restore_timers
 
 ROUNDS_MAX: Final = 4
-"""What lies behind damage is seen for the first time once that is mended."""
+"""Findings behind damage appear for the first time once that is repaired."""
 STRAY: Final = "stray_file"
 
 NOTHING_TO_DO: Final = "nothing to do"
 
 Report = dict[str, Any]
 Stage = Callable[[str, int], AbstractContextManager[Advance]]
-"""Begins a step: its name, the bytes it will read; gives what is told of bytes read."""
+"""Begins a step: its name, the bytes it will read; returns a callback for bytes read."""
 
 
 @contextmanager

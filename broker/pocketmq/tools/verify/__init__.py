@@ -1,4 +1,4 @@
-"""`store verify`: every byte of a store that can be told right or wrong by others.
+"""`store verify`: every byte of a store that others can prove right or wrong.
 
     log ─► records as they ought to be ─┬─► units   compared with consumequeue/
                                         └─► entries compared with index/

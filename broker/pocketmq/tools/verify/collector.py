@@ -40,7 +40,7 @@ class Collector:
         self, kind: str, path: Path | str, position: int, *, expected: str, found: str,
         repairable: bool = True, count: int = 1,
     ) -> None:  # fmt: skip
-        """Takes a finding; `count` > 1 when it stands for several places in a row.
+        """Takes a finding; `count` > 1 when it covers several places in a row.
 
         Effects  junk of systems and editors, which a start passes over, is a remark
         """

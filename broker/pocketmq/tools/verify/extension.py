@@ -51,7 +51,7 @@ class ExtensionVerification:
         return self._files[directory]
 
     def look(self) -> None:
-        """Walks every file: sizes lead from unit to unit until nothing or the end mark stands."""
+        """Walks every file: sizes lead from unit to unit until nothing or the end mark follows."""
         for path in sorted(self._directory.rglob("*")):
             if path.is_file() and offset_from_file_name(path.name) is not None:
                 self._walk(path)

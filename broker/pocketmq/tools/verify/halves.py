@@ -19,7 +19,7 @@ from pocketmq.tools.verify.collector import Collector
 from pocketmq.walk.reader import Chunk
 
 _PREPARED_BACK: Final = RECORD_HEAD.size - RECORD_HEAD.positions["prepared_offset"]
-"""How far the offset of its half stands in front of a record's body."""
+"""Distance of the offset of its half in front of a record's body."""
 OPS_SHOWN: Final = 8
 
 

@@ -1,7 +1,7 @@
 """Index files: each by itself, then all of them against the log.
 
 By itself: entries chained as their slots say, header and entries of one mind, nothing behind the
-last entry. Against the log: every key of every record once, and nothing else. Entries lie in log
+last entry. Against the log: every key of every record once, and nothing else. Entries are in log
 order, so both are walked side by side; a broker that dispatched records twice leaves entries out of
 order, which are set aside and looked up.
 Not checked: hash_slot_count, which old versions counted differently and no version reads.
@@ -34,7 +34,7 @@ ZERO_BLOCK: Final = 4 * 1024 * 1024
 _PLACE_TYPE: Final = np.dtype(
     [("physical", "<i8"), ("hash", "<i4"), ("second", "<i4"), ("file", "<i4"), ("number", "<i4")]
 )
-"""An entry with where it stands."""
+"""An entry with its position."""
 
 
 @dataclass(slots=True)
@@ -43,7 +43,7 @@ class OpenIndexFile:
 
     inherited_ms   the end of the file before it
     is_growing     a broker may be writing: entries are as they must be up to `count`, slots and
-                   header may tell of later ones, and bytes behind the last entry of some
+                   header may be of later ones, and bytes behind the last entry of some
     """
 
     path: Path
@@ -128,7 +128,7 @@ class OpenIndexFile:
 def open_index_files(
     directory: Path, geometry: IndexGeometry, collector: Collector
 ) -> list[OpenIndexFile]:
-    """Maps all files of an index; what is none, or of another length, is told."""
+    """Maps all files of an index; reports those that are none, or of another length."""
     opened: list[OpenIndexFile] = []
     inherited_ms = 0
     for path in sorted(directory.iterdir()) if directory.is_dir() else []:
@@ -201,7 +201,7 @@ class IndexCheck:
                 yield rows
 
     def _out_of_order(self, log_end: int) -> NDArray[Any]:
-        """Sets entries aside that lie behind one of a later record, sorted by their record."""
+        """Sets entries aside that follow one of a later record, sorted by their record."""
         highest, late = -1, [np.zeros(0, dtype=_PLACE_TYPE)]
         for rows in self._blocks():
             places = rows["physical"]
@@ -362,7 +362,7 @@ class IndexCheck:
 
 
 def _open_end(files: Sequence[OpenIndexFile]) -> int:
-    """Returns the last record that the newest file tells of, OFFSET_MAX where it is full."""
+    """Returns the last record in the newest file, OFFSET_MAX where it is full."""
     if not files:
         return -1
     newest = files[-1]

@@ -25,7 +25,7 @@ TIME_MIN_MS: Final = 1_262_304_000_000
 FUTURE_MS: Final = 24 * 3_600_000
 """A store time may be this much ahead of this machine's clock."""
 BORN_FUTURE_MS: Final = 10 * 365 * FUTURE_MS
-"""A born time is a client's own number, so only what cannot be one is told."""
+"""A born time is a client's own number, so only impossible ones are reported."""
 MARKED_SHARE: Final = 0.9
 """Share of the first records that carry a property CRC from which on all of them must."""
 

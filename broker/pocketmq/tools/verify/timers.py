@@ -33,7 +33,7 @@ from pocketmq.tools.pending.timers import timer_rows
 from pocketmq.tools.verify.collector import Collector
 
 SHOWN_MAX: Final = 1_000
-"""Findings of one kind that are told one by one."""
+"""Findings of one kind that are reported one by one."""
 
 
 class TimerVerification:
@@ -60,7 +60,7 @@ class TimerVerification:
         self._precision_ms = precision_of(files)
         assert self._precision_ms > 0
         self.lost: list[NDArray[Any]] = []
-        """Rows (waiting/timers.py) that are still to come and stand in no unit."""
+        """Rows (waiting/timers.py) that are still to come and have no unit."""
         self.unfit = np.zeros(len(files.units), np.bool_)
         """Units that lead to no record of the topic."""
         self.topic_end = 0
@@ -159,7 +159,7 @@ class TimerVerification:
         slot = slot_ms // self._precision_ms
         is_due = slot <= due if is_rolled else slot == due
         # What came when it was due waits for the slot that is read next, and a unit without delay
-        # may only tell how far the topic was read. Leases wait on, or end before their time.
+        # may only show how far the topic was read. Leases wait on, or end before their time.
         is_due |= bool(row["is_journal"]) or not unit["delay"]
         due *= self._precision_ms
         wanted = (int(row["size"]), int(row["topic_hash"]), bool(row["is_recall"]))

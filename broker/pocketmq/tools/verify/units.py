@@ -67,7 +67,7 @@ class ComparedFiles(QueueFiles):
         self.units = 0
 
     def write(self, key: QueueKey, queue_offset: int, units: memoryview) -> None:
-        """Compares units with what lies at their place."""
+        """Compares units with the records at their offsets."""
         directory = self._directory_of(key)
         if directory is None:
             return
@@ -80,7 +80,7 @@ class ComparedFiles(QueueFiles):
                 self._held.setdefault(key, []).append(held)
 
     def fill(self, key: QueueKey, first: int) -> None:
-        """Compares what stands before the first unit: pre-blank, or units of deleted records."""
+        """Compares the bytes before the first unit: pre-blank, or units of deleted records."""
         base = first_file_position(first, self._size)
         count = first - base // UNIT_SIZE
         directory = self._directory_of(key)
@@ -96,7 +96,7 @@ class ComparedFiles(QueueFiles):
             self._held.setdefault(key, []).append((path, 0, PRE_BLANK * count, found))
 
     def _directory_of(self, key: QueueKey) -> Path | None:
-        """Returns where a queue lies, None when its topic can be no directory: told elsewhere."""
+        """Returns the directory of a queue, None when its topic can be none: reported elsewhere."""
         try:
             return queue_directory(self.directory, *key)
         except IllegalTopic:
@@ -109,7 +109,7 @@ class ComparedFiles(QueueFiles):
     def leads_elsewhere(self, key: QueueKey) -> bool:
         """Returns whether units of a queue lead elsewhere than they must, or nowhere.
 
-        What stands in the place of a tags code, perhaps an address, is not looked at.
+        The value in the place of a tags code, perhaps an address, is not looked at.
         """
         for _, _, expected, found in self._held.get(key, ()):
             wanted = np.frombuffer(expected, dtype=UNIT_TYPE)

@@ -181,7 +181,7 @@ class _Walk:
         )  # fmt: skip
 
     def _may_lack_entries(self, index_files: Sequence[OpenIndexFile]) -> bool:
-        """Returns whether another broker wrote here last, which may have been told not to index.
+        """Returns whether another broker wrote here last, which may be set not to index.
 
         Its checkpoint says when index files were full, if there were any.
         """

@@ -58,7 +58,7 @@ class Move(NamedTuple):
 
     @property
     def tried(self) -> int:
-        """How often it was retried where it lies."""
+        """Number of retries in the queue it is in."""
         return self.before.number - 1
 
 

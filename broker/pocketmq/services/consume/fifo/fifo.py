@@ -75,7 +75,7 @@ class Fifo:
         return self._ends[0][0] if self._ends else None
 
     def ended(self, now_ms: int) -> list[GroupTopic]:
-        """Returns where leases have ended, each once; `watch_ends` is told again afterwards."""
+        """Returns the queues where leases have ended, each once; call `watch_ends` again then."""
         found: list[GroupTopic] = []
         while self._ends and self._ends[0][0] <= now_ms:
             end_ms, _, target = heappop(self._ends)

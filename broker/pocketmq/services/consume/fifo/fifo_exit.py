@@ -60,7 +60,7 @@ class LeavingOrder:
     async def _leased(self, queue: GroupQueue) -> tuple[list[Lease], QueueOrder]:
         """Leases what was given out in order; returns the leases, and what is known by then.
 
-        What changes or is settled while the journal is written is told of once more.
+        Changes and settlements while the journal is written are written once more.
         """
         leases: list[Lease] = []
         try:
@@ -126,8 +126,8 @@ class LeavingOrder:
     ) -> Iterator[PopCheckpoint]:
         """Yields what is written down of messages that are given out, those of one time together.
 
-        What a client renews by being alive stands by itself. What is told of once more bears a
-        later time: else what ends the checkpoint before would end it too.
+        A lease that a live client renews has a record of its own. Records written again carry a
+        later time: else the end of the checkpoint before would end the new one as well.
         They move no offset at a start: messages between them may not have been given out.
         """
         renewed = self._table.renewed(queue)

@@ -67,9 +67,9 @@ class OrderedQueue:
         """The latest time in a handle."""
         self._popped_after_ms = popped_after_ms
         self._touched: set[int] = set()
-        """Queue offsets of which `since` has not told what they are now."""
+        """Queue offsets whose present state `since` has not yielded yet."""
         self._is_whole = True
-        """Whether it has told of none so far."""
+        """Whether it has yielded none so far."""
         self._unseen_end = max(order.delivered, default=-1) + 1
         for queue_offset, delivery in sorted(order.delivered.items()):
             if delivery.claim:
@@ -227,7 +227,7 @@ class OrderedQueue:
         """
         assert all(map(self.is_ready, offsets)), "nothing is given out of a group that is held"
         found = (self._delivered.get(queue_offset) for queue_offset in offsets)
-        # The handles of an earlier delivery are told apart by their time.
+        # Handles of an earlier delivery are recognised by their time.
         now_ms = max(now_ms, self._popped_after_ms + 1)
         popped_at_ms = max([now_ms, *(d.popped_at_ms + 1 for d in found if d is not None)])
         self.last_popped_ms = max(self.last_popped_ms, popped_at_ms)
