@@ -266,6 +266,20 @@ async def test_leases_and_handles_outlast_a_kill(steps: Steps, tmp_path: Path) -
         assert later.committed == 2
 
 
+async def test_a_lease_of_a_message_that_was_seen_before_outlasts_a_kill(
+    steps: Steps, tmp_path: Path
+) -> None:
+    """The first receive looked at both: the second one only leases."""
+    await steps.send("a1", "b1")
+    got = [await steps.receive(1) for _ in range(2)]
+    assert [bodies(one) for one in got] == [["a1"], ["b1"]]
+    image = steps.desk.talking.killed(tmp_path / "image")
+    async with consuming(image, clock=steps.desk.clock) as desk:
+        later = Steps(desk)
+        assert (await later.receive()).records == []
+        assert await later.ack(*got[1].handles, *got[0].handles) == [OK, OK]
+
+
 async def test_an_offset_that_is_set_back_brings_all_behind_it_again(
     steps: Steps, tmp_path: Path
 ) -> None:
