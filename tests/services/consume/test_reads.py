@@ -6,13 +6,15 @@ from typing import Any
 import pytest
 
 from pocketmq.filter.parsing import parse_filter
+from pocketmq.filter.tag import parse
+from pocketmq.format.java_hash import tags_code
 from pocketmq.format.record_heads import queue_offset_of
 from pocketmq.model.reading import ReadRange
 from pocketmq.model.system_topics import TIMER_TOPIC
 from pocketmq.services.consume.leases import GroupQueue, LeaseTable
 from pocketmq.services.consume.recovery import LeaseRecovery
 from pocketmq.services.consume.reread import reread
-from tests.fakes.consuming import GROUP, TOPIC, ConsumeDesk
+from tests.fakes.consuming import GROUP, INVISIBLE_MS, TOPIC, ConsumeDesk, bodies
 from tests.fakes.store_language import turns
 
 MIB = 1024 * 1024
@@ -66,9 +68,31 @@ async def test_a_receive_reads_no_queue_that_it_has_no_room_for(
         reads.clear()
         assert len((await desk.receive(max_messages=wanted)).records) == wanted
         assert [asked.max_messages for asked in reads] == [wanted]
+
+
+@pytest.mark.parametrize(("more_bytes", "read_count"), [(-1, 1), (0, 1), (1, 2)])
+async def test_a_receive_reads_no_queue_without_room_for_a_byte(
+    desk: ConsumeDesk, reads: list[ReadRange], more_bytes: int, read_count: int
+) -> None:
+    """There is one message in each queue; the first comes however large it is."""
+    for queue_id in (0, 1):
+        await desk.send("a", queue_id=queue_id)
+    (record, _) = (await desk.receive()).records
+    await desk.step(INVISIBLE_MS)
+    await desk.store.tables.offsets.set_many(GROUP, TOPIC, {0: 0, 1: 0})
     reads.clear()
-    assert len((await desk.receive(room=lambda _: 1)).records) == 1
-    assert [asked.max_bytes for asked in reads] == [1]
+    room_bytes = len(record) + more_bytes
+    assert len((await desk.receive(room=lambda _: room_bytes)).records) == read_count
+    assert [asked.max_bytes for asked in reads] == [room_bytes, 1][:read_count]
+
+
+async def test_a_receive_passes_over_other_tags_before_they_count(
+    desk: ConsumeDesk, reads: list[ReadRange]
+) -> None:
+    for tag in "AAAAAAAAAB":
+        await desk.send(tag.lower(), tag=tag)
+    got = await desk.receive(max_messages=1, wanted=parse("B", tags_code))
+    assert (bodies(got), len(reads)) == (["b"], 1)
 
 
 async def test_a_receive_that_finds_nothing_reads_eight_times_at_most(
