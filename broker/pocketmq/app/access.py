@@ -73,7 +73,7 @@ class AccessControl:
     def guarded(self, services: Iterable[Service], tables: Tables) -> list[Service]:
         """Returns what is served: the faces as they are, or each behind the guard.
 
-        tables   of the store, which say whose retry topics are
+        tables   of the store, which know the groups of retry topics
         """
         if not self.is_checked:
             return [*services]

@@ -1,4 +1,4 @@
-"""The services of an open store, as its settings say."""
+"""The services of an open store, as its settings define them."""
 
 from random import Random
 from secrets import randbits

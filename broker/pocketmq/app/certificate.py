@@ -37,7 +37,7 @@ KEY_MODE: Final = PRIVATE_MODE
 DAYS: Final = 3_650
 """How long a certificate of our own is valid: clients that trust it need the next one then."""
 LEFT_S: Final = 30 * 86_400
-"""One that holds for less is made anew at the next start, or SIGHUP."""
+"""A certificate valid for less is renewed at the next start, or SIGHUP."""
 OPENSSL_S: Final = 10.0
 LOCAL_NAMES: Final = ("localhost", "127.0.0.1", "::1")
 EVERY_HOST: Final = frozenset({"0.0.0.0", "::"})
@@ -96,7 +96,7 @@ class Certificate:
         self._cert = store / OWN_DIRECTORY / DIRECTORY / CERTIFICATE_FILE
         self._key = self._cert.with_name(KEY_FILE)
         self._seen = (b"", NOTHING_SHOWN)
-        """What both files held last, and what it was."""
+        """Last content of both files, and its kind."""
         assert self._cert.parent == self._key.parent, "they are made together"
 
     def show_what_is_there(self, config: Config) -> None:

@@ -21,7 +21,7 @@ FIRST: Final = 3
 def inherited_socket(
     environment: MutableMapping[str, str], first: int = FIRST
 ) -> socket.socket | None:
-    """Returns the socket handed to this process, None for none; once: what says so is taken away.
+    """Returns the socket handed to this process, None for none; clears the variables that name it.
 
     Errors   IllegalConfig: there are several, or it is none that listens for TCP
     """

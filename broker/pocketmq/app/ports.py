@@ -83,7 +83,7 @@ class Ports(NamedTuple):
     def in_clear(self, config: Config) -> list[str]:
         """Returns the addresses that serve users without TLS.
 
-        The port of clients counts on loopback too, the port of pages where others reach it.
+        The port of clients counts even on loopback, the port of pages only where others reach it.
         """
         return [
             address
@@ -93,7 +93,7 @@ class Ports(NamedTuple):
 
 
 def _passed_on(config: Config) -> str:
-    """Returns which setting says that connections from elsewhere are passed on, "" for none."""
+    """Returns the setting by which connections from elsewhere are passed on, "" for none."""
     host = config.broker.advertised_host
     if config.rpc.proxy_protocol:
         return "rpc.proxy_protocol = true"

@@ -1,7 +1,7 @@
 """The composition root: settings become objects, objects run, and stop in reverse.
 
     ports ── HTTP served ── store recovered ── gRPC served ── ready line
-    drain: health says no, sends refused, parked polls answered ── calls end ── store ── HTTP
+    drain: health not serving, sends refused, parked polls answered ── calls end ── store ── HTTP
 
 Nothing is decided here about messages. The first SIGTERM or SIGINT drains and ends with 0, a second
 one ends the process at once, which the store survives as it survives a crash. SIGHUP has settings
@@ -132,7 +132,7 @@ async def _serve_until_signalled(
     live.follow(lambda config: logging.getLogger().setLevel(config.logs.level.upper()))
     try:
         return await serve(live, announce, stop, accept_damage=accept_damage, stage=stage)
-    finally:  # What is left to do is short, and the next SIGHUP must not cut it off.
+    finally:  # The rest is short, and the next SIGHUP must not cut it off.
         loop.remove_signal_handler(signal.SIGHUP)
         signal.signal(signal.SIGHUP, signal.SIG_IGN)
 

@@ -33,7 +33,7 @@ OFFSET_SCHEMA: Final = StructType(
         StructField("committed_offset", LongType(), nullable=False),
     ]
 )
-"""What `committed_offsets` holds."""
+"""Columns of `committed_offsets`."""
 
 
 def messages_per_hour(messages: "DataFrame") -> "DataFrame":

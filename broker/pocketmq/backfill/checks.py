@@ -27,7 +27,7 @@ from pocketmq.rebuild.staging import Staging
 from pocketmq.walk.reader import LogReader
 
 PIECE_BYTES: Final = 1024 * 1024
-"""What is read at once; a piece of zeros is a hole in the copy."""
+"""Bytes of one read; a piece of zeros is a hole in the copy."""
 SHOWN_BYTES: Final = 8
 """Bytes of each file that a finding shows from the first difference on."""
 
@@ -58,7 +58,7 @@ def check_files(out: Path, mapper: Mapper) -> list[Finding]:
 
 
 def _known_files(out: Path) -> tuple[list[Document], list[Finding]]:
-    """Returns what the manifest says of the files that are there, and which ones are amiss."""
+    """Returns the manifest's entries of existing files, and the files that are wrong."""
     marks = {mark["path"]: mark for mark in manifest(out)["files"]}
     there = dict.fromkeys(view_files(out))
     findings = [_missing(path) for path in marks if path not in there]
@@ -74,7 +74,7 @@ def digest_file(path: str) -> tuple[int, str]:
 
 
 def copy_views(out: Path, target: Path, advance: Callable[[int], None]) -> list[Finding]:
-    """Copies the files the manifest names, holes as holes; returns those that are not as it says.
+    """Copies the files the manifest names, holes as holes; returns those that differ from it.
 
     Errors   OSError; what was copied up to then stays
     """

@@ -148,7 +148,7 @@ def _rebuild(job: RebuildJob, staging: Staging, mapper: Mapper) -> None:
 def manifest(out: Path) -> Document:
     """Returns what a finished run wrote down, an empty document when there is none.
 
-    What another version wrote counts as none.
+    Marks of another version count as none.
     """
     staging = Staging(out)
     plan = staging.read(staging.work / PLAN_FILE) or {}

@@ -88,7 +88,7 @@ PLANNERS: Final[Mapping[str, Callable[[Request, RowFilter], list[list[Any]]]]] =
     UNITS: _plan_units,
     INDEX: _plan_entries,
 }
-"""What gives the tasks of a table, by partition."""
+"""Makes the tasks of a table, by partition."""
 
 
 def stretch_from(document: dict[str, Any]) -> Stretch:

@@ -33,12 +33,12 @@ class RowFilter:
         return self.bounds.get(name, (NUMBER_MIN, NUMBER_MAX))
 
     def within(self, name: str, least: int = NUMBER_MIN, largest: int = NUMBER_MAX) -> "RowFilter":
-        """Returns the same with a column that is in a range, ends included, too."""
+        """Returns the filter with one more column that is in a range, ends included."""
         low, high = self.bound(name)
         return replace(self, bounds={**self.bounds, name: (max(low, least), min(high, largest))})
 
     def of_topics(self, topics: Iterable[str]) -> "RowFilter":
-        """Returns the same with a topic that is one of some, too."""
+        """Returns the filter with one more topic condition: one of some."""
         known = frozenset(topics)
         return replace(self, topics=known if self.topics is None else known & self.topics)
 

@@ -35,7 +35,7 @@ _MOMENT_MAX_MS: Final = 253_402_300_799_999
 
 
 class StoreSource(DataSource):
-    """Messages, units or index entries of a store, as options say (`request.py`)."""
+    """Messages, units or index entries of a store, as options select them (`request.py`)."""
 
     @classmethod
     def name(cls) -> str:
@@ -60,7 +60,7 @@ class StoreSource(DataSource):
 class StoreReader(DataSourceReader):
     """Plans partitions and reads them.
 
-    What is wanted comes from options alone. Spark 4.3 keeps the plan made with the filters of one
+    Only options select rows. Spark 4.3 keeps the plan made with the filters of one
     query for the next one on the same DataFrame, which then lacks rows: `pushFilters` is left out.
     """
 
@@ -188,4 +188,4 @@ READERS: Final[Mapping[str, Callable[[Any, Request, RowFilter, Sequence[str]], I
     UNITS: _units,
     INDEX: _entries,
 }
-"""What yields the record batches of a task, and damage."""
+"""Yields the record batches of a task, and damage."""

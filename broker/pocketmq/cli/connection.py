@@ -43,7 +43,7 @@ def asks_broker(
 
     lines    examples of its help
     within   its group
-    about    what the group's help says of it; its first sentence unless given
+    about    the line in the group's help; its first sentence unless given
     """
 
     def decorate(function: Callable[..., None]) -> click.Command:

@@ -45,7 +45,7 @@ def failure_of_client(error: ClientError, command: str = "") -> Failure:
         return Failure(error.message, Exit.TIMEOUT, next_step)
     if error.status == "NOT_FOUND":
         text, _, advice = error.message.partition(CREATE_IT)
-        # Who looks, changes or removes has named what is not there: creating it is of no help.
+        # A command that reads, changes or removes a missing thing is not helped by creating it.
         creates = command == "produce" or (command, error.reason) == ("consume", "GroupNotFound")
         next_step = advice if advice and creates else error.next_step
         return Failure(text, Exit.NOT_FOUND, next_step)

@@ -223,7 +223,7 @@ def reset(
     moved = [
         row
         for each in _topics(broker, name, topic)
-        if topic or not each.startswith(RETRY_PREFIX)  # What is sent again lies in its own topic.
+        if topic or not each.startswith(RETRY_PREFIX)  # Redelivered messages are in its own topic.
         for row in broker.ask(
             broker.admin.reset_offsets(name, each, target, queue_ids=queue_ids, dry_run=not yes)
         )
@@ -232,7 +232,7 @@ def reset(
 
 
 def _topics(broker: BrokerConnection, name: str, topic: str) -> list[str]:
-    """Returns one topic, or all a group consumes, its retry topics too, not its dead letters."""
+    """Returns one topic, or all of a group with its retry topics, without its dead letters."""
     if topic:
         return [topic]
     found = broker.ask(broker.admin.describe_group(name)).topics

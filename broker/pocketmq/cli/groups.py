@@ -76,7 +76,7 @@ WORDS: Final[Mapping[str, str]] = {
     "clusterlist": "status",
     "getbrokerconfig": "status --settings",
 }
-"""What others call commands, in lower case, and what it is here."""
+"""Other tools' names of commands, in lower case, and ours."""
 NEARNESS: Final = 0.6
 
 

@@ -31,7 +31,7 @@ _MQADMIN = re.compile(r"(\d{4}-\d\d-\d\d)#(\d\d:\d\d:\d\d):(\d{3})", re.ASCII)
 
 
 class ReadBy(click.ParamType[Value]):
-    """A parameter that a function reads; its ValueError says why a text cannot be one."""
+    """A parameter that a function parses; its ValueError is the reason why a text is refused."""
 
     def __init__(self, name: str, read: Callable[[str], Value]) -> None:
         self.name = name
@@ -40,7 +40,7 @@ class ReadBy(click.ParamType[Value]):
     def convert(
         self, value: Any, param: click.Parameter | None, ctx: click.Context | None
     ) -> Value:
-        """Returns what a text says; a default that is no text stays as it is."""
+        """Returns the value of a text; a default that is no text stays as it is."""
         if not isinstance(value, str):
             read: Value = value
             return read

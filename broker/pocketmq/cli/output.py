@@ -43,7 +43,7 @@ REDRAW_SECONDS: Final = 0.1
 BYTE_UNITS: Final = ("B", "kB", "MB", "GB", "TB")
 
 LOOK_AT_STORE: Final = "look at its store: pocketmq store verify ./store"
-"""What to do about a broker that met damage."""
+"""The next step for a broker that met damage."""
 
 Document = Mapping[str, Any]
 Cell = Callable[[Document], Any]
@@ -52,8 +52,8 @@ Cell = Callable[[Document], Any]
 class Column(NamedTuple):
     """A field in a table.
 
-    show   gets from a row what people see; None: the field as it is
-    also   fields that CSV has besides
+    show   makes the printed text from a row; None: the field as it is
+    also   fields that only CSV has
     """
 
     name: str
@@ -71,7 +71,7 @@ class Column(NamedTuple):
 
 
 Columns = Sequence[Column]
-"""What a table shows."""
+"""Columns of a table."""
 
 
 class Exit(IntEnum):
@@ -148,7 +148,7 @@ def talk_notes(notes: Iterable[str]) -> None:
 
 
 class Failure(click.ClickException):
-    """An error to show; `next_step` is what to do about it, "" when the text says it."""
+    """An error to show; `next_step` is what to do about it, "" when the text contains that."""
 
     def __init__(self, text: str, exit_code: int, next_step: str = "") -> None:
         super().__init__(text)
@@ -170,8 +170,8 @@ def only_planned(text: str) -> Failure:
 class PrintedRows:
     """Rows of one kind, printed as they come; used in a `with`.
 
-    columns   what a table shows
-    more      what it shows besides when it is wide
+    columns   of the table
+    more      columns that only `-o wide` has
     """
 
     __slots__ = ("_columns", "_count", "_format", "_pending", "_widths")

@@ -61,7 +61,7 @@ class Damaged:
 
 @dataclass
 class QueueReader:
-    """One queue, page by page; `query` says where to go on."""
+    """One queue, page by page; `query` sets the next offset."""
 
     query: PullQuery
 

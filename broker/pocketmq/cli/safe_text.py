@@ -1,6 +1,6 @@
 """Text of others as a terminal may have it: it is shown, and never obeyed.
 
-What clients, records and files say may hold escape sequences (ESC, OSC, C1), and marks that turn
+Texts of clients, records and files may hold escape sequences (ESC, OSC, C1), and marks that turn
 the order of letters around. All output of commands goes through this module.
 """
 

@@ -34,7 +34,7 @@ PREFIX: Final = "pocketmq-dev-"
 PORT_MAX: Final = 65_535
 ANY_PORT: Final = "127.0.0.1:0"
 ENDING: Final = (signal.SIGHUP, signal.SIGTERM)
-"""What ends `dev` besides Ctrl-C."""
+"""Conditions that end `dev`, apart from Ctrl-C."""
 HOW_TO_COME: Final = """\
 RocketMQ 5 clients come to {grpc}:
   Python   ClientConfiguration("{grpc}", Credentials())
@@ -47,7 +47,7 @@ Topics and groups are made by whoever uses them first; Ctrl-C ends all of it."""
 
 
 def topics_from_text(text: str) -> list[tuple[str, str]]:
-    """Returns (name, type) of "orders,payments:fifo"; type "": nothing is said of it.
+    """Returns (name, type) of "orders,payments:fifo"; type "": unspecified.
 
     Errors   ValueError
     """
@@ -253,7 +253,7 @@ def _run(
 
 
 def tell(addresses: Mapping[str, object]) -> None:
-    """Prints the line that says where the broker is."""
+    """Prints the line with the broker's address."""
     click.echo(json.dumps(addresses))
 
 

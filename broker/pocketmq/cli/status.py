@@ -1,7 +1,7 @@
 """`pocketmq status`: what the store is doing, and `pocketmq top`: what goes in and out of topics.
 
 Rates come from counts that only grow: messages ever stored, and the sums of committed offsets. A
-topic that is made anew, or a group that is reset, counts from there.
+topic that is recreated, or a group that is reset, counts from there.
 """
 
 import sys

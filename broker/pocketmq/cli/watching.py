@@ -1,4 +1,4 @@
-"""Looking on for long: a picture shown again and again, over restarts of the broker too."""
+"""Repeated output of a command, which survives restarts of the broker."""
 
 from collections.abc import Callable
 from time import sleep

@@ -34,7 +34,7 @@ def keep_quiet(text: str) -> None:
 class BrokerWait:
     """Retries a broker that became unreachable after a first answer; reports loss and return.
 
-    say   reports to the user
+    say   prints to the user
     """
 
     __slots__ = ("_has_answered", "_say", "is_gone")

@@ -108,7 +108,7 @@ def _take_broker(
     path: Path, text: str, layers: Layers, said: dict[str, str], left_out: dict[str, LeftOut],
     strict: bool,
 ) -> None:  # fmt: skip
-    """Takes what broker.conf says."""
+    """Takes the entries of broker.conf."""
     for item in properties(text):
         why, hint = _why_left_out(item.name)
         if why and not (strict and why == UNKNOWN):
@@ -122,7 +122,7 @@ def _take_proxy(
     path: Path, text: str, layers: Layers, said: dict[str, str], left_out: dict[str, LeftOut],
     strict: bool,
 ) -> None:  # fmt: skip
-    """Takes what rmq-proxy.json says."""
+    """Takes the entries of rmq-proxy.json."""
     for name, value in proxy_pairs(path, text):
         key = TAKEN.get(name)
         if key is None:

@@ -1,4 +1,4 @@
-"""Settings as TOML: a file to start from, and one that says what is set.
+"""Settings as TOML: a file to start from, and one with the values in effect.
 
 `sample_file` is conf/broker.toml: every key commented out at its default.
     pocketmq config init > conf/broker.toml
@@ -50,7 +50,7 @@ def sample_file(preset: str = EDGE) -> str:
 def settings_text(values: Mapping[str, Value], remarks: Mapping[str, str]) -> str:
     """Returns TOML that sets these keys and nothing else, by section.
 
-    remarks   what is said behind a value, by key
+    remarks   comments behind a value, by key
     """
     parts: dict[str, str] = {}
     for key, knob in KNOBS.items():

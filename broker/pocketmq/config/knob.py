@@ -1,8 +1,8 @@
 """One setting as data: its key, kind, bounds and default, its reason, and RocketMQ's name for it.
 
 A field's name carries its unit and with it how its text is read: `_bytes` takes "64MiB", `_ms`
-takes "10s" but no number without a unit, `_percent` takes "85%", everything else is what its type
-says.
+takes "10s" but no number without a unit, `_percent` takes "85%"; all others are parsed by their
+type.
 """
 
 from collections.abc import Callable, Iterator

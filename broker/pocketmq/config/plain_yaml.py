@@ -1,7 +1,7 @@
 """The part of YAML that RocketMQ's files are written in, read without telling what is in them.
 
-Mappings and sequences in blocks, scalars on one line, plain or quoted, `[a, b]`, comments. What
-else YAML has (anchors, tags, text over several lines) is an error that names the line, never its
+Mappings and sequences in blocks, scalars on one line, plain or quoted, `[a, b]`, comments. Other
+YAML (anchors, tags, text over several lines) is an error that names the line, never its
 text: there are secrets in these files.
 """
 

@@ -17,7 +17,7 @@ TAKEN: Final[Mapping[str, str]] = {
     "tlsKeyPath": "rpc.tls_key",
     "rocketMQClusterName": "broker.cluster",
 }
-"""What a name there is here."""
+"""Our setting for a name there."""
 _REASONS: Final[Mapping[str, str]] = {
     "classic clients are not served: there is one port, for gRPC": """remotingListenPort
         remotingAccessAddr useEndpointPortFromRequest enableRemotingLocalProxyGrpc""",

@@ -15,7 +15,7 @@ from pocketmq.model.errors import IllegalConfig
 from pocketmq.store.settings import FLUSH_ASYNC, FLUSH_SYNC
 
 RECORD_OVERHEAD_BYTES: Final = 64 * KIB
-"""What a record may hold besides its body (store-format.md 2.4)."""
+"""Bytes that a record may hold besides its body (store-format.md 2.4)."""
 
 POOL_SIZE_USUAL: Final = 1 * GIB
 """Locked memory that a machine for a broker is known to have."""
@@ -41,11 +41,11 @@ OWN_ALONE: Final[dict[str, Value]] = {
     "rpc.connection_idle_ms": 0,
     "rpc.connections_max": RpcSection.connections_max,
 }
-"""Settings that only our own transport has, and what says that they are not wanted."""
+"""Settings that only our own transport has, with the values that turn them off."""
 FLOORS: Final[dict[str, tuple[int, str]]] = {
     "retention.age_ms": (HOUR_MS, "messages would be removed soon after they came"),
 }
-"""What a setting has at least unless it is 0, and what less would do."""
+"""The minimum of a setting unless it is 0, and the effect of less."""
 
 
 def broken(config: Config) -> list[IllegalConfig]:

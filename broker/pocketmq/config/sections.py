@@ -9,7 +9,7 @@ dev      64 MiB             0.2 M slots, 1 M entries   async   losing the last m
 edge     64 MiB             0.2 M slots, 1 M entries   sync    one small machine that may lose power
 server   1 GiB              5 M slots, 20 M entries    async   RocketMQ's own defaults
 
-Edge is what every setting's own default says. A store that exists keeps its sizes under any preset.
+Edge has every setting's own default. A store that exists keeps its sizes under any preset.
 """
 
 from collections.abc import Mapping
@@ -375,7 +375,7 @@ class Config:
         return value
 
     def origin(self, key: str) -> str:
-        """Returns who said so: a file and line, a variable, --set, the preset or the default."""
+        """Returns a setting's origin: file and line, variable, --set, preset or default."""
         if key in self.origins:
             return self.origins[key]
         return f"preset {self.preset}" if key in PRESETS[self.preset] else "default"

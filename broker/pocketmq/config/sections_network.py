@@ -1,4 +1,4 @@
-"""The settings of the ports: who may come, and by which protocols."""
+"""The settings of the ports: which clients may connect, and by which protocols."""
 
 from dataclasses import dataclass
 from typing import Final

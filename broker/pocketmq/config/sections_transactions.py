@@ -8,7 +8,7 @@ from pocketmq.config.units import SECOND_MS
 
 @dataclass(frozen=True, kw_only=True)
 class TransactionsSection:
-    """Messages that are delivered when their producer says so."""
+    """Messages that are delivered when their producer commits them."""
 
     refuse: bool = live_knob(
         False, "Take no messages of transactions; those that are there can be decided.",

@@ -101,7 +101,7 @@ def profiles_from_text(text: str) -> str:
 
 
 def bool_from_text(text: str) -> bool:
-    """Returns what a word such as "on" says.
+    """Returns the value of a word such as "on".
 
     Errors   ValueError
     """

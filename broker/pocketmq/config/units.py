@@ -4,7 +4,7 @@
     duration   a number with ms, s, m, h, d; 0 needs none
 
 Decimal units (kB, MB) are refused: half of their writers mean the binary ones. So is a
-duration without a unit: who writes 72 means hours. What cannot be read is a ValueError with the
+duration without a unit: users who write 72 mean hours. Unreadable values raise ValueError with the
 reason.
 """
 

@@ -4,7 +4,7 @@
     with enclosure.place(path) as place:  the same file by a path that no link can lead elsewhere
 
 The directories between the store and the file are opened one in the other (O_NOFOLLOW), so a link
-that is planted meanwhile is refused as well. Two links are followed, as an operator makes them: the
+that is planted meanwhile is refused. Two links are followed, as an operator makes them: the
 store directory itself, and `commitlog` in it where root or the broker's own user owns the link.
 FIFOs, sockets and devices are opened without waiting for a peer, and then refused.
 """
@@ -166,7 +166,7 @@ def is_operators(user_id: int) -> bool:
 def check_tree(directory: Path, names: Iterable[str]) -> None:
     """Raises where a name in a directory, or one below it, is neither file nor directory.
 
-    Errors   NotAPlainFile; ReadFailed is left to who reads
+    Errors   NotAPlainFile; ReadFailed is left to the caller's read
     Cost     a look at each directory, some 15 µs
     """
     for name in names:

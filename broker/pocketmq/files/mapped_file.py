@@ -91,7 +91,7 @@ class MappedFile:
         self.written_from = size
         """Byte from which on all bytes were written by this process, since the file was opened."""
         self.checked: dict[tuple[object, ...], list[tuple[int, int]]] = {}
-        """What readers found sound of it since then, in their own terms."""
+        """Ranges that readers found sound since then, in their own terms."""
         self.allocated = 0
         self.descriptor = -1
         self.view: memoryview = memoryview(b"")
@@ -100,7 +100,7 @@ class MappedFile:
         self.staged_end = 0
         """Byte behind the last one that was written to `staged`."""
         self.unsynced_names: list[Path] = []
-        """Directories that hold names made for this file; `sync` makes them durable too."""
+        """Directories that hold names made for this file; `sync` makes them durable as well."""
 
     @property
     def path(self) -> Path:

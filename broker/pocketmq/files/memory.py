@@ -4,7 +4,7 @@ Buffers replace the file being written to:
     borrow ──► file.stage(buffer): writes go there ──commit──► the file ──► give_back
 
 A buffer is as long as a file; a writer then never waits for the page cache, and the file gets its
-bytes in larger pieces. What was not committed is lost with the process.
+bytes in larger pieces. Bytes that were not committed are lost with the process.
 Source: TransientStorePool.
 """
 

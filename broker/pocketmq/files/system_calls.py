@@ -1,4 +1,4 @@
-"""Calls of Linux that Python does not have; each says where the system does not know it.
+"""Calls of Linux that Python does not have; each reports where the system lacks it.
 
 sync_file_system     syncfs           else everything is synced
 exchange_names       renameat2        else False

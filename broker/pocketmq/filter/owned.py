@@ -16,7 +16,7 @@ DECODED_NS: Final = 50
 
 @final
 class Owned:
-    """A filter that passes over what belongs to others; codes say nothing of that.
+    """A filter that skips messages of other groups; tags codes do not show the group.
 
     wanted     what is wanted of one's own
     is_owned   judges a record by its properties

@@ -8,7 +8,7 @@ from pocketmq.format.java_hash import tags_code
 from pocketmq.model.filter import Filter
 
 LENGTH_KEPT_MAX: Final = 1_024
-"""Characters of an expression that is kept parsed, so that those who want the same share it."""
+"""Most characters of an expression that is kept parsed, so that equal filters share it."""
 
 
 def parse_filter(expression: str, *, is_sql: bool = False) -> Filter:

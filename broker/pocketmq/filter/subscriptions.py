@@ -3,8 +3,8 @@
     config/consumerFilter.json     for each topic and group: an expression, and three bits of 112
     bitmap of a message            the bits of all groups whose expression is true of it
 
-Several groups may share bits, so a bitmap can say yes where the message says no, never the other
-way round. Groups that are gone count on, as the file keeps them.
+Several groups may share bits, so a bitmap can accept a message that the filter refuses, never the
+other way round. Removed groups count on, as the file keeps them.
 Source: ConsumerFilterManager, CommitLogDispatcherCalcBitMap, BloomFilter, BitsArray.
 """
 
@@ -57,7 +57,7 @@ NO_BITS: Final = FilterBits({})
 
 
 def read_subscriptions(content: bytes) -> FilterBits:
-    """Returns what a config/consumerFilter.json says; what is no subscription is passed over.
+    """Parses config/consumerFilter.json; skips entries that are no subscription.
 
     Errors   ValueError: it is no JSON object
     """

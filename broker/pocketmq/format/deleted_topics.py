@@ -93,7 +93,7 @@ NOTHING_LEFT_OVER: Final = LeftOver()
 
 
 def left_over_of(text: str) -> LeftOver:
-    """Returns what `LeftOver.text` says.
+    """Parses the text of `LeftOver.text`.
 
     Errors   ValueError: the text is none
     """

@@ -2,9 +2,9 @@
 
     0A group │ 12 size │ decision: 0A transaction id │ 10 resolution
 
-Plain is what nearly all clients send: these fields in this order, each decision a commit or a
-rollback, ids as `transaction_id.py` writes them, texts of printable ASCII without a space. What is
-not plain is left to the generated classes, which read the same out of every request that is read
+Plain requests are those of nearly all clients: these fields in this order, each decision a commit
+or a rollback, ids as `transaction_id.py` writes them, texts of printable ASCII without a space. All
+others are left to the generated classes, which read the same out of every request that is read
 here.
 """
 

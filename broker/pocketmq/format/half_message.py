@@ -3,7 +3,7 @@
     committed   in the queue it was sent to, without the properties that name that; its system flag
                 marks it, and it contains the position of its half message
     checked     among the half messages once more, behind all others, its producer being asked
-    given up    in TRANS_CHECK_MAX_TIME_TOPIC: its producer never said
+    given up    in TRANS_CHECK_MAX_TIME_TOPIC: its producer never decided
 
 Bodies, births and flags stay as they are stored.
 Source: EndTransactionProcessor.endMessageTransaction, AbstractTransactionalMessageCheckListener,
@@ -57,7 +57,7 @@ _DIGITS_MAX: Final = 10
 class Half(NamedTuple):
     """A half message that was read.
 
-    real          where it goes when it is committed, None where it does not say
+    real          its topic when it is committed, None where it names none
     group         its producer's
     checks        how often its producer was asked
     immunity_ms   how long its producer wanted not to be asked, None: the usual time
@@ -80,7 +80,7 @@ class Half(NamedTuple):
 
 
 def read_half(record: bytes) -> Half:
-    """Returns what a record among the half messages says.
+    """Parses a record of the half topic.
 
     Errors   BadRecord
     Cost     about 6 µs
@@ -133,7 +133,7 @@ def shown_half(record: bytes) -> StoredMessage:
 
 
 def committed(half: Half, queue_count: int = 0) -> Run:
-    """Returns what is put for a half message that is committed; it says where it goes.
+    """Returns the record of a committed half message, for its real topic.
 
     queue_count   of its topic: one that is for a queue beyond them, which had more when it was
                   sent, goes to one there is, all of one queue to the same; 0: not known
@@ -185,7 +185,7 @@ def checked(half: Half, *, store_host: bytes) -> Run:
 
 
 def resumed(half: Half, *, store_host: bytes) -> Run:
-    """Returns what is put for a half message that was given up: the same, as if sent anew.
+    """Returns the record of a half message that expired undecided, as if it were sent anew.
 
     Source   AdminBrokerProcessor.resumeCheckHalfMessage
     """

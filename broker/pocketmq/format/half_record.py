@@ -2,7 +2,7 @@
 
     head │ body │ RMQ_SYS_TRANS_HALF_TOPIC │ name 01 value 02 name 01 value 02 …
 
-What is unusual about one is left to `half_message.py`: names twice, texts that are not printable
+Unusual ones are left to `half_message.py`: names twice, texts that are not printable
 ASCII, other records than those with a short topic name.
 """
 
@@ -42,7 +42,7 @@ class HalfRecord:
     store_host_at  …, body_begin, body_end: their positions in `raw`; the head ends with the body's
                    size
     block          the property block of the message that it becomes
-    real_topic     where it goes, empty where it does not say; real_queue_id
+    real_topic     its topic, empty where it names none; real_queue_id
     key_hashes     String.hashCode, unsigned, and size of the unique key, then of each key; of the
                    tag `tag_hash`, `tag_size`
     """
@@ -69,7 +69,7 @@ class HalfRecord:
     def read(self, raw: bytes, at: i64, place: i64) -> bool:
         """Finds the parts of a record; returns whether it is a plain half message of this place.
 
-        at      queue offset, as the record has to say; place: physical offset
+        at      queue offset that the record must have; place: physical offset
         Cost    about 1.5 µs when compiled
         """
         self._clear()
@@ -128,7 +128,7 @@ class HalfRecord:
     def _take(self, name: bytes, begin: i64, end: i64) -> bool:
         """Takes a property; returns whether the message that is delivered has it.
 
-        Effects  `is_odd` where that cannot be said here
+        Effects  sets `is_odd` where that cannot be decided here
         """
         raw = self.raw
         size: i64 = len(name)

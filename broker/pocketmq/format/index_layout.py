@@ -38,7 +38,7 @@ SLOT: Final = Struct(">i")
 SLOT_SIZE: Final = SLOT.size
 
 STYLE_5_5: Final = "5.5"
-"""Tags are indexed too, under topic#T#tag."""
+"""Tags are indexed as well, under topic#T#tag."""
 STYLE_5_3: Final = "5.3"
 """Only unique key and keys are indexed."""
 STYLES: Final = (STYLE_5_5, STYLE_5_3)

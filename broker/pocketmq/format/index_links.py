@@ -3,7 +3,7 @@
     entries ──slots_of──► slots ──(the file's table)──► heads ──chained──► rows, numbers
 
 Entries have the form of `Written.entries`: key hash (i32), physical offset (i64), store time (i64).
-Rows of the file have 20 bytes as well: key hash, physical offset, seconds, number of the previous
+Rows of the file have 20 bytes: key hash, physical offset, seconds, number of the previous
 entry of the chain. Rows are chained in order: of two entries in one slot, the second refers to the
 first. `index_entries.link_entries` chains many entries by column.
 Source: IndexFile.putKey.

@@ -18,7 +18,7 @@ __all__ = ["CRC_MASK", "Buffer", "Layout", "LayoutField", "crc32", "is_zero"]
 CRC_MASK: Final = 0x7FFFFFFF
 """RocketMQ drops the sign bit of a CRC-32."""
 Buffer = bytes | bytearray | memoryview
-"""What codecs read from: the view is of a mapped file."""
+"""Buffers that codecs read from: a view is of a mapped file."""
 _ZERO_PAGE: Final = bytes(4096)
 
 

@@ -1,4 +1,4 @@
-"""Queues that a record has units in besides its own: those its properties name.
+"""Further queues that hold units of a record: those its properties name.
 
     record of topic Mq     INNER_MULTI_DISPATCH      = %LMQ%one,%LMQ%two
                            INNER_MULTI_QUEUE_OFFSET  = 7,3

@@ -30,7 +30,7 @@ INDEX_DIRECTORY: Final = "index"
 VIEW_DIRECTORIES: Final = (
     CONSUME_QUEUE_DIRECTORY, CONSUME_QUEUE_EXTENSION_DIRECTORY, INDEX_DIRECTORY,
 )  # fmt: skip
-"""What is derived from the log."""
+"""Directories of data derived from the log."""
 CONFIG_DIRECTORY: Final = "config"
 OWN_DIRECTORY: Final = "pocketmq"
 RESERVE_FILE: Final = "reserve"
@@ -61,7 +61,7 @@ STORE_NAMES: Final = (
     *(BATCH_QUEUE_DIRECTORY, CONFIG_DIRECTORY, OWN_DIRECTORY),
     *(TIMER_LOG_DIRECTORY, TIMER_WHEEL_FILE),
 )
-"""What this broker opens in a store directory; other names there are not looked into."""
+"""Names that this broker opens in a store directory; others are not read."""
 
 OFFSET_DIGITS: Final = 20
 QUEUE_ID_MAX: Final = 2**31 - 1

@@ -74,7 +74,7 @@ def _shared(delivered: list[tuple[int, OrderedDelivery]]) -> list[list[Any]]:
 
 
 def decode_changes(content: bytes, follows: int) -> Iterator[QueueChange]:
-    """Yields what the rows of a journal say that follow on a version of the table, oldest first."""
+    """Yields the journal's rows that belong to a version of the table, oldest first."""
     for _, text in _rows(content, follows):
         try:
             changes = [_change(row) for row in read_json(text)]
@@ -88,7 +88,7 @@ def lost_rows_at(content: bytes, follows: int) -> int | None:
 
     The row was damaged, or a power cut took it and kept a later one that was never acknowledged.
     """
-    if follows >> 64:  # No row can say so.
+    if follows >> 64:  # No row can have that number.
         return None
     ends = [0, *(end for end, _ in _rows(content, follows))]
     at = ends[-1] + _CHECKED_FROM

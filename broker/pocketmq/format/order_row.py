@@ -85,7 +85,7 @@ def encode_order(order: QueueOrder, written_at_ms: int) -> dict[str, Any]:
 
 
 def decode_order(row: Mapping[str, Any], committed: int) -> QueueOrder:
-    """Returns what a row says; what is none of its numbers is left out.
+    """Parses a row; members that are no valid numbers are left out.
 
     committed   the offset the group has committed in the queue
     """

@@ -6,7 +6,7 @@ There is no escaping: a name or value with one of the separators cannot be store
 separator may be missing (4.9.1 to 5.1.4 wrote none). A pair with an empty name or an empty value
 is dropped by every reader; of duplicates the last one wins.
 
-Body: bit 0 of the system flag says compressed; bits 8-10 how: 1 LZ4, 2 ZSTD, 3 ZLIB, 0 ZLIB too.
+Body: bit 0 of the system flag: compressed; bits 8-10 how: 1 LZ4, 2 ZSTD, 3 ZLIB, 0 also ZLIB.
 Source: MessageDecoder.messageProperties2String, string2messageProperties; CompressionType.
 """
 

@@ -99,7 +99,7 @@ _I16: Final = struct.Struct(">h")
 
 
 class BadRecord(ValueError):
-    """The bytes at a place are no sound record; the text says in which way."""
+    """The bytes at a place are no sound record; the text is the reason."""
 
 
 def body_crc(body: Buffer) -> int:

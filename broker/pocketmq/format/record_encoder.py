@@ -72,7 +72,7 @@ class TopicFrame:
         """Takes what is the same for all.
 
         real    of half messages: the topic they are for, and how many queues it has
-        group   of producers, who decide them
+        group   of their producers
         system_flag   of its messages, as views get them
         """
         assert topic.isascii()
@@ -222,7 +222,7 @@ class RecordEncoder:
     def encode(self, queue_id: i64, queue_offset: i64, place: i64, time_ms: i64) -> bytes:
         """Returns the records of the request, the first of which goes to `place`.
 
-        Shape    `fit` said yes, and every message has an id
+        Shape    `fit` returned True, and every message has an id
         Effects  places, codes, units and entries are theirs from now on
         Cost     about 0.6 µs a record and the CRC of its body when compiled
         Source   MessageExtEncoder.encode, DefaultAppendMessageCallback.doAppend

@@ -46,7 +46,7 @@ _NEEDED: Final = frozenset({REAL_QUEUE, REAL_TOPIC, TIMER_OUT})
 _BLOCK_SIZE_MAX: Final = PROPERTIES_SIZE_MAX - PROPERTY_CRC_SIZE
 """A store may give each record a check sum of its own."""
 _KEPT_NAME_MAX: Final = 64
-"""Bytes; the order of longer names is found anew each time."""
+"""Bytes; the order of longer names is computed each time."""
 
 
 def put_again(
@@ -109,7 +109,7 @@ def facts_of(record: Buffer) -> tuple[int, dict[str, str], str]:
 
 
 def _pairs(block: bytes) -> dict[bytes, bytes]:
-    """Returns what a property block says; of one name several times the last is valid."""
+    """Parses a property block; of repeated names the last is valid."""
     pairs = {}
     for pair in block.split(_PAIR):
         name, _, value = pair.partition(_NAME)

@@ -6,7 +6,7 @@
 
 Plain is what nearly all clients send: these fields, none twice but keys and properties, in the
 order of their numbers; texts of printable ASCII without what `model/names.py` refuses; all messages
-of one topic, all or none of transactions, and those of one group. What is not plain is left to the
+of one topic, all or none of transactions, and those of one group. Other requests are left to the
 generated classes, which read the same out of every request that is read here; so are all requests
 that have to be refused.
 
@@ -122,7 +122,7 @@ class SendRequest:
     bodies_size     bytes of all bodies
     unnamed_count   messages without an id
     is_half         all of them are of transactions; `group` is their producer's, empty: the topic's
-    order           what the blocks say of the message group that all of them are of, empty for none
+    order           message group of all of them, as in the blocks, empty for none
     order_hash      String.hashCode of that group, unsigned
     is_compressed   whether all bodies are, as producers do it, or none is
     keys            KEY_WIDTH numbers each, of all messages

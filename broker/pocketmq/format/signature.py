@@ -3,8 +3,8 @@
     x-mq-date-time  20261120T220952Z
     authorization   MQv2-HMAC-SHA1 Credential=KEY, SignedHeaders=x-mq-date-time, Signature=HEX
 
-The signature is over the bytes of the date alone, and its key is the secret. So who reads a call on
-its way can make others while the date is taken: it belongs inside TLS.
+The signature is over the bytes of the date alone, and its key is the secret. So a reader of a call
+on its way can make others while the date is accepted: it belongs inside TLS.
 Source: AuthenticationHeader, Signature of rocketmq-clients; DefaultAuthenticationContextBuilder.
 """
 
@@ -45,7 +45,7 @@ def authorization_of(access_key: str, secret: str, date: str) -> str:
 
 
 def signed_from_text(text: str) -> Signed | None:
-    """Returns what an authorization says, None when it is none of these.
+    """Parses an authorization, None when it is none of these.
 
     Some clients write KEY/REGION/SERVICE, some the signature in upper case.
     """

@@ -116,7 +116,7 @@ def decode_rows(content: bytes, member: str) -> dict[str, Any]:
         table[member] = {str(name): row for name, row in rows.items()}
     version = table.get("dataVersion")
     if not isinstance(version, dict) or not all(map(_is_count, version.values())):
-        table.pop("dataVersion", None)  # Counting begins anew.
+        table.pop("dataVersion", None)  # Counting begins again.
     return table
 
 
@@ -177,7 +177,7 @@ def _unmark_keys(pairs: list[tuple[str, Any]]) -> dict[Any, Any]:
 def offset_rows(table: dict[str, Any]) -> list[tuple[str, str, int, int]]:
     """Returns (group, topic, queue id, offset) of a consumerOffset.json, by name.
 
-    Queue ids may be quoted: RocketMQ reads both. What is no queue's id or no offset is left out.
+    Queue ids may be quoted: RocketMQ reads both. Invalid ids and offsets are left out.
     """
     rows = []
     for name, queues in table_of(table.get("offsetTable")).items():

@@ -38,7 +38,7 @@ from pocketmq.model.message import (
 from pocketmq.model.system_topics import REVIVE_TOPIC_PREFIX
 
 AT_ONCE_ENQUEUED: Final = 2**63 - 1
-"""What TIMER_ENQUEUE_MS says of a message that was due when it came."""
+"""TIMER_ENQUEUE_MS of a message that was due when it came."""
 PLANS_MAX: Final = 4_096
 _ROOM: Final = PROPERTIES_SIZE_MAX - PROPERTY_CRC_SIZE
 _NUMBER_LENGTH_MAX: Final = 18
@@ -84,7 +84,7 @@ def property_in(content: bytes, name: bytes, begin: int, end: int) -> bytes | No
 def is_journal_record(record: bytes) -> bool:
     """Returns whether a record is one of the journal of leases, by its real topic alone.
 
-    A client's message may have the same tag, a body that says the same, a topic of the same hash.
+    A client's message may have the same tag, an equal body, a topic of the same hash.
     """
     if _OF_JOURNAL not in record:
         return False
@@ -100,7 +100,7 @@ def queue_offset_of(record: bytes) -> int:
 class TimedFacts:
     """Columns of records that were read from the timer's topic, in their order.
 
-    out_ms        their seconds, as messages say them; 0 where one says none: it is due at once
+    out_ms        their seconds, as in the messages; 0 where one has none: it is due at once
     due_ms        the same, by the clock of when they were stored
     topic_hashes  as units of the timer log have them
     markers       whether it takes back another message
@@ -174,7 +174,7 @@ class TimedFacts:
 
 
 def taken_back(record: bytes) -> bytes:
-    """Returns which message a delete marker takes back, empty: it does not say.
+    """Returns the id of the message that a delete marker recalls, empty: it has none.
 
     That of a recall is for the topic that its caller may send to: so the topic is before the
     key, whatever a real broker would compare.
@@ -191,7 +191,7 @@ def taken_back(record: bytes) -> bytes:
 def is_taken_back(topic: bytes, key: bytes, gone: frozenset[bytes]) -> bool:
     """Returns whether a message is among those that markers take back.
 
-    A marker that is no recall's says the key alone, or the topic and a plus before it.
+    A marker that is no recall's has the key alone, or the topic and a plus before it.
     """
     ways = (key, topic + b"+" + key, topic + RECALL_SEPARATOR.encode() + key)
     return not gone.isdisjoint(ways)
@@ -297,7 +297,7 @@ def odd_run(
     """Returns a record as one message of a place, whatever its block looks like.
 
     rolls    how often it went back to the timer's topic; 0: it leaves it
-    moved_ms by how much its time differs, by the clock of now, from what it says
+    moved_ms by how much its time differs, by the clock of now, from its property
     Errors   BadRecord
     """
     changed = {TIMER_ENQUEUED: str(enqueued_ms), TIMER_DEQUEUED: str(dequeued_ms)}

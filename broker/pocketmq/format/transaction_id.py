@@ -33,7 +33,7 @@ def transaction_id(place: HalfPlace) -> str:
 
 
 def read_transaction_id(text: str) -> HalfPlace | None:
-    """Returns what an id says, None for a text that is none."""
+    """Parses an id; None for a text that is none."""
     queue_offset, _, rest = text.partition(_SEPARATOR)
     physical_offset, _, unique_key = rest.partition(_SEPARATOR)
     numbers = _number(queue_offset), _number(physical_offset)

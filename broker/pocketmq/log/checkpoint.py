@@ -248,7 +248,7 @@ class QueueEnds:
         self._disk = disk
         self._table = TableFile(disk, own_directory / QUEUE_ENDS_FILE)
         self.rows: dict[QueueKey, QueueEnd] = {}
-        """What the next table says; those of queues that took records since are out of date."""
+        """Rows of the next table; those of queues that took records since are out of date."""
 
     def load(self, checkpoint: bytes) -> dict[QueueKey, QueueEnd]:
         """Returns the table that was written for this checkpoint, nothing where there is none."""

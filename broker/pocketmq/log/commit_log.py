@@ -37,7 +37,7 @@ from pocketmq.model.finding import ScanEnd
 
 DRAFT_NAME: Final = "commitlog.draft"
 HOT_SIZE: int = 64 * 1024 * 1024  # Read when it is used, compiled too: tests make nothing hot.
-"""What was written last is in memory: no system has reason to drop it before older pages."""
+"""The newest pages are in memory: no system has reason to drop them before older ones."""
 _KEY_NAMES: Final = "mappedFileSizeCommitLog"
 
 

@@ -67,7 +67,7 @@ class ConsumeQueue:
         self.units = QueueUnits(disk, directory, file_size_bytes, keeper, self.buffer)
         self.files = self.units.files
         self.extension = extension
-        """What the units' addresses lead to, None where this queue has none."""
+        """The extension that the units' addresses lead to, None where this queue has none."""
         self.writes_extension = False
         """Whether new messages get a unit there."""
         self.extension_failures = 0
@@ -112,7 +112,7 @@ class ConsumeQueue:
             if units is not None:
                 self._append(units)
                 self.max_physical_offset = runs[-1].end
-                if not self.is_doubtful:  # What a crash left is looked for behind the file's end.
+                if not self.is_doubtful:  # A crash may leave bytes behind the file's end.
                     self.units.accept()
                 return
         for run in runs:
@@ -286,7 +286,7 @@ class ConsumeQueue:
         """Zeros the bytes behind the last unit, and removes later files: a crash left them.
 
         Returns  whether there was anything; durable with the next sync of the whole file system
-        Errors   Corruption: the end is not where it was said to be; ReadFailed, WriteFailed
+        Errors   Corruption: the end is not where its row has it; ReadFailed, WriteFailed
         """
         last = self.files.files[-1].open()
         if self.units.last_end() != self.max_physical_offset:

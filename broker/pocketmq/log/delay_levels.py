@@ -2,7 +2,7 @@
 
     unit of queue n - 1: due at 12:00:05, its record stored at 12:00:03  ─►  level n is 2s
 
-RocketMQ has the table in its configuration alone (messageDelayLevel), so a store does not say it.
+RocketMQ has the table in its configuration alone (messageDelayLevel), so a store does not hold it.
 The newest units count. Source: CommitLog.checkMessageAndReturnSize.
 """
 

@@ -99,7 +99,7 @@ def _checkpoint(disk: Disk, directory: Path) -> CheckpointValues:
 
 
 def kept_left_over(disk: Disk, directory: Path) -> LeftOver:
-    """Returns what a store has written down; a file that cannot be read says nothing."""
+    """Returns the saved rows of a store, none where the file cannot be read."""
     path = directory / OWN_DIRECTORY / LEFT_OVER_FILE
     with suppress(FileNotFoundError, ValueError):
         return left_over_of(disk.read_file(path).decode())
@@ -151,7 +151,7 @@ def _start(
 ) -> tuple[int, int] | None:
     """Returns the physical offset of a queue's first remaining message, and its unit's number.
 
-    Returns  None where its record says that number itself, or a unit leads there which does
+    Returns  None where its record has that number itself, or a unit leads to one which does
     Cost     some 15 units read of each queue, and a record
     """
     queue = queue_directory(directory / CONSUME_QUEUE_DIRECTORY, *key)

@@ -185,7 +185,7 @@ class HashIndex:
     def repair(self, physical_offset: int, time_of: Callable[[int], int]) -> None:
         """After a crash: keep the entries of records below an offset, which were durable.
 
-        What a power cut left of the others is taken out; they are dispatched again.
+        Entries of the others that a power cut left are removed; they are dispatched again.
         """
         while self.files and not self.files[-1].begins_below(physical_offset):
             self.files.pop().remove()
@@ -217,7 +217,7 @@ class HashIndex:
         full.
 
         With `sealed_time` (after an unclean end of another broker, which syncs index files only
-        when they are full) files that end later are removed too.
+        when they are full) files that end later are removed as well.
         """
         sound = self._sound_count(sealed_time)
         if sound == len(self.files):

@@ -238,7 +238,7 @@ class IndexFile:
             self._keep_below(number, time_of)
 
     def repair(self, physical_offset: int, time_of: Callable[[int], int]) -> None:
-        """Keeps the entries of records below an offset, and make slots and header say the same.
+        """Keeps the entries of records below an offset, and adapts slots and header.
 
         For a file whose pages a power cut kept or lost one by one: the entries kept were durable,
         the rest may be of any age.
@@ -249,7 +249,7 @@ class IndexFile:
         )
 
     def _keep_below(self, number: int, time_of: Callable[[int], int]) -> None:
-        """Keeps the entries below a number, and make slots and header say the same.
+        """Keeps the entries below a number, and adapts slots and header.
 
         Cost     some 20 ms for a million entries
         """

@@ -97,7 +97,7 @@ def unit_at(disk: Disk, queue: Path, number: int) -> bytes:
 def offset_of(
     disk: Disk, directory: Path, key: QueueKey, unit: bytes, log_file_bytes: int
 ) -> int | None:
-    """Returns what the record says that a unit leads to; None where it is not of the queue."""
+    """Returns the fields of the record a unit leads to; None where it is not the queue's."""
     place, size, _ = UNIT.unpack(unit)
     if place <= 0 or not 0 < size <= log_file_bytes:
         return None

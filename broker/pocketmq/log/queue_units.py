@@ -66,7 +66,7 @@ class QueueUnits:
         self.front = 0
         """Units below this one are pre-blank, as far as known; where searches begin."""
         self._found = _NOTHING
-        """What was searched last, first and last byte of the queue then, and what was found."""
+        """The last search: its key, first and last byte of the queue then, and its result."""
 
     @property
     def max_offset(self) -> int:

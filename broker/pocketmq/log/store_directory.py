@@ -81,7 +81,7 @@ class StoreDirectory:
                 raise NotAStore(path=str(self.path / name), why=f"{why} in its place")
 
     def acquire(self) -> None:
-        """Takes the store lock, whose file is all that is made; of a new store the directory too.
+        """Takes the store lock; creates only its file, and for a new store the directory.
 
         Errors   NotAStore, StoreLocked, DiskFull
         """
@@ -151,7 +151,7 @@ class ClosedState:
 
 @dataclass(frozen=True, kw_only=True)
 class StoreManifest(StoreShape):
-    """The shape of a store, as far as it travels with it (RECORDED), and who wrote it.
+    """The shape of a store, as far as it travels with it (RECORDED), and its last writer.
 
     made_here: this broker began the store and did not find it. property_crc_from: physical offset
     from which on every record ends with a property CRC, None where they are written without.

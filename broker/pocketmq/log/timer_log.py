@@ -3,7 +3,7 @@
     |---- file ----BLANK|---- file ----BLANK|---- file --.......|
     base of first                                        end
 
-Units of one slot are a chain, from the newest back to the oldest. What a unit says changes at an
+Units of one slot are a chain, from the newest back to the oldest. Units change only at an
 orderly stop alone (store/timer/ending.py); files whose messages were all delivered go.
 
 Invariants

@@ -3,7 +3,7 @@
     time ──► slot (time / precision) mod slot count ──► first, last: places in the timer log
 
 A slot is for one second at a time: one with another time in it counts as empty, and is taken
-over. What was delivered stays where it is until then. The log is the truth, the wheel its index.
+over. Delivered messages stay in it until then. The log is the truth, the wheel its index.
 Source: TimerWheel.
 """
 

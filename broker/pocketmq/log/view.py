@@ -14,7 +14,7 @@ class View(Protocol):
     """A structure derived from the log."""
 
     name: str
-    """What messages and logs call it."""
+    """Name of the view in messages and log events."""
 
     @property
     def durable_offset(self) -> int:

@@ -7,7 +7,7 @@ starting     200     200        503
 recovering   200     200        503      it advances, so it must not be killed
 running      200     200        200
 disk_full    200     200        200      reading is served; sends resume by themselves
-read_only    200     200        200      reading is served; store.write says the rest
+read_only    200     200        200      reading is served; store.write has the reason
 damaged      200     200        200      the same; an operator has to look
 draining     200     200        503
 failed       503     503        503      the process ends by itself
@@ -65,7 +65,7 @@ class ProbeAnswers:
         return self.state in READY_STATES
 
     def report(self) -> dict[str, str | float]:
-        """Returns what a probe's answer says: the state, and how far recovery has come."""
+        """Returns the body of a probe's answer: the state, and the progress of recovery."""
         state = self.state
         if state == RECOVERING and self._read_progress is not None:
             return {"state": state, "progress": round(self._read_progress(), 3)}

@@ -92,7 +92,7 @@ def build_info(version: str, store_version: int) -> Gauge:
 
 
 def compiled_modules() -> Gauge:
-    """Returns the metric that says which modules run compiled."""
+    """Returns the metric of how many modules run compiled."""
     return Gauge(
         "pocketmq_module_compiled",
         "1: the module runs compiled, 0: its source does.",
@@ -102,7 +102,7 @@ def compiled_modules() -> Gauge:
 
 
 def proxy_up() -> Gauge:
-    """Returns the metric by which RocketMQ's proxies say that they run: here, in the broker."""
+    """Returns the metric by which RocketMQ's proxies report that they run: here, in the broker."""
     help = "1 while official clients are served."
     return Gauge(PROXY_UP, help, lambda: {("local",): 1.0}, ("proxy_mode",))
 
@@ -161,7 +161,7 @@ class Exposition:
         return b"".join(self._pieces(form)), form.content_type
 
     async def page_in_turns(self, accept: str = "") -> tuple[bytes, str]:
-        """Returns the same, in many turns of the loop; who asks meanwhile shares the next page.
+        """Returns the same, in many turns of the loop; requests meanwhile share the next page.
 
         Cost     1 µs a series, and 1 ms for the process; 2 ms of one turn, but for the slowest stat
         """

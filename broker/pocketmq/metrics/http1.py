@@ -25,7 +25,7 @@ from pocketmq.model.strangers import START_SIZE, Sparingly, protocol_of
 
 CONNECTIONS_MAX: Final = 256
 IDLE_S: Final = 60.0
-"""What a client may take for a request, from the last answer on."""
+"""Time that a client may take for a request, from the last answer on."""
 HEAD_SIZE_MAX: Final = 16_384
 SMALL_SIZE: Final = 65_536
 UNREAD_MAX: Final = 64 * 1024 * 1024
@@ -45,7 +45,7 @@ gRPC writes it, and whether nobody on the way reads what it sends."""
 
 
 class Site:
-    """The pages, and the connections that read them; `admits` says who may read which."""
+    """The pages, and the connections that read them; `admits` decides which may read which."""
 
     __slots__ = ("_strangers", "admits", "connections", "pages")
 

@@ -8,7 +8,7 @@
 A refresh handles a few hundred queues at a time, so that calls proceed meanwhile. Messages that
 must be read from the disk are read in a thread, a few in each refresh. The store time of a message
 never changes, so that a group without progress costs nothing. `unconsumed` of model/consuming.py
-defines what counts as consumed, for administration as well.
+defines which messages count as consumed, also for administration.
 Source: ConsumerLagCalculator, BrokerMetricsManager.
 """
 

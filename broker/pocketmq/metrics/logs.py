@@ -30,12 +30,12 @@ _BREAKS: Final = {
     0x7F: "\\u007f",
     **{code: f"\\u{code:04x}" for code in (*range(0x80, 0xA0), 0x2028, 0x2029)},
 }
-"""What JSON leaves as it is, and some readers take for the end of a line."""
+"""Characters that JSON leaves as they are, and some readers take for the end of a line."""
 
 STANDARD_ATTRIBUTES: Final = frozenset(
     vars(logging.makeLogRecord({})).keys() | {"message", "asctime", "taskName"}
 )
-"""What every record has; everything else is a field of the event."""
+"""Fields of every record; all others are fields of the event."""
 
 
 class JsonFormatter(logging.Formatter):
@@ -73,7 +73,7 @@ class ConsoleFormatter(logging.Formatter):
 class RepeatLimit(logging.Filter):
     """Lets an event through BURST times in WINDOW_SECONDS, then counts it.
 
-    The next line of the event after that says how many were left out, as `suppressed`.
+    The next line of the event after that has the number left out, as `suppressed`.
     """
 
     def __init__(self, now: Callable[[], float] = monotonic) -> None:

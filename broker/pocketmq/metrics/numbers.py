@@ -35,7 +35,7 @@ INTERVAL_SECONDS: Final = 0.02
 LOOP_LAG_BUCKETS: Final = (
     0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 6.4
 )  # fmt: skip
-"""Seconds; 50 ms is what a broker may be late, 200 ms on a machine that does other things too."""
+"""Seconds; a broker may be late by 50 ms, by 200 ms on a machine that does other things."""
 
 
 class Numbers:

@@ -60,7 +60,7 @@ class Family(NamedTuple):
     block_lines: int
 
     def header(self, form: TextFormat) -> str:
-        """Returns the lines that say what it is."""
+        """Returns the HELP and TYPE lines of a metric."""
         name = self.name
         if form.is_open and self.kind == "counter":
             name = name.removesuffix("_total")
@@ -69,7 +69,7 @@ class Family(NamedTuple):
 
 
 def family_of(name: str, stats: Sequence[Stat], fixed: Mapping[str, str], gone: Gone) -> Family:
-    """Returns the stats of one metric under a name, its series labelled `fixed` as well.
+    """Returns the stats of one metric under a name, its series with the labels `fixed` added.
 
     gone   values of labels whose series are left out, by label
     """

@@ -167,7 +167,7 @@ class ClientAnswer(NamedTuple):
 class Member(NamedTuple):
     """A client that consumes for a group.
 
-    client_id   as it says, "" where it does not
+    client_id   as the client reports it, "" where it does not
     address     as gRPC writes it, "ipv4:127.0.0.1:4711"
     mode        "receive" or "pull"
     since_ms    when it was heard of first; `seen_ms` last

@@ -40,7 +40,7 @@ class Held(NamedTuple):
 NOTHING_HELD: Final = Held()
 
 Leased = Mapping[tuple[str, str], Mapping[int, Held]]
-"""What groups have under leases: (group, topic) -> queue id -> that."""
+"""Messages that groups have under leases: (group, topic) -> queue id -> these."""
 
 
 class Unconsumed(NamedTuple):

@@ -3,7 +3,7 @@
     normal        at once, in the order of its queue
     fifo          in the order of its message group
     delay         at a time, or when a delay level is over
-    transaction   when its producer says so
+    transaction   when its producer commits it
     priority      before messages of less weight
 
 Source: TopicMessageType, DefaultTopicMessageTypeValidator.
@@ -36,7 +36,7 @@ KINDS_TAKEN: Final[Mapping[str, frozenset[MessageKind]]] = {
     **{kind.value: frozenset({kind}) for kind in MessageKind},
     MIXED: frozenset(MessageKind),
 }
-"""What messages a topic takes, by its type; a type that only other brokers know takes none."""
+"""Kinds of messages a topic takes, by its type; a type that only other brokers know takes none."""
 
 
 def kinds_taken(type_name: str | None) -> frozenset[MessageKind]:

@@ -1,4 +1,4 @@
-"""Pages that are read over HTTP, as those who carry them and those who make them see them."""
+"""Pages that are read over HTTP, as their servers and their makers see them."""
 
 from collections.abc import Awaitable, Callable, Mapping
 from email.utils import formatdate
@@ -10,7 +10,7 @@ from urllib.parse import unquote
 class Answer(NamedTuple):
     """A page as it is sent.
 
-    challenge   by which schemes a reader may say who it is; "" where that is not asked
+    challenge   schemes by which a reader may authenticate; "" where none is needed
     """
 
     status: int

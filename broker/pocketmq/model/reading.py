@@ -74,7 +74,7 @@ class PullResult(NamedTuple):
 class QueryResult(NamedTuple):
     """Messages that carry a key, newest first.
 
-    complete says that nothing older matches; else `next_cursor` goes on where this page ended. With
+    complete: nothing older matches; else `next_cursor` is where the next page begins. With
     neither, nothing more is found, but index or log are damaged: some may be missing.
     """
 

@@ -59,7 +59,7 @@ RECORDED: Final = (
     "consume_queue_extension",
     "consume_queue_extension_file_size_bytes",
 )
-"""Fields that travel with a store in its manifest; the others are the operator's to say."""
+"""Fields that travel with a store in its manifest; the operator sets the others."""
 
 DEFAULT_DELAY_LEVELS: Final = "1s 5s 10s 30s 1m 2m 3m 4m 5m 6m 7m 8m 9m 10m 20m 30m 1h 2h"
 UNIT_MS: Final = {"s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}

@@ -7,8 +7,8 @@
     revived     %RETRY%group_topic       its lease was over
     dead        %DLQ%group               the group gave it up
 
-Each returns a `ParkedMessage`: where the message goes, and which properties change. What undoes
-it finds the place again by properties and names alone. Pure; a record is made of it by
+Each returns a `ParkedMessage`: the message's topic and queue, and the changed properties. The
+inverse finds the place again by properties and names alone. Pure; a record is made of it by
 format/rewrite.py.
 Source: HookUtils, ScheduleMessageService, AbstractSendMessageProcessor.consumerSendMsgBack,
 PopReviveService, KeyBuilder.
@@ -63,7 +63,7 @@ ADDED_ON_THE_WAY: Final = frozenset(
 )  # fmt: skip
 """Properties that retries leave on a message."""
 ADDED_TO_WAIT: Final = frozenset({REAL_QUEUE, REAL_TOPIC, TIMER_OUT, TRANSACTION_ID})
-"""Properties that a message gets for the time it waits; those that say why were its producer's."""
+"""Properties that a message gets while it waits; those with the reason were its producer's."""
 FIRST_BACK_LEVEL: Final = 3
 """The level of a message sent back for the first time; each further time is one more."""
 _NUMBER_LENGTH_MAX: Final = 10
@@ -138,7 +138,7 @@ def delayed(place: QueuePlace, level: int, level_count: int) -> ParkedMessage:
 def timed(place: QueuePlace, deliver_at_ms: int, precision_ms: int = 1_000) -> ParkedMessage:
     """Returns how a message waits for a time: its slot is the last full precision before it.
 
-    What its producer said of the time stays as it is.
+    The producer's property with the time stays as it is.
     Source   HookUtils.transformTimerMessage
     """
     assert precision_ms > 0
@@ -162,7 +162,7 @@ def half(place: QueuePlace, unique_key: str) -> ParkedMessage:
 def restored(properties: Mapping[str, str]) -> tuple[QueuePlace, dict[str, str]] | None:
     """Returns where a waiting message goes, and the properties it was sent with.
 
-    None   its properties do not say where
+    None   its properties do not name the place
     """
     place = real_place(properties)
     if place is None:
@@ -171,7 +171,7 @@ def restored(properties: Mapping[str, str]) -> tuple[QueuePlace, dict[str, str]]
 
 
 def real_place(properties: Mapping[str, str]) -> QueuePlace | None:
-    """Returns where a waiting message goes, None where its properties do not say it."""
+    """Returns the target of a waiting message, None where its properties do not name it."""
     topic, number = properties.get(REAL_TOPIC), properties.get(REAL_QUEUE, "")
     if not topic or not number.isascii() or not number.isdigit():
         return None
@@ -211,7 +211,7 @@ def dead(group: str, topic: str, properties: Mapping[str, str], message_id: str)
 def sent_first(group: str, properties: Mapping[str, str]) -> tuple[str, ParkedMessage] | None:
     """Returns the topic a dead letter came from, and how it becomes a message of it again.
 
-    It loses what its way added: origins, delays, places, times. None: it does not say the topic.
+    It loses what its way added: origins, delays, places, times. None: it names no topic.
     """
     topic = properties.get(DLQ_ORIGIN_TOPIC) or properties.get(RETRY_TOPIC, "")
     if not topic:
@@ -238,7 +238,7 @@ def revived(
 
 
 def is_of_group(group: str, properties: Mapping[str, str], *, is_sent_back: bool) -> bool:
-    """Returns whether a message in a retry topic, whose name others may have too, is of a group.
+    """Returns whether a message is of a group; other groups' retry topics may have the same name.
 
     is_sent_back   of the messages there only those that were sent back may be the group's
     """

@@ -26,7 +26,7 @@ TYPE_ATTRIBUTE: Final = "message.type"
 DEFAULT_TYPE: Final = "NORMAL"
 """The type of a topic without the attribute."""
 TOPIC_TYPES: Final = frozenset(KINDS_TAKEN)
-"""What kind of messages a topic takes (TopicMessageType)."""
+"""Kinds of messages that a topic takes (TopicMessageType)."""
 SERVED_ATTRIBUTES: Final = {"queue.type": "SimpleCQ", "cleanup.policy": "DELETE"}
 """Attributes that decide how a topic is stored, and the one value of each that is served."""
 BATCH_QUEUES: Final = {"queue.type": "BatchCQ"}
@@ -39,7 +39,7 @@ QUARANTINE_TOPIC: Final = "RMQ_SYS_QUARANTINE"
 HALF_TOPIC: Final = "RMQ_SYS_TRANS_HALF_TOPIC"
 OP_HALF_TOPIC: Final = "RMQ_SYS_TRANS_OP_HALF_TOPIC"
 GIVEN_UP_TOPIC: Final = "TRANS_CHECK_MAX_TIME_TOPIC"
-"""Half messages whose producers never said what becomes of them."""
+"""Half messages that expired undecided."""
 
 RETRY_PREFIX: Final = "%RETRY%"
 DLQ_PREFIX: Final = "%DLQ%"

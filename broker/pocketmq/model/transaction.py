@@ -36,7 +36,7 @@ class Decided(NamedTuple):
 class Check(NamedTuple):
     """A check sent to a producer: the record of its half message, and the transaction id to decide.
 
-    topic   where the message goes if it is committed, "" where its record does not say
+    topic   target of the message if it is committed, "" where its record does not name it
     """
 
     transaction_id: str

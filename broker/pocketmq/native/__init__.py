@@ -9,7 +9,7 @@ The same files run as they are wherever there is no library, or none that fits:
 
 TAG is of the interpreter, so libraries for several can coexist. All modules run compiled or
 none does: calls between them are bound when they are compiled. Values that a compiled module has
-from others (constants above all) are part of it too, so `sources` names the modules it imports.
+from others (constants above all) are part of it as well, so `sources` names the modules it imports.
 """
 
 import os
@@ -90,7 +90,7 @@ COMPILED: Final = (
     "pocketmq.wire.stream",
     "pocketmq.wire.streams",
 )
-"""What is compiled, all together; the sources are the same program, several times slower."""
+"""Modules that are compiled together; the sources are the same program, several times slower."""
 PURE_VARIABLE: Final = "POCKETMQ_PURE"
 """Set to anything but 0 or nothing, the sources run: to debug, and to compare."""
 ROOT: Final = Path(__file__).parents[2]

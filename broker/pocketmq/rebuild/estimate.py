@@ -19,7 +19,7 @@ from pocketmq.walk.reader import LogReader
 SAMPLES: Final = 8
 """Ranges looked into, from the oldest to the newest."""
 BLOCK_BYTES: Final = 4096
-"""What a file system gives out at least; every queue has a block that is not full."""
+"""Smallest unit of a file system; every queue has a block that is not full."""
 MARGIN: Final = 1.1
 """Samples may be of larger messages than the rest."""
 

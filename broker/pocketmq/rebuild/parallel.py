@@ -11,7 +11,7 @@ Tasks write disjoint bytes of the final files and answer with numbers only. The 
     3. adds up entry counts: entry g belongs into file g div (M - 1), so that files, and pieces of
        large files, are built independently.
 A task that runs twice, or twice at once, writes the same bytes to the same places. Extensions are
-written queue by queue once all units are in place. ARCHITECTURE.md ("Parallel rebuild") says why.
+written queue by queue once all units are in place. See ARCHITECTURE.md ("Parallel rebuild").
 """
 
 import os

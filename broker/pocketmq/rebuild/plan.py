@@ -36,7 +36,7 @@ that fails as often as it is tried is a TaskFailed."""
 
 
 class TaskFailed(Exception):
-    """A task failed as often as it was tried; the text says why the last time."""
+    """A task failed as often as it was tried; the text is the last error."""
 
 
 def map_here(function: Callable[[Task], Answer], tasks: Sequence[Task]) -> Iterable[Answer]:

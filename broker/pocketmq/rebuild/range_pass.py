@@ -76,7 +76,7 @@ class RangePass:
         self.walk = LogWalk(reader)
 
     def run(self, file: LogFile, begin: int, upto: int) -> RangeResult:
-        """Reads the records of a file that start in [begin, upto), over holes as well.
+        """Reads the records of a file that start in [begin, upto), and skips holes.
 
         Errors   IllegalTopic: a record's topic can be no directory
         """

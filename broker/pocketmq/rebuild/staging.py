@@ -60,11 +60,11 @@ class Staging:
         return self.work / "tables" / f"{name}-{number}.npy"
 
     def range_file(self, name: str) -> Path:
-        """Returns the file that says that a range is finished."""
+        """Returns the file that marks a range as finished."""
         return self.work / "ranges" / f"{name}.json"
 
     def piece_file(self, name: str, number: int) -> Path:
-        """Returns the file that says that a piece of an index file is finished."""
+        """Returns the file that marks a piece of an index file as finished."""
         return self.work / "pieces" / f"{name}-{number}.json"
 
     def clear(self) -> None:
@@ -135,7 +135,7 @@ def boot_id() -> str:
 def plan_document(
     ranges: list[Range], settings: KnownShape, upto: int, expired: Sequence[Path] = ()
 ) -> dict[str, Any]:
-    """Returns what `plan.json` says."""
+    """Returns the content of `plan.json`."""
     return {
         "format_version": FORMAT_VERSION,
         "settings": asdict(settings),
@@ -164,7 +164,7 @@ def range_mark(part: Range) -> list[Any]:
 
 
 def range_document(part: Range, result: RangeResult, runs: Runs) -> dict[str, Any]:
-    """Returns what a finished range's file says."""
+    """Returns the content of a finished range's file."""
     return {"range": range_mark(part), "result": result_document(result), "runs": runs}
 
 

@@ -39,7 +39,7 @@ class CallClass(Enum):
 DEFAULT_LIMITS: Final[Mapping[CallClass, int]] = {
     CallClass.SEND: 2_048,  # a client with more in flight gains nothing: the log is one
     CallClass.POLL: 10_000,  # a parked poll takes 2.5 KiB, about 20 on grpcio
-    CallClass.SETTLE: 2_048,  # as sends: each is a put, and who is drained may still settle
+    CallClass.SETTLE: 2_048,  # as sends: each is a put, and leases are still settled during a drain
     CallClass.QUERY: 256,  # each may hold a reply of 16 MiB
     CallClass.ADMIN: 64,
     CallClass.ACCESS: 32,  # users and grants: no other work keeps an admin out
@@ -235,5 +235,5 @@ class Admission:
         return sum(gate.count for gate in self._gates.values())
 
     def close_sends(self) -> None:
-        """Refuses sends from now on; who has something to fetch still may."""
+        """Refuses sends from now on; receives and settlements are still served."""
         self._gates[CallClass.SEND].close()

@@ -21,7 +21,7 @@ MAKERS: Final = {
     ResourceKind.TOPIC: (Action.PUB, Action.CREATE),
     ResourceKind.GROUP: (Action.SUB, Action.CREATE),
 }
-"""What lets a call make a thing of a kind that is missing."""
+"""The permission by which a call creates a missing thing of a kind."""
 CREATING: Final = frozenset({
     "CreateTopic", "CreateGroup", "SendMessage", "Receive", "PullMessage", "CommitOffset",
     "SetOffsets", "ResetOffsets", "CloneOffsets", "QueryRoute", "QueryAssignment",

@@ -14,7 +14,7 @@ from google.protobuf.message import Message
 from pocketmq.model.errors import TooManyElements
 
 ELEMENTS_MAX: Final = 4_096
-"""Elements of a repeated field of a request, where its method says nothing else."""
+"""Elements of a repeated field of a request, where its method states nothing else."""
 INNER_MAX: Final = 65_536
 """The same of a field within elements of another, of all of them together."""
 _HIGH: Final = bytes(range(128, 256))

@@ -1,6 +1,6 @@
 """The one place where calls are admitted or refused, for all APIs and transports.
 
-    a face ─► the same face, each handler behind: who calls? ─► may they? ─► the handler
+    a face ─► the same face, each handler guarded: caller? ─► permissions? ─► the handler
                              each shortcut behind the same, by the bytes of its request
 
 Where access is not checked there is no guard, and nothing of this runs.
@@ -42,7 +42,7 @@ class Guard:
         self._creations = creations
 
     def guarded(self, service: Service, rules: FaceRules) -> Service:
-        """Returns a face that serves who may; a shortcut without a rule is not taken."""
+        """Returns a face that serves permitted calls; a shortcut without a rule is not used."""
         needs, quick = rules
         names = {method.name for method in service.methods}
         assert names == needs.keys(), f"each method of {service.name} says what it needs"
@@ -76,7 +76,7 @@ class Guard:
         return serve
 
     def _poll_guarded(self, handler: Handler, need: Asked | AdminOnly) -> Handler:
-        """Returns a handler that may take long: who may no more by then gets nothing."""
+        """Returns a handler that may take long: a caller whose permission ends gets no answer."""
 
         def serve(request: Any, call: Call) -> Any:
             caller = self._caller(call)
@@ -95,7 +95,7 @@ class Guard:
         return serve
 
     def _stream_guarded(self, handler: Handler, need: Asked | AdminOnly) -> Handler:
-        """Returns a handler of many requests: who calls is asked once, what they may of each.
+        """Returns a handler of many requests: checks the caller once, permissions for each request.
 
         Before each answer the same is asked about the last request that needed something. For a
         user who is gone the requests end, whatever the client sends.
@@ -123,7 +123,7 @@ class Guard:
         return serve
 
     def _quick(self, shortcut: Shortcut, named: Named) -> Shortcut:
-        """Returns a shortcut that who may not publish is refused by."""
+        """Returns a shortcut that refuses callers without permission to publish."""
         access, (kind, name_of) = self._access, named
         need_of = _NEEDS[kind]
 
@@ -177,7 +177,7 @@ async def _each(answers: AsyncIterator[Any], check: Callable[[], None]) -> Async
 
 
 class _Gone:
-    """Whether the user of a stream is gone, and who waits for its next request."""
+    """Whether the user of a stream is gone, and the wait for its next request."""
 
     __slots__ = ("_is_gone", "waiting")
 

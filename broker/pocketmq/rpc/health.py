@@ -60,7 +60,7 @@ class Health:
         return SERVING if is_good else NOT_SERVING
 
     def end(self) -> None:
-        """Shows NOT_SERVING to everyone who watches, and end the watches."""
+        """Reports NOT_SERVING to all watches, and ends them."""
         self._is_over = True
         self.show(serving=False, writable=False)
 

@@ -49,7 +49,7 @@ class PendingReply:
 
     group     ends when it may be sent
     in_time   the reply that is sent then
-    user      who waits for it, "" where users are not checked
+    user      the caller, "" where users are not checked
     """
 
     __slots__ = ("group", "in_time", "late", "user")

@@ -25,7 +25,7 @@ class AdminOnly(NamedTuple):
 Asked = Callable[[Any, Call], Iterable[Need]]
 """Returns what a request, read, of a call needs; none: any user may."""
 NeedTable = Mapping[str, Asked | AdminOnly]
-"""What each method of a face needs, by its name."""
+"""The need of each method of an API, by its name."""
 
 
 class Named(NamedTuple):

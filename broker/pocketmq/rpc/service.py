@@ -28,7 +28,7 @@ from pocketmq.rpc.call import Call
 from pocketmq.rpc.elements import ELEMENTS_MAX, Elements, Malformed
 
 Handler = Callable[[Any, Call], Any]
-"""(request or requests, call) -> what the method's kind says."""
+"""(request or requests, call) -> as the method's kind demands."""
 
 Metadata = Callable[[str], str | None]
 """Returns a metadata value of a call by its name, as `Call.metadata` does."""
@@ -100,7 +100,7 @@ class MethodKind(Enum):
 
 @dataclass(frozen=True)
 class Method:
-    """One method: its name, its messages, who serves it and in which class.
+    """One method: its name, its messages, its handler and its class.
 
     `parse` and `serialize` replace the messages' own, for methods whose cost is there;
     `answer` is what `serialize` takes and the handler returns. `request_code` is RocketMQ's word
@@ -178,7 +178,7 @@ def method(
     call_class: CallClass,
     **own: Any,
 ) -> Method:
-    """Returns a method of a proto's service, with the messages and the kind that the proto says.
+    """Returns a method of a proto's service, with the proto's messages and kind.
 
     own   further fields of the Method
     """
@@ -203,8 +203,8 @@ def closed(request: Any, call: Call) -> Any:
 
 
 Refuse = Callable[[BrokerError, Method], Any]
-"""How a face says that a call failed: by a WireStatus, or in band, by an answer of the method, or
-by a list of answers where it has many."""
+"""How an API reports that a call failed: by a WireStatus, or in band, by an answer of the method,
+or by a list of answers where it has many."""
 
 
 def refuse_plainly(error: BrokerError, method: Method) -> WireStatus:
@@ -214,7 +214,7 @@ def refuse_plainly(error: BrokerError, method: Method) -> WireStatus:
 
 @dataclass(frozen=True)
 class Service:
-    """A service by its full name, "pocketmq.v1.Broker"; all its errors look as `refuse` says."""
+    """A service by its full name, "pocketmq.v1.Broker"; `refuse` makes all its errors."""
 
     name: str
     methods: tuple[Method, ...]

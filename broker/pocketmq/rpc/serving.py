@@ -99,7 +99,7 @@ class ServedMethod:
 
     @property
     def is_quick(self) -> bool:
-        """Whether a shortcut may be asked: where it says who calls, only below all shares."""
+        """Whether a shortcut may be used: where it identifies the caller, only below all shares."""
         gate = self.gate
         return gate.count < gate.tight or not self.method.identifies
 
@@ -193,7 +193,7 @@ class Serving:
         self.counted = CallStats(self.admission)
         self.stats = self.counted.stats
         self.refusal: BrokerError | None = None
-        """What answers every call, None while calls are served."""
+        """The error of every call, None while calls are served."""
         self.is_draining = False
         self.turns = Turns()
         """When requests of streams are read; the store's own once there is one."""

@@ -49,7 +49,7 @@ class Spark(NamedTuple):
 
 
 def takes_spark(default: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Returns what gives a command --master and --conf; `default` says what happens without."""
+    """Returns a decorator that adds --master and --conf; `default` describes their absence."""
     return takes(
         "spark",
         Spark,

@@ -57,7 +57,7 @@ def following(out: Path) -> Iterator[None]:
 
 
 def follow(look: "Callable[[], Progress | None]", wait: Callable[[], bool]) -> None:
-    """Tells what is new each time it looks, until `wait` says that the run is over."""
+    """Reports news at each look, until `wait` reports that the run is over."""
     label, done_bytes = "", 0
     advance: Callable[[int], None] = lambda byte_count: None  # noqa: E731 - before the first bar
     with ExitStack() as drawn:

@@ -167,7 +167,7 @@ def _left_over(disk: "Disk", directory: Path, log_file_bytes: int) -> str:
 
 
 def _manifest(disk: "Disk", directory: Path) -> "StoreManifest | None":
-    """Returns what a store says of itself; one that cannot be read says nothing."""
+    """Returns a store's own description, None where it cannot be read."""
     from pocketmq.format.names import OWN_DIRECTORY
     from pocketmq.log.store_directory import MANIFEST_FILE, ManifestFile
 
@@ -185,7 +185,7 @@ def known_end(
     otherwise: "Callable[[], int] | None" = None, name: str = "The store",
     narrowed: "Callable[[Disk, Path], int] | None" = None,
 ) -> int | None:  # fmt: skip
-    """Returns below which offset the records of a store in use are looked at, and say so.
+    """Returns and prints the offset below which the records of a store in use are read.
 
     what        is done with them: "looked at", "taken"
     otherwise   returns the offset where no file states what is flushed; without it `unknown` is

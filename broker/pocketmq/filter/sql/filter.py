@@ -13,13 +13,13 @@ KEPT_MAX: Final = 256
 WEIGHT_KEPT_MAX: Final = 24_000
 """Of expressions that are kept in their parsed form, by all filters together.
 
-What takes long consists of many objects, which each full garbage collection looks at: 256
+Long expressions consist of many objects, which each full garbage collection looks at: 256
 expressions of 60 LIKEs made it take 200 ms.
 """
 BASE_WEIGHT: Final = 8
 """Of each expression beside its comparisons."""
 RECORD_NS: Final = 2_000
-"""What a record costs beside its properties."""
+"""Cost of a record apart from its properties."""
 
 
 @final

@@ -94,7 +94,7 @@ _PARSER: Final = Lark(GRAMMAR, parser="lalr", transformer=Builder(), maybe_place
 def tree_of(expression: str) -> Node:
     """Returns the node of a whole expression.
 
-    Errors   IllegalFilter: too long or too deep, or it says where the expression is wrong, and why
+    Errors   IllegalFilter: too long or too deep, or the position and kind of a syntax error
     Cost     0.1 to 1 ms
     """
     if len(expression) > LENGTH_MAX:

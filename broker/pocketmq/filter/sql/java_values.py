@@ -47,7 +47,7 @@ class Incomparable(Exception):
 
 
 def integer_of(text: str) -> int:
-    """Returns the Integer that a text says.
+    """Parses an Integer.
 
     Errors   Incomparable
     """
@@ -58,7 +58,7 @@ def integer_of(text: str) -> int:
 
 
 def long_of(text: str) -> int:
-    """Returns the Long that a text says.
+    """Parses a Long.
 
     Errors   Incomparable
     """
@@ -69,7 +69,7 @@ def long_of(text: str) -> int:
 
 
 def double_of(text: str) -> float:
-    """Returns the Double that a text says; blanks around it and a trailing f or d are allowed.
+    """Parses a Double; blanks around it and a trailing f or d are allowed.
 
     Errors   Incomparable
     """
@@ -86,7 +86,7 @@ def double_of(text: str) -> float:
 
 
 def boolean_of(text: str) -> bool:
-    """Returns the Boolean that a text says: everything but "true" is false."""
+    """Parses a Boolean: everything but "true" is false."""
     return text.lower() == "true"
 
 
@@ -115,7 +115,7 @@ READERS: Final[dict[type, Callable[[str], int | float]]] = {
     float: double_of,
     bool: boolean_of,
 }
-"""What reads a text as a value of a type."""
+"""Parser of a type."""
 
 
 def order(left: Value, right: Value) -> int:

@@ -109,7 +109,7 @@ def property_in(read: Callable[[bytes], str | None], texts: frozenset[str], foun
 
 
 def text_tested(value: Evaluate, test: Callable[[str], bool], found: bool) -> Truth:
-    """Returns CONTAINS and its like: false, negated too, of what is no text."""
+    """Returns CONTAINS and its like: false for anything but text, even when negated."""
 
     def is_so(block: bytes) -> bool | None:
         text = value(block)

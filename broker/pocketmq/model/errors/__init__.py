@@ -6,7 +6,7 @@ BrokerError
     StorageError        the operator acts
         StoreFailed     the process ends
 
-ARCHITECTURE.md ("The errors") shows the whole tree. Each class carries typed fields and says what
+ARCHITECTURE.md ("The errors") shows the whole tree. Each class carries typed fields and states what
 happened, which limit it met, and what to do next. Only `rpc/v1/status.py` and `rpc/v2/status.py`
 turn errors into wire statuses.
 """

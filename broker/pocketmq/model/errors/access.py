@@ -14,7 +14,7 @@ class Unauthenticated(RequestError, code=Code.UNAUTHORIZED):
 
 
 class AccessDenied(RequestError, code=Code.FORBIDDEN):
-    """A call of a user who may not do what it asks for."""
+    """A call that its user has no permission for."""
 
     message = (
         "user {user} may not {action} {resource}: {why}; an admin changes that: "

@@ -4,7 +4,7 @@ from pocketmq.model.errors.code import Code, RequestError
 
 
 class ClientIdRequired(RequestError, code=Code.CLIENT_ID_REQUIRED):
-    """A call that does not say which client it is of."""
+    """A call that carries no client id."""
 
     message = "the call names no client; send its id as header x-mq-client-id"
 

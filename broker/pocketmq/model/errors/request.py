@@ -348,7 +348,7 @@ class IllegalPageToken(RequestError):
 
 
 class OriginUnknown(RequestError, code=Code.PRECONDITION_FAILED):
-    """A dead letter that does not say which topic it came from."""
+    """A dead letter that does not name its original topic."""
 
     message = "dead letter {queue_offset} of group {group} does not say its topic; name one"
     group: str

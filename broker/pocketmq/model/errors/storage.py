@@ -70,7 +70,7 @@ class ShareTaken(Unavailable, code=Code.TOO_MANY_REQUESTS):
 class LimitReached(Unavailable, code=Code.TOO_MANY_REQUESTS):
     """As many topics, queues or groups as the broker takes.
 
-    setting   says how many
+    setting   that sets the limit
     """
 
     message = "there are {count} of {limit} {field}; remove some, or raise {setting}"

@@ -75,7 +75,7 @@ class MessageWriter:
         self._shapes: dict[bytes, bytes] = {}
         """Fields of property blocks without unique key and keys; empty: to be seen in place."""
         self._shared_by: dict[tuple[int, int, int, int, int, int, bytes], tuple[bytes, bytes]] = {}
-        """What messages of a queue from one producer have in common, by what it is made of."""
+        """Fields that a queue's messages from one producer share, by the bytes they are made of."""
         self._shared = b""
         self._host_digits = b""
         self._topic = b""
@@ -230,9 +230,9 @@ class MessageWriter:
         return True
 
     def _write_texts(self, block: bytes, digits: bytes) -> bool:
-        """Writes what a property block says; False where a property needs more care.
+        """Writes the fields of a property block; False where a property needs more care.
 
-        What is left of a block without its unique key and keys is the same in many messages.
+        The rest of a block without its unique key and keys is the same in many messages.
         digits   the id of a message without unique key
         """
         if not (block.isascii() or is_text(block)):

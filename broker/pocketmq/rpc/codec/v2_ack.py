@@ -41,7 +41,7 @@ class PlainAck:
         self.handles: list[str] = []
 
     def all_settled(self) -> bytes:
-        """Returns the encoded reply that says so of every entry."""
+        """Returns the encoded reply with that status for every entry."""
         assert len(self.entries) == len(self.handles)
         out = BytesWriter()
         out.write(OK)

@@ -212,7 +212,7 @@ class V2Messages:
         return True
 
     def _write_system(self, record: bytes, at: i64, body: bytes, encoding: i64) -> bool:
-        """Writes what a message says of itself, and when it came from where; False: it is rare."""
+        """Writes a message's own fields, its origin and times; False: it is rare."""
         texts, system = self._texts, self._system
         born_ms: i64 = read_i64_be(record, at + 40)
         store_ms: i64 = read_i64_be(record, at + 56)

@@ -339,7 +339,7 @@ class V2SendRequest:
         return True
 
     def _is_sound(self, span: MessageSpan) -> bool:
-        """Returns whether a body has the CRC32 that its producer says."""
+        """Returns whether a body has the CRC32 that its producer states."""
         raw, begin = self.request.raw, span.body_begin
         crc: i64 = crc32(raw[begin : begin + span.body_size])
         given = raw[self._crc_begin : self._crc_begin + self._crc_size]

@@ -53,7 +53,7 @@ class GrpcioCall:
         return None
 
     def identify(self, user: str, /, *, is_admin: bool) -> None:
-        """Notes who calls, which was counted without a name.
+        """Notes the caller of a call that was counted without a name.
 
         Errors   ShareTaken, TooManyRequests
         """
@@ -257,7 +257,7 @@ class GrpcioMethod:
         if not served.method.kind.has_answers:
             return served.write(await answer)
         if served.method.kind.has_requests:
-            await context.send_initial_metadata(())  # Some clients say nothing before they have it.
+            await context.send_initial_metadata(())  # Some clients wait for it before they send.
         async with aclosing(answer) as answers:
             async for one in answers:
                 for reply in served.method.encoded(one):

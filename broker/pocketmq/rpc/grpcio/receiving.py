@@ -31,7 +31,7 @@ LATE_S: Final = 30.0
 """Time limit of a message while no call waits."""
 SLOW_PEERS_MAX: Final = 10_000
 LOOKED_AT_MAX: Final = 64
-"""Calls at the head of those who wait that are passed over for one whose peer may go in."""
+"""Calls at the head of the line that are skipped for one whose peer may go in."""
 _FIELD: Final = "unfinished"
 
 
@@ -148,7 +148,7 @@ class Receiving:
             raise
 
     def _let_in(self) -> None:
-        """Gives free slots to those who wait, in their order."""
+        """Gives free slots to waiting calls, in their order."""
         kept: list[tuple[str, asyncio.Future[None]]] = []
         while self._waiting and self._taken < SLOTS and len(kept) < LOOKED_AT_MAX:
             peer, future = self._waiting.popleft()

@@ -89,7 +89,7 @@ class GrpcioServer:
             raise AddressUnavailable(field="rpc.listen", address=address, why=why) from error
 
     async def start(self, refusal: BrokerError | None = None, hold_s: float = 0.0) -> None:
-        """Takes calls; health says NOT_SERVING until `show_ready`.
+        """Takes calls; health reports NOT_SERVING until `show_ready`.
 
         refusal   answers every call until then
         hold_s    not used by this transport

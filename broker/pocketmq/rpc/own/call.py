@@ -58,7 +58,7 @@ class OwnCall(Unsent):
         return self.stream.headers.text(name)
 
     def identify(self, user: str, /, *, is_admin: bool) -> None:
-        """Notes who calls.
+        """Notes the caller.
 
         Errors   ShareTaken, TooManyRequests
         """

@@ -3,7 +3,7 @@
     data_received ─► wire.receive ─► streams with news ─► calls ─► wire.respond …
                                      one write for all ◄─ wire.take ◄─┘
 
-What a slow client costs is bounded: while it does not read, nothing more is read of it, no further
+A slow client costs a bounded amount: while it does not read, nothing more is read of it, no further
 call is begun, and a handler of many answers waits. A client is slow when the socket takes no more,
 or when its windows are shut over UNREAD_SOFT_MAX bytes of answers.
 """
@@ -43,7 +43,7 @@ SPARSE_SIZE: Final = 65_536
 DENSE_SIZE: Final = 8_192
 """Size of the parts where the last one was news for so many streams at most, or for more."""
 REST_MAX: Final = 65_536
-"""What may come of a connection that waits for its turn before it is read no more."""
+"""Most bytes of a connection that waits for its turn before it is read no more."""
 TURN_S: Final = 0.001
 """How long many small calls may take before other connections have their turn."""
 SPARSE_TURN_S: Final = 0.004
@@ -54,10 +54,10 @@ STORING: Final = frozenset(
 )
 """Classes of calls that may store something: they end by themselves."""
 SILENT_SIZE: Final = 4_096
-"""What a stream of requests takes, its call and task, before its client has sent one."""
+"""Memory of a stream of requests, its call and task, before its client has sent one."""
 
 _GONE: Final = Connection()
-"""Stands for that of a client who is gone; nobody speaks through it."""
+"""Replaces the protocol of a client that is gone."""
 
 
 class Http2Connection(ClientConnection, asyncio.Protocol):
@@ -84,7 +84,7 @@ class Http2Connection(ClientConnection, asyncio.Protocol):
         self._transport: asyncio.Transport | None = None
         self._is_paused = self._is_dirty = self.is_draining = self._is_ending = False
         self._rest = b""
-        """What came and waits for the loop's next turn."""
+        """Bytes that arrived and wait for the loop's next turn."""
         self.is_heard = self.is_used = True
         """Whether anything came, and anything of calls, since somebody last looked."""
         self._waiting: dict[int, Stream] = {}
@@ -177,7 +177,7 @@ class Http2Connection(ClientConnection, asyncio.Protocol):
         self.write()
 
     def count_silent(self, more: int) -> None:
-        """Counts streams of requests of which no request has come yet."""
+        """Counts streams of requests of which no request has arrived yet."""
         self.silent_count += more
         assert self.silent_count >= 0, "each is counted once"
 
@@ -240,7 +240,7 @@ class Http2Connection(ClientConnection, asyncio.Protocol):
         return self.edge.is_late or self._is_full()
 
     def _is_full(self) -> bool:
-        """Returns whether so much waits for this client that its next calls wait too."""
+        """Returns whether so much waits for this client that its next calls wait as well."""
         unread = self.wire.pending
         if unread <= UNREAD_TIGHT_MAX and not self._is_paused:
             return False
@@ -411,7 +411,7 @@ class Http2Connection(ClientConnection, asyncio.Protocol):
             transport.abort()
 
     def _let_go(self) -> None:
-        """Keeps nothing of what came or should go; who still knows this connection keeps little."""
+        """Drops all bytes in both directions; references to this connection then keep little."""
         self._transport = None
         self._rest = b""
         self.wire = _GONE

@@ -12,7 +12,7 @@ from pocketmq.rpc.admission import address_name
 from pocketmq.rpc.call import host_from_peer
 
 SPARED_S: Final = 0.25
-"""What each handshake may take before another one gets its place."""
+"""Time that each handshake may take before another one gets its place."""
 
 
 def address_of(peer: str) -> str:

@@ -9,12 +9,12 @@ from typing import Final
 from pocketmq.rpc.own.connection import Http2Connection
 
 FIRST_LOOK_S: Final = 5.0
-"""What a client may take for its preface and settings."""
+"""Time that a client may take for its preface and settings."""
 KEEPALIVE_S: Final = 60.0
 KEEPALIVE_TIMEOUT_S: Final = 20.0
 """A client from which nothing came for so long is pinged, and has so long to answer."""
 AGE_GRACE_S: Final = 60.0
-"""What calls of a connection that is old may take to end by themselves: the longest poll twice."""
+"""Time that calls of an old connection may take to end: the longest poll twice."""
 
 
 class Lifetime:

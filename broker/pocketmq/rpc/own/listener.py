@@ -1,6 +1,6 @@
 """One port for all protocols, chosen by the first bytes of a connection.
 
-    0x16        TLS, where there is a certificate; its ALPN says h2 or http/1.1
+    0x16        TLS, where there is a certificate; its ALPN selects h2 or http/1.1
     "PRI "      HTTP/2 by prior knowledge
     "GET ", …   HTTP/1.1: metrics and health
     PROXY …     before any of these, behind a load balancer (a setting)
@@ -32,11 +32,11 @@ from pocketmq.store.deadlines import Deadlines
 BACKLOG: Final = 1_024
 ACCEPTED_AT_ONCE: Final = 16
 HANDSHAKE_S: Final = 5.0
-"""What a client may take for its first bytes, and again for its TLS handshake."""
+"""Time that a client may take for its first bytes, and again for its TLS handshake."""
 HANDSHAKES_MAX: Final = 256
 """TLS handshakes at once; each holds some 100 KiB. Those beyond wait for their turn."""
 HANDSHAKE_TIGHT_S: Final = 1.0
-"""What a TLS handshake may take while half of all places are taken."""
+"""Time that a TLS handshake may take while half of all places are taken."""
 OUT_OF_FILES_S: Final = 0.5
 READ_SIZE: Final = 65_536
 _TLS: Final = b"\x16"
@@ -146,7 +146,7 @@ class Listener:
         self._unbegun: dict[socket.socket, None] = {}
         """Sockets of tasks that have not begun."""
         self._is_paused = self.is_held = False
-        """Whether who speaks HTTP/2, or TLS, waits in the line."""
+        """Whether a client of HTTP/2, or of TLS, waits in the line."""
 
     @property
     def is_busy(self) -> bool:
@@ -215,7 +215,7 @@ class Listener:
         if self._socket.fileno() >= 0 and not self._is_paused:
             self._loop.add_reader(self._socket, self._accept)
 
-    # -- for those who start -----------------------------------------------------------------------
+    # -- for starting connections -------------------------------------------------------------
 
     @property
     def is_shaking_enough_hands(self) -> bool:
@@ -299,7 +299,7 @@ class Listener:
             connection.close()
 
     async def _shake_hands(self, connection: socket.socket, peer: str, limit_s: float) -> None:
-        """Returns when a TLS handshake is over, and it is known who speaks with the client.
+        """Returns when a TLS handshake is over, and the client's protocol is known.
 
         Errors   ssl.SSLError, ConnectionResetError, TimeoutError
         """
@@ -315,7 +315,7 @@ class Listener:
                 secured.end()
 
     def _speaker(self, peer: str, alpn: str | None, first: bytes) -> asyncio.Protocol | None:
-        """Returns who speaks with a client over TLS."""
+        """Returns the protocol that serves a client over TLS."""
         is_http2 = alpn == H2 or (alpn is None and first.startswith(_HTTP2))
         factory = self.speakers.http2 if is_http2 else self.speakers.http1
         return None if factory is None else factory(peer)
@@ -360,7 +360,7 @@ class NewConnection:
         except OSError:
             self.close()
             return
-        if not is_done:  # The client has closed its side and not said what it is.
+        if not is_done:  # The client has closed its side and not shown what it is.
             self.close()
 
     def _wait_for_more(self) -> None:
@@ -427,7 +427,7 @@ class NewConnection:
             asyncio.get_running_loop().remove_reader(self._socket)
             self._listener.forget(self, self._tick)
             with suppress(OSError):
-                self._socket.recv(READ_SIZE)  # What is left unread makes the end a reset.
+                self._socket.recv(READ_SIZE)  # Unread bytes make the end a reset.
             self._socket.close()
 
 

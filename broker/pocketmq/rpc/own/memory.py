@@ -30,13 +30,13 @@ UNREAD_MAX: Final = 16 * 1024 * 1024
 UNREAD_TIGHT_MAX: Final = 65_536
 """Bytes kept for one client from which on it is one of these."""
 STALLED_S: Final = 10.0
-"""What such a client may take to read an eighth of what is kept for it."""
+"""Time that such a client may take to read an eighth of what is kept for it."""
 UNREAD_FACTOR: Final = 2
 """Leaves room for the largest answer, and for others' small ones."""
 REPLY_MAX: Final = 1024 * 1024
-"""Bytes of an answer that is kept for a client who reads what it is given, whatever others do."""
+"""Bytes of an answer that is kept for a client who reads steadily, whatever others do."""
 TIGHT_REPLY_MAX: Final = 131_072
-"""The same where UNREAD_MAX is reached: hundreds who read slowly are served, none is cut off."""
+"""The same where UNREAD_MAX is reached: hundreds of slow readers are served, none is cut off."""
 SMALL_REPLY_MAX: Final = 4_096
 """Bytes of an answer that is kept in any case: to refuse it would cost as much."""
 QUIET_S: Final = 10.0
@@ -48,7 +48,7 @@ logger = logging.getLogger(__name__)
 class Keeping(ABC):
     """A connection, as far as memory goes.
 
-    peer     who it is, as gRPC writes it
+    peer     the client, as gRPC writes it
     held     what its requests take here, as last counted
     unread   bytes of answers that wait here, as last counted
     sent     bytes given to the socket so far
@@ -99,7 +99,7 @@ class BufferBudget:
         self._deadlines = deadlines
         self.clock = clock
         self.held = 0
-        """What requests take."""
+        """Memory of requests."""
         self.unread = 0
         """Bytes of answers that wait for their clients."""
         self.reserved = 0

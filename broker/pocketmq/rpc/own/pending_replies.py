@@ -2,8 +2,8 @@
 
     shortcut ─► LateReply ─► joined to the calls of the same read ─► flush ─► all answered
 
-No future, task or timer for each: what a waiting call adds is its stream and its reply in two
-lists. What ends alone (its client resets it, or its time is over) leaves the others as they are.
+No future, task or timer for each: a waiting call adds its stream and its reply to two lists. A
+call that ends alone (its client resets it, or its time is over) leaves the others as they are.
 """
 
 import asyncio
@@ -141,7 +141,7 @@ class PendingReplies:
         self._leave(self.count)
 
     def _wait_on(self) -> None:
-        """Waits for the next flush, as these do until one says that all is durable."""
+        """Waits for the next flush, until one makes all of these durable."""
         try:
             self.group = self._late.group()
         except BrokerError as error:

@@ -1,9 +1,9 @@
-"""The PROXY protocol, versions 1 and 2: a load balancer says whose connection it passes on.
+"""The PROXY protocol, versions 1 and 2: a load balancer names the client it forwards.
 
     1   PROXY TCP4 192.0.2.1 198.51.100.1 56324 443\\r\\n       at most 107 bytes
     2   12 bytes of signature · version and command · family · length (2) · addresses · TLVs
 
-Pure: bytes in, how many of them are the header and whose they say it is out.
+Pure: bytes in; out come the length of the header and the client's address.
 Source: The PROXY protocol, versions 1 & 2 (HAProxy, 2020).
 """
 
@@ -23,7 +23,7 @@ _WIDTHS: Final = {1: 4, 2: 16}
 
 
 class ProxyError(ValueError):
-    """A connection that does not begin as the protocol says."""
+    """A connection that does not begin as the protocol demands."""
 
 
 class ProxyHeader(NamedTuple):

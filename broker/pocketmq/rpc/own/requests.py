@@ -84,7 +84,7 @@ class CallRequests:
             self._connection.write_soon()
 
     def hear(self) -> None:
-        """Counts the call no more as one of which nothing but its begin has come."""
+        """Counts the call no more as one of which nothing but its begin has arrived."""
         if self._is_silent:
             self._is_silent = False
             self._connection.count_silent(-1)

@@ -24,9 +24,9 @@ ENDING: Final = (CallClass.SEND, CallClass.SETTLE, CallClass.POLL)
 CONNECTIONS_WEIGHT: Final = 7
 """How many times the connections that are free one address may hold: 7/8 of all there may be."""
 READ_GRACE_S: Final = 2.5
-"""What calls that store nothing, and clients that read answers, may take once a stop has begun."""
+"""Time that calls which store nothing, and clients that read answers, may take during a stop."""
 FLUSH_S: Final = 1.0
-"""What clients may take, once a stop is over, to read the last answers."""
+"""Time that clients may take, once a stop is over, to read the last answers."""
 
 
 class OwnServer:
@@ -72,7 +72,7 @@ class OwnServer:
         return port
 
     def add_socket(self, listening: socket.socket) -> None:
-        """Takes who comes to a socket that listens already; it is closed at the end."""
+        """Takes the connections of a socket that listens already; it is closed at the end."""
         listening.setblocking(False)
         self._sockets.append(listening)
 
@@ -82,7 +82,7 @@ class OwnServer:
         return self._sockets
 
     async def start(self, refusal: BrokerError | None = None, hold_s: float = 0.0) -> None:
-        """Takes calls; health says NOT_SERVING until `show_ready`.
+        """Takes calls; health reports NOT_SERVING until `show_ready`.
 
         refusal   answers every call until then
         hold_s    so long the first calls wait for it instead
@@ -109,7 +109,7 @@ class OwnServer:
 
     @property
     def count(self) -> int:
-        """How many connections there are, those that have not said what they are among them."""
+        """The number of connections, those of unknown protocol among them."""
         return len(self._edge.connections) + sum(one.count for one in self._listeners)
 
     def _is_full(self, address: str) -> bool:

@@ -17,8 +17,8 @@ from pocketmq.store.deadlines import Deadlines
 from pocketmq.wire.stream import Stream
 
 TURN_S: Final = 0.01
-"""What connections together may take of one turn of the loop; the others, HTTP/1.1 and new ones
-among them, have theirs between two."""
+"""Time that connections together may take of one turn of the loop; the others, HTTP/1.1 and new
+ones among them, have theirs between two."""
 UNTOLD_S: Final = 0.001
 """Bytes they may take together before the loop has to report its next turn. To ask for that at
 every read would cost as much as a small read."""
@@ -186,10 +186,10 @@ class ServerState:
     async def request_turn(self, user: str) -> None:
         """Returns when a request of a stream may be read: one in each turn of the loop.
 
-        What its handler does before it waits is part of that: with 4,000 streams, and a ms for each
+        The handler's work before it waits is part of that: with 4,000 streams, and a ms for each
         request, one turn would take 4 s. Users take turns, and as much time is left to all others.
         """
-        if not await self.serving.turns.came(user):  # What streams still say as they end.
+        if not await self.serving.turns.came(user):  # Last requests of streams as they end.
             async with self._requesting:
                 await asyncio.sleep(0)
 

@@ -24,7 +24,7 @@ Choose = Callable[[str | None, bytes], asyncio.Protocol | None]
 class TlsConnection(asyncio.Protocol):
     """The side of the network.
 
-    shaken   is done when the handshake is over and who speaks is chosen, with ssl's error where it
+    shaken   is done when handshake and choice of protocol are over, with ssl's error where it
              failed
     """
 
@@ -98,7 +98,7 @@ class TlsConnection(asyncio.Protocol):
     def _read(self, found: list[bytes]) -> bool:
         """Continues the handshake, then appends all decrypted bytes to `found`.
 
-        Returns  whether the client says that nothing more comes
+        Returns  whether the client has closed its side
         Errors   ssl.SSLError
         """
         try:
@@ -112,7 +112,7 @@ class TlsConnection(asyncio.Protocol):
         return True
 
     def _begin(self) -> None:
-        """Notes that the handshake is over; who is chosen by ALPN speaks first."""
+        """Notes that the handshake is over; the protocol chosen by ALPN writes first."""
         assert not self.is_shaken, "a handshake ends once"
         self.is_shaken = True
         self._flush()
@@ -120,7 +120,7 @@ class TlsConnection(asyncio.Protocol):
             self._give(b"")
 
     def _give(self, data: bytes) -> None:
-        """Gives the protocol what the client said; choose it before."""
+        """Gives the protocol the client's bytes; choose it before."""
         if self._transport is None or self._transport.is_closing():
             return
         if self._protocol is None:
@@ -139,7 +139,7 @@ class TlsConnection(asyncio.Protocol):
             self._transport.write(self._outgoing.read())
 
     def _fail(self, error: ssl.SSLError) -> None:
-        """Tells the client what ssl says of it, an alert, and end."""
+        """Sends the client the alert that ssl made, and ends."""
         self._flush()
         if not self.shaken.done():
             self.shaken.set_exception(error)

@@ -61,7 +61,7 @@ class Calling(Keeping):
 
     @abstractmethod
     def count_silent(self, more: int) -> None:
-        """Counts streams of requests of which no request has come yet."""
+        """Counts streams of requests of which no request has arrived yet."""
 
     @abstractmethod
     def identify(self, user: str, *, is_admin: bool) -> Holder:

@@ -1,1 +1,1 @@
-"""What `scripts/generate` makes of proto/; imported inside rpc only, never edited."""
+"""Output of `scripts/generate` from proto/; imported inside rpc only, never edited."""

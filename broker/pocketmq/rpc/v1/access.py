@@ -22,7 +22,7 @@ from pocketmq.services.access.access import Access
 
 
 class AccessFace:
-    """Methods of pocketmq.v1.Access; served without authentication as well."""
+    """Methods of pocketmq.v1.Access; served also without authentication."""
 
     __slots__ = ("_access", "_is_checked")
 

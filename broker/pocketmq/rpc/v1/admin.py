@@ -330,7 +330,7 @@ class AdminMethods:
 
     # -- the store and its process -------------------------------------------------------------
     def store_status(self, request: pb.StoreStatusRequest, call: Call) -> pb.StoreStatusResponse:
-        """Returns what the store is doing and how far it has come."""
+        """Returns the state and the progress of the store."""
         return pb.StoreStatusResponse(**status.store_status(self._store, self._process)._asdict())
 
     async def flush(self, request: pb.FlushRequest, call: Call) -> pb.FlushResponse:

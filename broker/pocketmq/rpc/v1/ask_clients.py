@@ -14,7 +14,7 @@ from pocketmq.services.sessions.questions import Command, PrintStack, Verify
 from pocketmq.store.read.cold_read import value_of
 
 WAIT_MS: Final = 5_000
-"""What a real proxy waits for an answer."""
+"""Time that a real proxy waits for an answer."""
 WAIT_MS_MAX: Final = 30_000
 RECORD_BYTES_MAX: Final = 64 * 1024 * 1024
 
@@ -34,7 +34,7 @@ class AskClients:
     async def print_stack(
         self, request: pb.PrintClientStackRequest, call: Call
     ) -> pb.AskClientResponse:
-        """Returns what each thread of a consumer does, as it says.
+        """Returns the activity of each thread of a consumer, as it reports it.
 
         Errors   GroupNotFound, ClientNotFound, ClientSilent, IllegalNumber
         """

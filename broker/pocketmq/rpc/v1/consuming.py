@@ -38,7 +38,7 @@ from pocketmq.services.pull import Pull
 from pocketmq.store.message_store import MessageStore
 
 INVISIBLE_MS: Final = 30_000
-"""Where a receive does not say how long."""
+"""The wait of a receive that does not state one."""
 SETTLE_MAX: Final = 1_024
 """Handles of one call."""
 MOVE_MAX: Final = RECEIVE_MAX
@@ -249,7 +249,7 @@ class ConsumeMethods:
 
 
 def _head(received: Received) -> bytes:
-    """Returns what an answer says beside its messages."""
+    """Returns the fields of an answer beside its messages."""
     return pb.ReceiveResponse(
         receipt_handles=received.handles,
         attempts=received.attempts,

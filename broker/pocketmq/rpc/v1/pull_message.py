@@ -1,7 +1,7 @@
 """PullMessage, as both Broker and Admin serve it.
 
 The answer is bytes: its parts are encoded one by one and joined once. With shape MESSAGES as many
-are sent as fit a reply, and the response says where to go on.
+are sent as fit a reply, and the response has the next offset.
 """
 
 from collections.abc import Awaitable
@@ -37,7 +37,7 @@ REPLY_SIZE_MAX: Final = 15 * 1024 * 1024 + 512 * 1024
 WAIT_MS_MAX: Final = 30_000
 """Longer waits are lowered: a client asks again, and proxies cut calls they take for dead."""
 DEADLINE_RESERVE_MS: Final = 200
-"""What is left of a client's deadline for the answer to travel."""
+"""The part of a client's deadline that is left for the answer to travel."""
 
 ID_SIZE_MAX: Final = 255
 """Bytes of a client's id, and of an attempt's."""
@@ -49,7 +49,7 @@ _NO_SUCH_QUEUE: Final = PullResult(PullStatus.NO_SUCH_QUEUE, 0, 0, 0, [], 0)
 
 
 class PullMessage:
-    """The method, for callers who may read what `check` lets pass.
+    """The method, for callers that may read the messages `check` accepts.
 
     members   records the pulling clients of groups; None: not recorded
     """

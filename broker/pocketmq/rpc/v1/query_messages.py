@@ -15,7 +15,7 @@ from pocketmq.store.tables.tables import Tables
 
 
 class QueryMessages:
-    """Lookups of messages; `check` says who may read which topic."""
+    """Lookups of messages; `check` decides which callers may read which topic."""
 
     __slots__ = ("_check", "_query", "_tables")
 

@@ -63,11 +63,11 @@ _ID: Final = 0x2A
 _MESSAGES: Final = pb.SendMessageRequest.MESSAGES_FIELD_NUMBER
 _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
 _ONE_BYTE_TAG: Final = 0x87
-"""The wire type of a tag, and the bit that says that more of the tag follows."""
+"""The wire type of a tag, and the bit that marks that more of the tag follows."""
 
 
 PlainColumns = tuple[list[str], list[bytes], list[str], list[Sequence[str]], list[str]]
-"""What a plain message has: topics, bodies, tags, keys, message ids; "" and none where absent."""
+"""Fields of a plain message: topics, bodies, tags, keys, message ids; "" and none where absent."""
 
 
 class SendMessage:

@@ -53,7 +53,7 @@ class AckMethods:
         self._consume = consume
         self._sessions = sessions
         self._forwarded: dict[tuple[str, str, str], None] = {}
-        """What was given up lately, as its client may not have heard of it and tries again."""
+        """Recently given-up messages: a client that missed the answer tries again."""
 
     def handlers(self) -> dict[str, Handler]:
         """Returns the methods by their names."""

@@ -9,7 +9,7 @@ from pocketmq.rpc.v2.send_shortcut import CLIENT_ID_KEY, NAMESPACE_KEY
 LANGUAGE_KEY: Final = "x-mq-language"
 VERSION_KEY: Final = "x-mq-client-version"
 NODE: Final = "HTTP"
-"""What the client for Node.js calls its language."""
+"""The name of its language that the client for Node.js sends."""
 GO: Final = "GO"
 PYTHON: Final = "PYTHON"
 SIZE_MAX: Final = 255

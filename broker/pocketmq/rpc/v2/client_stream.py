@@ -83,7 +83,7 @@ class ClientStream:
         self._together = together
         self._outbox: asyncio.Queue[_Unread] = asyncio.Queue(UNREAD_MAX)
         self._answer: pb.TelemetryCommand | Make | None = None
-        """To what the client said last, until it is on its way."""
+        """The answer to the client's last settings, until it is on its way."""
         self._taken = asyncio.Event()
         self._owed: Make | None = None
         """The newest of the client's commands, while there is no room for it."""

@@ -22,7 +22,7 @@ from pocketmq.store.tables.tables import Tables
 KEPT_BYTES_MAX: Final = 32 * 1024 * 1024
 """Of the settings that all consumers sent, with TOPIC_SIZE for each topic."""
 TOPIC_SIZE: Final = 256
-"""What it takes to find a consumer by one of its topics: far more than a short name in its bytes.
+"""Cost of finding a consumer by one of its topics: far more than a short name in its bytes.
 """
 ATTEMPTS_MIN: Final = 1
 
@@ -88,7 +88,7 @@ class Consumers:
 
 
 class Consumer:
-    """One stream's consumer, whose settings may come anew."""
+    """One stream's consumer, whose settings may change."""
 
     __slots__ = ("_all", "_kept", "_stream", "_terms")
 

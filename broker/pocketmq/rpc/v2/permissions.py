@@ -58,17 +58,17 @@ def _place(request: pb.QueryOffsetRequest, call: Call) -> list[Need]:
 
 
 def _alive(request: pb.HeartbeatRequest, call: Call) -> list[Need]:
-    """Returns what it needs to say that one is there: the group, if one says so."""
+    """Returns the need of a heartbeat: the group, if it names one."""
     return [group_need(group_of(request.group, call), SUB)] if request.HasField("group") else []
 
 
 def _ended(request: pb.NotifyClientTerminationRequest, call: Call) -> list[Need]:
-    """Returns the same of who ends; some producers name a group that has no name."""
+    """Returns the same of a termination; some producers name a group that has no name."""
     return [group_need(group_of(request.group, call), SUB)] if request.group.name else []
 
 
 def _told(command: pb.TelemetryCommand, call: Call) -> list[Need]:
-    """Returns what a client needs to be what its settings say."""
+    """Returns the need of a client's settings."""
     settings = command.settings
     if settings.HasField("publishing"):
         published = settings.publishing.topics

@@ -45,11 +45,11 @@ RENEWED_MS: Final = 60_000
 FILTER_TYPES: Final = frozenset(pb.FilterType.values())
 POLL_MAX_MS: Final = 30_000
 POLL_MS: Final = 20_000
-"""Where a client says neither how long it waits nor when its call ends."""
+"""The wait of a client that states neither a wait nor a deadline."""
 RESERVE_MS: Final = 200
-"""What is left of a call for the answer to travel."""
+"""The part of a call's deadline that is left for the answer to travel."""
 UNSAID_RESERVE_MS: Final = 3_000
-"""The same where a client does not say how long it waits: what it takes besides for any call."""
+"""The same where a client states no wait: its own extra time for any call."""
 TOGETHER_SIZE: Final = 65_536
 """Bytes of records, or a little more, whose messages are made and sent together."""
 DECOMPRESSED_MAX: Final = 128 * 1024 * 1024

@@ -39,14 +39,16 @@ ACCEPTED: Final = {
     "LITE": [pb.LITE],
     "MIXED": [pb.NORMAL, pb.FIFO, pb.DELAY, pb.TRANSACTION],
 }
-"""What a topic of each type takes; of a type from elsewhere nothing is known but NORMAL. Older
-clients end at a kind they do not know, so only a topic of its own says PRIORITY, or LITE: nothing
-is taken for one here, which its producers hear from their clients so."""
+"""Message types of a topic, by its type; of a type from elsewhere only NORMAL is known.
+
+Older clients end at a type they do not know, so only a topic of its own reports PRIORITY, or LITE:
+none is taken for one here, which its producers learn from their clients.
+"""
 ANY_QUEUE: Final = -1
 PYTHON_PAUSE_S: Final = 0.05
-"""What the client for Python waits for its first route: an answer that is there before it has said
-the callback that handles it runs in a thread without an event loop, where the client cannot open
-its stream, and the caller gets the error that there is no route."""
+"""Delay of the first route for a client for Python. An answer that arrives before the client has set
+its callback is handled in a thread without an event loop, where the client cannot open its stream:
+its caller gets the error that there is no route."""
 Pause = Callable[[float], Awaitable[None]]
 """Returns after so many seconds."""
 
@@ -55,7 +57,7 @@ class Routes:
     """The methods.
 
     name        of the broker
-    advertised  "address:port" for clients that do not say what they dialled
+    advertised  "address:port" for clients that do not state the address they dialled
     """
 
     __slots__ = ("_advertised", "_ensure_group", "_find_topic", "_name", "_pause", "_sessions")

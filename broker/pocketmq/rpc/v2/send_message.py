@@ -76,7 +76,7 @@ STATUSES: Final = {
         code=pb.HA_NOT_AVAILABLE, message="stored, but there is no replica"
     ),
 }
-"""What a send is answered that does not hold as much as the broker promises: OK is said of none."""
+"""The answer to a send that is less durable than the broker promises: OK is returned for none."""
 
 
 class SendMessageV2:
@@ -200,7 +200,7 @@ def drafts_of(request: pb.SendMessageRequest, call: Call) -> tuple[Drafts, Envel
 
 
 def _keys_of(system: pb.SystemProperties) -> list[str]:
-    """Returns a message's keys; one with spaces is several, as to who reads what is stored."""
+    """Returns a message's keys; one with spaces is several, as readers of the store see it."""
     keys = []
     for key in system.keys:
         # One of nothing else stays, to be refused.
@@ -238,7 +238,7 @@ def _check(message: pb.Message, system: pb.SystemProperties) -> None:
 
 
 def _check_digest(body: bytes, system: pb.SystemProperties) -> None:
-    """Raises BodyCorrupted where a body is not what its producer says; clients differ in digits."""
+    """Raises BodyCorrupted where a body differs from its digest; clients vary in its digits."""
     given, kind = system.body_digest.checksum.strip().upper(), system.body_digest.type
     if kind == pb.CRC32:
         crc = zlib.crc32(body)
@@ -246,7 +246,7 @@ def _check_digest(body: bytes, system: pb.SystemProperties) -> None:
     elif kind in _DIGESTS:
         is_same = given == _DIGESTS[kind](body, usedforsecurity=False).hexdigest().upper()
     else:
-        return  # Of a kind that is not known nothing can be said.
+        return  # Digests of unknown kinds are not checked.
     if not is_same:
         name = pb.DigestType.Name(kind)
         raise BodyCorrupted(message_id=system.message_id, algorithm=name)

@@ -45,7 +45,7 @@ class SendShortcutV2:
         """Serves a plain request.
 
         peer_host   the client's address, packed
-        metadata    of the call: who the client is, and its namespace
+        metadata    of the call: its client, and the client's namespace
         Returns  the encoded SendMessageResponse, or what gives it once it may be sent; None:
                  nothing has changed, the usual way serves the request or raises the error
         Errors   StoreBusy: nothing was stored; FsyncFailed: whether it survives is unknown

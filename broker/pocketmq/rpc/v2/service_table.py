@@ -69,7 +69,7 @@ ENCODED: Final = frozenset({"AckMessage", "ReceiveMessage"})
 
 
 def face(handlers: Mapping[str, Handler], shortcuts: Mapping[str, Shortcut] = {}) -> Service:
-    """Returns the face; methods without a handler say that they are not served.
+    """Returns the API; methods without a handler answer that they are not served.
 
     shortcuts   of methods that have one
     """

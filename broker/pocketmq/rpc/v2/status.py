@@ -13,7 +13,7 @@ from pocketmq.rpc.pb import messaging_pb2 as pb
 from pocketmq.rpc.service import Method
 
 OK: Final = pb.Status(code=pb.OK, message="OK")
-"""What nearly every answer says."""
+"""The status of nearly every answer."""
 
 
 def status_of(error: BrokerError) -> pb.Status:

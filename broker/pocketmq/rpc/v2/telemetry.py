@@ -98,9 +98,9 @@ class Telemetry:
     async def telemetry(
         self, commands: AsyncIterator[pb.TelemetryCommand], call: Call
     ) -> AsyncIterator[pb.TelemetryCommand]:
-        """Yields answers to settings, and what the broker has to say, until the client ends.
+        """Yields answers to settings, and commands of the broker, until the client ends.
 
-        That is at once where it has said goodbye before, on the same connection.
+        That is at once where it has terminated before, on the same connection.
         Errors   ClientIdRequired, MalformedRequest
         """
         if self._goodbyes.came_before(call):
@@ -143,7 +143,7 @@ class Telemetry:
             await stream.answer(None)
 
     def _note_answer(self, command: pb.TelemetryCommand, say: Say) -> None:
-        """Notes what a client answers to a question; some say nothing but that they cannot."""
+        """Notes a client's answer to a command; some only answer that they cannot."""
         trace, status = command.thread_stack_trace, command.status
         code = status.code or pb.OK
         name = pb.Code.Name(code) if code in pb.Code.values() else str(code)
@@ -182,7 +182,7 @@ class Telemetry:
         return settings_of_producer(given, self._body_size_max())
 
     async def _of_consumer(self, given: pb.Settings, caller: Caller, call: Call) -> Subscribed:
-        """Returns what a consumer's settings say.
+        """Returns a consumer's settings.
 
         Errors   IllegalSettings, IllegalNumber, IllegalTopic, SystemTopic, IllegalGroup,
                  GroupNotFound, UnsupportedFeature: it is for lite topics, which there are none of

@@ -17,7 +17,7 @@ WITH_A_PORT: Final = ("ipv4:", "ipv6:")
 
 
 class Terminations:
-    """Which client said goodbye on which connection, of late.
+    """Recent terminations: which client, on which connection.
 
     An id alone would not do: a program that is started again may have the one it had before.
     """
@@ -28,7 +28,7 @@ class Terminations:
         self._said: OrderedDict[tuple[str, str], None] = OrderedDict()
 
     def note(self, call: Call) -> None:
-        """Notes that the client of a call says goodbye.
+        """Notes that the client of a call terminates.
 
         Errors   ClientIdRequired
         """
@@ -39,7 +39,7 @@ class Terminations:
         assert len(self._said) <= REMEMBERED_MAX
 
     def came_before(self, call: Call) -> bool:
-        """Returns whether the client of a call said goodbye before, on the same connection.
+        """Returns whether the client of a call terminated before, on the same connection.
 
         Errors   ClientIdRequired
         """

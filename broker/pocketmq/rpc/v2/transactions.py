@@ -35,7 +35,7 @@ class EndTransactionV2:
     async def end_transaction(
         self, request: pb.EndTransactionRequest, call: Call
     ) -> pb.EndTransactionResponse:
-        """Decides over a half message, once; the same said again is as said once.
+        """Ends a half message, once; a repeated decision has the result of the first.
 
         Without a decision it stays as it is, and its producers are asked again.
         Errors   ClientIdRequired, IllegalTopic, SystemTopic, TransactionUnknown,

@@ -28,7 +28,7 @@ from pocketmq.model.topic import RETRY_PREFIX
 from pocketmq.store.tables.users import UserTable
 
 VERIFIED_MAX: Final = 4_096
-"""Signatures that are known; when there are more all are checked anew."""
+"""Most known signatures; when there are more, all are checked again."""
 ADDRESS_PORT_SIZE: Final = 4
 """Bytes of the port behind an address, as hosts are packed."""
 LOGGED_PAUSE_MS: Final = 60_000
@@ -153,7 +153,7 @@ class Access:
         logger.info("access.changed", extra={"what": what, "by": by})
 
     def caller(self, authorization: str | None, date: str | None) -> Rights:
-        """Returns the rights of who signed a call.
+        """Returns the rights of the user who signed a call.
 
         authorization, date   as they came with the call
         Errors   Unauthenticated

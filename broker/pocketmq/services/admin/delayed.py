@@ -62,7 +62,7 @@ class Delayed:
         Errors   IllegalNumber, IllegalPageToken, Corruption, DiskSlow
         """
         check_number("page_size", page_size, upper=PAGE_SIZE_MAX)
-        if not page_token:  # What was answered before the first page is asked for is in the list.
+        if not page_token:  # Messages answered before the first page was asked for are in the list.
             await self._store.marks.dispatched.reached(self._store.appended)
         size, looked_at = page_size or PAGE_SIZE_DEFAULT, 0
         found: list[DelayedMessage] = []

@@ -68,8 +68,8 @@ async def delete_group(
 def _own_topics(store: MessageStore, name: str) -> Iterable[str]:
     """Yields the topics that belong to a group: of its retries, of ended leases, of dead letters.
 
-    Names of groups may hold what parts group and topic in such a name, so only those of ended
-    leases are meant that the group has an offset in, and none that another owner has too.
+    Names of groups may contain the separator of such a name, so this covers only ended leases
+    with an offset of the group, and no name that another owner has as well.
     """
     is_group, is_topic = store.tables.groups.find, store.tables.topics.find
     own, consumed = retry_topic(name), store.tables.offsets.all_of(name)

@@ -1,6 +1,6 @@
 """Lag of consumer groups, queue by queue, and the age of their oldest unconsumed message.
 
-Only `unconsumed` of model/consuming.py defines what counts as consumed, for metrics as well.
+Only `unconsumed` of model/consuming.py defines which messages count as consumed, also for metrics.
 Source: AdminBrokerProcessor.getConsumeStats, ConsumerLagCalculator.
 """
 
@@ -115,7 +115,7 @@ def _topic_lag(
     committed: Mapping[int, int],
     leased: Mapping[int, Held],
 ) -> TopicLag:
-    """Returns the lag in every queue the topic has, and those the group knows besides."""
+    """Returns the lag in every queue the topic has, and in further ones the group knows."""
     config, group_config = store.tables.topics.find(topic), store.tables.groups.find(group)
     begins = group_config is not None and bool(group_config.settings.begins_at_min)
     count = config.queue_count if config is not None else 0

@@ -14,10 +14,10 @@ from pocketmq.model.step import Clock
 from pocketmq.model.topic import is_system_group
 
 SEEN_MS: Final = 120_000
-"""How long a client counts that says nothing (channelExpiredTimeout)."""
+"""How long a silent client counts (channelExpiredTimeout)."""
 KEPT_MAX: Final = 10_000
 TOPICS_MAX: Final = 64
-"""Of one client; who reads more is shown with its last ones."""
+"""Topics of one client; a reader of more is shown with its last ones."""
 RECEIVE: Final = "receive"
 PULL: Final = "pull"
 _MODES: Final = {RECEIVE: "pop", PULL: "pull"}
@@ -117,7 +117,7 @@ class Members:
         return [(key, seen) for key, seen in self._seen.items() if seen.seen_ms > since_ms]
 
     def _forget(self) -> None:
-        """Keeps who was heard of lately, and of too many the last half."""
+        """Keeps clients that were active lately, and of too many the last half."""
         kept = sorted(self._fresh(), key=lambda pair: pair[1].seen_ms)
         self._seen = dict(kept[-(KEPT_MAX // 2) :])
         assert len(self._seen) < KEPT_MAX, "there is room for one more"

@@ -19,7 +19,7 @@ from pocketmq.store.message_store import MessageStore
 from pocketmq.store.read.cold_read import value_of
 
 MESSAGES_MAX: Final = 1_024
-"""Of one call; who wants more asks again."""
+"""Messages of one call; a caller who wants more calls again."""
 PIECE_BYTES_MAX: Final = 1024 * 1024
 """Of one put; a single larger message is one of its own."""
 
@@ -70,7 +70,7 @@ class Redrive:
                     if dry_run:
                         done += [_planned(queue, letter) for letter in letters]
                     else:
-                        # Who gives up half-way would leave the offset before what was sent.
+                        # Cancelled half-way, the offset would stay before sent messages.
                         done += await asyncio.shield(self._send(queue, letters, following))
                     left -= len(letters)
                     assert queue.begin < following <= queue.end, "each round gets on"

@@ -33,7 +33,7 @@ class Process(NamedTuple):
 
 
 def store_status(store: MessageStore, process: Process) -> StoreStatus:
-    """Returns what a store is doing and how far it has come."""
+    """Returns the state and the progress of a store."""
     settings, topics = store.settings, store.tables.topics
     configs = [topics.existing(name) for name in topics.names()]
     _, used_bytes, free_bytes = store.disk_space()

@@ -34,7 +34,7 @@ async def create_topic(
     """Makes a topic, or returns the one that is there with the same settings.
 
     queue_count   0 means QUEUE_COUNT_DEFAULT
-    type_name     "": nothing is said of what messages it takes, which are all then
+    type_name     "": no type, so that all kinds of messages are taken
     Errors   IllegalTopic, SystemTopic, IllegalNumber, TopicExists, DiskFull
     """
     check_topic(name)
@@ -77,7 +77,7 @@ async def update_topic(store: MessageStore, name: str, change: TopicChange) -> T
 async def delete_topic(store: MessageStore, name: str, *, dry_run: bool = False) -> list[str]:
     """Deletes a topic, its queues, the offsets of groups in it, and their retry topics for it.
 
-    A retry topic stays that is another group's or topic's too, as names are made of names.
+    A retry topic that is another group's or topic's as well stays, as names are made of names.
     dry_run  only return what would go
     Returns  the topics that went
     Errors   IllegalTopic, SystemTopic, TopicNotFound, DiskFull

@@ -1,8 +1,8 @@
 """Where a message went: every record of its unique key, in the order of the log.
 
 A message that is delayed, retried or given up is stored again each time, in a topic of the broker's
-or of a group's, under the unique key it had. So its way is what an index finds of that key in all
-those topics; who has had it, the offsets of the groups say.
+or of a group's, under the unique key it had. So its path is the index entries of that key in all
+those topics; the groups' offsets show which groups consumed it.
 Source: DefaultMQAdminExt.messageTrackDetail, QueryMsgByUniqueKeySubCommand.
 """
 

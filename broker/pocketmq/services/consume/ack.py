@@ -132,7 +132,7 @@ class LeaseAck:
         *,
         is_renewed: bool = False,
     ) -> list[Lease]:
-        """Leases messages that were taken anew; returns the leases. Checkpoints come before acks.
+        """Leases messages that were redelivered; returns the leases. Checkpoints come before acks.
 
         is_renewed   they go on to renew themselves; a time that was asked for ends when it is over
         """

@@ -19,7 +19,7 @@ from pocketmq.store.read.cold_read import value_of
 CLIENTS_KEPT_MAX: Final = 10_000
 """Clients whose positions are kept; the one that was heard of longest ago is forgotten first."""
 SWEEP_ABOVE: Final = 64
-"""A mark with more waiters than this forgets those who gave up."""
+"""A mark with more waiters than this drops those that gave up."""
 ClientKey = tuple[str, str, str]
 """(group, topic, client id)."""
 

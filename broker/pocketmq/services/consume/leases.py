@@ -78,8 +78,8 @@ class GroupQueue:
     def popped_at_ms(self, queue_offset: int, now_ms: int) -> int:
         """Returns the time in the handles of a receive that begins at a queue offset.
 
-        Where the offset was set back it is later than in all handles of before, whatever the clock
-        says: else one of those would settle a message that was delivered again since.
+        Where the offset was set back it is later than in all earlier handles, whatever the clock
+        shows: else one of those would settle a message that was delivered again since.
         """
         if queue_offset >= self.leased_upto:
             return now_ms
@@ -147,7 +147,7 @@ class Lease:
 
     @property
     def end_ms(self) -> int:
-        """When it ends as the journal says, wall time."""
+        """When it ends by the journal, wall time."""
         return self.popped_at_ms + self.invisible_ms
 
     @property
@@ -212,8 +212,8 @@ class LeaseTable:
     def add(self, lease: Lease, ends_ms: int) -> None:
         """Holds the messages of a lease until it is settled; it ends at a monotonic time.
 
-        Effects  they are in no other any more: of two that say so in the journal the later one
-                 holds. An offset that was set back has them leased anew while others are changed.
+        Effects  they are in no other any more: of two with such a message in the journal the later
+        holds. An offset that was set back leases them again while others are changed.
         """
         leased = lease.queue.leased
         for queue_offset in lease.queue_offsets:
@@ -267,7 +267,7 @@ class LeaseTable:
         leased = lease.queue.leased
         for queue_offset in queue_offsets:
             lease.settling_count -= 1
-            if queue_offset not in leased:  # An offset set back may have had it leased anew.
+            if queue_offset not in leased:  # An offset set back may have leased it again.
                 leased[queue_offset] = lease
                 lease.pending_count += 1
                 self.count += 1
@@ -323,7 +323,7 @@ class LeaseTable:
         ]
 
     def move(self, lease: Lease, journal_offset: int) -> None:
-        """Notes that the checkpoint of a lease was written anew."""
+        """Notes that the checkpoint of a lease was rewritten."""
         assert journal_offset > lease.journal_offset
         if self._open.pop(lease.journal_offset, None) is not None:
             self._open[journal_offset] = lease

@@ -5,8 +5,8 @@
 
 A parked receive is one future and one entry on the heap of deadlines. Arrivals are watched once
 per queue and group, whatever the number of receives. An arrival wakes one receive after the other
-while messages are left. Nothing is leased for a future that is done. What was leased while its
-caller went away is released soon.
+while messages are left. Nothing is leased for a future that is done. Messages that were leased
+while their caller went away are released soon.
 Source: PopLongPollingService.
 """
 
@@ -146,7 +146,7 @@ class LongPolls:
 
     # -- arrivals ------------------------------------------------------------------------------
     def watch(self, target: GroupTopic) -> None:
-        """Serves those who wait as soon as there is something."""
+        """Serves waiting receives as soon as there is something."""
         for queue in target.all_queues():
             watch = target.watches.get(queue)
             if watch is None or watch.done():

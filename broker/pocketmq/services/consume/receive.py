@@ -74,7 +74,7 @@ def is_wanted(request: ReceiveRequest, queue: GroupQueue, record: bytes) -> bool
 
     In a retry topic that all topics of the group share, a filter does not judge those of others: no
     consumer would get messages skipped here. Messages of other groups are skipped: those groups get
-    them there as well.
+    them in their own receives.
     """
     if queue.is_shared:
         _, properties, _ = facts_of(record)
@@ -113,7 +113,7 @@ class LeaseReceive:
         self._in_flight_max = in_flight_max
         self._leave_order = leave_order
         self.attempts = Attempts()
-        """What was leased to whom asks by attempts."""
+        """Leases of clients that repeat receives by attempt."""
 
     def position(self, queue: GroupQueue) -> tuple[int, int]:
         """Returns a group's next offset in a queue, and the queue's end."""

@@ -173,7 +173,7 @@ class LeaseRecovery:
         is_change = before is not None and checkpoint.queue_offsets[0] in before.pending
         first_ms = checkpoint.first_popped_ms
         if not first_ms and self._offsets.leases.is_adopted:
-            first_ms = batched.popped_at_ms  # One of ours says it where it is a change.
+            first_ms = batched.popped_at_ms  # One of ours has it where it is a change.
         elif not first_ms:
             first_ms = before.first_popped_ms if before and is_change else batched.popped_at_ms
         told = self._told[batched] = _Told(checkpoint, journal_offset, first_ms)
@@ -223,7 +223,7 @@ class LeaseRecovery:
             lease = Lease(
                 queue, checkpoint, told.journal_offset, first_popped_ms=told.first_popped_ms
             )
-            # The clock may have been ahead when it was given out: it never lasts anew for longer.
+            # The clock may have been ahead at the lease, which lasts no longer than a new one.
             left_ms = min(lease.end_ms - clock.wall_ms(), lease.invisible_ms)
             self._leases.add(lease, clock.monotonic_ms() + left_ms)
         self._told.clear()

@@ -31,13 +31,13 @@ REVIVED_MAX: Final = 32
 TURN_MAX: Final = 16
 """Messages that are read and put again in one turn of the loop: about a millisecond of work."""
 TURN_MS: Final = 2
-"""What takes longer is put, however little it is; others get their turn in between."""
+"""After this time a put is made, however small; other tasks get their turn in between."""
 PUT_BYTES: Final = 256 * 1024
 """Bodies that are put again at once, the last one beyond it."""
 CARRIED_MAX: Final = 256
-"""Leases that one put writes down anew."""
+"""Leases that one put rewrites."""
 CARRIED_BYTES_MAX: Final = 4 * 1024
-"""What the record of a lease takes at most."""
+"""Most bytes of a lease's record."""
 RENEWED_MS: Final = 60_000
 """How long a lease that renews itself lasts each time."""
 RENEWED_MAX_MS: Final = 3 * 3_600_000
@@ -45,7 +45,7 @@ RENEWED_MAX_MS: Final = 3 * 3_600_000
 RETRY_PAUSE_MS: Final = 1_000
 """Pause before the next attempt to end a lease."""
 CLOSING_MS: Final = 1_000
-"""What a stop takes to write down leases that are settled in part, however many there are."""
+"""Time that a stop may take to save partly settled leases, however many there are."""
 
 logger = logging.getLogger(__name__)
 
@@ -169,7 +169,7 @@ class Reviving:
         return old if self._store.writing.takes(len(old) * CARRIED_BYTES_MAX) else []
 
     async def carry(self, old: list[Lease]) -> None:
-        """Writes leases down anew, as far as they are not settled, if that needs no waiting.
+        """Rewrites leases, without their settled messages, if that needs no waiting.
 
         A settlement in between would be written before the new checkpoint, by which the message
         is not settled: a start believes the last record.
@@ -196,10 +196,10 @@ class Reviving:
             self._leases.move(lease, first + i)
 
     async def carry_partly_settled(self) -> None:
-        """Writes down anew what is left of leases, as far as that needs no waiting; at a stop.
+        """Rewrites what is left of leases, as far as that needs no waiting; at a stop.
 
         A real broker that takes the store over may read a checkpoint behind its acknowledgements,
-        which it passes over then. What is left after CLOSING_MS stays as it is, with a log event.
+        which it skips then. Leases left after CLOSING_MS stay as they are, with a log event.
         """
         leases = self._leases.partly_settled()
         until_ms = self._store.clock.monotonic_ms() + CLOSING_MS

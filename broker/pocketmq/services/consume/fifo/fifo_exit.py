@@ -7,7 +7,7 @@
 The leases are written to the journal. Once they are durable, in every flush mode, the order table
 records both kinds as settled. After a crash in between, the start does so (`has_left`): a message
 is redelivered by its lease, and is not leased a second time. Only the order table had the attempts
-of in-order deliveries, so attempts count anew from those in the record.
+of in-order deliveries, so attempts count again from those in the record.
 Source: none; a real broker redelivers everything behind the group's offset.
 """
 
@@ -24,7 +24,7 @@ from pocketmq.store.tables.tables import Tables
 
 
 class LeavingOrder:
-    """Takes queues over from those who receive in order."""
+    """Takes queues over from ordered consumers."""
 
     __slots__ = ("_journal", "_leases", "_store", "_table")
 
@@ -149,7 +149,7 @@ class LeavingOrder:
 
 
 def has_left(tables: Tables, checkpoint: PopCheckpoint) -> None:
-    """Notes that messages are leased without order, where a crash came before the table said so."""
+    """Notes that messages are leased without order, where a crash came before the table had it."""
     group, topic, queue_id, _, popped_at_ms, _ = checkpoint.batched
     committed = tables.offsets.find(group, topic, queue_id) or 0
     order = tables.orders.find(group, topic, queue_id, committed)

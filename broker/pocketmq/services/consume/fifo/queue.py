@@ -288,7 +288,7 @@ class OrderedQueue:
         """Takes back messages that did not reach their caller, as if not delivered."""
         for queue_offset in offsets:
             delivery = self._delivered.get(queue_offset)
-            # What was taken back before is visible since the beginning of time.
+            # Messages taken back before are visible since the beginning of time.
             if delivery and delivery.popped_at_ms == popped_at_ms and delivery.visible_at_ms:
                 back = delivery._replace(number=delivery.number - 1, visible_at_ms=0, claim="")
                 self._deliver(queue_offset, back)
@@ -324,7 +324,7 @@ class OrderedQueue:
         self._settle(queue_offset)
 
     def renewed(self) -> dict[int, str]:
-        """Returns who keeps messages leased by being alive, by queue offset."""
+        """Returns the clients that keep messages leased by being alive, by queue offset."""
         return dict(self._renewed)
 
     def order(self) -> QueueOrder:

@@ -1,6 +1,6 @@
 """Ordered queues of all groups: their state, and its persistence.
 
-    of(queue)       its state: loaded at first use, and anew after the group's offset was set
+    of(queue)       its state: loaded at first use, and again after the group's offset was set
     changed(queue)  advances the group's offset over settled messages; the next `saved` persists
                     the state, many changes in one write
 
@@ -92,7 +92,7 @@ class OrderTable:
         return self._orders.find(group, topic, queue_id, committed)
 
     def renewed(self, queue: GroupQueue) -> dict[int, str]:
-        """Returns who keeps messages of a queue leased by being alive, by queue offset."""
+        """Returns the clients that keep messages leased by being alive, by queue offset."""
         held = self._queues.get((queue.group, queue.topic, queue.queue_id))
         return {} if held is None else held.state.renewed()
 
