@@ -46,7 +46,7 @@ none is taken for one here, which its producers learn from their clients.
 """
 ANY_QUEUE: Final = -1
 PYTHON_PAUSE_S: Final = 0.05
-"""Delay of the first route for a client for Python. An answer that arrives before the client has set
+"""Delay of the first route to a client for Python. An answer that comes before the client has set
 its callback is handled in a thread without an event loop, where the client cannot open its stream:
 its caller gets the error that there is no route."""
 Pause = Callable[[float], Awaitable[None]]
