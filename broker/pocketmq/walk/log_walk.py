@@ -73,7 +73,7 @@ class LogWalk:
         """Begins a walk.
 
         search_below   damage at or behind this physical offset ends the log: the bytes behind it
-                       in its file is no part of the log
+                       in its file are no part of the log
         """
         self._reader = reader
         self._search_below = search_below
