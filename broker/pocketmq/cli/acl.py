@@ -20,7 +20,7 @@ COLUMNS: Final = columns(
 
 resource_argument: Final = click.argument("resource")
 deny_option: Final = click.option(
-    "--deny", is_flag=True, help="About what is denied, which wins over what is allowed."
+    "--deny", is_flag=True, help="Deny the actions; denials win over grants."
 )
 
 
@@ -37,8 +37,8 @@ def acl() -> None:
     """Grants: which actions a user may do to which topics, groups, or the cluster.
 
     Actions, several with commas: pub, sub, create, update, delete, get, list, all. A RESOURCE is
-    topic:NAME, group:NAME or cluster:NAME; NAME* stands for all that begin so, and * for
-    everything. What no grant allows is denied.
+    topic:NAME, group:NAME or cluster:NAME; NAME* matches all names that begin so, and * matches
+    everything. Actions that no grant allows are denied.
     """
 
 
@@ -60,9 +60,9 @@ def grant(
     broker: BrokerConnection, out: Output, user: str, actions: str, resource: str, deny: bool,
     sources: tuple[str, ...], store: Path | None,
 ) -> None:  # fmt: skip
-    """Grant USER ACTIONS on RESOURCE; with --deny, deny them whatever else is granted.
+    """Grant USER ACTIONS on RESOURCE; with --deny, deny them regardless of other grants.
 
-    Actions are added to those of a grant about the same resource.
+    Actions are added to those of an existing grant for the same resource.
     """
     roster = roster_of(broker, store)
     out.show(roster.grant(user, actions, resource, is_denied=deny, sources=sources))
@@ -82,9 +82,9 @@ def revoke(
     broker: BrokerConnection, out: Output, user: str, actions: str, resource: str, deny: bool,
     store: Path | None,
 ) -> None:  # fmt: skip
-    """Take ACTIONS out of USER's grants about RESOURCE, as it stands there; all takes all.
+    """Remove ACTIONS from USER's grants for RESOURCE, exactly as written; all removes all.
 
-    What is left about the resource is shown.
+    Prints the remaining grants for the resource.
     """
     left = roster_of(broker, store).revoke(user, actions, resource, is_denied=deny)
     out.table(left, COLUMNS)
@@ -94,7 +94,7 @@ def revoke(
 @click.argument("user", default="")
 @store_option
 def ls(broker: BrokerConnection, out: Output, user: str, store: Path | None) -> None:
-    """List the grants of USER, or of all."""
+    """List the grants of USER, or of all users."""
     out.table(roster_of(broker, store).grants(user), COLUMNS)
 
 
@@ -105,11 +105,13 @@ def ls(broker: BrokerConnection, out: Output, user: str, store: Path | None) -> 
 @click.argument("user")
 @click.argument("action")
 @resource_argument
-@click.option("--source", default="", metavar="ADDRESS", help="From where; else 127.0.0.1.")
+@click.option(
+    "--source", default="", metavar="ADDRESS", help="Address of the caller [default: 127.0.0.1]."
+)
 @store_option
 def explain(
     broker: BrokerConnection, out: Output, user: str, action: str, resource: str, source: str,
     store: Path | None,
 ) -> None:  # fmt: skip
-    """Tell whether USER may do ACTION to RESOURCE, and which grant decides."""
+    """Print whether USER may do ACTION on RESOURCE, and which grant decides."""
     out.show(roster_of(broker, store).explain(user, action, resource, source))

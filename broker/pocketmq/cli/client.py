@@ -27,7 +27,7 @@ wait_option: Final = click.option(
     ),
 )
 def client() -> None:
-    """Ask consumers of official clients what they do."""
+    """Query consumers that are connected official clients."""
 
 
 @client.asks("Print what a client's threads do.", "pocketmq client stack billing CLIENT_ID")
@@ -35,9 +35,9 @@ def client() -> None:
 @click.argument("client_id")
 @wait_option
 def stack(broker: BrokerConnection, out: Output, group: str, client_id: str, wait_ms: int) -> None:
-    """Print what each thread of a consumer does now, as that client tells it.
+    """Print what each thread of a consumer does now, as the client reports it.
 
-    The clients for Java and Go answer; that for Python does not, which ends in a time-out.
+    The clients for Java and Go answer; the client for Python does not, so the command times out.
     """
     answer = broker.ask(broker.admin.print_client_stack(group, client_id, wait_ms=wait_ms))
     if out.is_table and answer.status == OK:
@@ -64,11 +64,11 @@ def verify(
     message_id: str,
     wait_ms: int,
 ) -> None:
-    """Verify that the listener of a push consumer takes a message, and print its result.
+    """Send a message to the listener of a push consumer, and print its result.
 
-    What the listener does takes place: an order that is billed by it is billed again. The message
-    is under no lease, and where the group stands does not change. The client for Java does so;
-    others answer that they cannot, or nothing.
+    The listener really runs: an order that it bills is billed again. The message is not leased, and
+    the group's offsets do not change. The client for Java runs it; others answer that they cannot,
+    or do not answer.
     """
     answer = broker.ask(
         broker.admin.verify_message(group, client_id, topic, message_id, wait_ms=wait_ms)

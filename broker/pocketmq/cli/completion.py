@@ -27,7 +27,9 @@ SHELLS: Final = {
     )
 )
 @click.argument("shell", type=click.Choice(list(SHELLS)))
-@click.option("--install", is_flag=True, help="Tell how to have it in every shell; change nothing.")
+@click.option(
+    "--install", is_flag=True, help="Print how to install it for every shell; change nothing."
+)
 def completion(shell: str, install: bool) -> None:
     """Print the script that completes pocketmq's commands and options."""
     if install:

@@ -49,8 +49,8 @@ VALUE: Final = Column("value", lambda row: row["text"], also=("text",))
 def config() -> None:
     """Write, check, show and compare settings; no broker is asked.
 
-    Over the defaults and the preset go the file, conf.d/*.toml beside it, POCKETMQ__SECTION__KEY
-    and --set, in this order.
+    Precedence, from low to high: the defaults, the preset, the file, conf.d/*.toml beside it,
+    POCKETMQ__SECTION__KEY and --set.
     """
 
 
@@ -61,9 +61,9 @@ def config() -> None:
 )
 @click.argument("file", type=FILE, required=False)
 @preset_option
-@click.option("--yes", is_flag=True, help="Replace a file that exists.")
+@click.option("--yes", is_flag=True, help="Replace an existing file.")
 def init(file: Path | None, preset: str | None, *, yes: bool) -> None:
-    """Write a file to start from.
+    """Write a settings file to start from.
 
     It has every setting with its reason and default, commented out. Without FILE it goes to
     standard output.
@@ -105,10 +105,9 @@ def _replace_file(path: Path, text: str) -> None:
 @force_option
 @form_option
 def check(file: Path, out: Output, *, force: bool) -> None:
-    """Tell everything that is wrong with a file.
+    """Report all errors of a settings file.
 
-    FILE is read with conf.d beside it; the environment is left aside. Exit code 1 if anything is
-    wrong.
+    FILE is read with conf.d beside it; the environment is ignored. Exit code 1 if there are errors.
     """
     from pocketmq.config.load import examine
 
@@ -136,7 +135,7 @@ def check(file: Path, out: Output, *, force: bool) -> None:
         "pocketmq config show --preset server -o json",
     )
 )
-@click.option("--origin", is_flag=True, help="Say who set each value.")
+@click.option("--origin", is_flag=True, help="Print the origin of each value.")
 @file_option
 @preset_option
 @set_option
@@ -145,7 +144,7 @@ def check(file: Path, out: Output, *, force: bool) -> None:
 def show(out: Output, assignments: tuple[str, ...], *, origin: bool, **sources: Any) -> None:
     """Print every setting.
 
-    Values are those `serve` would have here, with this environment."""
+    Values are those that `serve` would use here, with this environment."""
     from pocketmq.config.load import load
 
     loaded = load(environment=os.environ, assignments=assignments, **sources)
@@ -176,8 +175,8 @@ def _shown(loaded: "Config") -> Iterator[Document]:
 def diff(file_a: Path, file_b: Path, out: Output) -> None:
     """Print where two files differ.
 
-    Exit code 1 if they do. Each file counts with conf.d beside it and its preset; the environment
-    is left aside.
+    Exit code 1 if they do. Each file is read with conf.d beside it and its preset; the environment
+    is ignored.
     """
     from pocketmq.config.load import load
 
@@ -207,21 +206,21 @@ def diff(file_a: Path, file_b: Path, out: Output) -> None:
     ),
 )
 @click.argument("file", type=FILE)
-@click.option("--strict", is_flag=True, help="A name nobody knows is an error.")
+@click.option("--strict", is_flag=True, help="Fail on unknown names.")
 @click.option(
     "--store",
     type=PATH,
     metavar="DIR",
-    help="Of plain_acl.yml: write its users into this store, which no broker has open.",
+    help="For plain_acl.yml: write its users into this store, which must not be open.",
 )
 def import_broker_conf(file: Path, *, strict: bool, store: Path | None) -> None:
     """Print RocketMQ's broker.conf or rmq-proxy.json as our settings; import plain_acl.yml.
 
-    What has no meaning here is left out; comments at the end say what and why. A value that cannot
-    be read is an error, and nothing is printed.
+    Settings without a meaning here are left out; comments at the end list them with the reason. A
+    value that cannot be parsed is an error, and nothing is printed.
 
-    Of plain_acl.yml users and grants are shown, without secrets; with --store they are written into
-    that store, all of them or none.
+    For plain_acl.yml users and grants are printed, without secrets; with --store they are written
+    into that store, all of them or none.
     """
     from pocketmq.cli.import_acl import import_acl
     from pocketmq.config.broker_conf import import_file

@@ -80,19 +80,19 @@ class Way(NamedTuple):
         "--from",
         "begin",
         type=ReadBy("min|max|OFFSET|TIME", _begin_from_text),
-        help="Begin here, or with what was stored then or later [default: min].",
+        help="First offset, or the first message stored then or later [default: min].",
     ),
     click.option(
         "--invisible",
         "invisible_ms",
         type=DURATION,
-        help="How long nobody else of the group gets what is printed [default: 30s].",
+        help="How long the group's other consumers do not get them [default: 30s].",
     ),
     click.option(
         "--ack/--no-ack",
         "acknowledges",
         default=None,
-        help="Acknowledge what was printed [default: yes].",
+        help="Acknowledge printed messages [default: yes].",
     ),
 )
 @click.option("--max", "count_max", type=click.IntRange(1), help="At most so many messages.")
@@ -101,7 +101,7 @@ class Way(NamedTuple):
     "wait_ms",
     type=DURATION,
     default=0,
-    help="When there are no more, wait so long for some.",
+    help="Wait so long for messages when there are none.",
 )
 @filtered
 def consume(
@@ -114,13 +114,13 @@ def consume(
     expression: str,
     sql: bool,
 ) -> None:
-    """Print messages of TOPIC: of its queues from an offset to the end, or what a group receives.
+    """Print messages of TOPIC, from its queues by offset or received for a group.
 
-    --pull leaves no trace. System topics and the retry and dead-letter topics of groups can be read
-    too. A damaged message is told of and passed over; the exit code is then 10.
+    --pull changes nothing. It also reads system topics and groups' retry and dead-letter topics. A
+    damaged message is reported and skipped; the exit code is then 10.
 
-    --pop takes messages as consumers of the group do, retries too. What was printed is acknowledged
-    unless --no-ack: then it comes again when its lease is over.
+    --pop receives messages as the group's consumers do, including retries. Printed messages are
+    acknowledged unless --no-ack is given: then they are redelivered when their leases end.
     """  # fmt: skip
     way.check()
     if way.is_pop:

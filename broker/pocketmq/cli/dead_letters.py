@@ -34,15 +34,15 @@ REDRIVEN_MAX: Final = 1_024
     ),
 )
 def dlq() -> None:
-    """Look at dead letters, which groups failed to consume; send them again or let them go."""
+    """List dead letters, which groups failed to consume; redrive or purge them."""
 
 
 @dlq.asks("List groups that gave messages up.", "pocketmq dlq ls", "pocketmq dlq ls billing")
 @click.argument("group", required=False)
 def ls(broker: BrokerConnection, out: Output, group: str | None) -> None:
-    """List how many dead letters wait, by group, and since when the first of them does.
+    """List the number of pending dead letters by group, and the time of the first.
 
-    Those that were redriven or purged do not wait any more.
+    Redriven and purged dead letters are not pending.
     """
     if group is not None:
         found: Iterator[DeadLetters] = iter(broker.ask(broker.admin.list_dead_letters(group)).items)
@@ -58,11 +58,13 @@ def ls(broker: BrokerConnection, out: Output, group: str | None) -> None:
 )
 @click.argument("group")
 @click.option("--max", "count_max", type=click.IntRange(1), help="At most so many.")
-@click.option("--all", "is_all", is_flag=True, help="Those that do not wait any more too.")
+@click.option(
+    "--all", "is_all", is_flag=True, help="Include messages that are not pending any more."
+)
 def peek(
     broker: BrokerConnection, out: Output, group: str, count_max: int | None, is_all: bool
 ) -> None:
-    """Print the dead letters of GROUP that wait, in order; they stay as they are."""
+    """Print the pending dead letters of GROUP in order, without changing them."""
     with out.rows(MESSAGE_COLUMNS) as rows:
         shown = ShownMessages(rows, count_max)
         for query in _waiting(broker, group, is_all=is_all):
@@ -78,15 +80,15 @@ def peek(
 )
 @click.argument("group")
 @click.option("--max", "count_max", type=click.IntRange(1), help="At most so many, oldest first.")
-@click.option("--to-topic", "topic", default="", help="There [default: where each came from].")
+@click.option("--to-topic", "topic", default="", help="Target topic [default: the original topic].")
 @yes_option
 def redrive(
     broker: BrokerConnection, out: Output, group: str, count_max: int | None, topic: str, yes: bool
 ) -> None:
-    """Send the dead letters of GROUP that wait again, as their producers sent them.
+    """Send the pending dead letters of GROUP again, as their producers sent them.
 
-    Every group of their topic gets them, not GROUP alone. What was sent does not wait any more; a
-    crash in between may send some twice. The plan shows no more than 1,024.
+    All groups of the topic receive them, not only GROUP. Then they are not pending any more; a
+    crash in between may send some twice. The plan shows at most 1,024.
     """
     left = count_max or inf
     with out.rows(REDRIVEN_COLUMNS, MORE_REDRIVEN_COLUMNS) as rows:
@@ -116,7 +118,7 @@ def redrive(
 @click.argument("group")
 @yes_option
 def purge(broker: BrokerConnection, out: Output, group: str, yes: bool) -> None:
-    """Mark the dead letters of GROUP that wait as dealt with.
+    """Mark the pending dead letters of GROUP as handled.
 
     They stay in the store until they expire: `pocketmq dlq peek GROUP --all` still prints them.
     """

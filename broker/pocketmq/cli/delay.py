@@ -24,16 +24,16 @@ MORE_COLUMNS: Final = columns("queue_id", "delay_level", at("store_timestamp_ms"
     ),
 )
 def delay() -> None:
-    """Look at messages that wait for their time, and take them back."""
+    """List delayed messages, and recall them."""
 
 
 @delay.asks("List messages that wait.", "pocketmq delay ls", "pocketmq delay ls reminders -o jsonl")
 @click.argument("topic", required=False, default="")
 @click.option("--max", "count_max", type=click.IntRange(1), help="At most so many.")
 def ls(broker: BrokerConnection, out: Output, topic: str, count_max: int | None) -> None:
-    """List messages that wait for a delay level or a time, those of TOPIC or of all topics.
+    """List messages that wait for a delay level or a delivery time, of TOPIC or of all topics.
 
-    Those of levels come first, by level; then those of times, as they were sent.
+    Messages with levels come first, by level; then timed messages in send order.
     """
 
     found = broker.all(broker.admin.list_delayed, topic=topic)
@@ -44,7 +44,7 @@ def ls(broker: BrokerConnection, out: Output, topic: str, count_max: int | None)
 @delay.asks("Show a message that waits.", "pocketmq delay show ID")
 @click.argument("message_id", metavar="ID")
 def show(broker: BrokerConnection, out: Output, message_id: str) -> None:
-    """Show when the message with this unique key is delivered, and by what it is recalled."""
+    """Show the delivery time and the recall handle of the message with this unique key."""
     found = broker.ask(broker.admin.list_delayed(message_id=message_id)).items
     out.table((_document(one) for one in found), COLUMNS, MORE_COLUMNS)
 
@@ -56,9 +56,9 @@ def show(broker: BrokerConnection, out: Output, message_id: str) -> None:
 )
 @click.argument("which", metavar="ID|HANDLE")
 def recall(broker: BrokerConnection, out: Output, which: str) -> None:
-    """Take back a message that waits for its time, by its unique key or its recall handle.
+    """Recall a timed message by its unique key or its recall handle.
 
-    Messages that wait for a delay level have no handle and cannot be taken back.
+    Messages that wait for a delay level have no handle and cannot be recalled.
     """
     for topic, handle in _handles(broker, which):
         message_id = broker.ask(broker.client.recall(topic, handle))

@@ -53,7 +53,7 @@ takes_settings: Final = takes(
     GroupSettings,
     click.option("--fifo", type=click.BOOL, help="Consume in order: true or false."),
     click.option(
-        "--max-attempts", type=click.IntRange(1), help="Deliveries in all, the first included."
+        "--max-attempts", type=click.IntRange(1), help="Most deliveries, the first included."
     ),
     click.option(
         "--retry-queues", "retry_queue_count", type=click.IntRange(1),
@@ -71,15 +71,15 @@ takes_settings: Final = takes(
 @click.argument("name")
 @takes_settings
 def create(broker: BrokerConnection, out: Output, name: str, settings: GroupSettings) -> None:
-    """Create a group; one that is there with the same settings stays as it is.
+    """Create a group; an existing one with the same settings stays as it is.
 
-    What is not given is RocketMQ's default: 17 attempts, not in order, 1 retry queue.
+    Omitted settings get RocketMQ's defaults: 17 attempts, not in order, 1 retry queue.
     """
     out.show(group_document(broker.ask(broker.admin.create_group(name, settings))))
 
 
 @group.asks("List groups by name.", "pocketmq group ls -o jsonl")
-@click.option("--system", is_flag=True, help="The broker's own groups too.")
+@click.option("--system", is_flag=True, help="Include the broker's own groups.")
 def ls(broker: BrokerConnection, out: Output, system: bool) -> None:
     """List groups by name."""
     found = broker.all(broker.admin.list_groups, include_system=system)
@@ -89,7 +89,7 @@ def ls(broker: BrokerConnection, out: Output, system: bool) -> None:
 @group.asks("Describe a group.", "pocketmq group info billing")
 @click.argument("name")
 def info(broker: BrokerConnection, out: Output, name: str) -> None:
-    """Describe a group: its settings, and the topics it has an offset in."""
+    """Describe a group: its settings, and the topics in which it has offsets."""
     out.show(group_document(broker.ask(broker.admin.describe_group(name))))
 
 
@@ -101,9 +101,9 @@ def info(broker: BrokerConnection, out: Output, name: str) -> None:
 @click.argument("name")
 @watch_option
 def members(broker: BrokerConnection, out: Output, name: str, watch_s: float | None) -> None:
-    """List the clients that received or pulled for a group within two minutes, the last one first.
+    """List the clients that received or pulled for a group within two minutes, latest first.
 
-    A client without an id is told apart by its address.
+    A client without an id is listed by its address.
     """
 
     def show() -> None:
@@ -127,10 +127,10 @@ def members(broker: BrokerConnection, out: Output, name: str, watch_s: float | N
 def lag(
     broker: BrokerConnection, out: Output, name: str | None, topic: str, watch_s: float | None
 ) -> None:
-    """Tell how many messages a group has not consumed, and how old the first of them is.
+    """Print a group's lag: the number of unconsumed messages, and the age of the first.
 
-    Without NAME all groups are told, by topic. A queue the group never committed in counts as
-    consumed; so do messages that expired unread.
+    Without NAME all groups are listed, by topic. A queue in which the group never committed counts
+    as consumed; so do messages that expired unread.
     """
 
     def show() -> None:
@@ -170,7 +170,7 @@ def age_text(age_ms: int) -> str:
 @click.argument("name")
 @takes_settings
 def edit(broker: BrokerConnection, out: Output, name: str, settings: GroupSettings) -> None:
-    """Change what is given of a group; where it stands stays."""
+    """Change the given settings of a group; its offsets stay."""
     if settings == GroupSettings():
         raise click.UsageError("say what to change, as --max-attempts 5")
     out.show(group_document(broker.ask(broker.admin.update_group(name, settings))))
@@ -212,8 +212,8 @@ def reset(
 ) -> None:
     """Reset the offsets of a group to a time, an end or an offset of its topics' queues.
 
-    Without --topic all its topics are meant, but for those of its retries and dead letters.
-    Consumers that are running keep what they hold already; stop them first to be sure.
+    Without --topic all its topics are reset, except its retry and dead-letter topics. Running
+    consumers keep the messages they hold; stop them first to be sure.
     """
     if (where is None) == (to_offset is None):
         raise click.UsageError("say where to: either --to earliest|latest|TIME or --to-offset N")
@@ -248,9 +248,9 @@ def _topics(broker: BrokerConnection, name: str, topic: str) -> list[str]:
 @click.option("--topic", default="", help="Only in this topic [default: all of the group's].")
 @yes_option
 def skip(broker: BrokerConnection, out: Output, name: str, topic: str, yes: bool) -> None:
-    """Skip to the end of a group's queues: messages it has not consumed stay unread.
+    """Skip to the end of a group's queues: unconsumed messages stay unread.
 
-    Its retry topics are meant too, its dead letters are not: see `pocketmq dlq purge`.
+    This includes its retry topics, but not its dead letters: see `pocketmq dlq purge`.
     """
     end = ResetTarget(latest=True)
     moved = [
@@ -275,7 +275,7 @@ def clone(
 ) -> None:
     """Clone the offsets of group SOURCE to group TARGET.
 
-    TARGET is made where there is none; what it had in these topics is replaced.
+    TARGET is created if it does not exist; its offsets in these topics are replaced.
     """
     moved = broker.ask(broker.admin.clone_offsets(source, target, topic, dry_run=not yes))
     if not moved:
@@ -297,12 +297,12 @@ def show_moved(group: str, moved: Sequence[MovedOffset], out: Output, *, is_done
     "pocketmq group rm billing --yes      remove it",
 )
 @click.argument("name")
-@click.option("--with-topics", is_flag=True, help="Its retry and dead-letter topics too.")
+@click.option("--with-topics", is_flag=True, help="Also remove its retry and dead-letter topics.")
 @yes_option
 def rm(broker: BrokerConnection, out: Output, name: str, with_topics: bool, yes: bool) -> None:
-    """Remove a group and where it stands; its messages stay.
+    """Remove a group and its offsets; its messages stay.
 
-    A consumer that comes back under this name makes the group anew, without offsets.
+    A consumer that reconnects under this name creates the group again, without offsets.
     """
     if not yes:
         found = broker.ask(broker.admin.describe_group(name))

@@ -41,7 +41,7 @@ MORE_TRACE_COLUMNS: Final = columns(
     ),
 )
 def msg() -> None:
-    """Look single messages up, and where they went."""
+    """Look up single messages and their history."""
 
 
 @msg.asks(
@@ -53,7 +53,7 @@ def msg() -> None:
 @click.argument("key")
 @click.option("--since", "begin_ms", type=MOMENT, default=0, help="Stored at this time or later.")
 @click.option("--until", "end_ms", type=MOMENT, default=0, help="Stored at this time or earlier.")
-@click.option("--all", "is_all", is_flag=True, help="Print every match, however many.")
+@click.option("--all", "is_all", is_flag=True, help="Print all matches.")
 @click.option(
     "--max", "count_max", type=click.IntRange(1), default=MATCHES_DEFAULT, show_default=True,
     help="Print the newest so many.",
@@ -105,7 +105,7 @@ def _place_from_text(text: str) -> tuple[str, int, int]:
 @click.option("--topic", help="Topic of the message [default: every topic in turn].")
 @click.option(
     "--offset", "place", type=ReadBy("TOPIC:QUEUE:OFFSET", _place_from_text),
-    help="Get it by its place in a queue.",
+    help="Get it by its queue and queue offset.",
 )  # fmt: skip
 def get(
     broker: BrokerConnection,
@@ -167,12 +167,11 @@ def _nowhere(message_id: str) -> Failure:
 @click.argument("message_id", metavar="ID")
 @click.option("--topic", default="", help="Topic it was sent to [default: every topic in turn].")
 def trace(broker: BrokerConnection, out: Output, message_id: str, topic: str) -> None:
-    """Print where a message went: where it was sent to, delayed, retried and given up.
+    """Print the history of a message: topics, delays, retries, dead letters.
 
-    ID is its message id or an offset message id. GROUP is who it comes again for, or who gave it
-    up; where its records are kept, retry topics and the like, `-o wide` tells. PASSED_BY are groups
-    that stand behind a record: they consumed it, or passed it over; AWAITED_BY are groups that have
-    not come to it.
+    ID is its message id or an offset message id. GROUP is the group that retries it or gave it up;
+    `-o wide` lists the topics of its records, such as retry topics. PASSED_BY are groups that
+    consumed a record or skipped it; AWAITED_BY are groups that have not reached it.
     """
     try:
         _, records = broker.ask(broker.admin.trace_message(message_id, topic))

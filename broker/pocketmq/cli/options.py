@@ -153,30 +153,30 @@ DIRECTORY: Final = click.Path(path_type=Path, exists=True, file_okay=False)
 form_option: Final = click.option(
     "-o", "--output", "out", type=click.Choice(FORMATS),
     callback=lambda ctx, param, form: Output(form),
-    help="Form of the output [default: table on a terminal, else json].",
+    help="Output format [default: table on a terminal, else json].",
 )  # fmt: skip
 """Gives a command what prints, as `out`."""
 endpoint_option: Final = click.option(
     "--endpoint", envvar="POCKETMQ_ENDPOINT", default=DEFAULT_ENDPOINT, show_default=True,
-    show_envvar=True, type=ENDPOINT, help="The broker to ask; without PORT at 8081.",
+    show_envvar=True, type=ENDPOINT, help="Address of the broker; PORT is 8081 by default.",
 )  # fmt: skip
 access_key_option: Final = click.option(
     "--access-key", envvar="POCKETMQ_ACCESS_KEY", default="", show_envvar=True,
-    help="Who asks, where the broker asks for that.",
+    help="Access key of the user, if the broker checks access.",
 )  # fmt: skip
 secret_key_option: Final = click.option(
     "--secret-key", envvar="POCKETMQ_SECRET_KEY", default="", show_envvar=True,
-    help="Their secret; others on this machine may see it on a command line.",
+    help="Secret of the user; others on this machine may see it on a command line.",
 )  # fmt: skip
 secret_key_file_option: Final = click.option(
     "--secret-key-file", envvar="POCKETMQ_SECRET_KEY_FILE", type=FILE, show_envvar=True,
-    help="File with their secret.",
+    help="File with the user's secret.",
 )  # fmt: skip
 watch_option: Final = click.option(
-    "--watch", "watch_s", type=PAUSE, help="Show it again every so long, as 2s, until Ctrl-C.",
+    "--watch", "watch_s", type=PAUSE, help="Repeat at this interval, as 2s, until Ctrl-C.",
 )  # fmt: skip
 yes_option: Final = click.option(
-    "--yes", is_flag=True, help="Do it; without this only the plan is shown."
+    "--yes", is_flag=True, help="Make the change; without this only the plan is shown."
 )
 
 set_option: Final = click.option(
@@ -185,7 +185,7 @@ set_option: Final = click.option(
 )  # fmt: skip
 file_option: Final = click.option(
     "-c", "--config", "file", type=FILE,
-    help="Settings, as `config init` writes them; those of conf.d/*.toml beside it go over them.",
+    help="Settings file, as `config init` writes it; conf.d/*.toml beside it overrides it.",
 )  # fmt: skip
 force_option: Final = click.option(
     "--force", is_flag=True, help="Allow retention.age_ms below 1h: for tests and development."
@@ -196,7 +196,7 @@ preset_option: Final = click.option(
 
 directory_argument: Final = click.argument("directory", metavar="DIR", type=PATH)
 read_only_option: Final = click.option(
-    "--read-only", is_flag=True, help="Look on even while a broker uses the store."
+    "--read-only", is_flag=True, help="Read the store even while a broker uses it."
 )
 
 
@@ -238,8 +238,13 @@ def examples(*lines: str) -> str:
 def filtered(command: Command) -> Command:
     """Gives a command `expression` and `sql`: which messages are wanted, by tags or by SQL."""
 
-    @click.option("--tag-filter", metavar="A||B", help="Only these tags.")
-    @click.option("--filter", "sql_filter", metavar="SQL", help="Only what this SQL92 is true of.")
+    @click.option("--tag-filter", metavar="A||B", help="Only messages with these tags.")
+    @click.option(
+        "--filter",
+        "sql_filter",
+        metavar="SQL",
+        help="Only messages that match this SQL92 expression.",
+    )
     @wraps(command)
     def wrapped(*args: Any, tag_filter: str | None, sql_filter: str | None, **given: Any) -> Any:
         if tag_filter is not None and sql_filter is not None:

@@ -54,28 +54,32 @@ COLUMNS: Final = columns("message_id", "queue_id", "queue_offset", "status")
 @click.option("--queue", "queue_id", type=click.IntRange(0), help="Queue [default: any].")
 @click.option("--group", "message_group", help="Messages of one group keep their order.")
 @click.option(
-    "--delay", "delay_ms", type=DURATION, help="Deliver it so long from now, as 30s or 2h."
+    "--delay", "delay_ms", type=DURATION, help="Deliver it after this time, as 30s or 2h."
 )
 @click.option("--at", "deliver_at_ms", type=MOMENT, help="Deliver it at this time.")
 @click.option(
     "--delay-level", type=click.IntRange(1), help="Deliver it when this delay level is over."
 )
 @click.option(
-    "--priority", type=click.IntRange(0, INT32_MAX), help="Deliver it before messages of less."
+    "--priority",
+    type=click.IntRange(0, INT32_MAX),
+    help="Deliver it before messages of lower priority.",
 )
 @click.option(
     "--transactional", is_flag=True, default=None,
-    help="Keep it back until its transaction is committed.",
+    help="Hold it back until its transaction is committed.",
 )  # fmt: skip
 @click.option(
-    "--producer-group", default="", help="Who decides its transaction [default: the topic's name]."
+    "--producer-group",
+    default="",
+    help="Producer group that decides its transaction [default: the topic's name].",
 )
 @click.option(
     "--file", "path", metavar="FILE|-", help="Send each line as a message; - is standard input."
 )
 @click.option(
     "--batch", type=click.IntRange(1, BATCH_MAX), default=BATCH_DEFAULT, show_default=True,
-    help="With --file: most messages of one request.",
+    help="With --file: most messages in one request.",
 )  # fmt: skip
 @click.option("--no-wait", is_flag=True, help="Do not wait for the disk.")
 def produce(
@@ -89,9 +93,9 @@ def produce(
     no_wait: bool,
     **fields: Any,
 ) -> None:
-    """Send a message with BODY, or each line of --file as one, and print where they lie.
+    """Send a message with BODY, or each line of --file as one, and print their positions.
 
-    Empty lines are left out: a message has a body.
+    Empty lines are skipped: a message has a body.
     """
     if (body is None) == (path is None):
         raise click.UsageError("give a BODY, or --file FILE (- for standard input)")

@@ -91,7 +91,7 @@ def _failure_of(error: Exception, command: str) -> click.ClickException | None:
 def program() -> None:
     """PocketMQ: Apache RocketMQ's storage and protocol in one Python process.
 
-    Data go to standard output, talk goes to standard error. Exit codes: 0 ok, 1 failed, 2 usage,
+    Data go to standard output, messages to standard error. Exit codes: 0 ok, 1 failed, 2 usage,
     3 not found, 4 refused, 5 unreachable, 6 timeout, 10 damage found.
     """
 

@@ -24,7 +24,7 @@ Changed = TypeVar("Changed")
 
 store_option: Final = click.option(
     "--store", type=PATH, metavar="DIR",
-    help="In this store, which no broker has open, or which is yet to be; ask none.",
+    help="Change this store, which must not be open and may be new, instead of a broker.",
 )  # fmt: skip
 
 

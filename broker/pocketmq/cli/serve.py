@@ -66,7 +66,7 @@ TOPICS: Final = ReadBy("NAME[:TYPE],…", topics_from_text)
 
 insecure_option: Final = click.option(
     "--insecure", is_flag=True,
-    help="Ask nobody who calls: whoever reaches a port may do everything (access.check=off).",
+    help="Do not authenticate: all callers may do everything (access.check=off).",
 )  # fmt: skip
 
 
@@ -78,26 +78,28 @@ insecure_option: Final = click.option(
         "--set store.flush=async",
     )
 )
-@click.option("--store", "directory", metavar="DIR", help="Where the store lies.")
-@click.option("--listen", metavar="HOST:PORT", help="Where gRPC is served; port 0: any.")
+@click.option("--store", "directory", metavar="DIR", help="Directory of the store.")
+@click.option("--listen", metavar="HOST:PORT", help="Address of gRPC; port 0: any.")
 @click.option(
     "--http",
     metavar="HOST:PORT",
-    help="Where metrics and health are besides; port 0: any; empty: there alone.",
+    help="Extra address of metrics and health; port 0: any; empty: only on the gRPC port.",
 )
 @click.option(
     "--transport",
     type=click.Choice(["own", "grpcio"]),
-    help="What carries gRPC; grpcio is there to compare with.",
+    help="Implementation of gRPC; grpcio is for comparison.",
 )
-@click.option("--tls-cert", metavar="FILE", help="The certificate of TLS (PEM), not one of ours.")
+@click.option(
+    "--tls-cert", metavar="FILE", help="TLS certificate (PEM), instead of the broker's own."
+)
 @click.option("--tls-key", metavar="FILE", help="The certificate's key (PEM).")
-@click.option("--no-tls", is_flag=True, help="Answer no TLS, and make no certificate.")
+@click.option("--no-tls", is_flag=True, help="Serve without TLS, and make no certificate.")
 @insecure_option
 @click.option(
     "--accept-damage",
     is_flag=True,
-    help="Give up records that are damaged or gone although they were durable, and go on.",
+    help="Give up durable records that are damaged or missing, and start.",
 )
 @file_option
 @preset_option
@@ -118,18 +120,18 @@ def serve(
 ) -> None:
     """Run a broker until SIGTERM or Ctrl-C; a second one ends it at once.
 
-    SIGHUP has it read its settings again: those marked "Live." in conf/broker.toml are taken over,
-    others are named in the log. Where anything is wrong, nothing changes.
+    SIGHUP rereads the settings: those marked "Live." in conf/broker.toml are applied, other changes
+    are logged by name. If any setting is wrong, nothing changes.
 
     When it serves, standard output shows one line of JSON with the addresses bound; the log goes to
     standard error.
 
-    A broker that other machines reach serves its users alone, so it needs one first: `pocketmq user
+    A broker that other machines can reach requires users, so create one first: `pocketmq user
     add admin --admin --store DIR`.
 
-    A store that is damaged below what was durable is served read-only: mend it with `pocketmq store
-    repair`, or start with --accept-damage, which sets the damaged bytes aside under
-    pocketmq/quarantine/ and goes on without them.
+    A store that is damaged below its durable end is served read-only: repair it with `pocketmq
+    store repair`, or start with --accept-damage, which copies the damaged bytes to
+    pocketmq/quarantine/ and continues without them.
     """
     flags = {
         "store.directory": directory,
@@ -150,18 +152,20 @@ def serve(
 @click.command(epilog=examples("pocketmq dev", "pocketmq dev --port 8081 --topics o,steps:fifo"))
 @click.option(
     "--listen", default=ANY_PORT, show_default=True, metavar="HOST:PORT",
-    help="Where gRPC is served; port 0: any.",
+    help="Address of gRPC; port 0: any.",
 )  # fmt: skip
-@click.option("--port", type=click.IntRange(0, PORT_MAX), help="As --listen 127.0.0.1:PORT.")
+@click.option(
+    "--port", type=click.IntRange(0, PORT_MAX), help="The same as --listen 127.0.0.1:PORT."
+)
 @click.option(
     "--http", default=ANY_PORT, show_default=True, metavar="HOST:PORT",
-    help="Where metrics and health are; port 0: any.",
+    help="Address of metrics and health; port 0: any.",
 )  # fmt: skip
 @click.option(
     "--topics", type=TOPICS, default=(),
-    help="Make these topics; types as `topic create` has them.",
+    help="Create these topics; types as in `topic create`.",
 )  # fmt: skip
-@click.option("--keep", is_flag=True, help="Leave the store where it is at the end.")
+@click.option("--keep", is_flag=True, help="Keep the store at the end.")
 @insecure_option
 @set_option
 def dev(
@@ -175,10 +179,10 @@ def dev(
 ) -> None:
     """Run a broker on an empty store in a temporary directory, until SIGTERM, SIGHUP or Ctrl-C.
 
-    Topics and groups are made when a client first uses them; those of a type, for messages in
-    order, for later or in transactions, by --topics. When it serves, standard output shows one line
-    of JSON with the addresses bound, on a terminal what to write in a client besides; the log goes
-    to standard error.
+    Clients create topics and groups by their first use; --topics creates topics of a type, for
+    messages in order, delayed or in transactions. When it serves, standard output has one line of
+    JSON with the addresses bound, on a terminal also an example for a client; the log goes to
+    standard error.
     """
     with _exiting_on(*ENDING):  # until the broker waits for them
         where = listen if port is None else f"127.0.0.1:{port}"

@@ -32,10 +32,10 @@ LINES_KEPT: Final = 8
 
 
 @asks_broker("pocketmq status", "pocketmq status --settings", "pocketmq status --watch 2s")
-@click.option("--settings", is_flag=True, help="The settings it runs with, and where they stood.")
+@click.option("--settings", is_flag=True, help="Show its settings and their origins.")
 @watch_option
 def status(broker: BrokerConnection, out: Output, settings: bool, watch_s: float | None) -> None:
-    """Tell what a broker's store is doing and how far it has come.
+    """Show the state and the progress of a broker's store.
 
     Offsets are bytes from the start of the commit log.
     """
@@ -103,17 +103,17 @@ class Snapshot(NamedTuple):
 @asks_broker("pocketmq top", "pocketmq top --interval 5s -o json")
 @click.option(
     "--interval", "interval_s", type=PAUSE, default="1s", show_default=True,
-    help="Rates are those of so long a time.",
+    help="Time over which rates are measured.",
 )  # fmt: skip
 @click.option(
     "--count", "count_max", type=click.IntRange(1),
-    help="End after so many [default: 1, on a terminal with Ctrl-C].",
+    help="Number of tables [default: 1, on a terminal until Ctrl-C].",
 )  # fmt: skip
 def top(broker: BrokerConnection, out: Output, interval_s: float, count_max: int | None) -> None:
     """Show topics by messages in and out a second, with lag and the store's numbers.
 
-    IN_PER_S counts messages stored, OUT_PER_S offsets committed by groups. On a terminal the
-    picture is drawn again every interval; elsewhere it is printed once.
+    IN_PER_S counts messages stored, OUT_PER_S offsets committed by groups. On a terminal the table
+    is redrawn at every interval; elsewhere it is printed once.
     """
     if out.form == "table" and sys.stdout.isatty():
         _draw(broker, interval_s, count_max)

@@ -19,18 +19,22 @@ from pocketmq.client.following import BrokerWait
     "pocketmq tail orders -n 20 --no-follow -o jsonl",
 )
 @click.argument("topic")
-@click.option("--since", "since_ms", type=MOMENT, help="Begin with messages stored then or later.")
-@click.option("-n", "last_count", type=click.IntRange(0), help="Begin with the last so many.")
+@click.option(
+    "--since", "since_ms", type=MOMENT, help="Begin with the first message stored then or later."
+)
+@click.option(
+    "-n", "last_count", type=click.IntRange(0), help="Begin with so many of the last messages."
+)
 @click.option("--max", "count_max", type=click.IntRange(1), help="End after so many messages.")
 @click.option("--follow/--no-follow", default=True, help="Wait for more [default: yes].")
 @filtered
 def tail(
     broker: BrokerConnection, out: Output, topic: str, count_max: int | None, **given: Any
 ) -> None:
-    """Print the messages of TOPIC in the order they were stored, and go on as more come.
+    """Print the messages of TOPIC in the order they were stored, and continue with new ones.
 
-    Left to itself it begins now. It needs no group and commits nothing; Ctrl-C ends it. When the
-    broker goes away it is waited for, and nothing is left out or shown twice.
+    By default it begins now. It needs no group and commits nothing; Ctrl-C ends it. When the broker
+    is gone it waits for it, and no message is lost or repeated.
     """
     wanted = TailQuery(topic, **given)
     if wanted.since_ms is not None and wanted.last_count is not None:

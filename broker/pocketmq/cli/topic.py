@@ -61,13 +61,13 @@ def topic() -> None:
 def create(
     broker: BrokerConnection, out: Output, name: str, type_name: str | None, queue_count: int
 ) -> None:
-    """Create a topic; one that is there with the same settings stays as it is."""
+    """Create a topic; an existing one with the same settings stays as it is."""
     made = broker.admin.create_topic(name, queue_count=queue_count, type_name=type_name or "")
     out.show(topic_document(broker.ask(made)))
 
 
 @topic.asks("List topics by name.", "pocketmq topic ls -o jsonl")
-@click.option("--system", is_flag=True, help="The broker's own topics too.")
+@click.option("--system", is_flag=True, help="Include the broker's own topics.")
 def ls(broker: BrokerConnection, out: Output, system: bool) -> None:
     """List topics by name."""
     found = broker.all(broker.admin.list_topics, page_size=PAGE_COUNT, include_system=system)
@@ -77,7 +77,7 @@ def ls(broker: BrokerConnection, out: Output, system: bool) -> None:
 @topic.asks("Describe a topic and its queues.", "pocketmq topic info orders")
 @click.argument("name")
 def info(broker: BrokerConnection, out: Output, name: str) -> None:
-    """Describe a topic: its settings, and where each of its queues begins and ends."""
+    """Describe a topic: its settings, and the offsets of each of its queues."""
     described = broker.ask(broker.admin.describe_topic(name))
     document = topic_document(described)
     queues = document.pop("queues", []) if out.is_table else []
@@ -95,14 +95,14 @@ def info(broker: BrokerConnection, out: Output, name: str) -> None:
     "pocketmq topic stats orders --watch 2s",
 )
 @click.argument("name", required=False)
-@click.option("--system", is_flag=True, help="Without NAME: the broker's own topics too.")
+@click.option("--system", is_flag=True, help="Without NAME: include the broker's own topics.")
 @watch_option
 def stats(
     broker: BrokerConnection, out: Output, name: str | None, system: bool, watch_s: float | None
 ) -> None:
     """Count the messages of a topic, queue by queue, or of all topics.
 
-    MESSAGE_COUNT can be read now, STORED_COUNT includes what has expired.
+    MESSAGE_COUNT can be read now, STORED_COUNT includes expired messages.
     """
 
     def show() -> None:
@@ -134,9 +134,11 @@ def stats(
 @click.option("--read-queues", type=click.IntRange(1), help="Queues consumers may read from.")
 @click.option("--write-queues", type=click.IntRange(1), help="Queues producers may send to.")
 @click.option(
-    "--permission", type=click.Choice(list(PERMISSIONS)), help="What clients may do: read, write."
+    "--permission",
+    type=click.Choice(list(PERMISSIONS)),
+    help="Permissions of clients: read, write.",
 )
-@click.option("--order/--no-order", default=None, help="RocketMQ's mark of an ordered topic.")
+@click.option("--order/--no-order", default=None, help="RocketMQ's flag of an ordered topic.")
 @click.option("--type", "type_name", type=TYPE)
 @click.option(
     "--attribute", "attributes", type=PAIR, multiple=True, help="Set it; may be repeated."
@@ -159,10 +161,10 @@ def edit(
     removed: tuple[str, ...],
     yes: bool,
 ) -> None:
-    """Change what is given of a topic; messages stay where they are.
+    """Change the given settings of a topic; messages stay where they are.
 
     With fewer queues to read from, messages in the others cannot be read until there are more
-    again: first take them from the producers with --write-queues. Where some are hidden, or
+    again: first keep producers from these queues with --write-queues. Where messages are hidden, or
     would be, it needs --yes.
     """
     given = dict(attributes)
@@ -228,11 +230,11 @@ def _say_hidden(topic: TopicState, read_queue_count: int) -> None:
 @click.argument("name")
 @yes_option
 def rm(broker: BrokerConnection, out: Output, name: str, yes: bool) -> None:
-    """Remove a topic, its queues, and where groups stand in it.
+    """Remove a topic, its queues, and groups' offsets in it.
 
-    The retry topics groups have for it go too. Its messages cannot be read any more; their bytes
-    stay in the commit log until that expires. Messages that wait for a time, or in transactions,
-    are discarded when that comes (the plan counts up to 10,000).
+    Groups' retry topics for it are removed as well. Its messages cannot be read any more; their
+    bytes stay in the commit log until that expires. Its delayed messages and transactions are
+    discarded when they are due (the plan counts up to 10,000).
     """
     if not yes:
         counts = broker.ask(broker.admin.topic_counts(name))

@@ -25,12 +25,12 @@ RESULTS: Final = {Resolution.COMMIT: "committed", Resolution.ROLLBACK: "rolled b
     ),
 )
 def txn() -> None:
-    """Look at undecided transactions, and decide them."""
+    """List undecided transactions, and decide them."""
 
 
 @txn.asks("List open transactions.", "pocketmq txn ls", "pocketmq txn ls --group payers")
-@click.option("--group", default="", help="Those of this producer group.")
-@click.option("--topic", default="", help="Those with messages for this topic.")
+@click.option("--group", default="", help="Only those of this producer group.")
+@click.option("--topic", default="", help="Only those with messages for this topic.")
 @click.option(
     "--max", "count_max", type=click.IntRange(1), default=100, show_default=True,
     help="At most so many.",
@@ -38,7 +38,7 @@ def txn() -> None:
 def ls(broker: BrokerConnection, out: Output, group: str, topic: str, count_max: int) -> None:
     """List undecided transactions, the oldest first.
 
-    CHECKS is how often a producer of the group was asked.
+    CHECKS is the number of times that a producer of the group was asked.
     """
     listed = broker.admin.list_transactions(group=group, topic=topic, count_max=count_max)
     out.table((one._asdict() for one in broker.ask(listed)), COLUMNS, MORE_COLUMNS)
@@ -47,7 +47,7 @@ def ls(broker: BrokerConnection, out: Output, group: str, topic: str, count_max:
 @txn.asks("Show a transaction.", "pocketmq txn show ID")
 @click.argument("transaction_id", metavar="ID")
 def show(broker: BrokerConnection, out: Output, transaction_id: str) -> None:
-    """Show one transaction by its id: open, committed, rolled back or given up."""
+    """Show a transaction by its id: open, committed, rolled back or expired."""
     out.show(_described(broker, transaction_id)._asdict())
 
 
@@ -68,9 +68,9 @@ def rollback(broker: BrokerConnection, out: Output, transaction_ids: tuple[str, 
 @txn.asks("Resume given-up transactions.", "pocketmq txn resume ID")
 @click.argument("transaction_ids", metavar="ID...", nargs=-1, required=True)
 def resume(broker: BrokerConnection, out: Output, transaction_ids: tuple[str, ...]) -> None:
-    """Resume transactions that were given up: they wait for their decision again.
+    """Resume expired transactions: they wait for a decision again.
 
-    Each has a new id, by which it can be committed or rolled back. Its producers are asked again.
+    Each gets a new id, by which it can be committed or rolled back. Its producers are asked again.
     """
     with out.rows(RESUMED_COLUMNS) as rows:
         for text in transaction_ids:

@@ -37,10 +37,10 @@ secret_file_option: Final = click.option(
     ),
 )
 def user() -> None:
-    """Users by their access keys: who may call a broker that asks.
+    """Users by their access keys: the callers of a broker that checks access.
 
-    What they may do is said by `pocketmq acl`; admins may do everything. Secrets are shown once,
-    when they are made.
+    `pocketmq acl` sets their permissions; admins may do everything. A secret is shown once, when it
+    is made.
     """
 
 
@@ -50,7 +50,7 @@ def user() -> None:
     "pocketmq user add orders-app --secret-file ./orders-app.secret",
 )
 @click.argument("key")
-@click.option("--admin", is_flag=True, help="May do everything.")
+@click.option("--admin", is_flag=True, help="Make it an admin, who may do everything.")
 @secret_file_option
 @store_option
 def add(
@@ -78,16 +78,16 @@ def ls(broker: BrokerConnection, out: Output, store: Path | None) -> None:
     "pocketmq user edit orders-app --new-secret",
 )
 @click.argument("key")
-@click.option("--admin/--no-admin", default=None, help="Whether it may do everything.")
-@click.option("--enabled", type=click.BOOL, help="Whether it may call: true or false.")
-@click.option("--new-secret", is_flag=True, help="Make another secret, and show it.")
+@click.option("--admin/--no-admin", default=None, help="Whether it is an admin: true or false.")
+@click.option("--enabled", type=click.BOOL, help="Whether it is enabled: true or false.")
+@click.option("--new-secret", is_flag=True, help="Make a new secret, and show it.")
 @secret_file_option
 @store_option
 def edit(
     broker: BrokerConnection, out: Output, key: str, admin: bool | None, enabled: bool | None,
     new_secret: bool, secret_file: Path | None, store: Path | None,
 ) -> None:  # fmt: skip
-    """Change what is given of a user; it holds at once, for clients that are connected too."""
+    """Change the given settings of a user, at once, also for connected clients."""
     if new_secret and secret_file:
         raise click.UsageError("--new-secret and --secret-file exclude each other")
     made = secrets.token_hex(SECRET_BYTES) if new_secret else None
@@ -103,9 +103,9 @@ def edit(
 def token(access_key: str, secret_key: str, secret_key_file: Path | None) -> None:
     """Print the bearer token by which a user reads pages: /metrics, /version.
 
-    The secret does not follow from it, so it may be sent without TLS: who reads it on its way reads
-    the same pages, and nothing else. No broker is asked. Another secret makes another token, and
-    ends this one.
+    The token does not reveal the secret, so it may be sent without TLS: a reader of the connection
+    can read the same pages, and nothing else. No broker is asked. A new secret makes a new token,
+    and ends this one.
     """
     secret = secret_key or secret_of(secret_key_file)
     if not access_key or not secret:
@@ -118,7 +118,7 @@ def token(access_key: str, secret_key: str, secret_key_file: Path | None) -> Non
 @yes_option
 @store_option
 def rm(broker: BrokerConnection, out: Output, key: str, yes: bool, store: Path | None) -> None:
-    """Remove a user and its grants; without --yes only what would go is shown."""
+    """Remove a user and its grants; without --yes only show what would be removed."""
     roster = roster_of(broker, store)
     plan = {"access_key": key, "grants": roster.grants(key)}
     if yes:

@@ -14,8 +14,8 @@ from pocketmq.cli.output import Output
 def version(out: Output) -> None:
     """Show what runs here.
 
-    Modules run compiled all together or not at all. Their sources do the same at several times the
-    CPU; that of the broker asked, `pocketmq status` shows.
+    Either all modules run compiled or none. Their sources do the same at several times the CPU;
+    `pocketmq status` shows which of them the broker runs.
     """
     compiled = native.running()
     out.show(

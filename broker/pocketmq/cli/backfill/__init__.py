@@ -31,6 +31,6 @@ PLACES: Final = {
 def backfill() -> None:
     """Build consume queues and index of a large store with Spark.
 
-    A run that ended early goes on where it was when it is called again. Store and output lie under
-    paths that every worker sees.
+    An interrupted run continues where it was when it is called again. Every worker has to see the
+    paths of store and output.
     """

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     type=DIRECTORY, help="The store whose log the views were built from.",
 )  # fmt: skip
 @click.option(
-    "--accept-damage", is_flag=True, help="Install what was built over damage in the log."
+    "--accept-damage", is_flag=True, help="Install views that were built over damage in the log."
 )
 @click.option("--keep-old", is_flag=True, help="Keep the old views under pocketmq/replaced/.")
 @yes_option
@@ -43,7 +43,7 @@ def install(
     yes: bool,
     assignments: tuple[str, ...],
 ) -> None:
-    """Put the views that `backfill run` built into the store, in place of its own, in one step.
+    """Replace a store's views by those that `backfill run` built, in one step.
 
     They are copied; DIR2 stays. They must be of this store's whole log as it is now; where files of
     the log were written to since, they are checked against it first. The broker must be stopped.

@@ -48,7 +48,7 @@ takes_build_options: Final = takes(
     directory_argument,
     click.option(
         "--out", "target", metavar="DIR2", required=True, type=PATH,
-        help="Where to build: missing, empty, or an earlier run's.",
+        help="Output directory: missing, empty, or an earlier run's.",
     ),
     click.option(
         "--partitions", type=click.IntRange(1),
@@ -60,7 +60,7 @@ takes_build_options: Final = takes(
     ),
     click.option(
         "--piece-entries", type=click.IntRange(1),
-        help="Entries a piece of an index file has at least [default: 400000].",
+        help="Least entries in a piece of an index file [default: 400000].",
     ),
     click.option("--check-crc", is_flag=True, help="Compare every body with its CRC."),
     click.option(
@@ -72,11 +72,11 @@ takes_build_options: Final = takes(
     ),
     click.option(
         "--accept-damage", is_flag=True,
-        help="Go on behind damage; pre-blank units stand for the lost.",
+        help="Continue behind damage; pre-blank units replace lost ones.",
     ),
     click.option(
         "--keep-spool", is_flag=True,
-        help="Keep what lets a later run read only what is new: 20 bytes an index entry.",
+        help="Keep files by which a later run reads only new records: 20 bytes an index entry.",
     ),
     click.option(
         "--upto", type=click.IntRange(0), help="Only records below this physical offset."

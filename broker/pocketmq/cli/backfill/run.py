@@ -31,10 +31,10 @@ HOLES_TOLD: Final = 20
 @takes_build_options
 @form_option
 def plan(out: Output, options: BuildOptions) -> None:
-    """Show what `backfill run` would do: ranges of the log, disk needed, what is there already.
+    """Show what `backfill run` would do: ranges of the log, disk needed, existing results.
 
-    Nothing is written and Spark is not started. Numbers of records are estimates from samples. What
-    comes last is which is quicker: `store rebuild`, or a run with so many workers (--partitions).
+    Nothing is written and Spark is not started. Numbers of records are estimates from samples. The
+    last line compares `store rebuild` with a run of so many workers (--partitions).
     """
     from pocketmq.backfill.advice import expected_times
     from pocketmq.backfill.job import outlook
@@ -141,9 +141,9 @@ def _say_what_follows(found: "Outlook") -> None:
 def run(out: Output, options: BuildOptions, spark: Spark) -> None:
     """Build consume queues and index of a store from its log, with Spark.
 
-    Everything is written below DIR2, where rebuild/manifest.json tells every file with its sha256
-    at the end. Called again, it goes on from what is finished. Damage in the log with sound records
-    behind it ends the run with exit code 10, unless it is accepted.
+    Everything is written below DIR2; at the end rebuild/manifest.json lists every file with its
+    sha256. Called again, it continues after the finished parts. Damage in the log with sound
+    records behind it ends the run with exit code 10, unless it is accepted.
     """
     from pocketmq.backfill.job import run as run_job
 

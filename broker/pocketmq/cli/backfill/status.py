@@ -27,7 +27,7 @@ ENTRY_BYTES: Final = 20
 @click.argument("views", metavar="DIR2", type=PATH)
 @form_option
 def status(out: Output, views: Path) -> None:
-    """Show how far a run is, also while it runs or after it was killed.
+    """Show the progress of a run, also while it runs or after it was killed.
 
     Phases: planned, reading (units and spooled entries), indexing, complete.
     """

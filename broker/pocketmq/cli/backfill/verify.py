@@ -55,8 +55,8 @@ def verify(
 ) -> None:
     """Check what `backfill run` built: every file against the manifest's sha256.
 
-    With --store also every unit and index entry against the log, in both directions. The exit code
-    is 10 when something was found.
+    With --store, every unit and index entry is also checked against the log, in both directions.
+    The exit code is 10 when there are findings.
     """
     from pocketmq.backfill.checks import check_files, compare_views
 

@@ -37,7 +37,7 @@ PLACES: Final = {
     ),
 )
 def store() -> None:
-    """Look at, check and mend a store directory, without a broker.
+    """Inspect, check and repair a store directory, without a broker.
 
-    A store that is in use is refused; most commands look on with --read-only.
+    A store in use is refused; most commands read it with --read-only.
     """

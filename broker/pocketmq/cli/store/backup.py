@@ -31,7 +31,7 @@ Examples:
 def backup(
     directory: Path, copy: Path, with_views: bool, assignments: tuple[str, ...], out: Output
 ) -> None:
-    """Copy a store, running or stopped, to COPY; once more: bring the copy up to date.
+    """Copy a store, running or stopped, to COPY; repeated calls bring the copy up to date.
 
     COPY is a plain store directory that opens as it is, with the sum of every file in backup.json.
     Full files of the log are copied once. Of a running store the log is copied up to what is

@@ -28,9 +28,14 @@ DIFFERENCE_COLUMNS: Final = columns(
 )
 @click.argument("left", metavar="LEFT", type=PATH)
 @click.argument("right", metavar="RIGHT", type=PATH)
-@click.option("--messages", "is_messages", is_flag=True, help="Messages, wherever they lie.")
-@click.option("--files", "is_files", is_flag=True, help="Bytes of log, queues and index.")
-@click.option("--views", "is_views", is_flag=True, help="Bytes of queues and index.")
+@click.option(
+    "--messages",
+    "is_messages",
+    is_flag=True,
+    help="Compare messages, wherever they are in the log.",
+)
+@click.option("--files", "is_files", is_flag=True, help="Compare bytes of log, queues and index.")
+@click.option("--views", "is_views", is_flag=True, help="Compare bytes of queues and index.")
 @read_only_option
 @set_option
 @form_option
@@ -44,7 +49,7 @@ def diff(
     assignments: tuple[str, ...],
     out: Output,
 ) -> None:
-    """Tell where two stores differ; the exit code is 1 when they do, 10 when one is damaged.
+    """Print where two stores differ; the exit code is 1 when they do, 10 when one is damaged.
 
     Messages, their places in the log, tables, and the bytes of log, queues and index are compared,
     or only what is named. The first difference of each queue and each file is shown. Index files

@@ -19,9 +19,9 @@ from pocketmq.cli.store.rows import print_halves, print_index, print_pending, pr
     )
 )
 @queue_option("The units of a queue instead.")
-@click.option("--index", "is_index", is_flag=True, help="The entries of the index instead.")
-@click.option("--timers", is_flag=True, help="What waits for its time instead.")
-@click.option("--halves", is_flag=True, help="The half messages that wait for a decision instead.")
+@click.option("--index", "is_index", is_flag=True, help="Dump the entries of the index instead.")
+@click.option("--timers", is_flag=True, help="Dump delayed messages instead.")
+@click.option("--halves", is_flag=True, help="Dump undecided half messages instead.")
 @given_options
 @form_option
 def dump(
@@ -34,7 +34,7 @@ def dump(
 ) -> None:
     """Print every message of a store in the order it was stored.
 
-    Damaged records, and log files that are missing or cut short, are passed over and told of on
+    Damaged records, and log files that are missing or cut short, are skipped and reported on
     standard error; the exit code is then 10.
     """
     if sum((queue is not None, is_index, timers, halves)) > 1:

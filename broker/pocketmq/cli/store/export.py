@@ -37,10 +37,10 @@ BODY_TEXT: Final = "body_text"
     "target",
     required=True,
     metavar="FILE|DIRECTORY",
-    help="Where to; - is standard output.",
+    help="Output file; - is standard output.",
 )
 @click.option(
-    "--format", "form", type=click.Choice(FORMATS), help="[default: what the suffix of FILE says]"
+    "--format", "form", type=click.Choice(FORMATS), help="Format [default: by the suffix of FILE]."
 )
 @click.option("--columns", metavar="A,B,…", help="Fields of a message [default: all].")
 @click.option("--no-body", is_flag=True, help="All fields but the body.")
@@ -53,9 +53,11 @@ BODY_TEXT: Final = "body_text"
     help="Messages a file, with --split-by rows.",
 )  # fmt: skip
 @click.option(
-    "--compression", type=click.Choice(COMPRESSIONS), help="Of Parquet and Arrow [default: zstd]."
+    "--compression",
+    type=click.Choice(COMPRESSIONS),
+    help="Compression of Parquet and Arrow [default: zstd].",
 )
-@click.option("--system", is_flag=True, help="The broker's own topics too.")
+@click.option("--system", is_flag=True, help="Include the broker's own topics.")
 @click.option("--yes", is_flag=True, help="Replace FILE if it exists.")
 @selection_options
 @form_option
@@ -77,7 +79,7 @@ def export(
 
     Fields and their names are those of `store dump -o jsonl`, and so are the lines of JSONL. A file
     appears when it is complete. Parquet and Arrow need pyarrow: pip install pyarrow.
-    Damaged records are passed over and told of; the exit code is then 10.
+    Damaged records are skipped and reported; the exit code is then 10.
     """
     form = form or _form_of(target)
     _refuse_mixtures(target, form, compression, split_by)

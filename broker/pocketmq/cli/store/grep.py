@@ -23,12 +23,12 @@ PLACES: Final = ("body", "key", "tag", "property", "any")
     )
 )
 @click.argument("pattern")
-@click.option("--ignore-case", "-i", is_flag=True, help="Upper and lower case are the same.")
+@click.option("--ignore-case", "-i", is_flag=True, help="Ignore case.")
 @click.option(
     "--in", "place", type=click.Choice(PLACES), default="body", show_default=True,
-    help="Where to look; a property is looked at as NAME=VALUE, a key may be the message id.",
+    help="Field to search; a property is searched as NAME=VALUE, a key may be the message id.",
 )  # fmt: skip
-@click.option("--count", "is_count", is_flag=True, help="Print how many messages there are.")
+@click.option("--count", "is_count", is_flag=True, help="Print the number of matching messages.")
 @click.option("-n", "--max", "count_max", type=click.IntRange(min=1), help="Stop after so many.")
 @selection_options
 @form_option
@@ -41,10 +41,10 @@ def grep(
     count_max: int | None,
     out: Output,
 ) -> None:
-    """Print the messages of a store that a regular expression is found in.
+    """Print the messages of a store that match a regular expression.
 
     Compressed bodies are decompressed first; bodies are read as UTF-8. The exit code is 3 when
-    there are none. Damaged records are passed over and told of; the exit code is then 10.
+    none match. Damaged records are skipped and reported; the exit code is then 10.
     """
     try:
         compiled = re.compile(pattern, re.IGNORECASE if ignore_case else 0)

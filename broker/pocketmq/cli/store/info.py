@@ -12,7 +12,7 @@ from pocketmq.cli.store.access import Given, given_options
 @given_options
 @form_option
 def info(given: Given, out: Output) -> None:
-    """Describe a store: files and sizes, how far it reaches, how it was left."""
+    """Describe a store: files and sizes, its last message, how it was stopped."""
     from pocketmq.tools.inspect import describe
 
     found = describe(*given.opened(with_index=True))

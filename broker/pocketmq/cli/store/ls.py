@@ -27,10 +27,10 @@ FILE_COLUMNS: Final = columns(
 @given_options
 @form_option
 def ls(given: Given, kind: str | None, out: Output) -> None:
-    """List the files of a store: length, room on disk, how far each reaches, what is odd.
+    """List the files of a store: length, allocated space, range of offsets, irregularities.
 
     BEGIN and END are physical offsets of the log and the index, queue offsets of a queue. Damage is
-    no error here: what cannot be right is told in the row of its file.
+    no error here: it is noted in the row of its file.
     """
     from pocketmq.tools.listing import list_files
 

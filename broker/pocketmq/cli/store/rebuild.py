@@ -37,18 +37,18 @@ if TYPE_CHECKING:
     "target",
     metavar="DIR2",
     type=click.Path(path_type=Path, file_okay=False),
-    help="Write consumequeue/ and index/ there and leave the store alone.",
+    help="Write consumequeue/ and index/ there, without changing the store.",
 )
-@click.option(
-    "--in-place", is_flag=True, help="Let them take the place of the store's own; the default."
-)
+@click.option("--in-place", is_flag=True, help="Replace the store's own; the default.")
 @click.option(
     "--compat", type=click.Choice(["5.5", "5.3"]), help="Index style [default: as found]."
 )
-@click.option("--time-zone", metavar="ZONE", help="Zone that index files are named in.")
+@click.option("--time-zone", metavar="ZONE", help="Time zone of index file names.")
 @click.option("--check-crc", is_flag=True, help="Check every record's CRC on the way.")
 @click.option(
-    "--accept-damage", is_flag=True, help="Go on behind damage; pre-blank units stand for the lost."
+    "--accept-damage",
+    is_flag=True,
+    help="Continue behind damage; pre-blank units replace lost ones.",
 )
 @click.option("--upto", type=click.IntRange(min=0), help="Take records below this offset only.")
 @click.option("--keep-old", is_flag=True, help="Keep the old views under pocketmq/replaced/.")
@@ -68,10 +68,10 @@ def rebuild(
     yes: bool,
     out: Output,
 ) -> None:
-    """Build consume queues and index files of a store anew, as the broker itself would have.
+    """Rebuild consume queues and index files of a store, as the broker itself would have.
 
-    Without --out they take the place of the store's own, in one step, once they are complete; a
-    rebuild that was killed leaves the store as it was and is gone on with by the next one.
+    Without --out they replace the store's own, in one step, once they are complete; a killed
+    rebuild leaves the store as it was, and the next one continues it.
     """
     if in_place and target is not None:
         raise click.UsageError("--out and --in-place exclude each other")

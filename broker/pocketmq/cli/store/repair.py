@@ -22,18 +22,18 @@ from pocketmq.cli.store.access import Given, OpenedStore, given_options, log_byt
     "--report",
     metavar="FILE",
     type=click.Path(path_type=Path, dir_okay=False, writable=True),
-    help="Write the plan or the report there too, as JSON.",
+    help="Also write the plan or the report to this file, as JSON.",
 )
 @yes_option
 @given_options
 @form_option
 def repair(given: Given, report: Path | None, yes: bool, out: Output) -> None:
-    """Set damage aside, close the log over it, and build queues and index anew.
+    """Copy damage aside, replace it in the log, and rebuild queues and index.
 
     Without --yes nothing is changed: the plan is shown. Every damaged byte is copied to
-    pocketmq/quarantine/ before anything takes its place; sound messages stay where they are. A
-    repair that was interrupted is gone on with by the next one. The exit code is 10 where something
-    is to be mended, or could not be.
+    pocketmq/quarantine/ before it is replaced; sound messages stay where they are. The next call
+    continues an interrupted repair. The exit code is 10 where something needs repair, or could not
+    be repaired.
     """
     if yes and given.read_only:
         raise click.UsageError("--yes and --read-only exclude each other")

@@ -21,10 +21,10 @@ Example:
 @directory_argument
 @form_option
 def restore(copy: Path, directory: Path, out: Output) -> None:
-    """Copy a backup to a new store; every byte is proved on the way.
+    """Copy a backup to a new store; every byte is verified on the way.
 
-    DIR may not exist, or is empty. A copy without queues and index opens as after a crash and
-    builds them again. When anything is damaged the exit code is 10 and no store appears.
+    DIR does not exist yet, or is empty. A copy without queues and index opens as after a crash and
+    rebuilds them. When anything is damaged the exit code is 10 and no store appears.
     """
     from pocketmq.files.disk import Disk
     from pocketmq.tools.restore import restore as restore_store

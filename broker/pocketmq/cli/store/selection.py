@@ -75,7 +75,7 @@ selection_options = takes(
         help="With this property; may be repeated.",
     ),
     click.option(
-        "--no-crc", is_flag=True, help="Leave the CRCs of records alone: up to twice as fast."
+        "--no-crc", is_flag=True, help="Do not check the CRCs of records: up to twice as fast."
     ),
     read_only_option,
     set_option,

@@ -55,17 +55,16 @@ LAG_COLUMNS: Final = columns(
 )
 @click.option(
     "--top", type=click.IntRange(min=1), default=20, show_default=True,
-    help="Groups shown, largest first; hours, days and sizes are shown all.",
+    help="Groups shown, largest first; hours, days and sizes are always complete.",
 )  # fmt: skip
 @selection_options
 @form_option
 def stats(chosen: Chosen, by: str | None, top: int, out: Output) -> None:
-    """Count messages and bytes of a store, and how they are spread.
+    """Count messages and bytes of a store, and their distribution.
 
-    Without --by: sums over everything, and the largest messages. Hours and days are UTC. By group:
-    how far consumer groups are behind, by queue. By due: what waits for its time, by hour. By
-    producer-group: transactions that wait for a decision. Damaged records are passed over and told
-    of; the exit code is then 10.
+    Without --by: totals, and the largest messages. Hours and days are UTC. By group: lag of
+    consumer groups, by queue. By due: delayed messages, by hour. By producer-group: undecided
+    transactions. Damaged records are skipped and reported; the exit code is then 10.
     """
     if by == LAG:
         _print_lags(chosen, out)

@@ -33,17 +33,17 @@ LIVE_TRIES: Final = 3
     type=click.Path(path_type=Path, exists=True, file_okay=False),
     help="Check consumequeue/ and index/ of this directory against the store's log.",
 )
-@click.option("--log-only", is_flag=True, help="Leave queues, index and tables alone.")
-@click.option("--no-crc", is_flag=True, help="Leave the CRCs of records alone: twice as fast.")
+@click.option("--log-only", is_flag=True, help="Do not check queues, index and tables.")
+@click.option("--no-crc", is_flag=True, help="Do not check the CRCs of records: twice as fast.")
 @click.option(
     "--sample", metavar="PERCENT", type=click.FloatRange(0, 100), default=100, show_default=True,
-    help="Share of the log whose CRCs are compared, the same in every run.",
+    help="Part of the log whose CRCs are checked, the same in every run.",
 )  # fmt: skip
-@click.option("--deep", is_flag=True, help="Decompress compressed bodies too.")
-@click.option("--upto", type=click.IntRange(min=0), help="Look at records below this offset only.")
+@click.option("--deep", is_flag=True, help="Also decompress compressed bodies.")
+@click.option("--upto", type=click.IntRange(min=0), help="Check only records below this offset.")
 @click.option(
     "--max-findings", type=click.IntRange(min=1), default=1000, show_default=True,
-    help="Findings shown; all are counted.",
+    help="Most findings shown; all are counted.",
 )  # fmt: skip
 @given_options
 @form_option
@@ -61,9 +61,9 @@ def verify(
     """Check every record, unit, index entry and table of a store; changes nothing.
 
     Records are checked against themselves and their CRCs, queues and index against the log in both
-    directions. The exit code is 10 when something was found; what a sound broker leaves is a note.
-    A store in use is checked, with --read-only, up to what is known to be flushed, queues and index
-    included, which is some ten seconds old; what is found is looked at again.
+    directions. The exit code is 10 when there are findings; traces of a sound broker are notes.
+    A store in use is checked, with --read-only, up to the flushed offset, which is some ten seconds
+    old, queues and index included; findings are checked again.
     """
     from pocketmq.model.message import OFFSET_MAX
     from pocketmq.rebuild.log_files import find_log_files, records_end
