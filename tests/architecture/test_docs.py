@@ -1,5 +1,6 @@
 """Statements of the documents about the code are true: names of files, lengths, links, layouts."""
 
+import json
 import re
 import struct
 import tomllib
@@ -19,6 +20,14 @@ ROOT = Path(__file__).resolve().parents[2]
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
 README_LINES_MAX = 120
 TOUR_LINES_MAX = 1_500
+CELL_LENGTH_MAX = 120
+FIGURES_MAX = 16
+METHOD_LINES_MAX = 10
+SHORT_TABLES = [
+    *(ROOT / "docs" / f"{name}.md" for name in ("figures", "proof")),
+    *sorted((ROOT / "docs").glob("explained/*.md")),
+    *sorted((ROOT / "docs").glob("start/*.md")),
+]
 LINK = re.compile(r"\]\(([^)#:\s]+)(?:#[^)]*)?\)")
 MODULE = re.compile(r"`((?:[a-z_0-9]+/)*[a-z_0-9]+\.py|(?:[a-z_0-9]+/)+)`")
 
@@ -70,6 +79,28 @@ def test_the_tour_is_short() -> None:
     assert (
         sum(lines_of(ROOT / "broker" / "pocketmq" / module) for module in modules) <= TOUR_LINES_MAX
     )
+
+
+@pytest.mark.parametrize("page", SHORT_TABLES, ids=lambda page: page.stem)
+def test_table_cells_are_short(page: Path) -> None:
+    rows = [line for line in page.read_text().splitlines() if line.startswith("|")]
+    cells = [re.sub(r"\]\([^)]*\)", "]", cell) for row in rows for cell in row.split("|")]
+    assert [cell for cell in cells if len(cell) > CELL_LENGTH_MAX] == []
+
+
+def test_figures_are_one_table_of_some_rows() -> None:
+    text = (ROOT / "docs" / "figures.md").read_text()
+    table, _, method = text.partition("## Method")
+    assert len(re.findall(r"^\| (?!figure)", table, re.MULTILINE)) <= FIGURES_MAX
+    assert len(re.findall(r"^\* ", method, re.MULTILINE)) <= METHOD_LINES_MAX
+
+
+@pytest.mark.parametrize("name", ["figures", "proof"])
+def test_raw_results_are_tables_with_names(name: str) -> None:
+    (path,) = ROOT.glob(f"docs/results/{name}-*.json")
+    sections = json.loads(path.read_text())
+    assert all(section["heading"] for section in sections)
+    assert all(row for section in sections for table in section["tables"] for row in table)
 
 
 @pytest.mark.parametrize(
