@@ -83,6 +83,10 @@ def test_who_knows_of_something_earlier_has_the_step_called() -> None:
     assert mark.value < following.value
     alarm.by(99)
     assert mark.value >= following.value
+    woken = mark.value
+    for at_ms in (99, 150):
+        alarm.by(at_ms)
+    assert mark.value == woken
 
 
 # -- leases ------------------------------------------------------------------------------------
