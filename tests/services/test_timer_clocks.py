@@ -306,8 +306,8 @@ async def test_a_clock_set_while_a_slot_is_read_makes_what_comes_again_neither_e
                 desk.store.timer.observe_clock(Now(desk.clock.monotonic, desk.clock.wall))
             return records
 
-        records_of = TimerDequeue._records
-        monkeypatch.setattr(TimerDequeue, "_records", read)
+        records_of = TimerDequeue._found
+        monkeypatch.setattr(TimerDequeue, "_found", read)
         await desk.pass_time(3 * DAY_MS - 2_000, step_ms=DAY_MS // 2)
         assert not jumps
         assert desk.bodies() == []

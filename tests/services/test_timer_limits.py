@@ -279,6 +279,48 @@ async def test_what_left_the_timer_is_counted_by_topic_and_by_why_it_went_nowher
         assert counted(desk, "rocketmq_timing_messages") == {}
 
 
+@pytest.mark.parametrize("lost", [["a"], ["a", "c"], ["marker"], ["a", "marker"]])
+async def test_each_record_that_is_lost_as_its_time_comes_is_counted_once(
+    lost: list[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    async with timing() as desk:
+        for name in ("a", "b", "c"):
+            await desk.wait(name, 5_000)
+        await desk.wait("marker", 5_000, key="KEYx", TIMER_DEL_UNIQKEY="KEYx")
+        await desk.pass_time(1_000)
+        for message in desk.messages(TIMER_TOPIC):
+            if message.body.decode() in lost:
+                spoil(desk.store, message.physical_offset)
+        await desk.pass_time(6_000)
+        assert desk.bodies() == [name for name in "abc" if name not in lost]
+        assert counted(desk, "pocketmq_timer_dropped_total") == {"discarded": len(lost)}
+        told = [vars(one)["count"] for one in caplog.records if one.message == "timer.discarded"]
+        assert sum(told) == len(lost)
+
+
+async def test_a_record_that_is_lost_is_counted_once_though_its_slot_is_tried_again(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    put, tries = Writing.put, [0]
+
+    async def first_refused(writing: Writing, runs: Any, **words: Any) -> Any:
+        tries[0] += 1
+        if tries[0] == 1:
+            raise DiskFull(path="commitlog")
+        return await put(writing, runs, **words)
+
+    async with timing() as desk:
+        for name in ("a", "b"):
+            await desk.wait(name, 5_000)
+        await desk.pass_time(1_000)
+        spoil(desk.store, desk.messages(TIMER_TOPIC)[0].physical_offset)
+        monkeypatch.setattr(Writing, "put", first_refused)
+        await desk.pass_time(8_000)
+        assert (desk.bodies(), tries) == (["b"], [2])
+        assert counted(desk, "pocketmq_timer_dropped_total") == {"discarded": 1}
+        assert [one.message for one in caplog.records].count("timer.discarded") == 1
+
+
 async def test_what_waits_is_counted_up_to_these_bounds() -> None:
     async with timing() as desk:
         await desk.wait("a", 59_500)
@@ -317,6 +359,15 @@ async def test_a_queue_is_a_number_of_ten_digits_at_most(queue: str, *, is_one: 
         found = desk.store.tables.topics.find("fresh")
         assert (found.read_queue_count if found else 0) == (4 if is_one else 0)
         assert len(desk.bodies("fresh", 3)) == is_one
+
+
+async def test_the_last_number_of_a_queue_is_one() -> None:
+    last = 2**31 - 1
+    async with timing() as desk:
+        await desk.wait("a", 3_000, queue_id=last)
+        await desk.pass_time(5_000)
+        assert desk.bodies("orders", last) == ["a"]
+        assert counted(desk, "pocketmq_timer_dropped_total") == {}
 
 
 # -- the journal of leases ---------------------------------------------------------------------

@@ -91,7 +91,7 @@ class TimerDequeue:
         some = units[self._at : upper]
         if not len(some):
             return 0
-        records = await self._records(some)
+        records = await self._found(some)
         messages: list[TimedMessage] = []
         rolls = (some["magic"] & MAGIC_ROLL).astype(bool).tolist()
         times = some["write_time"].tolist()
@@ -111,6 +111,7 @@ class TimerDequeue:
             messages = [one._replace(moved_ms=one.moved_ms - clock.ahead_ms) for one in messages]
         await self._putting.put(messages, self._taken_back)
         self._at = upper
+        self._drop_lost(records.count(b""))
         return len(some)
 
     def _upper(self, units: Units) -> int:
@@ -129,7 +130,7 @@ class TimerDequeue:
         is_open, is_over = await self._journal_of(units)
         waiting = units[~(is_over | is_open)]
         markers = (waiting["magic"] & (MAGIC_DELETE | MAGIC_ROLL)) == MAGIC_DELETE
-        records = await self._records(waiting[markers])
+        records = await self._found(waiting[markers])
         # Nothing is read from here on: what fails before begins anew, and counts once.
         await self._move_on(units[is_open], write_ms)
         self._putting.drop("settled", int(is_over.sum()))
@@ -168,14 +169,10 @@ class TimerDequeue:
             _move(self._store, some, times_ms)
             await asyncio.sleep(0)
 
-    async def _records(self, units: Units) -> list[bytes]:
-        """Returns the records of units, empty for missing ones, which are logged."""
-        records = await self._found(units)
-        if b"" in records:
-            lost = records.count(b"")
-            logger.warning("timer.discarded", extra={"reason": "no record there", "count": lost})
-            self._putting.dropped.add(("discarded",), lost)
-        return records
+    def _drop_lost(self, count: int) -> None:
+        if count:
+            logger.warning("timer.discarded", extra={"reason": "no record there", "count": count})
+            self._putting.drop("discarded", count)
 
     async def _found(self, units: Units) -> list[bytes]:
         """Returns the records of units, empty for those that are not there; cold ones by a thread.
