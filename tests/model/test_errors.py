@@ -64,7 +64,7 @@ SystemTopic: topic 'topic' belongs to the broker; clients may not why it
 TopicNotFound: topic 'topic' does not exist; create it: pocketmq topic create 'topic'
 TopicExists: topic 'topic' exists already, of type 'type_name' with 7 queues
 IllegalGroup: consumer group 'group' is not allowed: why
-SystemGroup: consumer group 'group' belongs to the broker; nobody may why it
+SystemGroup: consumer group 'group' belongs to the broker; clients may not why it
 GroupNotFound: consumer group 'group' does not exist; create it: pocketmq group create 'group'
 GroupExists: consumer group 'group' exists already with other settings
 IllegalTag: tag 'tag' is not allowed: why
@@ -92,7 +92,8 @@ AmbiguousKind: a message has either a message group, a delay level, a delivery t
 IllegalDeliveryTime: a delivery 7 ms ahead exceeds the limit of 9 ms; deliver earlier, or raise
   limits.delay_max_ms
 IllegalRecallHandle: the recall handle is not valid: why; give the one that the send answered
-NotWaiting: message 'message_id' of topic 'topic' does not wait any more: its time is over
+NotWaiting: message 'message_id' of topic 'topic' is not pending any more: its delivery time has
+  passed
 QueueOutOfRange: queue 7 of topic 'topic' does not exist: it has 9
 TopicNotWritable: topic 'topic' may not be written (permission 7)
 TopicNotReadable: topic 'topic' may not be read (permission 7)
@@ -103,18 +104,19 @@ IllegalNumber: field is 7, allowed is 9 to 11
 OffsetOutOfRange: offset 7 is outside the queue: it reaches from 9 to 11
 IllegalFilter: filter 'expression' is not allowed: why
 IllegalPageToken: page token 'token' is not one of this query; start without a token
-OriginUnknown: dead letter 7 of group 'group' does not say its topic; name one
+OriginUnknown: dead letter 7 of group 'group' does not name its topic; give one
 TransactionUnknown: transaction 'transaction_id' is none of producer group 'group': why
-TransactionDecided: transaction 'transaction_id' was first before; what was decided first holds,
-    send the message again where that is wrong
+TransactionDecided: transaction 'transaction_id' was first before: the first decision stands;
+    send the message again if that is wrong
 TransactionsRefused: this broker takes no messages of transactions (transactions.refuse);
     send the message without one
 UnsupportedFeature: this version does not serve feature
 ClientIdRequired: the call names no client; send its id as header x-mq-client-id
 InvalidReceiptHandle: receipt handle 'handle' is of no message under a lease; receive it again
 IllegalInvisibleTime: invisible time 7 ms is not allowed: it may be 9 to 11 ms
-BodyCorrupted: the algorithm digest of message 'message_id' is not that of its body; send it anew
-OffsetNotFound: group 'group' stands nowhere in queue 7 of topic 'topic'; update it first
+BodyCorrupted: the algorithm digest of message 'message_id' is not that of its body; send it
+  again
+OffsetNotFound: group 'group' has no offset in queue 7 of topic 'topic'; update it first
 Unauthenticated: why; this broker serves its users: give the client an access key and its secret
   (pocketmq user add makes them)
 AccessDenied: user user may not action 'resource': why; an admin changes that:
@@ -131,39 +133,40 @@ IllegalSettings: settings of client 'client_id' hold neither publishing nor subs
 NotAccepting: sends are accepted from 7 (epoch ms) on
 BrokerReadOnly: the broker takes no messages: why
 StoreDamaged: the store takes no messages: path is damaged from byte 7 on (physical offsets 9 to
-  11): why; stop the broker and mend it with `pocketmq store repair`, or start it with
+  11): why; stop the broker and repair it with `pocketmq store repair`, or start it with
   --accept-damage
 StoreBusy: a write has held the store for 7 ms (limit 9); try again
 TransientPoolEmpty: all 7 buffers of the transient pool wait to be written; try again, or raise
   store.transient_pool_file_count
 TooManyRequests: 7 requests of class field are in progress; try again
 LimitReached: there are 7 of 9 field; remove some, or raise 'setting'
-CreationsUsedUp: user 'user' has made 7 topics and groups within an hour; go on later, have an admin
-  make them, or raise limits.user_creations_per_hour
+CreationsUsedUp: user 'user' has made 7 topics and groups within an hour; continue later, have an
+  admin make them, or raise limits.user_creations_per_hour
 TooManyElements: field field has more than 7 elements; send them in several requests
 ShareTaken: 'holder' has 7 of the 9 places of class field and gets no more while so few are free;
   wait for some of its own to end, or try again
 DiskFull: the disk under path is full; free space, sends resume by themselves
 DiskAboveLimit: the disk under path is 7 % used, sends end above 9 %
   (retention.disk_refuse_percent); free space, they resume by themselves
-DiskSlow: 7 reads from disk did not bring what the call looks at; ask for less, or again later
+DiskSlow: the data is not in memory after 7 reads from disk; ask for less, or retry later
 Corruption: path is damaged at byte 7 (physical offset 9): why
 MessageDamaged: path is damaged at byte 7 (physical offset 9): why; message 11 of the queue cannot
-  be read, go on at 13
+  be read, continue at 13
 ReadFailed: path cannot be read (why); look at its owner and mode, then at the disk
 NotAPlainFile: path is not opened: why; below a store directory no links are followed and only
   plain files are opened, move it away
-TableUnreadable: path cannot be read (why), and there is no sound .bak of it; mend it with
-  `pocketmq store repair`, or bring it back from a copy
+TableUnreadable: path cannot be read (why), and there is no sound .bak of it; repair it with
+  `pocketmq store repair`, or restore it from a copy
 StoreLocked: path is in use by another process; stop it or use another directory
 NotAStore: path is not a store: why; name an empty or a store directory
 StrayFile: path is no file of the store: why; move it out of the directory
-UnsupportedStore: path: why; this broker leaves such a store as it is: go on with RocketMQ, or
+UnsupportedStore: path: why; this broker leaves such a store as it is: continue with RocketMQ, or
   way_out
-LogMissing: path has no file, but views hold what was built from some: bring them there (RocketMQ
-  may keep them elsewhere: storePathCommitLog) or back from a copy, or remove views to begin anew
+LogMissing: path has no file, but views hold what was built from some: move them there (RocketMQ
+  may keep them elsewhere: storePathCommitLog) or restore them from a copy, or remove views to start
+  empty
 StoreTooNew: path has format version 7, this broker knows up to 9; use a later one
-StoreGap: path starts at 9, expected 7: a file is missing before it; bring it back from a copy
+StoreGap: path starts at 9, expected 7: a file is missing before it; restore it from a copy
 WrongFileSize: path has 9 bytes, expected 7; truncate -s 7 fills up a cut one; else set key_names
 UnknownGeometry: path: why; set key_names
 IllegalConfig: setting field: why

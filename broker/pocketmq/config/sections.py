@@ -76,7 +76,7 @@ class StoreSection:
     Fields are named as in StoreSettings.
     """
 
-    directory: str = knob("./store", "Where the store lies.", "storePathRootDir")
+    directory: str = knob("./store", "Directory of the store.", "storePathRootDir")
     commit_log_file_size_bytes: int = knob(
         StoreShape.commit_log_file_size_bytes,
         "Length of each commit-log file.", "mappedFileSizeCommitLog",
@@ -101,7 +101,7 @@ class StoreSection:
     )  # fmt: skip
     index_style: str = knob(
         StoreShape.index_style,
-        "Which RocketMQ the index is written as: from 5.5 on tags are indexed too.",
+        "RocketMQ version whose index format is written; from 5.5 on tags are indexed as well.",
         choices=STYLES,
     )  # fmt: skip
     time_zone: str = knob(
@@ -124,7 +124,10 @@ class StoreSection:
         10_000, "async: how often everything is flushed.", "flushCommitLogThoroughInterval", lower=1
     )
     sync_flush_timeout_ms: int = knob(
-        5_000, "sync: when a producer is told FLUSH_DISK_TIMEOUT.", "syncFlushTimeout", lower=1
+        5_000,
+        "sync: after which time a producer gets FLUSH_DISK_TIMEOUT.",
+        "syncFlushTimeout",
+        lower=1,
     )
     view_flush_interval_ms: int = knob(
         1_000, "How often consume queues are flushed.", "flushIntervalConsumeQueue", lower=1
@@ -146,7 +149,7 @@ class StoreSection:
         "transientStorePoolEnable",
     )  # fmt: skip
     transient_pool_file_count: int = knob(
-        5, "How many files' worth of locked memory the pool has.", "transientStorePoolSize",
+        5, "Number of file-sized locked buffers in the pool.", "transientStorePoolSize",
         lower=1, upper=1024,
     )  # fmt: skip
     commit_interval_ms: int = knob(
@@ -165,7 +168,7 @@ class StoreSection:
     )  # fmt: skip
     consume_queue_extension: bool = knob(
         StoreShape.consume_queue_extension,
-        "Write consume-queue extension units; those there are, are read in any case.",
+        "Write consume-queue extension units; existing ones are always read.",
         "enableConsumeQueueExt",
     )  # fmt: skip
     consume_queue_extension_file_size_bytes: int = knob(
@@ -179,8 +182,9 @@ class StoreSection:
         lower=1, upper=INT32_MAX,
     )  # fmt: skip
     reserve_size_bytes: int = knob(
-        16 * MIB, "Set aside for a full disk, at most one commit-log file: queues, offsets and an "
-        "orderly stop then still have room; 0: nothing.",
+        16 * MIB,
+        "Reserve for a full disk, at most one commit-log file: queues, offsets and a clean stop "
+        "then still have room; 0: none.",
         upper=INT32_MAX,
     )  # fmt: skip
     property_crc: bool = knob(
@@ -224,7 +228,7 @@ class RetentionSection:
         "diskMaxUsedSpaceRatio", lower=10, upper=95,
     )  # fmt: skip
     disk_force_percent: int = live_knob(
-        85, "With more of the disk used, the oldest files go whatever their age.",
+        85, "With more of the disk used, the oldest files are removed regardless of their age.",
         "diskSpaceCleanForciblyRatio", lower=30, upper=85,
     )  # fmt: skip
     disk_refuse_percent: int = live_knob(
@@ -232,12 +236,14 @@ class RetentionSection:
         lower=35, upper=90,
     )  # fmt: skip
     file_batch_max: int = live_knob(
-        10, "Files that go in one round.", "deleteFileBatchMax", lower=1, upper=INT32_MAX
+        10, "Files removed in one round.", "deleteFileBatchMax", lower=1, upper=INT32_MAX
     )
     interval_ms: int = live_knob(
-        10_000, "How often is looked for files to go.", "cleanResourceInterval", lower=1
+        10_000, "Interval between retention scans.", "cleanResourceInterval", lower=1
     )
-    pause_ms: int = live_knob(100, "Between two files of a round.", "deleteCommitLogFilesInterval")
+    pause_ms: int = live_knob(
+        100, "Pause between two files of a round.", "deleteCommitLogFilesInterval"
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -246,11 +252,11 @@ class BrokerSection:
 
     name: str = knob("broker-a", "Name of this broker.", "brokerName", read=name_from_text)
     cluster: str = knob(
-        "DefaultCluster", "Name of its cluster, kept with each message.", "brokerClusterName",
+        "DefaultCluster", "Name of its cluster, stored with each message.", "brokerClusterName",
         read=name_from_text,
     )  # fmt: skip
     advertised_host: str = knob(
-        "", "IP address kept with each message; empty: the one listened on, or the machine's.",
+        "", "IP address stored with each message; empty: the one listened on, or the machine's.",
         "brokerIP1", read=ip_from_text,
     )  # fmt: skip
     advertised_port: int = knob(
@@ -260,14 +266,14 @@ class BrokerSection:
         6, "Sum of 4 (read) and 2 (write); 4 refuses all sends.", "brokerPermission", upper=7
     )
     auto_create_topics: bool = live_knob(
-        True, "Make a topic when the first message for it comes.", "autoCreateTopicEnable"
+        True, "Create a topic when the first message for it arrives.", "autoCreateTopicEnable"
     )
     auto_create_groups: bool = live_knob(
-        True, "Make a consumer group when a client of RocketMQ's own asks for it.",
+        True, "Create a consumer group when one of RocketMQ's own clients uses it.",
         "autoCreateSubscriptionGroup",
     )  # fmt: skip
     default_queue_count: int = live_knob(
-        8, "Queues of a topic made that way.", "defaultTopicQueueNums", lower=1, upper=1024
+        8, "Queues of a topic created that way.", "defaultTopicQueueNums", lower=1, upper=1024
     )
     accept_from_ms: int = live_knob(
         0, "Refuse sends before this time, in ms since 1970.", "startAcceptSendRequestTimeStamp",
@@ -277,13 +283,13 @@ class BrokerSection:
         True, "A topic with a type takes messages of that kind only.", "enableTopicMessageTypeCheck"
     )
     dedupe_window_ms: int = live_knob(
-        0, "How long a send that is asked again, by the same message ids, is stored once; 0: never."
+        0, "Deduplication window for sends with the same message ids; 0: off."
     )
 
 
 @dataclass(frozen=True, kw_only=True)
 class LimitsSection:
-    """How much is too much."""
+    """Limits on messages, topics, groups and users."""
 
     max_message_size_bytes: int = live_knob(
         4 * MIB, "Largest body of a message, and of all messages of one request.",
@@ -293,23 +299,25 @@ class LimitsSection:
         24 * HOUR_MS, "How far ahead a message may be delivered.", "timerMaxDelaySec", lower=1
     )
     in_flight_max: int = knob(
-        10_000, "Messages of a queue that one group may have received and not settled.",
+        10_000, "Messages of a queue that one group may have received and not acknowledged.",
         "popInflightMessageThreshold", lower=1, upper=INT32_MAX,
     )  # fmt: skip
     topics_max: int = live_knob(
-        20_000, "Topics that clients and operators may make; those there are stay.",
+        20_000, "Topics that clients and operators may create; existing ones stay.",
         lower=1, upper=INT32_MAX,
     )  # fmt: skip
     queues_max: int = live_knob(
         200_000, "Queues of all these topics together.", lower=1, upper=INT32_MAX
     )
     groups_max: int = live_knob(
-        20_000, "Consumer groups that clients and operators may make; those there are stay.",
+        20_000, "Consumer groups that clients and operators may create; existing ones stay.",
         lower=1, upper=INT32_MAX,
     )  # fmt: skip
     user_creations_per_hour: int = live_knob(
-        1_000, "Topics and groups that one user may make in an hour, admins aside, where users are "
-        "asked.", upper=INT32_MAX,
+        1_000,
+        "Topics and groups that one user may create in an hour with access control; admins are "
+        "exempt.",
+        upper=INT32_MAX,
     )  # fmt: skip
 
 
@@ -326,7 +334,7 @@ class MetricsSection:
         choices=("public", "full"),
     )  # fmt: skip
     max_series: int = knob(
-        50_000, "Time series shown at most; what is above is left out and counted.",
+        50_000, "Most time series shown; further ones are left out and counted.",
         "metricsOtelCardinalityLimit", lower=1, upper=INT32_MAX,
     )  # fmt: skip
 
@@ -336,10 +344,10 @@ class LogsSection:
     """The log on standard error."""
 
     level: str = live_knob(
-        "info", "The least that is told.", choices=("debug", "info", "warning", "error")
+        "info", "Lowest level that is logged.", choices=("debug", "info", "warning", "error")
     )
     format: str = knob(
-        "auto", "auto: lines to read on a terminal, JSON elsewhere.",
+        "auto", "auto: readable lines on a terminal, JSON elsewhere.",
         choices=("auto", "json", "console"),
     )  # fmt: skip
 

@@ -16,8 +16,9 @@ class AccessSection:
     """Access control; the store holds users and grants, see `pocketmq user`, `pocketmq acl`."""
 
     check: str = knob(
-        AUTO, "Whether calls have to be signed by a user who may do that: on, off, or auto, which "
-        "is on where a port listens to other machines than this one.",
+        AUTO,
+        "Whether calls have to be signed by a user with permission: on, off, or auto, which is "
+        "on where other machines can reach a port.",
         choices=(AUTO, ON, OFF),
     )  # fmt: skip
     date_window_ms: int = live_knob(

@@ -15,18 +15,21 @@ class RpcSection:
     """The port of all clients: gRPC, and over HTTP/1.1 metrics, health and version."""
 
     listen: str = knob(
-        "127.0.0.1:8081", "Where gRPC is served; port 0: any.", "listenPort", read=address_from_text
+        "127.0.0.1:8081", "Address of gRPC; port 0: any.", "listenPort", read=address_from_text
     )
     shutdown_grace_ms: int = live_knob(
         25_000, "How long calls may finish after SIGTERM; stays below the 30 s of Kubernetes."
     )
     transport: str = knob(
-        OWN, "own: everything on one port, and quick; grpcio: gRPC's own library, to compare "
-        "with, without what the following settings are for.", choices=(OWN, GRPCIO),
+        OWN,
+        "own: everything on one port, and fast; grpcio: gRPC's own library, for comparison, "
+        "which ignores the following settings.",
+        choices=(OWN, GRPCIO),
     )  # fmt: skip
     tls: bool = knob(
-        True, "Answer TLS on the same port, with the certificate below or, without one, with one "
-        "that the broker makes itself, in pocketmq/tls/ of the store.",
+        True,
+        "Accept TLS on the same port, with the certificate below or, without one, with one that "
+        "the broker makes in pocketmq/tls/ of the store.",
     )  # fmt: skip
     tls_cert: str = knob(
         "", "File with the server's certificate and those it is signed by, as PEM; empty: one of "
@@ -36,7 +39,7 @@ class RpcSection:
     tls_key: str = knob(
         "", "File with the certificate's key, as PEM, without a password.", "tls.server.keyPath"
     )
-    tls_only: bool = knob(False, "With TLS: close connections that come without.")
+    tls_only: bool = knob(False, "With TLS: close connections without it.")
     proxy_protocol: bool = knob(
         False, "Each connection begins with a PROXY header, version 1 or 2, of a load balancer; "
         "others are closed.",
@@ -51,9 +54,7 @@ class RpcSection:
         "load balancers can spread clients anew; calls that have not ended a minute later end "
         "with UNAVAILABLE. 0: any age.",
     )  # fmt: skip
-    connection_idle_ms: int = knob(
-        0, "How long a connection may be without calls before it ends; 0: any time."
-    )
+    connection_idle_ms: int = knob(0, "Idle time after which a connection is closed; 0: never.")
 
     @property
     def offers_tls(self) -> bool:
@@ -63,9 +64,9 @@ class RpcSection:
 
 @dataclass(frozen=True, kw_only=True)
 class HttpSection:
-    """A port for metrics, health and version alone."""
+    """An extra port for metrics, health and version only."""
 
     listen: str = knob(
-        "127.0.0.1:5557", "Where HTTP is served besides; port 0: any; empty: nowhere.",
+        "127.0.0.1:5557", "Extra address of HTTP; port 0: any; empty: none.",
         read=optional_address_from_text,
     )  # fmt: skip

@@ -11,17 +11,20 @@ class TransactionsSection:
     """Messages that are delivered when their producer commits them."""
 
     refuse: bool = live_knob(
-        False, "Take no messages of transactions; those that are there can be decided.",
+        False, "Refuse messages of transactions; existing ones can be decided.",
         "rejectTransactionMessage",
     )  # fmt: skip
     timeout_ms: int = live_knob(
-        6 * SECOND_MS, "How long producers are left alone before one is asked.",
+        6 * SECOND_MS, "Age at which a transaction is first checked with its producers.",
         "transactionTimeOut", lower=1, upper=INT32_MAX,
     )  # fmt: skip
     check_interval_ms: int = live_knob(
-        30 * SECOND_MS, "How long until one is asked again.",
+        30 * SECOND_MS, "Interval between checks of a transaction.",
         "transactionCheckInterval", lower=1, upper=INT32_MAX,
     )  # fmt: skip
     checks_max: int = live_knob(
-        15, "How often; after that a transaction is given up.", "transactionCheckMax", upper=1_000
+        15,
+        "Number of checks after which a transaction expires undecided.",
+        "transactionCheckMax",
+        upper=1_000,
     )

@@ -77,7 +77,9 @@ class HashIndex:
             self.skipped,
             Gauge("pocketmq_index_files", "Index files.", lambda: float(len(self.files))),
             Gauge(
-                "pocketmq_index_fill_ratio", "How full the newest index file is.", self._fill_ratio
+                "pocketmq_index_fill_ratio",
+                "Fill level of the newest index file.",
+                self._fill_ratio,
             ),
         ]
 

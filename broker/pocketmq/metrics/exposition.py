@@ -85,7 +85,7 @@ def build_info(version: str, store_version: int) -> Gauge:
     labels = (version, platform.python_version(), str(store_version))
     return Gauge(
         "pocketmq_build_info",
-        "What runs here, by its labels.",
+        "1, with the running version in its labels.",
         lambda: {labels: 1.0},
         ("version", "python", "store_version"),
     )
@@ -95,7 +95,7 @@ def compiled_modules() -> Gauge:
     """Returns the metric of how many modules run compiled."""
     return Gauge(
         "pocketmq_module_compiled",
-        "1: the module runs compiled, 0: its source does.",
+        "1: the module runs compiled, 0: from source.",
         lambda: {(name,): float(name in native.running()) for name in native.COMPILED},
         ("module",),
     )

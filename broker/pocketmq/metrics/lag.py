@@ -104,13 +104,13 @@ class Lag:
         return [
             Gauge(
                 "rocketmq_consumer_lag_messages",
-                "Messages a group has not consumed, those under its leases included.",
+                "Messages a group has not consumed, including those under leases.",
                 lambda: self._shown.messages,
                 LABELS,
             ),
             Gauge(
                 "rocketmq_consumer_ready_messages",
-                "Messages a group may have at once.",
+                "Messages a group can receive now.",
                 lambda: self._shown.ready,
                 LABELS,
             ),
@@ -128,7 +128,7 @@ class Lag:
             ),
             Gauge(
                 "rocketmq_consumer_queueing_latency_milliseconds",
-                "Age of the oldest message a group may have at once.",
+                "Age of the oldest message a group can receive now.",
                 lambda: self._ages(self._shown.ready_since),
                 LABELS,
             ),

@@ -212,7 +212,7 @@ def storage_gauges(
         ),
         (
             "rocketmq_broker_permission",
-            "What the broker allows: 4 read, 2 write, or their sum.",
+            "Permission of the broker: 4 read, 2 write, or their sum.",
             permission,
         ),
         ("pocketmq_mapped_files", "Files that are mapped.", lambda: store.views.mapped()[0]),
@@ -235,13 +235,13 @@ def queue_gauges(store: MessageStore) -> list[Gauge]:
     return [
         Gauge(
             "pocketmq_queue_min_offset",
-            "First queue offset still there.",
+            "First queue offset that still exists.",
             lambda: by_queue("min_offset"),
             QUEUE_LABELS,
         ),
         Gauge(
             "pocketmq_queue_max_offset",
-            "Queue offset of the next one.",
+            "Queue offset of the next message.",
             lambda: by_queue("max_offset"),
             QUEUE_LABELS,
         ),
@@ -259,7 +259,7 @@ class LoopLag:
     def __init__(self) -> None:
         self.seconds = Histogram(
             "pocketmq_event_loop_lag_seconds",
-            "Time the event loop was late for a timer.",
+            "Delay of the event loop after a timer was due.",
             LOOP_LAG_BUCKETS,
         )
         self._timer: asyncio.TimerHandle | None = None

@@ -131,13 +131,13 @@ class CallStats:
     def __init__(self, admission: Admission) -> None:
         self._latency = Histograms(
             "rocketmq_rpc_latency_milliseconds",
-            "Time calls took.",
+            "Duration of calls.",
             LATENCY_BUCKETS,
             LATENCY_LABELS,
         )
         labels = ("invocation_status", "is_system")
         self._creations = {
-            method: Histograms(name, "Time creating one took.", CREATE_BUCKETS, labels)
+            method: Histograms(name, "Duration of one creation.", CREATE_BUCKETS, labels)
             for method, name in CREATIONS.items()
         }
         self.damage = Counter(
@@ -146,13 +146,13 @@ class CallStats:
         self._damages: set[tuple[str, int]] = set()
         self._methods: dict[str, MethodStats] = {}
         self._rejected = Counter(
-            "pocketmq_rejected_total", "Calls answered with an error of ours.", ("reason",)
+            "pocketmq_rejected_total", "Calls answered with an error of the broker.", ("reason",)
         )
         for file in DAMAGED_FILES:
             self.damage.add((file,), 0)
         watermark = Gauge(
             "rocketmq_processor_watermark",
-            "Calls under way, by what serves them.",
+            "Calls in progress, by processor.",
             lambda: {
                 (processor,): float(admission.gate(call_class).count)
                 for processor, call_class in PROCESSORS.items()
@@ -161,7 +161,7 @@ class CallStats:
         )
         inflight = Gauge(
             "pocketmq_inflight_requests",
-            "Calls under way.",
+            "Calls in progress.",
             lambda: {(path,): float(method.under_way) for path, method in self._methods.items()},
             ("method",),
         )

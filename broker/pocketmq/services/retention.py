@@ -184,16 +184,16 @@ class Retention:
         self._needs_trim = False
         self._used_percent = 0
         self.expired_files = Counter(
-            "pocketmq_expired_files_total", "Commit-log files that were let go.", ("reason",)
+            "pocketmq_expired_files_total", "Commit-log files that were removed.", ("reason",)
         )
         alert = Gauge(
             "pocketmq_disk_alert",
-            "0: the disk has room, 1: old messages go to make some, 2: sends are refused.",
+            "0: the disk has room, 1: old messages are removed to make room, 2: sends are refused.",
             self._alert,
         )
         held = Gauge(
             "pocketmq_retention_held_until_seconds",
-            "When what keeps files from expiring is over, Unix time; 0: unknown.",
+            "Unix time until which a pending message keeps files from expiring; 0: unknown.",
             self._held,
             ("kind", "topic", "group"),
         )

@@ -34,7 +34,7 @@ def store_gauges(
     rows = (
         (
             "rocketmq_storage_dispatch_behind_bytes",
-            "Bytes of the log that no view has yet.",
+            "Bytes of the log that are not dispatched yet.",
             dispatched,
         ),
         (
@@ -49,5 +49,7 @@ def store_gauges(
             lambda: float(behind_count()),
         ),
     )
-    state = Gauge("pocketmq_store_state", "Which state the store is in.", states, ("state",))
+    state = Gauge(
+        "pocketmq_store_state", "1 for the state that the store is in.", states, ("state",)
+    )
     return [state, *(Gauge(*row) for row in rows)]

@@ -28,7 +28,9 @@ class IllegalInvisibleTime(RequestError, code=Code.ILLEGAL_INVISIBLE_TIME):
 class BodyCorrupted(RequestError, code=Code.MESSAGE_CORRUPTED):
     """A body that is not what its producer computed a digest of."""
 
-    message = "the {algorithm} digest of message {message_id} is not that of its body; send it anew"
+    message = (
+        "the {algorithm} digest of message {message_id} is not that of its body; send it again"
+    )
     plain = RequestError.plain | {"algorithm"}
     message_id: str
     algorithm: str
@@ -60,7 +62,7 @@ class ClientSilent(RequestError):
 class OffsetNotFound(RequestError, code=Code.OFFSET_NOT_FOUND):
     """A group that has read nothing of a queue."""
 
-    message = "group {group} stands nowhere in queue {queue_id} of topic {topic}; update it first"
+    message = "group {group} has no offset in queue {queue_id} of topic {topic}; update it first"
     group: str
     topic: str
     queue_id: int

@@ -46,7 +46,7 @@ class IllegalGroup(RequestError, code=Code.ILLEGAL_CONSUMER_GROUP):
 class SystemGroup(RequestError, code=Code.ILLEGAL_CONSUMER_GROUP):
     """A consumer group that belongs to the broker."""
 
-    message = "consumer group {group} belongs to the broker; nobody may {why} it"
+    message = "consumer group {group} belongs to the broker; clients may not {why} it"
     group: str
     why: str
 
@@ -270,7 +270,10 @@ class IllegalRecallHandle(RequestError):
 class NotWaiting(RequestError, code=Code.MESSAGE_NOT_FOUND):
     """A recall that comes too late."""
 
-    message = "message {message_id} of topic {topic} does not wait any more: its time is over"
+    message = (
+        "message {message_id} of topic {topic} is not pending any more: its delivery time has "
+        "passed"
+    )
     topic: str
     message_id: str
 
@@ -350,7 +353,7 @@ class IllegalPageToken(RequestError):
 class OriginUnknown(RequestError, code=Code.PRECONDITION_FAILED):
     """A dead letter that does not name its original topic."""
 
-    message = "dead letter {queue_offset} of group {group} does not say its topic; name one"
+    message = "dead letter {queue_offset} of group {group} does not name its topic; give one"
     group: str
     queue_offset: int
 
@@ -377,8 +380,8 @@ class TransactionDecided(RequestError, code=Code.INVALID_TRANSACTION_ID):
     """A decision against the one that was taken first."""
 
     message = (
-        "transaction {transaction_id} was {first} before; what was decided first holds, "
-        "send the message again where that is wrong"
+        "transaction {transaction_id} was {first} before: the first decision stands; send the "
+        "message again if that is wrong"
     )
     plain = RequestError.plain | {"first"}
     transaction_id: str

@@ -84,8 +84,8 @@ class CreationsUsedUp(Unavailable, code=Code.TOO_MANY_REQUESTS):
     """A user who made as many topics and groups as one may in an hour."""
 
     message = (
-        "user {user} has made {limit} topics and groups within an hour; go on later, have an admin "
-        "make them, or raise limits.user_creations_per_hour"
+        "user {user} has made {limit} topics and groups within an hour; continue later, have an "
+        "admin make them, or raise limits.user_creations_per_hour"
     )
     user: str
     limit: int
@@ -125,7 +125,7 @@ class DiskSlow(Unavailable, code=Code.TOO_MANY_REQUESTS):
     """Old bytes were dropped from memory as fast as the disk brought them."""
 
     message = (
-        "{tries} reads from disk did not bring what the call looks at; ask for less, or again later"
+        "the data is not in memory after {tries} reads from disk; ask for less, or retry later"
     )
     tries: int
 
@@ -150,7 +150,7 @@ class MessageDamaged(Corruption):
     plain = Corruption.plain | {"queue_offset", "next_begin_offset"}
     message = (
         "{path} is damaged at byte {file_position} (physical offset {physical_offset}): {why}; "
-        "message {queue_offset} of the queue cannot be read, go on at {next_begin_offset}"
+        "message {queue_offset} of the queue cannot be read, continue at {next_begin_offset}"
     )
     queue_offset: int
     next_begin_offset: int
@@ -181,8 +181,8 @@ class TableUnreadable(StorageError, ValueError):
     """A small table that cannot be read, nor its version before where it keeps one."""
 
     message = (
-        "{path} cannot be read ({why}), and there is no sound .bak of it; mend it with `pocketmq "
-        "store repair`, or bring it back from a copy"
+        "{path} cannot be read ({why}), and there is no sound .bak of it; repair it with "
+        "`pocketmq store repair`, or restore it from a copy"
     )
     path: str
     why: str
@@ -193,7 +193,7 @@ class StoreDamaged(BrokerReadOnly):
 
     message = (
         "the store takes no messages: {path} is damaged from byte {file_position} on (physical "
-        "offsets {begin} to {end}): {why}; stop the broker and mend it with `pocketmq store "
+        "offsets {begin} to {end}): {why}; stop the broker and repair it with `pocketmq store "
         "repair`, or start it with --accept-damage"
     )
     path: str
@@ -228,7 +228,8 @@ class UnsupportedStore(StorageError):
 
     plain = StorageError.plain | {"way_out"}
     message = (
-        "{path}: {why}; this broker leaves such a store as it is: go on with RocketMQ, or {way_out}"
+        "{path}: {why}; this broker leaves such a store as it is: continue with RocketMQ, or "
+        "{way_out}"
     )
     path: str
     why: str
@@ -240,9 +241,9 @@ class LogMissing(StorageError):
 
     plain = StorageError.plain | {"views"}
     message = (
-        "{path} has no file, but {views} hold what was built from some: bring them there (RocketMQ "
-        "may keep them elsewhere: storePathCommitLog) or back from a copy, or remove {views} to "
-        "begin anew"
+        "{path} has no file, but {views} hold what was built from some: move them there "
+        "(RocketMQ may keep them elsewhere: storePathCommitLog) or restore them from a copy, or "
+        "remove {views} to start empty"
     )
     path: str
     views: str
@@ -261,8 +262,8 @@ class StoreGap(StorageError):
     """Files in a row with one missing between them."""
 
     message = (
-        "{path} starts at {found}, expected {expected}: a file is missing before it; "
-        "bring it back from a copy"
+        "{path} starts at {found}, expected {expected}: a file is missing before it; restore it "
+        "from a copy"
     )
     path: str
     expected: int

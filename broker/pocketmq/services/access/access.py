@@ -88,7 +88,7 @@ class Access:
         self._owners: Owners = _named_owners
         self.refused = Counter(
             "pocketmq_access_refused_total",
-            "Calls refused for who made them, by reason.",
+            "Calls refused by access control, by reason.",
             ("reason",),
         )
         self.take(date_window_ms)

@@ -60,7 +60,7 @@ class Members:
         self.stats = [
             Gauge(
                 "rocketmq_consumer_connections",
-                "Clients that a group was heard of by within two minutes.",
+                "Clients of a group that were active within two minutes.",
                 self._counts,
                 _LABELS,
             )

@@ -90,11 +90,11 @@ class Consume:
             self._reviving.dead_letters,
             journal.revive_in,
             Gauge(
-                "rocketmq_pop_checkpoint_buffer_size", "Checkpoints that are not settled.",
+                "rocketmq_pop_checkpoint_buffer_size", "Checkpoints that are not acknowledged.",
                 lambda: leases.open_count,
             ),
             Gauge(
-                "rocketmq_pop_offset_buffer_size", "Offsets that leases moved, not yet on disk.",
+                "rocketmq_pop_offset_buffer_size", "Offsets moved by leases and not yet on disk.",
                 lambda: len(tables.offsets.leases.held),
             ),
             *revive_gauges(leases, self._clock.monotonic_ms),

@@ -55,7 +55,7 @@ class Journal:
         self._turn = 0
         self.broker = settings.broker
         self.revive_in = Counter(
-            "rocketmq_pop_revive_in_message_total", "Checkpoints and acks written down.",
+            "rocketmq_pop_revive_in_message_total", "Checkpoints and acks stored.",
             ("consumer_group", "topic", "revive_message_type", "put_status"),
         )  # fmt: skip
 

@@ -128,10 +128,12 @@ class Reviving:
         self._settling = settling
         self._clients = clients
         self.expired = Counter(
-            "pocketmq_lease_expired_total", "Messages whose lease ran out before they were settled."
+            "pocketmq_lease_expired_total",
+            "Messages whose lease expired before they were acknowledged.",
         )
         self.retried = Counter(
-            "rocketmq_pop_revive_retry_messages_total", "Messages put again after their lease.",
+            "rocketmq_pop_revive_retry_messages_total",
+            "Messages redelivered after their lease expired.",
             ("consumer_group", "topic", "put_status"),
         )  # fmt: skip
         self.dead_letters = Counter(
@@ -323,13 +325,13 @@ def revive_gauges(leases: LeaseTable, monotonic_ms: Callable[[], int]) -> list[G
     return [
         Gauge(
             "rocketmq_pop_revive_lag_milliseconds",
-            "Checkpoints whose time is over and that are not revived: a count.",
+            "Number of checkpoints that are due and not revived.",
             lambda: by_queue(lambda count, lease: count + 1.0),
             ("queue_id",),
         ),
         Gauge(
             "rocketmq_pop_revive_latency_milliseconds",
-            "How long the time of the oldest of them is over.",
+            "Time since the oldest unrevived checkpoint was due.",
             lambda: by_queue(lambda most, one: float(max(most, monotonic_ms() - one.ends_ms))),
             ("queue_id",),
         ),

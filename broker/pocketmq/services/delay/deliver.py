@@ -96,7 +96,8 @@ class TimerDelivery:
             "rocketmq_timer_dequeue_total", "Messages that left the timer.", ("topic",)
         )
         self.dropped = Counter(
-            "pocketmq_timer_dropped_total", "Messages of the timer that are not delivered.",
+            "pocketmq_timer_dropped_total",
+            "Messages of the timer that were dropped instead of delivered.",
             ("reason",),
         )  # fmt: skip
 

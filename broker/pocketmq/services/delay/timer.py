@@ -104,7 +104,7 @@ class Timer:
             self._putting.dequeued,
             self._putting.dropped,
             Gauge(
-                "rocketmq_timer_enqueue_lag", "Messages of the timer's topic it has not read.",
+                "rocketmq_timer_enqueue_lag", "Messages of the timer's topic that it has not read.",
                 lambda: float(self.lag),
             ),
             Gauge(
@@ -112,15 +112,16 @@ class Timer:
                 lambda: float(self._slot.left_count if self._slot is not None else 0),
             ),
             Gauge(
-                "rocketmq_timer_dequeue_latency_milliseconds", "How late the timer is, in ms.",
+                "rocketmq_timer_dequeue_latency_milliseconds", "Delay of the timer, in ms.",
                 lambda: float(self._late_ms()),
             ),
             Gauge(
-                "rocketmq_timing_messages", "Messages that wait for their time, by topic.",
+                "rocketmq_timing_messages", "Timed messages that are pending, by topic.",
                 self._counts.by_topic, ("topic",),
             ),
             Gauge(
-                "rocketmq_timer_message_snapshot", "Messages that wait, by how long at most.",
+                "rocketmq_timer_message_snapshot",
+                "Pending timed messages, by upper bound of the remaining time.",
                 self._snapshot, ("timer_bound_s",),
             ),
         ]  # fmt: skip

@@ -28,7 +28,7 @@ class WaitingCounts:
         self._counts: dict[int, int] = {}
         self._names: dict[int, str] = {}
         self.enqueued = Counter(
-            "rocketmq_timer_enqueue_total", "Messages that came into the timer.", ("topic",)
+            "rocketmq_timer_enqueue_total", "Messages that entered the timer.", ("topic",)
         )
         for topic in topics:
             self.know(java_hash(topic), topic)

@@ -42,7 +42,8 @@ class SendDedup(Generic[Answer]):
         self._kept: dict[RequestKey, _Kept[Answer]] = {}
         self._message_count = 0
         self.answered = Counter(
-            "pocketmq_repeated_sends_total", "Requests answered as the first time, not stored."
+            "pocketmq_repeated_sends_total",
+            "Repeated requests, answered as the first one and not stored.",
         )
 
     async def once(

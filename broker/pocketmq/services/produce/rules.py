@@ -89,7 +89,7 @@ class SendStats:
         )
         self.ahead = Histogram(
             "rocketmq_delay_message_latency_seconds",
-            "How long messages are to wait for their time, as they were sent.",
+            "Delay of timed messages, as they were sent.",
             AHEAD_BUCKETS,
         )
         self._tallies: dict[tuple[str, str], SendCounts] = {}

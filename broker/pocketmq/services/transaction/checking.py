@@ -95,7 +95,7 @@ class Checking:
         """By group, its last turn, and how many it has already."""
         self.checks = Counter(
             "pocketmq_transaction_checks_total",
-            "Checks of transactions that nobody decided, by what came of them.",
+            "Checks of undecided transactions, by result.",
             ("result",),
         )
 

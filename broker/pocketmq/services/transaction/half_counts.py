@@ -118,7 +118,7 @@ class HalfCounts:
 
         half = Gauge(
             "rocketmq_half_messages",
-            "Transactions that nobody decided for a second or longer.",
+            "Transactions that have been undecided for a second or longer.",
             open_ones,
             ("topic",),
         )

@@ -99,7 +99,7 @@ class Transactions:
         self._floor = 0
         producers = Gauge(
             "pocketmq_transaction_producers",
-            "Producers that can be asked about transactions.",
+            "Producers that can be sent transaction checks.",
             lambda: float(self._producers.total),
         )
         self.stats: list[Stat] = [*counts.all, self._checking.checks, producers]

@@ -65,7 +65,9 @@ class Dispatcher:
         self._retry_at_ms = 0
         self.failure: ViewFailed | None = None
         """Set while a view has used up its tries."""
-        self.reput_seconds = Histogram("pocketmq_reput_seconds", "Time one step of dispatch took.")
+        self.reput_seconds = Histogram(
+            "pocketmq_reput_seconds", "Duration of one step of dispatch."
+        )
 
     @property
     def is_blocked(self) -> bool:

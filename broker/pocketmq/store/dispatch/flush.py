@@ -89,7 +89,9 @@ class ViewFlush:
         self._job: Job[None] | None = None
         self._thorough_at_ms = NEVER
         self.flush_seconds = {
-            file: Histogram("pocketmq_flush_seconds", "Time one flush took.", labels={"file": file})
+            file: Histogram(
+                "pocketmq_flush_seconds", "Duration of one flush.", labels={"file": file}
+            )
             for file in (QUEUES, VIEWS)
         }
         """By what was flushed: queues alone, or all views with mark and checkpoint."""

@@ -54,12 +54,14 @@ class KeySearch:
         self._message_at = message_at
         self._is_ours = is_ours
         self._index = index
-        self.seconds = Histogram("pocketmq_query_key_seconds", "Time one query by key took.")
+        self.seconds = Histogram("pocketmq_query_key_seconds", "Duration of one query by key.")
         self.candidates = Histogram(
-            "pocketmq_query_key_candidates", "Index steps one query took.", COUNT_BUCKETS
+            "pocketmq_query_key_candidates", "Index entries that one query visited.", COUNT_BUCKETS
         )
         self.truncated = Counter(
-            "pocketmq_query_truncated_total", "Queries that ended before all was seen.", ("reason",)
+            "pocketmq_query_truncated_total",
+            "Queries that ended before they had searched everything.",
+            ("reason",),
         )
         self.stats: list[Counter | Histogram] = [self.seconds, self.candidates, self.truncated]
 

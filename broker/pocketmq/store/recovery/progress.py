@@ -41,7 +41,7 @@ class Starting:
         self.stats: list[Stat] = [
             Gauge(
                 "pocketmq_recovery_seconds",
-                "Time each phase of the last start took.",
+                "Duration of each phase of the last start.",
                 lambda: self.seconds,
                 ("phase",),
             ),
@@ -52,7 +52,7 @@ class Starting:
             ),
             Gauge(
                 "pocketmq_recovery_truncated_bytes",
-                "Bytes that the last start cut off the log.",
+                "Bytes that the last start truncated from the log.",
                 lambda: float(self.truncated_bytes),
             ),
         ]

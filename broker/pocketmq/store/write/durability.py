@@ -63,7 +63,7 @@ class Durability:
         self._waiting = 0
         self._thorough_at_ms = 0
         self.flush_seconds = Histogram(
-            "pocketmq_flush_seconds", "Time one flush took.", labels={"file": "commitlog"}
+            "pocketmq_flush_seconds", "Duration of one flush.", labels={"file": "commitlog"}
         )
         self.group_messages = Histogram(
             "pocketmq_group_commit_messages", "Puts that shared one flush.", COUNT_BUCKETS

@@ -50,7 +50,7 @@ class Writer:
         self.next_offsets: dict[QueueKey, int] = {}
         """The queue offset the next message of each queue gets; 0 where absent."""
         self.append_seconds = Histogram(
-            "pocketmq_append_seconds", "Time one append took.", labels={"result": "ok"}
+            "pocketmq_append_seconds", "Duration of one append.", labels={"result": "ok"}
         )
 
     def sizes(self, runs: Sequence[Run]) -> list[list[int]]:
