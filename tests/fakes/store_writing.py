@@ -12,9 +12,12 @@ from typing import cast
 from pocketmq.log.commit_log import CommitLog
 from pocketmq.model.batch import Destination, PutResult, Run, Written
 from pocketmq.model.store_shape import DelayLevels
+from pocketmq.store.dispatch.dispatch_buffer import DispatchBuffer
 from pocketmq.store.dispatch.dispatcher import Dispatcher
 from pocketmq.store.marks import Marks
+from pocketmq.store.write.allocation import Reserve
 from pocketmq.store.write.put_lock import PutLock
+from pocketmq.store.write.write_admission import WriteAdmission
 from pocketmq.store.write.writer import Writer
 from tests.fakes.clock import FakeClock
 from tests.fakes.quick_disk import QuickDisk
@@ -41,13 +44,17 @@ class WritingLog:
             self.disk, directory / "commitlog", FILE_SIZE, property_crc=property_crc
         )
         self.marks = Marks(0, 0, 0, is_sync=False)
+        self._remember = remember
+        whole = cast(Dispatcher, SimpleNamespace(failure=None))
+        reserve = cast(Reserve, SimpleNamespace(released=None))
         self.writer = Writer(
             self.log,
-            cast(Dispatcher, SimpleNamespace(remember=remember)),
+            DispatchBuffer(),
             self.marks,
-            self.clock,
             DelayLevels(),
             PutLock(busy_timeout_ms=0),
+            WriteAdmission(self.marks, whole, reserve, None),
+            lambda: None,
         )
 
     def put(
@@ -69,13 +76,13 @@ class WritingLog:
 
     def put_runs(self, *runs: Run) -> list[PutResult]:
         """Puts runs at once; the next file is made when there is no room."""
-        sizes = self.writer.sizes(runs)
+        records = self.writer.records_of(runs)
         base = self.log.spare_base
-        if not self.log.has_room(sum(map(sum, sizes))) and base is not None:
+        if not self.log.has_room(records.size_sum) and base is not None:
             self.log.offer_spare(self.log.make_spare(self.own, base))
-        results = self.writer.append(runs, sizes)
-        self.marks.commit(results[-1].end, results[-1].store_timestamp_ms)
-        return results
+        self.writer.append(records, self.clock.wall_ms())
+        self._remember(records.written)
+        return records.results()
 
     def close(self) -> None:
         """Unmaps all files."""

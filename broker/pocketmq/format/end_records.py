@@ -10,15 +10,16 @@ from typing import Final, final
 
 from pocketmq.format.half_record import HalfRecord
 from pocketmq.format.op_message import OP_BLOCK, OP_BODY_SIZE_MAX, OP_TAG
-from pocketmq.format.record_encoder import TopicFrame, write_entry
-from pocketmq.format.system_records import MAGIC, SystemRecords, write_block
+from pocketmq.format.put_records import write_block, write_entry, write_head
+from pocketmq.format.system_records import SystemRecords
+from pocketmq.format.topic_frame import TopicFrame
 from pocketmq.model.message import (
     FLAG_STORE_HOST_V6,
     FLAG_TRANSACTION_MASK,
     TRANSACTION_COMMIT,
     QueueKey,
 )
-from pocketmq.native.machine import append, i32, i64, read_i64_be, vec, write_i32_be, write_i64_be
+from pocketmq.native.machine import append, i64, read_i32_be, read_i64_be, vec, write_i64_be
 
 _OP_CODE: Final = ord(OP_TAG)
 """String.hashCode of one letter."""
@@ -155,18 +156,13 @@ class EndRecords(SystemRecords):
         self, one: _Committed, queue_offset: i64, place: i64, time_ms: i64
     ) -> None:
         out, raw, host = self._records, one.raw, one.store_host_at
-        host_size: i64 = 20 if one.system_flag & FLAG_STORE_HOST_V6 else 8
-        write_i32_be(out, i32(one.size))
-        write_i32_be(out, MAGIC)
-        out.write(raw[8:12])
-        write_i32_be(out, i32(one.queue_id))
-        out.write(raw[16:20])
-        write_i64_be(out, queue_offset)
-        write_i64_be(out, place)
-        write_i32_be(out, i32(one.system_flag))
-        out.write(raw[40 : host - 8])
-        write_i64_be(out, time_ms)
-        out.write(raw[host : host + host_size + 4])
+        host_end: i64 = host + (20 if one.system_flag & FLAG_STORE_HOST_V6 else 8)
+        crc, flag = i64(read_i32_be(raw, 8)), i64(read_i32_be(raw, 16))
+        write_head(
+            out, one.size, crc, one.queue_id, flag, queue_offset, place, one.system_flag,
+            read_i64_be(raw, 40), raw[48 : host - 8], time_ms, raw[host:host_end],
+        )  # fmt: skip
+        out.write(raw[host_end : host_end + 4])
         write_i64_be(out, one.place)
         out.write(raw[one.body_begin - 4 : one.body_end])
         write_block(out, one.frame, one.block)

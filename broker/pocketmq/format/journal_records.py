@@ -7,8 +7,9 @@ from typing import Final, final
 
 from pocketmq.format.index_layout import STYLE_5_5
 from pocketmq.format.pop_records import Entry
-from pocketmq.format.record_encoder import TopicFrame, hash_on, write_entry
+from pocketmq.format.put_records import hash_on, write_entry
 from pocketmq.format.system_records import SystemRecords
+from pocketmq.format.topic_frame import TopicFrame
 from pocketmq.model.message import QueueKey
 from pocketmq.native.machine import i64
 

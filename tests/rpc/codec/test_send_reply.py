@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as some
 
 from pocketmq.format.index_layout import key_hash
-from pocketmq.format.record_encoder import write_entry
+from pocketmq.format.put_records import write_entry
 from pocketmq.native.machine import BytesWriter
 from pocketmq.rpc.codec.send_reply import (
     varint_size,

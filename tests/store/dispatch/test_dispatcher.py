@@ -74,7 +74,7 @@ class Dispatching:
     def __init__(self, directory: Path) -> None:
         self.queues, self.index = ListView("queues"), ListView("index")
         self.heard: list[set[QueueKey]] = []
-        self.log = WritingLog(directory, lambda entries: self.dispatcher.remember(entries))
+        self.log = WritingLog(directory, lambda entries: self.dispatcher.remembered.add(entries))
         self.dispatcher = self._make()
 
     def _make(self) -> Dispatcher:
@@ -314,10 +314,10 @@ def test_views_are_those_of_a_plain_rebuild(puts: list[tuple[object, ...]]) -> N
             words = {"key": key, "tag": tag, "unique_key": f"id{len(memory)}"}
             log.put(topic, *bodies, queue_id=queue_id, system_flag=flag, **words)  # type: ignore[arg-type]
             log.clock.advance(700)
-            remembers.dispatcher.remember(memory[-1])
+            remembers.dispatcher.remembered.add(memory[-1])
             if is_forgotten:  # As when too much waits: all that was remembered so far is lost.
                 forgets.dispatcher.remembered.count = REMEMBERED_MAX
-            forgets.dispatcher.remember(memory[-1])
+            forgets.dispatcher.remembered.add(memory[-1])
             for number, views in enumerate((remembers, reads, forgets)):
                 if step == number:
                     views.step(log.log.appended)

@@ -9,7 +9,8 @@ change. The bytes are those of rpc/v1/send_reply.py, which writes all other repl
 
 from typing import Final
 
-from pocketmq.format.record_encoder import PLACE_DIGITS, RecordEncoder
+from pocketmq.format.send_records import SendRecords
+from pocketmq.format.topic_frame import PLACE_DIGITS
 from pocketmq.native.machine import BytesWriter, i32, i64, u8, write_i32_be, write_i64_be
 
 STATUS_OK: Final = 1
@@ -21,7 +22,7 @@ _TRANSACTION: Final = 0x52
 _DOT: Final = 0x2E
 
 
-def encode_reply(records: RecordEncoder, out: BytesWriter) -> bytes:
+def encode_reply(records: SendRecords, out: BytesWriter) -> bytes:
     """Returns the reply to a request that was encoded, all of which went well.
 
     out      is written over
@@ -72,7 +73,7 @@ def encode_reply(records: RecordEncoder, out: BytesWriter) -> bytes:
     return out.getvalue()
 
 
-def _tail(records: RecordEncoder, out: BytesWriter) -> bytes:
+def _tail(records: SendRecords, out: BytesWriter) -> bytes:
     """Returns the bytes behind the offsets of every result: queue, store time, status."""
     out.truncate(0)
     out.append(0x20)

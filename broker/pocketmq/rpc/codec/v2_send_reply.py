@@ -7,7 +7,7 @@ The bytes are those the generated classes write: numbers as short as they can be
 
 from typing import Final
 
-from pocketmq.format.record_encoder import RecordEncoder
+from pocketmq.format.send_records import SendRecords
 from pocketmq.native.machine import BytesWriter, i64
 from pocketmq.rpc.codec.send_reply import varint_size, write_varint
 
@@ -15,7 +15,7 @@ OK: Final = b"\x0a\x08\x08\xa0\x9c\x01\x12\x02OK"
 """The status in a reply, and in each of its entries: 08 code 20000, 12 text."""
 
 
-def encode_official_reply(records: RecordEncoder, out: BytesWriter) -> bytes:
+def encode_official_reply(records: SendRecords, out: BytesWriter) -> bytes:
     """Returns the reply to a request that was encoded, all of which went well.
 
     out      is written over

@@ -4,7 +4,7 @@ bytes ─► places of its parts  ─► rules, queue, log          ─► bytes
          format/send_request     services/produce/fast_send    rpc/codec/send_reply
 """
 
-from pocketmq.format.record_encoder import RecordEncoder
+from pocketmq.format.send_records import SendRecords
 from pocketmq.format.send_request import SendRequest
 from pocketmq.native.machine import BytesWriter
 from pocketmq.rpc.codec.send_reply import encode_reply
@@ -29,7 +29,7 @@ class SendShortcutV1:
         assert messages_max > 0
         self._plain = plain
         self._request = SendRequest(messages_max)
-        self._records = RecordEncoder(self._request)
+        self._records = SendRecords(self._request)
         self._reply = BytesWriter()
         self._is_durable = is_durable
         self._late = late

@@ -6,7 +6,7 @@ bytes ─► places of its parts        ─► rules, queue, log          ─►
 
 from typing import Final
 
-from pocketmq.format.record_encoder import RecordEncoder
+from pocketmq.format.send_records import SendRecords
 from pocketmq.format.send_request import SendRequest
 from pocketmq.native.machine import BytesWriter
 from pocketmq.rpc.codec.v2_send_reply import encode_official_reply
@@ -34,7 +34,7 @@ class SendShortcutV2:
     ) -> None:
         self._plain = plain
         self._official = V2SendRequest(SendRequest(), topic_name)
-        self._records = RecordEncoder(self._official.request)
+        self._records = SendRecords(self._official.request)
         self._reply = BytesWriter()
         self._is_durable = is_durable
         self._late = late

@@ -104,10 +104,10 @@ class Journal:
         Errors   StoreBusy: nothing was stored
         """
         records, writing = self._records, self._store.writing
-        if not records.take(entries) or not writing.put_path.takes(records.size_sum):
+        if not records.take(entries) or not writing.takes(records.size_sum):
             return -1
         writing.before_waiting()
-        writing.put_path.put_own(records, self._store.clock.wall_ms())
+        writing.writer.append(records, self._store.clock.wall_ms())
         return records.written[0].queue_offset
 
     async def _put_by_columns(self, entries: Sequence[Entry], runs: Sequence[Run]) -> int:

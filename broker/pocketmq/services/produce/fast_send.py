@@ -13,8 +13,9 @@ from typing import Final, final
 
 from pocketmq.format.addresses import UniqueKeyMaker
 from pocketmq.format.index_layout import STYLE_5_5
-from pocketmq.format.record_encoder import RecordEncoder, TopicFrame
+from pocketmq.format.send_records import SendRecords
 from pocketmq.format.send_request import SendRequest
+from pocketmq.format.topic_frame import TopicFrame
 from pocketmq.model.message import FLAG_COMPRESSED, QueueKey
 from pocketmq.model.message_kind import MessageKind
 from pocketmq.model.names import is_group
@@ -49,7 +50,7 @@ class PlainSend:
     __slots__ = (
         "_block_size_max", "_body_size_max", "_clock", "_dedupes", "_halves", "_is_open",
         "_is_tagged", "_key_maker", "_known", "_others", "_random", "_rules", "_stats", "_topics",
-        "put_path",
+        "_writer",
     )  # fmt: skip
 
     def __init__(
@@ -63,7 +64,7 @@ class PlainSend:
         random: Random,
         block_size_max: int,
     ) -> None:
-        self.put_path = store.writing.put_path
+        self._writer = store.writing.writer
         self._topics = store.tables.topics
         self._clock = clock
         self._stats = stats
@@ -89,7 +90,7 @@ class PlainSend:
         self._dedupes = rules.dedupe_window_ms > 0
         self._is_open = bool(rules.permission & PERMISSION_WRITE) and not rules.accept_from_ms
 
-    def send(self, records: RecordEncoder, peer_host: bytes) -> bool:
+    def send(self, records: SendRecords, peer_host: bytes) -> bool:
         """Stores the messages of a plain request next to each other in one queue.
 
         Shape    records whose request was read
@@ -116,7 +117,7 @@ class PlainSend:
         now_ms = self._clock.wall_ms()
         if not records.fit(topic.frame, peer_host, now_ms, self._block_size_max):
             return False
-        if not self.put_path.takes(records.size_sum):
+        if not self._writer.takes(records.size_sum):
             return False
         if queue_id < 0:
             queue_id = self._queue(request, queue_count)
@@ -124,7 +125,7 @@ class PlainSend:
         if request.unnamed_count:
             stamp, number = self._key_maker.make_several(now_ms, request.unnamed_count)
             records.name(stamp, number)
-        self.put_path.put(records, 0 if request.is_half else queue_id, now_ms)
+        self._writer.append(records, now_ms)
         topic.tally.add(request.count, records.size_sum)
         return True
 

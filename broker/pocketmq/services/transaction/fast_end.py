@@ -15,7 +15,7 @@ from pocketmq.format.end_records import EndRecords
 from pocketmq.format.end_request import EndRequest
 from pocketmq.format.half_record import HalfRecord
 from pocketmq.format.index_layout import STYLE_5_5
-from pocketmq.format.record_encoder import TopicFrame
+from pocketmq.format.topic_frame import TopicFrame
 from pocketmq.model.message import TRANSACTION_COMMIT
 from pocketmq.model.topic import OP_HALF_TOPIC, TopicConfig
 from pocketmq.model.transaction import Decision, Resolution
@@ -48,13 +48,13 @@ class PlainEnd:
 
     __slots__ = (
         "_clock", "_counts", "_ended", "_half", "_is_tagged", "_known", "_ledger", "_log",
-        "_put_path", "_records", "_said", "_states", "_topics",
+        "_records", "_said", "_states", "_topics", "_writer",
     )  # fmt: skip
 
     def __init__(self, store: MessageStore, ledger: HalfTable, counts: HalfCounts) -> None:
         self._ledger = ledger
         self._log = store.log
-        self._put_path = store.writing.put_path
+        self._writer = store.writing.writer
         self._topics = store.tables.topics
         self._clock = store.clock
         self._counts = counts
@@ -100,10 +100,10 @@ class PlainEnd:
         if self._log.pool is not None or not self._is_ready() or not self._collect(request):
             return False
         records, ledger = self._records, self._ledger
-        if records.size_sum > ledger.put_bytes or not self._put_path.takes(records.size_sum):
+        if records.size_sum > ledger.put_bytes or not self._writer.takes(records.size_sum):
             return False
         now_ms = self._clock.wall_ms()
-        self._put_path.put_own(records, now_ms)
+        self._writer.append(records, now_ms)
         assert records.written[-1].destination.topic == OP_HALF_TOPIC
         ledger.ops.add(records.written[-1].queue_offset, request.at)
         ledger.finish_open(request.at, bytes(self._states))

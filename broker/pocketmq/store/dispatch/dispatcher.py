@@ -74,10 +74,6 @@ class Dispatcher:
         """Whether a view waits for its next try."""
         return self._blocked is not None
 
-    def remember(self, written: Sequence[Written]) -> None:
-        """Keeps the runs of a put; called in log order, under the put-lock."""
-        self.remembered.add(written)
-
     @property
     def _dispatched(self) -> int:
         return self._marks.dispatched.value

@@ -1,62 +1,104 @@
 """Stores a put in one synchronous block under the put-lock.
 
-It assigns queue offsets, encodes, appends, and remembers for dispatch, never across an await: what
-a caller does afterwards (give up, be cancelled) cannot split it.
+    takes? ─► lock ─► store time · queue offsets · encode · append · mark · remember ─► unlock
+
+Never across an await: what a caller does afterwards (give up, be cancelled) cannot split it. All
+puts go through it, of any kind of records.
 Source: CommitLog.asyncPutMessages, QueueOffsetOperator, DefaultAppendMessageCallback.
 """
 
-from collections.abc import Sequence
-from itertools import accumulate
-from time import perf_counter
+from collections.abc import Callable, Sequence
+from typing import final
 
-from pocketmq.format.record import encode_records, record_sizes
-from pocketmq.format.record_scan import tags_codes_of
+from pocketmq.format.put_records import PutRecords
+from pocketmq.format.run_records import RunRecords
 from pocketmq.log.commit_log import CommitLog
-from pocketmq.model.batch import PutResult, PutStatus, Run, Written
+from pocketmq.model.batch import Run
 from pocketmq.model.due_time import LEAD_MAX_MS
-from pocketmq.model.message import QueueKey, has_queue_offset
+from pocketmq.model.message import QueueKey
 from pocketmq.model.stats import Histogram
-from pocketmq.model.step import Clock
 from pocketmq.model.store_shape import DelayLevels
 from pocketmq.native.machine import i64
-from pocketmq.store.dispatch.dispatcher import Dispatcher
+from pocketmq.store.dispatch.dispatch_buffer import DispatchBuffer
 from pocketmq.store.marks import Marks
 from pocketmq.store.write.put_lock import PutLock
+from pocketmq.store.write.write_admission import WriteAdmission
 
 
+@final
 class Writer:
-    """Appends runs to the log; owns the queue-offset table."""
+    """Appends records to the log; owns the queue-offset table.
+
+    remembered     what was stored, for the dispatcher
+    request_file   asks for the next file of the log
+    """
 
     __slots__ = (
-        "_clock", "_levels", "_marks", "append_seconds", "dispatcher", "lock", "log",
-        "next_offsets",
+        "_admission", "_levels", "_log", "_marks", "_remembered", "_request_file",
+        "append_seconds", "lock", "next_offsets",
     )  # fmt: skip
 
     def __init__(
         self,
         log: CommitLog,
-        dispatcher: Dispatcher,
+        remembered: DispatchBuffer,
         marks: Marks,
-        clock: Clock,
         levels: DelayLevels,
         lock: PutLock,
+        admission: WriteAdmission,
+        request_file: Callable[[], None],
     ) -> None:
-        self.log = log
-        self.dispatcher = dispatcher
+        self._log = log
+        self._remembered = remembered
         self._marks = marks
-        self._clock = clock
         self._levels = levels
         self.lock = lock
+        self._admission = admission
+        self._request_file = request_file
         self.next_offsets: dict[QueueKey, int] = {}
         """The queue offset the next message of each queue gets; 0 where absent."""
         self.append_seconds = Histogram(
             "pocketmq_append_seconds", "Duration of one append.", labels={"result": "ok"}
         )
 
-    def sizes(self, runs: Sequence[Run]) -> list[list[int]]:
-        """Returns the bytes each message of each run will take in the log."""
-        crc = self.log.property_crc
-        return [record_sizes(target, batch, property_crc=crc) for target, batch in runs]
+    def takes(self, size_bytes: int) -> bool:
+        """Returns whether `append` would store so many bytes of plain records now.
+
+        False    `Writing.put` waits, or tells why not
+        """
+        log = self._log
+        if size_bytes > log.record_size_max or log.property_crc or not self._admission.is_open:
+            return False
+        return log.has_room(size_bytes)
+
+    def records_of(self, runs: Sequence[Run]) -> RunRecords:
+        """Returns the records of runs, as this log has them."""
+        return RunRecords(runs, self._levels, property_crc=self._log.property_crc)
+
+    def append(self, records: PutRecords, now_ms: i64) -> None:
+        """Stores records next to each other by one write; the log has room for them.
+
+        Effects  `records.written` says where they lie; the mark of what is committed follows
+        Errors   StoreBusy: nothing was stored
+        """
+        log, marks = self._log, self._marks
+        asked = self.lock.enter()
+        try:
+            time_ms = self.store_time(now_ms)
+            place = log.place(records.size_sum)
+            log.write(place, records.encode(self.next_offsets, place, now_ms, time_ms))
+            end = log.appended
+            assert end == place + records.size_sum
+            marks.append(end, time_ms)
+            self.next_offsets.update(records.taken)
+            self._remembered.add(records.written)
+        finally:
+            left = self.lock.leave()
+        self.append_seconds.observe(left - asked)
+        if log.pool is None:
+            marks.commit(end, time_ms)
+        if log.spare_base is not None:
+            self._request_file()
 
     def store_time(self, now_ms: i64) -> i64:
         """Returns the store time of a record that is appended now.
@@ -69,54 +111,3 @@ class Writer:
         if last_ms > now_ms and last_ms - now_ms <= LEAD_MAX_MS:
             return last_ms
         return now_ms
-
-    def append(self, runs: Sequence[Run], sizes: Sequence[list[int]]) -> list[PutResult]:
-        """Stores runs next to each other by one write; the log has room for them.
-
-        Shape    sizes as `sizes` gave them
-        Errors   StoreBusy: nothing was stored
-        """
-        assert len(runs) == len(sizes)
-        log, marks = self.log, self._marks
-        begun = perf_counter()
-        with self.lock:
-            time_ms = self.store_time(self._clock.wall_ms())
-            begin = place = log.place(sum(map(sum, sizes)))
-            taken: dict[QueueKey, int] = {}
-            contents, written, results = [], [], []
-            for (destination, batch), run_sizes in zip(runs, sizes, strict=True):
-                queue_offset = 0
-                if has_queue_offset(destination.system_flag):
-                    key = destination.queue
-                    queue_offset = taken[key] if key in taken else self.next_offsets.get(key, 0)
-                    taken[key] = queue_offset + len(run_sizes)
-                contents.append(
-                    encode_records(
-                        destination, batch, run_sizes, queue_offset=queue_offset,
-                        physical_offset=place, store_timestamp_ms=time_ms,
-                        property_crc=log.property_crc,
-                    )
-                )  # fmt: skip
-                *places, place = accumulate(run_sizes, initial=place)
-                written.append(
-                    Written(
-                        destination,
-                        queue_offset,
-                        physical_offsets=places,
-                        sizes=run_sizes,
-                        tags_codes=tags_codes_of(destination, batch, time_ms, self._levels),
-                        store_time_ms=time_ms,
-                        unique_keys=batch.unique_keys,
-                        keys=batch.keys,
-                        tags=batch.tags,
-                    )
-                )
-                results.append(PutResult(PutStatus.OK, places, queue_offset, time_ms, place))
-            content = contents[0] if len(contents) == 1 else b"".join(contents)
-            assert begin + len(content) == place
-            log.write(begin, content)
-            marks.append(log.appended, time_ms)
-            self.next_offsets.update(taken)
-            self.dispatcher.remember(written)
-        self.append_seconds.observe(perf_counter() - begun)
-        return results

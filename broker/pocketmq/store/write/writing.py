@@ -32,7 +32,6 @@ from pocketmq.store.write.durability import Durability
 from pocketmq.store.write.flush_group import FlushGroup
 from pocketmq.store.write.prefault import Prefault
 from pocketmq.store.write.put_lock import PutLock
-from pocketmq.store.write.put_path import PutPath
 from pocketmq.store.write.write_admission import WriteAdmission
 from pocketmq.store.write.writer import Writer
 
@@ -54,8 +53,8 @@ class Writing:
     """
 
     __slots__ = (
-        "_damage", "_log", "_marks", "_settings", "allocation", "before_waiting", "commit",
-        "durability", "gate", "pages_ahead", "put_path", "reserve", "writer",
+        "_clock", "_damage", "_log", "_marks", "_settings", "allocation", "before_waiting",
+        "commit", "durability", "gate", "pages_ahead", "reserve", "writer",
     )  # fmt: skip
 
     def __init__(
@@ -71,6 +70,7 @@ class Writing:
     ) -> None:
         log, settings = structures.log, structures.settings
         self._log = log
+        self._clock = clock
         self._settings = settings
         self._marks = marks
         self._damage = damage
@@ -83,8 +83,15 @@ class Writing:
         self.allocation = Allocation(log, structures.own_directory, clock, fail, reserve=reserve)
         self.pages_ahead = Prefault(log, marks)
         lock = PutLock(settings.busy_timeout_ms, _tell_long_hold)
-        self.writer = Writer(log, dispatcher, marks, clock, structures.levels, lock)
-        self.put_path = PutPath(self.writer, marks, self.gate, self.allocation)
+        self.writer = Writer(
+            log,
+            dispatcher.remembered,
+            marks,
+            structures.levels,
+            lock,
+            self.gate,
+            self.allocation.request,
+        )
 
     @property
     def steps(self) -> list[Step]:
@@ -108,13 +115,13 @@ class Writing:
                  FsyncFailed: the process ends, whether they survive is unknown
         Source   CommitLog.asyncPutMessage, asyncPutMessages
         """
-        sizes = self.writer.sizes(runs)
-        await self._room(sum(map(sum, sizes)))
+        records = self.writer.records_of(runs)
+        await self._room(records.size_sum)
         if any(destination.topic in WAITING_TOPICS for destination, _ in runs):
             self.before_waiting()
-        results = self.writer.append(runs, sizes)
+        self.writer.append(records, self._clock.wall_ms())
+        results = records.results()
         assert results[-1].end == self._marks.appended.value
-        self._appended()
         if wait and self._settings.flush == FLUSH_SYNC:
             if not await self.durability.reached(results[-1].end):
                 late = PutStatus.FLUSH_DISK_TIMEOUT
@@ -126,7 +133,7 @@ class Writing:
 
         Errors   those of `put` but for what comes of the flush
         """
-        return await self._room(sum(map(sum, self.writer.sizes(runs))))
+        return await self._room(self.writer.records_of(runs).size_sum)
 
     async def _room(self, size_sum: int) -> bool:
         log, has_waited = self._log, False
@@ -140,14 +147,6 @@ class Writing:
             self.gate.check()
             has_waited = True
         return has_waited
-
-    def _appended(self) -> None:
-        """Commits what the files have after an append, and requests the next file."""
-        log, marks = self._log, self._marks
-        if log.pool is None:
-            marks.commit(marks.appended.value, marks.appended.time_ms)
-        if log.spare_base is not None:
-            self.allocation.request()
 
     def durable(self) -> asyncio.Future[bool]:
         """Returns what is True once all appended so far is durable.
