@@ -66,7 +66,7 @@ def recall(broker: BrokerConnection, out: Output, which: str) -> None:
 
 
 def _handles(broker: BrokerConnection, which: str) -> list[tuple[str, str]]:
-    """Returns (topic, handle) of the messages that are meant."""
+    """Returns (topic, handle) of the selected messages."""
     try:
         return [(decode_recall_handle(which).topic, which)]
     except ValueError:

@@ -32,7 +32,7 @@ WISHES: Final = {
     "priority": "--priority",
     "transactional": "--transactional",
 }
-"""Of these a message has one at most."""
+"""A message has at most one of these."""
 
 COLUMNS: Final = columns("message_id", "queue_id", "queue_offset", "status")
 
@@ -139,7 +139,7 @@ def _opened(path: str, up: ExitStack) -> BinaryIO:
 def line_groups(stream: BinaryIO) -> Iterator[list[bytes]]:
     """Yields lists of the lines available, so that a slow pipe does not delay them."""
     rest = b""
-    # Whatever opens a file or standard input for bytes buffers it, and such a buffer has read1.
+    # Files and standard input opened for bytes are buffered, and their buffers have read1.
     while piece := stream.read1(READ_SIZE):  # type: ignore[attr-defined]
         *whole, rest = (rest + piece).split(b"\n")
         yield whole

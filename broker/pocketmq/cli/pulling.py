@@ -21,7 +21,7 @@ class Damaged:
         self.count = 0
 
     def pass_over(self, query: PullQuery, error: ClientError) -> int:
-        """Tells of the damaged message an offset led to; returns the offset to go on at.
+        """Reports the damaged message at an offset; returns the offset to continue at.
 
         Errors   ClientError: the error is another one, or names no such offset
         """
@@ -41,7 +41,7 @@ class Damaged:
         return int(following)
 
     def passed_over_by(self, pull: Pull) -> Pull:
-        """Returns a pull that leads on over damaged messages."""
+        """Returns a pull that skips damaged messages."""
 
         async def pull_on(query: PullQuery) -> PullPage:
             try:
@@ -53,7 +53,7 @@ class Damaged:
         return pull_on
 
     def failure(self) -> Failure:
-        """Returns what ends a command that passed some over."""
+        """Returns the failure of a command that skipped some."""
         noun = "message is" if self.count == 1 else "messages are"
         text = f"{self.count} {noun} damaged and could not be read"
         return Failure(text, Exit.DAMAGED, LOOK_AT_STORE)
@@ -70,7 +70,7 @@ class QueueReader:
     ) -> Iterator[PullPage]:
         """Yields its messages up to its end or a count, which may be inf.
 
-        damaged   passes over what cannot be read; None: that is an error
+        damaged   skips and collects unreadable messages; None: they are errors
         Errors    Failure for an offset behind the queue's end; ClientError
         """
         pull = broker.reader(self.query.topic).pull

@@ -50,7 +50,7 @@ def show_received(
 
 
 def _acknowledge(broker: BrokerConnection, query: ReceiveQuery, received: list[Leased]) -> int:
-    """Acknowledges messages; returns of how many the lease had ended already."""
+    """Acknowledges messages; returns how many of the leases had ended already."""
     handles = [one.receipt_handle for one in received]
     settled = broker.ask(broker.client.ack(query.group, query.topic, handles))
     return sum(one.status is not SettleStatus.OK for one in settled)

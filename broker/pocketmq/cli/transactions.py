@@ -86,7 +86,7 @@ def _described(broker: BrokerConnection, transaction_id: str) -> OpenTransaction
 def _end(
     broker: BrokerConnection, out: Output, transaction_ids: tuple[str, ...], resolution: Resolution
 ) -> None:
-    """Ends transactions, each by its own group; the first that is not ended is the error."""
+    """Ends transactions, each by its own group; the first failure is the error."""
     failed: Ended | None = None
     with out.rows(RESULT_COLUMNS) as rows:
         for text in transaction_ids:

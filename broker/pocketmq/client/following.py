@@ -158,7 +158,7 @@ class Following:
             watch.query = replace(query, queue_offset=page.next_begin_offset)
             if not page.messages and page.next_begin_offset == query.queue_offset:
                 if patience is None and monotonic() * 1000 - asked_ms < wait_ms / 2:
-                    break  # answered before its time: the broker stops, and no one retries it
+                    break  # answered early: the broker is stopping, and nothing retries it
                 watch.left_ms -= wait_ms
                 await self._wire.sleep(GATHER_S)  # a broker that stops answers at once
             watch.left_ms = min(watch.left_ms, self._deadline_ms - monotonic() * 1000)

@@ -36,7 +36,7 @@ ABOUT_PRESETS: Final = """\
 
 
 def sample_file(preset: str = EDGE) -> str:
-    """Returns a file that sets nothing but its preset, and not even edge, which is the default."""
+    """Returns a file with every key commented out; it sets only a preset other than edge."""
     line = f"{PRESET} = {json.dumps(preset)}\n"
     parts = [HEADER, ABOUT_PRESETS + (line if preset != EDGE else f"#{line}")]
     for section, kind in SECTIONS.items():

@@ -23,7 +23,7 @@ from pocketmq.model.message import QueueKey
 from pocketmq.model.topic import LMQ_PREFIX, is_system_topic
 
 DRIFT_MAX: Final = 65_536
-"""How far an offset may be above that of its unit: more refused sends are damage."""
+"""Largest distance of an offset above its unit number: more refused sends count as damage."""
 
 
 class LeftOver(NamedTuple):
@@ -48,10 +48,10 @@ class LeftOver(NamedTuple):
         return max(floor, *(upto for upto, known in self.topics if topic not in known), 0)
 
     def with_empty(self, met: Iterable[QueueKey], keys: Iterable[QueueKey]) -> "LeftOver":
-        """Returns what is left over of further queues, which are not there: no message came since.
+        """Adds left-over records of missing queues, which got no message since the deletion.
 
-        met    queues of which the log has records that are left over: their topics were made again
-        keys   queues of which it has any
+        met    queues with left-over records in the log, whose topics were created again
+        keys   all queues that the log has records of
         """
         again = {topic for topic, queue_id in met if self.places.get((topic, queue_id))}
         floors: dict[str, int] = {}
@@ -62,7 +62,7 @@ class LeftOver(NamedTuple):
         return self._replace(places=self.places | empty) if empty else self
 
     def goes_on_from(self, earlier: "LeftOver") -> bool:
-        """Returns whether nothing more is left over of what was there earlier."""
+        """Returns whether no more records are left over than in `earlier`."""
         is_same = all(self.places.get(key) == place for key, place in earlier.places.items())
         now = [known for _, known in self.topics]
         before = [known for _, known in earlier.topics]

@@ -1,4 +1,4 @@
-"""Index entries of many records: what they are indexed under, hashed, and chained by slot.
+"""Index entries of many records: the hashes of their keys, chained by slot.
 
     run ─► unique keys ┐
            keys        ├─► hash · physical offset · store time of each entry, in log order
@@ -69,8 +69,8 @@ def unpacked(entries: bytes) -> tuple[Numbers, Numbers, Numbers]:
 def index_entries(written: Sequence[Written], style: str) -> bytes:
     """Hot: return the entries of some records in log order, in the form of `Written.entries`.
 
-    Cost     about 3 µs a record while they are few, 0.7 µs from some hundred on; 0.1 µs a run that
-             brings its own
+    Cost     about 3 µs a record while they are few, 0.7 µs from some hundred on; 0.1 µs for a run
+             with entries of its own
     """
     made: list[bytes] = []
     texts: list[Written] = []
@@ -114,7 +114,7 @@ def _few(written: Sequence[Written], style: str) -> bytes:
 
 
 def _many(written: Sequence[Written], style: str) -> bytes:
-    """Returns the entries of records of which none has two keys: a row each of two or three."""
+    """Returns the entries of records with at most one key: two or three a record, as a row."""
     columns = [
         [text for run in written for text in run.unique_keys],
         [text for run in written for text in run.keys],
@@ -158,7 +158,7 @@ def _places_and_times(written: Sequence[Written]) -> tuple[Numbers, Numbers]:
 
 
 def _prefixes(written: Sequence[Written], times: int) -> int | NDArray[np.uint32]:
-    """Returns the hash of the prefix of each record's keys, so many times over."""
+    """Returns the hash of the prefix of each record's keys, each repeated so many times."""
     topics = {run.destination.topic for run in written}
     if len(topics) == 1:
         return _topic_hash(topics.pop())
@@ -197,7 +197,7 @@ def link_entries(
     """Hot: chain entries into a table of slots, which then names the newest of each chain.
 
     Shape    hashes of at most LINKED_MAX entries, not negative; the first gets this number; slots
-             hold entry numbers, what is no number up to it counts as empty
+             hold entry numbers, and any other value counts as empty
     Returns  (number of the entry before each in its chain or 0, slots that were empty before)
     Cost     0.1 µs an entry in blocks of some ten thousand
     Source   IndexFile.putKey

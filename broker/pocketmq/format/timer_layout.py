@@ -31,7 +31,7 @@ SLOT_SIZE: Final = SLOT.size
 PRECISION_MS: Final = 1_000
 """Time that a slot covers, unless the files show otherwise (timerPrecisionMs)."""
 SLOT_COUNT: Final = 2 * 7 * 24 * 3_600
-"""Seven days there and back, whatever the precision."""
+"""Seconds of seven days, twice, whatever the precision."""
 WHEEL_SIZE: Final = SLOT_COUNT * SLOT_SIZE
 SLOT_TYPE: Final = np.dtype(
     [("time", ">i8"), ("first", ">i8"), ("last", ">i8"), ("count", ">i4"), ("magic", ">i4")]
@@ -90,13 +90,13 @@ def units_per_file(file_size_bytes: int) -> int:
 
 
 def encode_log_blank(bytes_left: int) -> bytes:
-    """Returns what closes a file of the timer log."""
+    """Returns the blank that closes a file of the timer log."""
     assert bytes_left >= LOG_END_SIZE
     return LOG_BLANK.struct.pack(bytes_left, 0, BLANK_MAGIC)
 
 
 def sound_units(content: Buffer, position: int) -> Units:
-    """Returns the units from the beginning of some bytes on, up to the first that is none.
+    """Returns the units from the beginning of some bytes on, up to the first invalid one.
 
     position   of the first byte in the timer log: links lead to lower ones
     Cost       some 10 ns a unit

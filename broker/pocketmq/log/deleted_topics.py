@@ -58,7 +58,7 @@ def find_left_over(
 
     upto     physical offset below which queues and topics are durable: records behind it may be
              of a topic whose row a crash took
-    known    further topics that there are
+    known    further existing topics
     Cost     a look into each queue
     """
     earlier = kept_left_over(disk, directory)
@@ -151,7 +151,7 @@ def _start(
 ) -> tuple[int, int] | None:
     """Returns the physical offset of a queue's first remaining message, and its unit's number.
 
-    Returns  None where its record has that number itself, or a unit leads to one which does
+    Returns  None where its record has that number, or the unit of the record's number leads to it
     Cost     some 15 units read of each queue, and a record
     """
     queue = queue_directory(directory / CONSUME_QUEUE_DIRECTORY, *key)

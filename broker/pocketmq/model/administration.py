@@ -18,7 +18,7 @@ Item = TypeVar("Item")
 
 
 class Page(NamedTuple, Generic[Item]):
-    """Some of a long answer; the token, none when there are no more, is the page's last name."""
+    """A page of a long answer; the token is its last name, "" on the last page."""
 
     items: list[Item]
     next_page_token: str
@@ -27,9 +27,9 @@ class Page(NamedTuple, Generic[Item]):
 def page_of(
     names: Iterable[str], size: int, token: str, check_name: Callable[[str], None]
 ) -> Page[str]:
-    """Returns the names behind the token's, as many as fit.
+    """Returns the names that follow the token, at most a page of them.
 
-    Shape    names in order; size 0: PAGE_SIZE_DEFAULT; check_name raises for what is none of them
+    Shape    names in order; size 0: PAGE_SIZE_DEFAULT; check_name raises for an invalid name
     Errors   IllegalNumber, IllegalPageToken
     """
     try:
@@ -95,11 +95,11 @@ class GroupSettings(NamedTuple):
 
 @dataclass(slots=True)
 class GroupConfig:
-    """One group, not changed once it is made."""
+    """A group, immutable."""
 
     name: str
     settings: GroupSettings
-    """All of them, none is None."""
+    """All settings; none of them is None."""
     attributes: dict[str, str] = field(default_factory=dict)
     """Attributes without the leading plus."""
 
@@ -124,7 +124,7 @@ class QueueLag(NamedTuple):
 
 
 class TopicLag(NamedTuple):
-    """How far a group is behind in a topic; without queues and age where all groups are asked."""
+    """Lag of a group in a topic; lists of all groups leave queues and age out."""
 
     group: str
     topic: str
@@ -152,10 +152,10 @@ class MovedOffset(NamedTuple):
 
 
 class ClientAnswer(NamedTuple):
-    """A client's answer to a question of the broker.
+    """A client's answer to a command of the broker.
 
     status   by the protocol's names: "OK", "FAILED_TO_CONSUME_MESSAGE", "UNSUPPORTED"
-    text     beside it
+    text     explanation of the status
     stack    of its threads
     """
 
@@ -195,7 +195,7 @@ class DeadLetters(NamedTuple):
 class DelayedMessage(NamedTuple):
     """A message that waits for a delay level or a time.
 
-    topic, queue_id   where it goes
+    topic, queue_id   its target
     delay_level       None for one that waits for a time
     physical_offset   of the record that waits
     recall_handle     "" for one that cannot be recalled
@@ -214,7 +214,7 @@ class DelayedMessage(NamedTuple):
 
 
 class Redriven(NamedTuple):
-    """A dead letter that was sent again, or would be; queue_offset: where, None for a plan."""
+    """A dead letter that was redriven, or would be; queue_offset is the new one, None in a plan."""
 
     message_id: str
     dead_queue_id: int

@@ -21,7 +21,7 @@ PERMISSION_WRITE: Final = 2
 PERMISSION_INHERIT: Final = 1
 PERMISSION_MAX: Final = PERMISSION_READ | PERMISSION_WRITE | PERMISSION_INHERIT
 QUEUE_COUNT_MAX: Final = 1_024
-"""More queues than this in one topic serve nobody and cost a file each."""
+"""More queues than this in one topic are of no use and cost a file each."""
 TYPE_ATTRIBUTE: Final = "message.type"
 DEFAULT_TYPE: Final = "NORMAL"
 """The type of a topic without the attribute."""
@@ -44,8 +44,8 @@ GIVEN_UP_TOPIC: Final = "TRANS_CHECK_MAX_TIME_TOPIC"
 RETRY_PREFIX: Final = "%RETRY%"
 DLQ_PREFIX: Final = "%DLQ%"
 LMQ_PREFIX: Final = "%LMQ%"
-"""Of queues that hold no records of their own, but units of records of other topics (light message
-queues; those of lite topics too). The table of topics contains no such name."""
+"""Prefix of light message queues, lite topics' included. They hold no records of their own, but
+units of other topics' records. The table of topics contains no such name."""
 SYSTEM_GROUP_PREFIX: Final = "CID_RMQ_SYS_"
 SYSTEM_PREFIXES: Final = ("rmq_sys_", "RMQ_SYS_")
 SYSTEM_TOPICS: Final = frozenset(
@@ -64,7 +64,7 @@ SYSTEM_TOPICS: Final = frozenset(
 
 
 def is_system_topic(topic: str) -> bool:
-    """Returns whether only the broker itself may write and reads the topic."""
+    """Returns whether only the broker itself writes and reads the topic."""
     return topic in SYSTEM_TOPICS or topic.startswith(SYSTEM_PREFIXES)
 
 
@@ -103,7 +103,7 @@ def is_readable_by(topic: str, group: str) -> bool:
 
 @dataclass(slots=True)
 class TopicConfig:
-    """One topic, not changed once it is made."""
+    """A topic, immutable."""
 
     name: str
     read_queue_count: int
@@ -118,13 +118,13 @@ class TopicConfig:
     is_kept: bool = True
     """Whether the table on disk contains it; False: it is known by its queues alone."""
     is_plain: bool = field(init=False)
-    """Whether clients may send to it as it is: it is kept, and none of the broker's own."""
+    """Whether sends need no further checks: the table contains it, and it is no system topic."""
     is_readable: bool = field(init=False)
     is_writable: bool = field(init=False)
     kinds: frozenset[MessageKind] = field(init=False)
     """Kinds of messages it takes."""
     unsupported: str = field(init=False)
-    """The attribute for which it is neither read nor written, "" without one."""
+    """The attribute that makes it neither readable nor writable, "" without one."""
 
     def __post_init__(self) -> None:
         assert self.read_queue_count >= 0, "a table clamps what its file says"

@@ -29,8 +29,8 @@ from pocketmq.store.read.append_notifier import AppendNotifier, GroupKey, Waiter
 
 LOOKED_AT_MAX: Final = 256
 LOOKED_AT_BYTES_MAX: Final = 256 * 1024
-"""What one turn of a pull with a SQL filter reads, where less was asked for: a filter that lets
-few through would cost a call for every few messages. RocketMQ looks at 800 units a call."""
+"""Least records that one turn of a pull with a SQL filter reads: a filter that accepts few would
+otherwise cost a call for every few messages. RocketMQ looks at 800 units a call."""
 
 
 class PullRequest(NamedTuple):
@@ -269,7 +269,7 @@ class Pull:
             self._settle(pull, result)
 
     def _settle(self, pull: "ParkedPull", result: PullResult) -> None:
-        """Answers with a result, or waits on where it says that there is nothing yet."""
+        """Answers with a result, or waits on where it has nothing yet."""
         if pull.done():
             return
         is_at_end = not result.records and pull.place == result.max_offset

@@ -29,7 +29,7 @@ MESSAGE_COUNT_MAX: Final = 1_024
 PAGE_SIZE_MAX: Final = 14 * 1024 * 1024
 """Bytes of a page as `size_in_reply` counts them: it fits a reply of 16 MiB."""
 FIXED_SIZE_MAX: Final = 512
-"""What a message takes in a reply beside body and properties: numbers, hosts, ids, topic."""
+"""Bytes of a message in a reply beside body and properties: numbers, hosts, ids, topic."""
 PROPERTY_FACTOR: Final = 8
 """Bytes in a reply for each character of properties, at most: four in UTF-8, and a tag, key or id
 is also in a field of its own."""
@@ -66,7 +66,7 @@ class Query:
         fitting = await _shown_count(page.messages, budget)
         if fitting == len(page.messages):
             return page
-        # Bodies are larger than stored. Asked for fewer messages, the store says where to go on.
+        # Bodies are larger than stored. For fewer messages the store returns where to continue.
         shown = {message.physical_offset: message for message in page.messages[:fitting]}
         page = await self._store.reading.query(wanted._replace(count_max=fitting))
         for number, message in enumerate(page.messages):

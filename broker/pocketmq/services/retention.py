@@ -177,7 +177,7 @@ class Retention:
         self._hour_of = hour_of
         self._find_holder = find_holder
         self.holder: RetentionHolder | None = None
-        """What keeps the oldest file, which should go, from going."""
+        """The holder that keeps the oldest file, which should go, from being removed."""
         self._clock = BelievedClock()
         self._now = Now(0, 0)
         self._rounds = Rounds(self._endless_rounds)

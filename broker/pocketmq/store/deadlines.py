@@ -11,10 +11,10 @@ from collections.abc import Callable
 from typing import Final
 
 TICKS_PER_S: Final = 64
-"""Deadlines are met within 1/64 s after, or 1/256 of what they were ahead; never before."""
+"""A deadline fires late by at most 1/64 s, or by 1/256 of its distance; never early."""
 EXACT_TICKS: Final = 4_096
-"""How far ahead deadlines have ticks of their own: a minute. The farther, the more share one, so
-that there are at most some thousand buckets, whatever times clients name."""
+"""Distance up to which each deadline has its own tick: a minute. Farther ones share ticks, so that
+there are at most some thousand buckets, whatever times clients name."""
 SHARED_BITS: Final = 8
 
 
@@ -32,9 +32,9 @@ class Deadlines:
         self._wakes_at = -1
 
     def add(self, at_s: float, call_back: Callable[[], None]) -> int:
-        """Calls back once the loop's time is there.
+        """Calls back when the loop's time reaches `at_s`.
 
-        Returns  the tick, which `remove` wants
+        Returns  the tick, which `remove` needs
         """
         tick = int(at_s * TICKS_PER_S) + 1
         bucket = self._buckets.get(tick)
@@ -62,7 +62,7 @@ class Deadlines:
         return tick + -tick % step
 
     def remove(self, tick: int, call_back: Callable[[], None]) -> None:
-        """Takes back what `add` was given; nothing happens where it is called back already."""
+        """Cancels a callback; does nothing after it was called."""
         bucket = self._buckets.get(tick)
         if bucket is not None:
             bucket.discard(call_back)
@@ -85,7 +85,7 @@ class Deadlines:
         self._timer = self._loop.call_at(tick / TICKS_PER_S, self._expire)
 
     def _expire(self) -> None:
-        """Calls back all whose time has come."""
+        """Calls back all that are due."""
         self._timer = None
         now = self._loop.time() * TICKS_PER_S
         expired: deque[Callable[[], None]] = deque()
@@ -97,7 +97,7 @@ class Deadlines:
         self._call_back(expired)
 
     def _call_back(self, expired: deque[Callable[[], None]]) -> None:
-        """Calls all; where one raises, the others come in the next turn of the loop."""
+        """Calls all; where one raises, the others are called in the next turn of the loop."""
         try:
             while expired:
                 expired.popleft()()

@@ -77,7 +77,7 @@ class HeavyTurns:
         self._begun_ms = self._clock.monotonic_ms()
 
     async def came(self, user: str) -> bool:
-        """Returns when a turn has come as of `turn`; False, at once, where the broker drains."""
+        """Returns when the user's turn has come; False, at once, where the broker drains."""
         try:
             await self.turn(user)
         except Draining:
@@ -181,7 +181,7 @@ class HeavyTurns:
         self._wake()
 
     def _next(self) -> Work:
-        """Takes the first work of the first user, who goes behind all others."""
+        """Takes the first work of the first user, who then goes to the end of the line."""
         user = next(iter(self._line))
         works = self._line.pop(user)
         work = works.pop(next(iter(works)))
@@ -210,5 +210,5 @@ def _fulfil(work: Callable[[], object], future: "asyncio.Future[Any]") -> None:
         return
     try:
         future.set_result(work())
-    except Exception as error:  # noqa: BLE001 - whatever it is belongs to who waits
+    except Exception as error:  # noqa: BLE001 - whatever it is belongs to the waiting caller
         future.set_exception(error)

@@ -18,7 +18,7 @@ Result = TypeVar("Result")
 
 
 class Job(Generic[Result]):
-    """One piece of work, run to its end whatever becomes of those who wait for it."""
+    """One piece of work, run to its end even if all waiting callers give up."""
 
     __slots__ = ("_task",)
 
@@ -65,9 +65,9 @@ def until_done(job: Job[Result]) -> Generator[Next, None, Result]:
 
 
 class Rounds:
-    """A step's endless rounds: each call goes on to where they say when to be called next.
+    """A step's endless rounds: each call continues until the time of the next call is known.
 
-    begin   makes them; made anew behind a call that raised
+    begin   makes them; is called again after an error
     """
 
     __slots__ = ("_begin", "_is_going", "_under_way")

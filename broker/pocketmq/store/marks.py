@@ -12,7 +12,7 @@
 
 Each is a physical offset, and the store time of the last record below it. Offsets only grow, and at
 every advance their order is asserted: flushed <= committed <= appended, replicated <= flushed,
-dispatched <= visible. What a start found is where all of them begin.
+dispatched <= visible. All of them begin at the end of the log that a start found.
 """
 
 from typing import final
@@ -61,7 +61,7 @@ class Marks:
         self.replicated = End(end, time_ms)
         self.dispatched = End(end, time_ms)
         self.last_dispatched = last_record
-        """Where the last dispatched record starts: what a checkpoint says of the views."""
+        """Begin of the last dispatched record, for the checkpoint of the views."""
         self._visible = self.flushed if is_sync else self.committed
         self.failure: StoreFailed | None = None
         """Why nothing is acknowledged any more: the first failure of any part of the store."""
@@ -85,7 +85,7 @@ class Marks:
         self.committed.rise(end, time_ms)
 
     def flush(self, end: int, time_ms: int) -> None:
-        """Records are durable; the disk said so."""
+        """Records are durable: the disk reported it."""
         assert self.failure is None, "a flush after a failure proves nothing"
         assert end <= self.committed.value, (end, self.committed.value)
         self.flushed.rise(end, time_ms)

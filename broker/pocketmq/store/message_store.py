@@ -51,7 +51,7 @@ from pocketmq.store.write.writing import Writing
 
 RUNNING: Final = "running"
 CATCH_UP_PAUSE_S: Final = 0.005
-"""Between two looks whether dispatch has come as far as is waited for."""
+"""Pause between two checks whether dispatch is far enough."""
 
 logger = logging.getLogger(__name__)
 
@@ -174,7 +174,7 @@ class MessageStore:
             *self.reading.stats,
             *self.writing.stats,
         ]
-        """What metrics show of the store."""
+        """Metrics of the store."""
 
     async def begin(self) -> None:
         """Begins to flush and to dispatch, unless the store is damaged; once."""
@@ -296,7 +296,7 @@ class MessageStore:
         self.views.arrivals.release()
 
     def drain(self) -> None:
-        """Refuses further puts, and answer everyone who waits for messages."""
+        """Refuses further puts, and answers all waits for messages."""
         if self._state == RUNNING:
             self._enter("draining")
         self.writing.end()

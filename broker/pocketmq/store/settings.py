@@ -9,7 +9,7 @@ from pocketmq.model.store_shape import StoreShape
 FLUSH_SYNC: Final = "sync"
 """Answer after fdatasync; consumers see what is durable."""
 PAGE_SIZE: Final = 4096
-"""What "pages" are counted in."""
+"""Unit of the settings in pages."""
 FLUSH_ASYNC: Final = "async"
 """Answer when the record is in the log; flush by timer."""
 

@@ -31,7 +31,7 @@ class Watermark:
 
     @property
     def waiter_count(self) -> int:
-        """Waiters not served yet, those who gave up included until the next sweep."""
+        """Waiters not served yet, with those that gave up until the next sweep."""
         return len(self._heap)
 
     def reached(self, value: int, deadline_ms: int = 0) -> asyncio.Future[bool]:
@@ -49,7 +49,7 @@ class Watermark:
         return future
 
     def advance(self, value: int) -> None:
-        """Raises the mark and serve everyone who waited for no more than that."""
+        """Raises the mark and serves all waiters up to it."""
         if value <= self.value:
             return
         self.value = value
@@ -81,7 +81,7 @@ class Watermark:
         self._heap.clear()
 
     def sweep(self, now_ms: int) -> None:
-        """Releases waiters whose deadline has passed and forgets those who gave up."""
+        """Releases waiters whose deadline has passed and drops those that gave up."""
         kept = []
         for waiter in self._heap:
             future, deadline_ms = waiter[2], waiter[3]
@@ -138,13 +138,13 @@ class Arrivals:
         self._forget_at = max(self._forget_above, 2 * len(kept))
 
     def advance(self, key: QueueKey, max_offset: int) -> None:
-        """Tells those who wait for this queue that it grew."""
+        """Notifies waiters of this queue that it grew."""
         mark = self._marks.get(key)
         if mark is not None:
             mark.advance(max_offset)
 
     def release(self) -> None:
-        """Sends everyone away, and everyone who comes later."""
+        """Ends all waits, and all later ones at once."""
         self._is_closed = True
         for mark in self._marks.values():
             mark.close()

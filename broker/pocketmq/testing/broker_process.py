@@ -24,14 +24,14 @@ CHUNK: Final = 65_536
 PACKAGES: Final = str(Path(pocketmq.__file__).parents[1])
 THREAD_COUNTS: Final = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS")
 ONE_THREAD: Final = dict.fromkeys(THREAD_COUNTS, "1")
-"""What is about to fork has no threads."""
+"""The process that forks has no threads."""
 SPAWNING: Final = "pocketmq.testing.spawner"
 SPAWN: Final = f"import gc; gc.disable(); from {SPAWNING} import main; main()"
 """A tenth of what an import takes would be a search for garbage."""
 
 
 class BrokerEnded(Exception):
-    """The broker's process is not there (any more): it was killed, or it crashed; its log says."""
+    """The broker's process is gone: it was killed, or it crashed; its log has the reason."""
 
 
 class BrokerNotStarted(Exception):
@@ -198,7 +198,7 @@ class BrokerProcess:
         return False
 
     def _line(self) -> dict[str, Any]:
-        """Returns what the broker says next.
+        """Returns the broker's next answer.
 
         Errors   BrokerEnded, TimeoutError
         """

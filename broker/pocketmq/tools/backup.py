@@ -3,14 +3,14 @@
     what changed in order ─► tables that hold positions ─► end of the log ─► log
                                                   COPY/backup.json ◄─ all other files ◄─┘
 
-What is copied of a running store is its log up to what was flushed for certain, and its tables;
+Of a running store the log is copied up to the durable offset, with the tables;
 queues and index are views and are built again. The order keeps a copy consistent while messages
 arrive: no consumer's position in it is behind the end of its log, and no topic of its log lacks a
 name. A copy that lacks its views opens as after a crash. Nothing of the store is written to, and
 its lock is not taken.
 
 backup.json names every file with its sha256. It is written last: a copy without it was not
-finished, and the next run goes on from `backup.json.before`. What is complete, as a full file of
+finished, and the next run continues from `backup.json.before`. Complete files, such as full ones of
 the log is, is not copied again while size and time of change stay.
 """
 
@@ -78,7 +78,7 @@ _MADE: Final = (
     f"{OWN_DIRECTORY}/{MANIFEST_FILE}",
     f"{OWN_DIRECTORY}/{LEFT_OVER_FILE}",
 )
-"""What is written anew in a copy that is to open as after a crash."""
+"""Files that are rewritten in a copy that is to open as after a crash."""
 
 
 def backup(
@@ -176,7 +176,7 @@ class _Copying:
     _advance: Advance
 
     def files(self, turn: Turn) -> None:
-        """Copies all files whose turn it is, and say what is left out."""
+        """Copies all files whose turn it is, and lists those left out."""
         left_out = set()
         for relative in walk(self._directory):
             found = turn_of(relative, self._column)
@@ -249,7 +249,7 @@ class _Copying:
         return CopiedFile(relative, stat.st_size, digest, stat.st_mtime_ns, is_complete)
 
     def finish(self, sizes: KnownShape) -> None:
-        """Makes a store of the copy, take away what is no part of it, and say so durably."""
+        """Makes a store of the copy: removes files that do not belong to it, and marks it durably."""
         made, copy = self._made, self._copy
         if not made.is_whole:
             self._keep_what_queues_tell()

@@ -1,6 +1,6 @@
-"""Copies of stores: which files are copied when, how one is, and what a copy says of itself.
+"""Copies of stores: which files are copied when, how one is, and the copy's description.
 
-`backup.json` names every file with its sha256. It proves itself: `format` says whose it is, and
+`backup.json` names every file with its sha256. It proves itself: `format` names its version, and
 `sha256` is that of all its other fields, as JSON in ASCII with sorted keys and no line breaks.
 """
 
@@ -109,7 +109,7 @@ class Backup:
 
 
 def read_backup(disk: Disk, copy: Path, name: str = BACKUP_FILE) -> Backup | None:
-    """Returns what is said of a copy, None where nothing is.
+    """Returns the description of a copy, None without one.
 
     Errors   NotAStore: a file of that name is there that no backup wrote; Corruption: one did, and
              it was changed since
@@ -139,7 +139,7 @@ def read_backup(disk: Disk, copy: Path, name: str = BACKUP_FILE) -> Backup | Non
 
 
 def write_backup(disk: Disk, copy: Path, made: Backup, name: str) -> None:
-    """Writes down what is said of a copy, durably and at once."""
+    """Writes the description of a copy, durably and at once."""
     document = asdict(made)
     document = {"format": _FORMAT, **document, "sha256": _sum(document)}
     disk.write_file(copy / DRAFT_FILE, json.dumps(document, indent=1).encode())
@@ -217,7 +217,7 @@ _OF_A_STORE: Final = (
     "abort checkpoint backup.draft commitlog/* consumequeue/* index/* config/* pocketmq/* "
     "timerlog/* timerwheel"
 ).split()
-"""What an earlier run, or a broker that had the copy open, may have left in it."""
+"""Files that an earlier run, or a broker that had the copy open, may have left in it."""
 
 
 def walk(directory: Path, *, follows_log: bool = True) -> Iterator[str]:
@@ -286,7 +286,7 @@ def copy_file(
 
 
 def _write_sparse(descriptor: int, piece: bytes, position: int) -> None:
-    """Writes what is no zeros; a disk that is nearly full takes a part and says so."""
+    """Writes the bytes that are not zeros; a nearly full disk takes a part and reports it."""
     for begin in range(0, len(piece), BLOCK_SIZE):
         block = memoryview(piece)[begin : begin + BLOCK_SIZE]
         is_hole = is_zero(block, 0, len(block))

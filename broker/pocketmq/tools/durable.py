@@ -31,14 +31,14 @@ def index_time_ms(disk: Disk, directory: Path) -> int:
 def views_upto(disk: Disk, directory: Path) -> int:
     """Returns below which offset the records of a store of ours have units and entries in files.
 
-    What its broker dispatched since the checkpoint may still be in its memory.
+    Records its broker dispatched since the checkpoint may still be in its memory.
     """
     last_record = checkpoint_values(disk, directory).logics_physical_offset
     return last_record + 1 if last_record > 0 else 0
 
 
 def flushed_upto(disk: Disk, directory: Path) -> int | None:
-    """Returns up to where the log was durable for certain, None where nothing valid says so."""
+    """Returns the offset below which the log was certainly durable, None without a valid mark."""
     mark = _mark(disk, directory)
     if mark is None:
         return None
@@ -46,7 +46,7 @@ def flushed_upto(disk: Disk, directory: Path) -> int | None:
 
 
 def marked_upto(disk: Disk, directory: Path) -> int | None:
-    """Returns what the mark says, though another broker may have written since."""
+    """Returns the value of the mark, though another broker may have written since."""
     mark = _mark(disk, directory)
     return None if mark is None else mark.flushed_upto
 

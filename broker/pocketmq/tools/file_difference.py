@@ -1,4 +1,4 @@
-"""Where the files of two stores differ: byte for byte, and tables by what they say.
+"""Differences of two stores' files: byte for byte, and tables by their content.
 
 Files of log and queues are compared by name, index files by their order: their names are of the
 clock that made them. A file of the log that is all zeros counts as none: it was made ahead.
@@ -82,7 +82,7 @@ def _byte_differences(one: Path, other: Path, where: str) -> Iterator[Difference
 
 # -- tables ----------------------------------------------------------------------------------------
 def table_differences(left: Path, right: Path) -> Iterator[Difference]:
-    """Yields a difference for each entry of a table under config/ that says something else."""
+    """Yields a difference for each entry of a table under config/ that differs."""
     directories = [store / CONFIG_DIRECTORY for store in (left, right)]
     names = {path.name for directory in directories for path in directory.glob("*.json")}
     for name in sorted(names):

@@ -1,6 +1,6 @@
 """How far consumer groups are behind: what they committed, and where queues end.
 
-Queues end where their consume queues do, or, where a store has none, where the log says so.
+Queues end where their consume queues do, or, where a store has none, where the log ends them.
 """
 
 from pathlib import Path

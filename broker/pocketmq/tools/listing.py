@@ -49,7 +49,7 @@ KINDS: Final = (
 UNKNOWN_GEOMETRY: Final = IndexGeometry(0, 0)
 """In the sizes of a store whose index files do not show it: their lengths are not judged."""
 BLOCK_SIZE: Final = 512
-"""What the system counts allocated room in."""
+"""Unit of the system's counts of allocated space."""
 TIME_MS_MAX: Final = 253_370_764_800_000
 """The year 9999, above which a time cannot be written as a date."""
 

@@ -1,9 +1,9 @@
 """Copies a backup as a store, every byte proved on the way.
 
 All files are copied to a draft directory beside the new one and compared with the sums of
-backup.json; then everything is made durable, and the draft gets the name asked for. Whatever goes
-wrong, no store of that name appears. What a restore that was killed left is cleared away by the
-next one of the same name.
+backup.json; then everything is made durable, and the draft gets the name asked for. If anything
+fails, no store of that name appears. The next restore of the same name removes the remains of a
+killed one.
 """
 
 import os
@@ -24,7 +24,7 @@ RESTORING_SUFFIX: Final = ".restoring"
 
 
 def restore(disk: Disk, copy: Path, directory: Path, *, advance: Advance = no_advance) -> Backup:
-    """Copies a backup as a store that does not exist yet; returns what its backup.json says.
+    """Copies a backup as a store that does not exist yet; returns the content of its backup.json.
 
     Errors   NotAStore: the directory is not empty, or no backup was finished there; StoreLocked:
              the backup is in use, or another restore is at it; Corruption: a file is missing or is

@@ -34,7 +34,7 @@ PENDING_MAX: Final = 1 << 20
 GROUPS_MAX: Final = 1 << 21
 """Groups kept: 200 MiB of sums."""
 TIMES_MS: Final = (-62_135_596_800_000, 253_402_300_799_999)
-"""What a calendar knows; a store time outside is the calendar's first or last one."""
+"""Range of the calendar; a store time outside is the calendar's first or last one."""
 
 _SUMMED: Final = ("messages", "bytes", "body_bytes", "compressed", "keys")
 _LEAST: Final = ("first_ms", "queue", "place", "length")
@@ -89,7 +89,7 @@ class GroupSelection(NamedTuple):
 
 
 class Dimension(NamedTuple):
-    """One way to group: who belongs where, and how a group's row begins."""
+    """A way to group: the group of each message, and the begin of a group's row."""
 
     members: Callable[[Portion], GroupSelection]
     label: Callable[[Any, QueueKey, bytes], Document]
@@ -332,4 +332,4 @@ DIMENSIONS: Final = {
         _size_label,
     ),
 }
-"""What messages can be grouped by; keys and tags of different topics are different ones."""
+"""Groupings of messages; keys and tags of different topics are different ones."""

@@ -3,7 +3,7 @@
     source ─► reader: chunks of sound records ─► log walk: chunks and holes, file after file
                                      damage ─► search: where sound records go on
 
-What starts, rebuilds, verifies, repairs, dumps, searches or exports a log walks it here, so that
-all of them see the same records. Files are opened by those who walk: a source is bytes and a way
-to read them.
+All code that starts, rebuilds, verifies, repairs, dumps, searches or exports a log walks it here,
+so that it sees the same records. The caller opens the files: a source is bytes and a way to read
+them.
 """

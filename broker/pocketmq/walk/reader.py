@@ -2,8 +2,8 @@
 
     FRONT | records … records | part of the next | BEHIND
 
-A chunk begins where the chain of the one before ended; nothing is guessed. The bytes at the end
-of a file's chain is judged by `RecordScan`.
+A chunk begins where the chain of the one before ended; nothing is guessed. `RecordScan` judges the
+bytes at the end of a file's chain.
 """
 
 from collections.abc import Generator, Iterator
@@ -67,7 +67,7 @@ class LogReader:
 
     check_crc      records whose CRCs do not hold are damage
     property_crc   the writer appends a property CRC: properties that end in zeros are damage
-    crc_share      of the chunks whose CRCs are compared: 1 is all, 0.1 every tenth by its place
+    crc_share      share of the chunks whose CRCs are compared: 1 is all, 0.1 every tenth by place
     """
 
     __slots__ = (
@@ -84,7 +84,7 @@ class LogReader:
         self._chunk_size = chunk_size
         self._buffer = bytearray()
         self._doubted = -1
-        """Where a CRC did not hold: that record is never taken unlooked at."""
+        """Position of a record whose CRC did not hold: it is checked even outside the sample."""
         self.stop = Stop(ScanEnd.END_OF_DATA, 0)
 
     def chunks(self, source: LogSource, begin: int, upto: int) -> Iterator[Chunk]:
@@ -101,7 +101,7 @@ class LogReader:
         self.stop = stop
 
     def _chain(self, source: LogSource, at: int, upto: int) -> Generator[Chunk, None, int]:
-        """Yields chunks as far as records follow on each other; returns where they end."""
+        """Yields chunks while records follow each other; returns where they end."""
         while at < min(upto, source.end - BLANK_SIZE):
             room = memoryview(self._buffer)[FRONT : len(self._buffer) - BEHIND]
             got = source.read_into(at - source.base, room)
@@ -142,7 +142,7 @@ class LogReader:
         return at * _SPREAD % 2**32 < self._crc_share * 2**32
 
     def _is_cut(self, source: LogSource, at: int) -> bool:
-        """Returns whether one record is longer than the buffer, which is then made to hold it.
+        """Returns whether a record is longer than the buffer, which then grows to hold it.
 
         Only a record whose lengths agree counts: a damaged size must not take memory.
         """

@@ -44,7 +44,7 @@ def store_time_at(source: LogSource, physical_offset: int) -> int | None:
 def first_times(source: LogSource) -> tuple[int, ...]:
     """Returns the store times of a file's first two records; fewer where it does not begin so.
 
-    Two, as no CRC covers a store time: what both of them say is no flipped bit.
+    Two, as no CRC covers a store time: an agreement of both is no flipped bit.
     """
     first = store_time_at(source, source.base)
     if first is None:

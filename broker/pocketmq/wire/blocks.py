@@ -62,7 +62,7 @@ class HeaderBlocks:
         return block
 
     def request(self, block: bytes) -> Headers:
-        """Returns what a block says that opens a stream.
+        """Decodes the block that opens a stream.
 
         Errors   ConnectionFault: cannot be decoded; StreamFault: no request
         """

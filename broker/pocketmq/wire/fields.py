@@ -8,7 +8,7 @@ from typing import Final, final
 from pocketmq.native.machine import i64, mypyc_attr, read_i64_be
 
 ENTRY_OVERHEAD: Final[i64] = 32
-"""What a field costs in a table or a list beside its bytes (RFC 7541, section 4.1)."""
+"""Overhead of a field in a table or a list (RFC 7541, section 4.1)."""
 
 METADATA: Final[i64] = 0  # the caller's own, and what only a handler may want to see
 METHOD: Final[i64] = 1

@@ -41,10 +41,10 @@ class Headers:
     """The fields that begin a call; may be shared by calls of one connection, so never changed.
 
     path            b"/package.Service/Method"
-    timeout_ms      what the call may take, -1 when it does not say
+    timeout_ms      deadline of the call, -1 without one
     encoding        b"identity" or b"gzip": how the request's messages may be compressed
-    own_size        bytes of its fields that no table had: what it takes of memory
-    content_length  bytes of the request's body, -1 when it does not say
+    own_size        bytes of its fields that no table had: its memory
+    content_length  bytes of the request's body, -1 where unknown
     status          gRPC's code by which the call is refused, 0 for none; then why_refused
     http_status     HTTP's code by which it is refused, 0 for none
     """
@@ -116,7 +116,7 @@ def _metadata(fields: list[HeaderField]) -> list[tuple[bytes, bytes]]:
 
 
 def request_headers(fields: list[HeaderField], is_over: bool) -> Headers:
-    """Returns what the fields of a request say.
+    """Decodes the fields of a request.
 
     is_over   they are not all: there were more than the limit
     Errors    StreamFault PROTOCOL_ERROR: malformed

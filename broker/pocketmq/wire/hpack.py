@@ -8,7 +8,7 @@ from pocketmq.wire.frames import COMPRESSION_ERROR, TABLE_SIZE_DEFAULT, Connecti
 from pocketmq.wire.huffman import decode as huffman_decode
 
 INTEGER_BITS_MAX: Final[i64] = 28
-"""A number may have five bytes: what they say still fits any 64-bit arithmetic."""
+"""A number may have five bytes, which fit any 64-bit arithmetic."""
 STATIC_COUNT: Final[i64] = 61
 EVICTED_COUNT_MAX: Final[i64] = 64
 """Places of evicted entries that may wait to be cut off the table's front."""

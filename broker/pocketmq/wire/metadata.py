@@ -26,7 +26,7 @@ _PLAIN: Final = " !\"#$&'()*+,/:;<=>?@[\\]^`{|}"
 
 
 def timeout_ms(value: bytes) -> i64:
-    """Returns what a `grpc-timeout` allows in ms, rounded up; -2 when it says no time."""
+    """Returns a `grpc-timeout` in ms, rounded up; -2 when it is malformed."""
     digits: i64 = len(value) - 1
     if digits < 1 or digits > TIMEOUT_DIGITS_MAX:
         return -2

@@ -84,7 +84,7 @@ class Outbound:
         self._end(stream)
 
     def send_headers(self, stream: Stream, metadata: list[tuple[bytes, bytes]]) -> None:
-        """Begins an answer; the first message begins it too, without metadata."""
+        """Begins an answer, as the first message would, without metadata."""
         if stream.closed or stream.is_head_sent:
             return
         stream.is_head_sent = True
@@ -282,7 +282,7 @@ class Outbound:
         self.wake(stream)
 
     def _write_head(self, stream: Stream, block: bytes, flags: i64) -> None:
-        """Writes a header block; the first one that a smaller table waits for says that it is."""
+        """Writes a header block; the first one after a smaller table size announces that."""
         if self.is_size_update_due:
             self.is_size_update_due = False
             block = _EMPTY_TABLE + block

@@ -7,12 +7,12 @@ from pocketmq.wire.headers import Headers
 from pocketmq.wire.messages import PREFIX_SIZE, check_prefix, opened
 
 PIECE_SIZE_MIN: Final[i64] = 4_096
-"""From here on what comes of an unfinished message is kept as it is until all is joined; smaller
-ones would each take more than they hold."""
+"""Pieces of an unfinished message are kept separately from this size on; smaller ones would each
+take more memory than they hold."""
 MESSAGE_OVERHEAD: Final[i64] = 64
-"""What a message takes beside its bytes; without it empty ones would cost nothing."""
+"""Memory counted for a message beside its bytes; else empty ones would cost nothing."""
 STREAM_OVERHEAD: Final[i64] = 1_024
-"""What an open stream takes beside what it holds."""
+"""Memory counted for an open stream beside its content."""
 
 
 @final
@@ -20,7 +20,7 @@ class Stream:
     """One stream of a connection, as its server sees it.
 
     id          the client's number, odd
-    headers     what the call asks for
+    headers     of the call
     messages    whole requests, decompressed; the shell empties the list and calls `consume`
     ended       the client sends no more
     reset_code  HTTP/2's code by which the stream was cut off, by either side; -1 for none
@@ -28,7 +28,7 @@ class Stream:
     pending     bytes of answers that wait for the client's window
     closed      nothing can be sent any more: answered whole, or cut off
     held        bytes of the request here: messages the shell has, and the unfinished one
-    dropped     of held, what is kept no longer, though the windows stay as if it were
+    dropped     bytes of `held` that were dropped, while the windows still count them
     """
 
     def __init__(
@@ -54,9 +54,9 @@ class Stream:
         self.receive_window: i64 = receive_window
         self.held: i64 = 0
         self.dropped: i64 = 0
-        self.waiting: i64 = 0  # of held, what whole messages take
+        self.waiting: i64 = 0  # of held: bytes of whole messages
         self.partial: BytesWriter | None = None  # the unfinished message's end, or its prefix's
-        self.pieces: list[bytes] = []  # what is before that of the message
+        self.pieces: list[bytes] = []  # its earlier pieces
         self.came: i64 = 0  # bytes of the unfinished message
         self.wanted: i64 = -1  # bytes of the unfinished message, -1 until its prefix is whole
         self.flag: i64 = 0  # of its prefix
@@ -64,7 +64,7 @@ class Stream:
         self.pending: i64 = 0
         self.is_head_sent = False
         self.parts: list[bytes] = []  # framed messages that wait
-        self.part_start: i64 = 0  # of the first, what has gone
+        self.part_start: i64 = 0  # of the first, bytes already sent
         self.trailers: bytes = b""  # the block that ends the stream once all parts have gone
         self.credit: i64 = 0  # its send window less the initial one
         self.is_ready = False  # has a turn to send
@@ -88,7 +88,7 @@ class Stream:
         self.weigh()
 
     def weigh(self) -> None:
-        """Brings `held` up to what is here now; the shell empties `messages` by itself."""
+        """Recomputes `held`; the shell empties `messages` by itself."""
         assert self.waiting >= 0, "no more is taken than came"
         self.held = self.waiting + MESSAGE_OVERHEAD * len(self.messages)
         if self.partial is not None:
@@ -110,7 +110,7 @@ class Stream:
         return length
 
     def _grow(self, partial: BytesWriter, data: bytes, p: i64, end: i64) -> i64:
-        """Adds to the unfinished message what belongs to it; returns where that ends.
+        """Adds bytes to the unfinished message; returns where its part of them ends.
 
         Cost     two copies of a large message, whatever its frames
         """
@@ -141,7 +141,7 @@ class Stream:
         return p + take
 
     def _join(self, partial: BytesWriter) -> None:
-        """Makes the message out of all that came of it."""
+        """Joins the pieces of a complete message."""
         message = partial.getvalue()
         if self.pieces:
             if message:
@@ -155,7 +155,7 @@ class Stream:
         self._finish(message, self.flag)
 
     def _begin(self, prefix: bytes) -> None:
-        """Notes what the prefix of the unfinished message says."""
+        """Notes size and flag from the prefix of the unfinished message."""
         length: i64 = i64(read_i32_be(prefix, 1))
         length &= 0xFFFFFFFF
         self.flag = i64(prefix[0])
@@ -163,7 +163,7 @@ class Stream:
         self.wanted = length
 
     def _finish(self, message: bytes, flag: i64) -> None:
-        """Puts a whole message where the shell finds it."""
+        """Appends a whole message to `messages`, decompressed."""
         if flag:
             message = opened(message, self.message_max)
         self.waiting += len(message)

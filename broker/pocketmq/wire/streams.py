@@ -13,7 +13,7 @@ CUT_BY_PEER: Final[i64] = 2
 CUT_HERE: Final[i64] = 3  # the peer may not know yet
 FORGOTTEN: Final[i64] = 4  # long ago
 
-# What a frame for it leads to.
+# Outcomes of a frame for such a stream.
 IGNORED: Final[i64] = 0
 STREAM_ERROR: Final[i64] = 1  # RST_STREAM with STREAM_CLOSED
 CLOSED_ERROR: Final[i64] = 2  # GOAWAY with STREAM_CLOSED

@@ -1,4 +1,4 @@
-"""`pocketmq store verify`: everything in a store that is not as it must be."""
+"""`pocketmq store verify`: checks everything in a store."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -18,7 +18,7 @@ COLUMNS: Final = columns(
 )  # fmt: skip
 
 LIVE_TRIES: Final = 3
-"""How often a store in use is looked at while something is found."""
+"""Number of tries at a store in use, while there are findings."""
 
 
 @click.command(

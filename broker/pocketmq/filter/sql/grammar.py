@@ -15,7 +15,7 @@ from pocketmq.filter.sql.building import Builder, Node, NotAllowed
 from pocketmq.model.errors import IllegalFilter
 
 RESERVED: Final = "(?:NOT|AND|OR|BETWEEN|IN|TRUE|FALSE|NULL|IS|CONTAINS|STARTSWITH|ENDSWITH)"
-"""No property's name."""
+"""Words that cannot be property names."""
 GRAMMAR: Final = r"""
 start: or_
 
@@ -76,7 +76,7 @@ COMMENT: /--[^\r\n]*/ | /\/\*(?:[^*]|\*(?!\/))*\*\//
 LENGTH_MAX: Final = 4_096
 """Characters of an expression. RocketMQ sets no bound; a list of a hundred ids fits."""
 NESTING_MAX: Final = 32
-"""Parentheses within each other; looked at before anything is parsed."""
+"""Depth of nested parentheses, checked before parsing."""
 
 _SHOWN: Final = {
     "STRING": "a text in single quotes", "WHOLE": "a number", "PROPERTY": "a property",
@@ -88,7 +88,7 @@ _UNSAID: Final = frozenset({"DOUBLE", "FALSE", "MINUS", "PLUS", "QUOTED", "TRUE"
 _TEXT: Final = re.compile(r"'[^']*'|\"[^\"]*\"")
 
 _PARSER: Final = Lark(GRAMMAR, parser="lalr", transformer=Builder(), maybe_placeholders=False)
-# Made once, when the first expression comes; nodes are built while it reads, without a tree.
+# Made once, for the first expression; it builds nodes while parsing, without a tree.
 
 
 def tree_of(expression: str) -> Node:

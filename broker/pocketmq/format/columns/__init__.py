@@ -1,4 +1,4 @@
-"""Many records at once: one numpy column a field, what `record_scan` does one by one.
+"""Decodes many records at once: one numpy column a field (`record_scan` goes one by one).
 
     buffer ─► starts ─► heads ─► queues        which (topic, queue) each record belongs to
                           │

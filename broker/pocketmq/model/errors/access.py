@@ -29,7 +29,7 @@ class AccessDenied(RequestError, code=Code.FORBIDDEN):
 
 
 class AdminsOnly(RequestError, code=Code.FORBIDDEN):
-    """A call that asks for what no grant gives."""
+    """A call that only admins may make."""
 
     message = "user {user} may not {what}, which is for admins: pocketmq user edit {user} --admin"
     plain = RequestError.plain | {"user", "what"}
@@ -60,7 +60,7 @@ class UserExists(RequestError, code=Code.PRECONDITION_FAILED):
 
 
 class IllegalGrant(RequestError):
-    """A rule that cannot be one."""
+    """An invalid rule."""
 
     message = "{text} is no {what}: {why}"
     plain = RequestError.plain | {"what"}
@@ -70,7 +70,7 @@ class IllegalGrant(RequestError):
 
 
 class GrantNotFound(RequestError, code=Code.BAD_REQUEST):
-    """A rule to be taken away that is not there."""
+    """Removal of a rule that does not exist."""
 
     message = "user {user} has no rule that {decision} {actions} on {resource}; see pocketmq acl ls"
     plain = RequestError.plain | {"decision", "actions", "resource"}

@@ -26,7 +26,7 @@ class IllegalInvisibleTime(RequestError, code=Code.ILLEGAL_INVISIBLE_TIME):
 
 
 class BodyCorrupted(RequestError, code=Code.MESSAGE_CORRUPTED):
-    """A body that is not what its producer computed a digest of."""
+    """A body that does not match its producer's digest."""
 
     message = (
         "the {algorithm} digest of message {message_id} is not that of its body; send it again"
@@ -44,7 +44,7 @@ class IllegalSettings(RequestError):
 
 
 class ClientNotFound(RequestError):
-    """A client that consumes for a group and holds no stream, or is none."""
+    """A client id that is unknown to the group, or that holds no stream."""
 
     message = "no client {client_id} of group {group} holds a stream; see pocketmq group members"
     client_id: str
@@ -60,7 +60,7 @@ class ClientSilent(RequestError):
 
 
 class OffsetNotFound(RequestError, code=Code.OFFSET_NOT_FOUND):
-    """A group that has read nothing of a queue."""
+    """A group without an offset in a queue."""
 
     message = "group {group} has no offset in queue {queue_id} of topic {topic}; update it first"
     group: str

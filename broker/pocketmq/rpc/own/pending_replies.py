@@ -1,4 +1,4 @@
-"""Calls whose replies are there and wait for a flush: those of one read in one object.
+"""Calls with a reply that waits for a flush; one object holds the calls of one read.
 
     shortcut ─► LateReply ─► joined to the calls of the same read ─► flush ─► all answered
 
@@ -26,8 +26,8 @@ NEVER: Final = float("inf")
 class PendingReplies:
     """Calls of one connection and one method that wait for the same flush.
 
-    group    what all of them wait for
-    count    those that still wait
+    group    their flush group
+    count    calls that still wait
     """
 
     __slots__ = (
@@ -54,12 +54,12 @@ class PendingReplies:
         self.count: i64 = 0
 
     def takes(self, late: PendingReply) -> bool:
-        """Returns whether a reply can be waited for with these."""
+        """Returns whether a reply can join these calls."""
         is_same = late.group is self.group and late.late is self._late
         return is_same and late.user == self._user
 
     def room(self) -> i64:
-        """Returns how many more calls may begin before it is asked again whether one may."""
+        """Returns how many more calls may begin before the next check."""
         gate = self._served.gate
         limit: i64 = gate.tight
         entered: i64 = gate.count
@@ -83,7 +83,7 @@ class PendingReplies:
                 self._due_s = due_s
 
     def begin(self) -> None:
-        """Counts the calls that were added, and wait; done once."""
+        """Counts the added calls and begins to wait; called once."""
         assert self.count > 0, "somebody waits"
         self._served.gate.enter(self._holder.weights, self.count)
         self._served.stats.begin(self.count)
@@ -93,7 +93,7 @@ class PendingReplies:
             self._watch_time()
 
     def _time_is_over(self, stream: Stream) -> float:
-        """Returns when, by `perf_counter`."""
+        """Returns the deadline of a call, by `perf_counter`."""
         timeout_ms: int = stream.headers.timeout_ms
         return NEVER if timeout_ms < 0 else self._begun_s + timeout_ms / 1000
 
@@ -133,7 +133,7 @@ class PendingReplies:
         self._leave(self.count)
 
     def _refuse(self, error: Exception) -> None:
-        """Ends all as their face shows an error."""
+        """Ends all with the error in the form of their API."""
         seconds = perf_counter() - self._begun_s
         for stream in self._left():
             stream.call = None
@@ -152,7 +152,7 @@ class PendingReplies:
     # -- what ends before
 
     def take_news(self, stream: Stream) -> None:
-        """Waits no more with a call that its client has reset."""
+        """Drops a call that its client has reset."""
         assert stream.call is self, "a stream has one call"
         if stream.reset_code >= 0:
             self._drop([stream], ABANDONED)
@@ -182,7 +182,7 @@ class PendingReplies:
         self._drop(self._left(), OLD)
 
     def end_requests(self) -> None:
-        """Changes nothing: their requests are here."""
+        """Does nothing: the requests are complete."""
 
     def _left(self) -> list[Stream]:
         return [stream for stream in self._streams if stream.call is self]
@@ -200,7 +200,7 @@ class PendingReplies:
         self._leave(len(streams))
 
     def _leave(self, count: i64) -> None:
-        """Counts calls that are waited for no more."""
+        """Counts calls that have left."""
         assert 0 < count <= self.count, "who leaves has entered"
         served, client = self._served, self._client
         served.gate.leave(self._holder.weights, count)

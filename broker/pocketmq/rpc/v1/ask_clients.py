@@ -1,4 +1,4 @@
-"""PrintClientStack and VerifyMessage: operators ask official clients, down their streams."""
+"""PrintClientStack and VerifyMessage: operators query official clients through their streams."""
 
 from collections.abc import Callable
 from typing import Final
@@ -43,7 +43,7 @@ class AskClients:
     async def verify_message(
         self, request: pb.VerifyMessageRequest, call: Call
     ) -> pb.AskClientResponse:
-        """Returns what becomes of a message that a consumer is given once more.
+        """Sends a message to a consumer once more; returns the consumer's result.
 
         The message is under no lease, and the group's offsets do not change.
         Errors   those of `print_stack`, of finding the topic and of `Query.place_of`

@@ -33,7 +33,7 @@ from pocketmq.store.message_store import MessageStore
 from pocketmq.store.read.cold_read import value_of
 
 RECEIVE_BYTES_MAX: Final = 4 * 1024 * 1024
-"""Records of one receive, but for the first."""
+"""Bytes of records in one receive, except the first record."""
 SCANS_MAX: Final = 8
 """Reads of one queue in which nothing matches, before other queues and callers have their turn."""
 logger = logging.getLogger(__name__)
@@ -63,7 +63,7 @@ class Taken(NamedTuple):
 
 
 def judged_by_code(request: ReceiveRequest, queue: GroupQueue) -> Callable[[int], bool] | None:
-    """Returns what passes over messages of a queue by their tags codes, None for nothing."""
+    """Returns the filter of a queue by tags codes, None without one."""
     wanted = request.wanted
     is_judged = not wanted.is_everything and queue.retry != GROUP_RETRY
     return wanted.matches_code if is_judged else None
@@ -134,7 +134,7 @@ class LeaseReceive:
         return bool(queue.retry) or group is None or bool(group.settings.begins_at_min)
 
     def is_ready(self, target: GroupTopic) -> bool:
-        """Returns whether a receive may find messages now; one of a deleted group does not."""
+        """Returns whether a receive may find messages now; False for a deleted group."""
         if self._store.tables.groups.find(target.group) is None:
             return False
         for queue in target.all_queues():
@@ -151,18 +151,18 @@ class LeaseReceive:
         return not queue.is_busy
 
     def when_durable(self, then: Callable[[BaseException | None], None]) -> None:
-        """Calls with None, or with an error, when what was leased is durable."""
+        """Calls `then` with None or an error once the leases are durable."""
         self._journal.when_durable(then)
 
     async def durable(self) -> None:
-        """Returns when what was leased is as durable as the flush mode promises.
+        """Returns when the leases are as durable as the flush mode promises.
 
         Errors   FsyncFailed
         """
         await self._journal.durable()
 
     async def take(self, request: ReceiveRequest, target: GroupTopic) -> Taken | None:
-        """Leases what is there, None where nothing is; durable it is only later.
+        """Leases available messages, None without any; they become durable only later.
 
         Errors   GroupNotFound; those of a put; nothing was leased
         """
@@ -198,7 +198,7 @@ class LeaseReceive:
             room = min(count, self._in_flight_max - len(queue.leased))
             stored = self._offsets.find(queue.group, queue.topic, queue.queue_id)
             one = await self._read_queue(request, queue, position, room, size_bytes)
-            # As it was before the reads, however many there were: a later one may have been set.
+            # The offset from before all reads: a later one may have been set meanwhile.
             one = one._replace(stored=stored)
             found.append(one)
             count -= len(one.queue_offsets)
@@ -211,7 +211,7 @@ class LeaseReceive:
     async def _read_queue(
         self, request: ReceiveRequest, queue: GroupQueue, position: int, count: int, size_bytes: int
     ) -> ReadMessages:
-        """Returns the next messages of a queue, as far as its first read that finds some."""
+        """Returns the next messages of a queue: those of the first read that finds some."""
         is_judged = queue.is_shared or bool(queue.passed) or not request.wanted.is_everything
         is_joined = request.joined and not is_judged
         accept = judged_by_code(request, queue) if not request.wanted.reads_records else None
@@ -293,7 +293,7 @@ class LeaseReceive:
         return Taken(received, leases)
 
     async def again(self, request: ReceiveRequest, leases: list[Lease]) -> Received:
-        """Returns what is left of leases as it was received, for the time they still have.
+        """Returns the unsettled messages of leases again, for the remaining time of the leases.
 
         Errors   Corruption, DiskSlow
         """

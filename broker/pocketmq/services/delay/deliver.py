@@ -57,9 +57,9 @@ IsOpen = Callable[[int], bool]
 class TimedMessage(NamedTuple):
     """A record that is due.
 
-    enqueued_ms   when it came into the wheel, as TIMER_ENQUEUE_MS says it
+    enqueued_ms   when it entered the wheel, as in TIMER_ENQUEUE_MS
     is_roll       its own time is still to come
-    moved_ms      of such: by how much it differs, by the clock of now, from what the record says
+    moved_ms      of such: by how much it differs, by the clock of now, from the record's time
     """
 
     record: bytes
@@ -89,7 +89,7 @@ class TimerDelivery:
         self.bytes_max = min(PUT_BYTES_MAX, store.log.record_size_max // 2)
         """Records of one put."""
         self.journal_hash = java_hash(revive_topic(store.settings.cluster))
-        """What units of the journal of leases say of their topic."""
+        """Topics named by units of the lease journal."""
         self.count = 0
         """Messages whose time came, whatever became of them."""
         self.dequeued = Counter(

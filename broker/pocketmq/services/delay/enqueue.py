@@ -42,7 +42,7 @@ from pocketmq.store.timer.recovery import Kept
 from pocketmq.store.timer.wheel_clock import WheelClock
 
 WINDOW_MS: Final = 172_800 * PRECISION_MS
-"""What waits for longer comes again (timerRollWindowSlot)."""
+"""Messages that wait for longer go back to the topic (timerRollWindowSlot)."""
 READ_MAX: Final = 512
 """Messages that are taken in before others get their turn: two milliseconds of work."""
 READ_BYTES_MAX: Final = 1024 * 1024
@@ -200,7 +200,7 @@ class TimerEnqueue:
                     is_there[number] = not await is_delivered(facts.record(number), None)
         else:
             await self._put_due(facts, np.flatnonzero(is_due & ~is_over).tolist(), is_delivered)
-        for shift_ms in self._shifts:  # What is taken back may wait by another clock.
+        for shift_ms in self._shifts:  # A recalled message may wait by another clock.
             is_there |= np.array(facts.markers) & (shifts_ms != shift_ms) & ~is_kept
         waiting = np.flatnonzero(is_there)
         if len(waiting):
@@ -232,7 +232,7 @@ class TimerEnqueue:
     ) -> None:
         """Puts what is due already, but for what was put before an error came between.
 
-        What was taken back stays away also where both came too late for a slot: after a long stop.
+        A recalled message stays away even if both came too late for a slot: after a long stop.
         """
         marking = (facts.record(number) for number in numbers if facts.markers[number])
         gone = frozenset(filter(None, map(taken_back, marking)))

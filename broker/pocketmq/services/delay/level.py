@@ -27,7 +27,7 @@ class Level:
     look_at_ms    monotonic time at which it is looked at again
     served        how many batches all levels were given when it got its last: of levels that are
                   due, the one that waits longest is next
-    due_time      by which clocks its messages say their times (store/timer/level_clocks.py)
+    due_time      the clocks that the messages' times belong to (store/timer/level_clocks.py)
     seen          (queue offset, monotonic ms), rising: messages before that one were there at that
                   time, for those whose own time is not believed
     """
@@ -63,7 +63,7 @@ class Level:
         if upper > (self.seen[-1][0] if self.seen else self.queue_offset):
             self.seen.append((upper, now.monotonic_ms))
         if len(self.seen) > SEEN_MAX:
-            del self.seen[:-1:2]  # What is merged comes later, never earlier.
+            del self.seen[:-1:2]  # Merged entries are due later, never earlier.
 
     def clock_set(self, now: Now, upper: int) -> None:
         """Re-examines the level after a change of the wall clock, which voids stored times."""
@@ -87,13 +87,13 @@ class Level:
                 self.look_at_ms = now.monotonic_ms + min(wait_ms, LOOK_INTERVAL_MS)
                 return count
             count += 1
-        # What comes from now on waits the whole delay.
+        # Messages from now on wait the whole delay.
         pause_ms = 0 if count else min(self.delay_ms, LOOK_INTERVAL_MS)
         self.look_at_ms = now.monotonic_ms + pause_ms
         return count
 
     def _believed(self, queue_offset: int, upper: int, now: Now) -> int:
-        """Returns how long a message waits that says a time it cannot have."""
+        """Returns how long a message waits whose time is impossible."""
         self.see(now, upper)
         at_ms = next(at_ms for place, at_ms in self.seen if queue_offset < place)
         return at_ms + self.delay_ms - now.monotonic_ms

@@ -102,7 +102,7 @@ class Schedule:
             self._levels = yield from until_done(Job(resumption.levels(self._now.wall_ms)))
         while True:
             if self._look_at_clocks():
-                # What is delivered next goes by it: a start has to know.
+                # The next delivery goes by it: a start has to know.
                 yield from self._saved_clocks()
             self._save_if_due()
             if self._store.marks.appended.time_ms > self._now.wall_ms + SEEN_LEAD_MS:
@@ -182,7 +182,7 @@ class Schedule:
     async def _due_count(self, level: Level, now: Now) -> int:
         """Returns how many messages of a level are due."""
         lower, upper = self._messages.range_of(level.number)
-        level.advance(max(lower, level.queue_offset))  # What expired unread is gone.
+        level.advance(max(lower, level.queue_offset))  # Messages that expired unread are gone.
         times_ms = await self._messages.due_ms(level.number, level.queue_offset)
         return level.due_count(times_ms, upper, now)
 

@@ -39,15 +39,15 @@ SAVE_INTERVAL_MS: Final = 1_000
 IDLE_SAVE_INTERVAL_MS: Final = 10_000
 """Where nothing happened but that time passed."""
 ARRIVAL_PAUSE_MS: Final = 50
-"""What comes meanwhile is taken in together."""
+"""Messages that arrive within this time are taken in together."""
 BOUNDS_S: Final = (5, 60, 300, 900, 3_600, 14_400, 28_800, 86_400)
-"""What waits is counted up to these."""
+"""Bounds of the counts of pending messages."""
 RETRY_PAUSE_MS: Final = 1_000
 """After a put that was refused, as by a full disk."""
 CLOSING_READS_MAX: Final = 1_000
 """Reads of what came, before a stop leaves the rest unread."""
 CLOSING_MS: Final = 1_000
-"""What a stop takes to read what came, and to look at checkpoints, however many there are."""
+"""Time that a stop may take to read new messages and checkpoints, however many there are."""
 
 logger = logging.getLogger(__name__)
 

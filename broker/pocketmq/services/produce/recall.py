@@ -19,7 +19,7 @@ from pocketmq.store.message_store import MessageStore
 
 
 class Recall:
-    """Puts markers for messages that are not wanted any more."""
+    """Recalls delayed messages by putting markers."""
 
     __slots__ = ("_clock", "_rules", "_store")
 
@@ -34,9 +34,9 @@ class Recall:
         self._rules = rules
 
     async def recall(self, topic: str, text: str, peer_host: bytes) -> str:
-        """Takes a waiting message back; returns its unique key. Twice is as once.
+        """Takes a waiting message back; returns its unique key. A repeated recall changes nothing.
 
-        text     what the send of the message answered
+        text     recall handle from the answer to the send
         Errors   TopicNotFound, KindConflict, IllegalRecallHandle, NotWaiting, NotAccepting,
                  BrokerReadOnly; those of a put
         """
@@ -55,7 +55,7 @@ class Recall:
         run = recall_marker(handle, now_ms, peer_host, self._rules.store_host)
         (result,) = await self._store.writing.put([run])
         is_durable = result.status is PutStatus.OK
-        while not is_durable:  # It is not as good as taken back: who waits no longer asks again.
+        while not is_durable:  # Not recalled before: clients that time out repeat it.
             is_durable = await self._store.writing.durable()
         return handle.unique_key
 

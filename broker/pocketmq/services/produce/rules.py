@@ -66,7 +66,7 @@ class SendCounts:
         self._size_sums[place] += stored_bytes
 
     def taken(self) -> list[tuple[int, int]]:
-        """Returns (messages, bytes) of each size that there were, which start anew."""
+        """Returns (messages, bytes) of each size seen, and resets the counts."""
         found = [pair for pair in zip(self._counts, self._size_sums, strict=True) if pair[0]]
         self._counts = [0] * len(self._counts)
         self._size_sums = [0] * len(self._counts)

@@ -75,9 +75,9 @@ class Sent(NamedTuple):
     i.
 
     destination    the queue they are for; delayed ones are in another queue
-    queue_offsets  of delayed messages and of those with wishes of their own; else none
+    queue_offsets  one each, where messages are delayed or have a priority; else none
     handles        of those, the recall handle of each, "" where it cannot be recalled
-    transactions   of messages of transactions, by what each is ended
+    transactions   transaction ids of half messages
     """
 
     destination: Destination
@@ -153,7 +153,7 @@ class Send:
     ) -> Sent:
         """Stores the messages of one request next to each other in one queue.
 
-        One that is asked again within the rules' window is answered as the first time.
+        Repeats within the dedup window return the first result.
         Errors   RequestError kinds: nothing is stored; Unavailable kinds: try again
         Source   SendMessageProcessor.sendMessage, sendBatchMessage
         """
@@ -205,7 +205,7 @@ class Send:
     async def _send_waiting(
         self, destination: Destination, drafts: Drafts, peer_host: bytes, notes: Sequence[str]
     ) -> Sent:
-        """Stores messages that are to be delivered another time, or have a priority.
+        """Stores messages that are delayed or have a priority.
 
         Errors   IllegalDeliveryTime, those of `send`
         """
@@ -214,7 +214,7 @@ class Send:
         while True:
             disguises, batch = self._disguised(place, drafts, peer_host, notes)
             parting = parted([one.place for one in disguises], batch, destination)
-            # A clock may be set while something is waited for: then it is asked once more.
+            # The clock may be set during a wait: then it is read again.
             if not await self._made_room(parting.runs):
                 break
         results = await self._store.writing.put(parting.runs, wait=drafts.wait)
@@ -233,7 +233,7 @@ class Send:
     def _disguised(
         self, place: QueuePlace, drafts: Drafts, peer_host: bytes, notes: Sequence[str]
     ) -> tuple[list[ParkedMessage], Batch]:
-        """Returns how messages wait, by the clock of now, and what is put of them."""
+        """Returns the parked form of messages by the present clock, and the batch to put."""
         now_ms = self._clock.wall_ms()
         self._store.look_at_clocks(Now(self._clock.monotonic_ms(), now_ms))
         waiting = DelayLimits(self._level_count, self._rules.delay_max_ms)
@@ -243,10 +243,10 @@ class Send:
         return disguises, self._batch(place.topic, drafts, peer_host, notes, added)
 
     async def _made_room(self, runs: Sequence[Run]) -> bool:
-        """See that runs can be put at once; returns whether that had to be waited for."""
+        """Makes room for runs; returns whether it had to wait."""
         has_waited = False
         for topic in {destination.topic for destination, _ in runs} & BROKERS_OWN:
-            # What waits is found by a broker that reads the table of topics.
+            # A broker finds delayed messages by the table of topics.
             found = self._store.tables.topics.find(topic)
             if found is None or not found.is_kept:
                 queue_count = self._level_count if topic == SCHEDULE_TOPIC else 1
@@ -255,7 +255,7 @@ class Send:
         return await self._store.writing.room(runs) or has_waited
 
     def _observe(self, disguises: Sequence[ParkedMessage], born_ms: Sequence[int]) -> None:
-        """Counts how long timed messages are to wait, in whole seconds from their birth to a slot.
+        """Counts the delays of timed messages, in whole seconds from their birth to a slot.
 
         Source   TimerMessageStore.enqueue
         """
@@ -264,14 +264,14 @@ class Send:
                 self.counts.ahead.observe(max(int(one.changed[TIMER_OUT]) - born, 0) // 1_000)
 
     def _named(self, message_ids: list[str], now_ms: int) -> list[str]:
-        """Returns ids, made where there is none."""
+        """Returns the ids, with new ones for messages without."""
         if "" not in message_ids:
             return message_ids
         make_key = self._key_maker.make
         return [message_id or make_key(now_ms) for message_id in message_ids]
 
     async def topic(self, name: str) -> TopicConfig:
-        """Returns a topic by its name, a new one where topics are made as they are asked for.
+        """Returns a topic by its name; creates it where automatic creation is on.
 
         Errors   IllegalTopic, SystemTopic, TopicNotFound, DiskFull
         """
@@ -281,9 +281,7 @@ class Send:
         return config or await self._make_topic(name)
 
     async def _make_topic(self, topic: str) -> TopicConfig:
-        """Returns a topic that the table does not hold: kept if it has queues, else made.
-
-        A new one is like the default topic.
+        """Adds a missing topic to the table: as its queues show, or like the default topic.
         Source   TopicConfigManager.createTopicInSendMessageMethod
         """
         check_topic(topic)
@@ -337,8 +335,8 @@ class Send:
     ) -> Batch:  # fmt: skip
         """Returns checked messages as the store takes them.
 
-        Plain messages pass together; where anything is unusual each is looked at closely.
-        notes, added   what the block of each gets besides, if any does
+        Plain messages are checked together, unusual ones one by one.
+        notes, added   further properties of each block, if any
         """
         now_ms, born_ms = self._clock.wall_ms(), drafts.born_ms
         ids = self._named(drafts.message_ids, now_ms)

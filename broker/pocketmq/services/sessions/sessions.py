@@ -59,7 +59,7 @@ class Session:
         self.client_id = client_id
         self.kind: ClientKind | None = None
         self.described: Described | None = None
-        """As it says down its newest stream, with which it is forgotten."""
+        """Its id as on its newest stream, with which the session ends."""
         self.say: Say | None = None
         """Down its newest stream, None while it has none."""
 
@@ -96,7 +96,7 @@ class Sessions:
     def heard(self, client_id: str, kind: int = 0, group: str = "") -> Session:
         """Notes that a client is alive.
 
-        kind     what it says it is, 0 where it does not
+        kind     of client, as it states it; 0 where it does not
         group    for which it consumes and may, "" for none: nothing is kept leased by that
         Cost     0.5 µs, however many clients there are
         """
@@ -111,7 +111,7 @@ class Sessions:
         return session
 
     def describe(self, client_id: str, described: Described) -> None:
-        """Notes what a client says of itself in its settings."""
+        """Notes a client's settings."""
         session = self.heard(client_id, described.kind.value, described.group)
         session.described = described
         assert session.kind is described.kind

@@ -268,7 +268,7 @@ class Checking:
             ranges.extend((at, at + 1))
 
     async def _put(self, ends: "list[_End]", now: Now) -> list[Check]:
-        """Puts what takes the place of half messages that are still open; returns who is asked."""
+        """Puts the replacements of half messages still open; returns the checks to send."""
         ends = [end for end in ends if self._ledger.halves.is_open(end.half.place.queue_offset)]
         if not ends:
             return []

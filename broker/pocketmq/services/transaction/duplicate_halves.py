@@ -15,7 +15,7 @@ from pocketmq.model.system_topics import real_place
 from pocketmq.services.transaction.halves import HalfState
 
 NOWHERE: Final = ""
-"""The topic of one that does not say where it goes."""
+"""The topic of one that does not name its real topic."""
 
 
 class Became(NamedTuple):

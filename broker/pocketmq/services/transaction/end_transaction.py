@@ -129,7 +129,7 @@ class EndTransactions:
         """Takes decisions of a producer group; durable when it returns.
 
         Effects  UNKNOWN changes nothing
-        Errors   those of a put, of reading: some of the others may have been taken, say all again
+        Errors   those of a put, of reading: some of the others may have ended, repeat all
         """
         said = [_said(group, *decision) for decision in decisions]
         waiting = [one for one in said if one is not None and not one.is_done]
@@ -298,7 +298,7 @@ class EndTransactions:
 
 
 def _said(group: str, text: str, resolution: Resolution) -> Said | None:
-    """Returns a decision to take, None for one that says nothing of a transaction."""
+    """Returns a decision to apply, None for one that decides nothing."""
     state = STATES.get(resolution, HalfState.OPEN)
     if state is HalfState.OPEN and text.strip():
         return None

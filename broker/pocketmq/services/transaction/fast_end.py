@@ -63,7 +63,7 @@ class PlainEnd:
         self._ended: list[tuple[str, int]] = []
         """Topic and store time of each half message of the request."""
         self._states: list[int] = []
-        """What it becomes."""
+        """The committed message."""
         self._half = HalfRecord()
         self._said = EndRequest()
         self._records = EndRecords(self._frame(OP_HALF_TOPIC, 1, 0))

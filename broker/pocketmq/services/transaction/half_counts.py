@@ -14,7 +14,7 @@ from pocketmq.model.step import Clock
 from pocketmq.services.transaction.halves import HalfState
 
 FINISH_BUCKETS: Final = (5.0, 60.0, 600.0, 3600.0, 43200.0, 86400.0)
-"""Seconds, as RocketMQ has them in this metric, whatever its name says."""
+"""Seconds, as RocketMQ has them in this metric despite its name."""
 UNKNOWN_TOPIC: Final = "unknown"
 TOPICS_MAX: Final = 10_000
 """Topics with series of their own; others count as unknown."""
@@ -98,7 +98,7 @@ class HalfCounts:
     def end(self, topic: str, store_ms: int, state: HalfState, count: int = 1) -> None:
         """Counts what was decided of some.
 
-        topic      where they go, "" where they do not say
+        topic      their real topic, "" where they do not name it
         store_ms   when they were stored
         """
         topic = topic or UNKNOWN_TOPIC

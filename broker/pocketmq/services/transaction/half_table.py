@@ -23,7 +23,7 @@ from pocketmq.store.message_store import MessageStore
 from pocketmq.store.settings import FLUSH_SYNC
 
 TRANSACTION_GROUP: Final = "CID_RMQ_SYS_TRANS"
-"""The group whose offsets say from where on half messages and their ends are read."""
+"""The group whose offsets are where half messages and their ends are read from."""
 PUT_BYTES_MAX: Final = 1024 * 1024
 PUT_MESSAGES_MAX: Final = 256
 TOPICS: Final = (HALF_TOPIC, OP_HALF_TOPIC, GIVEN_UP_TOPIC)
@@ -108,7 +108,7 @@ class HalfTable:
         return half if half is not None and half.place == place else None
 
     def take(self, queue_offset: int) -> None:
-        """Reserves a half message for the caller, who ends it."""
+        """Reserves a half message for the caller, which ends it."""
         self.halves.take(queue_offset)
 
     def give_back(self, queue_offset: int) -> None:

@@ -124,7 +124,7 @@ class Transactions:
     async def decide(self, group: str, decisions: Sequence[Decision]) -> list[Decided]:
         """Takes decisions of a producer group; durable when it returns.
 
-        Errors   those of a put, of reading: say all of them again
+        Errors   those of a put, of reading: repeat all of them
         """
         return await self._deciding.decide(group, decisions)
 
@@ -160,7 +160,7 @@ class Transactions:
         """Returns what a producer of a group is asked; none where nothing came in time.
 
         takes   returns whether the producer may be asked this by now
-        What it is asked and never gets is asked again after the usual time.
+        A check that it never gets is sent again after the usual time.
         """
         deadline_ms = self._store.clock.monotonic_ms() + wait_ms
         listener = self._producers.listen(count_max, deadline_ms)

@@ -25,14 +25,14 @@ class DispatchBuffer:
         self.count = 0
 
     def follow(self, topic: str, tell: Callable[[Written], None]) -> None:
-        """Tells of each run of one topic as it is put, under the put-lock."""
+        """Calls `tell` with each run of one topic as it is put, under the put-lock."""
         assert topic
         self._followed, self._tell = topic, tell
 
     def add(self, written: Sequence[Written]) -> None:
         """Keeps the runs of a put; called in log order.
 
-        Effects  with `count_max` records those that waited are forgotten
+        Effects  at `count_max` records the waiting ones are dropped
         """
         if self.count >= self._count_max:
             self._runs = []
@@ -49,7 +49,7 @@ class DispatchBuffer:
                 self._tell(run)
 
     def first_from(self, physical_offset: int) -> int:
-        """Forgets runs before an offset; returns where the first one left begins, -1 for none."""
+        """Drops runs before an offset; returns where the first one left begins, -1 for none."""
         runs = self._runs
         while self._first < len(runs):
             run = runs[self._first]

@@ -60,8 +60,8 @@ class OldestLogFile(NamedTuple):
 class Expiry:
     """Removes the oldest files of an open store.
 
-    What it begins is a job, and runs to its end whatever becomes of who asked: what was taken out
-    of the tables has to go from the disk too, or the next start would find it.
+    It begins a job that runs to its end even if the caller gives up: files taken out of the tables
+    have to go from the disk as well, or the next start would find them.
     """
 
     __slots__ = ("_disk", "_jobs", "_last_times", "_marks", "_parts", "_pool")
@@ -83,7 +83,7 @@ class Expiry:
     def floor(self) -> int:
         """Physical offset from which on a start after a power cut needs the log.
 
-        What it takes of the views is built again from the log: that must still be there.
+        The parts of the views it removes are built again from the log, which must still be there.
         """
         durable = self._parts.checkpoint.values.logics_physical_offset
         return min(self._marks.dispatched.value, self._marks.flushed.value, durable)
@@ -227,7 +227,7 @@ class Expiry:
 def _last_time(file: MappedFile) -> int:
     """Returns the store time of the last record of a held file, ms; blocks.
 
-    UNKNOWN_TIME where records end before the file does: nothing says how old the rest is.
+    UNKNOWN_TIME where records end before the file does: the age of the rest is unknown.
     Cost   about 0.2 µs a record, and reading the file once
     """
     position, begin, last = 0, 0, -1

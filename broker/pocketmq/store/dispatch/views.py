@@ -1,4 +1,4 @@
-"""The views of an open store: given records, made durable, followed by those who wait, trimmed."""
+"""The views of an open store: their dispatch, flush, waiters and trimming."""
 
 import asyncio
 import logging
@@ -20,9 +20,9 @@ from pocketmq.store.runner import Pause
 from pocketmq.store.watermark import Arrivals
 
 PAUSE_SECONDS: Final = 0.005
-"""Between two dispatch steps: views grow in batches, and consumers wait no longer than this."""
+"""Pause between two dispatch steps: views grow in batches, and consumers wait at most this."""
 BULK_BYTES: Final = 64 * 1024
-"""With this much to dispatch a step is worth taking at once, more or less."""
+"""With about this much to dispatch, a step is taken at once."""
 BULK_PAUSE_SECONDS: Final = 0.001
 TURN_SECONDS: Final = 0.005
 """Dispatch gives way to other work after this long, even when more is waiting."""
@@ -31,7 +31,7 @@ logger = logging.getLogger(__name__)
 
 
 class Views:
-    """Consume queues and index, and what keeps them up with the log.
+    """Consume queues and index, and the services that keep them up to date with the log.
 
     request_flush   asks for a flush of the log
     fail            ends the store
@@ -85,9 +85,9 @@ class Views:
         return count + sum(row.count for row in rows), size_bytes
 
     def dispatch(self, now: Now) -> Next:
-        """Dispatches what became visible, for a turn: a step.
+        """Dispatches visible records for one turn: a step.
 
-        A record that comes long after the last one is dispatched at once, others some at a time.
+        A record that comes long after the last one is dispatched at once, others in batches.
         """
         visible, dispatched = self._marks.visible(), self._marks.dispatched
         behind_bytes = visible.value - dispatched.value
@@ -127,6 +127,6 @@ class Views:
                 self.arrivals.advance(key, queue.max_offset)
 
     async def close(self) -> None:
-        """Waits for what is under way; end the threads."""
+        """Waits for work in progress, and ends the threads."""
         await self.flush.close()
         await self.expiry.close()

@@ -39,7 +39,7 @@ Look = Callable[[QueueKey, GroupKey, int], PullResult | Awaitable[PullResult]]
 
 
 class Waiter(asyncio.Future[Any]):
-    """One who waits: a future that leaves nothing behind when it is cancelled.
+    """A wait: a future that leaves nothing behind when it is cancelled.
 
     place    queue offset before which there is nothing for it
     user     whose turn it takes to look at records for it
@@ -124,7 +124,7 @@ class Queue:
 
 
 class AppendNotifier:
-    """All who wait at queues; used on one event loop.
+    """All waits at queues; used on one event loop.
 
     arrivals   the mark of a queue, which rises with its max offset
     look       what one look for all of a group finds
@@ -311,7 +311,7 @@ class AppendNotifier:
 
     # -- serving -------------------------------------------------------------------------------
     def _wake(self, group: WaiterGroup) -> None:
-        """Serves all of a group; those who find nothing join again."""
+        """Serves a whole group; waits that find nothing join again."""
         is_idle, waiters = not self._ready, group.waiters
         for waiter in waiters:
             waiter.group = None

@@ -3,7 +3,7 @@
     read ──in memory──────────────────────────────────► value
       └──ColdRead──► Later ──fetched in a thread, read again──► value
 
-A read looks and changes nothing, so that it can be made again. What waits is begun when it is
+A read changes nothing, so that it can be repeated. A read that waits begins when it is
 awaited: a `Later` that is dropped costs nothing.
 """
 

@@ -27,8 +27,8 @@ _DIGITS_MAX: Final = 18
 class RetentionHolder(NamedTuple):
     """The message at a physical offset that keeps files from there on from expiring.
 
-    kind       DELAY, LEASE, TRANSACTION, or RECORD where it does not say
-    topic      the one it goes to, or was leased from; "" where it does not say
+    kind       DELAY, LEASE, TRANSACTION, or RECORD where its properties do not show it
+    topic      its target, or the topic it was leased from; "" where unknown
     group      of a lease its consumer group, of a transaction its producer group; else ""
     until_ms   wall time at which it is over by itself; 0: none is known
     """
@@ -74,7 +74,7 @@ async def holder_at(reading: Reading, physical_offset: int) -> RetentionHolder:
             return nothing
         if topic.startswith(REVIVE_TOPIC_PREFIX):
             return await _lease(reading, message)
-    except (BrokerError, BadRecord):  # What is damaged, or on a slow disk, holds all the same.
+    except (BrokerError, BadRecord):  # Damaged records and slow disks hold all the same.
         return nothing
     return RetentionHolder(DELAY, topic, "", physical_offset, _until_ms(message))
 

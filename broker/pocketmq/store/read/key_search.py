@@ -24,7 +24,7 @@ from pocketmq.model.stats import COUNT_BUCKETS, Counter, Histogram
 STEPS_MAX: Final = 10_000
 """Chain steps of one page: colliding keys must not hold the event loop (0.3 µs each)."""
 STEPS_OF_A_MISS: Final = 40
-"""What a record counts that was read and is another key's: reading it takes 10 to 20 µs."""
+"""Cost that a record of another key counts: reading it takes 10 to 20 µs."""
 
 _CURSOR = re.compile(r"([0-9]{17}):([0-9]{1,10}):(-?[0-9]{1,19})(!?)")
 """File, entry and place of the last step; a mark when damage was met on the way."""

@@ -56,7 +56,7 @@ from pocketmq.store.read.record_check import (
 )
 
 RESIDENT_GAP_MAX: Final = 4 * 1024
-"""GAP_MAX where the bytes are in memory: a call costs what copying so many does."""
+"""GAP_MAX where the bytes are in memory: a system call costs as much as copying so many bytes."""
 RESIDENT_RUNS_MAX: Final = 64
 """Reads on the event loop for one pull; records that are further apart are read in a thread."""
 NO_FILE: Final = "no file holds it"
@@ -80,8 +80,8 @@ class Pulling:
     ) -> NowOrLater[PullResult]:
         """Returns records from a queue offset on, the first whatever its size.
 
-        joined   records next to each other in the log as one element, unless they come later
-        Errors   of the awaitable: MessageDamaged: the first record; it says where to go on
+        joined   adjacent records of the log come as one element, except from the awaitable
+        Errors   of the awaitable: MessageDamaged: the first record; it contains the next offset
         Cost     about 1 µs a record and, at its first reading, the CRC of its body
         """
         try:
@@ -139,7 +139,7 @@ class Pulling:
     def _of_run(
         self, run: QueuedRecords, asked: Asked, *, is_fresh: bool, joined: bool
     ) -> CheckedRecords:
-        """Returns the records of a run, those before its first damage.
+        """Returns the records of a run up to its first damage.
 
         Errors   ColdRead
         """
@@ -178,7 +178,7 @@ class Pulling:
     ) -> PullResult:
         """Returns the same, from wherever the records are, BYTES_MAX at most.
 
-        Errors   MessageDamaged: the first record of the range is damaged; it says where to go on
+        Errors   MessageDamaged: the range's first record is damaged; it contains the next offset
         """
         begin = wanted.queue_offset
         status = status_at(queue, begin)
@@ -213,7 +213,7 @@ class Pulling:
             if file is None:
                 nowhere = UnservedRecord(number, place, NO_FILE)
                 break
-            file.doubt()  # What is read now may come from the disk, and stay in memory.
+            file.doubt()  # Pages read now may come from the disk, and stay in memory.
             runs.append((file, run))
         held = hold_all(file for file, _ in runs)
         assert len(held) == len(runs)
@@ -223,7 +223,7 @@ class Pulling:
         return found._replace(damage=found.damage or nowhere)
 
     def _gone_since(self, queue: ConsumeQueue, status: PullResult) -> PullResult | None:
-        """Returns what is true of a range that was removed or expired, None where it is there."""
+        """Returns the result for a removed or expired range, None where it exists."""
         if not queue.files.files:
             return status_at(None, status.next_begin_offset)
         if not is_gone(queue, status.next_begin_offset, self._log.min_offset):
@@ -238,7 +238,7 @@ def _nothing() -> None:
 
 
 def answer_of(status: PullResult, following: int, found: CheckedRecords) -> PullResult | None:
-    """Returns the answer with what was found, None where nothing is sound at the very beginning."""
+    """Returns the answer with the records found, None where the first one is damaged."""
     if found.damage is not None:
         following = found.damage.queue_offset
     assert status.next_begin_offset <= following

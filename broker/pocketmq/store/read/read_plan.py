@@ -1,4 +1,4 @@
-"""Which records a pull takes: the status of its offset, the rows its units say, runs of them.
+"""Which records a pull takes: the status of its offset, its units' rows, runs of them.
 
 condition                         status                  next begin
 queue empty, offset 0             NO_NEW_MESSAGE          0
@@ -29,8 +29,8 @@ from pocketmq.model.reading import PullResult, PullStatus, ReadRange
 SCAN_COUNT_MIN: Final = 800
 """Units a filtered pull looks at before it answers, at least (maxFilterMessageSize 16000 bytes)."""
 BYTES_MAX: Final = 256 * 1024
-"""Records of one pull of what is not fresh, whatever it asks for: a large reply is copied several
-times on the event loop, and who reads old messages is in less of a hurry than who sends new ones.
+"""Records of one pull of old messages, whatever it asks for: a large reply is copied several times
+on the event loop, and readers of old messages are in less of a hurry than senders.
 RocketMQ's maxTransferBytesOnMessageInDisk is 64 KiB."""
 
 Accept = Callable[[int], bool]
@@ -79,7 +79,7 @@ def first_place(units: bytes) -> int:
 def plain_accept(queue: ConsumeQueue, accept: Accept) -> Accept:
     """Returns a judge that sees tags codes where units hold addresses into the extension.
 
-    What leads nowhere counts as a match: the extension may be gone, the message is not.
+    An address that leads nowhere counts as a match: the extension may be gone, the message is not.
     """
     if queue.extension is None:
         return lambda code: is_extension_address(code) or accept(code)

@@ -1,7 +1,7 @@
 """Reading a store: pulls, lookups by key, by id, by time.
 
-What is in memory is returned at once; what may have to wait for the disk, damage included, comes as
-an awaitable of it (store/read/cold_read.py). Searches by key are always awaited: they give way
+Records in memory are returned at once; a read that may have to wait for the disk, or for damage,
+is an awaitable (store/read/cold_read.py). Searches by key are always awaited: they give way
 to others between their pages.
 Source: DefaultMessageStore (getMessage, queryMessage, lookMessageByOffset, getOffsetInQueueByTime).
 """
@@ -161,7 +161,7 @@ class Reading:
         return QueueState(queue_id, lower, upper, earliest or 0, latest or 0)
 
     def arrivals(self, topic: str, queue_id: int) -> Watermark:
-        """Returns the mark that rises with the queue's max offset, for those who wait."""
+        """Returns the mark that rises with the queue's max offset, for waiting readers."""
         return self._arrivals.mark((topic, queue_id), self.queue_range(topic, queue_id)[1])
 
     # -- by key and id -------------------------------------------------------------------------

@@ -36,7 +36,7 @@ from pocketmq.model.message import MULTI_QUEUE_OFFSET, PROPERTY_CRC
 from pocketmq.store.read.read_plan import BYTES_MAX, QueuedRecords, Row, apart
 
 CRC_MARK: Final = ord("_")
-"""What a property CRC begins with, twice; a record that has one there is looked at in full."""
+"""First bytes of a property CRC, twice; a record with them there is checked in full."""
 _MULTI_QUEUE_OFFSET: Final = MULTI_QUEUE_OFFSET.encode()
 _CRC_NAME: Final = f"{PROPERTY_CRC}\x01".encode()
 _DIGITS: Final = slice(len(_CRC_NAME), PROPERTY_CRC_SIZE - 1)
@@ -52,7 +52,7 @@ _NUMBER_AT: Final = RECORD_HEAD.positions["queue_offset"]
 GAP_MAX: Final = 64 * 1024
 """Bytes between two records up to which one read of the disk for both beats two."""
 SIZE: Final = Struct(">i")
-"""What a record begins with."""
+"""First bytes of a record."""
 
 
 class Asked(NamedTuple):
@@ -114,7 +114,7 @@ class CheckedRecords(NamedTuple):
 
 
 def asked_of(log: CommitLog, queue: ConsumeQueue) -> Asked:
-    """Returns what every record of a queue says of itself."""
+    """Returns the fields that every record of a queue has."""
     crc_from = NO_CRC if log.property_crc_from is None else log.property_crc_from
     return _asked(queue.topic, queue.queue_id, crc_from)
 

@@ -79,7 +79,7 @@ class UnitRepair:
         self._lock = asyncio.Lock()
         self._unfound: dict[tuple[str, int, int], UnservedRecord] = {}
         self.is_writing = is_writing
-        """Whether units may be written anew."""
+        """Whether units may be rewritten."""
         self.repaired_count = 0
 
     def forget(self) -> None:
@@ -197,7 +197,7 @@ class Search:
         return worst or damage
 
     def _judged(self, place: int, *, is_led: bool = False) -> bytes | UnservedRecord | None:
-        """Returns the record at a place that says that it is the one, or its damage.
+        """Returns the record at a place if it has that position itself, or its damage.
 
         is_led   its unit leads there: it is the one even where its topic cannot be read
         """
@@ -227,7 +227,7 @@ class Search:
             if RECORD_SIZE_MIN <= size <= self._file_size and 0 <= place < self._end
         )
         for place, size, number in islice(possible, NEIGHBOUR_TRIES_MAX):
-            # A size that the record does not say itself may be damaged: it takes no memory.
+            # A size that the record itself does not contain may be damaged: it takes no memory.
             head = self._head(place)
             record = self._read(place, size) if head[0] == size else b""
             is_exact = not why_unsound(record, place, size, self._asked, number)

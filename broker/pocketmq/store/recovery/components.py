@@ -238,7 +238,7 @@ class StoreComponents:
 
     @property
     def keeps_left_over(self) -> bool:
-        """Whether the store is a copy that says what is left over."""
+        """Whether the store is a copy with a list of left-over records."""
         return self.disk.exists(self.own_directory / LEFT_OVER_FILE)
 
     def find_left_over(self, upto: int) -> None:

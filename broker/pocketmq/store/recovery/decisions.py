@@ -53,7 +53,7 @@ class Observation:
 
 @dataclass(frozen=True)
 class Plan:
-    """The row of the table that applies, and what it says."""
+    """The row of the table that applies, and its outcome."""
 
     label: str
     log: LogDecision
@@ -108,7 +108,7 @@ class ViewObservation:
 
 @dataclass(frozen=True)
 class ViewPlan:
-    """The row of the table that applies, and what it says.
+    """The row of the table that applies, and its outcome.
 
     units_upto    queue files whose units lead below are not read
     takes_ends    ends of queues are those of their table

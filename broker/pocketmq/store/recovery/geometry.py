@@ -1,4 +1,4 @@
-"""Which sizes an existing store has: as set, as `pocketmq/store.json` says, as its files show.
+"""Which sizes an existing store has: as set, as in `pocketmq/store.json`, as its files show.
 
 Sizes that no source states are those of the settings, as for a new store. The style of the index
 is found out later, when the log can be read (log/index_style.py).

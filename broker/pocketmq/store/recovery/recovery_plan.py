@@ -1,4 +1,4 @@
-"""Makes log and views agree, as the tables of store/recovery/decisions.py say.
+"""Makes log and views agree, by the tables of store/recovery/decisions.py.
 
     walk the log to its end ─► decide ─► cut, quarantine or refuse ─► give views missing records
 
@@ -80,7 +80,7 @@ class StoreRecovery:
     def steps(self, beliefs: TrustedOffsets) -> Iterator[float]:
         """Recovers, yielding the share done (0..1).
 
-        Effects  where the table says DAMAGED: `damage` is set, the log is as it was
+        Effects  at the outcome DAMAGED: `damage` is set, the log is as it was
         Errors   DiskFull, AllocationFailed, FsyncFailed while damage is quarantined
         """
         log = self._parts.log
@@ -166,7 +166,7 @@ class StoreRecovery:
 
     # -- the log -------------------------------------------------------------------------------
     def _refuse(self, survey: Survey, mark: int | None) -> None:
-        """Serves what is sound, and say why nothing is taken."""
+        """Serves the sound part, and sets the reason why sends are refused."""
         self._parts.log.serve_upto(survey.end)
         first = survey.holes[0] if survey.holes else None
         durable = self._parts.queues.durable_offset if mark is None else mark

@@ -68,7 +68,7 @@ class StoreStart:
         Effects  where the log is damaged below what was durable, `recovery.damage` is set, and
                  checkpoint, mark and manifest stay as they were
         Errors   NotAStore, WrongFileSize, StoreGap: nothing was changed;
-                 Corruption: a queue is not as its table says, the next start reads all queues
+                 Corruption: a queue differs from its table, the next start reads all queues
         """
         try:
             yield from self._steps(now_ms)

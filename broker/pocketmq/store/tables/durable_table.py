@@ -30,7 +30,7 @@ Rows = dict[str, dict[Any, Any]]
 Encode = Callable[[], bytes]
 """Makes the text of a snapshot, in a thread."""
 COUNT_MAX: Final = 2**31 - 1
-"""Where nothing says how many there may be."""
+"""Most rows where the table sets no limit."""
 Work = Callable[[], None]
 """Blocks: called in a thread."""
 
@@ -122,7 +122,7 @@ class RowTable:
 
     written      returns the rows as they are to be on disk, a copy of them or `rows` itself
     file         is read and written instead of the file of this name
-    is_counted   its rows are counts that are made anew: one that cannot be read counts as empty
+    is_counted   its rows are counts that are computed again: an unreadable one counts as empty
     """
 
     __slots__ = (

@@ -1,6 +1,6 @@
 """Consumer groups: RocketMQ's `config/subscriptionGroup.json`.
 
-What the file holds beyond the fields used here is kept and written back.
+Members of the file beyond the fields used here are kept and written back.
 Source: SubscriptionGroupManager.
 """
 
@@ -32,8 +32,8 @@ _GROUP_MEMBERS: Final = {
     "retry_queue_count": "retryQueueNums",
     "consume_timeout_minutes": "consumeTimeoutMinute",
 }
-"""What the file calls each of a group's settings (SubscriptionGroupConfig); attempts are counted
-there without the first one."""
+"""Names in the file of a group's settings (SubscriptionGroupConfig); attempts are counted there
+without the first one."""
 
 
 class GroupTable(NamedTable[GroupConfig]):

@@ -94,7 +94,7 @@ class LeaseMarks:
         self.held.setdefault((name, queue_id), queue_offset)
 
     def set_aside(self, name: str, queue_id: int) -> None:
-        """Notes that an offset is set by hand: leases so far have no say in it."""
+        """Notes that an offset was set by hand: earlier leases do not move it."""
         self.held.pop((name, queue_id), None)
         if self._fence is not None:
             self._fence.live.pop((name, queue_id), None)

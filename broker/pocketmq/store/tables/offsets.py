@@ -21,7 +21,7 @@ from pocketmq.store.tables.groups import GroupTable
 from pocketmq.store.tables.lease_marks import LEASES_MEMBER, LeaseMarks
 
 _PULL_OFFSETS: Final = "pullOffsetTable"
-"""What a real broker keeps of pull consumers beside it, under the same names."""
+"""Members that a real broker keeps for pull consumers, under the same names."""
 _SEPARATOR: Final = "@"
 CHECKPOINT_INTERVAL_MS: Final = 5_000
 """How often advanced offsets are written (flushConsumerOffsetInterval)."""
@@ -99,7 +99,7 @@ class ConsumerOffsets:
     def set_back(self) -> list[tuple[str, str]]:
         """Returns (group, topic) of offsets that were set back or forgotten since this was asked.
 
-        Who waits there may find messages again, or wait for nothing.
+        A consumer that waits there may find messages again, or wait for nothing.
         """
         found = list(self._set_back)
         self._set_back.clear()
@@ -296,7 +296,7 @@ class ConsumerOffsets:
         return Next(now.monotonic_ms + CHECKPOINT_INTERVAL_MS)
 
     async def saved(self) -> None:
-        """Returns when all offsets are durable, those that were advanced too.
+        """Returns when all offsets are durable, advanced ones included.
 
         Errors   DiskFull
         """

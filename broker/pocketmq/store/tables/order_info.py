@@ -304,7 +304,7 @@ class OrderInfo:
 
 
 def _below(order: QueueOrder, end: int) -> QueueOrder:
-    """Returns what an order says of queue offsets below an end."""
+    """Returns the part of an order below a queue's end."""
     settled = frozenset(offset for offset in order.settled if offset < end)
     delivered = {offset: d for offset, d in order.delivered.items() if offset < end}
     return QueueOrder(min(order.next_offset, end), settled, delivered)

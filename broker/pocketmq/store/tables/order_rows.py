@@ -40,7 +40,7 @@ class Row:
         return self._text
 
     def order(self, committed: int) -> QueueOrder:
-        """Returns what it says, for a group that has committed an offset."""
+        """Returns the row for a group that has committed an offset."""
         if self._order is None:
             return decode_order(self._found, committed)
         return order_from(self._order, committed)

@@ -80,7 +80,7 @@ class TimerCheck:
         self.progress = TimerProgress()
 
     def load(self) -> None:
-        """Reads the file; one that is not there, or too short, says nothing.
+        """Reads the file; a missing or short one counts as zeros.
 
         Errors   TableUnreadable
         """
@@ -88,7 +88,7 @@ class TimerCheck:
         self.progress.check()
 
     async def put(self, progress: TimerProgress) -> None:
-        """Sets what the file says, all of which is durable itself; durable when it returns.
+        """Sets the file's numbers, which cover only durable data; durable when it returns.
 
         Errors   DiskFull, FsyncFailed
         """

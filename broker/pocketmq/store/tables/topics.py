@@ -1,6 +1,6 @@
 """Topics: RocketMQ's `config/topics.json`.
 
-What the file holds beyond the fields used here is kept and written back.
+Members of the file beyond the fields used here are kept and written back.
 Source: TopicConfigManager.
 """
 
@@ -33,7 +33,7 @@ from pocketmq.model.topic import (
 from pocketmq.store.tables.durable_table import COUNT_MAX, NamedTable, RowTable, TableKind
 
 QUEUE_COUNT_READ_MAX: Final = 65_536
-"""What a file may say: a wrong digit in it must not make a loop over 2**31 queues."""
+"""Largest counts in a file: a wrong digit in it must not make a loop over 2**31 queues."""
 
 
 class TopicTable(NamedTable[TopicConfig]):
@@ -191,7 +191,7 @@ class TopicTable(NamedTable[TopicConfig]):
         return self._configs[topic]
 
     def know_batch_queues(self, topics: Iterable[str]) -> None:
-        """Marks topics as having batch queues, whatever the table says."""
+        """Marks topics as having batch queues, whatever the table has."""
         for topic in filter(self._is_name, topics):
             found = self._configs.get(topic) or TopicConfig(topic, 0, 0, is_kept=False)
             attributes = {**found.attributes, **BATCH_QUEUES}
@@ -220,5 +220,5 @@ def _check_queue_count(field: str, count: int) -> None:
 
 
 def _with_type(attributes: dict[str, str]) -> dict[str, str]:
-    """Returns attributes with the type a topic has when nothing is said."""
+    """Returns attributes with the type of a topic that states none."""
     return {TYPE_ATTRIBUTE: DEFAULT_TYPE, **attributes}

@@ -1,8 +1,8 @@
 """Ends units of the timer before their time: their messages are delivered by no broker.
 
 A real broker that takes the store over rebuilds its wheel from the timer log, so a unit that leaves
-its slot's chain would come back. Its time becomes a second that was delivered already instead, and
-the chains of both slots are linked anew.
+its slot's chain would come back. So its time is set to a second that was already delivered, and
+the chains of both slots are linked again.
 Source: TimerMessageStore.recoverAndRevise, TimerWheel.reviseSlot.
 """
 

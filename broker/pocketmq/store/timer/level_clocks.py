@@ -1,4 +1,4 @@
-"""The clocks by which messages say until when they wait for a delay level, of all levels.
+"""The clocks that the end times of messages with delay levels belong to, for all levels.
 
 A put of such a message looks at the clocks first, as with the wheel's (wheel_clock.py). So no
 message comes between the setting of a clock and its being seen, and a clock set twice between two

@@ -48,7 +48,7 @@ class FoundTimer(NamedTuple):
     queue_offset  where it goes on reading its topic
     known_upto    of messages before this queue offset those due before read_ms were delivered,
                   where they are read once more
-    rebuilt       why the wheel or the log were made anew, "" where they were not
+    rebuilt       why the wheel or the log was rebuilt, "" where they were not
     kept          of what is read from `queue_offset` on
     """
 
@@ -63,7 +63,7 @@ class RecoveredFiles(NamedTuple):
     """Result of recovering wheel and log.
 
     is_whole   whether the log has all that was durable of it
-    rebuilt    why the wheel was made anew, "" where it was not
+    rebuilt    why the wheel was rebuilt, "" where it was not
     durable    physical offset of the message of the last unit that was durable, -1 without one
     behind     physical offsets of the messages of units behind it
     """

@@ -141,7 +141,7 @@ class TimerFiles:
 
     # -- opening -------------------------------------------------------------------------------
     async def found(self) -> FoundTimer:
-        """Opens the files there are, and say where the timer goes on.
+        """Opens the existing files, and returns where the timer continues.
 
         Errors   DiskFull, ReadFailed
         """
@@ -346,7 +346,7 @@ class TimerFiles:
             let_go(held)
 
     async def write_down(self, progress: TimerProgress) -> None:
-        """Writes down how far the timer is; all it says is durable.
+        """Saves how far the timer is; everything it covers is durable.
 
         Errors   DiskFull, FsyncFailed
         """

@@ -28,7 +28,7 @@ class WheelClock:
     """The clock of one timer; `look` is called with each reading of the machine's clocks.
 
     shifts     as they were written down: how far it was ahead of the wall clock, from where on
-    least_ms   what it said when that was written
+    least_ms   its reading when that was saved
     unread     the queue offset of the first message that is not translated; `end`: of the next put
     last_ms    store time of the log's last record: far ahead of now the clock was ahead then, and
                what is not translated goes by it, as if no time had passed since
@@ -50,10 +50,10 @@ class WheelClock:
             self._add(ClockShift(place, now.wall_ms + ahead_ms - last_ms))
             self._add(ClockShift(end, ahead_ms))
         elif ahead_ms > self.ahead_ms:
-            # What came after that, and was not read, goes by the clock that makes nothing early.
+            # Later unread messages go by the clock that makes nothing early.
             self._add(ClockShift(place, ahead_ms))
         self.now_ms = now.wall_ms + self.ahead_ms
-        """What it says, in ms like a wall time."""
+        """Its reading, in ms like a wall time."""
 
     @property
     def ahead_ms(self) -> int:
@@ -76,7 +76,7 @@ class WheelClock:
         return is_set
 
     def ahead_of(self, places: Numbers) -> Numbers:
-        """Returns how far it is ahead of the clocks by which messages say their times.
+        """Returns how far it is ahead of the clocks that the messages' times belong to.
 
         places     their queue offsets
         """

@@ -56,7 +56,7 @@ class Reserve:
     def begin(self) -> None:
         """Gives away what an earlier life set aside where a start would find no room without it.
 
-        Effects  a reserve of another size is removed as well
+        Effects  a reserve of another size is removed
         """
         if not self._disk.exists(self.path):
             return
@@ -86,8 +86,8 @@ class Reserve:
     def kept(self) -> Iterator[None]:
         """Holds all bytes of the reserve until the block ends, against this thread and others.
 
-        What a file in the making takes and, where there is too little, gives back is so never
-        missed by them.
+        So these never lack the space that an unfinished file takes and, where there is too little,
+        gives back.
         """
         with self._lock:
             before, self._is_kept = self._is_kept, True

@@ -58,7 +58,7 @@ class Durability:
         self._job: asyncio.Future[None] | None = None
         self._group: FlushGroup | None = None
         self._begun_upto = marks.flushed.value
-        """What the last flush that began is of."""
+        """Target of the last flush that began."""
         self._is_asked = False
         self._waiting = 0
         self._thorough_at_ms = 0
@@ -92,7 +92,7 @@ class Durability:
         self.request()
 
     def group(self) -> FlushGroup:
-        """Asks for a flush of all there is; returns what all wait for who append before it begins.
+        """Asks for a flush of everything; returns the group of all appends before it begins.
 
         Returns  a future, False when `sync_flush_timeout_ms` passed first, a little earlier for
                  puts that join last; a caller that finds it open may join it by its `count`

@@ -20,8 +20,8 @@ class FlushGroup:
 
     future     True: what was appended while it was open is durable; False: it was not in time
     begun_ms   monotonic ms when the first one joined
-    is_open    whether what is appended now is waited for with it
-    count      those who joined the one who asked for it
+    is_open    whether appends from now on are flushed with it
+    count      further waiters that joined it
     """
 
     __slots__ = ("_waiting", "begun_ms", "count", "future", "is_open")

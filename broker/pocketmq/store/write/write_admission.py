@@ -29,7 +29,7 @@ class WriteAdmission:
 
     @property
     def is_open(self) -> bool:
-        """Whether `check` has nothing to say."""
+        """Whether `check` would pass."""
         if self.is_ending or self.refusal is not None or self._marks.failure is not None:
             return False
         return self._dispatcher.failure is None and self._reserve.released is None

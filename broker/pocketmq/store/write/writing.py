@@ -75,7 +75,7 @@ class Writing:
         self._marks = marks
         self._damage = damage
         self.before_waiting: Callable[[], None] = lambda: None
-        """Called before the append of what waits, which says its time by the wall clock."""
+        """Called before the append of records that wait and have their time by the wall clock."""
         self.gate = WriteAdmission(marks, dispatcher, reserve, damage)
         self.durability = durability
         self.commit = Commit(log, marks, settings, fail)

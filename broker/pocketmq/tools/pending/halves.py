@@ -30,7 +30,7 @@ from pocketmq.tools.lag import committed_of
 from pocketmq.tools.pending.records import messages_of
 
 GROUP: Final = "CID_RMQ_SYS_TRANS"
-"""Whose consumer offsets say how far halves and op messages were looked through."""
+"""The group whose consumer offsets show how far halves and op messages were looked through."""
 
 
 class OpenHalf(NamedTuple):

@@ -21,7 +21,7 @@ class UnitRecord(NamedTuple):
 def messages_of(
     files: Sequence[LogFile], units: Iterable[Unit]
 ) -> Iterator[tuple[Unit, StoredMessage]]:
-    """Yields the messages that units lead to, bodies as they are stored; none where none is."""
+    """Yields the sound messages that units lead to, with their bodies as stored."""
     for unit, record in records_of(files, units):
         if record is not None:
             yield unit, decode_record(record, decompress=False)
@@ -45,7 +45,7 @@ def records_of(files: Sequence[LogFile], units: Iterable[Unit]) -> Iterator[Unit
 
 
 def _record_at(source: LogSource, unit: Unit) -> bytes | None:
-    """Returns the sound record a unit leads to, None where it is another's, damaged or none."""
+    """Returns the sound record of a unit; None where it is damaged, missing or another queue's."""
     position = unit.physical_offset - source.base
     if unit.size <= 0 or position + unit.size > source.size:
         return None

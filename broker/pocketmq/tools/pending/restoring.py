@@ -1,4 +1,4 @@
-"""Builds the timer's files anew: the wheel from the timer log, missing units from the topic.
+"""Rebuilds the timer's files: the wheel from the timer log, missing units from the topic.
 
     all units sound      the timer log stays as it is, byte for byte
     else                 sound units in their order, then those of records that are still to come
@@ -48,7 +48,7 @@ from pocketmq.tools.pending.timer_files import (
 )
 
 ROLL_SLOTS: Final = 2 * 24 * 3_600
-"""What is due later than so many slots is looked at again on its way (timerRollWindowSlots)."""
+"""Messages due later than so many slots return to the topic on their way (timerRollWindowSlots)."""
 STAGED_TIMER_LOG: Final = "timerlog.new"
 
 

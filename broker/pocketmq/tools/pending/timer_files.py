@@ -42,7 +42,7 @@ from pocketmq.format.timer_layout import (
 
 CHECK_PATH: Final = f"{CONFIG_DIRECTORY}/{TIMER_CHECK_FILE}"
 LOG_FILE_BYTES: Final = 100 * 1024 * 1024
-"""What a file of the timer log has unless the files say otherwise (mappedFileSizeTimerLog)."""
+"""File size of the timer log unless the files show another (mappedFileSizeTimerLog)."""
 
 
 class CheckNumbers(NamedTuple):

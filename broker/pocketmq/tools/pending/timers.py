@@ -4,7 +4,7 @@
     a unit in a future slot                    waiting in the wheel
     anything else                              delivered, or dropped
 
-A recall is a record of that topic as well: it removes the message of its key from its slot.
+A recall is a record of that topic, which removes the message of its key from its slot.
 Checkpoints and acks of leases are timer records like all others.
 Source: TimerMessageStore.
 """
@@ -42,7 +42,7 @@ ROW_TYPE: Final = np.dtype(
     ]
 )  # fmt: skip
 DUE_UNKNOWN: Final = -1
-"""In a row: its record does not say when it is due, which no broker writes."""
+"""In a row: its record has no due time, which no broker writes."""
 _DUE, _TOPIC, _QUEUE, _KEY = map(property_key, (TIMER_OUT, REAL_TOPIC, REAL_QUEUE, UNIQUE_KEY))
 _RECALLS, _TAGS = map(property_key, (TIMER_DELETE, TAGS))
 _DIGITS_MAX: Final = 18

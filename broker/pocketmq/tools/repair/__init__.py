@@ -3,7 +3,7 @@
     look (tools/verify) ─► plan ─► 1 copies aside    pocketmq/quarantine/<UTC time>/
                                    2 the log         sound records replace damaged bytes
                                    3 small files     tables, checkpoint, mark
-                                   4 views           built anew and installed
+                                   4 views           rebuilt and installed
                                    5 look again, report
 
 Nothing is changed before its copy is durable, and every step can be taken again: a repair that was

@@ -52,8 +52,8 @@ class LogAction:
     """Bytes [begin, end) of the log and what takes their place.
 
     file      path below the store
-    losses    what the consume queues say was there; damaged queues say less
-    content   what is written, where that does not follow from the rest
+    losses    messages that were there by the consume queues; damaged queues show fewer
+    content   bytes to write, where they do not follow from the rest
     """
 
     file: str
@@ -163,9 +163,9 @@ class RepairPlan:
 
     blocked          what no repair can mend, and what keeps it from mending the rest
     left             findings that are reported, but left as they are
-    view_findings    findings in the views by kind; with any of them the views are built anew
-    timer_findings   findings in the timer's files by kind; with any of them they are built anew
-    checkpoint       whether it says what cannot be
+    view_findings    findings in the views by kind; with any of them the views are rebuilt
+    timer_findings   findings in the timer's files by kind; with any of them they are rebuilt
+    checkpoint       whether its numbers are impossible
     missing          [end of the log, what was durable): acknowledged records that are gone
     lost_behind      messages of records behind the log's end, which are gone with their file
     log_files        of the log; log_end is where its sound records end
@@ -239,7 +239,7 @@ class RepairPlan:
 
 # -- in sentences ----------------------------------------------------------------------------------
 def summary(document: Document) -> list[str]:
-    """Returns what a plan's or a report's document says, for people."""
+    """Returns the text of a plan's or a report's document."""
     return [
         *_log_lines(document["log"]),
         *(f"{row['file']}: {row['reason']}: {row['done']}" for row in document["files"]),

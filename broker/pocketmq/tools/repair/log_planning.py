@@ -36,7 +36,7 @@ class Suspect(NamedTuple):
 
 
 class LogPlanner:
-    """Plans the log of one store, whose files are all there; `losses` lists who loses by it."""
+    """Plans the log of one store, whose files are all there; `losses` lists the affected queues."""
 
     __slots__ = ("_files", "_losses", "_neighbours", "_now_ms", "_property_crc")
 

@@ -1,4 +1,4 @@
-"""Looks at a store and says what a repair would do; nothing is changed.
+"""Examines a store and plans its repair; nothing is changed.
 
 what was found                                what is done
 damage, sound records behind it in its file   stand-in records (format/filler_record.py)
@@ -7,9 +7,9 @@ damage behind the last sound record           zeros to the file's end
 a head that no broker writes                  stand-in records
 a property CRC of which only the name is off  the name is written again
 store times that cannot be                    that of the record before, or behind
-a view that is not what the log says          all views are built anew
+a view that differs from the log              all views are rebuilt
 a table that cannot be read                   its .bak takes its place, else it is removed
-timer files that are not what the log says    built anew: the wheel from units, units from the log
+timer files that differ from the log          rebuilt: the wheel from units, units from the log
 a checkpoint beyond the log                   its numbers are brought down to the log's
 a mark beyond the log                         the same; the lost records between are reported
 a missing or short file of the log            nothing at all: it has to come back from a copy

@@ -188,7 +188,7 @@ class _Repair:
         self._quarantine.write_report(report)
 
     def _restore_timers(self, plan: RepairPlan) -> None:
-        """Sets the timer log and its checkpoint aside, and build the timer's files anew."""
+        """Sets the timer log and its checkpoint aside, and rebuilds the timer's files."""
         note = {"reason": "the timer's files are not what units and records say"}
         names = self._disk.names(self._directory / TIMER_LOG_DIRECTORY)
         for path in (*(f"{TIMER_LOG_DIRECTORY}/{name}" for name in names), CHECK_PATH):
@@ -202,7 +202,7 @@ class _Repair:
         self._quarantine.write_report(self._report)
 
     def _build_views(self, plan: RepairPlan) -> None:
-        """Builds the views anew and installs them; old ones with stray files in them are kept."""
+        """Rebuilds the views and installs them; old ones with stray files in them are kept."""
         directory = self._directory
         staging = directory / OWN_DIRECTORY / STAGING_DIRECTORY
         rmtree(staging, ignore_errors=True)

@@ -27,7 +27,7 @@ def backup_of(path: Path) -> Path:
 def lower_checkpoint(
     disk: Disk, directory: Path, *, log_end: int, last_time_ms: int, last_place: int
 ) -> dict[str, Any]:
-    """Brings checkpoint and mark down to what the log holds; returns what they said and say now.
+    """Lowers checkpoint and mark to the log's end; returns their old and new values.
 
     log_end, last_…   end of the log's sound records; store time and place of the last one
     """

@@ -66,7 +66,7 @@ class Collector:
         )
 
     def remark(self, text: str) -> None:
-        """Takes what is worth saying, but no violation."""
+        """Takes a note: a fact worth reporting, but no violation."""
         assert text, "a remark says something"
         self._notes[text] = None
 

@@ -11,7 +11,7 @@ from pocketmq.format.names import offset_from_file_name
 from pocketmq.tools.verify.collector import Collector
 
 END_MARK: Final = -1
-"""Size that says that the rest of the file is not used."""
+"""Size that marks the rest of the file as unused."""
 
 
 class ExtensionVerification:

@@ -1,6 +1,6 @@
 """Index files: each by itself, then all of them against the log.
 
-By itself: entries chained as their slots say, header and entries of one mind, nothing behind the
+By itself: entries chained by their slots, header and entries in agreement, nothing behind the
 last entry. Against the log: every key of every record once, and nothing else. Entries are in log
 order, so both are walked side by side; a broker that dispatched records twice leaves entries out of
 order, which are set aside and looked up.

@@ -36,7 +36,7 @@ class WaitingCheck:
         self._halves.look(chunk)
 
     def finish(self, files: Sequence[LogFile], *, last_time_ms: int, is_orderly: bool) -> None:
-        """Compares what was met with what is said of it.
+        """Compares the timer's files and the half messages with the records found.
 
         files          of the log
         last_time_ms   store time of its last record

@@ -90,7 +90,7 @@ class RecordCheck:
             try:
                 check_queue_topic(topic)
             except IllegalTopic as error:
-                # A queue that records are dispatched to as well may be no record's own.
+                # A queue that further records are dispatched to may be no record's own.
                 own = np.flatnonzero(decoded.queue == number)
                 first = int(own[0]) if len(own) else 0
                 self._add("topic", int(decoded.heads.physical_offset[first]), "a topic", str(error))

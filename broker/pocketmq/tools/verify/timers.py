@@ -1,7 +1,7 @@
 """Verifies the timer's files against each other and against the log.
 
     timer log     units point to the previous one of their second, and to a record of the topic
-    wheel         future slots are what follows from the units
+    wheel         future slots agree with the units
     timercheck    nothing beyond the timer log and the topic
     topic         pending records have units in the timer log
 
@@ -60,7 +60,7 @@ class TimerVerification:
         self._precision_ms = precision_of(files)
         assert self._precision_ms > 0
         self.lost: list[NDArray[Any]] = []
-        """Rows (waiting/timers.py) that are still to come and have no unit."""
+        """Pending rows (tools/pending/timers.py) that have no unit."""
         self.unfit = np.zeros(len(files.units), np.bool_)
         """Units that lead to no record of the topic."""
         self.topic_end = 0
@@ -158,8 +158,8 @@ class TimerVerification:
         is_rolled, is_recall = unit["magic"] & MAGIC_ROLL, unit["magic"] & MAGIC_DELETE
         slot = slot_ms // self._precision_ms
         is_due = slot <= due if is_rolled else slot == due
-        # What came when it was due waits for the slot that is read next, and a unit without delay
-        # may only show how far the topic was read. Leases wait on, or end before their time.
+        # A message that was due when it came waits for the slot that is read next. A unit without
+        # delay may only mark how far the topic was read. Leases wait on, or end before their time.
         is_due |= bool(row["is_journal"]) or not unit["delay"]
         due *= self._precision_ms
         wanted = (int(row["size"]), int(row["topic_hash"]), bool(row["is_recall"]))
@@ -201,7 +201,7 @@ def check_timers(
     disk: Disk, directory: Path, sizes: KnownShape, files: Sequence[LogFile],
     collector: Collector, *, views: Path, last_time_ms: int, is_orderly: bool,
 ) -> tuple[TimerSnapshot, TimerVerification]:  # fmt: skip
-    """Reads the timer's files of a store and judge them.
+    """Reads the timer's files of a store and judges them.
 
     files, views   of the log; directory with the consumequeue/ that is read
     Errors         WrongFileSize, StoreGap: the queue of the topic must be built again first
@@ -216,7 +216,7 @@ def check_timers(
 
 
 def is_about_timers(finding: Finding) -> bool:
-    """Returns whether a finding is one that new timer files mend."""
+    """Returns whether new timer files would repair a finding."""
     of_files = finding.file.startswith((f"{TIMER_LOG_DIRECTORY}/", TIMER_WHEEL_FILE, CHECK_PATH))
     return of_files or finding.kind == "lost_timer"
 

@@ -183,7 +183,7 @@ class _Walk:
     def _may_lack_entries(self, index_files: Sequence[OpenIndexFile]) -> bool:
         """Returns whether another broker wrote here last, which may be set not to index.
 
-        Its checkpoint says when index files were full, if there were any.
+        Its checkpoint shows when index files were full, if there were any.
         """
         if self._flushed is not None:
             return False

@@ -4,8 +4,8 @@
     changed(queue)  advances the group's offset over settled messages; the next `saved` persists
                     the state, many changes in one write
 
-The lease journal does not contain these: the table of orders (store/tables/order_info.py) holds
-what was answered.
+The lease journal does not contain ordered leases: the table of orders
+(store/tables/order_info.py) holds the answered ones.
 Source: QueueLevelConsumerManager, ConsumerOffsetManager.
 """
 
@@ -23,7 +23,7 @@ from pocketmq.store.message_store import MessageStore
 
 @final
 class Ordered:
-    """An ordered queue of a group, and the group's offset by its settled messages."""
+    """An ordered queue of a group, and the offset that follows from its settled messages."""
 
     __slots__ = ("committed", "forgotten_count", "state")
 
@@ -55,8 +55,8 @@ class OrderTable:
     def of(self, queue: GroupQueue) -> OrderedQueue:
         """Returns the state of a queue; a group's first look at it sets its offset.
 
-        Effects  where the wall clock was set since, what is given out anywhere ends as much later
-                 or earlier by it: so long after it was given out as was meant
+        Effects  where the wall clock was set, the ends of all leases move by the same amount: each
+                 lease lasts as long as it was meant to
         """
         self._follow_clock()
         queue.may_be_in_order = True
@@ -84,7 +84,7 @@ class OrderTable:
         return held.state
 
     def left(self, queue: GroupQueue) -> QueueOrder:
-        """Returns what is known of a queue that is not received in order any more."""
+        """Returns the last order of a queue that is no longer received in order."""
         group, topic, queue_id = key = queue.group, queue.topic, queue.queue_id
         if key in self._queues:
             return self.of(queue).order()
@@ -97,7 +97,7 @@ class OrderTable:
         return {} if held is None else held.state.renewed()
 
     def leave(self, queue: GroupQueue, order: QueueOrder) -> None:
-        """Holds nothing of a queue any more; what is written down of it is its last order."""
+        """Drops a queue; its last order stays saved."""
         group, topic, queue_id = key = queue.group, queue.topic, queue.queue_id
         self._queues.pop(key, None)
         self._orders.change(group, topic, queue_id, lambda: order)
@@ -120,7 +120,7 @@ class OrderTable:
         return bool(queue.retry) or group is None or bool(group.settings.begins_at_min)
 
     def changed(self, queue: GroupQueue, state: OrderedQueue) -> None:
-        """Notes that a state changed; nothing where an offset or leaving its queue made it void."""
+        """Notes that a state changed; ignores one that a set offset or `leave` made void."""
         group, topic, queue_id = queue.group, queue.topic, queue.queue_id
         if (group, topic, queue_id) not in self._queues or self.of(queue) is not state:
             return
