@@ -11,7 +11,7 @@ its lock is not taken.
 
 backup.json names every file with its sha256. It is written last: a copy without it was not
 finished, and the next run continues from `backup.json.before`. Complete files, such as full ones of
-the log is, is not copied again while size and time of change stay.
+the log, are not copied again while size and time of change stay.
 """
 
 import json
@@ -249,7 +249,7 @@ class _Copying:
         return CopiedFile(relative, stat.st_size, digest, stat.st_mtime_ns, is_complete)
 
     def finish(self, sizes: KnownShape) -> None:
-        """Makes a store of the copy: removes files that do not belong to it, and marks it durably."""
+        """Makes a store of the copy: removes files that are no part of it, and marks it durably."""
         made, copy = self._made, self._copy
         if not made.is_whole:
             self._keep_what_queues_tell()
