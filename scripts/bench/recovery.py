@@ -31,7 +31,7 @@ from pocketmq.files.disk import Disk
 from pocketmq.format.addresses import host_from_text
 from pocketmq.format.checkpoint_layout import decode_checkpoint
 from pocketmq.format.layout import crc32
-from pocketmq.format.property_codec import encode_properties
+from pocketmq.format.properties import encode_properties
 from pocketmq.model.batch import Batch, Destination
 from pocketmq.model.message import KEYS, TAGS, UNIQUE_KEY
 from pocketmq.model.step import SystemClock

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from pocketmq.format.addresses import host_from_text
 from pocketmq.format.names import COMMIT_LOG_DIRECTORY, offset_file_name
-from pocketmq.format.property_codec import encode_properties
+from pocketmq.format.properties import encode_properties
 from pocketmq.format.record import BLANK_SIZE, encode_blank, encode_records, record_sizes
 from pocketmq.model.batch import Destination, batch_of
 

@@ -26,7 +26,7 @@ from pocketmq.files.disk import Disk
 from pocketmq.filter.tag import EVERYTHING
 from pocketmq.format.addresses import host_from_text
 from pocketmq.format.names import CONSUMER_OFFSETS_FILE
-from pocketmq.format.property_codec import encode_properties
+from pocketmq.format.properties import encode_properties
 from pocketmq.format.record import decode_record
 from pocketmq.format.table_json import decode_table
 from pocketmq.model.administration import GroupSettings

@@ -19,7 +19,7 @@ from typing import Any, Final, NamedTuple
 
 from pocketmq.filter.tag import EVERYTHING, parse
 from pocketmq.format.java_hash import tags_code
-from pocketmq.format.property_codec import encode_properties
+from pocketmq.format.properties import encode_properties
 from pocketmq.format.record import decode_record
 from pocketmq.model.administration import GroupSettings
 from pocketmq.model.consuming import Received, ReceiveRequest, SettleStatus

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from pocketmq.filter.tag import EVERYTHING
-from pocketmq.format.property_codec import encode_properties
+from pocketmq.format.properties import encode_properties
 from pocketmq.format.record import decode_record
 from pocketmq.model.batch import Destination
 from pocketmq.model.consuming import Received, ReceiveRequest, Settled, SettleStatus

@@ -15,7 +15,7 @@ from typing import Any, Final, Protocol, TypeVar
 
 from google.protobuf.message import Message
 
-from pocketmq.format.property_codec import PAIR_SEPARATOR
+from pocketmq.format.properties import PAIR_SEPARATOR
 from pocketmq.format.record import split_record
 from pocketmq.format.send_request import MESSAGES_MAX
 from pocketmq.model.errors import BrokerError

@@ -23,7 +23,8 @@ import pytest
 from google.protobuf.message import Message
 
 from pocketmq.format.addresses import UniqueKeyMaker
-from pocketmq.format.property_codec import encode_properties, plain_body
+from pocketmq.format.body_codec import plain_body
+from pocketmq.format.properties import encode_properties
 from pocketmq.model.batch import Destination, PutResult
 from pocketmq.model.errors import BrokerError
 from pocketmq.model.message import KEYS, TAGS, UNIQUE_KEY, StoredMessage

@@ -19,7 +19,7 @@ from typing import Any
 from pocketmq.files.disk import Disk
 from pocketmq.format.addresses import host_from_text
 from pocketmq.format.names import COMMIT_LOG_DIRECTORY, CONSUME_QUEUE_DIRECTORY, INDEX_DIRECTORY
-from pocketmq.format.property_codec import encode_properties
+from pocketmq.format.properties import encode_properties
 from pocketmq.format.record import decode_record
 from pocketmq.model.batch import Destination, PutResult
 from pocketmq.model.message import KEYS, TAGS, UNIQUE_KEY

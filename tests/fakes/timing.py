@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from pocketmq.files.disk import Disk
-from pocketmq.format.property_codec import encode_properties
+from pocketmq.format.properties import encode_properties
 from pocketmq.format.record import decode_record
 from pocketmq.model.batch import Destination
 from pocketmq.model.message import DELIVER_AT, StoredMessage

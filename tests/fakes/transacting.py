@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from pocketmq.format.op_message import read_op
-from pocketmq.format.property_codec import encode_properties
+from pocketmq.format.properties import encode_properties
 from pocketmq.format.record import decode_record
 from pocketmq.format.transaction_id import HalfPlace, transaction_id
 from pocketmq.model.batch import Destination

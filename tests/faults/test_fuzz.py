@@ -21,7 +21,7 @@ import pytest
 
 from pocketmq.config import broker_conf
 from pocketmq.format.checkpoint_layout import CHECKPOINT_FILE_SIZE, decode_checkpoint
-from pocketmq.format.property_codec import encode_properties
+from pocketmq.format.properties import encode_properties
 from pocketmq.format.record import BadRecord, body_crc, check_record, decode_record
 from pocketmq.format.record_scan import RecordScan
 from pocketmq.format.table_json import decode_rows, encode_table

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import pytest
 
-from pocketmq.format.property_codec import PROPERTIES_SIZE_MAX, decode_properties, encode_properties
+from pocketmq.format.properties import PROPERTIES_SIZE_MAX, decode_properties, encode_properties
 from pocketmq.model.errors import RequestError
 from pocketmq.model.message import RESERVED_PROPERTIES
 from pocketmq.model.names import PROPERTY_COUNT_MAX, check_property

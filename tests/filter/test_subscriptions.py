@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from pocketmq.filter.subscriptions import NO_BITS, read_subscriptions
-from pocketmq.format.property_codec import encode_properties
+from pocketmq.format.properties import encode_properties
 from pocketmq.format.table_json import encode_table
 from tests.fakes.records import record
 from tests.golden_stores import GoldenStores

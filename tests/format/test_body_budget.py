@@ -9,7 +9,7 @@ import lz4.frame
 import pytest
 import zstandard
 
-from pocketmq.format.property_codec import SHOWN_SIZE_MAX, BodyBudget, PlainBody, is_gzip
+from pocketmq.format.body_codec import SHOWN_SIZE_MAX, BodyBudget, PlainBody, is_gzip
 
 FLAG_ZLIB: Final = 0x301
 Fold = Callable[[bytes], bytes]

@@ -9,8 +9,8 @@ import lz4.frame
 import pytest
 import zstandard
 
-from pocketmq.format import property_codec
-from pocketmq.format.property_codec import ZSTD_STEP, plain_body
+from pocketmq.format import body_codec
+from pocketmq.format.body_codec import ZSTD_STEP, plain_body
 from tests.golden_stores import GoldenStores
 
 COMPRESSED: Final = 0x001
@@ -88,13 +88,13 @@ def test_a_kind_nobody_defined_is_taken_for_zlib(kind: int) -> None:
 def test_a_bomb_stays_folded(
     monkeypatch: pytest.MonkeyPatch, fold: Fold, flag: int, size: int, unfolds: bool
 ) -> None:
-    monkeypatch.setattr(property_codec, "PLAIN_SIZE_MAX", 1_000)
+    monkeypatch.setattr(body_codec, "PLAIN_SIZE_MAX", 1_000)
     folded = fold(bytes(size))
     assert plain_body(folded, flag) == (bytes(size) if unfolds else folded)
 
 
 def test_the_limit_leaves_room_for_every_body_a_producer_may_send() -> None:
-    assert property_codec.PLAIN_SIZE_MAX >= 16 * 4 * 1024 * 1024
+    assert body_codec.PLAIN_SIZE_MAX >= 16 * 4 * 1024 * 1024
 
 
 def test_real_stores_hold_all_three_kinds(golden: GoldenStores) -> None:

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from pocketmq.format.dead_letter import reveal
 from pocketmq.format.java_hash import java_hash
-from pocketmq.format.property_codec import decode_properties, encode_properties
+from pocketmq.format.properties import decode_properties, encode_properties
 from pocketmq.model.batch import Destination
 from pocketmq.model.errors import OriginUnknown
 from pocketmq.model.system_topics import dead, revived, sent_back

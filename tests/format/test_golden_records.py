@@ -11,7 +11,7 @@ import pytest
 
 from pocketmq.format.addresses import offset_message_id, pack_host, parse_offset_message_id
 from pocketmq.format.names import COMMIT_LOG_DIRECTORY
-from pocketmq.format.property_codec import encode_properties
+from pocketmq.format.properties import encode_properties
 from pocketmq.format.record import (
     HOSTS_V6_MASK,
     MAGIC_V2,

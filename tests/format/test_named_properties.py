@@ -4,14 +4,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pocketmq.format.named_properties import (
+from pocketmq.format.named_properties import property_block
+from pocketmq.format.names import COMMIT_LOG_DIRECTORY
+from pocketmq.format.properties import (
+    decode_properties,
     led_by_separator,
-    property_block,
     property_key,
     property_text,
 )
-from pocketmq.format.names import COMMIT_LOG_DIRECTORY
-from pocketmq.format.property_codec import decode_properties
 from pocketmq.format.record import split_record
 from tests.fakes.golden_log import record_positions
 from tests.golden_stores import GoldenStores

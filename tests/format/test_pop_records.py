@@ -13,7 +13,7 @@ from pocketmq.format.pop_records import (
     checkpoint_entry,
     read_entry,
 )
-from pocketmq.format.property_codec import encode_properties
+from pocketmq.format.properties import encode_properties
 from pocketmq.format.record import BadRecord, split_record
 from pocketmq.model.batch import Destination
 from pocketmq.model.message import OFFSET_MAX

@@ -4,7 +4,15 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from pocketmq.format.property_codec import decode_properties, encode_properties
+from pocketmq.format.properties import (
+    decode_properties,
+    encode_properties,
+    led_by_separator,
+    property_key,
+    property_pairs,
+    property_text,
+    property_value,
+)
 from pocketmq.model.errors import IllegalProperty
 from pocketmq.model.message import RESERVED_PROPERTIES
 from pocketmq.model.names import check_property
@@ -87,3 +95,36 @@ def test_a_property_that_is_let_in_comes_back(name: str, value: str) -> None:
         return
     assert name not in RESERVED_PROPERTIES
     assert decode_properties(encode_properties({name: value})) == {name: value}
+
+
+@settings(max_examples=500)
+@given(ODD_BLOCK)
+@example(b"a\x01b\x02a\x01\x02")
+@example(b"\x01a\x01b\x02a\x01")
+def test_every_reader_of_a_block_finds_the_same_pairs(block: bytes) -> None:
+    named = naive_properties(block)
+    pairs = {name.decode(): value.decode() for name, value in property_pairs(block)}
+    assert decode_properties(block) == pairs == named
+    around = b"a\x019\x02" + block + b"\x02a\x018\x02"
+    for name in {*named, "a", "b", "ab"}:
+        key = property_key(name)
+        assert property_text(led_by_separator(block), key) == named.get(name)
+        value = property_value(around, key, 4, 4 + len(block))
+        assert (None if value is None else value.decode()) == named.get(name)
+
+
+@pytest.mark.parametrize(
+    ("block", "found"),
+    [
+        (b"A\x011\x02B\x012\x02", b"2"),
+        (b"B\x012", b"2"),
+        (b"AB\x011\x02", None),
+        (b"B\x011\x02A\x012\x02B\x013\x02", b"3"),
+        (b"B\x011\x02A\x012\x02B\x01\x02", b"1"),
+        (b"AB\x011\x02B\x01\x02", None),
+        (b"A\x01B\x011\x02", None),
+        (b"", None),
+    ],
+)
+def test_a_property_is_found_by_its_whole_name(block: bytes, found: bytes | None) -> None:
+    assert property_value(block, property_key("B"), 0, len(block)) == found

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from pocketmq.format.addresses import host_from_text, offset_message_id
 from pocketmq.format.consume_unit import UNIT
-from pocketmq.format.property_codec import decode_properties, encode_properties
+from pocketmq.format.properties import decode_properties, encode_properties
 from pocketmq.format.record import (
     MAGIC_V1,
     MAGIC_V2,

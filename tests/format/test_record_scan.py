@@ -5,7 +5,7 @@ from typing import NamedTuple
 import pytest
 
 from pocketmq.format.layout import Buffer, is_zero
-from pocketmq.format.property_codec import encode_properties
+from pocketmq.format.properties import encode_properties
 from pocketmq.format.record import (
     BadRecord,
     decode_record,

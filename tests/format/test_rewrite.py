@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pocketmq.format.addresses import offset_message_id
-from pocketmq.format.property_codec import decode_properties, encode_properties
+from pocketmq.format.properties import decode_properties, encode_properties
 from pocketmq.format.record import decode_record, encode_records, record_sizes
 from pocketmq.format.rewrite import put_again
 from pocketmq.model.batch import Destination, Run

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from pocketmq.format.java_hash import java_hash
-from pocketmq.format.property_codec import encode_properties
+from pocketmq.format.properties import encode_properties
 from pocketmq.format.record import decode_record, encode_records, record_sizes
 from pocketmq.format.record_scan import RecordScan
 from pocketmq.format.timed_records import (
@@ -14,7 +14,6 @@ from pocketmq.format.timed_records import (
     TimedFacts,
     odd_run,
     one_by_one,
-    property_in,
     run_of,
     taken_back,
 )
@@ -103,23 +102,6 @@ def test_columns_say_what_records_do(records: list[bytes]) -> None:
         if said.get("TAGS") == "_RECALL_TAG_":
             gone = f"{said['REAL_TOPIC']}\x01{gone}"
         assert taken_back(record).decode() == gone
-
-
-@pytest.mark.parametrize(
-    ("block", "found"),
-    [
-        (b"A\x011\x02B\x012\x02", b"2"),
-        (b"B\x012", b"2"),
-        (b"AB\x011\x02", None),
-        (b"AB\x011\x02B\x01\x02", b""),
-        (b"A\x01B\x011\x02", None),
-        (b"", None),
-    ],
-)
-def test_a_property_is_found_by_its_whole_name(block: bytes, found: bytes | None) -> None:
-    assert property_in(block, b"B\x01", 0, len(block)) == found
-    around = b"B\x019\x02" + block + b"B\x018\x02"
-    assert property_in(around, b"B\x01", 4, 4 + len(block)) == found
 
 
 def record_of(**properties: str) -> bytes:

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from pocketmq.format.half_message import checked, committed, given_up, read_half
 from pocketmq.format.op_message import OP_BODY_SIZE_MAX, op_bodies, op_run, read_op, read_op_body
-from pocketmq.format.property_codec import encode_properties
+from pocketmq.format.properties import encode_properties
 from pocketmq.format.record import BadRecord, encode_records, record_sizes
 from pocketmq.format.transaction_id import HalfPlace, read_transaction_id, transaction_id
 from pocketmq.model.batch import Destination, Run

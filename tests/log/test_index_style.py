@@ -15,7 +15,7 @@ from pocketmq.format.index_layout import (
     StyleSpans,
 )
 from pocketmq.format.names import offset_file_name
-from pocketmq.format.property_codec import encode_properties
+from pocketmq.format.properties import encode_properties
 from pocketmq.format.record import encode_blank
 from pocketmq.format.record_scan import written_at
 from pocketmq.log import index_style

@@ -10,7 +10,7 @@ import pytest
 
 from pocketmq.files.disk import Disk
 from pocketmq.format.pop_records import PopCheckpoint, read_entry
-from pocketmq.format.property_codec import encode_properties
+from pocketmq.format.properties import encode_properties
 from pocketmq.format.record import decode_record
 from pocketmq.format.timer_layout import MAGIC_DELETE, NO_UNIT, SLOT_COUNT, due_times
 from pocketmq.model.batch import Destination

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from pocketmq.format.property_codec import encode_properties
+from pocketmq.format.properties import encode_properties
 from pocketmq.format.record import decode_record
 from pocketmq.model.batch import Destination
 from pocketmq.model.message import StoredMessage

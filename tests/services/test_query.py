@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from pocketmq.format import property_codec
+from pocketmq.format import body_codec
 from pocketmq.format.addresses import host_from_text, offset_message_id
 from pocketmq.model.errors import (
     IllegalKey,
@@ -189,7 +189,7 @@ async def test_nothing_is_decompressed_that_is_not_shown(
 ) -> None:
     folded = zlib.compress(bytes(1_000))
     await broker.add("orders", folded, system_flag=FLAG_COMPRESSED, UNIQ_KEY="id", KEYS="k")
-    monkeypatch.setattr(property_codec, "_unfold_zlib", None)
+    monkeypatch.setattr(body_codec, "_unfold_zlib", None)
     with pytest.raises(TypeError):
         await query.by_id("orders", "id")
     assert (await query.place_of("orders", "id")).body == folded

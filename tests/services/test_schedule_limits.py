@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from pocketmq.format.property_codec import encode_properties
+from pocketmq.format.properties import encode_properties
 from pocketmq.model.batch import Destination
 from pocketmq.model.due_time import DueTime
 from pocketmq.model.errors import BrokerReadOnly, DiskFull, FsyncFailed

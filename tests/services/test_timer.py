@@ -9,7 +9,7 @@ import pytest
 
 from pocketmq.files.disk import Disk
 from pocketmq.format.java_hash import java_hash
-from pocketmq.format.property_codec import encode_properties
+from pocketmq.format.properties import encode_properties
 from pocketmq.format.table_json import decode_table
 from pocketmq.format.timer_layout import SLOT_COUNT
 from pocketmq.log import commit_log

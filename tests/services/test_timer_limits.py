@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from pocketmq.format.java_hash import java_hash
-from pocketmq.format.property_codec import encode_properties
+from pocketmq.format.properties import encode_properties
 from pocketmq.model.errors import DiskFull, StoreDamaged
 from pocketmq.model.message import OFFSET_MAX
 from pocketmq.model.stats import Counter, Gauge

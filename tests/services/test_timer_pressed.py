@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from pocketmq.format.property_codec import encode_properties
+from pocketmq.format.properties import encode_properties
 from pocketmq.format.timer_layout import LOG_UNIT_SIZE, SLOT_COUNT
 from pocketmq.model.errors import DiskFull
 from pocketmq.model.message import OFFSET_MAX

@@ -14,7 +14,7 @@ from pocketmq.format.consume_unit import (
     is_extension_address,
 )
 from pocketmq.format.java_hash import tags_code
-from pocketmq.format.property_codec import encode_properties
+from pocketmq.format.properties import encode_properties
 from pocketmq.model.batch import Destination
 from pocketmq.model.reading import PullStatus, ReadRange
 from pocketmq.tools.verify.verification import verify

@@ -11,6 +11,8 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from pocketmq.model.decimal import signed_number_of
+
 NUMBER_MIN: Final = -(2**63)
 NUMBER_MAX: Final = 2**63 - 1
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
@@ -69,8 +71,9 @@ def time_from_text(text: str) -> int:
 
     Errors   ValueError
     """
-    if text.lstrip("-").isdecimal():
-        return int(text)
+    time_ms = signed_number_of(text)
+    if time_ms is not None:
+        return time_ms
     moment = datetime.fromisoformat(text)
     if moment.tzinfo is None:
         raise ValueError(f"{text!r} has no zone; write 2026-11-21T02:30:00Z or milliseconds")

@@ -6,7 +6,14 @@ import click
 
 from pocketmq.cli.connection import BrokerConnection, asks_broker
 from pocketmq.cli.documents import MESSAGE_COLUMNS, ShownMessages
-from pocketmq.cli.options import DURATION, MOMENT, ReadBy, filtered, takes
+from pocketmq.cli.options import (
+    DURATION,
+    MOMENT,
+    ReadBy,
+    filtered,
+    queue_offset_from_text,
+    takes,
+)
 from pocketmq.cli.output import Exit, Failure, Output
 from pocketmq.cli.pulling import Damaged, QueueReader
 from pocketmq.cli.receiving import show_received
@@ -27,8 +34,9 @@ class Begin(NamedTuple):
 def _begin_from_text(text: str) -> Begin:
     if text in FROM_WORDS:
         return Begin(end=text)
-    if text.isascii() and text.isdecimal():
-        return Begin(offset=int(text))
+    queue_offset = queue_offset_from_text(text)
+    if queue_offset is not None:
+        return Begin(offset=queue_offset)
     try:
         return Begin(time_ms=MOMENT.convert(text, None, None))
     except click.BadParameter:

@@ -16,6 +16,7 @@ from pocketmq.cli.options import MOMENT, ReadBy, examples
 from pocketmq.cli.output import LOOK_AT_STORE, Column, Exit, Failure, Output, at, columns, talk
 from pocketmq.cli.pulling import QueueReader
 from pocketmq.client import ClientError, KeyQuery, PullQuery
+from pocketmq.model.decimal import number_of
 from pocketmq.model.message import StoredMessage
 
 MATCHES_DEFAULT: Final = 64
@@ -90,10 +91,11 @@ def by_key(
 
 
 def _place_from_text(text: str) -> tuple[str, int, int]:
-    topic, queue_id, queue_offset = [*text.rsplit(":", 2), "", ""][:3]
-    if not (queue_id.isdecimal() and queue_offset.isdecimal()):
+    topic, *numbers = [*text.rsplit(":", 2), "", ""][:3]
+    queue_id, queue_offset = map(number_of, numbers)
+    if queue_id < 0 or queue_offset < 0:
         raise ValueError(f"{text!r} is not TOPIC:QUEUE:OFFSET")
-    return topic, int(queue_id), int(queue_offset)
+    return topic, queue_id, queue_offset
 
 
 @msg.asks(

@@ -20,6 +20,7 @@ import click
 
 from pocketmq.cli.output import FORMATS, Output
 from pocketmq.config.units import DURATION_UNITS, is_bare, refuse_bare, size_from_text
+from pocketmq.model.decimal import number_of
 from pocketmq.model.endpoint import DEFAULT_HOST, DEFAULT_PORT, endpoint_from_text
 
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -123,11 +124,18 @@ def _pair(text: str) -> tuple[str, str]:
     return name, value
 
 
+def queue_offset_from_text(text: str) -> int | None:
+    """Returns a queue offset, None where a text is none."""
+    number = number_of(text)
+    return number if number >= 0 else None
+
+
 def _queue(text: str) -> tuple[str, int]:
-    topic, _, queue_id = text.rpartition(":")
-    if not topic or not (queue_id.isascii() and queue_id.isdecimal()):
+    topic, _, number = text.rpartition(":")
+    queue_id = number_of(number)
+    if not topic or queue_id < 0:
         raise ValueError(f"{text!r} is not TOPIC:QUEUE")
-    return topic, int(queue_id)
+    return topic, queue_id
 
 
 MOMENT: Final = ReadBy("TIME", _moment)

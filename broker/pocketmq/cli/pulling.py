@@ -9,6 +9,7 @@ from pocketmq.cli.documents import PAGE_COUNT
 from pocketmq.cli.output import LOOK_AT_STORE, Exit, Failure, talk
 from pocketmq.client import ClientError, PullPage, PullQuery
 from pocketmq.client.following import Pull
+from pocketmq.model.decimal import number_of
 from pocketmq.model.reading import PullStatus
 
 OVER: Final = frozenset({PullStatus.NO_NEW_MESSAGE, PullStatus.OFFSET_OVERFLOW_ONE})
@@ -25,12 +26,11 @@ class Damaged:
 
         Errors   ClientError: the error is another one, or names no such offset
         """
-        following = error.fields.get("next_begin_offset", "")
-        is_further = following.isdecimal() and int(following) > query.queue_offset
-        if error.status != "DATA_LOSS" or not is_further:
+        following = number_of(error.fields.get("next_begin_offset", ""))
+        if error.status != "DATA_LOSS" or following <= query.queue_offset:
             raise error
         self.count += 1
-        assert int(following) > query.queue_offset
+        assert following > query.queue_offset
         number = error.fields.get("queue_offset", query.queue_offset)
         place = error.fields.get("physical_offset", "unknown")
         why = error.fields.get("why", error.message)
@@ -38,7 +38,7 @@ class Damaged:
             f"message {number} of queue {query.queue_id} is damaged (physical offset {place}): "
             f"{why}; going on at {following}"
         )
-        return int(following)
+        return following
 
     def passed_over_by(self, pull: Pull) -> Pull:
         """Returns a pull that skips damaged messages."""

@@ -13,6 +13,7 @@ from dataclasses import fields as fields_of
 from typing import Any, Final
 
 from pocketmq.model import errors
+from pocketmq.model.decimal import signed_number_of
 from pocketmq.model.errors import BrokerError
 
 REFUSALS: Final = frozenset(
@@ -139,7 +140,7 @@ def _typed(kind: Any, text: str) -> str | int:
     """Returns a field by its type; 0 or "" if the broker did not send it."""
     if kind is not int:
         return text
-    return int(text) if text.lstrip("-").isdecimal() else 0
+    return signed_number_of(text) or 0
 
 
 _UNCERTAIN_SEND: Final = (

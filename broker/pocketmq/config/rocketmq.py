@@ -12,6 +12,7 @@ from typing import Final
 from pocketmq.config.knob import Knob
 from pocketmq.config.sections import KNOBS
 from pocketmq.config.units import HOUR_MS, SECOND_MS
+from pocketmq.model.decimal import number_of
 
 Translation = tuple[object, str]
 """A value in our terms, and a note for the operator: "" when it means the same."""
@@ -133,18 +134,14 @@ def _flush(text: str) -> Translation:
 
 def _hours(text: str) -> Translation:
     """Returns ms of a number of hours; with a unit ("72h") it is one of ours already."""
-    bare = text.strip()
-    if not (bare.isascii() and bare.isdecimal()):
-        return text, ""
-    return int(bare) * HOUR_MS, ""
+    number = number_of(text.strip())
+    return (text if number < 0 else number * HOUR_MS), ""
 
 
 def _seconds(text: str) -> Translation:
     """Returns ms of a number of seconds; with a unit ("3d") it is one of ours already."""
-    bare = text.strip()
-    if not (bare.isascii() and bare.isdecimal()):
-        return text, ""
-    return int(bare) * SECOND_MS, ""
+    number = number_of(text.strip())
+    return (text if number < 0 else number * SECOND_MS), ""
 
 
 def _percent(name: str, lower: int, upper: int) -> Callable[[str], Translation]:

@@ -9,6 +9,7 @@ from ipaddress import ip_address
 from typing import Final
 
 from pocketmq.format.names import zone_from_name
+from pocketmq.model.decimal import number_of
 from pocketmq.model.errors import IllegalConfig
 from pocketmq.model.store_shape import DelayLevels
 
@@ -30,9 +31,10 @@ def address_from_text(text: str) -> str:
     host, separator, port = text.rpartition(":")
     if not separator:
         host = "127.0.0.1"
-    if not host or not (port.isascii() and port.isdecimal()) or int(port) > PORT_MAX:
+    number = number_of(port, PORT_MAX)
+    if not host or number < 0:
         raise ValueError(f"{text!r} is not HOST:PORT")
-    return f"{host}:{int(port)}"
+    return f"{host}:{number}"
 
 
 def optional_address_from_text(text: str) -> str:
@@ -86,9 +88,10 @@ def hours_from_text(text: str) -> str:
     """
     hours: set[int] = set()
     for part in filter(None, (part.strip() for part in text.split(";"))):
-        if not (part.isascii() and part.isdecimal()) or int(part) > HOUR_MAX:
+        hour = number_of(part, HOUR_MAX)
+        if hour < 0:
             raise ValueError(f"{text!r} is not a list of hours from 0 to 23, as 04;16")
-        hours.add(int(part))
+        hours.add(hour)
     return ";".join(f"{hour:02}" for hour in sorted(hours))
 
 

@@ -18,11 +18,14 @@ from functools import lru_cache
 from ipaddress import IPv4Address, IPv6Address, ip_address
 from typing import Final
 
+from pocketmq.model.decimal import number_of
+
 IPV4_HOST_SIZE: Final = 8
 IPV6_HOST_SIZE: Final = 20
 OFFSET_ID_LENGTHS: Final = (32, 56)
 
 _PORT = struct.Struct(">i")
+_PORT_MAX = 65_535
 _OFFSET = struct.Struct(">q")
 _HEX = re.compile(r"[0-9a-fA-F]+")
 
@@ -34,11 +37,12 @@ def host_from_text(text: str) -> bytes:
     Errors   ValueError when the text is neither, or the port is outside 0..65535
     """
     address_text, separator, port_text = text.rpartition(":")
-    if not separator or not port_text.isdecimal() or int(port_text) > 65535:
+    port = number_of(port_text, _PORT_MAX)
+    if not separator or port < 0:
         raise ValueError(f"{text!r} is not ip:port")
     if address_text.startswith("[") and address_text.endswith("]"):
         address_text = address_text[1:-1].partition("%")[0]
-    return pack_host(ip_address(address_text), int(port_text))
+    return pack_host(ip_address(address_text), port)
 
 
 def pack_host(address: IPv4Address | IPv6Address, port: int) -> bytes:

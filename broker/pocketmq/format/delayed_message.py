@@ -7,10 +7,10 @@ from typing import Final
 
 from pocketmq.format.recall_handle import RecallHandle, encode_recall_handle
 from pocketmq.model.administration import DelayedMessage
+from pocketmq.model.decimal import SUMMABLE_MAX, number_of
 from pocketmq.model.message import (
     DELAY,
     DELIVER_AT,
-    OFFSET_MAX,
     REAL_TOPIC,
     TIMER_DELAY_MS,
     TIMER_DELAY_SECONDS,
@@ -82,6 +82,4 @@ def _asked_ms(message: StoredMessage) -> int:
 
 def _number(text: str | None) -> int:
     """Returns a property's number, 0 for none."""
-    if text is None or not (text.isascii() and text.isdecimal()):
-        return 0
-    return int(text) if len(text) < len(str(OFFSET_MAX)) else 0
+    return max(number_of(text or "", SUMMABLE_MAX), 0)

@@ -12,11 +12,12 @@ TransactionalMessageServiceImpl.putBackHalfMsgQueue, TransactionalMessageBridge.
 
 from typing import Final, NamedTuple
 
-from pocketmq.format.property_codec import PROPERTIES_SIZE_MAX
+from pocketmq.format.properties import NAME_END, PAIR_END, PROPERTIES_SIZE_MAX, property_pairs
 from pocketmq.format.record import HOSTS_V6_MASK, decode_record, split_record
 from pocketmq.format.rewrite import put_again
 from pocketmq.format.transaction_id import HalfPlace
 from pocketmq.model.batch import Batch, Destination, Run
+from pocketmq.model.decimal import SUMMABLE_MAX, number_of_bytes
 from pocketmq.model.errors import PropertiesTooLarge
 from pocketmq.model.message import (
     CHECK_IMMUNITY_SECONDS,
@@ -25,6 +26,7 @@ from pocketmq.model.message import (
     INT32_MAX,
     IS_TRANSACTIONAL,
     KEYS,
+    OFFSET_MAX,
     PRODUCER_GROUP,
     PROPERTY_CRC,
     REAL_QUEUE,
@@ -39,8 +41,6 @@ from pocketmq.model.message import (
 from pocketmq.model.system_topics import QueuePlace, real_place
 from pocketmq.model.topic import GIVEN_UP_TOPIC, HALF_TOPIC
 
-_PAIR: Final = b"\x02"
-_NAME: Final = b"\x01"
 _NOT_DELIVERED: Final = frozenset(
     name.encode() for name in (REAL_TOPIC, REAL_QUEUE, FIRST_HALF_OFFSET, PROPERTY_CRC)
 )
@@ -51,7 +51,7 @@ _OWN_NAMES: Final = frozenset(
     }
 )  # fmt: skip
 """Properties that make a message one of a transaction."""
-_DIGITS_MAX: Final = 10
+_SECONDS_MAX: Final = SUMMABLE_MAX // 1_000
 
 
 class Half(NamedTuple):
@@ -86,14 +86,10 @@ def read_half(record: bytes) -> Half:
     Cost     about 6 µs
     """
     head, _, _, _, block_begin, block_end = split_record(record, 0)
-    pairs: dict[bytes, bytes] = {}
-    for pair in record[block_begin:block_end].split(_PAIR):
-        name, _, value = pair.partition(_NAME)
-        if name and value:
-            pairs[name] = value
+    pairs = dict(property_pairs(record[block_begin:block_end]))
     unique_key = pairs.get(b"UNIQ_KEY", b"").decode("utf-8", "replace")
-    immunity = _number(pairs, CHECK_IMMUNITY_SECONDS)
-    first = _number(pairs, FIRST_HALF_OFFSET)
+    immunity = _number(pairs, CHECK_IMMUNITY_SECONDS, _SECONDS_MAX)
+    first = _number(pairs, FIRST_HALF_OFFSET, OFFSET_MAX)
     real = {
         REAL_TOPIC: pairs.get(b"REAL_TOPIC", b"").decode("utf-8", "replace"),
         REAL_QUEUE: pairs.get(b"REAL_QID", b"").decode("utf-8", "replace"),
@@ -103,17 +99,16 @@ def read_half(record: bytes) -> Half:
         HalfPlace(head[5], head[6], unique_key),
         real_place(real),
         pairs.get(b"PGROUP", b"").decode("utf-8", "replace"),
-        _number(pairs, TRANSACTION_CHECK_TIMES) or 0,
-        None if immunity is None else immunity * 1_000,
-        head[5] if first is None else first,
+        max(_number(pairs, TRANSACTION_CHECK_TIMES, INT32_MAX), 0),
+        None if immunity < 0 else immunity * 1_000,
+        head[5] if first < 0 else first,
         head[10],
         pairs,
     )
 
 
-def _number(pairs: dict[bytes, bytes], name: str) -> int | None:
-    text = pairs.get(name.encode(), b"")
-    return int(text) if text.isdigit() and len(text) <= _DIGITS_MAX else None
+def _number(pairs: dict[bytes, bytes], name: str, largest: int) -> int:
+    return number_of_bytes(pairs.get(name.encode(), b""), largest)
 
 
 def shown_half(record: bytes) -> StoredMessage:
@@ -143,7 +138,7 @@ def committed(half: Half, queue_count: int = 0) -> Run:
     record = half.record
     head, body_begin, _, _, _, _ = split_record(record, 0)
     block = b"".join(
-        name + _NAME + value + _PAIR
+        name + NAME_END + value + PAIR_END
         for name, value in half.pairs.items()
         if name not in _NOT_DELIVERED
     )
@@ -178,7 +173,7 @@ def checked(half: Half, *, store_host: bytes) -> Run:
         half.record, topic=HALF_TOPIC, queue_id=0, store_host=store_host, changed=changed
     )
     for name in changed:
-        if name.encode() + _NAME not in run[1].property_blocks[0]:
+        if name.encode() + NAME_END not in run[1].property_blocks[0]:
             size_bytes = sum(len(part) for pair in half.pairs.items() for part in pair)
             raise PropertiesTooLarge(size_bytes=size_bytes, limit_bytes=PROPERTIES_SIZE_MAX)
     return run

@@ -8,9 +8,11 @@ ASCII, other records than those with a short topic name.
 
 from typing import Final, final
 
+from pocketmq.format.properties import PropertyCursor, find_byte
 from pocketmq.format.protobuf_scan import text_hash
 from pocketmq.format.record import MAGIC_V1, topic_field
-from pocketmq.model.message import FLAG_BORN_HOST_V6, FLAG_STORE_HOST_V6
+from pocketmq.model.decimal import number_in
+from pocketmq.model.message import FLAG_BORN_HOST_V6, FLAG_STORE_HOST_V6, INT32_MAX
 from pocketmq.model.topic import HALF_TOPIC
 from pocketmq.native.machine import BytesWriter, append, i64, read_i32_be, read_i64_be, vec
 
@@ -22,8 +24,6 @@ _MAGIC: Final = MAGIC_V1 - (1 << 32)
 _TOPIC: Final = topic_field(HALF_TOPIC)
 _WIDER: Final = 12
 """Bytes that a host of IPv6 has more."""
-_NAME_END: Final = 1
-_PAIR_END: Final = 2
 _GROUP: Final = b"PGROUP"
 _REAL_TOPIC: Final = b"REAL_TOPIC"
 _REAL_QUEUE: Final = b"REAL_QID"
@@ -32,7 +32,6 @@ _KEYS: Final = b"KEYS"
 _TAGS: Final = b"TAGS"
 _FIRST: Final = b"TRAN_PREPARED_QUEUE_OFFSET"
 _CRC: Final = b"__CRC32#"
-_QUEUE_DIGITS_MAX: Final = 9
 
 
 @final
@@ -106,32 +105,33 @@ class HalfRecord:
         """Takes the properties; those of which a message that is delivered knows nothing go."""
         raw, out = self.raw, self._block
         out.truncate(0)
+        pairs = PropertyCursor(raw, position, end)
         kept_from = position
-        while position < end:
-            pair_end = _find(raw, position, end, _PAIR_END)
-            name_end = _find(raw, position, pair_end, _NAME_END)
-            if name_end == position or pair_end == end or pair_end - name_end < 2:
-                return False
-            if not self._take(raw[position:name_end], name_end + 1, pair_end):
+        while pairs.step() and pairs.is_whole:
+            if not self._take(pairs):
                 if self.is_odd:
                     return False
-                if kept_from < position:
-                    out.write(raw[kept_from:position])
-                kept_from = pair_end + 1
-            position = pair_end + 1
+                if kept_from < pairs.name_begin:
+                    out.write(raw[kept_from : pairs.name_begin])
+                kept_from = pairs.value_end + 1
+        if not pairs.is_whole:
+            return False
         if kept_from < end:
             out.write(raw[kept_from:end])
         self.block = out.getvalue()
         assert len(self.block) <= end
         return True
 
-    def _take(self, name: bytes, begin: i64, end: i64) -> bool:
+    def _take(self, pair: PropertyCursor) -> bool:
         """Takes a property; returns whether the message that is delivered has it.
 
         Effects  sets `is_odd` where that cannot be decided here
         """
         raw = self.raw
+        name = pair.name()
         size: i64 = len(name)
+        begin: i64 = pair.name_end + 1
+        end = pair.value_end
         if size == 4 and name == _TAGS:
             self.is_odd = self.tag_size > 0 or end - begin > TEXT_SIZE_MAX
             self.tag_hash, self.tag_size = text_hash(raw, begin, end, 0), end - begin
@@ -140,18 +140,19 @@ class HalfRecord:
             self.is_odd = len(self.key_hashes) != 2 or not self._take_keys(begin, end)
         elif size == 6 and name == _GROUP:
             self.is_odd = len(self.group) > 0
-            self.group = raw[begin:end]
+            self.group = pair.value()
         elif size == 8 and name == _UNIQUE_KEY:
             self.is_odd = len(self.key_hashes) > 0 or not self._take_keys(begin, end)
             self.is_odd = self.is_odd or len(self.key_hashes) != 2
-            self.key = raw[begin:end]
+            self.key = pair.value()
         elif size == 8 and name == _REAL_QUEUE:
             self.is_odd = self.real_queue_id >= 0
-            self.real_queue_id = _number(raw, begin, end)
+            queue_id = number_in(raw, begin, end)
+            self.real_queue_id = queue_id if queue_id <= INT32_MAX else -1
             return False
         elif size == 10 and name == _REAL_TOPIC:
             self.is_odd = len(self.real_topic) > 0
-            self.real_topic = raw[begin:end]
+            self.real_topic = pair.value()
             return False
         elif name in (_FIRST, _CRC):
             return False
@@ -161,33 +162,10 @@ class HalfRecord:
         """Hash keys with a space between each two; returns whether they are plain."""
         raw = self.raw
         while position <= end:
-            key_end = _find(raw, position, end, 0x20)
+            key_end = find_byte(raw, 0x20, position, end)
             hashed = text_hash(raw, position, key_end, 0)
             if key_end == position or key_end - position > TEXT_SIZE_MAX or hashed < 0:
                 return False
             self.key_hashes = append(append(self.key_hashes, hashed), key_end - position)
             position = key_end + 1
         return True
-
-
-def _find(raw: bytes, position: i64, end: i64, wanted: i64) -> i64:
-    while position < end:
-        byte: i64 = raw[position]
-        if byte == wanted:
-            return position
-        position += 1
-    return end
-
-
-def _number(raw: bytes, position: i64, end: i64) -> i64:
-    """Returns a decimal number, -1 for what is none."""
-    if position == end or end - position > _QUEUE_DIGITS_MAX:
-        return -1
-    value: i64 = 0
-    while position < end:
-        byte: i64 = raw[position]
-        if byte < 0x30 or byte > 0x39:
-            return -1
-        value = 10 * value + byte - 0x30
-        position += 1
-    return value

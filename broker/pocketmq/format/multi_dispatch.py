@@ -11,15 +11,15 @@ Source: MultiDispatchUtils, ConsumeQueue.multiDispatchLmqQueue.
 
 from typing import Final
 
-from pocketmq.format.property_codec import decode_properties
+from pocketmq.format.properties import decode_properties
 from pocketmq.format.record import BadRecord, split_record
+from pocketmq.model.decimal import SUMMABLE_MAX, number_of
 from pocketmq.model.errors import IllegalTopic
-from pocketmq.model.message import MULTI_DISPATCH, MULTI_QUEUE_OFFSET, OFFSET_MAX, QueueKey
+from pocketmq.model.message import MULTI_DISPATCH, MULTI_QUEUE_OFFSET, QueueKey
 from pocketmq.model.names import check_queue_topic
 from pocketmq.model.topic import LMQ_PREFIX, RETRY_PREFIX, SCHEDULE_TOPIC
 
 _SEPARATOR: Final = ","
-_DIGITS_MAX: Final = len(str(OFFSET_MAX))
 
 
 def further_places(
@@ -27,13 +27,14 @@ def further_places(
 ) -> list[tuple[QueueKey, int]]:
     """Returns (queue, queue offset) of each further unit of a record."""
     names = properties.get(MULTI_DISPATCH, "").split(_SEPARATOR)
-    numbers = properties.get(MULTI_QUEUE_OFFSET, "").split(_SEPARATOR)
+    texts = properties.get(MULTI_QUEUE_OFFSET, "").split(_SEPARATOR)
     if topic == SCHEDULE_TOPIC or topic.startswith((RETRY_PREFIX, "rmq_sys_")):
         return []
-    if len(names) != len(numbers) or not all(map(_is_offset, numbers)):
+    numbers = [number_of(text, SUMMABLE_MAX) for text in texts]
+    if len(names) != len(numbers) or min(numbers) < 0:
         return []
     return [
-        ((name, 0 if name.startswith(LMQ_PREFIX) else queue_id), int(number))
+        ((name, 0 if name.startswith(LMQ_PREFIX) else queue_id), number)
         for name, number in zip(names, numbers, strict=True)
         if _is_name(name)
     ]
@@ -57,10 +58,6 @@ def offset_in_queue(record: bytes, place: int, key: QueueKey) -> int | None:
     properties = decode_properties(record[block_begin:block_end])
     places = further_places(topic, queue_id, properties)
     return next((number for queue, number in places if queue == key), None)
-
-
-def _is_offset(text: str) -> bool:
-    return text.isascii() and text.isdigit() and len(text) < _DIGITS_MAX
 
 
 def _is_name(name: str) -> bool:

@@ -1,11 +1,8 @@
-"""Single fields of a stored record, properties above all, found without decoding the others.
+"""Single fields of a stored record, found without decoding the others.
 
     block = property_block(record)          b"\\x02KEYS\\x01k\\x02TAGS\\x01TagA\\x02"
-    property_text(block, property_key("TAGS"))                                  "TagA"
 
-The separator in front puts every name between two separators, so that one search finds it.
-The rules are those of `content.decode_properties`: a pair with an empty value is none, of
-duplicates the last one wins, bytes that are not UTF-8 become replacement characters.
+The separator in front puts every name between two separators (format/properties.py).
 Source: MessageDecoder.decodeProperties.
 """
 
@@ -13,14 +10,19 @@ from struct import Struct
 from typing import Final
 
 from pocketmq.format.addresses import IPV4_HOST_SIZE, IPV6_HOST_SIZE
+from pocketmq.format.properties import led_by_separator, property_key, property_text, property_value
 from pocketmq.format.record import HEADS, HOSTS_V6_MASK, MAGIC_V2, RECORD_HEAD
+from pocketmq.model.decimal import SUMMABLE_MAX, number_of_bytes
 from pocketmq.model.message import FLAG_BORN_HOST_V6
+
+__all__ = [
+    "properties_size", "property_block", "property_key", "property_number", "property_text",
+    "store_time_of",
+]  # fmt: skip
 
 _MAGIC_AND_SYSTEM_FLAG: Final = Struct(">4xI28xi")
 _I32: Final = Struct(">i")
 _I16: Final = Struct(">h")
-_SEPARATOR: Final = b"\x02"
-_NAME_END: Final = b"\x01"
 _STORE_TIME_PLACES: Final = (
     RECORD_HEAD.positions["store_timestamp"],
     RECORD_HEAD.positions["store_timestamp"] + IPV6_HOST_SIZE - IPV4_HOST_SIZE,
@@ -41,7 +43,7 @@ def property_block(record: bytes) -> bytes:
         begin = topic + 2 + _I16.unpack_from(record, topic)[0]
     else:
         begin = topic + 1 + record[topic]
-    return _SEPARATOR + record[begin + _I16.size :]
+    return led_by_separator(record[begin + _I16.size :])
 
 
 def properties_size(record: bytes) -> int:
@@ -59,29 +61,6 @@ def store_time_of(record: bytes) -> int:
     return int.from_bytes(record[place : place + 8])
 
 
-def led_by_separator(properties: bytes) -> bytes:
-    """Returns properties as they are stored in the form that `property_text` searches."""
-    return _SEPARATOR + properties
-
-
-def property_key(name: str) -> bytes:
-    """Returns the bytes before the value of a property; made once, used for many records."""
-    return _SEPARATOR + name.encode() + _NAME_END
-
-
-def property_text(block: bytes, key: bytes) -> str | None:
-    """Returns the value of a property, None where there is none.
-
-    block    as `property_block` returns it
-    Cost     0.25 µs and one search of the block
-    """
-    place = block.rfind(key)
-    while place >= 0:
-        begin = place + len(key)
-        end = block.find(_SEPARATOR, begin)
-        if end < 0:
-            end = len(block)
-        if begin < end:
-            return block[begin:end].decode("utf-8", "replace")
-        place = block.rfind(key, 0, begin - 1)  # An empty value is none: an earlier one counts.
-    return None
+def property_number(block: bytes, key: bytes, largest: int = SUMMABLE_MAX) -> int:
+    """Returns the number that a property of a block is, -1 where it is none up to `largest`."""
+    return number_of_bytes(property_value(block, key, 0, len(block)) or b"", largest)

@@ -13,14 +13,14 @@ from typing import Final
 from pocketmq.format.layout import Buffer
 from pocketmq.format.record import split_record
 from pocketmq.model.batch import Batch, Destination, Run
-from pocketmq.model.message import OFFSET_MAX, TAGS, WAIT
+from pocketmq.model.decimal import number_of_bytes
+from pocketmq.model.message import TAGS, WAIT
 from pocketmq.model.topic import OP_HALF_TOPIC
 
 OP_BODY_SIZE_MAX: Final = 4_096
 """Bytes of one body (transactionOpMsgMaxSize)."""
 OP_TAG: Final = "d"
 OP_BLOCK: Final = f"{WAIT}\x01true\x02{TAGS}\x01{OP_TAG}\x02".encode()
-_DIGITS_MAX: Final = 19
 
 
 def op_run(queue_offsets: Sequence[int], *, store_host: bytes, now_ms: int) -> Run:
@@ -84,8 +84,5 @@ def is_op_body(body: bytes) -> bool:
 
 def _queue_offset(text: bytes) -> int | None:
     """Returns the number that Java's Long.valueOf makes of a text, None for none and below 0."""
-    digits = text.removeprefix(b"+").lstrip(b"0") or text[-1:]
-    if not text.removeprefix(b"+").isdigit() or len(digits) > _DIGITS_MAX:
-        return None
-    number = int(digits)
-    return number if number <= OFFSET_MAX else None
+    number = number_of_bytes(text.removeprefix(b"+"))
+    return number if number >= 0 else None

@@ -17,6 +17,7 @@ Source: QueueLevelConsumerManager.OrderInfo.
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
+from pocketmq.model.decimal import number_of
 from pocketmq.model.message import INT32_MAX, OFFSET_MAX
 
 OWN_MEMBER: Final = "pocketmq"
@@ -169,9 +170,9 @@ def _rows(table: Mapping[str, Any], member: str, is_fit: Any) -> Iterator[tuple[
     """Yields (queue offset, value) of a member; keys may be quoted."""
     rows = table.get(member)
     for key, value in rows.items() if isinstance(rows, dict) else ():
-        text = str(key)
-        if text.isascii() and text.isdigit() and len(text) <= 19 and is_fit(value):
-            yield int(text), value
+        queue_offset = number_of(str(key))
+        if queue_offset >= 0 and is_fit(value):
+            yield queue_offset, value
 
 
 def _is_delivery(row: Any) -> bool:

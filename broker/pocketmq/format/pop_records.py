@@ -19,7 +19,7 @@ from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
 from pocketmq.format.layout import Buffer
-from pocketmq.format.property_codec import decode_properties
+from pocketmq.format.properties import decode_properties
 from pocketmq.format.record import BadRecord, split_record
 from pocketmq.model.message import INT32_MAX, OFFSET_MAX, REAL_QUEUE, REAL_TOPIC, TAGS
 from pocketmq.model.system_topics import REVIVE_TOPIC_PREFIX

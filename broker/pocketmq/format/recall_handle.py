@@ -12,11 +12,24 @@ from base64 import b64decode, urlsafe_b64encode
 from binascii import Error
 from typing import Final, NamedTuple
 
-from pocketmq.model.message import OFFSET_MAX
+from pocketmq.format.properties import encode_properties
+from pocketmq.model.batch import Batch, Destination, Run
+from pocketmq.model.decimal import SUMMABLE_MAX, number_of
+from pocketmq.model.message import (
+    BORN_TIMESTAMP,
+    DELIVER_AT,
+    PRODUCER_GROUP,
+    RECALL_TAG,
+    TAGS,
+    TIMER_DELETE,
+    UNIQUE_KEY,
+)
+from pocketmq.model.system_topics import QueuePlace, timed
 
 VERSION: Final = "v1"
 SIZE_MAX: Final = 4_096
 _PARTS_MIN: Final = 5
+MARKER_BODY: Final = b"0"
 
 
 class RecallHandle(NamedTuple):
@@ -51,7 +64,37 @@ def decode_recall_handle(text: str) -> RecallHandle:
     if parts[0] != VERSION or len(parts) < _PARTS_MIN:
         raise ValueError("its parts are none of a handle")
     topic, broker, time_text, unique_key = parts[1:_PARTS_MIN]
-    is_time = time_text.isascii() and time_text.isdigit() and len(time_text) < len(str(OFFSET_MAX))
-    if not is_time or not unique_key:
+    time_ms = number_of(time_text, SUMMABLE_MAX)
+    if time_ms < 0 or not unique_key:
         raise ValueError("it names no time or no message")
-    return RecallHandle(topic, broker, int(time_text), unique_key)
+    return RecallHandle(topic, broker, time_ms, unique_key)
+
+
+def recall_marker(handle: RecallHandle, now_ms: int, born_host: bytes, store_host: bytes) -> Run:
+    """Returns the record that cancels a delayed message, in its slot; the hosts are packed.
+
+    Source   RecallMessageProcessor.buildMessage, HookUtils.transformTimerMessage
+    """
+    waits = timed(QueuePlace(handle.topic, 0), handle.at_ms)
+    properties = {
+        # A real broker compares this with the unique key alone, unless appendTopicForTimerDeleteKey
+        # is set, which puts the topic before it.
+        TIMER_DELETE: handle.unique_key,
+        UNIQUE_KEY: handle.unique_key,
+        DELIVER_AT: str(handle.at_ms),
+        BORN_TIMESTAMP: str(now_ms),
+        PRODUCER_GROUP: handle.topic,
+        TAGS: RECALL_TAG,
+    }
+    batch = Batch(
+        bodies=[MARKER_BODY],
+        property_blocks=[encode_properties(waits.applied(properties))],
+        unique_keys=[handle.unique_key],
+        keys=[""],
+        tags=[RECALL_TAG],
+        born_ms=[now_ms],
+        born_hosts=[born_host],
+        flags=[0],
+        reconsume_times=[0],
+    )
+    return Destination(*waits.place, store_host), batch

@@ -16,7 +16,7 @@ Source: ExtraInfoUtil.
 from functools import lru_cache
 from typing import Final, NamedTuple
 
-from pocketmq.model.message import OFFSET_MAX
+from pocketmq.model.decimal import number_of
 
 NORMAL: Final = 0
 RETRY_V1: Final = 1
@@ -27,7 +27,6 @@ ORDERED: Final = 999
 """The revive queue of a lease that has no checkpoint (KeyBuilder.POP_ORDER_REVIVE_QUEUE)."""
 PREFIX_LENGTH_MAX: Final = 1_024
 _FIELD_COUNT_MIN: Final = 7
-_NUMBER_LENGTH_MAX: Final = 19
 
 
 class LeasePlace(NamedTuple):
@@ -77,11 +76,3 @@ def _kept_place(prefix: str) -> LeasePlace | None:
         return None
     broker = " ".join(fields[5:-1])
     return LeasePlace(start, popped, invisible, revive_queue, retry, broker, queue_id)
-
-
-def number_of(text: str) -> int:
-    """Returns a number that an i64 holds, -1 for what is none."""
-    if len(text) > _NUMBER_LENGTH_MAX or not (text.isascii() and text.isdigit()):
-        return -1
-    number = int(text)
-    return number if number <= OFFSET_MAX else -1

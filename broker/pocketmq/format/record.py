@@ -23,9 +23,11 @@ from pocketmq.format.addresses import (
     offset_message_id,
     text_from_host,
 )
+from pocketmq.format.body_codec import BodyBudget, plain_body
 from pocketmq.format.layout import CRC_MASK, Buffer, Layout, crc32
-from pocketmq.format.property_codec import BodyBudget, decode_properties, plain_body
+from pocketmq.format.properties import decode_properties
 from pocketmq.model.batch import Batch, Destination
+from pocketmq.model.decimal import signed_number_of
 from pocketmq.model.message import (
     DELAY,
     DELIVER_AT,
@@ -47,8 +49,6 @@ TOPIC_LENGTH_MAX_V1: Final = 127
 BLANK_SIZE: Final = 8
 """A record leaves at least this many bytes in its file, so that a BLANK always fits."""
 PROPERTY_CRC_SIZE: Final = 20
-NUMBER_SIZE_MAX: Final = 20
-"""Characters of a property that is a number; no field could hold a longer one."""
 STORE_TIMESTAMP_FIELD: Final = 10
 """Which of the fields of a head is the store time."""
 _CRC_MARK: Final = f"{PROPERTY_CRC}\x01".encode()
@@ -379,10 +379,4 @@ def message_fields(message: StoredMessage) -> dict[str, Any]:
 
 def property_number(text: str | None, largest: int) -> int | None:
     """Returns a property's number, None for none and for what is no number the field can hold."""
-    if text is None or len(text) > NUMBER_SIZE_MAX:
-        return None
-    try:
-        value = int(text)
-    except ValueError:
-        return None
-    return value if -largest - 1 <= value <= largest else None
+    return None if text is None else signed_number_of(text, largest)

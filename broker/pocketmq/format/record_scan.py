@@ -12,7 +12,7 @@ from typing import Final
 
 from pocketmq.format.java_hash import tags_code
 from pocketmq.format.layout import Buffer, is_zero
-from pocketmq.format.property_codec import decode_properties
+from pocketmq.format.properties import decode_properties
 from pocketmq.format.record import (
     BLANK_SIZE,
     MAGIC_BLANK,

@@ -16,11 +16,12 @@ from typing import Final
 from pocketmq.format.addresses import offset_message_id
 from pocketmq.format.java_hash import java_hash
 from pocketmq.format.layout import Buffer
-from pocketmq.format.property_codec import (
-    NAME_SEPARATOR,
-    PAIR_SEPARATOR,
+from pocketmq.format.properties import (
+    NAME_END,
+    PAIR_END,
     PROPERTIES_SIZE_MAX,
     decode_properties,
+    property_pairs,
 )
 from pocketmq.format.record import HOSTS_V6_MASK, PROPERTY_CRC_SIZE, split_record
 from pocketmq.model.batch import Batch, Destination, Run
@@ -37,8 +38,6 @@ from pocketmq.model.message import (
 )
 
 _DECODED_SLOTS: Final = 128
-_NAME: Final = NAME_SEPARATOR.encode()
-_PAIR: Final = PAIR_SEPARATOR.encode()
 _NEW_SLOTS: Final = 16
 _TAGS: Final = TAGS.encode()
 _NEEDED: Final = frozenset({REAL_QUEUE, REAL_TOPIC, TIMER_OUT})
@@ -75,7 +74,7 @@ def put_again(
     Cost             about 10 µs
     """
     head, body_begin, _, _, block_begin, block_end = split_record(record, 0)
-    pairs = _pairs(bytes(record[block_begin:block_end]))
+    pairs = dict(property_pairs(bytes(record[block_begin:block_end])))
     for name in (PROPERTY_CRC, *dropped):
         pairs.pop(name.encode(), None)
     for name, value in changed.items():
@@ -83,7 +82,7 @@ def put_again(
     if _block_size(pairs) > _BLOCK_SIZE_MAX:
         _make_room(pairs, changed)
     names = _copied(pairs) if is_copied else in_decoded_order(pairs)
-    block = b"".join(name + _NAME + pairs[name] + _PAIR for name in names if pairs[name])
+    block = b"".join(name + NAME_END + pairs[name] + PAIR_END for name in names if pairs[name])
     batch = Batch(
         bodies=[bytes(record[body_begin : body_begin + head[14]])],
         property_blocks=[block],
@@ -108,18 +107,8 @@ def facts_of(record: Buffer) -> tuple[int, dict[str, str], str]:
     return head[12], properties, offset_message_id(head[11], head[6])
 
 
-def _pairs(block: bytes) -> dict[bytes, bytes]:
-    """Parses a property block; of repeated names the last is valid."""
-    pairs = {}
-    for pair in block.split(_PAIR):
-        name, _, value = pair.partition(_NAME)
-        if name and value:
-            pairs[name] = value
-    return pairs
-
-
 def _block_size(pairs: Mapping[bytes, bytes]) -> int:
-    return sum(len(name) + len(value) + len(_NAME + _PAIR) for name, value in pairs.items())
+    return sum(len(name) + len(value) + len(NAME_END + PAIR_END) for name, value in pairs.items())
 
 
 def _make_room(pairs: dict[bytes, bytes], changed: Collection[str]) -> None:

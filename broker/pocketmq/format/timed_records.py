@@ -15,11 +15,13 @@ from struct import Struct
 from typing import Any, Final, NamedTuple
 
 from pocketmq.format.java_hash import java_hash
-from pocketmq.format.property_codec import PROPERTIES_SIZE_MAX
+from pocketmq.format.properties import PROPERTIES_SIZE_MAX, property_key, property_value
 from pocketmq.format.record import MAGIC_V1, PROPERTY_CRC_SIZE, RECORD_HEAD, split_record
 from pocketmq.format.rewrite import facts_of, in_decoded_order, put_again
 from pocketmq.model.batch import Batch, Destination, Run
+from pocketmq.model.decimal import SUMMABLE_MAX, number_of, number_of_bytes
 from pocketmq.model.message import (
+    INT32_MAX,
     KEYS,
     PROPERTY_CRC,
     REAL_QUEUE,
@@ -41,44 +43,31 @@ AT_ONCE_ENQUEUED: Final = 2**63 - 1
 """TIMER_ENQUEUE_MS of a message that was due when it came."""
 PLANS_MAX: Final = 4_096
 _ROOM: Final = PROPERTIES_SIZE_MAX - PROPERTY_CRC_SIZE
-_NUMBER_LENGTH_MAX: Final = 18
-"""Of a time: each such number is one of 64 bits, a jump of the clock added."""
-_OUT: Final = f"{TIMER_OUT}\x01".encode()
-_OUT_NOW: Final = f"{TIMER_OUT_NOW}\x01".encode()
-_ROLLS: Final = f"\x02{TIMER_ROLLS}\x01".encode()
-_TOPIC: Final = f"{REAL_TOPIC}\x01".encode()
+_OUT: Final = property_key(TIMER_OUT)
+_OUT_NOW: Final = property_key(TIMER_OUT_NOW)
+_ROLLS: Final = property_key(TIMER_ROLLS)
+_TOPIC: Final = property_key(REAL_TOPIC)
 _REVIVE_PREFIX: Final = REVIVE_TOPIC_PREFIX.encode()
-_OF_JOURNAL: Final = _TOPIC + _REVIVE_PREFIX
-_MARKER: Final = f"{TIMER_DELETE}\x01".encode()
-_TAGS: Final = f"{TAGS}\x01".encode()
-_KEY: Final = f"{UNIQUE_KEY}\x01".encode()
+_OF_JOURNAL: Final = _TOPIC[1:] + _REVIVE_PREFIX
+_MARKER: Final = property_key(TIMER_DELETE)
+_TAGS: Final = property_key(TAGS)
+_KEY: Final = property_key(UNIQUE_KEY)
 _RECALL: Final = RECALL_TAG.encode()
 _ADDED: Final = (TIMER_ENQUEUED.encode(), TIMER_DEQUEUED.encode())
 _HEAD: Final = RECORD_HEAD.struct.unpack_from
 _V6: Final = 0x30
-_PAIR_END: Final = 2
 _QUICK_HEAD: Final = Struct(">iI12xqqi44xi").unpack_from
 """Of a record with IPv4 hosts: size, magic, queue offset, own offset, system flag, body size."""
 
 
-def _number_of(said: bytes | None) -> int:
-    """Returns a time, 0 for what is none."""
-    is_number = said is not None and said.isdigit() and len(said) <= _NUMBER_LENGTH_MAX
-    return int(said) if said is not None and is_number else 0
+def _time_of(text: bytes | None) -> int:
+    """Returns a time, 0 for none."""
+    return max(number_of_bytes(text or b"", SUMMABLE_MAX), 0)
 
 
-def property_in(content: bytes, name: bytes, begin: int, end: int) -> bytes | None:
-    """Returns the value of a property of the block at [begin, end); None: it has none.
-
-    name   with the separator behind it
-    """
-    at = content.find(name, begin, end)
-    while at > begin and content[at - 1] != _PAIR_END:
-        at = content.find(name, at + 1, end)
-    if at < 0:
-        return None
-    upper = content.find(b"\x02", at, end)
-    return content[at + len(name) : upper if upper >= 0 else end]
+def rolls_after(text: str) -> int:
+    """Returns how often a message went back to the timer's topic, by what it says, once more."""
+    return max(number_of(text, INT32_MAX - 1) + 1, 1)
 
 
 def is_journal_record(record: bytes) -> bool:
@@ -89,7 +78,7 @@ def is_journal_record(record: bytes) -> bool:
     if _OF_JOURNAL not in record:
         return False
     _, _, _, _, begin, end = split_record(record, 0)
-    return (property_in(record, _TOPIC, begin, end) or b"").startswith(_REVIVE_PREFIX)
+    return (property_value(record, _TOPIC, begin, end) or b"").startswith(_REVIVE_PREFIX)
 
 
 def queue_offset_of(record: bytes) -> int:
@@ -142,19 +131,17 @@ class TimedFacts:
                 _, _, _, _, begin, end = split_record(memoryview(content), position)
             else:
                 begin += content[begin] + 3
-            out_ms = _number_of(property_in(content, _OUT, begin, end))
+            out_ms = _time_of(property_value(content, _OUT, begin, end))
             self.out_ms.append(out_ms)
-            if content.find(_OUT_NOW, begin, end) >= 0 and content.find(_ROLLS, begin, end) >= 0:
+            out_now = property_value(content, _OUT_NOW, begin, end)
+            if out_now is not None and property_value(content, _ROLLS, begin, end) is not None:
                 # A client may set the first of the two; the broker sets both, or the second.
-                out_ms = _number_of(property_in(content, _OUT_NOW, begin, end)) or out_ms
+                out_ms = _time_of(out_now) or out_ms
             self.due_ms.append(out_ms)
-            topic = property_in(content, _TOPIC, begin, end) or b""
+            topic = property_value(content, _TOPIC, begin, end) or b""
             found = self.topics.get(topic)
             self.topic_hashes.append(self._hash(topic) if found is None else found)
-            is_marker = content.find(_MARKER, begin, end) >= 0
-            if is_marker:
-                is_marker = property_in(content, _MARKER, begin, end) is not None
-            self.markers.append(is_marker)
+            self.markers.append(property_value(content, _MARKER, begin, end) is not None)
             self.queue_offsets.append(queue_offset)
             self.physical_offsets.append(place)
             self.sizes.append(size)
@@ -180,10 +167,10 @@ def taken_back(record: bytes) -> bytes:
     key, whatever a real broker would compare.
     """
     _, _, _, _, begin, end = split_record(record, 0)
-    said = property_in(record, _MARKER, begin, end) or b""
-    if said and property_in(record, _TAGS, begin, end) == _RECALL:
-        topic = property_in(record, _TOPIC, begin, end) or b""
-        key = property_in(record, _KEY, begin, end) or said
+    said = property_value(record, _MARKER, begin, end) or b""
+    if said and property_value(record, _TAGS, begin, end) == _RECALL:
+        topic = property_value(record, _TOPIC, begin, end) or b""
+        key = property_value(record, _KEY, begin, end) or said
         return topic + RECALL_SEPARATOR.encode() + key
     return said
 
@@ -303,7 +290,7 @@ def odd_run(
     changed = {TIMER_ENQUEUED: str(enqueued_ms), TIMER_DEQUEUED: str(dequeued_ms)}
     if rolls:
         changed[TIMER_ROLLS] = str(rolls)
-        out_ms = _number_of(facts_of(record)[1].get(TIMER_OUT, "").encode())
+        out_ms = _time_of(facts_of(record)[1].get(TIMER_OUT, "").encode())
         changed[TIMER_OUT_NOW] = str(out_ms + moved_ms) if moved_ms else ""
     topic, queue_id = place
     return put_again(record, topic=topic, queue_id=queue_id, store_host=store_host, changed=changed)

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Final, Generic, NamedTuple, TypeVar
 
+from pocketmq.model.decimal import SUMMABLE_MAX, number_of
 from pocketmq.model.errors import IllegalPageToken, RequestError
 from pocketmq.model.names import check_number
 
@@ -22,6 +23,17 @@ class Page(NamedTuple, Generic[Item]):
 
     items: list[Item]
     next_page_token: str
+
+
+def token_number(token: str, text: str, largest: int = SUMMABLE_MAX) -> int:
+    """Returns the number that a part of a page token is.
+
+    Errors   IllegalPageToken
+    """
+    number = number_of(text, largest)
+    if number < 0:
+        raise IllegalPageToken(token=token)
+    return number
 
 
 def page_of(

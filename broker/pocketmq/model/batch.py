@@ -50,7 +50,7 @@ class Batch:
     """Messages to put, as lists of one length: element i of each is of message i.
 
     bodies           as they are stored, compressed or not
-    property_blocks  see format/property_codec.py, without a property CRC
+    property_blocks  see format/properties.py, without a property CRC
     unique_keys      …, `keys` joined by spaces, `tags`: the same as in the property block, so
                      that it need not be parsed; "" means absent
     born_ms          the producer's clock

@@ -4,6 +4,8 @@ import re
 from ipaddress import IPv6Address
 from typing import Final
 
+from pocketmq.model.decimal import number_of
+
 DEFAULT_PORT: Final = 8081
 DEFAULT_HOST: Final = "127.0.0.1"
 PORT_MAX: Final = 65_535
@@ -24,10 +26,10 @@ def endpoint_from_text(text: str) -> str:
     stripped = text.strip()
     scheme = TLS if stripped.startswith(TLS) else ""
     host, port = _parts(stripped.removeprefix(TLS))
-    is_port = port.isascii() and port.isdecimal() and 0 < int(port) <= PORT_MAX
-    if not (is_port and host.isprintable() and _HOST.fullmatch(host)):
+    number = number_of(port, PORT_MAX)
+    if not (number > 0 and host.isprintable() and _HOST.fullmatch(host)):
         raise ValueError(f"{text!r} is not HOST:PORT, as localhost:{DEFAULT_PORT}")
-    return scheme + (f"[{host}]:{int(port)}" if ":" in host else f"{host}:{int(port)}")
+    return scheme + (f"[{host}]:{number}" if ":" in host else f"{host}:{number}")
 
 
 def _is_ipv6(text: str) -> bool:
@@ -45,6 +47,6 @@ def _parts(text: str) -> tuple[str, str]:
         host, port = (bracketed[1], bracketed[2]) if bracketed is not None else (text, None)
         return (host, str(DEFAULT_PORT) if port is None else port) if _is_ipv6(host) else ("", "")
     host, separator, port = text.partition(":")
-    if not separator and host.isdecimal():
+    if not separator and number_of(host) >= 0:
         return DEFAULT_HOST, host
     return host or (DEFAULT_HOST if separator else ""), port if separator else str(DEFAULT_PORT)

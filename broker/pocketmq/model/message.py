@@ -8,6 +8,8 @@ messages of one queue; a file position counts bytes inside one file. Many messag
 from dataclasses import dataclass
 from typing import Final
 
+from pocketmq.model.decimal import SUMMABLE_MAX, number_of
+
 QueueKey = tuple[str, int]
 """(topic, queue id)."""
 
@@ -139,6 +141,10 @@ class StoredMessage:
     def keys(self) -> list[str]:
         """The keys it can be queried by, split at single spaces, empty pieces dropped."""
         return [key for key in self.properties.get(KEYS, "").split(KEY_SEPARATOR) if key]
+
+    def number(self, name: str, largest: int = SUMMABLE_MAX) -> int:
+        """Returns the number that a property is, -1 where it is none from 0 to `largest`."""
+        return number_of(self.properties.get(name, ""), largest)
 
     @property
     def tag(self) -> str | None:

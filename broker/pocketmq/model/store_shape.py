@@ -13,6 +13,7 @@ import re
 from dataclasses import dataclass, fields
 from typing import Final
 
+from pocketmq.model.decimal import SUMMABLE_MAX, number_of
 from pocketmq.model.topic import SCHEDULE_TOPIC
 
 
@@ -92,6 +93,7 @@ class DelayLevels:
 
 def _delay_ms(word: str) -> int:
     unit_ms = UNIT_MS.get(word[-1:])
-    if unit_ms is None or not word[:-1].isdigit():
+    number = number_of(word[:-1], SUMMABLE_MAX)
+    if unit_ms is None or number < 0:
         raise ValueError(f"delay level {word!r} is not a number followed by one of s, m, h, d")
-    return int(word[:-1]) * unit_ms
+    return number * unit_ms

@@ -17,6 +17,7 @@ PopReviveService, KeyBuilder.
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
+from pocketmq.model.decimal import number_of
 from pocketmq.model.message import (
     DELAY,
     DELIVER_AT,
@@ -66,7 +67,6 @@ ADDED_TO_WAIT: Final = frozenset({REAL_QUEUE, REAL_TOPIC, TIMER_OUT, TRANSACTION
 """Properties that a message gets while it waits; those with the reason were its producer's."""
 FIRST_BACK_LEVEL: Final = 3
 """The level of a message sent back for the first time; each further time is one more."""
-_NUMBER_LENGTH_MAX: Final = 10
 
 
 class QueuePlace(NamedTuple):
@@ -173,11 +173,8 @@ def restored(properties: Mapping[str, str]) -> tuple[QueuePlace, dict[str, str]]
 def real_place(properties: Mapping[str, str]) -> QueuePlace | None:
     """Returns the target of a waiting message, None where its properties do not name it."""
     topic, number = properties.get(REAL_TOPIC), properties.get(REAL_QUEUE, "")
-    if not topic or not number.isascii() or not number.isdigit():
-        return None
-    if len(number) > _NUMBER_LENGTH_MAX or int(number) > INT32_MAX:
-        return None
-    return QueuePlace(topic, int(number))
+    queue_id = number_of(number, INT32_MAX)
+    return QueuePlace(topic, queue_id) if topic and queue_id >= 0 else None
 
 
 def back_level(asked: int, reconsume_times: int) -> int:

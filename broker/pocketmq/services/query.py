@@ -10,7 +10,8 @@ import asyncio
 from typing import Final
 
 from pocketmq.format.addresses import parse_offset_message_id
-from pocketmq.format.property_codec import PROPERTIES_SIZE_MAX, BodyBudget
+from pocketmq.format.body_codec import BodyBudget
+from pocketmq.format.properties import PROPERTIES_SIZE_MAX
 from pocketmq.format.record import is_shown
 from pocketmq.model.errors import IllegalKey, MessageNotFound
 from pocketmq.model.message import OFFSET_MAX, StoredMessage

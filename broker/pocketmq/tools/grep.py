@@ -7,7 +7,8 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-from pocketmq.format.property_codec import decode_properties, plain_body
+from pocketmq.format.body_codec import plain_body
+from pocketmq.format.properties import decode_properties
 from pocketmq.model.message import KEY_SEPARATOR, KEYS, TAGS, UNIQUE_KEY, StoredMessage
 from pocketmq.tools.selection import LogSearch, Picked
 

@@ -12,6 +12,7 @@ from pocketmq.files.disk import Disk
 from pocketmq.format.names import (
     CONSUME_QUEUE_DIRECTORY,
     DELAY_OFFSETS_FILE,
+    queue_id_from_name,
 )
 from pocketmq.format.table_json import offset_rows
 from pocketmq.log.offset_files import read_offsets, read_table
@@ -72,7 +73,8 @@ def delivered_levels(disk: Disk, directory: Path) -> dict[int, int]:
     except ValueError:  # Told by the check of tables; then everything counts as waiting.
         return {}
     found = rows.items() if isinstance(rows, dict) else ()
-    return {int(level): at for level, at in found if str(level).isdecimal() and isinstance(at, int)}
+    levels = [(queue_id_from_name(str(level)), at) for level, at in found]
+    return {level: at for level, at in levels if level is not None and isinstance(at, int)}
 
 
 def queue_ranges(disk: Disk, directory: Path, sizes: KnownShape, search: LogSearch) -> QueueRanges:

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from pocketmq.format.columns.heads import Heads, Numbers, rows_at
 from pocketmq.format.columns.properties import Spans, find_properties, split_keys
 from pocketmq.format.columns.queues import QueueTable
-from pocketmq.format.property_codec import decode_properties
+from pocketmq.format.properties import decode_properties
 from pocketmq.format.record import decode_record
 from pocketmq.model.message import OFFSET_MAX, TAGS, StoredMessage
 from pocketmq.model.topic import is_system_topic

@@ -6,6 +6,7 @@ answered by an HTTP status, `http_status`; a gRPC request that cannot be served 
 
 from typing import Final, final
 
+from pocketmq.model.decimal import number_in
 from pocketmq.native.machine import i64
 from pocketmq.wire.fields import (
     AUTHORITY,
@@ -192,13 +193,9 @@ def _take_known(headers: Headers, kind: i64, value: bytes) -> None:
 
 
 def _content_length(headers: Headers, value: bytes) -> i64:
-    length: i64 = 0
-    if not value or len(value) > CONTENT_LENGTH_DIGITS_MAX:
+    length = number_in(value, 0, len(value))
+    if length < 0 or len(value) > CONTENT_LENGTH_DIGITS_MAX:
         raise StreamFault(PROTOCOL_ERROR, "a content-length that is no number")
-    for byte in value:
-        if byte < 48 or byte > 57:
-            raise StreamFault(PROTOCOL_ERROR, "a content-length that is no number")
-        length = 10 * length + byte - 48
     if headers.content_length >= 0 and headers.content_length != length:
         raise StreamFault(PROTOCOL_ERROR, "two content-lengths that differ")
     return length

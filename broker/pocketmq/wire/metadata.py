@@ -5,6 +5,7 @@ from binascii import Error as Base64Error
 from typing import Final
 from urllib.parse import quote_from_bytes
 
+from pocketmq.model.decimal import number_in
 from pocketmq.native.machine import BytesWriter, i64, u8
 
 BINARY_SUFFIX: Final = b"-bin"
@@ -30,16 +31,9 @@ def timeout_ms(value: bytes) -> i64:
     digits: i64 = len(value) - 1
     if digits < 1 or digits > TIMEOUT_DIGITS_MAX:
         return -2
-    amount: i64 = 0
-    p: i64 = 0
-    while p < digits:
-        byte: i64 = value[p]
-        if byte < 48 or byte > 57:
-            return -2
-        amount = 10 * amount + byte - 48
-        p += 1
+    amount = number_in(value, 0, digits)
     unit = _UNITS.get(value[digits])
-    if unit is None:
+    if unit is None or amount < 0:
         return -2
     times: i64 = unit[0]
     share: i64 = unit[1]

@@ -8,7 +8,7 @@ import pytest
 
 from pocketmq.format.consume_unit import UNIT
 from pocketmq.format.index_layout import STYLE_5_3, TAG_TYPE
-from pocketmq.format.property_codec import encode_properties
+from pocketmq.format.properties import encode_properties
 from pocketmq.format.record import PROPERTY_CRC_SIZE
 from pocketmq.model.batch import Destination, PutStatus, batch_of
 from pocketmq.model.errors import StoreBusy

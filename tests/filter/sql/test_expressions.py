@@ -9,8 +9,7 @@ from pocketmq.filter.parsing import parse_filter
 from pocketmq.filter.sql.building import DEPTH_MAX, TERM_WEIGHT, TERMS_MAX
 from pocketmq.filter.sql.filter import SqlFilter
 from pocketmq.filter.sql.grammar import LENGTH_MAX, NESTING_MAX
-from pocketmq.format.named_properties import led_by_separator
-from pocketmq.format.property_codec import encode_properties
+from pocketmq.format.properties import encode_properties, led_by_separator
 from pocketmq.model.errors import IllegalFilter
 from tests.fakes.records import record
 

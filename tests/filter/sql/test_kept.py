@@ -2,8 +2,7 @@
 
 from pocketmq.filter.sql.building import TERM_WEIGHT
 from pocketmq.filter.sql.filter import BASE_WEIGHT, Parsed, SqlFilter, parse
-from pocketmq.format.named_properties import led_by_separator
-from pocketmq.format.property_codec import encode_properties
+from pocketmq.format.properties import encode_properties, led_by_separator
 
 ONE_OR_TWO = "a = 1 OR a = 2"
 TWO_WEIGHT = 2 * TERM_WEIGHT + BASE_WEIGHT

@@ -10,8 +10,7 @@ import pytest
 
 from pocketmq.filter.sql.grammar import tree_of
 from pocketmq.filter.sql.java_values import Incomparable
-from pocketmq.format.named_properties import led_by_separator
-from pocketmq.format.property_codec import encode_properties
+from pocketmq.format.properties import encode_properties, led_by_separator
 from pocketmq.model.errors import IllegalFilter
 from tests.golden_stores import ARCHIVES
 

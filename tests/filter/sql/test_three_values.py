@@ -12,8 +12,7 @@ from pocketmq.filter.parsing import parse_filter
 from pocketmq.filter.sql.filter import SqlFilter
 from pocketmq.filter.sql.grammar import tree_of
 from pocketmq.filter.sql.java_values import Incomparable
-from pocketmq.format.named_properties import led_by_separator
-from pocketmq.format.property_codec import encode_properties
+from pocketmq.format.properties import encode_properties, led_by_separator
 
 AND = {
     (True, True): True, (True, False): False, (True, None): None,

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from pocketmq.format.columns import properties as module
 from pocketmq.format.columns.heads import BEHIND, FRONT, Heads
 from pocketmq.format.columns.properties import find_properties, split_keys
-from pocketmq.format.property_codec import decode_properties
+from pocketmq.format.properties import decode_properties
 from tests.fakes.odd_records import blocks
 
 NAMES = {

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 import zstandard
 
-from pocketmq.format.property_codec import SHOWN_SIZE_MAX
+from pocketmq.format.body_codec import SHOWN_SIZE_MAX
 from pocketmq.model.administration import GroupSettings
 from pocketmq.model.errors import (
     BrokerError,

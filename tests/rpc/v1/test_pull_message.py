@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import zstandard
 
-from pocketmq.format.property_codec import SHOWN_SIZE_MAX
+from pocketmq.format.body_codec import SHOWN_SIZE_MAX
 from pocketmq.format.record import decode_record
 from pocketmq.model.errors import (
     BrokerError,

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pocketmq.format.addresses import host_from_text
-from pocketmq.format.property_codec import encode_properties
+from pocketmq.format.properties import encode_properties
 from pocketmq.format.record import decode_record
 from pocketmq.model.batch import Destination
 from pocketmq.model.errors import UnsupportedFeature

@@ -11,7 +11,7 @@ import lz4.frame
 import pytest
 import zstandard
 
-from pocketmq.format.property_codec import SHOWN_SIZE_MAX
+from pocketmq.format.body_codec import SHOWN_SIZE_MAX
 from pocketmq.rpc.pb import messaging_pb2 as pb
 from pocketmq.rpc.v2 import receive_message
 from tests.fakes.official import OfficialDesk, name, receive

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from pocketmq.format.property_codec import encode_properties
+from pocketmq.format.properties import encode_properties
 from pocketmq.rpc.pb import messaging_pb2 as pb
 from pocketmq.rpc.v2.delivered import message_of
 from tests.fakes.official import name

@@ -7,7 +7,7 @@ from random import Random
 import pytest
 from google.protobuf.message import DecodeError
 
-from pocketmq.format.property_codec import encode_properties
+from pocketmq.format.properties import encode_properties
 from pocketmq.format.record import encode_records, record_sizes
 from pocketmq.model.batch import Batch, Destination
 from pocketmq.model.consuming import Settled, SettleStatus

@@ -8,7 +8,7 @@ import pytest
 
 from pocketmq.filter.tag import parse
 from pocketmq.format.java_hash import tags_code
-from pocketmq.format.property_codec import PROPERTIES_SIZE_MAX, encode_properties
+from pocketmq.format.properties import PROPERTIES_SIZE_MAX, encode_properties
 from pocketmq.format.record import decode_record
 from pocketmq.model.administration import GroupSettings
 from pocketmq.model.batch import Destination, Run

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from pocketmq.format.names import CONFIG_DIRECTORY, CONSUMER_OFFSETS_FILE
-from pocketmq.format.property_codec import encode_properties
+from pocketmq.format.properties import encode_properties
 from pocketmq.format.receipt_handle import GROUP_RETRY, NORMAL, RETRY_V1, RETRY_V2
 from pocketmq.model.administration import GroupSettings
 from pocketmq.model.batch import Destination

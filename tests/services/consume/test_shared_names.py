@@ -2,7 +2,7 @@
 
 import pytest
 
-from pocketmq.format.property_codec import encode_properties
+from pocketmq.format.properties import encode_properties
 from pocketmq.model.administration import GroupSettings
 from pocketmq.model.batch import Destination
 from pocketmq.model.consuming import SettleStatus

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from pocketmq.format.java_hash import tags_code
-from pocketmq.format.property_codec import decode_properties, encode_properties
+from pocketmq.format.properties import decode_properties, encode_properties
 from pocketmq.format.record import (
     BLANK_SIZE,
     PROPERTY_CRC_SIZE,

@@ -11,7 +11,7 @@ from pocketmq.format.columns.heads import Heads, Numbers
 from pocketmq.format.columns.properties import Spans
 from pocketmq.format.columns.queues import QueueTable
 from pocketmq.format.multi_dispatch import further_places
-from pocketmq.format.property_codec import decode_properties
+from pocketmq.format.properties import decode_properties
 
 
 class Further(NamedTuple):

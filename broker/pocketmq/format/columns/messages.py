@@ -21,11 +21,17 @@ from pocketmq.format.addresses import (
     offset_message_id,
     text_from_host,
 )
+from pocketmq.format.body_codec import plain_body
 from pocketmq.format.columns.heads import Heads, Numbers, words_of
-from pocketmq.format.columns.properties import PropertySpans, Spans, find_properties, split_keys
+from pocketmq.format.columns.properties import (
+    PropertySpans,
+    Spans,
+    decoded,
+    find_properties,
+    split_keys,
+)
 from pocketmq.format.columns.queues import QueueTable
 from pocketmq.format.columns.texts import hash_texts
-from pocketmq.format.property_codec import decode_properties, plain_body
 from pocketmq.format.record import RECORD_HEAD
 from pocketmq.model.message import FLAG_BORN_HOST_V6, FLAG_COMPRESSED, FLAG_STORE_HOST_V6
 
@@ -320,12 +326,12 @@ def _has_equals(numbers: Numbers) -> bool:
 
 def _decoded_pairs(buffer: bytearray, heads: Heads) -> TextMaps:
     blocks = _slices(buffer, heads.block_begin, heads.block_size)
-    decoded = [decode_properties(block) for block in blocks]
-    sizes = np.array([len(properties) for properties in decoded], dtype=np.int64)
+    found = decoded(blocks)
+    sizes = np.array([len(properties) for properties in found], dtype=np.int64)
     return TextMaps(
         _bounds(sizes),
-        _encoded([name for properties in decoded for name in properties]),
-        _encoded([value for properties in decoded for value in properties.values()]),
+        _encoded([name for properties in found for name in properties]),
+        _encoded([value for properties in found for value in properties.values()]),
     )
 
 

@@ -6,13 +6,14 @@ separator and the next name separator. The rules are those of `decode_properties
 dropped, of duplicates the last one wins.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pocketmq.format.columns.heads import ROWS_SIZE_MAX, Heads, Numbers, Words, rows_at
+from pocketmq.format.properties import decode_properties
 from pocketmq.model.message import DELAY, KEYS, MULTI_QUEUE_OFFSET, TAGS, UNIQUE_KEY
 
 _NAME_SEPARATOR: Final = 1
@@ -191,3 +192,8 @@ def _ordinals(record: Numbers) -> Numbers:
     np.not_equal(record[1:], record[:-1], out=is_first[1:])
     first: Numbers = np.maximum.accumulate(np.where(is_first, numbers, 0))
     return numbers - first
+
+
+def decoded(blocks: Iterable[memoryview]) -> list[dict[str, str]]:
+    """Returns all properties of blocks one by one, where columns do not do."""
+    return list(map(decode_properties, blocks))

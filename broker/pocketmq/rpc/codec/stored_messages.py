@@ -10,7 +10,7 @@ varints of four bytes, which any reader takes: each is known only at the end of 
 from typing import Final, final
 
 from pocketmq.format.addresses import text_from_host
-from pocketmq.format.property_codec import NAME_SEPARATOR, PAIR_SEPARATOR
+from pocketmq.format.properties import NAME_END, PAIR_END, PropertyCursor
 from pocketmq.format.protobuf_scan import is_text
 from pocketmq.format.record import HOSTS_V6_MASK, MAGIC_V1, RECORD_HEAD, RECORD_SIZE_MIN
 from pocketmq.model.message import (
@@ -28,19 +28,16 @@ from pocketmq.rpc.codec.send_reply import varint_size, write_text, write_varint
 KNOWN_MAX: Final = 4_096
 """Of each kind of thing that is remembered; together some MiB at most."""
 ROOM_KEPT_MAX: Final = 1024 * 1024
-KNOWN_PAIR_SIZE_MAX: Final = 128
 KNOWN_SHAPE_SIZE_MAX: Final = 512
 BODY_SIZE_MAX: Final[i64] = 15 * 1024 * 1024
 """A reply of 16 MiB holds a body of this size and everything else of its message."""
-_NAME: Final = NAME_SEPARATOR.encode()
-_PAIR: Final = PAIR_SEPARATOR.encode()
-_PAIR_BYTE: Final = ord(PAIR_SEPARATOR)
+_PAIR_BYTE: Final = ord(PAIR_END)
 _UNIQUE_KEY: Final = UNIQUE_KEY.encode()
 _KEYS: Final = KEYS.encode()
 _TAGS: Final = TAGS.encode()
 _GROUP: Final = SHARDING_KEY.encode()
-_UNIQUE_KEY_BEGIN: Final = _UNIQUE_KEY + _NAME
-_KEYS_BEGIN: Final = _KEYS + _NAME
+_UNIQUE_KEY_BEGIN: Final = _UNIQUE_KEY + NAME_END
+_KEYS_BEGIN: Final = _KEYS + NAME_END
 _LATER_NAMES: Final = frozenset({DELAY.encode(), DELIVER_AT.encode()})
 _OWN_NAMES: Final = frozenset({_UNIQUE_KEY, _KEYS, _TAGS, _GROUP})
 _MAGIC: Final = MAGIC_V1 - (1 << 32)
@@ -62,7 +59,7 @@ class MessageWriter:
     """
 
     __slots__ = (
-        "_born_host", "_born_ms", "_flags", "_host_digits", "_pairs", "_prepared", "_queue",
+        "_born_host", "_born_ms", "_flags", "_host_digits", "_prepared", "_queue",
         "_reconsume", "_shapes", "_shared", "_shared_by", "_store_host", "_store_ms", "_times",
         "_topic", "count", "out",
     )  # fmt: skip
@@ -70,8 +67,6 @@ class MessageWriter:
     def __init__(self) -> None:
         self.out = BytesWriter()
         self.count = 0
-        self._pairs: dict[bytes, bytes] = {}
-        """Properties that come with every message, as fields; those of one alone never enter."""
         self._shapes: dict[bytes, bytes] = {}
         """Fields of property blocks without unique key and keys; empty: to be seen in place."""
         self._shared_by: dict[tuple[int, int, int, int, int, int, bytes], tuple[bytes, bytes]] = {}
@@ -238,12 +233,12 @@ class MessageWriter:
         if not (block.isascii() or is_text(block)):
             return False
         rest, unique_key, keys = block, b"", b""
-        end = block.find(_PAIR) if block.startswith(_UNIQUE_KEY_BEGIN) else -1
+        end = block.find(PAIR_END) if block.startswith(_UNIQUE_KEY_BEGIN) else -1
         if end >= 0:
             unique_key, rest = block[len(_UNIQUE_KEY_BEGIN) : end], block[end + 1 :]
             begin = rest.find(_KEYS_BEGIN)
             if begin == 0 or (begin > 0 and rest[begin - 1] == _PAIR_BYTE):
-                end = rest.find(_PAIR, begin)
+                end = rest.find(PAIR_END, begin)
                 if end >= 0:
                     keys = rest[begin + len(_KEYS_BEGIN) : end]
                     rest = rest[:begin] + rest[end + 1 :]
@@ -281,20 +276,15 @@ class MessageWriter:
     def _write_pairs(self, out: BytesWriter, block: bytes, digits: bytes) -> bool:
         """Writes a block pair by pair; without `digits` no message id."""
         unique_key, keys, tag, group = b"", b"", b"", b""
-        for pair in block.split(_PAIR):
-            known = self._pairs.get(pair)
-            if known is not None:
-                out.write(known)
-                continue
-            name, _, value = pair.partition(_NAME)
-            if not name or not value:
-                continue
+        pairs = PropertyCursor(block, 0, len(block))
+        while pairs.step():
+            name = pairs.name()
+            value = pairs.value()
             if name in _LATER_NAMES:
                 return False
-            if name not in _OWN_NAMES:
-                self._write_pair(out, pair, name, value)
-                continue
             _write_entry(out, name, value)
+            if name not in _OWN_NAMES:
+                continue
             if name == _UNIQUE_KEY:
                 unique_key = value
             elif name == _KEYS:
@@ -311,17 +301,6 @@ class MessageWriter:
         if group:
             write_text(out, 0x52, group)
         return True
-
-    def _write_pair(self, out: BytesWriter, pair: bytes, name: bytes, value: bytes) -> None:
-        """Writes a property; one of few bytes is remembered."""
-        made = BytesWriter()
-        _write_entry(made, name, value)
-        entry = made.getvalue()
-        out.write(entry)
-        if len(pair) <= KNOWN_PAIR_SIZE_MAX:
-            if len(self._pairs) >= KNOWN_MAX:
-                self._pairs.clear()
-            self._pairs[pair] = entry
 
 
 def _shared_fields(record: bytes, at: i64, topic: bytes) -> tuple[bytes, bytes] | None:

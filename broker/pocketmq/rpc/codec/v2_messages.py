@@ -15,7 +15,8 @@ from hashlib import md5
 from typing import Final, final
 
 from pocketmq.format.addresses import text_from_host
-from pocketmq.format.property_codec import NAME_SEPARATOR, PAIR_SEPARATOR, is_gzip
+from pocketmq.format.body_codec import is_gzip
+from pocketmq.format.properties import PropertyCursor
 from pocketmq.format.protobuf_scan import is_text
 from pocketmq.format.record import HOSTS_V6_MASK, MAGIC_V1, RECORD_HEAD, RECORD_SIZE_MIN
 from pocketmq.model.message import (
@@ -48,8 +49,6 @@ OWN_NAMES: Final = RESERVED_PROPERTIES | {BORN_HOST, TRACE_CONTEXT}
 
 _OWN_NAMES: Final = frozenset(name.encode() for name in OWN_NAMES)
 _TIMER: Final = TIMER_PREFIX.encode()
-_NAME: Final = NAME_SEPARATOR.encode()
-_PAIR: Final = PAIR_SEPARATOR.encode()
 _UNIQUE_KEY: Final = UNIQUE_KEY.encode()
 _KEYS: Final = KEYS.encode()
 _TAGS: Final = TAGS.encode()
@@ -199,10 +198,10 @@ class V2Messages:
             return False
         texts = self._texts
         texts.clear()
-        for pair in block.split(_PAIR):
-            name, _, value = pair.partition(_NAME)
-            if not name or not value:
-                continue
+        pairs = PropertyCursor(block, 0, len(block))
+        while pairs.step():
+            name = pairs.name()
+            value = pairs.value()
             if name in _RARE_NAMES:
                 return False
             if name in _OWN_NAMES:

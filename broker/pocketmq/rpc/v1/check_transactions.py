@@ -6,14 +6,13 @@ and the cost is that of one answer.
 
 from typing import Final
 
-from pocketmq.format.property_codec import BodyBudget
 from pocketmq.model.names import check_number, check_producers
 from pocketmq.model.transaction import Check
 from pocketmq.rpc.call import Call
 from pocketmq.rpc.pb import broker_pb2 as pb
 from pocketmq.rpc.permissions import PUB, group_need, topic_need
 from pocketmq.rpc.v1.pull_message import check_id, effective_wait_ms
-from pocketmq.rpc.v1.stored_reply import proto_half
+from pocketmq.rpc.v1.stored_reply import proto_halves
 from pocketmq.services.transaction.transactions import Transactions
 
 CHECKS_MAX: Final = 32
@@ -47,13 +46,11 @@ class CheckTransactions:
             return call.may(needed) and (not check.topic or call.may(topic_need(check.topic, PUB)))
 
         checks = await self._transactions.asked(request.group, count_max, wait_ms, takes)
-        budget = BodyBudget()
-        return pb.CheckTransactionsResponse(checks=[_check(check, budget) for check in checks])
+        messages = proto_halves(check.record for check in checks)
+        return pb.CheckTransactionsResponse(checks=map(_check, checks, messages))
 
 
-def _check(check: Check, budget: BodyBudget) -> pb.TransactionCheck:
+def _check(check: Check, message: pb.StoredMessage) -> pb.TransactionCheck:
     return pb.TransactionCheck(
-        transaction_id=check.transaction_id,
-        message=proto_half(check.record, budget),
-        checks=check.checks,
+        transaction_id=check.transaction_id, message=message, checks=check.checks
     )

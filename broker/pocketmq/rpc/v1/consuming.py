@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Sequence
 from functools import partial
 from typing import Any, Final
 
-from pocketmq.format.property_codec import BodyBudget
+from pocketmq.format.body_codec import BodyBudget
 from pocketmq.format.record import decode_record, is_shown
 from pocketmq.format.record_heads import split_pieces
 from pocketmq.model.consuming import (

@@ -3,7 +3,6 @@
 from typing import Final
 
 from pocketmq.format.half_message import Half
-from pocketmq.format.property_codec import BodyBudget
 from pocketmq.format.transaction_id import HalfPlace, read_transaction_id, transaction_id
 from pocketmq.model.access import Action, ResourceKind
 from pocketmq.model.errors import TransactionUnknown
@@ -11,7 +10,7 @@ from pocketmq.model.names import check_number
 from pocketmq.rpc.call import Call
 from pocketmq.rpc.pb import admin_pb2 as pb
 from pocketmq.rpc.permissions import FIND, GET, LIST, group_need, listed, topic_need
-from pocketmq.rpc.v1.stored_reply import proto_half
+from pocketmq.rpc.v1.stored_reply import proto_halves
 from pocketmq.services.transaction.halves import HalfState
 from pocketmq.services.transaction.transactions import Transactions, no_half
 
@@ -76,7 +75,7 @@ class ListTransactions:
             raise no_half(place)
         return pb.DescribeTransactionResponse(
             transaction=self._row(half, call, STATES.get(state, "open")),
-            message=proto_half(half.record, BodyBudget()),
+            message=next(proto_halves([half.record])),
         )
 
     async def resume(

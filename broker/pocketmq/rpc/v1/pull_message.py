@@ -10,7 +10,7 @@ from typing import Final
 
 from pocketmq.filter.owned import owned_by, owned_where
 from pocketmq.filter.parsing import parse_filter
-from pocketmq.format.property_codec import BodyBudget
+from pocketmq.format.body_codec import BodyBudget
 from pocketmq.format.record import decode_record, is_shown
 from pocketmq.model.filter import Filter
 from pocketmq.model.message import INT32_MAX

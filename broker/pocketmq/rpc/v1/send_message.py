@@ -16,7 +16,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from pocketmq.format.addresses import host_from_text
-from pocketmq.format.property_codec import PROPERTIES_SIZE_MAX
+from pocketmq.format.properties import PROPERTIES_SIZE_MAX
 from pocketmq.format.send_request import FIELDS_MAX, MESSAGES_MAX
 from pocketmq.model.errors import (
     IllegalProperty,

@@ -3,8 +3,10 @@
 rpc/codec/stored_messages.py encodes plain ones without them.
 """
 
+from collections.abc import Iterable, Iterator
+
+from pocketmq.format.body_codec import BodyBudget
 from pocketmq.format.half_message import shown_half
-from pocketmq.format.property_codec import BodyBudget
 from pocketmq.format.record import is_shown, message_fields
 from pocketmq.model.errors import UnsupportedFeature
 from pocketmq.model.message import StoredMessage
@@ -24,11 +26,13 @@ def proto_message(message: StoredMessage) -> pb.StoredMessage:
     return pb.StoredMessage(**message_fields(message), body_codec=message.body_codec)
 
 
-def proto_half(record: bytes, budget: BodyBudget) -> pb.StoredMessage:
-    """Returns a half message as it will be delivered; beyond the budget its body is as stored.
+def proto_halves(records: Iterable[bytes]) -> Iterator[pb.StoredMessage]:
+    """Yields half messages of one reply as they will be delivered; beyond its budget as stored.
 
     Errors   UnsupportedFeature, as above; BadRecord
     """
-    message = shown_half(record)
-    is_shown(message, budget, always=True)
-    return proto_message(message)
+    budget = BodyBudget()
+    for record in records:
+        message = shown_half(record)
+        is_shown(message, budget, always=True)
+        yield proto_message(message)

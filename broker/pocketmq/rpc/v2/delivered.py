@@ -10,7 +10,7 @@ from hashlib import md5
 from typing import Final
 
 from pocketmq.format.addresses import text_from_host
-from pocketmq.format.property_codec import BodyBudget, is_gzip
+from pocketmq.format.body_codec import BodyBudget, is_gzip
 from pocketmq.format.record import decode_record, is_shown
 from pocketmq.model.message import (
     BODY_CODEC,
@@ -33,11 +33,12 @@ from pocketmq.rpc.codec.v2_messages import OWN_NAMES, TIMER_PREFIX
 from pocketmq.rpc.pb import messaging_pb2 as pb
 from pocketmq.rpc.v2.durations import timestamp_of
 
-TIME_LENGTH_MAX: Final = 15
+TIME_MAX_MS: Final = 10**15 - 1
+"""What a Timestamp surely holds."""
+PRIORITY_MAX: Final = 10**9 - 1
+"""What an int32 surely holds."""
 ALONE_SIZE_MAX: Final = 4 * 1024 * 1024
 """Decompressed bytes of a message that a client is asked about."""
-PRIORITY_LENGTH_MAX: Final = 9
-"""Digits that a Timestamp, and an int32, surely hold."""
 
 
 def message_of(
@@ -109,11 +110,12 @@ def _system_properties(stored: StoredMessage, encoding: pb.Encoding) -> pb.Syste
         message_group=properties.get(SHARDING_KEY),
         trace_context=properties.get(TRACE_CONTEXT),
     )
-    deliver_at, priority = properties.get(DELIVER_AT, ""), properties.get(PRIORITY, "")
-    if _is_number(deliver_at, TIME_LENGTH_MAX):
-        system.delivery_timestamp.CopyFrom(timestamp_of(int(deliver_at)))
-    if _is_number(priority, PRIORITY_LENGTH_MAX):
-        system.priority = int(priority)
+    deliver_at = stored.number(DELIVER_AT, TIME_MAX_MS)
+    priority = stored.number(PRIORITY, PRIORITY_MAX)
+    if deliver_at >= 0:
+        system.delivery_timestamp.CopyFrom(timestamp_of(deliver_at))
+    if priority >= 0:
+        system.priority = priority
     if stored.topic.startswith(DLQ_PREFIX):
         system.dead_letter_queue.topic = (
             properties.get(DLQ_ORIGIN_TOPIC) or properties.get(RETRY_TOPIC) or ""
@@ -133,10 +135,6 @@ def _type_of(properties: dict[str, str]) -> pb.MessageType:
     if SHARDING_KEY in properties:
         return pb.FIFO
     return pb.PRIORITY if PRIORITY in properties else pb.NORMAL
-
-
-def _is_number(text: str, length_max: int) -> bool:
-    return text.isascii() and text.isdigit() and len(text) <= length_max
 
 
 def _md5(body: bytes) -> str:

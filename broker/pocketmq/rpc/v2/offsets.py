@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator
 from typing import Final
 
 from pocketmq.filter.owned import owned_by
-from pocketmq.format.property_codec import BodyBudget
+from pocketmq.format.body_codec import BodyBudget
 from pocketmq.format.record_heads import queue_offset_of
 from pocketmq.model.errors import OffsetNotFound
 from pocketmq.model.names import check_number

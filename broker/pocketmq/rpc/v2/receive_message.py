@@ -11,7 +11,7 @@ from functools import partial
 from typing import Final
 
 from pocketmq.filter.parsing import parse_filter
-from pocketmq.format.property_codec import BodyBudget
+from pocketmq.format.body_codec import BodyBudget
 from pocketmq.format.record_heads import split_pieces
 from pocketmq.model.consuming import (
     INVISIBLE_MAX_MS,

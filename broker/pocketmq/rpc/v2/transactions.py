@@ -5,12 +5,12 @@ asked about its transactions, and decide them: the topic is the group, as in a r
 Source: EndTransactionActivity, ProducerManager.
 """
 
-from typing import Final
+from collections.abc import Callable
+from typing import Any, Final
 
 from pocketmq.model.transaction import Check, Decision, Resolution
 from pocketmq.rpc.call import Call
 from pocketmq.rpc.pb import messaging_pb2 as pb
-from pocketmq.rpc.service import Handler
 from pocketmq.rpc.v2.caller import client_id_of
 from pocketmq.rpc.v2.delivered import message_of
 from pocketmq.rpc.v2.resources import topic_of
@@ -28,7 +28,7 @@ class EndTransactionV2:
     def __init__(self, transactions: Transactions) -> None:
         self._transactions = transactions
 
-    def handlers(self) -> dict[str, Handler]:
+    def handlers(self) -> dict[str, Callable[..., Any]]:
         """Returns the method by its name."""
         return {"EndTransaction": self.end_transaction}
 

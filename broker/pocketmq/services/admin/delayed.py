@@ -13,8 +13,14 @@ from typing import Final, NamedTuple
 
 from pocketmq.format.delayed_message import WAITING_TOPICS, delayed_message, goes_to
 from pocketmq.format.record import decode_record
-from pocketmq.model.administration import PAGE_SIZE_DEFAULT, PAGE_SIZE_MAX, DelayedMessage, Page
-from pocketmq.model.errors import IllegalPageToken, MessageNotFound
+from pocketmq.model.administration import (
+    PAGE_SIZE_DEFAULT,
+    PAGE_SIZE_MAX,
+    DelayedMessage,
+    Page,
+    token_number,
+)
+from pocketmq.model.errors import MessageNotFound
 from pocketmq.model.names import check_message_id, check_number
 from pocketmq.model.reading import KeyRange, ReadRange
 from pocketmq.store.message_store import MessageStore
@@ -27,7 +33,6 @@ READ_BYTES: Final = 1024 * 1024
 RECORDS_OF_KEY: Final = 64
 SCHEDULED, TIMED = WAITING_TOPICS
 _TIMES: Final = "t"
-_OFFSET_LENGTH_MAX: Final = 18
 
 
 class DelayedPage(NamedTuple):
@@ -155,10 +160,5 @@ def _parts(token: str, level_count: int) -> tuple[int, int]:
     if not token:
         return 0, 0
     name, _, text = token.partition("-")
-    is_number = all(part.isascii() and part.isdecimal() for part in (name.replace("t", "0"), text))
-    if not is_number or len(name) > 3 or len(text) > _OFFSET_LENGTH_MAX:
-        raise IllegalPageToken(token=token)
-    number = level_count if name == _TIMES else int(name) if name.isdecimal() else -1
-    if not 0 <= number <= level_count:
-        raise IllegalPageToken(token=token)
-    return number, int(text)
+    number = level_count if name == _TIMES else token_number(token, name, level_count)
+    return number, token_number(token, text)

@@ -5,8 +5,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from pocketmq.model.administration import Page, QueueState, TopicChange, TopicCounts, page_of
+from pocketmq.model.decimal import number_of
 from pocketmq.model.errors import IllegalAttribute, SystemTopic
-from pocketmq.model.message import OFFSET_MAX
 from pocketmq.model.names import check_number, check_topic
 from pocketmq.model.ownership import Owner, is_left_alone
 from pocketmq.model.system_topics import lease_retry_topic, lease_retry_topic_v2
@@ -235,14 +235,10 @@ def _check_attribute(name: str, value: str) -> None:
             why = f"its value is one of {', '.join(sorted(TOPIC_TYPES))}"
             raise IllegalAttribute(name=name, why=why)
     elif name == RESERVE_TIME_ATTRIBUTE:
-        if not (_is_number(value) and int(value) <= OFFSET_MAX) and value != "-1":
+        if number_of(value) < 0 and value != "-1":
             raise IllegalAttribute(name=name, why="its value is a number of ms, or -1")
     elif name in FIXED_ATTRIBUTES:
         raise IllegalAttribute(name=name, why="it cannot be changed")
     else:
         known = f"{TYPE_ATTRIBUTE} and {RESERVE_TIME_ATTRIBUTE}"
         raise IllegalAttribute(name=name, why=f"the attributes that can be set are {known}")
-
-
-def _is_number(text: str) -> bool:
-    return text.isascii() and text.isdecimal() and len(text) <= 19

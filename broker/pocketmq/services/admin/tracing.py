@@ -166,8 +166,8 @@ def _traced(
         reconsume_times=message.reconsume_times,
         group=group,
         target_topic=target,
-        deliver_at_ms=_number(properties.get(DELIVER_AT)) if step is TraceStep.TIMED else None,
-        delay_level=_number(properties.get(DELAY)) if step is TraceStep.SCHEDULED else None,
+        deliver_at_ms=_number(message, DELIVER_AT) if step is TraceStep.TIMED else None,
+        delay_level=_number(message, DELAY) if step is TraceStep.SCHEDULED else None,
         passed_by=passed_by,
         awaited_by=awaited_by,
         origin_topic=origin_topic_of(target or topic, properties, group),
@@ -187,6 +187,6 @@ def _standing(
     return passed_by, awaited_by
 
 
-def _number(text: str | None) -> int | None:
-    is_number = text is not None and text.isascii() and text.isdecimal() and len(text) < 19
-    return int(text) if text is not None and is_number else None
+def _number(message: StoredMessage, name: str) -> int | None:
+    number = message.number(name)
+    return number if number >= 0 else None

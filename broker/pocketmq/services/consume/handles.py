@@ -8,7 +8,8 @@ parsed once.
 from collections.abc import Sequence
 from typing import NamedTuple, final
 
-from pocketmq.format.receipt_handle import LeasePlace, number_of, place_of
+from pocketmq.format.receipt_handle import LeasePlace, place_of
+from pocketmq.model.decimal import number_of
 from pocketmq.model.system_topics import lease_retry_topic, lease_retry_topic_v2
 from pocketmq.model.topic import RETRY_PREFIX, retry_topic
 from pocketmq.services.consume.leases import Lease, LeaseTable

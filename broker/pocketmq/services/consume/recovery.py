@@ -28,6 +28,7 @@ from pocketmq.format.pop_records import (
 from pocketmq.format.receipt_handle import GROUP_RETRY, NORMAL, RETRY_V1, RETRY_V2
 from pocketmq.format.record import BadRecord
 from pocketmq.format.record_heads import queue_offset_of
+from pocketmq.model.decimal import SUMMABLE_MAX, number_of
 from pocketmq.model.errors import MessageDamaged
 from pocketmq.model.reading import ReadRange
 from pocketmq.model.system_topics import (
@@ -144,9 +145,7 @@ class LeaseRecovery:
         if entry is None:
             return
         said, properties = entry
-        out_ms = properties.get(_TIMER_OUT, "")
-        is_known = out_ms.isascii() and out_ms.isdecimal() and len(out_ms) <= _DIGITS_MAX
-        if read_ms and (int(out_ms) if is_known else 0) < read_ms:
+        if read_ms and number_of(properties.get(_TIMER_OUT, ""), SUMMABLE_MAX) < read_ms:
             return
         if isinstance(said, Ack):
             self._settle(said)

@@ -26,9 +26,11 @@ from pocketmq.format.timed_records import (
     odd_run,
     one_by_one,
     queue_offset_of,
+    rolls_after,
     run_of,
 )
 from pocketmq.model.batch import Destination, Run
+from pocketmq.model.decimal import number_of_bytes
 from pocketmq.model.errors import BrokerError, RecordTooLarge
 from pocketmq.model.message import INT32_MAX, TAGS, TIMER_ROLLS, UNIQUE_KEY
 from pocketmq.model.stats import Counter
@@ -45,7 +47,6 @@ from pocketmq.store.settings import FLUSH_SYNC
 
 _REVIVE_PREFIX: Final = REVIVE_TOPIC_PREFIX.encode()
 _CHECKPOINT: Final = f"\x02{TAGS}\x01{CHECKPOINT_TAG}\x02".encode()
-_NUMBER_LENGTH_MAX: Final = 10
 PUT_BYTES_MAX: Final = 256 * 1024
 
 logger = logging.getLogger(__name__)
@@ -189,9 +190,9 @@ class TimerDelivery:
     def _place(self, topic: bytes, queue: bytes, count: int) -> QueuePlace | None:
         """Returns where messages go, None where they go nowhere, which is logged."""
         name = topic.decode("utf-8", "replace")
-        is_number = queue.isdigit() and len(queue) <= _NUMBER_LENGTH_MAX
+        queue_id = number_of_bytes(queue, INT32_MAX)
         why = ""
-        if not name or not is_number or int(queue) > INT32_MAX or name in (HALF_TOPIC, TIMER_TOPIC):
+        if not name or queue_id < 0 or name in (HALF_TOPIC, TIMER_TOPIC):
             why = "it says no place to be delivered at"
         elif self._store.tables.is_removed(name):
             why = f"topic {name} was removed"
@@ -199,8 +200,8 @@ class TimerDelivery:
             logger.warning("timer.discarded", extra={"reason": why, "count": count})
             self.dropped.add(("discarded",), count)
             return None
-        self._store.tables.topics.adopt(name, int(queue) + 1)
-        return QueuePlace(name, int(queue))
+        self._store.tables.topics.adopt(name, queue_id + 1)
+        return QueuePlace(name, queue_id)
 
     def _odd(self, message: TimedMessage, now_ms: int, taken_back: frozenset[bytes]) -> Run | None:
         """Returns the run of a message that goes on waiting, or whose properties are unusual."""
@@ -209,8 +210,7 @@ class TimerDelivery:
         rolls = 0
         found: QueuePlace | None = QueuePlace(TIMER_TOPIC, 0)
         if message.is_roll:
-            said = properties.get(TIMER_ROLLS, "")
-            rolls = int(said) + 1 if said.isdecimal() and len(said) <= _NUMBER_LENGTH_MAX else 1
+            rolls = rolls_after(properties.get(TIMER_ROLLS, ""))
         else:
             place = real_place(properties) or QueuePlace("", 0)
             key = properties.get(UNIQUE_KEY, "")

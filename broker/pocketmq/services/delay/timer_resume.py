@@ -8,6 +8,7 @@ message without such a key, or whose copy the index has lost, may be delivered t
 from typing import Final
 
 from pocketmq.format.record import decode_record
+from pocketmq.format.timed_records import rolls_after
 from pocketmq.model.message import (
     PROPERTY_CRC,
     TIMER_DEQUEUED,
@@ -56,7 +57,7 @@ class TimerResumption:
         message = decode_record(record, decompress=False)
         key, rolls = message.unique_key, message.properties.get(TIMER_ROLLS, "")
         if place is not None:
-            rolls = str(int(rolls) + 1 if rolls.isdecimal() else 1)
+            rolls = str(rolls_after(rolls))
         place = place or real_place(message.properties)
         if self.is_over or not key or place is None or message.physical_offset >= self._end:
             return False

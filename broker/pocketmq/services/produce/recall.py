@@ -7,8 +7,7 @@ this one, this one after a start, or a real one.
 Source: RecallMessageProcessor.
 """
 
-from pocketmq.format.recall_handle import RecallHandle, decode_recall_handle
-from pocketmq.format.recall_marker import recall_marker
+from pocketmq.format.recall_handle import RecallHandle, decode_recall_handle, recall_marker
 from pocketmq.model.batch import PutStatus
 from pocketmq.model.errors import IllegalRecallHandle, NotWaiting, TopicNotFound
 from pocketmq.model.message_kind import MessageKind

@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 
 from pocketmq.format.addresses import UniqueKeyMaker
 from pocketmq.format.java_hash import java_hash
-from pocketmq.format.property_codec import PAIR_SEPARATOR, PROPERTIES_SIZE_MAX
+from pocketmq.format.properties import PAIR_SEPARATOR, PROPERTIES_SIZE_MAX
 from pocketmq.format.record import PROPERTY_CRC_SIZE
 from pocketmq.format.send_request import MESSAGES_MAX
 from pocketmq.format.transaction_id import HalfPlace, transaction_id

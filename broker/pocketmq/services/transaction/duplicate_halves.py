@@ -10,6 +10,7 @@ Copies name the first of their kind. Total cost: linear in their number.
 
 from typing import Final, NamedTuple
 
+from pocketmq.model.decimal import number_of
 from pocketmq.model.message import FIRST_HALF_OFFSET, StoredMessage
 from pocketmq.model.system_topics import real_place
 from pocketmq.services.transaction.halves import HalfState
@@ -85,7 +86,7 @@ class DuplicateHalves:
             committed, copies = self._committed.get(topic, set()), self._of_origin.get(origin)
             key = origin, topic
             if key not in hits:
-                first = self._halves.get(int(origin)) if origin.isdecimal() else None
+                first = self._halves.get(number_of(origin))
                 is_hit = copies is not None and not committed.isdisjoint(copies.places)
                 hits[key] = is_hit or (first is not None and first[0] in committed)
             newest = max(at, self._loose.newest, -1 if copies is None else copies.newest)

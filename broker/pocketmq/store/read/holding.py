@@ -21,7 +21,6 @@ DELAY: Final = "delayed message"
 LEASE: Final = "lease"
 TRANSACTION: Final = "open transaction"
 RECORD: Final = "record"
-_DIGITS_MAX: Final = 18
 
 
 class RetentionHolder(NamedTuple):
@@ -95,5 +94,4 @@ async def _lease(reading: Reading, message: StoredMessage) -> RetentionHolder:
 
 
 def _until_ms(message: StoredMessage) -> int:
-    text = message.properties.get(TIMER_OUT, "")
-    return int(text) if text.isascii() and text.isdecimal() and len(text) <= _DIGITS_MAX else 0
+    return max(message.number(TIMER_OUT), 0)

@@ -16,7 +16,7 @@ from pocketmq.files.mapped_file import MappedFile
 from pocketmq.format.consume_unit import PRE_BLANK_SIZE, UNIT
 from pocketmq.format.layout import CRC_MASK, Buffer, crc32
 from pocketmq.format.multi_dispatch import further_places
-from pocketmq.format.property_codec import decode_properties
+from pocketmq.format.properties import decode_properties
 from pocketmq.format.record import (
     HOSTS_V6_MASK,
     MAGIC_V1,

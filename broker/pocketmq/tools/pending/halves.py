@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from pocketmq.files.disk import Disk
 from pocketmq.format.op_message import is_op_body, read_op_body
 from pocketmq.model.message import (
+    INT32_MAX,
     PRODUCER_GROUP,
     REAL_TOPIC,
     TRANSACTION_CHECK_TIMES,
@@ -136,7 +137,6 @@ def open_halves(disk: Disk, directory: Path, sizes: KnownShape) -> Iterator[Open
 
 def _half(unit: Unit, message: StoredMessage) -> OpenHalf:
     properties: dict[str, str] = message.properties
-    times = properties.get(TRANSACTION_CHECK_TIMES, "")
     return OpenHalf(
         queue_id=message.queue_id,
         queue_offset=unit.queue_offset,
@@ -146,7 +146,7 @@ def _half(unit: Unit, message: StoredMessage) -> OpenHalf:
         message_id=properties.get(UNIQUE_KEY, ""),
         born_timestamp_ms=message.born_timestamp_ms,
         store_timestamp_ms=message.store_timestamp_ms,
-        check_times=int(times) if times.isdigit() else 0,
+        check_times=max(message.number(TRANSACTION_CHECK_TIMES, INT32_MAX), 0),
     )
 
 

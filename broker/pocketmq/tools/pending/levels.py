@@ -8,8 +8,13 @@ from pathlib import Path
 from typing import NamedTuple
 
 from pocketmq.files.disk import Disk
-from pocketmq.format.named_properties import property_block, property_key, property_text
-from pocketmq.model.message import REAL_QUEUE, REAL_TOPIC, UNIQUE_KEY
+from pocketmq.format.named_properties import (
+    property_block,
+    property_key,
+    property_number,
+    property_text,
+)
+from pocketmq.model.message import INT32_MAX, REAL_QUEUE, REAL_TOPIC, UNIQUE_KEY
 from pocketmq.model.topic import SCHEDULE_TOPIC
 from pocketmq.rebuild.log_files import KnownShape, LogFile
 from pocketmq.tools.dump import Unit, queue_ids, queue_units
@@ -50,12 +55,11 @@ def waiting_levels(
 
 def _message(level: int, unit: Unit, record: bytes) -> LevelMessage:
     block = property_block(record)
-    queue = property_text(block, _QUEUE) or ""
     return LevelMessage(
         level=level,
         due_ms=unit.tags_code,
         topic=property_text(block, _TOPIC) or "",
-        queue_id=int(queue) if queue.isdecimal() else 0,
+        queue_id=max(property_number(block, _QUEUE, INT32_MAX), 0),
         message_id=property_text(block, _KEY) or "",
         queue_offset=unit.queue_offset,
         physical_offset=unit.physical_offset,

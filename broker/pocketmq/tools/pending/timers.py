@@ -18,8 +18,14 @@ from numpy.typing import NDArray
 
 from pocketmq.files.disk import Disk
 from pocketmq.format.java_hash import java_hash
-from pocketmq.format.named_properties import property_block, property_key, property_text
+from pocketmq.format.named_properties import (
+    property_block,
+    property_key,
+    property_number,
+    property_text,
+)
 from pocketmq.model.message import (
+    INT32_MAX,
     REAL_QUEUE,
     REAL_TOPIC,
     RECALL_SEPARATOR,
@@ -45,7 +51,6 @@ DUE_UNKNOWN: Final = -1
 """In a row: its record has no due time, which no broker writes."""
 _DUE, _TOPIC, _QUEUE, _KEY = map(property_key, (TIMER_OUT, REAL_TOPIC, REAL_QUEUE, UNIQUE_KEY))
 _RECALLS, _TAGS = map(property_key, (TIMER_DELETE, TAGS))
-_DIGITS_MAX: Final = 18
 
 
 class TimerRecord(NamedTuple):
@@ -93,9 +98,9 @@ def timer_records(
             unit.queue_offset,
             unit.physical_offset,
             unit.size,
-            _number(property_text(block, _DUE), DUE_UNKNOWN),
+            property_number(block, _DUE),
             topic,
-            _number(property_text(block, _QUEUE), 0),
+            max(property_number(block, _QUEUE, INT32_MAX), 0),
             key,
             recalls,
         )
@@ -118,7 +123,3 @@ def timer_rows(
             rows = []
     if rows:
         yield np.array(rows, ROW_TYPE)
-
-
-def _number(text: str | None, otherwise: int) -> int:
-    return int(text) if text and text.isdigit() and len(text) <= _DIGITS_MAX else otherwise

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from pocketmq.format.filler_record import Style, size_min
-from pocketmq.format.property_codec import NAME_SEPARATOR, PAIR_SEPARATOR
+from pocketmq.format.properties import NAME_SEPARATOR, PAIR_SEPARATOR
 from pocketmq.format.record import BLANK_SIZE, PROPERTY_CRC_SIZE, property_crc_field, split_record
 from pocketmq.model.finding import Finding
 from pocketmq.rebuild.log_files import LogFile, bytes_at

@@ -9,10 +9,10 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from pocketmq.format.body_codec import plain_body
 from pocketmq.format.columns.heads import Heads, is_marked
 from pocketmq.format.columns.queues import QueueTable
 from pocketmq.format.columns.records import Decoded
-from pocketmq.format.property_codec import plain_body
 from pocketmq.format.record import PROPERTY_CRC_SIZE
 from pocketmq.model.errors import IllegalTopic
 from pocketmq.model.message import FLAG_COMPRESSED, OFFSET_MAX

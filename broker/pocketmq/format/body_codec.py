@@ -1,26 +1,16 @@
-"""The property block of a record, and its body, which may be compressed.
+"""The body of a record, which may be compressed.
 
-Properties: name, 0x01, value, 0x02, one pair behind the other
-    K E Y S 01 k 1   k 2 02 T A G S 01 T a g A 02
-There is no escaping: a name or value with one of the separators cannot be stored. The last
-separator may be missing (4.9.1 to 5.1.4 wrote none). A pair with an empty name or an empty value
-is dropped by every reader; of duplicates the last one wins.
-
-Body: bit 0 of the system flag: compressed; bits 8-10 how: 1 LZ4, 2 ZSTD, 3 ZLIB, 0 also ZLIB.
-Source: MessageDecoder.messageProperties2String, string2messageProperties; CompressionType.
+Bit 0 of the system flag is set for a compressed body; bits 8-10 name the codec: 1 LZ4, 2 ZSTD,
+3 ZLIB, and 0 is ZLIB.
+Source: MessageDecoder, CompressionType.
 """
 
 import zlib
 from collections.abc import Callable
 from typing import Final, NamedTuple
 
-from pocketmq.format.layout import Buffer
 from pocketmq.model.message import FLAG_COMPRESSED
 
-NAME_SEPARATOR: Final = "\x01"
-PAIR_SEPARATOR: Final = "\x02"
-PROPERTIES_SIZE_MAX: Final = 32_767
-"""The length field is a signed i16."""
 PLAIN_SIZE_MAX: Final = 64 * 1024 * 1024
 """A body that unfolds to more is left as it is: no producer within the size limits made it."""
 SHOWN_SIZE_MAX: Final = 15 * 1024 * 1024
@@ -37,23 +27,6 @@ ZSTD_STEP: Final = 1024
 
 _ZLIB_OR_GZIP: Final = 32 + zlib.MAX_WBITS
 """RocketMQ's clients of version 4 send the one, those of version 5 the other."""
-
-
-def encode_properties(properties: dict[str, str]) -> bytes:
-    """Returns the block of the pairs in the order given, with a separator behind the last one."""
-    return "".join(
-        f"{name}{NAME_SEPARATOR}{value}{PAIR_SEPARATOR}" for name, value in properties.items()
-    ).encode()
-
-
-def decode_properties(block: Buffer) -> dict[str, str]:
-    """Returns the pairs of a block; bytes that are not UTF-8 become replacement characters."""
-    properties: dict[str, str] = {}
-    for pair in bytes(block).decode("utf-8", "replace").split(PAIR_SEPARATOR):
-        name, _, value = pair.partition(NAME_SEPARATOR)
-        if name and value:
-            properties[name] = value
-    return properties
 
 
 def plain_body(body: bytes, system_flag: int) -> bytes:

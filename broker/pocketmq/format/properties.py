@@ -1,0 +1,162 @@
+"""The property block of a record, written and read; no other module walks over one pair by pair.
+
+Properties: name, 0x01, value, 0x02, one pair behind the other
+    K E Y S 01 k 1   k 2 02 T A G S 01 T a g A 02
+There is no escaping: a name or value with one of the separators cannot be stored. The last
+separator may be missing (4.9.1 to 5.1.4 wrote none). A pair with an empty name or an empty value
+is dropped by every reader; of duplicates the last one wins. Bytes that are not UTF-8 become
+replacement characters in a text.
+
+    block = led_by_separator(properties)    b"\\x02KEYS\\x01k\\x02TAGS\\x01TagA\\x02"
+    property_text(block, property_key("TAGS"))                                  "TagA"
+Source: MessageDecoder.messageProperties2String, string2messageProperties.
+"""
+
+from typing import Final, final
+
+from pocketmq.format.layout import Buffer
+from pocketmq.native import is_compiled
+from pocketmq.native.machine import i64
+
+NAME_SEPARATOR: Final = "\x01"
+PAIR_SEPARATOR: Final = "\x02"
+NAME_END: Final = b"\x01"
+PAIR_END: Final = b"\x02"
+PROPERTIES_SIZE_MAX: Final = 32_767
+"""The length field is a signed i16."""
+_IS_COMPILED: Final = is_compiled()
+
+
+def encode_properties(properties: dict[str, str]) -> bytes:
+    """Returns the block of the pairs in the order given, with a separator behind the last one."""
+    return "".join(
+        [f"{name}{NAME_SEPARATOR}{value}{PAIR_SEPARATOR}" for name, value in properties.items()]
+    ).encode()
+
+
+def decode_properties(block: Buffer) -> dict[str, str]:
+    """Returns the pairs of a block as texts."""
+    properties: dict[str, str] = {}
+    for pair in bytes(block).decode("utf-8", "replace").split(PAIR_SEPARATOR):
+        name, _, value = pair.partition(NAME_SEPARATOR)
+        if name and value:
+            properties[name] = value
+    return properties
+
+
+def property_pairs(block: bytes) -> list[tuple[bytes, bytes]]:
+    """Returns the pairs of a block in its order, duplicates included."""
+    found: list[tuple[bytes, bytes]] = []
+    for pair in block.split(PAIR_END):
+        name, _, value = pair.partition(NAME_END)
+        if name and value:
+            found.append((name, value))
+    return found
+
+
+def find_byte(raw: bytes, wanted: i64, begin: i64, end: i64) -> i64:
+    """Returns the position of a byte in [begin, end), `end` where there is none."""
+    if not _IS_COMPILED:  # There a loop is slower than the call that it saves when compiled.
+        found = raw.find(wanted, begin, end)
+        return end if found < 0 else found
+    position = begin
+    while position < end:
+        byte: i64 = raw[position]
+        if byte == wanted:
+            return position
+        position += 1
+    return end
+
+
+@final
+class PropertyCursor:
+    """Walks the pairs of a block in place, for compiled callers.
+
+    name_begin  …, name_end, value_end: of the pair it is at; the value begins one behind the name
+    is_whole    whether all pairs so far had a name, a value and a separator behind
+    """
+
+    __slots__ = ("_end", "_next", "_raw", "is_whole", "name_begin", "name_end", "value_end")
+
+    def __init__(self, raw: bytes, begin: i64, end: i64) -> None:
+        """Begins before the first pair of the block at [begin, end)."""
+        self._raw = raw
+        self._next: i64 = begin
+        self._end: i64 = end
+        self.name_begin: i64 = begin
+        self.name_end: i64 = begin
+        self.value_end: i64 = begin
+        self.is_whole = True
+
+    def step(self) -> bool:
+        """Moves to the next pair; returns whether there is one."""
+        raw = self._raw
+        end = self._end
+        while self._next < end:
+            begin = self._next
+            pair_end = find_byte(raw, 2, begin, end)
+            name_end = find_byte(raw, 1, begin, pair_end)
+            self._next = pair_end + 1
+            is_pair = name_end > begin and pair_end - name_end > 1
+            if pair_end == end or not is_pair:
+                self.is_whole = False
+            if is_pair:
+                self.name_begin = begin
+                self.name_end = name_end
+                self.value_end = pair_end
+                assert pair_end <= end
+                return True
+        return False
+
+    def name(self) -> bytes:
+        """Returns the name of the pair it is at."""
+        return self._raw[self.name_begin : self.name_end]
+
+    def value(self) -> bytes:
+        """Returns the value of the pair it is at."""
+        return self._raw[self.name_end + 1 : self.value_end]
+
+
+def led_by_separator(properties: bytes) -> bytes:
+    """Returns properties as they are stored in the form that `property_text` searches."""
+    return PAIR_END + properties
+
+
+def property_key(name: str) -> bytes:
+    """Returns the bytes before the value of a property; made once, used for many records."""
+    return PAIR_END + name.encode() + NAME_END
+
+
+def property_value(raw: bytes, key: bytes, begin: int, end: int) -> bytes | None:
+    """Returns the value of a property of the block at [begin, end), None where there is none.
+
+    key    as `property_key` makes it; the block may begin with the separator or without
+    Cost   0.25 µs and one search of the block
+    """
+    upper = end
+    place = raw.rfind(key, begin, upper)
+    while place >= 0:
+        value_begin = place + len(key)
+        value_end = raw.find(PAIR_END, value_begin, end)
+        if value_end < 0:
+            value_end = end
+        if value_begin < value_end:
+            return raw[value_begin:value_end]
+        upper = value_begin - 1  # An empty value is none: an earlier one counts.
+        place = raw.rfind(key, begin, upper)
+    if begin >= end or raw[begin] != key[1] or not raw.startswith(key[1:], begin, end):
+        return None
+    value_begin = begin + len(key) - 1
+    value_end = raw.find(PAIR_END, value_begin, end)
+    if value_end < 0:
+        value_end = end
+    return raw[value_begin:value_end] or None
+
+
+def property_text(block: bytes, key: bytes) -> str | None:
+    """Returns the value of a property of a block that a separator leads, None for none.
+
+    Cost   0.3 µs and one search of the block
+    """
+    value = property_value(block, key, 0, len(block))
+    return None if value is None else value.decode("utf-8", "replace")

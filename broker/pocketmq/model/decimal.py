@@ -1,0 +1,70 @@
+"""Decimal numbers in texts: properties, handles, page tokens, ports.
+
+    number_of("17") 17      number_of("2147483648", INT32_MAX) -1      signed_number_of("-3") -3
+
+A number is ASCII digits, with any count of leading zeros. Its upper bound is 2^63 - 1 unless
+a narrower field holds it. A blank, an underscore or a digit of another script makes it none.
+Source: Long.parseLong, Integer.parseInt.
+"""
+
+from typing import Final
+
+from pocketmq.native.machine import i64
+
+LONG_MAX: Final = 2**63 - 1
+DIGITS_MAX: Final = 19
+SUMMABLE_MAX: Final = 10**18 - 1
+"""The largest time or offset that 64 bits still hold after a sum or a change of units."""
+_TENTH: Final[i64] = 922_337_203_685_477_580
+_LAST: Final[i64] = 7
+"""2^63 - 1 is ten times the one and the other."""
+
+
+def number_of(text: str, largest: int = LONG_MAX) -> int:
+    """Returns the number that a text is, -1 where it is none from 0 to `largest`."""
+    if len(text) > DIGITS_MAX:
+        text = text.lstrip("0") or "0"
+    if len(text) > DIGITS_MAX or not (text.isascii() and text.isdigit()):
+        return -1
+    number = int(text)
+    return number if number <= largest else -1
+
+
+def number_of_bytes(raw: bytes, largest: int = LONG_MAX) -> int:
+    """Returns the number that bytes are, -1 where they are none from 0 to `largest`."""
+    if len(raw) > DIGITS_MAX:
+        raw = raw.lstrip(b"0") or b"0"
+    if len(raw) > DIGITS_MAX or not raw.isdigit():
+        return -1
+    number = int(raw)
+    return number if number <= largest else -1
+
+
+def number_in(raw: bytes, position: i64, end: i64) -> i64:
+    """Returns the number at [position, end), -1 where there is none from 0 to 2^63 - 1.
+
+    For compiled callers: no slice is made.
+    """
+    if position >= end:
+        return -1
+    value: i64 = 0
+    while position < end:
+        digit: i64 = raw[position] - 0x30
+        if digit < 0 or digit > 9 or value > _TENTH or (value == _TENTH and digit > _LAST):
+            return -1
+        value = 10 * value + digit
+        position += 1
+    return value
+
+
+def signed_number_of(text: str, largest: int = LONG_MAX) -> int | None:
+    """Returns the number that a text is, maybe behind a sign; None: none of a field this wide.
+
+    largest   of the field; its smallest number is one further from 0
+    """
+    digits = text[1:] if text[:1] in ("+", "-") else text
+    number = number_of(digits, largest + 1)
+    if number < 0:
+        return None
+    number = -number if text[0] == "-" else number
+    return number if number <= largest else None
