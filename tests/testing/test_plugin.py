@@ -4,6 +4,7 @@ import subprocess
 import sys
 from contextlib import suppress
 from pathlib import Path
+from textwrap import dedent
 from typing import Final
 
 import pytest
@@ -86,14 +87,11 @@ def test_nothing_stays_of_a_broker_that_hangs_and_whose_tests_were_killed(run: R
             pass
 
 
-def test_the_first_test_of_the_manual_runs(run: Run) -> None:
-    text = (
-        (SOURCE_ROOT.parent / "docs/howto/testing.md")
-        .read_text()
-        .partition("```python\n")[2]
-        .partition("```")[0]
-    )
-    assert len(text.splitlines()) in range(10, 20)
+@pytest.mark.parametrize("page", ["howto/testing", "start/first-test"])
+def test_the_first_test_of_the_manual_runs(run: Run, page: str) -> None:
+    manual = (SOURCE_ROOT.parent / f"docs/{page}.md").read_text()
+    text = dedent(manual.partition("```python\n")[2].partition("```")[0])
+    assert len(text.splitlines()) in range(9, 20)
     run(text, "-W", "ignore::DeprecationWarning").assert_outcomes(passed=1)
 
 
