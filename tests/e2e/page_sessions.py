@@ -5,7 +5,8 @@
     <!-- not run: its reason -->    the next block is left out
 
 A block in `console` has commands after `$ ` and the output that they print; one in `sh` has
-commands alone. Outputs are compared without numbers, ids and spaces; a line `…` stands for any lines.
+commands alone. Outputs are compared without numbers, ids and spaces; a line `…` stands for any
+lines.
 """
 
 import os
