@@ -71,7 +71,7 @@ class AccessControl:
             logger.warning("access.open", extra={"users": count})
 
     def guarded(self, services: Iterable[Service], tables: Tables) -> list[Service]:
-        """Returns what is served: the faces as they are, or each behind the guard.
+        """Returns the services to serve: the APIs as they are, or each behind the guard.
 
         tables   of the store, which know the groups of retry topics
         """

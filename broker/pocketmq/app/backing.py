@@ -75,7 +75,7 @@ def send_rules(config: Config, store_host: bytes) -> SendRules:
 
 
 def consume_settings(config: Config, store_host: bytes) -> ConsumeSettings:
-    """Returns what of the settings consuming needs."""
+    """Returns the settings that consuming needs."""
     return ConsumeSettings(
         config.broker.cluster, config.broker.name, store_host, config.limits.in_flight_max
     )

@@ -81,7 +81,7 @@ class Certificate:
 
     tls     is given it
     store   the store's directory
-    hosts   what is listened on: addresses and names that clients reach
+    hosts   listening addresses, and names that clients reach
     """
 
     __slots__ = ("_cert", "_clock", "_disk", "_hosts", "_key", "_seen", "_tls")
@@ -172,13 +172,13 @@ class Certificate:
 def told_names(config: Config, hosts: Iterable[str]) -> set[str]:
     """Returns the names that a certificate must have: the advertised ones and this machine's.
 
-    hosts   what is listened on
+    hosts   listening addresses
     """
     return {*LOCAL_NAMES, *_usable([config.broker.advertised_host, *(set(hosts) - EVERY_HOST)])}
 
 
 def names_of_machine() -> set[str]:
-    """Returns what this machine is called: good to have, and other the next time in a container."""
+    """Returns the names of this machine, which may differ after a restart in a container."""
     return set(_usable([socket.gethostname(), str(own_address())]))
 
 
@@ -239,7 +239,7 @@ def _unmade(why: str) -> IllegalConfig:
 
 
 def shown(cert_file: Path, key_file: Path) -> Shown:
-    """Returns what a certificate is that is signed by itself; nothing when it is not, or runs out.
+    """Returns a self-signed certificate's description; empty when it is none, or expires soon.
 
     Cost     2 ms: a handshake in memory, so that it is sure to serve clients that trust it
     """

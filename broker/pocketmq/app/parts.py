@@ -104,7 +104,7 @@ def parts_of(
     drain: Callable[[], None],
     door: AccessControl,
 ) -> Parts:
-    """Returns what runs on an open store.
+    """Returns the services that run on an open store.
 
     bound   the address clients come to
     drain   asks the broker to end
@@ -154,7 +154,7 @@ def parts_of(
 def retention_of(
     store: MessageStore, config: Config, floors: Sequence[Callable[[], int]] = ()
 ) -> Retention:
-    """Returns what lets an open store's old messages go.
+    """Returns the retention service of an open store.
 
     floors   physical offsets; nothing at or above the lowest of them goes
     """

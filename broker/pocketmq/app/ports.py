@@ -30,7 +30,7 @@ HTTP: Final = "http.listen"
 class BoundAddress(NamedTuple):
     """One bound address.
 
-    setting   what chose it: a setting, or LISTEN_FDS
+    setting   that chose it, or LISTEN_FDS
     address   "host:port" as the socket reports it
     """
 
@@ -67,7 +67,7 @@ class Ports(NamedTuple):
             await self.http.close()
 
     def opened(self, config: Config) -> list[tuple[str, str]]:
-        """Returns the ports that other machines reach: what chose the address, and why it is open.
+        """Returns the ports that other machines reach: the setting of each, and why it is open.
 
         A loopback address is open where others are passed on to it: by a balancer with PROXY
         headers, or by a reverse proxy, whose address clients get from `broker.advertised_host`.

@@ -87,7 +87,7 @@ def run_broker(
     """Runs a broker until it receives a stop signal, and returns the exit code of the process.
 
     live   its settings; where they can be read again, SIGHUP has them read
-    accept_damage   give up what is damaged below what was durable, and take messages
+    accept_damage   give up durable records that are damaged, and take messages
     announce   is called once with the addresses bound, when clients may come
     stage      what it runs on; None: the machine
     Errors     StorageError kinds: the broker did not start
@@ -218,8 +218,8 @@ async def _open_unless_stopped(
 ) -> MessageStore | None:
     """Opens the store; None when stopped before it is open, for recovery can take minutes.
 
-    Effects  what is there by then is left out of all garbage collections: it is nearly all there
-             will be, and walking over ten thousand queues stops everybody for a while
+    Effects  objects that exist by then are left out of all garbage collections: they are nearly all
+             there will be, and walking over ten thousand queues stops all callers for a while
     """
     gc.disable()
     try:
@@ -245,7 +245,7 @@ class _Outside:
         self._store: MessageStore | None = None
         self._numbers: Numbers | None = None
         self.held: Callable[[], str] = str
-        """Returns what holds back files that should expire, "" for nothing."""
+        """Returns what delays the deletion of expired files, "" for nothing."""
 
     def show(
         self, store: MessageStore, parts: Parts, live: LiveConfig, services: Sequence[Service]

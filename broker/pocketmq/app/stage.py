@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class Opened(NamedTuple):
-    """A broker that is about to serve: its store, what calls its services' steps, its server."""
+    """A broker that is about to serve: its store, the runner of its services' steps, its server."""
 
     store: MessageStore
     runner: Runner

@@ -37,7 +37,7 @@ OFFSET_SCHEMA: Final = StructType(
 
 
 def messages_per_hour(messages: "DataFrame") -> "DataFrame":
-    """Returns what was stored in each hour, by topic and hour.
+    """Counts the messages stored in each hour, by topic and hour.
 
     Reads    topic, store_timestamp_ms, store_size
     Returns  topic string, hour timestamp, messages bigint, bytes bigint; an hour without messages

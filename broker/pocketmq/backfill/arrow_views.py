@@ -1,6 +1,6 @@
 """Units of consume queues and entries of index files as Arrow record batches.
 
-Nothing is looked up in the log; what the files themselves show to be wrong becomes `DamagedBytes`.
+Nothing is looked up in the log; faults that the files themselves show become `DamagedBytes`.
 """
 
 from collections.abc import Callable, Iterator

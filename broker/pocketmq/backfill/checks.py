@@ -42,7 +42,7 @@ class Pair:
 
 
 def check_files(out: Path, mapper: Mapper) -> list[Finding]:
-    """Returns what differs from the manifest of a finished run.
+    """Returns the differences from the manifest of a finished run.
 
     Cost     reads everything once, about 1 ms a MiB that is there for each worker
     """
@@ -76,7 +76,7 @@ def digest_file(path: str) -> tuple[int, str]:
 def copy_views(out: Path, target: Path, advance: Callable[[int], None]) -> list[Finding]:
     """Copies the files the manifest names, holes as holes; returns those that differ from it.
 
-    Errors   OSError; what was copied up to then stays
+    Errors   OSError; files copied up to then stay
     """
     known, findings = _known_files(out)
     for name in (CONSUME_QUEUE_DIRECTORY, INDEX_DIRECTORY):
@@ -246,7 +246,7 @@ def _mark(file: LogFile) -> tuple[str, int]:
 
 
 def allocated_bytes(out: Path) -> int:
-    """Returns what the files the manifest names take on their disk."""
+    """Returns the allocated bytes of the files that the manifest names."""
     paths = [out / mark["path"] for mark in manifest(out)["files"]]
     return sum(path.stat().st_blocks * 512 for path in paths if path.exists())
 

@@ -3,8 +3,8 @@
     new_job ─► outlook      reads samples, changes nothing
             └► run          one at a time in a directory; resumes from an earlier run's results
 
-`rebuild/parallel.py` builds everything. This module checks the output directory, decides what is
-reused, and checks the disk space.
+`rebuild/parallel.py` builds everything. This module checks the output directory, decides which
+parts are reused, and checks the disk space.
 """
 
 import fcntl
@@ -39,8 +39,8 @@ class Outlook:
     """The plan of a run: ranges to read, reusable work, and disk space.
 
     reused        ranges that an earlier run finished and this one would not read again
-    is_complete   the directory holds what is asked for already
-    is_cleared    what an earlier run left is of no use and would be removed
+    is_complete   the directory already holds the views asked for
+    is_cleared    files of an earlier run are of no use and would be removed
     free_bytes    room on the disk that would be written to
     """
 
@@ -77,8 +77,8 @@ def new_job(
 def objection(store: Path, out: Path) -> str:
     """Returns why a directory cannot be written to, "" when it can.
 
-    A run removes what an earlier run left, so it only takes a directory that is empty, missing, or
-    an earlier run's.
+    A run removes the files of an earlier run, so it only takes a directory that is empty,
+    missing, or an earlier run's.
     """
     store, out = store.resolve(), out.resolve()
     if not out.exists():
@@ -98,7 +98,7 @@ def objection(store: Path, out: Path) -> str:
 
 
 def outlook(job: RebuildJob, mapper: Mapper) -> Outlook:
-    """Returns what `run` would do; changes nothing.
+    """Returns the plan of `run`; changes nothing.
 
     Cost     a sample of some megabytes; where files are to be cut, hopping over them once,
              0.3 µs a record
@@ -146,7 +146,7 @@ def _rebuild(job: RebuildJob, staging: Staging, mapper: Mapper) -> None:
 
 
 def manifest(out: Path) -> Document:
-    """Returns what a finished run wrote down, an empty document when there is none.
+    """Returns the manifest of a finished run, an empty document when there is none.
 
     Marks of another version count as none.
     """

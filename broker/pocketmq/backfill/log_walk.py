@@ -1,7 +1,7 @@
 """Reads the log range by range over damage, so that every hole is reported.
 
     file 0 │ file 1  ▓▓ │ file 2     ▓▓ a hole: sound records follow it, here or in file 2
-                                     what follows the last sound record of all is no hole
+                                     bytes behind the last sound record of all are no hole
 
 Whether records follow the end of a range's records is known before it is read: `survey` looks
 at the first record of every file.
@@ -21,7 +21,7 @@ from pocketmq.walk.search import first_times
 
 @dataclass(frozen=True, slots=True)
 class DamagedBytes:
-    """Bytes of a file that are not what they must be.
+    """Damaged bytes of a file.
 
     position          byte of the file
     physical_offset   of the log; in a view: the record its last sound row is about, 0 without one
@@ -45,7 +45,7 @@ class DamagedBytes:
 
 @dataclass(frozen=True, slots=True)
 class Stretch:
-    """A range with what must be known of the files around it.
+    """A range, with the facts that it needs about the files around it.
 
     last_time_ms   no record behind a hole at its start counts that is older than this
     is_followed    a later file holds records

@@ -31,7 +31,7 @@ class Progress:
 
     entries   index entries the finished ranges hold
     indexed   entries in finished pieces of index files
-    damage    what ranges could not be read for, and holes in the log
+    damage    in ranges, and holes in the log
     """
 
     phase: Phase

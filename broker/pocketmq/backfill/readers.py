@@ -52,13 +52,13 @@ def read_messages(
 ) -> "DataFrame":
     """Returns the messages of a store's log.
 
-    columns     what to read; all when none is named
+    columns     to read; all when none is named
     upto        records that start below this physical offset; None: all
     piece_size  cut files at about this many bytes; 0: only where there are few files
     check_crc   a body that does not fit its CRC is damage, too
     Errors      ValueError, NotAStore, WrongFileSize, StoreGap now; Corruption, inside Spark's own
                 error, when rows are read
-    Cost        0.1 to 1 µs a record and column, and what Spark does with the rows
+    Cost        0.1 to 1 µs a record and column, apart from Spark's own work
     """
     options = {
         "columns": ",".join(columns),

@@ -135,7 +135,7 @@ def store_at(path: "str | Path", kind: str) -> Path:
 
 
 def request_from(options: Mapping[str, str]) -> Request:
-    """Returns what options ask for.
+    """Parses the options.
 
     Errors   ValueError: an option that there is not, or a value that it cannot have; NotAStore
     """

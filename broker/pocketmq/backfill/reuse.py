@@ -33,10 +33,10 @@ class Reuse:
     """Results of an earlier run that a new run can reuse.
 
     is_known      an earlier run wrote here
-    is_complete   it made what is asked for now
-    is_usable     what it wrote agrees with what is asked for now
+    is_complete   it made the views asked for now
+    is_usable     its results agree with the request
     ranges        that need not be read again
-    changed       what it held of ranges whose file was written to since
+    changed       entries of ranges whose file was written to since
     """
 
     is_known: bool
@@ -47,7 +47,7 @@ class Reuse:
 
 
 def find_reuse(job: RebuildJob, ranges: list[Range]) -> Reuse:
-    """Returns what there is to go on from for a job with these ranges; changes nothing."""
+    """Returns the results that a job with these ranges can reuse; changes nothing."""
     staging = Staging(job.out)
     known = staging.read(staging.work / PLAN_FILE)
     if known is None:
@@ -65,7 +65,7 @@ def find_reuse(job: RebuildJob, ranges: list[Range]) -> Reuse:
 
 
 def prepare(staging: Staging, reuse: Reuse) -> None:
-    """Removes what must not be gone on from."""
+    """Removes results that must not be reused."""
     if reuse.is_known and not reuse.is_usable:
         staging.clear()
     elif reuse.changed:
@@ -93,7 +93,7 @@ def _is_usable(known: Document, wanted: Document, changed: list[Document]) -> bo
 def _is_complete(
     staging: Staging, job: RebuildJob, known: Document, wanted: Document, read: list[Document]
 ) -> bool:
-    """Returns whether the files and the manifest are of what is asked for now.
+    """Returns whether the files and the manifest match the request.
 
     A restart of the machine does not matter: files are durable before the manifest is there. How
     the log was cut does not matter either.

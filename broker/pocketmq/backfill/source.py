@@ -39,7 +39,7 @@ class StoreSource(DataSource):
 
     @classmethod
     def name(cls) -> str:
-        """Returns what Spark knows it by."""
+        """Returns the name that Spark knows it by."""
         return "pocketmq"
 
     def schema(self) -> StructType:
@@ -50,7 +50,7 @@ class StoreSource(DataSource):
         return from_arrow_schema(request_from(self.options).schema)
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        """Returns what reads the partitions.
+        """Returns the reader of the partitions.
 
         schema   that of the options, or columns of it that the user named
         """
@@ -76,7 +76,7 @@ class StoreReader(DataSourceReader):
         self._schema = schema
 
     def partitions(self) -> list[InputPartition]:
-        """Returns the partitions of what is wanted.
+        """Returns the partitions of the selected rows.
 
         Errors   WrongFileSize, StoreGap
         """
@@ -115,7 +115,7 @@ class _Shape:
         assert set(self.stored) <= set(table.schema.names)
 
     def rows(self, batch: Any, wanted: RowFilter) -> Iterator[Any]:
-        """Yields what is wanted of a batch, if anything."""
+        """Yields the selected rows of a batch, if any."""
         kept = wanted.rows(self._numbers, lambda name: batch.column(name).to_numpy())
         if kept is not None:
             batch = batch.filter(pa.array(kept))

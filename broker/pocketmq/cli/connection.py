@@ -39,7 +39,7 @@ Question = Coroutine[Any, Any, Answer]
 def asks_broker(
     *lines: str, within: click.Group | None = None, about: str | None = None
 ) -> Callable[[Callable[..., None]], click.Command]:
-    """Returns what makes a command of a function, which is called with a connection and `out`.
+    """Returns a decorator that makes a function a command, called with a connection and `out`.
 
     lines    examples of its help
     within   its group
@@ -79,7 +79,7 @@ class ConnectedGroup(NamingGroup):
     def asks(
         self, about: str | None, *lines: str
     ) -> Callable[[Callable[..., None]], click.Command]:
-        """Returns what makes a command of this group, as `asks_broker` does."""
+        """Returns a decorator that makes a command of this group, as `asks_broker` does."""
         return asks_broker(*lines, within=self, about=about)
 
 
@@ -165,7 +165,7 @@ class BrokerConnection:
         self.ask(hand_on())
 
     def all(self, ask: "Callable[..., Question[Page[Answer]]]", **given: Any) -> Iterator[Answer]:
-        """Yields what a call of the client answers page by page.
+        """Yields the answers of a paged client call, page by page.
 
         Errors   ClientError
         """

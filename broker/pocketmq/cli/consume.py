@@ -1,4 +1,4 @@
-"""`pocketmq consume`: the messages of a topic's queues in order, or what a group receives of it."""
+"""`pocketmq consume`: messages of a topic's queues in order, or as a group receives them."""
 
 from typing import Final, NamedTuple
 
@@ -56,7 +56,7 @@ class Way(NamedTuple):
     acknowledges: bool | None
 
     def check(self) -> None:
-        """Raises UsageError for what does not go together."""
+        """Raises UsageError for options that exclude each other."""
         if self.is_pull == self.is_pop:
             raise click.UsageError("say how to read: either --pull, or -g GROUP --pop")
         if self.is_pop and not self.group:

@@ -46,7 +46,7 @@ def message_document(message: StoredMessage) -> Document:
 
 
 def leased_document(leased: Leased) -> Document:
-    """Returns a message that was received, with what its lease is settled by."""
+    """Returns a received message, with the handle of its lease."""
     lease = {
         "attempt": leased.attempt,
         "receipt_handle": leased.receipt_handle,
@@ -108,7 +108,7 @@ def moved_document(group: str, moved: MovedOffset) -> Document:
 
 
 def traced_document(record: TracedRecord) -> Document:
-    """Returns a record on a message's way; what does not apply to it is absent."""
+    """Returns a record of a message's history, without fields that do not apply."""
     row = {**record._asdict(), "step": record.step.name}
     return {name: value for name, value in row.items() if value not in (None, "")}
 
@@ -130,7 +130,7 @@ class ShownMessages:
         self.left = count_max or inf
 
     def add(self, messages: Sequence[StoredMessage]) -> bool:
-        """Prints what of some messages is still wanted; returns whether more is."""
+        """Prints the part of some messages that is still wanted; returns whether more is."""
         shown = messages[: int(min(self.left, len(messages)))]
         return self.add_documents([message_document(message) for message in shown])
 

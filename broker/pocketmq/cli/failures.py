@@ -28,7 +28,7 @@ FAILED_CODES: Final = frozenset({"INTERNAL", "UNKNOWN", "DATA_LOSS", "CANCELLED"
 
 
 def failure_of_client(error: ClientError, command: str = "") -> Failure:
-    """Returns what a broker's answer, or its silence, means for the command.
+    """Returns the command's failure for a broker's answer, or its silence.
 
     command   the first word of it
     """
@@ -54,7 +54,7 @@ def failure_of_client(error: ClientError, command: str = "") -> Failure:
 
 
 def failure_of_broker(error: BrokerError) -> Failure:
-    """Returns what an error met in this process means for the command."""
+    """Returns the command's failure for an error in this process."""
     step = _LOCAL_STEPS.get(type(error), "")
     if type(error) is IllegalConfig and not error.field.endswith(")"):
         step = ""  # Not a given value, which would be named with its origin: the text has the step.

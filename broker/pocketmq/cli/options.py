@@ -1,4 +1,4 @@
-"""Options and arguments that several commands take, each declared once, and what texts mean.
+"""Options and arguments that several commands share, each declared once, and their parsing.
 
 Moments are written as
     2026-11-21T02:30:00Z · 2026-11-21T03:30:00.250+01:00     RFC 3339
@@ -163,7 +163,7 @@ form_option: Final = click.option(
     callback=lambda ctx, param, form: Output(form),
     help="Output format [default: table on a terminal, else json].",
 )  # fmt: skip
-"""Gives a command what prints, as `out`."""
+"""Gives a command its printer, as `out`."""
 endpoint_option: Final = click.option(
     "--endpoint", envvar="POCKETMQ_ENDPOINT", default=DEFAULT_ENDPOINT, show_default=True,
     show_envvar=True, type=ENDPOINT, help="Address of the broker; PORT is 8081 by default.",
@@ -209,14 +209,14 @@ read_only_option: Final = click.option(
 
 
 def queue_option(about: str) -> Callable[[Command], Command]:
-    """Returns what gives a command --queue TOPIC:QUEUE, reads as (topic, queue id) or None."""
+    """Returns a decorator that adds --queue TOPIC:QUEUE, parsed to (topic, queue id) or None."""
     return click.option("--queue", metavar="TOPIC:QUEUE", type=QUEUE, help=about)
 
 
 def takes(
     name: str, kind: Callable[..., Any], *options: Callable[..., Any]
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Returns what gives a command these options and arguments, as one value of a kind.
+    """Returns a decorator that adds these options and arguments, as one value of a kind.
 
     name   the command's parameter; the kind's parameters are named as the options
     """

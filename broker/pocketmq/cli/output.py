@@ -5,7 +5,7 @@
 -o json    one document, or one array of all rows; the default elsewhere
 -o yaml    the same as YAML
 -o jsonl   one document a line, each as soon as it is there
--o csv     the columns of wide with values as in JSON, and a line of titles; what is nested is JSON
+-o csv     the columns of wide with values as in JSON, and a line of titles; nested values are JSON
 
 A field has one name. JSON and CSV show it as it is; tables show a title, without _ms for formatted
 times.
@@ -66,7 +66,7 @@ class Column(NamedTuple):
         return (self.name if self.show is None else self.name.removesuffix("_ms")).upper()
 
     def cell(self, row: Document) -> Any:
-        """Returns what people see."""
+        """Returns the printed text of a cell."""
         return row.get(self.name, "") if self.show is None else self.show(row)
 
 
@@ -116,7 +116,7 @@ class Output:
         sys.stdout.flush()
 
     def rows(self, columns: Columns, more: Columns | None = None) -> "PrintedRows":
-        """Returns what prints rows as they come, to be used in a `with`."""
+        """Returns a printer of rows as they come, to be used in a `with`."""
         return PrintedRows(self.form, columns, more)
 
     def table(
@@ -142,7 +142,7 @@ def talk(text: str) -> None:
 
 
 def talk_notes(notes: Iterable[str]) -> None:
-    """Says what is worth knowing, a line each."""
+    """Prints notes, a line each."""
     for note in notes:
         talk(f"Note: {note}")
 

@@ -66,7 +66,7 @@ class BrokerRoster:
     def change(
         self, access_key: str, secret: str | None, is_admin: bool | None, is_enabled: bool | None
     ) -> Document:
-        """Changes what is given of a user."""
+        """Changes the given settings of a user."""
         changed = self._broker.update_user(
             access_key, secret=secret, admin=is_admin, enabled=is_enabled
         )
@@ -90,7 +90,7 @@ class BrokerRoster:
         return grant_document(*self._ask(self._broker.add_grant(given)))
 
     def revoke(self, user: str, actions: str, resource: str, *, is_denied: bool) -> list[Document]:
-        """Takes actions away; returns what is left about the resource."""
+        """Takes actions away; returns the remaining grants for the resource."""
         asked = self._broker.remove_grant(user, actions.split(","), resource, deny=is_denied)
         return [grant_document(*grant) for grant in self._ask(asked)]
 
@@ -136,7 +136,7 @@ class StoreRoster:
     def change(
         self, access_key: str, secret: str | None, is_admin: bool | None, is_enabled: bool | None
     ) -> Document:
-        """Changes what is given of a user."""
+        """Changes the given settings of a user."""
         changed = self._changed(
             lambda roster: roster.change(
                 access_key, secret=secret, is_admin=is_admin, is_enabled=is_enabled
@@ -166,7 +166,7 @@ class StoreRoster:
         return _grant_document(self._changed(lambda roster: roster.grant(grant)))
 
     def revoke(self, user: str, actions: str, resource: str, *, is_denied: bool) -> list[Document]:
-        """Takes actions away; returns what is left about the resource."""
+        """Takes actions away; returns the remaining grants for the resource."""
         taken, thing = actions_from_text(actions), resource_from_text(resource)
         left = self._changed(
             lambda roster: roster.revoke(user, taken, thing, is_allowed=not is_denied)

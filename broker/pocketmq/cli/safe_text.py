@@ -11,7 +11,7 @@ _UNSAFE: Final = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff\ufff9-\ufffb"
     "\ufffe\uffff\ud800-\udfff]"
 )
-"""Control characters but line feeds and tabs, marks of direction, and what is no character."""
+"""Control characters but line feeds and tabs, marks of direction, unassigned code points."""
 STANDS_IN: Final = "\N{REPLACEMENT CHARACTER}"
 
 

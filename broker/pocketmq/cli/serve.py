@@ -144,7 +144,7 @@ def serve(
         "access.check": "off" if insecure else None,
     }
     given = [f"{key}={value}" for key, value in flags.items() if value is not None]
-    signal.signal(signal.SIGHUP, signal.SIG_IGN)  # what it asks for is about to be done
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)  # a shutdown supersedes its request
     assignments = (*assignments, *given)
     sys.exit(_run(assignments, accept_damage=accept_damage, is_live=True, **sources))
 
@@ -262,7 +262,7 @@ def tell(addresses: Mapping[str, object]) -> None:
 
 
 def introduce(addresses: Mapping[str, object]) -> None:
-    """Prints that line, and on a terminal what to write in a client."""
+    """Prints that line, and on a terminal an example for a client."""
     tell(addresses)
     if sys.stdout.isatty():
         talk(HOW_TO_COME.format(grpc=addresses["grpc"]))

@@ -1,4 +1,4 @@
-"""`pocketmq status`: what the store is doing, and `pocketmq top`: what goes in and out of topics.
+"""`pocketmq status`: state of the store, and `pocketmq top`: messages in and out of topics.
 
 Rates come from counts that only grow: messages ever stored, and the sums of committed offsets. A
 topic that is recreated, or a group that is reset, counts from there.
@@ -76,7 +76,7 @@ def _behind(status: StoreStatus, reached: int) -> str:
 
 
 def disk_text(status: StoreStatus) -> str:
-    """Returns what is free of the disk, as people read it."""
+    """Returns the free space of the disk, as people read it."""
     free, total = status.disk_free_bytes, status.disk_total_bytes
     share = f" ({100 * free // total} %)" if total else ""
     return f"{amount(free)} free of {amount(total)}{share}"
@@ -128,7 +128,7 @@ def top(broker: BrokerConnection, out: Output, interval_s: float, count_max: int
 def _moments(
     broker: BrokerConnection, interval_s: float, count_max: int | None, patience: BrokerWait
 ) -> Iterator[Document]:
-    """Yields what happened in each interval; none while the broker is away."""
+    """Yields the changes of each interval; none while the broker is away."""
     before, count = take_snapshot(broker), 0
     patience.answered()
     while count_max is None or count < count_max:
@@ -163,7 +163,7 @@ def take_snapshot(broker: BrokerConnection) -> Snapshot:
 
 
 def difference(before: Snapshot, after: Snapshot) -> Document:
-    """Returns what happened between two snapshots as one JSON document, the busiest topic first.
+    """Returns the changes between two snapshots as one JSON document, the busiest topic first.
 
     Units   rates are a second's
     """

@@ -15,7 +15,7 @@ from pocketmq.model.administration import TopicChange
 
 PAGE_COUNT: Final = 1_000
 WAITING_COUNT_MAX: Final = 10_000
-"""Up to here it is counted what would be discarded when its time comes."""
+"""Largest count of messages that the plan says would be discarded."""
 TYPES: Final = ("normal", "fifo", "delay", "transaction", "priority", "mixed")
 TYPE_ATTRIBUTE: Final = "message.type"
 PERMISSIONS: Final = {"none": 0, "w": 2, "r": 4, "rw": 6}
@@ -38,7 +38,7 @@ TYPE: Final = click.Choice(TYPES, case_sensitive=False)
 
 
 def permission_text(permission: int) -> str:
-    """Returns what clients may do as `edit` takes it; a sum of other bits as the number."""
+    """Returns permissions in the form `edit` takes; a sum of other bits as the number."""
     names = {number: name for name, number in PERMISSIONS.items()}
     return names.get(permission, str(permission))
 

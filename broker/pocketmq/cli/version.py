@@ -1,4 +1,4 @@
-"""`pocketmq version`: what is installed here, and which of its modules run compiled."""
+"""`pocketmq version`: the installed version, and which of its modules run compiled."""
 
 import platform
 

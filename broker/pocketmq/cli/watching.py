@@ -13,7 +13,7 @@ from pocketmq.client.following import BrokerWait
 def repeat(watch_s: float | None, show: Callable[[], None]) -> None:
     """Calls a function once, or every so many seconds on an empty screen until Ctrl-C.
 
-    Errors   what the function raises; what passes, as a restart of the broker, only the first time
+    Errors   those of the function; passing ones, as a restart of the broker, only the first time
     """
     if watch_s is None:
         show()

@@ -265,7 +265,7 @@ class AsyncAdmin:
         """Returns the message with a unique key or offset id."""
         return await find_by_id(self._stub, topic, message_id)
 
-    # --- what became of messages ------------------------------------------------------------------
+    # --- history of messages ----------------------------------------------------------------------
 
     async def trace_message(
         self, message_id: str, topic: str = ""

@@ -43,7 +43,7 @@ class Property(NamedTuple):
 
 
 class LeftOut(NamedTuple):
-    """A property that is not taken over, and why; the hint names what may have been meant."""
+    """A property that is not taken over, and why; the hint names a likely spelling."""
 
     property: Property
     why: str
@@ -92,7 +92,7 @@ def import_file(path: Path, *, strict: bool = False) -> Imported:
 
 
 def text_of(path: Path) -> str:
-    """Returns what a file holds.
+    """Returns the text of a file.
 
     Errors   IllegalConfig: it cannot be read
     """

@@ -1,4 +1,4 @@
-"""RocketMQ's settings that have no counterpart here, by what they are about.
+"""RocketMQ's settings that have no counterpart here, by subject.
 
 Names that operators are known to set are listed in rocketmq.py one by one. The several hundred
 others of RocketMQ's releases go by the words in them.

@@ -74,7 +74,7 @@ class Knob:
         return self.name.endswith("_ms") and self.read is None
 
     def value_of(self, given: object, *, is_rocketmq: bool = False) -> Value:
-        """Returns the value of a text, or of what TOML made of one.
+        """Returns the value of a text, or of a TOML value.
 
         is_rocketmq   it was given by RocketMQ's name, where a duration is a number of ms
         Errors   IllegalConfig

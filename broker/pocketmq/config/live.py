@@ -71,7 +71,7 @@ def _stated(config: Config, key: str) -> str:
 class LiveConfig:
     """The settings a broker runs with, and how they become others.
 
-    read_again   reads the same sources once more; None: what was read stays
+    read_again   reads the same sources once more; None: the first values stay
     """
 
     __slots__ = ("_followers", "_read_again", "config")

@@ -110,7 +110,7 @@ class Layers:
             self.problems.append(IllegalConfig(field=f"{PRESET} ({origin})", why=why))
 
     def config(self) -> Config:
-        """Returns the settings these values make; what is wrong keeps its default."""
+        """Returns the settings of these values; illegal ones keep their defaults."""
         assert self.values.keys() | self.translated <= self.origins.keys()
         values = {**PRESETS[self.preset], **self.values}
         sections = {name: kind(**_section_values(values, name)) for name, kind in SECTIONS.items()}
@@ -178,7 +178,7 @@ def examine(
     preset: str | None = None,
     force: bool = False,
 ) -> Loaded:
-    """Returns what `load` does together with all problems; where there are any it is of no use."""
+    """Returns the result of `load` with all problems; with any of them it is of no use."""
     layers = Layers()
     if file is not None:
         read_files(layers, file)

@@ -1,4 +1,4 @@
-"""The part of YAML that RocketMQ's files are written in, read without telling what is in them.
+"""The part of YAML that RocketMQ's files are written in, parsed without revealing their content.
 
 Mappings and sequences in blocks, scalars on one line, plain or quoted, `[a, b]`, comments. Other
 YAML (anchors, tags, text over several lines) is an error that names the line, never its
@@ -17,7 +17,7 @@ _ESCAPED: Final = re.compile(r'\\(["\\/])')
 
 
 class PlainYamlError(ValueError):
-    """Text that is no YAML of this kind; it names the line and not what is in it."""
+    """Text that is no YAML of this kind; the error names the line, but not its content."""
 
     def __init__(self, line: int, why: str) -> None:
         super().__init__(f"line {line}: {why}")
@@ -63,7 +63,7 @@ class _Reader:
         self.lines = lines
 
     def block(self, indent: int, depth: int) -> Any:
-        """Returns what the next lines make that are indented so far or farther."""
+        """Returns the value of the next lines that are indented so far or farther."""
         first = self.lines[0]
         if depth > DEPTH_MAX:
             raise PlainYamlError(first.number, "it is nested too deep")

@@ -49,7 +49,7 @@ FLOORS: Final[dict[str, tuple[int, str]]] = {
 
 
 def broken(config: Config) -> list[IllegalConfig]:
-    """Returns what must not be together."""
+    """Returns the errors of settings that contradict each other."""
     return [
         IllegalConfig(
             field=key,
@@ -60,7 +60,7 @@ def broken(config: Config) -> list[IllegalConfig]:
 
 
 def too_low(config: Config) -> list[IllegalConfig]:
-    """Returns what is below the floor that only --force goes through."""
+    """Returns the errors of settings below the floor that only --force allows."""
     return [
         IllegalConfig(
             field=key,
@@ -73,7 +73,7 @@ def too_low(config: Config) -> list[IllegalConfig]:
 
 
 def doubts(config: Config) -> list[str]:
-    """Returns what is allowed but will probably not do what was meant."""
+    """Returns warnings about settings that are allowed but probably not intended."""
     return [*_unused(config), *_sizes(config), *_switched_off(config)]
 
 

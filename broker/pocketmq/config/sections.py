@@ -2,7 +2,7 @@
 
 `KNOBS` lists all of them by key ("store.flush"), with RocketMQ's name for each setting.
 
-Presets are sets of defaults for a kind of machine; what an operator sets goes over them.
+Presets are sets of defaults for a kind of machine; an operator's settings override them.
 
 preset   commit-log files   index file                 flush
 dev      64 MiB             0.2 M slots, 1 M entries   async   losing the last messages is no loss

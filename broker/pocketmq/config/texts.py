@@ -1,7 +1,7 @@
 """Texts of settings as values: addresses, hours, shares of a disk, lists of words.
 
-Sizes and durations have a module of their own (units.py). Every reader returns what the setting
-holds and raises ValueError with the reason.
+Sizes and durations have a module of their own (units.py). Every reader returns the setting's
+value and raises ValueError with the reason.
 """
 
 from collections.abc import Mapping

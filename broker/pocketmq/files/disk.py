@@ -55,7 +55,7 @@ from pocketmq.model.errors import (
 DRAFT_SUFFIX: Final = ".draft"
 """Ends the name of a file in the making; a start removes those of earlier lives."""
 RWF_NOWAIT: Final = getattr(os, "RWF_NOWAIT", 0)
-"""Linux: give what is in memory, or nothing."""
+"""Linux: read only pages in memory, else nothing."""
 
 
 class Disk:
@@ -69,7 +69,7 @@ class Disk:
         self.trouble = Trouble()
         self.memory = PageMemory()
         self.tells_resident = bool(RWF_NOWAIT)
-        """Whether `read_resident` knows what is in memory, as far as it was asked."""
+        """Whether `read_resident` knows which pages are in memory, as far as it was asked."""
 
     def own_process_id(self) -> int:
         """Returns the number this process runs under, for the abort mark."""
@@ -229,7 +229,7 @@ class Disk:
         self._sync_directory(directory, sync_file_system)
 
     def rename(self, source: Path, target: Path) -> None:
-        """Gives a file another name, replacing what had it; durable after `sync_directory`.
+        """Renames a file, replacing the file of that name; durable after `sync_directory`.
 
         Errors   DiskFull, AllocationFailed; no name has changed
         """
@@ -362,7 +362,7 @@ class Disk:
         """Makes a file whose every byte has a block; it appears under `path` when complete.
 
         Blocks   up to some 50 ms: run it off the event loop
-        Errors   DiskFull, AllocationFailed; what was half made is removed
+        Errors   DiskFull, AllocationFailed; an unfinished file is removed
         """
         self.unlink(draft)
         descriptor = self.make_sparse_file(draft, 0, is_named=False)

@@ -34,7 +34,7 @@ def path_of(descriptor: int) -> str:
 
 
 def forget(descriptor: int, path: Path | str) -> None:
-    """Closes and removes a file that is of no use; what led here is the error worth telling."""
+    """Closes and removes a useless file; errors are ignored in favour of the first one."""
     with contextlib.suppress(OSError):
         os.close(descriptor)
     with contextlib.suppress(OSError):
@@ -114,7 +114,7 @@ class Trouble:
             raise type(self.failure)(why=self.failure.why)
 
     def lose(self, error: StoreFailed) -> StoreFailed:
-        """Remembers a loss, which is final; returns what to raise: the first one."""
+        """Remembers a loss, which is final; returns the error to raise: the first one."""
         if self.failure is None:
             self.failure = error
             self._lost(error)

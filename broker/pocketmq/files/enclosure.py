@@ -108,7 +108,7 @@ class EnclosedPath:
         return bool(self._root)
 
     def is_followed(self, found: os.stat_result) -> bool:
-        """Returns whether what has this name is a link that is followed."""
+        """Returns whether the thing of this name is a link that is followed."""
         is_log = self._path[len(self._root) :] == COMMIT_LOG_DIRECTORY
         return is_log and stat.S_ISLNK(found.st_mode) and is_operators(found.st_uid)
 

@@ -23,7 +23,7 @@ from pocketmq.files.disk import Disk
 from pocketmq.model.errors import Corruption, ReadFailed, StoreFailed
 
 ALLOCATION_STEP: Final = 64 * 1024
-"""Sparse files get blocks this far ahead of what is written."""
+"""Sparse files get blocks this far ahead of the last written byte."""
 POPULATE_STEP: Final = 256 * 1024
 """Pages faulted in ahead by one call: 0.4 µs a record instead of 1.9 (measured at 1.3 KiB)."""
 DIRECT_WRITE_MIN: Final = 32 * 1024
@@ -171,7 +171,7 @@ class MappedFile:
             self.close()
 
     def doubt(self) -> None:
-        """Discards what is known of its contents: the next reads come from the disk."""
+        """Discards the knowledge that pages are in memory: the next reads come from the disk."""
         self.checked.clear()
         self.written_from = self.wrote
         assert 0 <= self.written_from <= self.size
@@ -213,7 +213,7 @@ class MappedFile:
     def commit(self, begin: int, end: int) -> None:
         """Writes staged bytes to the file, which is held; blocks.
 
-        Shape    what is committed is not written to any more
+        Shape    committed bytes are not written to any more
         """
         assert self.staged is not None
         upper = min(end, self.staged_end)

@@ -6,7 +6,7 @@
 
 Every file is named by the offset of its first byte. A file of another length, or a missing one in
 the middle, is an error that names it; a last file of length zero was never used and is left out. A
-power cut may leave one in the middle of a view: it goes, and what follows, to be built again.
+power cut may leave one in the middle of a view: it and all later files are removed, to be rebuilt.
 A row of which there are thousands has no maps (`is_mapped`).
 Source: MappedFileQueue.
 """

@@ -1,4 +1,4 @@
-"""Memory: what is done to the pages of maps, and buffers of locked memory.
+"""Memory: advice on the pages of maps, and buffers of locked memory.
 
 Buffers replace the file being written to:
     borrow ──► file.stage(buffer): writes go there ──commit──► the file ──► give_back

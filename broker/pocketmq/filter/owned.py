@@ -18,7 +18,7 @@ DECODED_NS: Final = 50
 class Owned:
     """A filter that skips messages of other groups; tags codes do not show the group.
 
-    wanted     what is wanted of one's own
+    wanted     the filter for one's own messages
     is_owned   judges a record by its properties
     """
 

@@ -85,7 +85,7 @@ def _items(table: dict[str, Any], name: str) -> list[tuple[str, dict[str, Any]]]
 
 
 def _count_and_bits(count: Any, places: Any) -> tuple[int, int]:
-    """Returns how many bits a bitmap has, 0 for what is none, and those set, as a number."""
+    """Returns a bitmap's length in bits, 0 for an invalid one, and its bits as a number."""
     if not isinstance(count, int) or not 0 < count <= BIT_COUNT_MAX or count % 8:
         return 0, 0
     if not isinstance(places, list) or not all(place in range(count) for place in places):

@@ -1,6 +1,6 @@
 """How many records a filter looks at before others get their turn of the event loop.
 
-Work is counted, not measured: what a filter does with a record takes so long at most.
+Work is counted, not measured: a filter's work on a record takes so long at most.
 """
 
 from collections.abc import Iterable

@@ -62,7 +62,7 @@ def record_batches(
 
     queue    the records' numbers in `queues`
     decompress   decompress bodies; where they are large the records come in several batches
-    schema   that of the columns if not given; what it has behind them is null
+    schema   that of the columns if not given; further columns of it are null
     Cost     about 3 µs a record of 1 KiB with all columns
     """
     schema = schema or schema_of(columns)
@@ -76,7 +76,7 @@ def record_batches(
 
 
 def batch_of(arrays: list[Any], schema: Any) -> Any:
-    """Returns a `pyarrow.RecordBatch` of some columns; what the schema has behind them is null."""
+    """Returns a `pyarrow.RecordBatch` of some columns; further columns of the schema are null."""
     count = len(arrays[0])
     assert all(len(array) == count for array in arrays)
     missing = [pa.nulls(count, field.type) for field in list(schema)[len(arrays) :]]

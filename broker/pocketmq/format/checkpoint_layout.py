@@ -7,7 +7,7 @@
   32   8  confirm_physical_offset   start of the last sound record seen by recovery
   40   8  logics_physical_offset    start of the last record known to be in flushed queues
 
-Older writers used only the first three or five; what they did not write reads as 0.
+Older writers used only the first three or five; the others read as 0.
 Source: StoreCheckpoint (5.5.0).
 """
 

@@ -29,7 +29,7 @@ WAITING_TOPICS: Final = (SCHEDULE_TOPIC, TIMER_TOPIC)
 def delayed_message(
     message: StoredMessage, levels: DelayLevels, broker: str
 ) -> DelayedMessage | None:
-    """Returns what waits, None for what is no client's message: leases, markers.
+    """Returns a pending message, None for records that are no client's messages: leases, markers.
 
     broker   this broker's name, which recall handles carry
     """
@@ -64,7 +64,7 @@ def delayed_message(
 
 
 def goes_to(message: StoredMessage, topic: str) -> bool:
-    """Returns whether what waits is for a topic, or takes back what is."""
+    """Returns whether a record is for a topic, or recalls a message for it."""
     return message.properties.get(REAL_TOPIC) == topic
 
 

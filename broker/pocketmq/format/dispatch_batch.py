@@ -1,10 +1,10 @@
-"""Runs of written records, sorted by what views do with them: per queue, as units, as entries.
+"""Runs of written records, sorted by their use in views: per queue, as units, as entries.
 
     runs ──by_queue──► runs of each queue ──following_units──► bytes behind the queue's last unit
       └──entries_of──► bytes for the index
 
-A dispatch step has as many runs as there were requests, so each costs as little as can be; what is
-unusual about one is left to the views: None comes back.
+A dispatch step has as many runs as there were requests, so each costs as little as can be. Unusual
+ones are left to the views: None is returned.
 """
 
 from collections.abc import Sequence

@@ -14,7 +14,7 @@ from pocketmq.format.protobuf_scan import short_size, text_hash
 from pocketmq.native.machine import i64
 
 DECISIONS_MAX: Final = 256
-"""Of a plain request: what one put takes."""
+"""Most decisions of a plain request: those that one put takes."""
 _GROUP: Final = 0x0A
 _DECISION: Final = 0x12
 _ID: Final = 0x0A

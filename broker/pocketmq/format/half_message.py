@@ -1,4 +1,4 @@
-"""Half messages: what of them a decision needs, and what is put for one.
+"""Half messages: the fields that a decision needs, and the records that replace one.
 
     committed   in the queue it was sent to, without the properties that name that; its system flag
                 marks it, and it contains the position of its half message
@@ -191,7 +191,7 @@ def resumed(half: Half, *, store_host: bytes) -> Run:
 
 
 def given_up(half: Half, *, store_host: bytes) -> Run:
-    """Returns what is put for a half message that stays undecided."""
+    """Returns the record for a half message that stays undecided."""
     return put_again(
         half.record, topic=GIVEN_UP_TOPIC, queue_id=0, store_host=store_host, changed={}
     )

@@ -43,7 +43,7 @@ STYLE_5_3: Final = "5.3"
 """Only unique key and keys are indexed."""
 STYLES: Final = (STYLE_5_5, STYLE_5_3)
 StyleSpans = tuple[tuple[int, str], ...]
-"""(Physical offset, style of the records that start below it), rising: what an index was written in
+"""(Physical offset, style of the records that start below it), rising: an index's older styles.
 before its present style."""
 
 SECOND_DIFFERENCE_MAX: Final = 2**31 - 1
@@ -103,7 +103,7 @@ def index_key(topic: str, key: str, index_type: str = "") -> str:
 
 
 def entry_keys(unique_key: str, keys: str, tag: str, style: str) -> list[str]:
-    """Returns what a record is indexed under, in order, without the `topic#` in front.
+    """Returns the keys that a record is indexed under, in order, without the `topic#` in front.
 
     Source   IndexService.buildIndex: unique key, pieces of KEYS, since 5.5 the tag
     """

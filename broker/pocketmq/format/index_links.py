@@ -51,10 +51,10 @@ def chained(
 ) -> tuple[bytes, bytes, int]:
     """Hot: return rows of the file, their numbers (4 bytes each) and how many slots were empty.
 
-    Shape    heads are what the slots hold, 4 bytes an entry, big-endian; what is no number up to
-             the entry's own counts as empty. The first entry gets `number`
+    Shape    heads are the slots' values, 4 bytes an entry, big-endian; a value that is no earlier
+             entry's number counts as empty. The first entry gets `number`
     begin_ms  store time that seconds count from; in a file without one they are 0. The first entry
-              of a file counts from what it inherited and then gives its own time
+              of a file counts from the inherited time and then gives its own
     Cost     some 0.03 µs an entry compiled, 1.2 µs not
     """
     rows = BytesWriter()

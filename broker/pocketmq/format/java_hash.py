@@ -51,7 +51,7 @@ def powers_down(count: int) -> tuple[int, ...]:
 
 
 def tags_code(tag: str) -> int:
-    """Returns what a consume unit holds for a tag: its hash, sign-extended; 0 for no tag.
+    """Returns the value of a consume unit for a tag: its hash, sign-extended; 0 for no tag.
 
     Source   MessageExtBrokerInner.tagsString2tagsCode
     """

@@ -1,6 +1,6 @@
 """Reads the JSON of a store's small files, which anything may have written to.
 
-Every file of the store is read by `read_json`, so that what cannot be kept is a ValueError before
+Every file of the store is read by `read_json`, so that unusable content is a ValueError before
 anything relies on it. Of a name that is there twice the last one counts, as in fastjson.
 
     no UTF-8 · half of a surrogate pair       could not be written back

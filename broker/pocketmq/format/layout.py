@@ -32,7 +32,7 @@ def is_zero(buffer: Buffer, begin: int, end: int) -> bool:
 
 
 class LayoutField(NamedTuple):
-    """One row: a name, a `struct` code and what the bytes mean."""
+    """One row: a name, a `struct` code and the meaning of the bytes."""
 
     name: str
     code: str

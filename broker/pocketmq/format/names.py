@@ -6,7 +6,7 @@
     index/20261121003515660                 local time, to the millisecond
     config/topics.json (+ .bak) · subscriptionGroup.json · consumerOffset.json · delayOffset.json
     checkpoint · abort · lock
-    pocketmq/store.json · watermark · …     what only this broker keeps
+    pocketmq/store.json · watermark · …     files that only this broker keeps
 
 Source: UtilAll.offset2FileName, StorePathConfigHelper, IndexService.
 """
@@ -37,7 +37,7 @@ RESERVE_FILE: Final = "reserve"
 """In it: bytes kept for a full disk."""
 REMOVED_QUEUES_FILE: Final = "removed.json"
 ACCESS_FILE: Final = "access.json"
-"""In it: users with their secrets, and what they may do."""
+"""In it: users with their secrets, and their permissions."""
 LEFT_OVER_FILE: Final = "left_over.json"
 ORDER_JOURNAL_FILE: Final = "order.journal"
 CHECKPOINT_FILE: Final = "checkpoint"

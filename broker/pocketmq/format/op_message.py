@@ -56,7 +56,7 @@ def op_bodies(queue_offsets: Sequence[int]) -> list[bytes]:
 
 
 def read_op(record: Buffer) -> list[int]:
-    """Returns the queue offsets that a record names; what is no number in it is passed over.
+    """Returns the queue offsets that a record names; skips invalid numbers.
 
     Errors   BadRecord
     """

@@ -1,7 +1,7 @@
 """The journal of changes of FIFO queues, row after row: `pocketmq/order.journal`.
 
     size    u32   bytes of the text
-    crc     u32   CRC-32 of what follows
+    crc     u32   CRC-32 of the rest
     follows u64   which version of the table the row follows on
     number  u32   number of the row among those of that version, 1 for the first
     text          JSON: [name, queue id, whether it is all there is, next, settled, given out] each
@@ -21,7 +21,7 @@ from pocketmq.format.order_row import OrderedDelivery, QueueOrder, order_from, r
 from pocketmq.model.message import INT32_MAX, OFFSET_MAX
 
 VERSION_MEMBER: Final = "pocketmqVersion"
-"""Of the table, beside its queues: what rows follow on. A real broker drops it, and so them."""
+"""Member of the table, beside its queues: the version that rows follow. A real broker drops it."""
 _HEAD: Final = Struct(">IIQI")
 _CHECKED: Final = Struct(">QI")
 _CHECKED_FROM: Final = 8
@@ -34,7 +34,7 @@ class OrderChange(NamedTuple):
     is_whole      it is all that is to be known: nothing from before holds
     next_offset   everything below is settled
     settled       queue offsets ahead of it that were settled, rising
-    delivered     (queue offset, delivery) of what was given out or changed, rising
+    delivered     (queue offset, delivery) of messages given out or changed, rising
     """
 
     is_whole: bool
@@ -44,7 +44,7 @@ class OrderChange(NamedTuple):
 
 
 QueueChange = tuple[str, int, OrderChange]
-"""(topic@group, queue id, what changed)."""
+"""(topic@group, queue id, the changes)."""
 
 
 def whole_change(order: QueueOrder) -> OrderChange:
@@ -139,7 +139,7 @@ def _change(row: list[Any]) -> QueueChange:
 
 
 class ReplayedOrder:
-    """A queue's order, and what changed of it since, change by change.
+    """A queue's order, and its later changes, one by one.
 
     order   where it begins
     """
@@ -163,6 +163,6 @@ class ReplayedOrder:
         self._delivered.update(change.delivered)
 
     def order(self) -> QueueOrder:
-        """Returns the order as it is now; what was taken back was not given out."""
+        """Returns the order as it is now; messages taken back count as not given out."""
         given_out = {offset: d for offset, d in self._delivered.items() if d.number}
         return order_from(QueueOrder(self._next_offset, frozenset(self._settled), given_out), 0)

@@ -49,7 +49,7 @@ class QueueOrder(NamedTuple):
 
     next_offset   everything below is settled
     settled       queue offsets that were settled before lower ones
-    delivered     what is given out, by queue offset
+    delivered     messages given out, by queue offset
     """
 
     next_offset: int = 0
@@ -96,7 +96,7 @@ def decode_order(row: Mapping[str, Any], committed: int) -> QueueOrder:
 
 
 def order_from(order: QueueOrder, committed: int) -> QueueOrder:
-    """Returns what is left of an order for a group that has committed an offset."""
+    """Returns the remaining order of a group that has committed an offset."""
     begin = max(order.next_offset, committed)
     settled = {offset for offset in order.settled if offset >= begin}
     while begin in settled:
@@ -125,7 +125,7 @@ def _own(own: Mapping[str, Any]) -> QueueOrder:
 
 
 def read_spans(spans: Any) -> list[int]:
-    """Returns the offsets of [begin, end) pairs; what is no pair is left out."""
+    """Returns the offsets of [begin, end) pairs; leaves invalid pairs out."""
     offsets: list[int] = []
     for span in spans if isinstance(spans, list) else ():
         room = SPAN_MAX - len(offsets)
@@ -139,7 +139,7 @@ def _begins_with_number(row: Any) -> bool:
 
 
 def _real(row: Mapping[str, Any]) -> QueueOrder:
-    """Returns what a real broker left: one receive, whose messages share time and attempt."""
+    """Returns the order that a real broker left: one receive with one time and attempt."""
     distances = row.get("o")
     if not isinstance(distances, list) or not all(map(_is_number, distances)):
         return QueueOrder()

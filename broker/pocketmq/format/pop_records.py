@@ -1,4 +1,4 @@
-"""Leases as RocketMQ writes them down: checkpoints of what was handed out, and their acks.
+"""Leases as RocketMQ stores them: checkpoints of delivered messages, and their acks.
 
     checkpoint  messages of one queue are hidden until a time       TAGS ck
     ack         one of them is settled                              TAGS ack
@@ -53,7 +53,7 @@ class PopCheckpoint(NamedTuple):
     """Messages that are leased: their queue offsets, and for how long.
 
     first_popped_ms   when the receive was that the lease goes back to; 0: this is that receive's
-                      own, and what moves the group's offset
+                      own, and moves the group's offset
     """
 
     batched: Batched
@@ -86,7 +86,7 @@ def checkpoint_entry(checkpoint: PopCheckpoint, revive_topic: str) -> Entry:
     """
     batched, offsets, invisible_ms, revive_queue, first_ms = checkpoint
     group, topic, queue_id, start, popped_ms, broker = batched
-    # A real broker reads over what it does not know.
+    # A real broker skips fields that it does not know.
     first = f'"{_FIRST}":{first_ms},' if 0 < first_ms <= popped_ms else ""
     assert 0 < len(offsets) <= CHECKPOINT_COUNT_MAX
     assert offsets[0] >= start
@@ -125,7 +125,7 @@ def ack_entry(ack: Ack, due_ms: int, revive_queue: int, revive_topic: str) -> En
 
 
 def _block(topic: str, queue_id: int, deliver_ms: int, key: str, tag: str) -> bytes:
-    """Returns the properties of what waits for its time, in the order a real broker writes them."""
+    """Returns the properties of a delayed message, in the order a real broker writes them."""
     out_ms = (deliver_ms - 1) // PRECISION_MS * PRECISION_MS
     return (
         f"REAL_TOPIC\x01{topic}\x02TIMER_DELIVER_MS\x01{deliver_ms}\x02UNIQ_KEY\x01{key}\x02"

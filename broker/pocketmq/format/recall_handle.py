@@ -1,4 +1,4 @@
-"""Recall handles: what a message that waits for its time is called back by.
+"""Recall handles, by which delayed messages are recalled.
 
     v1 orders broker-a 1795221285201 0102FC000000014F600B1281BC00000000      base64, URL-safe
        topic  broker   time in ms    unique key

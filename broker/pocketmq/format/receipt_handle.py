@@ -50,7 +50,7 @@ class LeasePlace(NamedTuple):
 
 
 def read_handle(handle: str) -> tuple[LeasePlace, int] | None:
-    """Returns the place of a handle and the queue offset, None for what is no handle.
+    """Returns the place of a handle and the queue offset, None for an invalid one.
 
     Cost     below 1 µs where the place was read before
     """

@@ -378,5 +378,5 @@ def message_fields(message: StoredMessage) -> dict[str, Any]:
 
 
 def property_number(text: str | None, largest: int) -> int | None:
-    """Returns a property's number, None for none and for what is no number the field can hold."""
+    """Returns a property's number, None for none and for one that the field cannot hold."""
     return None if text is None else signed_number_of(text, largest)

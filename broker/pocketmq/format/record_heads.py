@@ -23,7 +23,7 @@ _BODY_BEHIND: Final[i64] = RECORD_HEAD.size - RECORD_HEAD.positions["reconsume_t
 _MAGIC_V2: Final = MAGIC_V2 - (1 << 32)
 _DLQ: Final = DLQ_PREFIX.encode()
 _HOST_V6_MORE: Final[i64] = 12
-"""Bytes by which an IPv6 host moves what follows it."""
+"""Bytes by which an IPv6 host moves the following fields."""
 
 
 def queue_offset_of(record: bytes) -> int:

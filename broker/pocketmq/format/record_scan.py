@@ -1,4 +1,4 @@
-"""Walking the records of one commit-log file, and reading off them what views need.
+"""Walks the records of one commit-log file, and reads the fields that views need.
 
 A scan hops from record to record and stops at the first byte that is none. The reason is reported
 once, at the end:

@@ -66,7 +66,7 @@ def put_again(
     store_host       packed address of this broker
     changed          properties it gets; one with an empty value goes
     dropped          names of properties it loses
-    reconsume_times  …, born_host: None keeps what it has
+    reconsume_times  …, born_host: None keeps the old one
     is_copied        order properties as a broker does that copies them into a table of its own
     Effects          of changed properties those that only name its origin are left out
                      where the block has no room for them
@@ -112,7 +112,7 @@ def _block_size(pairs: Mapping[bytes, bytes]) -> int:
 
 
 def _make_room(pairs: dict[bytes, bytes], changed: Collection[str]) -> None:
-    """Leaves out what was changed and is not needed: a message that cannot go on would be stuck.
+    """Leaves out unneeded changed properties: a message that cannot go on would be stuck.
 
     Errors   PropertiesTooLarge
     """
@@ -125,7 +125,7 @@ def _make_room(pairs: dict[bytes, bytes], changed: Collection[str]) -> None:
 
 
 def in_decoded_order(names: Iterable[bytes]) -> list[bytes]:
-    """Returns property names in the order in which a broker writes what it has read."""
+    """Returns property names in the order in which a broker writes decoded ones."""
     return _ordered(names, _DECODED_SLOTS)
 
 
@@ -147,7 +147,7 @@ def _known_spread(name: bytes) -> int:
 
 
 def _spread(name: bytes) -> int:
-    """Returns what Java's hash table places a name by."""
+    """Returns the hash that Java's hash table places a name by."""
     value = java_hash(name.decode("utf-8", "replace")) & 0xFFFFFFFF
     return value ^ value >> 16
 

@@ -46,7 +46,7 @@ def encode_roster(roster: Roster) -> bytes:
 
 
 def decode_roster(content: bytes) -> Roster:
-    """Returns what a file holds.
+    """Decodes the content of a file.
 
     Errors   ValueError: it is not such a file, or one of a later version
     """

@@ -4,14 +4,14 @@
             │          50 transactional │ 60 born time │ 6A born host │ 70 flag │ 8A 01 group
     10 wait
 
-Plain is what nearly all clients send: these fields, none twice but keys and properties, in the
-order of their numbers; texts of printable ASCII without what `model/names.py` refuses; all messages
+Plain requests are those of nearly all clients: these fields, none twice but keys and properties, in
+the order of their numbers; texts of printable ASCII that `model/names.py` accepts; all messages
 of one topic, all or none of transactions, and those of one group. Other requests are left to the
 generated classes, which read the same out of every request that is read here; so are all requests
 that have to be refused.
 
 A number with the sign bit set is not plain: as a length it would lead backwards. Sizes are compared
-with what is left, never added to a place first.
+with the rest, never added to a place first.
 """
 
 from typing import Final, final
@@ -26,7 +26,7 @@ MESSAGES_MAX: Final = 1_024
 FIELDS_MAX: Final = 32_768
 """Fields of all messages of a request: 15 ms of walking, and 32 for each of 1,024 messages."""
 TEXT_SIZE_MAX: Final = 255
-"""Bytes of a plain key, tag or id: what RocketMQ allows an id."""
+"""Bytes of a plain key, tag or id: those RocketMQ allows in an id."""
 PROPERTIES_MAX: Final = 32
 """Properties of a plain message: each name is compared with all before it."""
 WAIT: Final = b"\x02WAIT\x01true\x02"
@@ -73,7 +73,7 @@ class MessageSpan:
     texts_size                  bytes of all keys, of all property names and values
     host                        packed; empty for the sender's
     identity                    the id, given or made
-    note                        what the property block gets behind the user's own properties
+    note                        bytes that the property block gets behind the user's own properties
     """
 
     __slots__ = (
@@ -116,9 +116,9 @@ class SendRequest:
 
     messages_max    a request of more is not plain
     count           messages
-    waits           whether the answer is to wait for what the flush mode promises
-    id_end          what each property block has behind the id
-    queue_id        what all of them ask for, ABSENT for none
+    waits           whether the answer waits until the flush mode's promise holds
+    id_end          bytes that each property block has behind the id
+    queue_id        of all of them, ABSENT for none
     bodies_size     bytes of all bodies
     unnamed_count   messages without an id
     is_half         all of them are of transactions; `group` is their producer's, empty: the topic's

@@ -125,7 +125,7 @@ def _is_count(value: Any) -> bool:
 
 
 def read_number(value: Any, upper: int) -> int:
-    """Returns a number of a row, clamped to [0, upper]; 0 for what is none."""
+    """Returns a number of a row, clamped to [0, upper]; 0 for an invalid one."""
     is_number = isinstance(value, int) and not isinstance(value, bool)
     return min(max(value, 0), upper) if is_number else 0
 

@@ -1,4 +1,4 @@
-"""Records of the timer's topic, many at a time: when each is due, and what it becomes then.
+"""Records of the timer's topic, many at a time: their due times, and the records they become.
 
     TimedFacts     records ──► columns: due time, place, size, hash of the real topic, …
     DueRecords     records ──► messages of their real topics: the same body, flags, birth; the same
@@ -214,7 +214,7 @@ class DueRecords:
         self._plans: dict[tuple[bytes, ...], _Plan | None] = {}
 
     def message(self, record: bytes, enqueued_ms: int, dequeued_ms: int) -> Due | None:
-        """Returns what a record becomes; None: it has an odd block, see `odd_run`.
+        """Returns the message of a record; None: it has an odd block, see `odd_run`.
 
         Cost     some 4 µs
         """

@@ -43,7 +43,7 @@ def read_transaction_id(text: str) -> HalfPlace | None:
 
 
 def _number(text: str) -> int:
-    """Returns a hexadecimal number as it is written here, -1 for what is none."""
+    """Returns a hexadecimal number as it is written here, -1 for an invalid one."""
     if not 0 < len(text) <= _DIGITS_MAX or not _HEX.issuperset(text):
         return -1
     if text[0] == "0" and len(text) > 1:

@@ -90,7 +90,7 @@ class StoreCheckpoint(_NumbersFile):
 
     @property
     def content(self) -> bytes:
-        """The values as bytes: what mark and queue ends know a checkpoint by."""
+        """The values as bytes, by which mark and queue ends refer to a checkpoint."""
         return encode_checkpoint(self.values)
 
     def load(self) -> None:
@@ -101,7 +101,7 @@ class StoreCheckpoint(_NumbersFile):
     def save(self, values: CheckpointValues) -> None:
         """Writes the values durably; blocks.
 
-        They must describe what is durable already, never what is about to be.
+        They must describe durable data, never data about to be written.
         Errors   DiskFull, AllocationFailed, FsyncFailed
         """
         if self._descriptor < 0:
@@ -148,7 +148,7 @@ class FlushedMark(_NumbersFile):
         )
 
     def look(self) -> None:
-        """Reads what `open` does, of a file that may not be written to; there is nothing to close.
+        """Reads the file as `open` does, without writing to it; there is nothing to close.
 
         Errors   OSError: it cannot be read
         """

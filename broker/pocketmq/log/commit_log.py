@@ -9,7 +9,7 @@ Invariants
     2. `appended` only grows, except in `truncate`.
     3. A record's own physical offset equals its position.
     4. A record leaves 8 bytes in its file, so that a BLANK always fits; a batch moves whole.
-Not here: what is committed, durable and dispatched (store/marks.py), what records mean (services/),
+Not here: committed, durable, dispatched offsets (store/marks.py), meaning of records (services/),
 rebuilding (store/recovery/recovery_plan.py), the next file in time (store/write/allocation.py).
 Source: CommitLog, MappedFileQueue.
 """
@@ -206,7 +206,7 @@ class CommitLog:
         full, self._full = self._full, []
         return full
 
-    # -- committing what is staged -------------------------------------------------------------
+    # -- committing staged bytes ---------------------------------------------------------------
     def staged_ranges(self, begin: int, upto: int) -> list[tuple[MappedFile, int, int]]:
         """Returns the parts of [begin, upto) to commit: (file, begin, end) in bytes of the file.
 

@@ -214,7 +214,7 @@ class ConsumeQueue:
             self.extension.flushed = self.extension.files.max_offset
 
     def close(self) -> None:
-        """Writes out what waits and closes all files."""
+        """Writes out the waiting units and closes all files."""
         try:
             close_all((self.units.write_out, self.files.close))
         finally:

@@ -199,7 +199,7 @@ class ConsumeQueueTable:
     def apply(self, written: Sequence[Written]) -> None:
         """Gives each record to its queue.
 
-        Errors   DiskFull, AllocationFailed: what was not taken is held for the next call
+        Errors   DiskFull, AllocationFailed: records not taken are held for the next call
         """
         if self._held:
             written = [*self._held, *written]
@@ -351,7 +351,7 @@ class ConsumeQueueTable:
         return self.queues.pop(key)
 
     def correct_min(self, min_physical_offset: int) -> None:
-        """Sets every queue's minimum to what the log still holds."""
+        """Sets every queue's minimum to the log's first record."""
         for queue in self.queues.values():
             queue.correct_min(min_physical_offset)
 
@@ -365,7 +365,7 @@ class ConsumeQueueTable:
         return [queue for queue in self.queues.values() if queue.is_doubtful]
 
     def settle(self, queues: Iterable[ConsumeQueue]) -> None:
-        """Removes what a crash left behind the ends of queues: see `ConsumeQueue.settle`.
+        """Removes the bytes that a crash left behind the ends of queues: see `ConsumeQueue.settle`.
 
         Effects  it is gone for good once all is synced: `has_unsynced_cuts`
         Errors   Corruption, ReadFailed, FileNotFoundError, WriteFailed

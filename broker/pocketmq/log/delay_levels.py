@@ -55,7 +55,7 @@ def written_levels(disk: Disk, store: Path, stated: str, *, log_file_bytes: int)
 
 
 def _delay_ms(disk: Disk, queue: Path, log: PlacedRecords) -> int:
-    """Returns what most of a queue's newest units show, 0 where none does."""
+    """Returns the delay that most of a queue's newest units show, 0 where none does."""
     found: Counter[int] = Counter()
     files = [name for name in disk.names(queue) if offset_from_file_name(name) is not None]
     for name in reversed(files):

@@ -54,7 +54,7 @@ _FIRST: Final = offset_file_name(0)
 def find_left_over(
     disk: Disk, directory: Path, log_file_bytes: int, upto: int, known: Iterable[str] = ()
 ) -> LeftOver:
-    """Returns what is left over in a store.
+    """Returns the left-over records of a store.
 
     upto     physical offset below which queues and topics are durable: records behind it may be
              of a topic whose row a crash took

@@ -51,7 +51,7 @@ _ALONE: Final = "commitlog/ and config/*.json alone to a new directory: queues a
 def check_understood(disk: Disk, store: Path, *, may_lack_log: bool = False) -> None:
     """Raises unless this broker may write to a store.
 
-    may_lack_log   leave it to the caller what views without a log are
+    may_lack_log   views without a log are left to the caller
     Errors   UnsupportedStore, LogMissing
     Cost     a look at some ten names; where there is no log, at those of the queues
     """

@@ -149,7 +149,7 @@ class HashIndex:
         """Adds entries in log order, none of which precedes the last one indexed.
 
         Shape    as in `Written.entries`
-        Errors   DiskFull, AllocationFailed: what is left is held for the next call
+        Errors   DiskFull, AllocationFailed: the rest is held for the next call
         """
         if entries:
             self._held.append(entries)
@@ -213,7 +213,7 @@ class HashIndex:
         return len(self.files)
 
     def drop_doubtful(self, time_of: Callable[[int], int], sealed_time: int | None) -> None:
-        """Removes damaged and empty files and all behind them; what they held is dispatched again.
+        """Removes damaged and empty files and all behind them; their records are dispatched again.
 
         A power cut leaves a file that was never synced empty, with a file before it that is not
         full.
@@ -277,7 +277,7 @@ class HashIndex:
             if header.end_physical_offset < lowest:
                 continue
             first_ms, last_ms = header.begin_timestamp, header.end_timestamp
-            # Store times go back where a clock that was ahead was set right: what is older than
+            # Store times go back where a clock that was ahead was set right: entries older than
             # the first entry of a file counts zero seconds from it.
             went_back = last_ms < first_ms
             if max(first_ms, last_ms) < lower or (first_ms > upper and not went_back):

@@ -131,7 +131,7 @@ class IndexFile:
         )
 
     def is_sound(self) -> bool:
-        """Returns whether header, first, last and next entry agree; what a torn write breaks."""
+        """Returns whether header, first, last and next entry agree, which a torn write breaks."""
         header, view = self.header, self._file.view
         if not 1 <= header.index_count <= self.geometry.entry_count_max:
             return False

@@ -221,7 +221,7 @@ class _Entries:
 
 
 def _samples(first: int, upper: int) -> Iterator[tuple[int, int]]:
-    """Yields (entry number, entries) of what is looked at of a file, in order."""
+    """Yields (entry number, entries) of a file's sample, in order."""
     if first < upper:
         yield first, FIRST_ENTRIES
     behind = first + FIRST_ENTRIES

@@ -17,7 +17,7 @@ from pocketmq.model.batch import Written
 from pocketmq.model.store_shape import DEFAULT_DELAY_LEVELS, DelayLevels
 
 _LEVELS: Final = DelayLevels(DEFAULT_DELAY_LEVELS)
-"""Any would do: what follows from them is not looked at."""
+"""Any would do: the style of entries is not looked at."""
 
 
 class PlacedRecords:
@@ -64,7 +64,7 @@ class PlacedRecords:
             begin = file.base + file.size
 
     def close(self) -> None:
-        """Unmaps what is mapped."""
+        """Unmaps the files."""
         if self._file is not None:
             self._file.close()
 

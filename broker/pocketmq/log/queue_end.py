@@ -26,7 +26,7 @@ _GROWTH: Final = 4
 
 
 class QueueEnd(NamedTuple):
-    """The end of one queue, and what else is known of it.
+    """The end of one queue, and related facts.
 
     begin, end            first byte of its first file, byte behind its last unit
     max_physical_offset   end of the record that the last unit leads to
@@ -95,7 +95,7 @@ def vouches(units: bytes, believed_upto: int) -> bool:
 
 
 def find_end(row: MappedFileQueue, believed_upto: int, *, read_only: bool) -> bytes:
-    """Leaves out what is behind the last unit; returns units that were read before that end."""
+    """Leaves out the bytes behind the last unit; returns units that were read before that end."""
     files = row.files
     units = b""
     number = first_doubtful(files, believed_upto, read_only=read_only)

@@ -34,7 +34,7 @@ _KEY_NAMES: Final = "mappedFileSizeConsumeQueueExt"
 
 
 def no_bitmap(topic: str, physical_offset: int, size: int) -> bytes:
-    """Returns what a message's unit has without subscriptions."""
+    """Returns the bitmap of a unit without subscriptions."""
     return b""
 
 

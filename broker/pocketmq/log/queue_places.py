@@ -113,7 +113,7 @@ def offset_of(
 def lost_starts(
     disk: Disk, directory: Path, checkpoint: bytes, there: Collection[QueueKey], log_file_bytes: int
 ) -> Iterator[tuple[QueueKey, int, int, int]]:
-    """Yields what is known of the first message of queues that are not there any more.
+    """Yields the known facts about the first message of queues that were lost.
 
     Yields   (queue, position, its unit's number, the record's fields)
     The table of queue ends holds it, as long as the checkpoint is the one it was written for.

@@ -37,7 +37,7 @@ Units = NDArray[Any]
 HOT_SIZE: Final = 64 * 1024
 """Bytes at the end of a queue that are in memory: they were written last."""
 TAILS: Final = (64, 3_200)
-"""Units at the end that a search looks at first: what is looked for is mostly new."""
+"""Units at the end that a search looks at first: searches are mostly for new ones."""
 FILL_UNITS: Final = 4096
 """Pre-blank units written, or looked at, in one piece."""
 _KEY_NAMES: Final = "mappedFileSizeConsumeQueue"
@@ -139,7 +139,7 @@ class QueueUnits:
         return self._found[3]
 
     def forget_found(self) -> None:
-        """Units have changed: what was searched last is to be searched again."""
+        """Drops the last search, as units have changed."""
         self._found = _NOTHING
 
     def _first_at_or_behind(self, physical_offset: int) -> int:

@@ -61,7 +61,7 @@ class StoreDirectory:
 
     @property
     def own_directory(self) -> Path:
-        """Where this broker keeps what RocketMQ does not know."""
+        """Directory of files that RocketMQ does not know."""
         return self.path / OWN_DIRECTORY
 
     def check(self) -> None:
@@ -111,7 +111,7 @@ class StoreDirectory:
         self._disk.sync_directory(self.path)
 
     def remove_drafts(self) -> None:
-        """Removes what an earlier life had in the making when it ended; the store is locked."""
+        """Removes files that an earlier life had not finished; the store is locked."""
         for directory in (self.own_directory, self.path / CONFIG_DIRECTORY, self.path):
             for name in self._disk.names(directory):
                 if name.endswith(DRAFT_SUFFIX):

@@ -1,4 +1,4 @@
-"""The timer wheel: for each second of two weeks, the chain of what waits for it.
+"""The timer wheel: for each second of two weeks, the chain of messages due then.
 
     time ──► slot (time / precision) mod slot count ──► first, last: places in the timer log
 
@@ -64,7 +64,7 @@ class TimerWheel:
     def make(self, own_directory: Path) -> None:
         """Makes an empty wheel in the place of any other; blocks some 50 ms.
 
-        Errors   DiskFull, AllocationFailed: what was there is gone
+        Errors   DiskFull, AllocationFailed: the old content is gone
         """
         self._disk.unlink(self.path)
         draft = own_directory / DRAFT_NAME
@@ -104,7 +104,7 @@ class TimerWheel:
 
     # -- slots ---------------------------------------------------------------------------------
     def slot(self, time_ms: int) -> Slot | None:
-        """Returns what waits for a time, None where nothing does."""
+        """Returns the slot of a time, None where no message waits for it."""
         number = time_ms // self._precision_ms
         found, first, last, count, _ = self._slots[number % self.slot_count].item()
         return Slot(time_ms, first, last, count) if found == number and last >= 0 else None
@@ -161,7 +161,7 @@ class TimerWheel:
         return int(self._slots["last"][is_later].max(initial=NO_UNIT))
 
     def before(self, times_ms: Numbers, places: Numbers) -> Numbers:
-        """Returns for units to be added what their `previous` is; nothing is changed.
+        """Returns the `previous` of units to be added; nothing is changed.
 
         Shape    places rise
         """
@@ -212,7 +212,7 @@ class TimerWheel:
         self._slots[at] = slots
 
     def replace(self, slot: Slot) -> None:
-        """Sets what waits for a time, whatever its slot held; `last` NO_UNIT: nothing does."""
+        """Replaces the slot of a time; `last` NO_UNIT: it is then empty."""
         number = slot.time_ms // self._precision_ms
         at = number % self.slot_count
         if slot.last < 0:

@@ -35,7 +35,7 @@ _MASK: Final = FLAG_TRANSACTION_MASK
 class UnitBuffers:
     """The buffers of all queues, and the order in which they began to fill.
 
-    size_bytes   what waits in all of them
+    size_bytes   of waiting units of all queues
     """
 
     __slots__ = ("_filled", "by_queue", "size_bytes")
@@ -79,7 +79,7 @@ class UnitBuffers:
         return key
 
     def discard(self, key: QueueKey) -> None:
-        """Forgets a queue that was removed, and what waits for it."""
+        """Drops a removed queue, and its waiting units."""
         self._filled.pop(key, None)
         buffer = self.by_queue.pop(key, None)
         if buffer is not None:
@@ -111,7 +111,7 @@ class UnitBuffer:
         return len(self.units)
 
     def open(self, next_offset: int, room: int) -> None:
-        """Takes what follows from here on; nothing waits yet.
+        """Begins at this unit; nothing waits yet.
 
         room   bytes of blocks behind the last unit in the file
         """

@@ -27,7 +27,7 @@ class View(Protocol):
         """
 
     def flush(self) -> None:
-        """Makes what was applied durable; blocks."""
+        """Makes all applied records durable; blocks."""
 
     def truncate(self, physical_offset: int, time_of: Callable[[int], int]) -> None:
         """Forgets every record at or behind a physical offset; `time_of` one: its store time."""

@@ -236,7 +236,7 @@ class Exposition:
             )
 
     def _python_page(self, form: TextFormat) -> bytes:
-        """Returns what the Python process shows of itself, and the end of the page."""
+        """Returns the metrics of the Python process, and the end of the page."""
         if form.is_open:
             page: bytes = open_metrics.generate_latest(self._registry)  # type: ignore[no-untyped-call]
             return page
@@ -253,7 +253,7 @@ def _forget(stat: Counter | Histograms, gone: Gone) -> None:
 
 
 async def in_turns(pieces: Iterator[bytes]) -> AsyncIterator[bytes]:
-    """Yields what an iterator does, and lets other tasks run between two pieces."""
+    """Yields the items of an iterator, and lets other tasks run between two of them."""
     begun = perf_counter()
     for piece in pieces:
         yield piece

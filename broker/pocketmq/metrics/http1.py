@@ -41,7 +41,7 @@ logger = logging.getLogger(__name__)
 
 Admits = Callable[[str, str, str, bool], bool]
 """Returns whether a page may be read: given its path, the client's authorization, its address as
-gRPC writes it, and whether nobody on the way reads what it sends."""
+gRPC writes it, and whether the connection is private."""
 
 
 class Site:
@@ -58,7 +58,7 @@ class Site:
         """Those that were silent longest first."""
 
     def connection(self, peer: str) -> "HttpConnection":
-        """Returns what speaks with a client."""
+        """Returns the protocol of a client's connection."""
         return HttpConnection(self, peer)
 
     def tell_stranger(self, protocol: str, peer: str) -> None:
@@ -75,7 +75,7 @@ class Site:
         """Returns the answer to a GET.
 
         target       path and query
-        fields       what the client sent, names in lower case
+        fields       of the client's header, names in lower case
         is_private   the connection has TLS
         """
         path = target.partition("?")[0]
@@ -104,7 +104,7 @@ class Site:
         return not unread or size + unread <= UNREAD_MAX
 
     def close(self) -> None:
-        """Closes all connections; what is being answered is not."""
+        """Closes all connections; answers in progress are lost."""
         for connection in [*self.connections]:
             connection.close()
 
@@ -142,7 +142,7 @@ class HttpConnection(asyncio.Protocol):
         assert len(self._site.connections) <= CONNECTIONS_MAX, "those beyond are closed"
 
     def data_received(self, data: bytes) -> None:
-        """Takes what the client sent."""
+        """Takes the client's bytes."""
         if len(self._start) < START_SIZE:
             self._start += data[: START_SIZE - len(self._start)]
         self._machine.receive_data(data)
@@ -251,7 +251,7 @@ class HttpConnection(asyncio.Protocol):
         self._advance()
 
     def _refuse(self, status: int) -> None:
-        """Answers what is no request of ours, and close."""
+        """Answers a request that is none of ours, and closes."""
         if self._machine.our_state in (h11.IDLE, h11.SEND_RESPONSE):
             self._send(plain(HTTPStatus(status)), is_last=True)
         self.close()

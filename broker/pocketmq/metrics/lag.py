@@ -1,8 +1,8 @@
 """Consumer lag: messages not consumed by each group, and the age of the oldest.
 
     refresh (before a scrape, at most once a second)        gauges (at the scrape)
-    group's offset … queue's end ─► messages ready          what the last refresh found
-    and what it has under leases ─► messages left
+    group's offset … queue's end ─► messages ready          results of the last refresh
+    and its leases               ─► messages left
     store times of the first of both ─► how old they are
 
 A refresh handles a few hundred queues at a time, so that calls proceed meanwhile. Messages that
@@ -51,9 +51,9 @@ class Lag:
     store_time_at    returns the store time in ms of a topic's, queue's and queue offset's message,
                      None when there is none; StorageError, DiskSlow
     read_positions   returns the positions of all groups
-    read_leased      returns what groups have under leases
+    read_leased      returns groups' messages under leases
     read_receiving   returns (group, topic) that clients were heard of lately to receive in
-    known            returns what is known of a topic's queues, for a group and a topic
+    known            returns the known facts of a topic's queues, for a group and a topic
     """
 
     __slots__ = (
@@ -100,7 +100,7 @@ class Lag:
             )
 
     def _measures(self) -> list[Gauge]:
-        """Returns what is shown of each group in each topic."""
+        """Returns the gauges of each group in each topic."""
         return [
             Gauge(
                 "rocketmq_consumer_lag_messages",
@@ -170,7 +170,7 @@ class Lag:
         held: Mapping[int, Held],
         times: dict[tuple[str, int, int], int],
     ) -> None:
-        """Adds what a group has left in a topic; `times` gets the store times that it took."""
+        """Adds a group's lag in a topic; `times` gets the store times that it took."""
         for queue_id in {**queue_offsets, **held, **dict.fromkeys(range(known.queue_count))}:
             lower, upper = self._queue_range(topic, queue_id)
             begin = lower if known.begins_at_min else None
@@ -217,7 +217,7 @@ class Lag:
             self._begun = perf_counter()
 
     async def _fetch(self) -> None:
-        """Reads what was not in memory, for the next refresh."""
+        """Reads store times that were not in memory, for the next refresh."""
         cold_reads, self._cold_reads = self._cold_reads, {}
         for place, later in cold_reads.items():
             with suppress(OSError, StorageError, DiskSlow):

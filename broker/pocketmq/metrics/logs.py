@@ -20,7 +20,7 @@ JSON: Final = "json"
 CONSOLE: Final = "console"
 WINDOW_SECONDS: Final = 10.0
 BURST: Final = 20
-"""Lines of one event in a window: enough to see what it is about."""
+"""Lines of one event in a window: enough to see its subject."""
 EVENTS_MAX: Final = 1_000
 FIELD_LENGTH_MAX: Final = 200
 TRACE_LENGTH_MAX: Final = 8_000
@@ -108,7 +108,7 @@ def start_logs(
     """Sends all log records from a level on to a stream.
 
     level        "debug", "info", "warning" or "error"
-    form         "json", "console", or "auto": what suits the stream
+    form         "json", "console", or "auto": the one that suits the stream
     request_id   returns the id of the call a record belongs to, "" for none
     """
     assert form in (AUTO, JSON, CONSOLE)

@@ -31,7 +31,7 @@ QUEUE_LABELS: Final = ("topic", "queue_id")
 NEVER: Final = -1
 REMOVED_MAX: Final = 10_000
 INTERVAL_SECONDS: Final = 0.02
-"""A look takes some microseconds; what lasts longer than two of them are apart cannot hide."""
+"""A look takes some microseconds; a delay longer than two intervals cannot hide."""
 LOOP_LAG_BUCKETS: Final = (
     0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 6.4
 )  # fmt: skip
@@ -96,7 +96,7 @@ class Numbers:
         return {label: one.names for label, one in self._gone.items() if one.names}
 
     async def refresh(self) -> None:
-        """Computes what takes a while; while the store ends, what was found is kept."""
+        """Computes the slow numbers; while the store ends, the old ones are kept."""
         if self._store.state in OPEN_STATES:
             await self._oldest.refresh()
             await self._lag.refresh()
@@ -251,7 +251,7 @@ def queue_gauges(store: MessageStore) -> list[Gauge]:
 class LoopLag:
     """How late the event loop is for a timer, looked at from `start` to `end`.
 
-    Everything of the broker runs on that loop, so this is what every call waits at least.
+    Everything of the broker runs on that loop, so every call waits at least so long.
     """
 
     __slots__ = ("_timer", "seconds")

@@ -93,7 +93,7 @@ def _values(one: Series) -> LabelValues:
 
 
 class LineMaker:
-    """Makes the lines of series; remembers what stays the same between two scrapes."""
+    """Makes the lines of series; remembers the parts that stay the same between two scrapes."""
 
     __slots__ = ("_heads", "_histogram_heads", "_histogram_lines")
 

@@ -169,7 +169,7 @@ def source_from_text(text: str) -> str:
 
 
 def check_user(user: User) -> None:
-    """Raises unless clients can send what a user is known by.
+    """Raises unless clients can send a user's key and secret.
 
     Errors   IllegalUser
     """

@@ -22,7 +22,7 @@ NO_TEXTS: Final[list[str]] = []
 
 
 class Destination(NamedTuple):
-    """Where the messages of a run go, and what all of them share.
+    """Target of a run's messages, and the fields that all of them share.
 
     store_host       packed address and port of this broker: 8 bytes (IPv4) or 20 (IPv6)
     system_flag      bits of model/message.py, without those for the widths of hosts
@@ -138,9 +138,9 @@ class Written:
                       prepared and rollback
     physical_offsets  of each record, rising
     sizes             bytes of each in the log
-    tags_codes        what its consume unit holds
+    tags_codes        of the consume units
     store_time_ms     when all of them were stored
-    unique_keys       …, `keys` joined by spaces, `tags`: what they are indexed by; "" for absent
+    unique_keys       …, `keys` joined by spaces, `tags`: their index keys; "" for absent
     units             the consume units, UNIT_BYTES each, exactly as the queue's file gets them;
                       empty: views make them
     entries           the index entries of all records in log order, ENTRY_BYTES each: key hash

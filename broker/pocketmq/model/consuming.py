@@ -61,7 +61,7 @@ class Unconsumed(NamedTuple):
 def unconsumed(
     committed: int | None, lower: int, upper: int, held: Held = NOTHING_HELD
 ) -> Unconsumed:
-    """Returns what a group has not consumed of a queue of [lower, upper).
+    """Returns the part of a queue of [lower, upper) that a group has not consumed.
 
     committed   its offset; None: it has none, and the queue counts as consumed
     Messages under leases are not consumed, though its offset may be behind them; messages that
@@ -110,7 +110,7 @@ class Received(NamedTuple):
     """Messages under leases: lists of one length; empty where nothing came within the time.
 
     records              as stored; fewer where the request takes them joined
-    handles              what each lease is settled by
+    handles              of their leases
     attempts             number of this delivery of each, 1 for the first
     invisible_until_ms   when the leases run out, wall time
     popped_at_ms         when they began

@@ -28,7 +28,7 @@ EPOCHS_MAX: Final = 64
 
 
 class DueTime:
-    """Tells what is due; `look` is called with each reading of the clocks.
+    """Decides which messages are due; `look` is called with each reading of the clocks.
 
     An epoch lasts from one jump to the next: (place at its beginning, wall less monotonic ms).
     """
@@ -58,7 +58,7 @@ class DueTime:
         self._epochs = [(min(begin, end), self._skew_ms - ahead_ms) for begin, ahead_ms in written]
 
     def look(self, now: Now, end: int) -> int:
-        """Takes in the time, and that what comes next has the place `end` at least.
+        """Takes in the time, and that the next message has the place `end` at least.
 
         Returns  by how many ms the wall clock jumped since the last look; 0: it did not
         """
@@ -81,7 +81,7 @@ class DueTime:
         return jump_ms
 
     def upto_ms(self, now: Now, place: int) -> int:
-        """Returns the wall time up to which what has a place is due: its time at most this.
+        """Returns the wall time up to which a message at a place is due.
 
         Shape    `look` was called
         Cost     below 1 µs
@@ -89,7 +89,7 @@ class DueTime:
         return now.monotonic_ms + self._skew_of(place)
 
     def forget(self, place: int) -> None:
-        """Drops what is only of use for places below this one."""
+        """Drops shifts that matter only to places below this one."""
         while len(self._epochs) > 1 and self._epochs[1][0] <= place:
             del self._epochs[0]
 

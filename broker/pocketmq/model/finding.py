@@ -1,4 +1,4 @@
-"""Damage in words: why a walk over the log stopped, and what a check of a store found.
+"""Damage in words: why a walk over the log stopped, and findings of a check of a store.
 
 `verify`, `repair` and the backfill speak of damage in these words alone.
 """

@@ -60,8 +60,8 @@ def is_queue_topic(name: str) -> bool:
 def check_queue_topic(topic: str) -> None:
     """Raises IllegalTopic unless a directory of queues may have the name.
 
-    Names of light message queues are made of other systems' names: all but what leads out of the
-    directory is allowed behind their prefix, up to 255 bytes.
+    Names of light message queues are made of other systems' names: all are allowed behind their
+    prefix, up to 255 bytes, unless they lead out of the directory.
     """
     if not topic.startswith(LMQ_PREFIX):
         check_topic(topic)

@@ -23,7 +23,7 @@ Exists = Callable[[str], object]
 class Owner(NamedTuple):
     """A group, and the topic whose messages it gets again from a retry topic.
 
-    topic   "" for messages of all topics: what the group sent back, or gave up
+    topic   "" for messages of all topics: those the group sent back, or gave up
     """
 
     group: str

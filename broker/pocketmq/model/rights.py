@@ -1,7 +1,7 @@
 """Decides whether a user may do something, and by which rule.
 
     an admin                                        everything
-    what belongs to the broker                      admins alone
+    things of the broker                            admins alone
     a rule that denies it, whatever others allow    no; of several actions each by itself
     a rule that allows it                           yes
     neither                                         no

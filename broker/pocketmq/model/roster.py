@@ -44,7 +44,7 @@ class Roster:
         is_admin: bool | None = None,
         is_enabled: bool | None = None,
     ) -> User:
-        """Changes what is given of a user; returns how it is now.
+        """Changes the given settings of a user; returns the new state.
 
         Errors   IllegalUser, UserNotFound
         """
@@ -99,7 +99,7 @@ class Roster:
     ) -> list[Grant]:
         """Takes actions out of a user's rules about a resource, from wherever they hold.
 
-        Returns  what is left of those rules
+        Returns  the rest of those rules
         Errors   UserNotFound; GrantNotFound: no such rule has one of them
         """
         self.existing(user)

@@ -46,7 +46,7 @@ class StoreShape:
 
     @classmethod
     def of(cls, wider: "StoreShape") -> "StoreShape":
-        """Returns the shape alone of what has one, and more."""
+        """Returns only the shape of an object that has one, and more."""
         return StoreShape(**{item.name: getattr(wider, item.name) for item in fields(StoreShape)})
 
 
@@ -82,7 +82,7 @@ class DelayLevels:
     def due_ms(self, level_text: str, store_timestamp_ms: int) -> int | None:
         """Returns when a record with this level is due; a level above the highest is lowered to it.
 
-        None     what is no number, or not above 0
+        None     for an invalid number, or one not above 0
         Source   CommitLog.checkMessageAndReturnSize
         """
         if _LEVEL.fullmatch(level_text) is None:

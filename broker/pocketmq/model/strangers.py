@@ -36,7 +36,7 @@ _HTTP1: Final = re.compile(rb"[A-Z]{3,12} ")
 
 
 def protocol_of(data: bytes) -> str:
-    """Returns what the protocol of a connection is called that begins so."""
+    """Returns the name of the protocol of a connection that begins so."""
     if data.startswith(b"\x16\x03"):
         return TLS
     if _is_remoting(data):

@@ -208,7 +208,7 @@ def dead(group: str, topic: str, properties: Mapping[str, str], message_id: str)
 def sent_first(group: str, properties: Mapping[str, str]) -> tuple[str, ParkedMessage] | None:
     """Returns the topic a dead letter came from, and how it becomes a message of it again.
 
-    It loses what its way added: origins, delays, places, times. None: it names no topic.
+    It loses properties of its way: origins, delays, places, times. None: it names no topic.
     """
     topic = properties.get(DLQ_ORIGIN_TOPIC) or properties.get(RETRY_TOPIC, "")
     if not topic:

@@ -31,8 +31,8 @@ class TracedRecord(NamedTuple):
     """One record on a message's way.
 
     group           whose retry or dead letter it is, or will be, "" for others
-    target_topic    where what waits goes to, "" for what does not wait
-    origin_topic    what consumers subscribe to, to get it: not the topic it is kept in
+    target_topic    target of a waiting message, "" for others
+    origin_topic    the topic that consumers subscribe to, not the one it is stored in
     passed_by       groups that are behind it; awaited_by: groups that have not reached it
     """
 
@@ -57,7 +57,7 @@ STEPS: Final = {
     TIMER_TOPIC: TraceStep.TIMED,
     HALF_TOPIC: TraceStep.PREPARED,
 }
-"""Topics in which messages wait for something, and what it is."""
+"""Topics in which messages wait, and their reason."""
 
 
 def step_of(topic: str) -> TraceStep:

@@ -1,11 +1,11 @@
-"""Which modules run compiled, and that they do so only where their sources are what was compiled.
+"""Which modules run compiled, and that they do so only where their sources are the compiled ones.
 
 The modules of COMPILED are typed Python that mypyc turns into one shared library (scripts/compile).
 The same files run as they are wherever there is no library, or none that fits:
 
     built/modules__mypyc.TAG.so         the library, of all modules together
     built/pocketmq.format.x.TAG.so      one entry a module, some lines of C that lead into it
-    built/sources.TAG                   what it was made of: SHA-256 and path, a line each
+    built/sources.TAG                   its sources: SHA-256 and path, a line each
 
 TAG is of the interpreter, so libraries for several can coexist. All modules run compiled or
 none does: calls between them are bound when they are compiled. Values that a compiled module has

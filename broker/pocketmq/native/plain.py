@@ -22,7 +22,7 @@ class BytesWriter(bytearray):
     write = bytearray.__iadd__
 
     def getvalue(self) -> bytes:
-        """Returns what was written."""
+        """Returns the written bytes."""
         return bytes(self)
 
     def truncate(self, size: int) -> None:
@@ -36,7 +36,7 @@ class BytesWriter(bytearray):
 
 
 def mypyc_attr(**_attributes: object) -> Callable[[type], type]:
-    """Decorates a class with what only a compiler asks for."""
+    """Decorates a class with attributes for the compiler only."""
     return lambda decorated: decorated
 
 

@@ -1,6 +1,6 @@
 """The first module loaded from the library; if it loads, the others do.
 
-It uses what the others use of librt. A librt that does not fit the library is so found out here,
+It uses the same parts of librt as the others. A librt that does not fit is so found out here,
 where the sources can still be chosen, and not in the middle of a start.
 """
 

@@ -54,7 +54,7 @@ class Estimate:
 
 
 def estimate(ranges: Sequence[Range], settings: KnownShape) -> Estimate:
-    """Returns what the views of these ranges will take, from the first chunk of some of them.
+    """Estimates the views of these ranges from the first chunk of some of them.
 
     Cost     8 MiB read for each sample
     """
@@ -87,7 +87,7 @@ def estimate(ranges: Sequence[Range], settings: KnownShape) -> Estimate:
 
 
 def estimate_job(job: RebuildJob, ranges: Sequence[Range]) -> Estimate:
-    """Returns the same for a job, with what its workers spool and the slot tables of pieces."""
+    """Estimates the same for a job, with its workers' spools and the slot tables of pieces."""
     found, geometry = estimate(ranges, job.settings), job.settings.geometry
     full = min(entries_per_file(geometry), found.entries)
     pieces = pieces_of(full, found.entries, job.workers, job.piece_entries) if full else 1

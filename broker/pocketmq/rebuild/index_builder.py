@@ -26,7 +26,7 @@ from pocketmq.format.index_layout import (
 from pocketmq.format.names import next_index_file_name, zone_from_name
 
 BLOCK: int = 20_000
-"""Entries linked in one go: what stays in the processor's caches."""
+"""Entries linked in one go, which fit the processor's caches."""
 
 
 def entries_per_file(geometry: IndexGeometry) -> int:
@@ -139,7 +139,7 @@ class FileBuilder:
         return header
 
     def close(self) -> None:
-        """Closes the file; what was not finished is no index file yet."""
+        """Closes the file; an unfinished one is no index file yet."""
         if self._descriptor >= 0:
             os.close(self._descriptor)
             self._descriptor = -1
@@ -179,7 +179,7 @@ class IndexBuilder:
         return self._file
 
     def state(self) -> tuple[dict[str, Any], NDArray[np.int32] | None]:
-        """Returns what `restore` needs to go on from here, and the slot table; None without one."""
+        """Returns the state that `restore` continues from, and the slot table; None without one."""
         file = self._file
         document: dict[str, Any] = {
             "names": list(self.names),

@@ -65,7 +65,7 @@ class LogFile:
 
 @dataclass(frozen=True, kw_only=True)
 class KnownShape(StoreShape):
-    """The shape of an existing store, and what else must be known before its files are opened.
+    """The shape of an existing store, and other facts needed before its files are opened.
 
     older_styles        JSON, [[physical offset, index style], …], rising: records that start below
                         it are indexed in another style than `index_style`
@@ -100,7 +100,7 @@ class KnownShape(StoreShape):
         return tuple((end, style) for end, style in json.loads(self.older_styles or "[]"))
 
     def with_styles(self, spans: StyleSpans, style: str | None) -> "KnownShape":
-        """Returns the shape with what an index shows of its styles."""
+        """Returns the shape with the styles that an index shows."""
         older = json.dumps(spans) if spans else ""
         return replace(self, older_styles=older, index_style=style or self.index_style)
 
@@ -144,7 +144,7 @@ class ReadableLog(NamedTuple):
 
 
 def find_readable_files(store: Path, file_size_bytes: int) -> ReadableLog:
-    """Returns the files of a store's log for a look at what is there.
+    """Returns the readable files of a store's log.
 
     A file that is too short is read as far as it goes.
 
@@ -178,7 +178,7 @@ def find_readable_files(store: Path, file_size_bytes: int) -> ReadableLog:
 
 
 def _gap_before(directory: Path, files: list[LogFile], base: int, size: int) -> Iterator[Hole]:
-    """Yields what is missing between the files so far and one that begins at `base`."""
+    """Yields the hole between the files so far and one that begins at `base`."""
     begin = files[-1].base + size if files else base
     if begin < base:
         missing = str(directory / offset_file_name(begin))
@@ -207,7 +207,7 @@ def may_hold(files: Sequence[LogFile], begin_ms: int, end_ms: int) -> list[bool]
 def walk_over(
     files: Sequence[LogFile], walk: LogWalk, upto: int = OFFSET_MAX
 ) -> Iterator[Chunk | Hole]:
-    """Yields what a walk finds in files, opened one at a time, of records below `upto`."""
+    """Yields a walk's chunks and holes in files, opened one at a time, of records below `upto`."""
     for file in files:
         if file.base < upto:
             with file.opened() as source:

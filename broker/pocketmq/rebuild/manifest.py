@@ -1,4 +1,4 @@
-"""`manifest.json`: every file a rebuild made, with what proves it and where it comes from."""
+"""`manifest.json`: every file a rebuild made, with its digest and its source."""
 
 import errno
 import hashlib
@@ -64,7 +64,7 @@ class ContentDigest:
             self._zero_count -= count
 
     def hexdigest(self) -> str:
-        """Returns the digest of what was taken so far."""
+        """Returns the digest of the bytes so far."""
         return self._digest.hexdigest()
 
 
@@ -110,7 +110,7 @@ class FileMark:
 
 
 def write_manifest(staging: Staging, rebuilt: Rebuilt, mapper: Mapper) -> None:
-    """Makes all files durable and write down what they are."""
+    """Makes all files durable and writes their list."""
     tasks = [(str(staging.out), path) for path in view_files(staging.out)]
     marks = list(mapper(mark_file, tasks))
     document = asdict(rebuilt)

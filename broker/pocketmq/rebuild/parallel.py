@@ -58,7 +58,7 @@ class RebuildJob:
     workers        tasks that run at once
     piece_size     bytes of log a range holds at least, 0: by the number of files
     piece_entries  entries a piece of an index file holds at least
-    keep_spool     keep what a later run needs to read only the ranges that are new
+    keep_spool     keep the files by which a later run reads only new ranges
     expired        files of the store's queues whose messages have all left the log: taken as they
                    are, as they alone hold the next queue offset
     """

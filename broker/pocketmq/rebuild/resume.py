@@ -1,6 +1,6 @@
 """Resumes a killed sequential rebuild behind the last file of the log that it finished.
 
-    STATE/progress.json     what was read, the ends of queues, the index file being built
+    STATE/progress.json     the ranges read, the ends of queues, the index file being built
     STATE/slots-N.npy       its slot table after N files; the one that progress.json names counts
 
 Files of the page cache die with the machine, so nothing from before a restart of it is trusted.
@@ -41,7 +41,7 @@ class Resume:
         self._saved_at = files[0].base if files else 0
 
     def saved(self) -> dict[str, Any] | None:
-        """Returns what was saved of this log with these settings since the machine was started."""
+        """Returns the saved state of this log with these settings since the machine was started."""
         found = Staging(self._directory).read(self._directory / PROGRESS_FILE)
         if found is None or (found["settings"], found["boot"]) != (self._settings, boot_id()):
             return None
@@ -49,7 +49,7 @@ class Resume:
         return found if found["marks"] == marks else None
 
     def restore(self, units: UnitWriter, index: IndexBuilder) -> list[RangeResult]:
-        """Brings everything to where the last run was saved; returns what it had read.
+        """Brings everything to the last saved state; returns the ranges read until then.
 
         Returns  an empty list when there is nothing that fits
         """

@@ -119,7 +119,7 @@ def damage_of(results: Sequence[RangeResult]) -> tuple[list[Hole], Hole | None]:
 
 
 def summary(results: Sequence[RangeResult], *, accept_holes: bool) -> Rebuilt:
-    """Adds up what ranges held.
+    """Adds up the results of ranges.
 
     Errors   Corruption, as `refuse_holes`, unless holes are accepted
     """

@@ -77,7 +77,7 @@ class Staging:
         shutil.rmtree(self.work / "pieces", ignore_errors=True)
 
     def drop_scratch(self, *, with_spool: bool) -> None:
-        """Removes what only the building needed; the spool is what a later run could go on from."""
+        """Removes files that only the building needed; a later run can continue from the spool."""
         for directory in ("tables", "pieces", *(["spool"] if with_spool else [])):
             shutil.rmtree(self.work / directory, ignore_errors=True)
 
@@ -96,7 +96,7 @@ class Staging:
         draft.replace(path)
 
     def prepare(self, wanted: dict[str, Any]) -> bool:
-        """Makes the directory ready for what is wanted; returns whether finished ranges stay.
+        """Prepares the directory for a run; returns whether finished ranges stay.
 
         They stay when they were made with the same settings of the same log, on this machine since
         it was started.
@@ -111,7 +111,7 @@ class Staging:
 
 
 def can_go_on(known: dict[str, Any], wanted: dict[str, Any]) -> bool:
-    """Returns whether what one plan finished is of use to another.
+    """Returns whether the results of one plan are of use to another.
 
     Units behind a lower limit would stay: nothing is taken back from finished files. New queues
     and topics change nothing of what was there.
@@ -148,7 +148,7 @@ def plan_document(
 
 
 def build_settings(out: Path) -> tuple[int, KnownShape]:
-    """Returns up to where a planned rebuild reads the log, and what it builds views with."""
+    """Returns up to where a planned rebuild reads the log, and the settings of its views."""
     staging = Staging(out)
     plan = staging.read(staging.work / PLAN_FILE)
     return plan["upto"], KnownShape(**plan["settings"])

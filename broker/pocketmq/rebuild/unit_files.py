@@ -85,7 +85,7 @@ class QueueFiles:
             self.write(key, base // UNIT_SIZE, memoryview(PRE_BLANK * count))
 
     def forget(self, key: QueueKey) -> None:
-        """Removes what was written of a queue."""
+        """Removes the written files of a queue."""
         self.close()
         shutil.rmtree(queue_directory(self.directory, *key), ignore_errors=True)
 
@@ -141,7 +141,7 @@ class UnitWriter:
             self.flush()
 
     def flush(self) -> None:
-        """Writes what is held.
+        """Writes the held units.
 
         Cost     about 0.2 µs a unit when there are some hundred of each queue
         """

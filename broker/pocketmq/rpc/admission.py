@@ -2,10 +2,10 @@
 
     a call ─► its holder: user, connection, address ─► the gate of its class ─► admitted or refused
 
-Of what is free in a class, each name may hold a few times as much: a user 3 times, a connection 15,
-an address 31. So one user alone gets three quarters of a class, and a caller that holds nothing is
-admitted while anything is free, whatever others hold. No share binds before three quarters are
-taken: below that, one comparison admits a call.
+Of the free places of a class, each name may hold a few times as many: a user 3 times, a
+connection 15, an address 31. So one user alone gets three quarters of a class, and a caller that
+holds nothing is admitted while anything is free, whatever others hold. No share binds before three
+quarters are taken: below that, one comparison admits a call.
 
 Admins have slots of their own in each class, and the service that changes users is a class of its
 own. A gate only counts: the transport asks `refusal`, then enters, and leaves when the call ends.
@@ -53,14 +53,14 @@ DEFAULT_LIMITS: Final[Mapping[CallClass, int]] = {
 USER_WEIGHT: Final = 3
 CONNECTION_WEIGHT: Final = 15
 ADDRESS_WEIGHT: Final = 31
-"""How many times what is free one name may hold: of all there is, 3/4, 15/16 and 31/32."""
+"""Factor of the free places that one name may hold: of all places, 3/4, 15/16 and 31/32."""
 ADMIN_SLOTS: Final = 16
 """Calls of admins that a class admits beyond its limit."""
 IPV6_NETWORK_SIZE: Final = 8
 """Bytes of the IPv6 network that counts as one address: a /64 belongs to one customer."""
 
 Weights = tuple[tuple[str, int], ...]
-"""Names, each with how many times what is free it may hold."""
+"""Names, each with its factor of the free places."""
 
 
 @lru_cache(maxsize=4096)
@@ -110,7 +110,7 @@ class Holder:
 
 
 class Shares:
-    """Counts what is taken of a number of slots, in all and by name.
+    """Counts the taken slots of a number of slots, in all and by name.
 
     count   slots that are taken
     tight   no share binds below so many

@@ -60,7 +60,7 @@ class Call(Protocol):
         """
 
     def time_left_ms(self) -> int | None:
-        """Returns what is left of the client's deadline, None when it has none."""
+        """Returns the rest of the client's deadline, None when it has none."""
 
     def room(self, wanted: int, /) -> int:
         """Returns how many bytes an answer may have now; of much less may be left, never nothing.

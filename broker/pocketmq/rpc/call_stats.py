@@ -184,7 +184,7 @@ class CallStats:
         return made
 
     def count_damage(self, error: Corruption) -> bool:
-        """Counts a record that is not what was stored, by the kind of its file.
+        """Counts a damaged record, by the kind of its file.
 
         Returns  whether this damage is met for the first time, as far as remembered
         """

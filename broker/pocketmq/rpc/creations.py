@@ -27,10 +27,10 @@ CREATING: Final = frozenset({
     "SetOffsets", "ResetOffsets", "CloneOffsets", "QueryRoute", "QueryAssignment",
     "ReceiveMessage", "Heartbeat", "Telemetry", "UpdateOffset",
 })  # fmt: skip
-"""Methods that make what is missing, of all faces."""
+"""Methods that create missing things, of all APIs."""
 
 Exists = Callable[[str], object]
-"""Returns what has a name, None where nothing has."""
+"""Returns the thing of a name, None where there is none."""
 
 
 class Creations:
@@ -53,11 +53,11 @@ class Creations:
         self._now_ms = now_ms
         self._per_hour = per_hour
         self._made: dict[str, tuple[int, set[tuple[ResourceKind, str]]]] = {}
-        """By user: when its hour began, and what it has made since."""
+        """By user: the begin of its hour, and its creations since."""
         assert exists.keys() <= MAKERS.keys(), "a kind says what makes a thing of it"
 
     def asked(self, need: Asked) -> Asked:
-        """Returns the same needs, which are those of calls that make what they name.
+        """Returns the needs of calls that create the things they name.
 
         Errors   of what is returned: TopicNotFound, GroupNotFound, CreationsUsedUp, beside its own
         """
@@ -81,7 +81,7 @@ class Creations:
         self._count(call.user, (need.kind, need.name))
 
     def _count(self, user: str, what: tuple[ResourceKind, str]) -> None:
-        """Counts what a user makes; what it names again within the hour counts once."""
+        """Counts a user's creations; a name repeated within the hour counts once."""
         limit, now_ms = self._per_hour(), self._now_ms()
         begun_ms, made = self._made.get(user, (0, None))
         if made is None or now_ms - begun_ms >= HOUR_MS:

@@ -10,7 +10,7 @@ TEXT_SIZE_MAX: Final = 1_000
 
 
 def public_text(error: BrokerError) -> str:
-    """Returns the text of an error, without what is the operator's business."""
+    """Returns the text of an error, without the parts for the operator only."""
     if isinstance(error, errors.DiskFull):
         return "the broker's disk is full; sends resume by themselves once there is room"
     if isinstance(error, errors.StoreDamaged):

@@ -36,7 +36,7 @@ class Guard:
     def __init__(self, access: Access, creations: Creations | None = None) -> None:
         """Stand before faces of a broker whose users are known.
 
-        creations   what users may make by naming it; None: whatever their calls need
+        creations   things that users may create by naming them; None: as their calls need
         """
         self._access = access
         self._creations = creations
@@ -203,7 +203,7 @@ async def _until_gone(
 ) -> AsyncIterator[Any]:
     """Yields requests until there are no more, or their user is gone.
 
-    when_gone   calls what it is given when the user is gone, and returns what forgets that
+    when_gone   calls its argument when the user is gone, and returns a function that cancels that
     """
     user = _Gone()
     forget = when_gone(user.end)

@@ -53,7 +53,7 @@ class Health:
         self._wake()
 
     def _status(self, name: str) -> ServingStatus | None:
-        """Returns what a name is now, None for an unknown one."""
+        """Returns the status of a name, None for an unknown one."""
         if name not in self._names:
             return None
         is_good = self._is_serving and (name != STORE_WRITE or self._is_writable())

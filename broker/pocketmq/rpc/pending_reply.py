@@ -61,7 +61,7 @@ class PendingReply:
         self.user = ""
 
     def __await__(self) -> Generator[None, None, bytes]:
-        """Returns what is to be sent, once it may be.
+        """Returns the reply to send, once it may be sent.
 
         Errors   FsyncFailed
         """

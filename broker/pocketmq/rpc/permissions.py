@@ -17,13 +17,13 @@ from pocketmq.rpc.service import Metadata
 
 
 class AdminOnly(NamedTuple):
-    """A method that no grant opens, and what it does."""
+    """A method that no grant opens, and its purpose."""
 
     what: str
 
 
 Asked = Callable[[Any, Call], Iterable[Need]]
-"""Returns what a request, read, of a call needs; none: any user may."""
+"""Returns the needs of a call by its parsed request; none: any user may."""
 NeedTable = Mapping[str, Asked | AdminOnly]
 """The need of each method of an API, by its name."""
 
@@ -65,7 +65,7 @@ FIND: Final = (Action.PUB, Action.SUB, Action.GET)
 
 
 def topic_need(name: str, actions: tuple[Action, ...]) -> Need:
-    """Returns what doing one of these to a topic needs; whose a retry topic is, `Access` knows."""
+    """Returns the need of one of these actions on a topic; `Access` knows a retry topic's group."""
     if name.startswith(DLQ_PREFIX):
         return Need(actions, ResourceKind.GROUP, name.removeprefix(DLQ_PREFIX))
     return Need(
@@ -74,7 +74,7 @@ def topic_need(name: str, actions: tuple[Action, ...]) -> Need:
 
 
 def consumed_needs(group: str, topic: str) -> list[Need]:
-    """Returns what a group's reading or settling of a topic needs: both, of its own topics itself.
+    """Returns the needs of a group that reads or settles a topic: both, of its own topics itself.
 
     Of a retry topic that others may have too it gets its own messages (filter/owned.py).
     """
@@ -89,7 +89,7 @@ def group_need(name: str, actions: tuple[Action, ...]) -> Need:
 
 
 def listed(kind: ResourceKind) -> list[Need]:
-    """Returns what it needs to see all topics, or all groups."""
+    """Returns the needs of a list of all topics, or all groups."""
     return [Need(LIST, kind, EVERY)]
 
 

@@ -22,7 +22,7 @@ UNIMPLEMENTED: Final = pb.ErrorResponse(error_code=12, error_message="no such qu
 
 NAMES: Final = ("grpc.reflection.v1alpha.ServerReflection", "grpc.reflection.v1.ServerReflection")
 RENAMED: Final = {"pocketmq.rocketmq.v2": ("pocketmq/rocketmq", "apache/rocketmq")}
-"""Packages of messages that clients know by another name, and what changes in a file's name."""
+"""Packages of messages that clients know by another name, and the change in a file's name."""
 _SERVICE: Final = pb.DESCRIPTOR.services_by_name["ServerReflection"]
 
 
@@ -84,7 +84,7 @@ class Reflection:
         )
 
     def _describe(self) -> None:
-        """Makes ready what answers are taken from."""
+        """Prepares the descriptors that answers are taken from."""
         for service in self._undescribed:
             self._describe_renamed(service)
         _describe_newer(self._pool)

@@ -103,8 +103,8 @@ class Method:
     """One method: its name, its messages, its handler and its class.
 
     `parse` and `serialize` replace the messages' own, for methods whose cost is there;
-    `answer` is what `serialize` takes and the handler returns. `request_code` is RocketMQ's word
-    for what the method does, in lower case; without one it goes by its own name.
+    `answer` is the type that `serialize` takes and the handler returns. `request_code` is
+    RocketMQ's word for the method, in lower case; without one it goes by its own name.
 
     Of each repeated field a request has `elements_max` elements at most; a `parse` of its own
     counts itself.
@@ -112,8 +112,8 @@ class Method:
     A unary method may have a `shortcut` that is asked first, with a request no longer than
     `request_size_max`; it raises what handlers raise.
 
-    Calls of a method that `parks` mostly wait for long, ten thousands of them: what each keeps
-    counts for more than what it costs to begin.
+    Calls of a method that `parks` mostly wait for long, ten thousands of them: the memory of each
+    counts for more than the cost of its begin.
 
     A method that `identifies` its callers calls `Call.identify` before its handler does anything.
     """
@@ -162,7 +162,7 @@ class Method:
         return read
 
     def encoded(self, given: Any) -> list[bytes]:
-        """Returns what a generator yields as bytes: one answer, or those of a list."""
+        """Returns the items of a generator as bytes: one answer, or those of a list."""
         write = self.writer()
         return [write(one) for one in given] if isinstance(given, list) else [write(given)]
 

@@ -13,7 +13,7 @@ from pocketmq.store.message_store import MessageStore
 
 
 class Services(NamedTuple):
-    """An open store and what serves messages on it."""
+    """An open store and the services on it."""
 
     store: MessageStore
     send: Send

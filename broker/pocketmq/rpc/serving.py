@@ -50,7 +50,7 @@ class Refused:
         self.request_id = request_id
 
     def trailers(self) -> tuple[tuple[str, str | bytes], ...]:
-        """Returns what goes with it to the client."""
+        """Returns the metadata that goes with it to the client."""
         request_id = (REQUEST_ID_KEY, self.request_id)
         if self.status is None or not self.status.details:
             return (request_id,)
@@ -58,7 +58,7 @@ class Refused:
 
 
 class ServedMethod:
-    """One method, served: what a transport needs to admit, read, write, count and refuse."""
+    """One method, served: all that a transport needs to admit, read, write, count and refuse."""
 
     __slots__ = (
         "_service", "_serving", "begins_at_once", "gate", "is_unary", "method", "path", "read",
@@ -83,7 +83,7 @@ class ServedMethod:
     def refusal(self, holder: Holder) -> BrokerError | None:
         """Returns why a holder may begin no call now, None when it may.
 
-        A method that identifies its callers refuses here only what it would refuse to everybody.
+        A method that identifies its callers refuses here only what it would refuse to all callers.
         """
         gate, refusal = self.gate, self._serving.refusal
         if refusal is None and gate.count < gate.tight:
@@ -104,9 +104,9 @@ class ServedMethod:
         return gate.count < gate.tight or not self.method.identifies
 
     def answer(self, raw: bytes, call: Call) -> bytes | Awaitable[bytes]:
-        """Returns the reply to a unary call, or what it comes from.
+        """Returns the reply to a unary call, or an awaitable of it.
 
-        Errors   what handlers raise, MalformedRequest
+        Errors   those of handlers, MalformedRequest
         """
         shortcut = self.shortcut
         if shortcut is not None and len(raw) <= self.method.request_size_max and self.is_quick:
@@ -118,7 +118,7 @@ class ServedMethod:
     def answer_usually(self, raw: bytes, call: Call) -> bytes | Awaitable[bytes]:
         """Returns the same by the handler, whatever shortcut there is.
 
-        Errors   what handlers raise, MalformedRequest
+        Errors   those of handlers, MalformedRequest
         """
         method = self.method
         answer = method.handler(self.read(raw), call)
@@ -147,7 +147,7 @@ class ServedMethod:
         return Refused(None, [self.write(answer) for answer in answers], request_id)
 
     def _known(self, error: Exception) -> BrokerError:
-        """Returns an error of ours; what an operator has to see goes to the log."""
+        """Returns the error as one of ours; errors for the operator go to the log."""
         if not isinstance(error, BrokerError):
             incident = token_hex(8)
             logger.error(

@@ -65,7 +65,7 @@ def may_see(
 
 
 def check_may(call: Call, need: Need) -> None:
-    """Raises AccessDenied where a caller may not do what its request led to by what it found."""
+    """Raises AccessDenied where a caller has no permission for what its request led to."""
     if not call.may(need):
         action, resource = text_from_actions(frozenset(need.actions[:1])), str(need.resource)
         why = "no rule allows it"

@@ -110,7 +110,7 @@ class Pull:
     def pull(
         self, request: PullRequest, *, joined: bool = False
     ) -> PullResult | Awaitable[PullResult]:
-        """Returns what is there, at once or when the disk has brought it, without waiting for more.
+        """Returns available messages, at once or after reads from disk, without waiting for more.
 
         joined   adjacent records come as one element, where nothing is filtered
         Errors   Corruption, those of `check_room`
@@ -136,7 +136,7 @@ class Pull:
     def _read(
         self, request: PullRequest, *, joined: bool = False
     ) -> PullResult | Awaitable[PullResult]:
-        """Returns what is wanted: codes have chosen, the records decide."""
+        """Returns the wanted messages: codes have chosen, the records decide."""
         wanted, range_ = request.wanted, request.range
         room = request.room(range_.max_bytes)
         if room < range_.max_bytes:
@@ -177,7 +177,7 @@ class Pull:
     async def wait(
         self, request: PullRequest, result: PullResult, *, joined: bool = False
     ) -> PullResult:
-        """Returns what arrives behind a result within `wait_ms`, or how far nothing matched.
+        """Returns messages that arrive behind a result in `wait_ms`, or how far nothing matched.
 
         Effects  leaves nothing behind when cancelled
         Errors   Corruption
@@ -195,7 +195,7 @@ class Pull:
         *,
         joined: bool = False,
     ) -> "asyncio.Future[Any]":
-        """Returns what `finish` makes of what arrives behind a result worth waiting beyond.
+        """Returns the value of `finish` for messages behind a result worth waiting beyond.
 
         Effects  as of `wait`; no task unless a scan goes on or the disk is read
         Errors   of the future: Corruption, and those of `finish`
@@ -248,7 +248,7 @@ class Pull:
     async def _serve_later(
         self, pull: "ParkedPull", found: PullResult | Awaitable[PullResult]
     ) -> None:
-        """The same for what the disk brings, and as long as nothing matches."""
+        """Serves the same from the disk, and as long as nothing matches."""
         try:
             request = pull.request.from_offset(pull.place)
             result = found if isinstance(found, PullResult) else await found
@@ -323,7 +323,7 @@ def _matching(request: PullRequest, result: PullResult) -> PullResult:
 
 
 def _count_asked_for(asked: ReadRange, records: list[bytes]) -> int:
-    """Returns how many of some records fit what was asked for, one in any case."""
+    """Returns how many of some records fit the request, one in any case."""
     size = 0
     for number, record in enumerate(records):
         size += len(record)

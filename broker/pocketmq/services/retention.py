@@ -112,7 +112,7 @@ def decide(settings: RetentionSettings, hours: frozenset[int], seen: RetentionSt
 
 
 class BelievedClock:
-    """The wall clock, but for what it was set forward a short time ago."""
+    """The wall clock, without recent steps forward."""
 
     __slots__ = ("_ahead_since_ms", "_skew_ms")
 
@@ -145,7 +145,7 @@ class Retention:
 
     floors    physical offsets; nothing at or above the lowest of them goes
     refuse    is called with the reason why sends are refused, None while they are not
-    find_holder  returns what waits at such an offset
+    find_holder  returns the message that waits at such an offset
     """
 
     __slots__ = (
@@ -260,7 +260,7 @@ class Retention:
             yield Next(self._now.monotonic_ms + pause_ms)
 
     def _hold(self, floor: int, reason: str) -> Generator[Next, None, None]:
-        """Finds and name what waits at the floor; the same one is logged once."""
+        """Finds and names the holder at the floor; the same one is logged once."""
         if self._find_holder is None or (
             self.holder is not None and self.holder.physical_offset == floor
         ):

@@ -20,7 +20,7 @@ from pocketmq.model.step import Clock, SystemClock
 SLACK_MS: Final = 4
 """How far heavy work may be ahead of its share: half of that is work done without a pause."""
 SHARE: Final = 2
-"""A piece is paid for with so many times what it took: half of all time is left to others."""
+"""Pause after a piece, as a multiple of its time: half of all time is left to others."""
 COUNTED_MAX_MS: Final = 50
 """Most time that one piece counts: a pause of the whole machine is not its fault."""
 
@@ -59,7 +59,7 @@ class HeavyTurns:
         return sum(map(len, self._line.values()))
 
     def run(self, user: str, work: Callable[[], Any]) -> Any:
-        """Returns what work returns: at once, or an awaitable of that, awaited where it is one.
+        """Returns the result of work: at once, or an awaitable of it, awaited where it is one.
 
         Errors   those of `work`; of the awaitable also Draining
         Cost     0.5 µs beside the work where that is done at once
@@ -69,7 +69,7 @@ class HeavyTurns:
         return self.timed(work) if self.is_free else self._later(user, work)
 
     async def turn(self, user: str) -> None:
-        """Returns when the caller may do heavy work, up to what it awaits next.
+        """Returns when the caller may do heavy work, up to its next await.
 
         Errors   Draining
         """
@@ -121,7 +121,7 @@ class HeavyTurns:
         return self._clock.monotonic_ms() + SLACK_MS >= self._due_ms
 
     def timed(self, work: Callable[[], Value]) -> Value:
-        """Does work at once, as a piece that is paid for: what `is_free` allowed.
+        """Does work at once, as a piece that is paid for: `is_free` allowed it.
 
         Errors   those of `work`
         """
@@ -143,7 +143,7 @@ class HeavyTurns:
         return await found if isawaitable(found) else found
 
     async def _in_line(self, user: str, serve: Callable[["asyncio.Future[Any]"], None]) -> Any:
-        """Returns what a future is given in its turn; a cancelled caller leaves the line."""
+        """Returns the result of a future in its turn; a cancelled caller leaves the line."""
         if self._is_ended:
             raise Draining()
         future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()

@@ -31,7 +31,7 @@ class Job(Generic[Result]):
         return self._task.done()
 
     def result(self) -> Result:
-        """Returns what came of it, or raises its error; it is done."""
+        """Returns its result, or raises its error; it is done."""
         return self._task.result()
 
     async def reached(self, _: int = 1) -> bool:

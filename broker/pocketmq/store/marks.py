@@ -45,7 +45,7 @@ class Marks:
     end, time_ms   where the log ends after a start, and the store time of its last record: all of
                    it is durable and dispatched
     last_record    where that record starts
-    is_sync        consumers see what is flushed; else what is committed
+    is_sync        consumers see flushed records; else committed ones
     """
 
     __slots__ = (

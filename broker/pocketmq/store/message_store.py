@@ -1,7 +1,7 @@
 """The store of a broker: its parts, opened together and closed together.
 
     put ──lock──► log ──flush──► visible ──dispatch──► queues, index ──► pull, query
-                                   sync: what is flushed    async: what is appended
+                                   sync: flushed records    async: appended ones
     async with opened(settings, clock, disk) as store:
         store.writing   puts, and their durability
         store.marks     how far the log is written, flushed, dispatched
@@ -136,7 +136,7 @@ class MessageStore:
         self._state = RUNNING
         self._runner = Runner(clock, self._step_failed)
         self.failure: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        """Raises what the store failed with, once it has."""
+        """Raises the store's error, once it has failed."""
         self.settings = settings
         self.clock = clock
         self.turns = HeavyTurns(clock)
@@ -227,7 +227,7 @@ class MessageStore:
 
     @property
     def damage(self) -> StoreDamaged | None:
-        """Why the store serves what is sound and takes nothing, None where it is whole."""
+        """Why the store serves sound records and refuses sends, None where it is whole."""
         return self._start.recovery.damage
 
     @property
@@ -256,7 +256,7 @@ class MessageStore:
         return self.log.min_offset
 
     def look_at_clocks(self, now: Now | None = None) -> None:
-        """See whether the wall clock was set: before what waits is put, and now and then."""
+        """Checks whether the wall clock was set: before puts of delayed messages, and at times."""
         now = now or Now(self.clock.monotonic_ms(), self.clock.wall_ms())
         self.level_clocks.look(now)
         self.timer.observe_clock(now)
@@ -314,7 +314,7 @@ class MessageStore:
         finally:
             try:
                 await self._end_parts()
-            finally:  # After a failure, what is in the way of closing is its consequence.
+            finally:  # After a failure, further errors of closing are its consequences.
                 ignored = suppress(StoreFailed) if self.failure.done() else nullcontext()
                 with self._reporting, ignored:
                     self._structures.close()
@@ -338,7 +338,7 @@ class MessageStore:
             assert marks.flushed.value == marks.appended.value
             try:
                 parts.write_manifest(parts.closed_state())
-            except DiskFull as full:  # The next start finds out by itself what is complete.
+            except DiskFull as full:  # The next start finds out by itself which files are complete.
                 logger.error("disk.full", extra={"path": full.path})
                 return
             parts.directory.mark_stopped()

@@ -19,7 +19,7 @@ RETRY_PAUSE_MS: Final = 10_000
 logger = logging.getLogger(__name__)
 
 Failed = Callable[[Step, BaseException, Now], Next | None]
-"""Decides what follows on a step that raised: None, it is not called again."""
+"""Decides the next call of a step that raised: None, it is not called again."""
 
 
 def retried(step: Step, error: BaseException, now: Now) -> Next:

@@ -7,7 +7,7 @@ from typing import Final
 from pocketmq.model.store_shape import StoreShape
 
 FLUSH_SYNC: Final = "sync"
-"""Answer after fdatasync; consumers see what is durable."""
+"""Answer after fdatasync; consumers see durable records."""
 PAGE_SIZE: Final = 4096
 """Unit of the settings in pages."""
 FLUSH_ASYNC: Final = "async"
@@ -33,7 +33,7 @@ class StoreSettings(StoreShape):
     view_flush_interval_ms: int = 1_000
     view_flush_least_pages: int = 2
     view_flush_thorough_interval_ms: int = 10_000
-    """RocketMQ: 60 s; sooner here: it bounds what a restart after a crash dispatches again."""
+    """RocketMQ: 60 s; sooner here, as it bounds the records to dispatch again after a crash."""
     busy_timeout_ms: int = 1_000
     transient_pool: bool = False
     """Append to locked memory and write it to the file in larger pieces; async flush only."""
@@ -53,7 +53,7 @@ class StoreSettings(StoreShape):
     timer_slot_count: int = 1_209_600
     """Slots of the timer's wheel, as RocketMQ has them; another number is for tests."""
     accept_damage: bool = False
-    """Give up records that are damaged or gone below what was durable, and go on without them."""
+    """Give up durable records that are damaged or gone, and continue without them."""
     explicit: frozenset[str] = frozenset()
     """Names of fields that an operator set."""
 

@@ -1,4 +1,4 @@
-"""A broker for the tests of programs that use one: a pytest plugin, and what it runs.
+"""A broker for the tests of programs that use one: a pytest plugin, and its processes.
 
     def test_an_order_is_shipped(rocketmq):
         rocketmq.create_topic("orders")

@@ -27,7 +27,7 @@ ONE_THREAD: Final = dict.fromkeys(THREAD_COUNTS, "1")
 """The process that forks has no threads."""
 SPAWNING: Final = "pocketmq.testing.spawner"
 SPAWN: Final = f"import gc; gc.disable(); from {SPAWNING} import main; main()"
-"""A tenth of what an import takes would be a search for garbage."""
+"""A tenth of an import's time would be a search for garbage."""
 
 
 class BrokerEnded(Exception):
@@ -119,7 +119,7 @@ class BrokerProcess:
         self.endpoint = str(said["ready"]["grpc"])
 
     def ask(self, do: str, **fields: Any) -> Any:
-        """Tells the broker to do something; returns what it answers.
+        """Sends the broker a request; returns its answer.
 
         Errors   BrokerEnded, for one that hangs too, which is killed; ValueError: it says that this
                  makes no sense

@@ -125,7 +125,7 @@ class RocketMQ:
     def messages(
         self, topic: str, count: int = 0, timeout: float = WAIT_S
     ) -> "list[StoredMessage]":
-        """Returns what consumers of a topic find in it now, consumed or not, oldest first.
+        """Returns the messages now in a topic, consumed or not, oldest first.
 
         Those that wait for their time or their transaction are not among them.
         count    wait until there are so many; the topic may be made meanwhile
@@ -251,7 +251,7 @@ class RocketMQ:
         """Returns the broker's wall time, in seconds since 1970."""
         return float(self._process.ask("now")) / 1000
 
-    # -- what goes wrong ---------------------------------------------------------------------------
+    # -- failures ------------------------------------------------------------------------------
 
     def inject_fault(
         self,
@@ -346,7 +346,7 @@ def _remains(group: str, topic: str, left: int | None, timeout: float) -> str:
 
 
 def _left(lag: "TopicLag") -> int:
-    """Returns what is left of a topic; one that the group never looked into is left whole."""
+    """Returns the rest of a topic; one that the group never read is left whole."""
     if any(queue.committed_offset is not None for queue in lag.queues):
         return lag.lag_messages
     return sum(queue.max_offset - queue.min_offset for queue in lag.queues)

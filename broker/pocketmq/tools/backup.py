@@ -131,7 +131,7 @@ def is_running(disk: Disk, directory: Path) -> bool:
 
 @contextmanager
 def _begun(disk: Disk, copy: Path, store: str) -> Iterator[Backup]:
-    """Keeps others out of a copy, which is not finished from now on; yields what was copied before.
+    """Keeps others out of a copy, which is unfinished from now on; yields the earlier backup.
 
     Errors   NotAStore, StoreLocked, Corruption; then nothing is changed
     """
@@ -162,7 +162,7 @@ def _begun(disk: Disk, copy: Path, store: str) -> Iterator[Backup]:
 class _Copying:
     """One run in progress.
 
-    earlier   what earlier runs copied, by path
+    earlier   files that earlier runs copied, by path
     column    which turns files have: RUNNING, STOPPED or WITH_VIEWS
     """
 

@@ -58,7 +58,7 @@ class Difference(NamedTuple):
 class Side:
     """The log of one of the two stores; records from `upto` on are not looked at.
 
-    gaps   what the files lack of the log
+    gaps   missing parts of the log's files
     """
 
     files: Sequence[LogFile]

@@ -44,7 +44,7 @@ def file_differences(left: Path, right: Path, directories: Sequence[str]) -> Ite
 
 
 def _pairs(left: Path, right: Path) -> Iterator[tuple[Path | None, Path | None]]:
-    """Yields what is to be compared: by name, index files by order."""
+    """Yields the pairs of files to compare: by name, index files by order."""
     found = [
         sorted(path for path in directory.rglob("*") if path.is_file())
         for directory in (left, right)

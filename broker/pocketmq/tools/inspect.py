@@ -21,7 +21,7 @@ Description = dict[str, Any]
 
 
 def describe(disk: Disk, directory: Path, sizes: KnownShape) -> Description:
-    """Returns what the files of a store show, ready to be printed.
+    """Returns a description of a store's files, ready to be printed.
 
     Errors   NotAStore, WrongFileSize, StoreGap, StoreTooNew
     """

@@ -251,7 +251,7 @@ def write_mark(
 def _rewrite_manifest(
     disk: Disk, own: Path, staged: StagedViews, sizes: KnownShape, checkpoint: bytes
 ) -> None:
-    """Lists the new views as what the store held when it was last closed, with their sizes."""
+    """Lists the new views as those of the last clean stop, with their sizes."""
     file = ManifestFile(disk, own)
     try:
         before = file.read()
@@ -278,7 +278,7 @@ def _rewrite_manifest(
 
 
 def _drop_others(disk: Disk, staging: Path) -> None:
-    """Removes what is no view, so that nothing is gone on with once the views have changed places.
+    """Removes other files than views, so that nothing continues from them after the exchange.
 
     Durable before that happens.
     """
@@ -295,7 +295,7 @@ def _drop_others(disk: Disk, staging: Path) -> None:
 def _put_away(
     disk: Disk, directory: Path, staging: Path, keep_as: str, names: Sequence[str]
 ) -> Path | None:
-    """Removes what was replaced, or keeps it: an extension always that was not built again."""
+    """Removes replaced views, or keeps them: an extension always that was not built again."""
     kept = [name for name in names if disk.exists(staging / name)]
     target = None
     if kept:

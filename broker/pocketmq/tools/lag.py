@@ -1,4 +1,4 @@
-"""How far consumer groups are behind: what they committed, and where queues end.
+"""Lag of consumer groups: their committed offsets, and the ends of queues.
 
 Queues end where their consume queues do, or, where a store has none, where the log ends them.
 """
@@ -78,7 +78,7 @@ def delivered_levels(disk: Disk, directory: Path) -> dict[int, int]:
 
 
 def queue_ranges(disk: Disk, directory: Path, sizes: KnownShape, search: LogSearch) -> QueueRanges:
-    """Returns what each queue holds: by its units, or, in a store without queues, by the log.
+    """Returns the range of each queue: by its units, or, in a store without queues, by the log.
 
     Errors   WrongFileSize, StoreGap
     """

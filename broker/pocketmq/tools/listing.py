@@ -69,7 +69,7 @@ class FileRow(NamedTuple):
     begin, end        physical offsets (commitlog, index), queue offsets (consumequeue)
     first_stored_ms   store time of its first record (commitlog, index); 0: unknown
     last_stored_ms    of its last one (index); 0: unknown
-    note              what is odd about it, or how many entries it has (index)
+    note              an irregularity, or how many entries it has (index)
     """
 
     path: str
@@ -101,7 +101,7 @@ def _named(relative: Path) -> FileRow:
 
 # -- walking ---------------------------------------------------------------------------------------
 def _paths(directory: Path) -> list[Path]:
-    """Returns what is no directory, and the directories that are not looked into, sorted.
+    """Returns files, and the directories that are not looked into, sorted.
 
     Links to directories are followed where a store's files may be, each directory once.
     """

@@ -135,7 +135,7 @@ def plan_rebuild(
 
 
 def _taken(directory: Path) -> tuple[int, int]:
-    """Returns how many files the views below a directory have, and what they take on the disk."""
+    """Returns the number of files of the views below a directory, and their allocated bytes."""
     paths = [directory / path for path in view_files(directory)]
     return len(paths), sum(path.stat().st_blocks * STAT_BLOCK_BYTES for path in paths)
 
@@ -167,7 +167,7 @@ def rebuild_in_place(
 ) -> tuple[Rebuilt, Path | None]:  # fmt: skip
     """Builds the views and puts them in the place of the store's own, under its lock.
 
-    Returns  what was built, and where what was replaced is kept
+    Returns  the built views, and where the replaced ones are kept
     Errors   StoreLocked; Corruption, as `rebuild_beside`: the store is as it was
     """
     built: list[Rebuilt] = []

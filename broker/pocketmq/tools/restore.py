@@ -79,7 +79,7 @@ def _check_place(directory: Path) -> None:
 
 
 def _copy(disk: Disk, copy: Path, file: CopiedFile, draft: Path, advance: Advance) -> None:
-    """Copies one file and compares it with what was copied of the store."""
+    """Copies one file and compares it with the backup's digest."""
     source, target, why = copy / file.path, draft / file.path, ""
     if not target.resolve().is_relative_to(draft):
         why = "it lies outside of the copy"

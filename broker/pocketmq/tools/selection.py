@@ -93,7 +93,7 @@ class Picked(NamedTuple):
 
 
 class LogSearch:
-    """One walk over a log; iterating yields what is wanted of each chunk, in log order.
+    """One walk over a log; iterating yields the wanted records of each chunk, in log order.
 
     Afterwards `end` is where the last sound record ends, wanted or not, and `holes` and `tail` are
     the bytes that were skipped before and behind it.
@@ -112,7 +112,7 @@ class LogSearch:
         advance: Advance = no_advance,
         gaps: Sequence[Hole] = (),
     ) -> None:
-        """Begins a search; `gaps` is what the files lack of the log, as damage."""
+        """Begins a search; `gaps` are the missing parts of the log's files, as damage."""
         self._files = files
         self._walk = LogWalk(LogReader(check_crc=check_crc))
         self._advance = advance
@@ -136,7 +136,7 @@ class LogSearch:
 
     @property
     def holes(self) -> list[Hole]:
-        """Damage with sound records behind it, and what the files lack of the log."""
+        """Damage with sound records behind it, and missing parts of the log's files."""
         holes = holes_and_tail(self._damage, self.end)[0]
         return sorted(holes + self._gaps, key=lambda hole: hole.begin)
 

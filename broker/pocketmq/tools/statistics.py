@@ -66,7 +66,7 @@ class Statistics:
 
 
 class Portion(NamedTuple):
-    """Some records, and what groups may be made of.
+    """Some records, and the columns that groups are made of.
 
     topic   a number for each record, the same for all of a topic
     """

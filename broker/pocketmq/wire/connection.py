@@ -7,7 +7,7 @@
         transport.write(data)
 
 Raises nothing for faults of a peer. A fault breaks its stream, or the connection. A broken one is
-`closing`: what `take` still returns is sent, and then the transport is closed.
+`closing`: the output that `take` still returns is sent, and then the transport is closed.
 """
 
 from collections.abc import Callable
@@ -50,7 +50,7 @@ _OWN_PING: Final = b"are you?"
 WHOLE: Final[i64] = 1 << 62
 """No data is as long."""
 CONTROL_SIZE_MAX: Final[i64] = 1_048_576
-"""Bytes beyond what answers may take of the output; a peer that lets more wait reads nothing."""
+"""Bytes of output beyond those of answers; a peer that lets more wait reads nothing."""
 
 
 @final
@@ -58,7 +58,7 @@ class Connection:
     """One HTTP/2 connection with gRPC on it. Cost: memory within `Limits`, whatever the peer does.
 
     closing    the connection is broken: send what `take` returns, then close
-    taken      how far the last `receive` came in what it was given
+    taken      how far the last `receive` came in its bytes
     """
 
     def __init__(
@@ -99,7 +99,7 @@ class Connection:
     # -- what comes
 
     def receive(self, data: bytes, begin: i64 = 0, upto: i64 = WHOLE) -> list[Stream]:
-        """Takes what the transport read from `begin` on; returns the streams with news, each once.
+        """Takes the transport's bytes from `begin` on; returns the streams with news, each once.
 
         Frames that begin before `upto` are taken; `taken` is where the next one begins, the end
         of `data` where no frame does.
@@ -206,7 +206,7 @@ class Connection:
     # -- what goes
 
     def take(self) -> bytes:
-        """Returns what is to be sent now; empty when that is nothing.
+        """Returns the bytes to send now; empty when there are none.
 
         Answers that wait are made ready here, about 64 KiB at a time: call it
         again until it is empty, or until the transport takes no more.
@@ -282,7 +282,7 @@ class Connection:
         return self._requests.received
 
     def weight(self, calls: i64) -> int:
-        """Returns about what its open streams take of memory: requests, metadata, and themselves.
+        """Returns the approximate memory of its open streams: requests, metadata, and themselves.
 
         calls   streams that are counted elsewhere
         """

@@ -10,7 +10,7 @@ from pocketmq.native.machine import i64, mypyc_attr, read_i64_be
 ENTRY_OVERHEAD: Final[i64] = 32
 """Overhead of a field in a table or a list (RFC 7541, section 4.1)."""
 
-METADATA: Final[i64] = 0  # the caller's own, and what only a handler may want to see
+METADATA: Final[i64] = 0  # the caller's own, and fields that only a handler may read
 METHOD: Final[i64] = 1
 SCHEME: Final[i64] = 2
 PATH: Final[i64] = 3
@@ -65,7 +65,7 @@ class HeaderField:
 
 
 def kind_of(name: bytes) -> i64:
-    """Returns the kind of the fields of a name; ILLEGAL for what no request may have."""
+    """Returns the kind of the fields of a name; ILLEGAL for one that no request may have."""
     kind = _KINDS.get(name)
     if kind is not None:
         return kind

@@ -53,7 +53,7 @@ def check_prefix(flag: i64, length: i64, encoding: bytes, size_max: i64) -> None
 
 
 def opened(packed: bytes, size_max: i64) -> bytes:
-    """Returns what a gzip-compressed message holds.
+    """Decompresses a gzip-compressed message.
 
     Errors   MessageFault: no gzip, or more than `size_max` bytes; no more than these are made
     """

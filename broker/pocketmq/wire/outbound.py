@@ -35,13 +35,13 @@ _HTTP_HEAD: Final = {
     415: b"\x08\x03415\x0f\x10\x0atext/plain",
 }
 _PAGE_END: Final = b"\x00"
-"""Stands for the trailers of what has none: no block of fields is like this."""
+"""Marks streams without trailers: no block of fields is like this."""
 KEPT_SIZE_MAX: Final[i64] = 65_536
 """A buffer that grew beyond this is given back."""
 PIECE_SIZE: Final[i64] = 65_536
-"""About how much of what waits is made ready at a time; larger pieces cost fresh pages each."""
+"""Approximate size of a piece of waiting output; larger pieces cost fresh pages each."""
 SEEN_SIZE_MIN: Final[i64] = 1_024
-"""From here on what is taken out of a part is seen in place, and copied once with its piece."""
+"""From this size on, bytes taken out of a part are copied only once, with their piece."""
 
 
 @final
@@ -142,7 +142,7 @@ class Outbound:
         self.finish(stream, status, why, [])
 
     def refuse_request(self, stream: Stream) -> None:
-        """Answers in HTTP's words what is no call of gRPC."""
+        """Answers in HTTP's words a request that is no gRPC call."""
         stream.is_head_sent = True
         head = _HTTP_HEAD[stream.headers.http_status]
         if stream.headers.method == b"HEAD":
@@ -191,13 +191,13 @@ class Outbound:
             self.streams.turns.join(stream)
 
     def take(self) -> bytes:
-        """Returns what is to be sent now, and forgets it."""
+        """Returns the bytes to send now, and drops them."""
         if self.streams.turns.count and self.window > 0:
             return self._piece()
         return self._written()
 
     def _written(self) -> bytes:
-        """Returns what was written since this was last asked."""
+        """Returns the bytes written since the last call."""
         out = self.out
         if len(out) == 0:
             return b""
@@ -209,7 +209,7 @@ class Outbound:
         return data
 
     def _piece(self) -> bytes:
-        """Returns what is to be sent, with as much of what waits as fills a piece.
+        """Returns the bytes to send, with as much waiting output as fills a piece.
 
         Cost     one copy of it
         """
@@ -222,7 +222,7 @@ class Outbound:
         return b"".join(pieces)
 
     def _send_some(self, stream: Stream, pieces: list[bytes | memoryview]) -> i64:
-        """Sends a frame of what waits; a stream whose own window is shut comes back by `wake`."""
+        """Sends a frame of waiting output; `wake` brings back a stream whose own window is shut."""
         size = stream.pending
         room = self.initial + stream.credit
         if size > FRAME_SIZE_MIN:

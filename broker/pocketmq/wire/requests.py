@@ -237,7 +237,7 @@ class Requests:
         return True
 
     def _end(self, stream: Stream) -> None:
-        """Ends a request; what it lacks ends the call."""
+        """Ends a request; an incomplete one ends the call."""
         if 0 <= stream.headers.content_length != stream.body_size:
             raise StreamFault(PROTOCOL_ERROR, "a request shorter than its content-length")
         assert not stream.ended, "a request ends once"

@@ -135,7 +135,7 @@ class Streams:
         self._closed += 1
 
     def verdict(self, stream_id: i64, kind: i64) -> i64:
-        """Returns what a frame leads to that comes for a stream which is not open.
+        """Returns the outcome of a frame for a stream which is not open.
 
         Cost: a look at all recent ends for DATA and HEADERS; the other kinds need none
         """

@@ -86,7 +86,7 @@ class _Bar(NamedTuple):
 
 
 def _bar_of(found: "Progress") -> _Bar | None:
-    """Returns what shows how far a phase is, None for one that is not shown."""
+    """Returns the bar of a phase, None for a phase without one."""
     if found.phase.value in ("planned", "reading"):
         line = f"Reading {amount(found.log_bytes)} of log in {found.range_count} ranges"
         return _Bar("Reading", found.log_bytes, found.bytes_finished, line)

@@ -81,7 +81,7 @@ def verify(
 
 
 def built_manifest(out: Path) -> Document:
-    """Returns what a finished run wrote down.
+    """Returns the manifest of a finished run.
 
     Errors   Failure: none was finished
     """

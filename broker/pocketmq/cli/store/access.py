@@ -217,7 +217,7 @@ def talk_damage(holes: "Iterable[Hole]") -> None:
 
 
 def show_damage(search: "LogSearch", next_step: str) -> None:
-    """Says what a search passed over; damage inside the log is a failure."""
+    """Prints the damage that a search skipped; damage inside the log is a failure."""
     if search.tail is not None:
         talk(f"Note: behind the last record, at {search.tail.begin}: {search.tail.reason}")
     talk_damage(search.holes)

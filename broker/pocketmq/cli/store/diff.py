@@ -108,7 +108,7 @@ def _unlike_messages(
     anywhere: bool,
     damages: "list[Hole]",
 ) -> "Iterator[Difference]":
-    """Yields where messages differ; what is damaged is added to `damages`."""
+    """Yields where messages differ; adds damaged parts to `damages`."""
     from pocketmq.tools.difference import MessageComparison
 
     one, other = (_side(directory, assignments) for directory in (left, right))

@@ -1,4 +1,4 @@
-"""`pocketmq store info`: what a store is."""
+"""`pocketmq store info`: describes a store."""
 
 import click
 

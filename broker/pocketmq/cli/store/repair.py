@@ -1,4 +1,4 @@
-"""`pocketmq store repair`: mends what verify finds, setting aside what was damaged."""
+"""`pocketmq store repair`: repairs the findings of verify, and keeps the damaged bytes."""
 
 import json
 from pathlib import Path

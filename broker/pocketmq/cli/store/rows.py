@@ -54,7 +54,7 @@ def print_halves(store: OpenedStore, out: Output) -> None:
 
 
 def print_pending(store: OpenedStore, out: Output) -> None:
-    """Prints what waits for its time."""
+    """Prints delayed messages."""
     from pocketmq.tools.pending.listing import pending_messages
 
     out.stream((found._asdict() for found in pending_messages(*store)), PENDING_COLUMNS)

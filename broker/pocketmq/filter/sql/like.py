@@ -3,7 +3,7 @@
 "%" splits a pattern into parts. The first part begins the text and the last part ends it. Each part
 between them is searched behind the one before: the first place where it fits is the best one.
 A long part with "_" makes the pattern an automaton, whose states are the bits of one number. Bit i
-means that the first i characters of the pattern, "%" not counted, fit what was read. A state that
+means that the first i characters of the pattern, "%" not counted, fit the text so far. A state that
 "%" follows stays.
 """
 
@@ -43,7 +43,7 @@ def matcher(pattern: str, escape: str = "") -> Callable[[str], bool]:
 
 
 def weight_of(pattern: str, escape: str = "") -> int:
-    """Returns what a pattern costs: nanoseconds for each character of a text, at most.
+    """Returns the cost of a pattern: nanoseconds for each character of a text, at most.
 
     Errors   ValueError, as for `matcher`
     """
@@ -76,7 +76,7 @@ Find = Callable[[str, int], int]
 
 
 def _finder(part: _Part) -> Find:
-    """Returns what finds the first place of a part from a position on, -1 where there is none."""
+    """Returns a function that finds a part from a position on, -1 where there is none."""
     plain = "".join(step for step, _ in part)
     if all(is_literal for _, is_literal in part):
         return lambda text, begin: text.find(plain, begin)

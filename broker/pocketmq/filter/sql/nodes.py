@@ -24,12 +24,12 @@ MIRRORED: Final = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
 
 
 def constant(value: Value) -> Evaluate:
-    """Returns what is always this value."""
+    """Returns an evaluator with always this value."""
     return lambda block: value
 
 
 def text_of(name: str) -> Callable[[bytes], str | None]:
-    """Returns what reads one property."""
+    """Returns a reader of one property."""
     key = property_key(name)
 
     def read(block: bytes) -> str | None:
@@ -119,7 +119,7 @@ def text_tested(value: Evaluate, test: Callable[[str], bool], found: bool) -> Tr
 
 
 def fits(value: Evaluate, test: Callable[[str], bool], found: bool) -> Truth:
-    """Returns LIKE: null of null, false of what is no text."""
+    """Returns LIKE: null for null, false for anything but text."""
 
     def is_fit(block: bytes) -> bool | None:
         text = value(block)

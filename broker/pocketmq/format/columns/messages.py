@@ -100,7 +100,7 @@ Column = Integers | Texts | Picks | TextLists | TextMaps
 
 
 class MessageColumns:
-    """The columns of some records of a buffer; what several of them need is made once.
+    """The columns of some records of a buffer; shared intermediate results are computed once.
 
     queue    numbers of the records' queues in the table
     decompressed the bodies to show, None: as they are stored

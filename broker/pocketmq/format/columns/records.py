@@ -1,4 +1,4 @@
-"""Computes what views need of many records, by column: `written_at` and `entry_keys` at once.
+"""Computes the columns that views need of many records: `written_at` and `entry_keys` at once.
 
 record 0   queue 3   tags code   entries: unique key, key, key, tag
 record 1   queue 0   tags code   entries: unique key
@@ -36,10 +36,10 @@ class Entries(NamedTuple):
 
 
 class Decoded(NamedTuple):
-    """Records with what the views need of them.
+    """Records with the columns that views need.
 
     queue       queue numbers of the table they were decoded with
-    tags_code   what a consume unit holds
+    tags_code   value of the consume unit
     is_queued   whether the record has a unit: not prepared, rolled back, of a removed topic
                 or left over
     further     units in other queues

@@ -37,7 +37,7 @@ class BodyCorrupted(RequestError, code=Code.MESSAGE_CORRUPTED):
 
 
 class IllegalSettings(RequestError):
-    """Settings that state neither what a client publishes nor what it subscribes to."""
+    """Settings with neither publishing nor subscription."""
 
     message = "settings of client {client_id} hold neither publishing nor subscription"
     client_id: str

@@ -1,4 +1,4 @@
-"""Moments and disks that are at fault: what a retry or an operator mends."""
+"""Moments and disks that are at fault: a retry or an operator helps."""
 
 from pocketmq.model.errors.code import BrokerError, Code
 
@@ -54,7 +54,7 @@ class ShareTaken(Unavailable, code=Code.TOO_MANY_REQUESTS):
     """One user, connection or address has its share of what a broker can do at once.
 
     holder   whose share: "user alice", "address 10.0.0.7"
-    field    of what
+    field    class of calls
     """
 
     message = (
@@ -135,7 +135,7 @@ class StorageError(BrokerError):
 
 
 class Corruption(StorageError):
-    """Bytes that cannot be what was written."""
+    """Bytes that cannot be as they were written."""
 
     message = "{path} is damaged at byte {file_position} (physical offset {physical_offset}): {why}"
     path: str
@@ -189,7 +189,7 @@ class TableUnreadable(StorageError, ValueError):
 
 
 class StoreDamaged(BrokerReadOnly):
-    """Bytes that were durable are damaged or gone: what is sound is served, nothing is taken."""
+    """Durable bytes are damaged or gone: sound records are served, sends are refused."""
 
     message = (
         "the store takes no messages: {path} is damaged from byte {file_position} on (physical "
@@ -331,12 +331,12 @@ class StoreFailed(StorageError):
 
     @staticmethod
     def by(error: BaseException) -> "StoreFailed":
-        """Returns what an error that ends the store is to it: itself, or its reason."""
+        """Returns the store's own error for one that ends it: itself, or with its reason."""
         return error if isinstance(error, StoreFailed) else StoreFailed(why=str(error))
 
 
 class FsyncFailed(StoreFailed):
-    """The disk refused to keep what was written; trying again would hide the loss."""
+    """The disk refused to keep written bytes; trying again would hide the loss."""
 
     message = "the disk refused to keep written bytes ({why}); the broker ends"
 

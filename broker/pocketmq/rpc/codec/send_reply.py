@@ -1,4 +1,4 @@
-"""The reply to a plain send: a SendMessageResponse out of what was stored.
+"""The reply to a plain send: a SendMessageResponse made of the put's result.
 
     0A size │ result: 0A topic │ 12 id │ 1A offset id │ 28 queue offset │ 30 physical offset
                       52 transaction id, of half messages │ 20 queue │ 38 store time │ 40 status

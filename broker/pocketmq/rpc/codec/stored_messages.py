@@ -52,7 +52,7 @@ _OFFSET_ID_OF_16: Final = b"\x3a\x20"
 
 @final
 class MessageWriter:
-    """Writes one reply after another; what comes with many messages is made once.
+    """Writes one reply after another; parts shared by many messages are made once.
 
     out     the messages written since `begin`
     count   how many there are
@@ -178,7 +178,7 @@ class MessageWriter:
         return self._write_texts(record[block:end], digits)
 
     def _write_shared(self, record: bytes, at: i64, system: i64, topic: bytes) -> bool:
-        """Writes what the messages of a queue from one producer have in common."""
+        """Writes the fields that messages of a queue from one producer share."""
         queue: i64 = read_i64_be(record, at + 12)
         born_host: i64 = read_i64_be(record, at + 48)
         store_host: i64 = read_i64_be(record, at + 64)

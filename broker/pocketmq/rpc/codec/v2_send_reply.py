@@ -1,4 +1,4 @@
-"""The reply of RocketMQ's own protocol to a plain send, out of what was stored.
+"""The reply of RocketMQ's own protocol to a plain send, made of the put's result.
 
     0A status │ 12 size entry: 0A status │ 12 id │ 1A transaction id: the same │ 20 queue offset
 

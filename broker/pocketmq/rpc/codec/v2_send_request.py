@@ -355,7 +355,7 @@ class V2SendRequest:
         return mark in (_QUEUE_ID, _ATTEMPT) and 0 <= value <= _INT32_MAX
 
     def _note(self) -> bytes:
-        """Returns what a real proxy adds to each message: mostly what it added to the last one."""
+        """Returns a real proxy's additions to each message: mostly those of the last one."""
         raw, topic, born_ms = self.request.raw, self.request.topic, self._born_ms
         host = raw[self._host_begin : self._host_begin + self._host_size]
         if born_ms != self._noted_ms or host != self._noted_host or topic != self._noted_topic:

@@ -33,7 +33,7 @@ _CODES: Final[Mapping[int, grpc.StatusCode]] = {code.value[0]: code for code in 
 
 
 class GrpcioCall:
-    """A call on grpc.aio; what it is asked for is looked up then, not before."""
+    """A call on grpc.aio; its properties are looked up when they are asked for, not before."""
 
     __slots__ = ("_context", "_gate", "_undo", "holder", "may", "user")
 
@@ -66,12 +66,12 @@ class GrpcioCall:
             raise refusal
 
     def time_left_ms(self) -> int | None:
-        """Returns what is left of the client's deadline, None when it has none."""
+        """Returns the rest of the client's deadline, None when it has none."""
         left_s: float | None = self._context.time_remaining()
         return None if left_s is None else int(left_s * 1000)
 
     def room(self, wanted: int, /) -> int:
-        """Returns what is wanted: gRPC's library keeps answers without telling."""
+        """Returns the wanted size: gRPC's library keeps answers without reporting it."""
         return wanted
 
     def check_room(self, size: int, /) -> None:

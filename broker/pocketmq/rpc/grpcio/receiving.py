@@ -87,7 +87,7 @@ class Receiving:
         return len(self._waiting) >= WAITING_MAX
 
     async def read(self, peer: str, read: Callable[[], Coroutine[Any, Any, Any]]) -> Any:
-        """Returns what `read` does, once it is this peer's turn.
+        """Returns the result of `read`, once it is this peer's turn.
 
         Errors   TooManyRequests: too many wait, or the message does not come
         """

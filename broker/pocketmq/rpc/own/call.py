@@ -30,7 +30,7 @@ from pocketmq.wire.stream import Stream
 
 
 class OwnCall(Unsent):
-    """A call under way; what it is asked for is looked up then, not before."""
+    """A call in progress; its properties are looked up when they are asked for, not before."""
 
     # Of the class, since most calls are over before any of these would change.
     user = ""
@@ -51,7 +51,7 @@ class OwnCall(Unsent):
         self.served = served
         self.begun = connection.now_s
 
-    # -- what a handler may ask --------------------------------------------------------------------
+    # -- for handlers ------------------------------------------------------------------------------
 
     def metadata(self, name: str, /) -> str | None:
         """Returns a metadata value, None when the client sent none; of several the first."""
@@ -75,7 +75,7 @@ class OwnCall(Unsent):
             raise refusal
 
     def time_left_ms(self) -> int | None:
-        """Returns what is left of the client's deadline, None when it has none."""
+        """Returns the rest of the client's deadline, None when it has none."""
         timeout_ms: int = self.stream.headers.timeout_ms
         if timeout_ms < 0:
             return None
@@ -164,7 +164,7 @@ class OwnCall(Unsent):
             self._wait_for(reply)
 
     def _begin(self, reply: "CoroutineType[Any, None, bytes]") -> None:
-        """Makes the first step of what gives a reply; mostly it is the last one.
+        """Runs the first step of the handler's coroutine; mostly it is the last one.
 
         Effects  where steps of one read take long, its further calls wait for their turn
         """

@@ -106,7 +106,7 @@ class Http2Connection(ClientConnection, asyncio.Protocol):
             self.write()
 
     def data_received(self, data: bytes) -> None:
-        """Takes what the client sent, and answer what can be answered at once."""
+        """Takes the client's bytes, and answers what can be answered at once."""
         self.is_heard = True
         if self._rest:  # It waits for its turn, or for its client to read.
             self._rest += data
@@ -123,7 +123,7 @@ class Http2Connection(ClientConnection, asyncio.Protocol):
             self._transport.pause_reading()
 
     def _take(self, data: bytes, begin: int, upto: int) -> int:
-        """Serves what came and begins in [begin, upto); returns how many streams had news."""
+        """Serves the news that begin in [begin, upto); returns how many streams had news."""
         self.now_s = perf_counter()
         news = self.wire.receive(data, begin, upto)
         if news:
@@ -133,7 +133,7 @@ class Http2Connection(ClientConnection, asyncio.Protocol):
         return len(news)
 
     def go_on(self) -> None:
-        """Takes what is here in parts; where that takes long, other connections have their turn."""
+        """Takes the received bytes in parts; other connections have their turn in between."""
         transport, wire, data, position = self._transport, self.wire, self._rest, 0
         if transport is None or transport.is_closing() or self._is_paused:
             return
@@ -154,7 +154,7 @@ class Http2Connection(ClientConnection, asyncio.Protocol):
         self.write()
 
     def connection_lost(self, error: Exception | None) -> None:
-        """Cancels what is under way; nothing can be sent any more."""
+        """Cancels the calls in progress; nothing can be sent any more."""
         self._let_go()
         for call in [*self.calls]:
             call.cancel()
@@ -250,13 +250,13 @@ class Http2Connection(ClientConnection, asyncio.Protocol):
     # -- what is sent ------------------------------------------------------------------------------
 
     def write_soon(self) -> None:
-        """Writes in the next turn of the loop what all calls of this one give."""
+        """Writes the replies of this turn's calls in the next turn of the loop."""
         if not self._is_dirty:
             self._is_dirty = True
             self.edge.write_soon(self)
 
     def write(self) -> None:
-        """Writes all that may be written; go on with what waited for that."""
+        """Writes all that may be written; continues calls that waited for that."""
         self._is_dirty = False
         transport, wire = self._transport, self.wire
         if transport is None or transport.is_closing():
@@ -295,7 +295,7 @@ class Http2Connection(ClientConnection, asyncio.Protocol):
         self.edge.took(perf_counter() - self.now_s)
 
     def count_kept(self) -> None:
-        """Counts what is kept for the client."""
+        """Counts the memory kept for the client."""
         transport = self._transport
         if transport is None:
             return
@@ -398,7 +398,7 @@ class Http2Connection(ClientConnection, asyncio.Protocol):
         self.write()
 
     def close(self) -> None:
-        """Ends the connection once what was answered is sent."""
+        """Ends the connection once all answers are sent."""
         self.drain()
         if self._transport is not None:
             self._transport.close()

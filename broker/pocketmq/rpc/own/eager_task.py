@@ -29,7 +29,7 @@ class EagerTask(Generic[Value]):
         _mark(waited, is_awaited=False)  # As a task does at once: others may await it meanwhile.
 
     def send(self, value: None, /) -> Any:
-        """Tells what is waited for, once; then go on."""
+        """Yields the awaited future, once; then continues."""
         if self._is_told:
             return self._coroutine.send(value)
         self._is_told = True
@@ -40,7 +40,7 @@ class EagerTask(Generic[Value]):
     def throw(self, error: Any, /, *_: Any) -> Any:
         """Raises an error where the coroutine waits; tasks give it as one, without its type.
 
-        Effects  of a cancellation what is waited for is cancelled too, as by a task that knows it
+        Effects  a cancellation also cancels the awaited future, as a task would
         """
         waited, self._waited = self._waited, None
         assert (waited is None) >= self._is_told, "what is waited for is told once"
@@ -64,10 +64,10 @@ Coroutine.register(EagerTask)  # It is stepped by tasks alone; nothing awaits it
 
 
 def begun(coroutine: "CoroutineType[Any, None, Value]") -> Value | Coroutine[Any, None, Value]:
-    """Returns what a coroutine returns without waiting, else the rest of it.
+    """Returns the result of a coroutine that does not wait, else the rest of it.
 
     It begins outside of a task: its first step may not ask for the current one.
-    Errors   of its first step, CancelledError among them where it waits for what was given up
+    Errors   of its first step, CancelledError among them where the awaited future was cancelled
     Cost     0.2 µs beside that step; with something to wait for 0.5 µs and 64 bytes
     """
     try:

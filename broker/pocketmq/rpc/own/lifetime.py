@@ -47,7 +47,7 @@ class Lifetime:
         self._connection.edge.deadlines.add(min(ends), self._look)
 
     def _look(self) -> None:
-        """Does what is due, and schedules the next check."""
+        """Does the checks that are due, and schedules the next one."""
         connection = self._connection
         if not connection.is_open:
             return

@@ -44,7 +44,7 @@ _HTTP2: Final = b"PRI "
 _HTTP1: Final = (b"GET ", b"HEAD ", b"POST ", b"PUT ", b"DELETE ", b"OPTIONS ", b"PATCH ")
 
 Factory = Callable[[str], asyncio.Protocol]
-"""Makes what speaks with a client, by its name."""
+"""Makes the protocol of a client, by its name."""
 
 logger = logging.getLogger(__name__)
 
@@ -53,7 +53,7 @@ logger = logging.getLogger(__name__)
 class Transport:
     """How connections are carried.
 
-    http1            makes what answers HTTP/1.1, by the client's name; None: it is not served
+    http1            makes the protocol of HTTP/1.1, by the client's name; None: it is not served
     pages            answers GET and HEAD over HTTP/2; None: they are refused
     tls              without a certificate TLS connections are closed
     tls_only         whether connections without TLS are closed

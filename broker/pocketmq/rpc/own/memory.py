@@ -19,9 +19,9 @@ from pocketmq.store.deadlines import Deadlines
 HELD_MAX: Final = 24 * 1024 * 1024
 """Bytes of unfinished requests of all connections: one of the largest, and many small ones."""
 IDLE_FREE_S: Final = 1.0
-"""How long a connection may rest before what it holds counts as wasted."""
+"""How long a connection may rest before its memory counts as wasted."""
 PROGRESS_SIZE: Final = 65_536
-"""Bytes by which a connection goes on that does not rest, or an eighth of what it holds."""
+"""Bytes by which an active connection moves on, or an eighth of its memory."""
 LOOK_S: Final = 15.0
 """Unfinished requests are looked at so often; those that did not go on from one look to the next
 are given up."""
@@ -49,7 +49,7 @@ class Keeping(ABC):
     """A connection, as far as memory goes.
 
     peer     the client, as gRPC writes it
-    held     what its requests take here, as last counted
+    held     memory of its requests here, as last counted
     unread   bytes of answers that wait here, as last counted
     sent     bytes given to the socket so far
     moved_s  when its requests last went on, by the clock of `BufferBudget`
@@ -80,7 +80,7 @@ class Keeping(ABC):
 class BufferBudget:
     """Memory kept by all connections.
 
-    connections   the open ones; one that ends calls `count` for what it kept
+    connections   the open ones; one that ends calls `count` for its memory
     clock         seconds that only grow, those of the deadlines
     """
 

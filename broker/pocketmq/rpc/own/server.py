@@ -1,6 +1,6 @@
-"""A gRPC server of our own: what is served (serving.py), carried by wire/ over asyncio.
+"""A gRPC server of our own: the services of serving.py, carried by wire/ over asyncio.
 
-One port serves gRPC, and what is read over HTTP/1.1, with TLS or without (listener.py).
+One port serves gRPC, and pages over HTTP/1.1, with TLS or without (listener.py).
 """
 
 import asyncio
@@ -126,7 +126,7 @@ class OwnServer:
             listener.release()
 
     def turn_away(self) -> None:
-        """Accepts no more, and send clients elsewhere; what they begin before they know is served.
+        """Accepts no more, and sends clients elsewhere; serves calls they begin before they know.
 
         So none of them hears of a stop.
         """
@@ -135,7 +135,7 @@ class OwnServer:
         self._edge.turn_away()
 
     async def quiet(self, limit_s: float) -> None:
-        """Returns when all clients know, and what they sent, settle and receive is answered."""
+        """Returns when all clients know, and their sends, settlements and receives are answered."""
         await self._until(self._is_quiet, limit_s)
 
     def _is_quiet(self) -> bool:

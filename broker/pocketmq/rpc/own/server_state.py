@@ -55,7 +55,7 @@ class ClientConnection(Calling):
 
     @abstractmethod
     def close(self) -> None:
-        """Ends the connection once what was answered is sent."""
+        """Ends the connection once all answers are sent."""
 
     @abstractmethod
     def write(self) -> None:
@@ -63,11 +63,11 @@ class ClientConnection(Calling):
 
     @abstractmethod
     def go_on(self) -> None:
-        """Takes what came and had to wait."""
+        """Takes the received bytes that had to wait."""
 
     @abstractmethod
     def count_kept(self) -> None:
-        """Counts what is kept for the client."""
+        """Counts the memory kept for the client."""
 
     @abstractmethod
     async def room(self, stream: Stream) -> None:
@@ -160,7 +160,7 @@ class ServerState:
                 del self.addresses[address]
 
     def take_methods(self) -> None:
-        """Serves what `serving` has now."""
+        """Serves the present methods of `serving`."""
         self.methods = {path.encode(): served for path, served in self.serving.methods.items()}
         self.sizes.update({p: one.method.request_size_max for p, one in self.methods.items()})
         self.quick.methods = {
@@ -171,7 +171,7 @@ class ServerState:
         assert self.sizes.keys() == self.methods.keys(), "what was served once is served"
 
     def write_soon(self, connection: "ClientConnection") -> None:
-        """Writes what a connection has for its client in the next turn of the loop, once."""
+        """Schedules one write of a connection's output for the next turn of the loop."""
         if not self._dirty:
             self.loop.call_soon(self._write_all)
         self._dirty.append(connection)
@@ -204,7 +204,7 @@ class ServerState:
         return perf_counter() < self._turn_ends_s
 
     def took(self, seconds: float) -> None:
-        """Counts what a connection took, and the calls answered meanwhile; each took so long."""
+        """Counts a connection's bytes, and the calls answered meanwhile; each took so long."""
         self._untold_s += seconds
         if self.answered:
             for stats in self.answered:

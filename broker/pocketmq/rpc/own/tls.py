@@ -20,7 +20,7 @@ class Tls:
         self.context = context
 
     def take(self, cert_file: str, key_file: str) -> None:
-        """Shows what the files hold now; as it was where they are wrong.
+        """Uses the present content of the files; the old one where they are wrong.
 
         Errors   IllegalConfig, as `tls_context`
         """

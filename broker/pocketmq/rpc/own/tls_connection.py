@@ -1,4 +1,4 @@
-"""TLS over a connection: decrypts what the client sends, encrypts what it is sent.
+"""TLS over a connection: decrypts the client's bytes, encrypts the server's.
 
     transport ─► TlsConnection ─► ssl, in memory ─► the protocol that the handshake chose
               ◄─                                 ◄─ SecuredTransport
@@ -55,7 +55,7 @@ class TlsConnection(asyncio.Protocol):
         self._transport = cast(asyncio.Transport, transport)  # uvloop's has no such base
 
     def data_received(self, data: bytes) -> None:
-        """Takes what the client sent."""
+        """Takes the client's bytes."""
         found: list[bytes] = []
         is_over = False
         try:
@@ -223,7 +223,7 @@ class SecuredTransport(asyncio.Transport):
         return self._transport.is_reading()
 
     def unsent_bytes(self) -> int:
-        """Returns what waits to be sent, encrypted."""
+        """Returns the number of encrypted bytes that wait to be sent."""
         return self._transport.get_write_buffer_size()
 
     get_write_buffer_size = unsent_bytes

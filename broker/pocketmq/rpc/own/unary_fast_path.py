@@ -41,7 +41,7 @@ class UnaryFastPath:
     methods    those with a shortcut, by their path
     answered   counts of methods that are to be folded; of each those that were answered
     asked      the method of the call where it stopped, None where it was not asked
-    reply      what its shortcut gave; None: the call goes the usual way
+    reply      of its shortcut; None: the call goes the usual way
     place      position of that call in the news
     """
 
@@ -59,7 +59,7 @@ class UnaryFastPath:
         """Answers calls one after the other, or makes them wait for a flush, as far as that goes.
 
         Returns  the place of the first stream that is not served, or how many there are
-        Errors   what shortcuts raise: of the call at `place`, whose method is `asked`
+        Errors   those of shortcuts: of the call at `place`, whose method is `asked`
         Cost     about 0.3 µs a call beside its shortcut and its frames when compiled
         """
         self.asked = None

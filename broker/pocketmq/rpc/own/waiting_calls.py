@@ -43,7 +43,7 @@ class Calling(Keeping):
 
     host       its address, packed as records keep it
     holder     whose calls it carries, as the last one showed
-    calls      what is waited for
+    calls      in wait
     now_s      when what is being taken was read, by `perf_counter`
     unsent     calls that are to know when their answers are lost
     deadlines  those of all connections
@@ -69,4 +69,4 @@ class Calling(Keeping):
 
     @abstractmethod
     def write_soon(self) -> None:
-        """Writes in the next turn of the loop what all calls of this one give."""
+        """Writes the replies of this turn's calls in the next turn of the loop."""

@@ -62,7 +62,7 @@ class AccessFace:
         return pb.CreateUserResponse(user=_user_message(user))
 
     async def update_user(self, request: pb.UpdateUserRequest, call: Call) -> pb.UpdateUserResponse:
-        """Changes what is given of a user; durable when it answers.
+        """Changes the given settings of a user; durable when it answers.
 
         Errors   UserNotFound, IllegalUser, DiskFull
         """

@@ -125,7 +125,7 @@ class AdminMethods:
     async def update_topic(
         self, request: pb.UpdateTopicRequest, call: Call
     ) -> pb.UpdateTopicResponse:
-        """Changes what is set of a topic."""
+        """Changes the given settings of a topic."""
         names = ("read_queue_count", "write_queue_count", "permission", "order")
         change = TopicChange(
             **_given(request, names),
@@ -176,7 +176,7 @@ class AdminMethods:
     async def update_group(
         self, request: pb.UpdateGroupRequest, call: Call
     ) -> pb.UpdateGroupResponse:
-        """Changes what is set of a group."""
+        """Changes the given settings of a group."""
         changed = await groups.update_group(self._store, request.name, _settings(request))
         return pb.UpdateGroupResponse(group=_proto_group(changed))
 
@@ -288,7 +288,7 @@ class AdminMethods:
         )
         return _moved([row for row in rows if call.may(topic_need(row.topic, SEE))])
 
-    # -- what became of messages ---------------------------------------------------------------
+    # -- history of messages --------------------------------------------------------------------
     async def trace_message(
         self, request: pb.TraceMessageRequest, call: Call
     ) -> pb.TraceMessageResponse:

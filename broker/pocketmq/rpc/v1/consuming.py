@@ -102,7 +102,7 @@ class ConsumeMethods:
         return self._handed_out(request, received, call)
 
     def _request(self, message: pb.ReceiveRequest, call: Call) -> ReceiveRequest:
-        """Returns what the service is asked for, checked and with its defaults filled in."""
+        """Returns the request to the service, checked and with its defaults filled in."""
         self._check_place(message)
         check_number("max_messages", message.max_messages, upper=RECEIVE_MAX)
         check_number("wait_ms", message.wait_ms)
@@ -131,7 +131,7 @@ class ConsumeMethods:
         )
 
     def _handed_out(self, request: ReceiveRequest, received: Received, call: Call) -> bytes:
-        """Returns the answer; what does not leave with it comes back soon."""
+        """Returns the answer; messages that do not leave with it come back soon."""
         group, topic = request.group, request.topic
         if not received.records:
             return _head(received)
@@ -242,7 +242,7 @@ class ConsumeMethods:
         check_number(field, count, lower=1, upper=upper)
 
     def _check_place(self, message: Any) -> None:
-        """Raises what is wrong with a request's group and topic."""
+        """Raises the error of a request's group or topic."""
         group = message.group
         check_group(group)
         find_readable(self._topics, message.topic, group, check_client_reads)

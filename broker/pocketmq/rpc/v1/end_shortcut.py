@@ -35,7 +35,7 @@ class EndShortcut:
     ) -> bytes | PendingReply | None:
         """Serves a plain request.
 
-        Returns  the encoded EndTransactionResponse, or what gives it once it may be sent; None:
+        Returns  the encoded EndTransactionResponse, or an awaitable of it; None:
                  nothing has changed, the usual way serves the request or raises the error
         Errors   StoreBusy: nothing was stored; FsyncFailed: whether it survives is unknown
         """

@@ -39,7 +39,7 @@ _QUICK_LOOKS_MAX: Final = 64
 
 
 def _sent(request: Drafts, call: Call) -> list[Need]:
-    """Returns what a send needs: the topic, and the group whose producers are asked about it."""
+    """Returns the needs of a send: the topic, and the group whose producers receive checks."""
     groups = {one.producer_group for one in request.deliveries} - {"", *request.topics}
     topics = [topic_need(topic, PUB) for topic in {*request.topics}]
     return [*topics, *[group_need(group, PUB) for group in groups]]
@@ -62,7 +62,7 @@ def _producers(raw: bytes, metadata: Metadata) -> str | None:
 
 
 def _consumed(request: Any, call: Call) -> list[Need]:
-    """Returns what reading, or settling what was read, needs: the topic, and the group if any."""
+    """Returns the needs of reading, or of settling: the topic, and the group if any."""
     if not request.group:
         return [topic_need(request.topic, SUB)]
     return consumed_needs(request.group, request.topic)
@@ -79,7 +79,7 @@ def _of_group(actions: _Actions, field: str = "group") -> Asked:
 def _or_all(
     field: str, kind: ResourceKind, need: Callable[[str, _Actions], Need], actions: _Actions = GET
 ) -> Asked:
-    """Returns what it needs to see one thing, or all where none is named."""
+    """Returns the needs of one thing, or of all where none is named."""
 
     def asked(request: Any, call: Call) -> list[Need]:
         name = getattr(request, field)
@@ -89,7 +89,7 @@ def _or_all(
 
 
 def _in_topic(request: Any, group: str, actions: _Actions) -> list[Need]:
-    """Returns what it needs to look at a group, or change it, in one topic or in all."""
+    """Returns the needs of a group's view or change, in one topic or in all."""
     needs = [group_need(group, actions)]
     return [*needs, topic_need(request.topic, LOOK)] if request.topic else needs
 
@@ -107,7 +107,7 @@ def _on_cluster(actions: _Actions, cluster: str) -> Asked:
 
 
 def _pulled(request: Any, call: Call) -> list[Need]:
-    """Returns what an operator's look at messages needs; a group along the way is moved by it."""
+    """Returns the needs of an operator's look at messages; with a group its offset moves."""
     needs = [topic_need(request.topic, LOOK)]
     if request.group:
         needs.append(
@@ -166,7 +166,7 @@ BROKER_NEEDS: Final[NeedTable] = {
 
 
 def admin_needs(cluster: str) -> NeedTable:
-    """Returns what calls of Admin need of a broker of a cluster."""
+    """Returns the needs of Admin's calls in a broker of a cluster."""
     look_at_cluster, change_cluster = _on_cluster(GET, cluster), _on_cluster(UPDATE, cluster)
     return {
         "CreateTopic": _of_topic(CREATE, "name"),
@@ -216,7 +216,7 @@ ACCESS_NEEDS: Final[NeedTable] = {
 
 
 def rules_of(cluster: str) -> dict[str, FaceRules]:
-    """Returns what calls of each face need of a broker of a cluster, by the face's name."""
+    """Returns the needs of each API's calls in a broker of a cluster, by the API's name."""
     quick = {
         "SendMessage": Named(ResourceKind.TOPIC, _first_topic),
         "EndTransaction": Named(ResourceKind.GROUP, _producers),

@@ -121,7 +121,7 @@ class PullMessage:
 
 
 def request_from_message(message: pb.PullMessageRequest, call: Call) -> PullRequest:
-    """Returns what the service is asked for, its numbers checked and its defaults filled in.
+    """Returns the request to the service, its numbers checked and its defaults filled in.
 
     Errors   IllegalGroup, IllegalNumber, IllegalFilter, UnsupportedFeature
     """
@@ -207,7 +207,7 @@ def _write_messages(result: PullResult, messages: MessageWriter) -> int:
 
 
 def check_id(field: str, text: str) -> None:
-    """Raises MalformedRequest for what is no id of a client or an attempt."""
+    """Raises MalformedRequest for an invalid id of a client or an attempt."""
     size = len(text.encode())
     if size > ID_SIZE_MAX:
         raise MalformedRequest(why=f"{field} has {size} bytes, the method takes {ID_SIZE_MAX}")

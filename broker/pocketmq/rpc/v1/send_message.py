@@ -270,7 +270,7 @@ def _delivery(message: pb.Message) -> DeliveryRequest:
 
 
 def _check_rare(message: pb.Message) -> None:
-    """Raises what cannot be served, and numbers that cannot be stored."""
+    """Raises errors for unsupported fields, and for numbers that cannot be stored."""
     if len(message.keys) > KEY_COUNT_MAX:
         size = 2 * len(message.keys)
         raise PropertiesTooLarge(size_bytes=size, limit_bytes=PROPERTIES_SIZE_MAX)

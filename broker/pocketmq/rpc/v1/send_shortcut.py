@@ -41,7 +41,7 @@ class SendShortcutV1:
 
         peer_host   the client's address, packed
         metadata    of the call; nothing of it matters here
-        Returns  the encoded SendMessageResponse, or what gives it once it may be sent; None:
+        Returns  the encoded SendMessageResponse, or an awaitable of it; None:
                  nothing has changed, the usual way serves the request or raises the error
         Errors   StoreBusy: nothing was stored; FsyncFailed: whether it survives is unknown
         """

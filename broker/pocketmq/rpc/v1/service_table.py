@@ -23,7 +23,7 @@ SETTLE_SIZE_MAX: Final = 256 * 1024
 """Bytes of a request with as many handles as it may have, of the usual length."""
 SETTLING: Final = frozenset({"Ack", "ChangeInvisible", "SendBack", "ForwardToDeadLetters"})
 ASKING: Final = frozenset({"PrintClientStack", "VerifyMessage"})
-"""Methods that wait for what another client answers."""
+"""Methods that wait for another client's answer."""
 CLASSES: Final[Mapping[str, CallClass]] = {
     "Broker": CallClass.QUERY,
     "Admin": CallClass.ADMIN,
@@ -100,7 +100,7 @@ def _row(descriptor: ServiceDescriptor, name: str, handler: Handler) -> Method:
         call_class = CallClass.POLL
         own |= {"serialize": bytes, "answer": bytes, "parks": True}
     elif name == "Receive":
-        # A stream of one answer is on the wire what one answer is, and costs less.
+        # A stream of one answer looks the same on the wire as one answer, and costs less.
         call_class = CallClass.POLL
         own |= {"serialize": bytes, "answer": bytes, "kind": MethodKind.UNARY}
     elif name in SETTLING:

@@ -128,7 +128,7 @@ class AckMethods:
 
 
 def read_acks(raw: bytes) -> Acks:
-    """Returns what a request asks for.
+    """Parses a request.
 
     Errors   DecodeError
     """

@@ -48,7 +48,7 @@ def client_id_of(call: Call) -> str:
 
 
 def session_id_of(call: Call) -> str:
-    """Returns what the client that calls is known by to the broker.
+    """Returns the id by which the broker knows the calling client.
 
     That is its id; where access is checked each user has clients of its own, since anybody can
     give the id of another one's.

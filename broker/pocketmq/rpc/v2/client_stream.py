@@ -32,7 +32,7 @@ LARGE: Final = ("recover_orphaned_transaction_command", "verify_message_command"
 TOPICS_MAX: Final = 1_024
 """That one client publishes to."""
 Make = Callable[[], pb.TelemetryCommand]
-"""Makes a command when the client comes to read it, of what holds by then."""
+"""Makes a command when the client comes to read it, with the values of that time."""
 ALL_TOPICS_MAX: Final = 100_000
 """The same of all clients, each counted by itself: 1 KiB of memory each."""
 
@@ -91,7 +91,7 @@ class ClientStream:
         """By topic, for each that it publishes to."""
 
     async def following(self) -> pb.TelemetryCommand | None:
-        """Returns what goes to the client next, None where its stream ends."""
+        """Returns the next command to the client, None where its stream ends."""
         while True:
             command = await self._outbox.get()
             if command is self._answer:
@@ -106,7 +106,7 @@ class ClientStream:
                 return command.command
 
     def tell(self, make: Make) -> None:
-        """Sends what is made then, once there is room; in the place of what waits for that."""
+        """Sends a command that is made once there is room; it replaces one that waits for that."""
         self._owed = make
         if not self._outbox.full():
             self._outbox.put_nowait(make)
@@ -115,7 +115,7 @@ class ClientStream:
     async def answer(self, command: pb.TelemetryCommand | Make | None) -> None:
         """Sends an answer, None for the end; return when it is on its way.
 
-        Until then what the client sent counts as held: of answers none else are kept.
+        Until then the client's bytes count as held: answers are the only ones kept.
         """
         self._answer = command
         self._taken.clear()
@@ -132,8 +132,8 @@ class ClientStream:
     def publish(self, topics: Mapping[str, pb.Resource]) -> None:
         """Registers the client for checks of exactly the topics it publishes to.
 
-        Shape    names -> what the client calls them
-        Errors   IllegalNumber, TooManyRequests: it publishes to what it did before
+        Shape    names -> the client's names of them
+        Errors   IllegalNumber, TooManyRequests: it publishes to the same topics as before
         """
         check_number("topics", len(topics), upper=TOPICS_MAX)
         together, more = self._together, len(topics) - len(self._leave)

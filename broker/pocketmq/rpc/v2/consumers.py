@@ -54,7 +54,7 @@ class Consumers:
         tables.topics.follow(_check_those_of(self._by_topic))
 
     def terms_of(self, subscribed: Subscribed) -> Terms | None:
-        """Returns what the broker decides for a consumer, None where its group is gone."""
+        """Returns the broker's settings for a consumer, None where its group is gone."""
         group = self._tables.groups.find(subscribed.group)
         if group is None:
             return None
@@ -100,7 +100,7 @@ class Consumer:
         """As last reported, None where an answer is on its way, which has the current value."""
 
     def take(self, subscribed: Subscribed) -> Make:
-        """Takes settings in the place of those before; returns what makes the answer to them."""
+        """Replaces the settings; returns a function that makes the answer to them."""
         self.end()
         if self._all.keep(self, subscribed):
             self._kept = subscribed

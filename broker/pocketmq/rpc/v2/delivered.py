@@ -46,7 +46,7 @@ def message_of(
 ) -> pb.Message:
     """Returns a record as a client gets it, alone: a body of up to `ALONE_SIZE_MAX` decompressed.
 
-    topic    as the client calls it, what it asked for
+    topic    as the client calls it, and asked for
     handle   of its lease, "" for none
     Cost     about 20 µs, the MD5 of its body, and decompressing that
     """

@@ -93,7 +93,7 @@ class ReceiveMessage:
     async def __call__(
         self, message: pb.ReceiveMessageRequest, call: Call
     ) -> AsyncIterator[list[bytes]]:
-        """Yields what a client gets as encoded answers, status first.
+        """Yields the encoded answers to a client, status first.
 
         Errors   ClientIdRequired, those of finding group and topic, IllegalInvisibleTime,
                  IllegalFilter; errors of puts
@@ -164,7 +164,7 @@ class ReceiveMessage:
     def _request(
         self, message: pb.ReceiveMessageRequest, caller: Caller, call: Call
     ) -> ReceiveRequest:
-        """Returns what the service is asked for, checked and with its defaults filled in."""
+        """Returns the request to the service, checked and with its defaults filled in."""
         topic = topic_of(message.message_queue.topic, call)
         group = group_of(message.group, call)
         find_readable(self._topics, topic, group, check_client_reads)

@@ -31,7 +31,7 @@ def wrapped(name: str, namespace: str) -> str:
 
 
 def resource_of(name: str, namespace: str) -> pb.Resource:
-    """Returns what a client in a namespace, "" for none, calls a topic or group (see `wrapped`)."""
+    """Returns a client's name of a topic or group in its namespace, "" for none (see `wrapped`)."""
     prefix = next((prefix for prefix in _PREFIXES if name.startswith(prefix)), "")
     rest = name[len(prefix) :]
     if not namespace or not rest.startswith(namespace + SEPARATOR):

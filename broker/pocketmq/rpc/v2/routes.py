@@ -99,7 +99,7 @@ class Routes:
     async def query_assignment(
         self, request: pb.QueryAssignmentRequest, call: Call
     ) -> pb.QueryAssignmentResponse:
-        """Returns what a push consumer receives from: the same for all of its group.
+        """Returns the queues that a push consumer receives from: the same for all of its group.
 
         Errors   as for `query_route`, and TopicNotReadable, IllegalGroup, GroupNotFound
         """

@@ -54,7 +54,7 @@ REQUEST_CODES: Final[Mapping[str, str]] = {
 }
 """Method -> the name of RocketMQ's request code, in lower case; others go by their own name."""
 COMMAND_SIZE_MAX: Final = 4 * 1024 * 1024
-"""Bytes of a command of a client: what each of its threads does, or all that it subscribes to."""
+"""Bytes of a client's command: its threads' activity, or all its subscriptions."""
 COMMAND_ELEMENTS_MAX: Final = 2_048
 """Elements of each field of a command; with more than 1,024 topics it is answered by an error, with
 more than these the stream ends."""
@@ -65,7 +65,7 @@ SIZES: Final[Mapping[str, int]] = {
 
 
 ENCODED: Final = frozenset({"AckMessage", "ReceiveMessage"})
-"""Methods that encode what they answer."""
+"""Methods that encode their answers themselves."""
 
 
 def face(handlers: Mapping[str, Handler], shortcuts: Mapping[str, Shortcut] = {}) -> Service:

@@ -160,7 +160,7 @@ class Telemetry:
         stream: ClientStream,
         consumer: Consumer,
     ) -> pb.TelemetryCommand | Make:
-        """Notes what a client is, and returns its settings with the broker's, or what is wrong."""
+        """Notes a client's settings, and returns them with the broker's, or the error."""
         try:
             if not given.HasField("publishing"):
                 return consumer.take(await self._of_consumer(given, caller, call))

@@ -55,7 +55,7 @@ class EndTransactionV2:
 
 
 def question_of(check: Check, topic: pb.Resource) -> pb.TelemetryCommand:
-    """Returns what a producer is asked about a transaction.
+    """Returns the check of a transaction for its producer.
 
     topic   as the producer calls it
     """

@@ -1,4 +1,4 @@
-"""Authenticates callers by the signature of a call, and authorizes what it asks for.
+"""Authenticates callers by the signature of a call, and authorizes its actions.
 
     signature ─► verified (or cached: clients sign once a second) ─► the user's rights ─► needs
 
@@ -52,7 +52,7 @@ class _Verified(NamedTuple):
 
 
 class _Open(NamedTuple):
-    """Something that stays open for a user, and what ends it."""
+    """A stream or call that stays open for a user, and the function that ends it."""
 
     caller: Rights
     end: Callable[[], None]
@@ -118,7 +118,7 @@ class Access:
             opened.end()
 
     def _generation_of(self, before: Rights | None, user: User) -> int:
-        """Returns the generation of a user: the one before only if what is open may stay open."""
+        """Returns the generation of a user: the one before only if open streams may stay open."""
         if before is not None and before.user.is_enabled and before.user.secret == user.secret:
             return before.generation
         self._generation += 1
@@ -131,7 +131,7 @@ class Access:
     def when_gone(self, caller: Rights, end: Callable[[], None]) -> Callable[[], None]:
         """Calls something once, as soon as a user is gone, turned off, or has a new secret.
 
-        Returns  what forgets it, to be called when there is nothing left to end
+        Returns  a function that drops it, to be called when there is nothing left to end
         """
         handle = object()
         self._open[handle] = _Open(caller, end)

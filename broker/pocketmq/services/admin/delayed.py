@@ -49,7 +49,7 @@ class DelayedPage(NamedTuple):
 
 
 class Delayed:
-    """Tells what waits in an open store."""
+    """Lists the delayed messages of an open store."""
 
     __slots__ = ("_broker", "_levels", "_store")
 

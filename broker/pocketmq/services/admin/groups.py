@@ -30,7 +30,7 @@ async def create_group(store: MessageStore, name: str, settings: GroupSettings) 
 
 
 async def update_group(store: MessageStore, name: str, settings: GroupSettings) -> GroupConfig:
-    """Changes what is set of a group.
+    """Changes the given settings of a group.
 
     Errors   IllegalGroup, SystemGroup, GroupNotFound, IllegalNumber, DiskFull
     """
@@ -44,7 +44,7 @@ async def delete_group(
 ) -> list[str]:
     """Deletes a group and its offsets, on request also its retry and dead-letter topics.
 
-    dry_run  only return what would go
+    dry_run  only return the topics that would be removed
     Returns  the topics that went
     Errors   IllegalGroup, SystemGroup, GroupNotFound, DiskFull
     Source   AdminBrokerProcessor.deleteSubscriptionGroup, DeleteSubscriptionGroupCommand
@@ -101,7 +101,7 @@ def describe_group(store: MessageStore, name: str) -> tuple[GroupConfig, list[st
 
 
 def check_changeable(group: str, *, why: str) -> None:
-    """Raises SystemGroup for a group of the broker, IllegalGroup for what cannot be one."""
+    """Raises SystemGroup for a group of the broker, IllegalGroup for an invalid name."""
     check_group(group)
     if is_system_group(group):
         raise SystemGroup(group=group, why=why)

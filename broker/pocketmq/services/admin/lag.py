@@ -23,7 +23,7 @@ async def group_lag(
 ) -> list[TopicLag]:
     """Returns the lag of a group and its queues, in one topic or all with an offset.
 
-    read_leased   returns what groups have under leases
+    read_leased   returns the messages that groups have under leases
     Errors   IllegalGroup, GroupNotFound, IllegalTopic, TopicNotFound
     Cost     one look into the log for each queue that is behind
     """
@@ -54,7 +54,7 @@ async def all_lags(
 ) -> Page[TopicLag]:
     """Returns the lags of all groups, without queues and ages; in one topic or in all, a page.
 
-    read_leased   returns what groups have under leases
+    read_leased   returns the messages that groups have under leases
     Errors   IllegalTopic, TopicNotFound, IllegalNumber, IllegalPageToken
     """
     if topic:

@@ -18,10 +18,10 @@ class Process(NamedTuple):
 
     read_settings      returns (key, value, origin) of every setting
     drain              starts an orderly shutdown and returns at once; None: not supported
-    retention_status   returns what retention is doing
+    retention_status   returns the state of retention
     store_host         its packed address, which records that are put again carry
     members_of         returns the consuming clients of a group
-    read_leased        returns what groups have under leases (services/admin/lag.py)
+    read_leased        returns the messages that groups have under leases (services/admin/lag.py)
     """
 
     read_settings: Callable[[], Iterable[tuple[str, str, str]]] = tuple
@@ -62,7 +62,7 @@ def store_status(store: MessageStore, process: Process) -> StoreStatus:
 
 
 def _gauge(store: MessageStore, name: str) -> int:
-    """Returns what a gauge without labels shows now, 0 where there is none."""
+    """Returns the value of a gauge without labels, 0 where there is none."""
     for stat in store.stats:
         if stat.name == name and isinstance(stat, Gauge):
             shown = stat.read()

@@ -49,7 +49,7 @@ async def create_topic(
 
 
 async def update_topic(store: MessageStore, name: str, change: TopicChange) -> TopicConfig:
-    """Changes what is set of a topic.
+    """Changes the given settings of a topic.
 
     Errors   IllegalTopic, SystemTopic, TopicNotFound, IllegalNumber, IllegalAttribute, DiskFull
     """
@@ -78,7 +78,7 @@ async def delete_topic(store: MessageStore, name: str, *, dry_run: bool = False)
     """Deletes a topic, its queues, the offsets of groups in it, and their retry topics for it.
 
     A retry topic that is another group's or topic's as well stays, as names are made of names.
-    dry_run  only return what would go
+    dry_run  only return the topics that would be removed
     Returns  the topics that went
     Errors   IllegalTopic, SystemTopic, TopicNotFound, DiskFull
     Source   AdminBrokerProcessor.deleteTopic
@@ -159,7 +159,7 @@ async def all_topic_counts(
     include_system: bool = False,
     totals_only: bool = False,
 ) -> Page[TopicCounts]:
-    """Returns what `topic_counts` does of a page of the topics.
+    """Returns the result of `topic_counts` for a page of the topics.
 
     Errors   IllegalNumber, IllegalPageToken
     """

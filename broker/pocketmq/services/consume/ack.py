@@ -27,7 +27,7 @@ INVALID: Final = SettleStatus.INVALID_RECEIPT_HANDLE
 ILLEGAL_TIME: Final = SettleStatus.ILLEGAL_INVISIBLE_TIME
 
 Moved = Callable[[bytes, Lease, int], Run]
-"""(record, its lease, place in the call) -> what is put in its stead."""
+"""(record, its lease, place in the call) -> the replacement of the record."""
 
 
 class LeaseAck:
@@ -44,7 +44,7 @@ class LeaseAck:
         self._redelivery = redelivery
 
     def find(self, group: str, topic: str, handle: str) -> HandledMessage | None:
-        """Returns what a handle leads to, None where its message is in no lease it belongs to."""
+        """Returns the message of a handle, None where no lease it belongs to has it."""
         return find(self._leases, group, topic, handle)
 
     # -- acknowledged --------------------------------------------------------------------------
@@ -62,7 +62,7 @@ class LeaseAck:
     async def _put(
         self, entries: list[Entry], runs: Sequence[Run], by_lease: dict[Lease, list[int]]
     ) -> int:
-        """Puts what settles messages that were taken; returns the place of the first entry."""
+        """Puts the records that settle messages; returns the place of the first entry."""
         try:
             first = await self._journal.put(entries, runs)
         except BaseException:
@@ -113,7 +113,7 @@ class LeaseAck:
         return settled
 
     async def renew(self, leases: Iterable[Lease], invisible_ms: int) -> None:
-        """Hides what is left of leases from now on for some time more.
+        """Hides the unsettled messages of leases from now on for some time more.
 
         Errors   those of a put: they are as they were
         """
@@ -226,7 +226,7 @@ class LeaseAck:
 
 
 def _told(handles: Sequence[str], taken: TakenOut) -> list[Settled]:
-    """Returns what each handle is answered."""
+    """Returns the answer of each handle."""
     return [
         Settled(INVALID if lease is None else OK, handle)
         for handle, lease in zip(handles, taken.leases, strict=True)

@@ -16,7 +16,7 @@ AttemptKey = tuple[str, str, str, str]
 
 
 def key_of(request: ReceiveRequest) -> AttemptKey:
-    """Returns what is the same when a receive is made again."""
+    """Returns the key of a receive, the same when it is repeated."""
     return request.client_id, request.group, request.topic, request.attempt_id
 
 
@@ -30,7 +30,7 @@ class Attempts:
         self._waiting: dict[AttemptKey, asyncio.Future[Received]] = {}
 
     def note(self, request: ReceiveRequest, leases: list[Lease]) -> None:
-        """Keeps what a receive leased, for when it is made again."""
+        """Keeps the leases of a receive, for when it is repeated."""
         if not request.attempt_id:
             return
         key = key_of(request)
@@ -41,7 +41,7 @@ class Attempts:
         assert len(self._leased) <= ATTEMPTS_KEPT_MAX
 
     def leased(self, request: ReceiveRequest) -> list[Lease]:
-        """Returns what the same receive leased before and did not settle."""
+        """Returns the leases of the same receive that it did not settle."""
         if not request.attempt_id:
             return []
         return [lease for lease in self._leased.get(key_of(request), ()) if lease.pending_count]

@@ -1,4 +1,4 @@
-"""Consuming under leases: receive, acknowledge, and redeliver what was not acknowledged in time.
+"""Consuming under leases: receive, acknowledge, and redeliver unacknowledged messages in time.
 
     receive ─► receive.py  leases available messages  (or long_poll.py: waits for them)
     ack …   ─► ack.py      by handles
@@ -47,7 +47,7 @@ STEP_INTERVAL_MS: Final = 1_000
 
 
 class Consume:
-    """All receives of a broker, and what is leased to whom."""
+    """All receives of a broker, and their leases."""
 
     __slots__ = (
         "_acks", "_alarm", "_broadcasting", "_clock", "_fence", "_in_order",
@@ -369,7 +369,7 @@ class Consume:
         return {names: float(sum(h.total for h in queues.values())) for names, queues in rows}
 
     def leased(self) -> Leased:
-        """Returns what is leased, in order or not, by queue."""
+        """Returns the leased messages, in order or not, by queue."""
         found = self._leases.held(self._store.tables.offsets.find)
         self._in_order.table.add_held(found)
         return found
@@ -393,7 +393,7 @@ class Consume:
         self._broadcasting.drain()
 
     async def close(self) -> None:
-        """Returns when what was begun has ended, and how far the journal is settled is known."""
+        """Returns when all work has ended, and the end of the settled journal is known."""
         await self._parking.close()
         if self._job is not None:
             await self._job.reached()

@@ -39,7 +39,7 @@ class TakenOut:
 
 
 def find(table: LeaseTable, group: str, topic: str, handle: str) -> HandledMessage | None:
-    """Returns what a handle leads to, None where its message is in no lease it belongs to."""
+    """Returns the message of a handle, None where no lease it belongs to has it."""
     cut = handle.rfind(" ") + 1
     source = _source(table, group, topic, handle[:cut])
     if source is None:

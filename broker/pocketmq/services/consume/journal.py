@@ -38,7 +38,7 @@ class ConsumeSettings(NamedTuple):
 
 
 class Journal:
-    """Writes down what was leased and settled."""
+    """Writes leases and settlements into the journal."""
 
     __slots__ = (
         "_destination", "_marks", "_records", "_store", "_topic", "_topics", "_turn", "broker",
@@ -129,7 +129,7 @@ class Journal:
         return results[-1].queue_offset
 
     def when_durable(self, then: Callable[[BaseException | None], None]) -> None:
-        """Calls with None, or with an error, when what was put is durable; at once where it is."""
+        """Calls with None, or with an error, when all puts are durable; at once where they are."""
         if not self._store.settings.is_sync:
             then(None)
             return

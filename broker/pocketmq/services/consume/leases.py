@@ -35,8 +35,8 @@ class GroupQueue:
     """One queue as one group consumes it.
 
     retry       how its handles name it beside the topic they are of (format/receipt_handle.py)
-    is_shared   it may hold messages of other groups: names of groups and topics may have what
-                parts them in the name of a retry topic
+    is_shared   it may hold messages of other groups: names of groups and topics may contain the
+                separator in the name of a retry topic
     """
 
     __slots__ = (
@@ -360,7 +360,7 @@ class LeaseTable:
     def held(
         self, committed: Callable[[str, str, int], int | None]
     ) -> dict[tuple[str, str], dict[int, Held]]:
-        """Returns what is leased of each queue, by (group, topic) and queue id.
+        """Returns the leased messages of each queue, by (group, topic) and queue id.
 
         committed   returns a group's offset in a queue
         """

@@ -37,14 +37,14 @@ SWEEP_ABOVE: Final = 64
 
 
 def nothing(now_ms: int) -> Received:
-    """Returns what a receive is answered that got no message."""
+    """Returns the answer of a receive without messages."""
     return Received([], [], [], 0, now_ms)
 
 
 async def handed_over(
     found: Awaitable[Received], release: Callable[[list[str]], object]
 ) -> Received:
-    """Returns what a receive gets; what came as its caller gave up is released by its handles."""
+    """Returns a receive's messages; if its caller gave up, they are released by their handles."""
     try:
         return await found
     except asyncio.CancelledError:
@@ -57,7 +57,7 @@ async def handed_over(
 class LongPolls:
     """All receives that wait.
 
-    taker_of   returns what leases to the receives of a target
+    taker_of   returns the function that leases to the receives of a target
     release    gives leases back whose caller is gone
     watched    is called with a target when its receives are to wait on
     """
@@ -81,7 +81,7 @@ class LongPolls:
         self._watched = watched
         self._left_one = self._left
         self._context = copy_context()
-        """One of each for all that wait: garbage collection looks at what each has of its own."""
+        """One of each for all that wait: garbage collection looks at each object."""
         self._deadlines: list[tuple[int, int, Parked]] = []
         self._order = 0
         self._serving: set[GroupTopic] = set()
@@ -92,7 +92,7 @@ class LongPolls:
     def park(
         self, target: GroupTopic, request: ReceiveRequest, deadline_ms: int
     ) -> "asyncio.Future[Received]":
-        """Returns what a receive gets until a deadline, in monotonic ms; it may be cancelled."""
+        """Returns a receive's answer until a deadline, in monotonic ms; it may be cancelled."""
         future: asyncio.Future[Received] = asyncio.get_running_loop().create_future()
         parked = Parked(request, future)
         target.park(parked)

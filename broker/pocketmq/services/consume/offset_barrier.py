@@ -11,7 +11,7 @@ from pocketmq.store.message_store import MessageStore
 
 
 class OffsetBarrier:
-    """Lets offsets go to disk (store/tables/lease_marks.py), and what is held in order."""
+    """Lets offsets go to disk (store/tables/lease_marks.py), with the deliveries in order."""
 
     __slots__ = ("_end", "_journal", "_leases", "_store")
 

@@ -243,7 +243,7 @@ class LeaseReceive:
         return ReadMessages(queue, records, queue_offsets, attempts, position, None)
 
     def _skip(self, found: list[ReadMessages]) -> None:
-        """Advances offsets past what was read, except offsets that were set meanwhile."""
+        """Advances offsets past the read messages, except offsets that were set meanwhile."""
         for one in found:
             place = one.queue.group, one.queue.topic, one.queue.queue_id
             if self._offsets.find(*place) == one.stored:

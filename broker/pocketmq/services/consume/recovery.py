@@ -1,4 +1,4 @@
-"""Rebuilds leases at start: from the journal, and from what a real broker left.
+"""Rebuilds leases at start: from the journal, and from a real broker's records.
 
     our own store      the timer topic, from the mark stored with the offsets on
     a real broker's    its revive topic behind what it has revived, and of its timer what has not
@@ -55,7 +55,7 @@ logger = logging.getLogger(__name__)
 
 
 class _Told:
-    """A checkpoint, and what is left of it."""
+    """A checkpoint, and its unsettled messages."""
 
     __slots__ = ("checkpoint", "first_popped_ms", "journal_offset", "pending")
 

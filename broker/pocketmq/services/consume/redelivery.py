@@ -74,7 +74,7 @@ class Redelivery:
         self, record: bytes, group: GroupConfig, topic: str, level: int = 0, turn: int = 0,
         *, tried: int = 0,
     ) -> Run:  # fmt: skip
-        """Returns what is put for a message that is sent back.
+        """Returns the record for a message that is sent back.
 
         topic    the one it was received from
         level    0: three more than it was retried; below 0: it becomes a dead letter at once
@@ -99,7 +99,7 @@ class Redelivery:
         self, record: bytes, group: GroupConfig, topic: str, popped_at_ms: int,
         *, is_counted: bool = True,
     ) -> Run:  # fmt: skip
-        """Returns what is put for a message whose lease ran out.
+        """Returns the record for a message whose lease expired.
 
         topic         the one it was received from
         popped_at_ms  when that was, wall time
@@ -134,7 +134,7 @@ class Redelivery:
 
 
 def _facts_of(record: bytes, topic: str) -> tuple[int, dict[str, str], str]:
-    """Returns what `facts_of` does; a dead letter was not tried by the group that reads it."""
+    """Returns the result of `facts_of`; a dead letter was not tried by the group that reads it."""
     times, properties, message_id = facts_of(record)
     return 0 if topic.startswith(DLQ_PREFIX) else times, properties, message_id
 

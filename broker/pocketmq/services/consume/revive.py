@@ -61,7 +61,7 @@ async def _was_put(put: Awaitable[None]) -> bool:
 
 
 class _Revived(NamedTuple):
-    """A message whose lease is over, and what is put in its stead; None: it is gone."""
+    """A message whose lease expired, and the record that replaces it; None: it is gone."""
 
     lease: Lease
     queue_offset: int
@@ -153,7 +153,7 @@ class Reviving:
         return found
 
     async def end(self, leases: list[Lease], monotonic_ms: int) -> None:
-        """Ends leases that are due; what fails is tried again after RETRY_PAUSE_MS."""
+        """Ends leases that are due; failed ones are tried again after RETRY_PAUSE_MS."""
         renewed = [lease for lease in leases if self._is_renewed(lease, monotonic_ms)]
         ended = [lease for lease in leases if lease not in renewed] if renewed else leases
         try:
@@ -274,7 +274,7 @@ class Reviving:
                 self.count(lease.queue.group, [run])
 
     async def _runs_of(self, lease: Lease, queue_offsets: list[int]) -> dict[int, Run]:
-        """Returns what is put for messages of a lease by queue offset; none for a group gone."""
+        """Returns the records for messages of a lease by queue offset; none for a group gone."""
         queue = lease.queue
         group = self._store.tables.groups.find(queue.group)
         if group is None:
@@ -298,7 +298,7 @@ class Reviving:
         }
 
     def count(self, group: str, runs: list[Run]) -> None:
-        """Counts what was put in the stead of leased messages."""
+        """Counts the records put in the place of leased messages."""
         for destination, batch in runs:
             topic = destination.topic
             if topic.startswith(DLQ_PREFIX):
@@ -309,7 +309,7 @@ class Reviving:
 
 
 def revive_gauges(leases: LeaseTable, monotonic_ms: Callable[[], int]) -> list[Gauge]:
-    """Returns what metrics show of leases that are over and not ended yet, by revive queue.
+    """Returns gauges of leases that expired and have not ended yet, by revive queue.
 
     Source   PopMetricsManager, whose lag is a count under a name of milliseconds
     """

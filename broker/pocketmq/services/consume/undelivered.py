@@ -95,7 +95,7 @@ class UndeliveredLeases:
         return bool(self._waiting)
 
     async def let_come(self) -> None:
-        """Changes the time of what one answer lost; what fails comes when its lease runs out."""
+        """Changes the time of an undelivered answer's leases; failed ones come at their end."""
         group, topic, parts = self._waiting.pop()
         assert parts, "nothing is changed for nothing"
         with suppress(BrokerError):

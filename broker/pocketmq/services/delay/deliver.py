@@ -70,10 +70,10 @@ class TimedMessage(NamedTuple):
 
 
 class TimerDelivery:
-    """Puts what is due into an open store.
+    """Puts messages that are due into an open store.
 
     store_host      packed address of this broker
-    is_lease_open   what becomes of the journal of leases
+    is_lease_open   state of the lease journal
     """
 
     __slots__ = (
@@ -125,7 +125,7 @@ class TimerDelivery:
             self.dequeued.add((topic,), count)
 
     async def _put_alone(self, run: Run) -> None:
-        """Puts what does not fit a file of the log together with others."""
+        """Puts a message that does not fit a file of the log together with others."""
         for part in one_by_one(run):
             try:
                 await self._store.writing.put([part], wait=False)

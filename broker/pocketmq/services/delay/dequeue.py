@@ -35,7 +35,7 @@ from pocketmq.store.read.cold_read import value_of
 PUT_MAX: Final = 256
 """Messages of one put: some milliseconds of work."""
 AGAIN: Final = QueuePlace(TIMER_TOPIC, 0)
-"""Where what waits for longer than the wheel's window goes."""
+"""Topic of messages that wait for longer than the wheel's window."""
 CHAIN_MAX: Final = 4_096
 """Units of a chain that are followed, or moved, before others get their turn."""
 LOOK_MAX: Final = 256
@@ -77,7 +77,7 @@ class TimerDequeue:
         return 0 if self._units is None else len(self._units) - self._at
 
     async def some(self, write_ms: int, is_delivered: IsDelivered | None) -> int:
-        """Delivers what comes next; returns how many messages it looked at.
+        """Delivers the next messages; returns how many it looked at.
 
         write_ms   the second of now, or as far ahead as the wheel reaches
         Errors   StorageError, DiskSlow; those of a put: it is tried again
@@ -121,7 +121,7 @@ class TimerDequeue:
         return min(self._at + max(count, 1), len(units))
 
     async def _open(self, write_ms: int) -> None:
-        """Follows the chain, and reads what it takes back."""
+        """Follows the chain, and reads the messages it recalls."""
         units = await _chain_of(self._store, self.time_ms)
         is_here = due_times(units) == self.time_ms
         if not is_here.all():

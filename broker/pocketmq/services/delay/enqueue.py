@@ -68,7 +68,7 @@ def slot_behind(times_ms: NDArray[np.int64]) -> NDArray[np.int64]:
 def slot_times(
     due_ms: NDArray[np.int64], write_ms: int, window_ms: int = WINDOW_MS
 ) -> tuple[NDArray[np.int64], Units]:
-    """Returns the times of slots for what is due at times, and which of it comes again (bools)."""
+    """Returns the times of slots for due times, and which of the messages return (bools)."""
     left_ms = due_ms - write_ms - window_ms
     is_later = left_ms >= 0
     ahead_ms = np.where(left_ms < window_ms // 3, window_ms // 2, window_ms)
@@ -107,13 +107,13 @@ class TimerEnqueue:
         self._putting = putting
         self._clock = clock
         self._shifts: dict[int, int] = {}
-        """How far times of what waits were shifted, and up to which slot something was by this."""
+        """Shifts of the times of waiting messages, and up to which slot each was used."""
         self._held_at_ms: int | None = None
-        """The slot that what was due already went into."""
+        """The slot that due messages already went into."""
         lower, upper = topic_range(store)
         self.queue_offset = min(max(queue_offset, lower), upper)
         self._put_already: set[int] = set()
-        """Queue offsets of what was due and put before an error came: it will be read once more."""
+        """Queue offsets of due messages that were put before an error: they are read again."""
         self._last_place = store.min_offset if self.queue_offset < upper else store.appended
         self.skip_below_ms: int
         self.skip_upto: int
@@ -141,7 +141,7 @@ class TimerEnqueue:
         return self._last_place if self.lag else None
 
     async def some(self, write_ms: int, read_ms: int, is_delivered: IsDelivered) -> bool:
-        """Takes in what came next; returns whether there may be more.
+        """Takes in the next messages; returns whether there may be more.
 
         write_ms       the second of now, or as far ahead as the wheel reaches
         read_ms        the slot that is read next: what comes goes into no earlier one, and what is
@@ -230,7 +230,7 @@ class TimerEnqueue:
     async def _put_due(
         self, facts: TimedFacts, numbers: list[int], is_delivered: IsDelivered | None
     ) -> None:
-        """Puts what is due already, but for what was put before an error came between.
+        """Puts due messages, except those that were put before an error.
 
         A recalled message stays away even if both came too late for a slot: after a long stop.
         """
@@ -315,7 +315,7 @@ class TimerEnqueue:
     def _copied(
         self, facts: TimedFacts, marking: NDArray[np.int64], shifts_ms: NDArray[np.int64]
     ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
-        """Returns copies of recalls for slots where clocks of before put what they take back.
+        """Returns copies of recalls for the slots where older clocks put their messages.
 
         Returns   (numbers of facts, by how much their times are shifted, their slots)
         """

@@ -1,6 +1,6 @@
 """Leaves the timer's files in a state for a real broker, at an orderly stop.
 
-A real broker delivers what the wheel holds, and reads its topic from behind the message of the last
+A real broker delivers the wheel's messages, and reads its topic from behind the message of the last
 unit of the timer log. Checkpoints of settled leases would enter its revive topic, late ones after
 their acks, and their messages would be redelivered. So the wheel keeps only checkpoints of open
 leases, and the last unit is that of the last message read.

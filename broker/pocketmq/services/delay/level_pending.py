@@ -30,7 +30,7 @@ class LevelPending(NamedTuple):
 
     @property
     def queue_offset(self) -> int:
-        """Its queue offset among what waits for its level."""
+        """Its queue offset among the messages that wait for its level."""
         return int.from_bytes(self.record[20:28])
 
     @property
@@ -100,7 +100,7 @@ class WaitingMessages:
         return LevelPending(record, None if why else place)
 
     def run(self, waiting: LevelPending) -> Run:
-        """Returns what is put for a message that has a place: the same, there."""
+        """Returns the record for a message that has a place: the same, there."""
         assert waiting.place is not None
         topic, queue_id = waiting.place
         self._store.tables.topics.adopt(topic, queue_id + 1)

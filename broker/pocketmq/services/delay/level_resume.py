@@ -97,6 +97,6 @@ class LevelResumption:
 
 
 def _marks(message: StoredMessage) -> tuple[object, ...]:
-    """Returns what a message and its copy at another place have in common."""
+    """Returns the fields that a message and its copy at another place share."""
     properties = {k: v for k, v in message.properties.items() if k != PROPERTY_CRC}
     return message.reconsume_times, message.born_timestamp_ms, message.body_crc, properties

@@ -142,12 +142,12 @@ class Schedule:
             self._saving = None
 
     def _turn(self, level: Level) -> tuple[int, int]:
-        """Returns what orders levels: those that are due by how long ago they were served."""
+        """Returns the sort key of levels: due ones by how long ago they were served."""
         return max(level.look_at_ms, self._now.monotonic_ms), level.served
 
     # -- delivering ----------------------------------------------------------------------------
     async def _deliver(self, level: Level, now: Now) -> None:
-        """Delivers what is due of a level, BATCH_MAX messages at most."""
+        """Delivers due messages of a level, BATCH_MAX at most."""
         try:
             count = await self._due_count(level, now)
             if count:
@@ -209,7 +209,7 @@ class Schedule:
             self._saving = Job(self._save(self._offsets(), self._store.appended))
 
     async def _save(self, offsets: dict[int, int], end: int) -> None:
-        """Writes down what was so when the log ended at `end`, once that is durable."""
+        """Saves the state of when the log ended at `end`, once that is durable."""
         clocks = self._store.level_clocks.written
         if await self._store.writing.durable():
             await self._store.tables.delay_offsets.put(offsets, end, clocks)

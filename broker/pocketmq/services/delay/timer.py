@@ -4,8 +4,8 @@
                                                        │
                                    timercheck ◄────────┘ progress, each second
 
-A slot is delivered when its second is over. RocketMQ puts what is due at 12:00:05 into the slot of
-12:00:04, and what is due a moment later into the next. A change of the wall clock delivers nothing
+A slot is delivered when its second is over. RocketMQ puts a message due at 12:00:05 into the slot
+of 12:00:04, and one due a moment later into the next. A change of the wall clock delivers nothing
 early: the wheel has its own clock (wheel_clock.py).
 Source: TimerMessageStore.
 """
@@ -45,7 +45,7 @@ BOUNDS_S: Final = (5, 60, 300, 900, 3_600, 14_400, 28_800, 86_400)
 RETRY_PAUSE_MS: Final = 1_000
 """After a put that was refused, as by a full disk."""
 CLOSING_READS_MAX: Final = 1_000
-"""Reads of what came, before a stop leaves the rest unread."""
+"""Reads of new messages, before a stop leaves the rest unread."""
 CLOSING_MS: Final = 1_000
 """Time that a stop may take to read new messages and checkpoints, however many there are."""
 
@@ -56,7 +56,7 @@ class Timer:
     """The timer of an open store.
 
     store_host      packed address of this broker
-    is_lease_open   whether a lease of the journal is open: what is settled goes nowhere
+    is_lease_open   whether a lease of the journal is open: settled ones go nowhere
     """
 
     __slots__ = (

@@ -20,7 +20,7 @@ NAMES_MAX: Final = 65_536
 
 
 class WaitingCounts:
-    """Counts what waits."""
+    """Counts pending messages."""
 
     __slots__ = ("_counts", "_names", "enqueued")
 

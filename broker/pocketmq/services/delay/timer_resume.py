@@ -29,7 +29,7 @@ _ADDED: Final = frozenset(
 
 
 class TimerResumption:
-    """Knows what an open store delivered before it was opened.
+    """Knows the messages that an open store delivered before it was opened.
 
     delivered_before   messages saved as delivered are below this physical offset
     """
@@ -79,6 +79,6 @@ class TimerResumption:
 
 
 def _marks(message: StoredMessage) -> tuple[object, ...]:
-    """Returns what a message and its copy at another place have in common."""
+    """Returns the fields that a message and its copy at another place share."""
     properties = {k: v for k, v in message.properties.items() if k not in _ADDED}
     return message.reconsume_times, message.born_timestamp_ms, message.body_crc, properties

@@ -39,7 +39,7 @@ def are_plain(topic: str, drafts: Drafts, keys: list[str]) -> bool:
 
 
 def check_each(topic: str, drafts: Drafts, blocks: list[bytes], size_max: int) -> None:
-    """Raises what is wrong with the first message of which anything is.
+    """Raises the error of the first message that has one.
 
     blocks, size_max   the property block of each, and the most bytes of one
     Errors             MixedTopics, BodyEmpty, IllegalMessageId, IllegalKey, IllegalTag,

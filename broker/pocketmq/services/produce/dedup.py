@@ -77,7 +77,7 @@ class SendDedup(Generic[Answer]):
             return error
 
     def _forget(self, before_ms: int) -> None:
-        """Drops what is too old or too much."""
+        """Drops requests that are too old or too many."""
         while self._kept:
             key, oldest = next(iter(self._kept.items()))
             if oldest.since_ms > before_ms and self._message_count <= MESSAGES_KEPT_MAX:

@@ -61,7 +61,7 @@ class Parting(NamedTuple):
 def disguise(
     place: QueuePlace, delivery: DeliveryRequest, message_id: str, now_ms: int, waiting: DelayLimits
 ) -> ParkedMessage:
-    """Returns where a message is put that goes to `place`, and what properties it gets for it.
+    """Returns the place of a delayed message for `place`, with the properties it gets.
 
     Errors   IllegalDeliveryTime
     """
@@ -90,7 +90,7 @@ def disguise(
 
 
 def recall_handle(disguise: ParkedMessage, place: QueuePlace, broker: str, message_id: str) -> str:
-    """Returns what a message is recalled by, "" for one that waits for no time of its own.
+    """Returns the recall handle of a message, "" for one without a delivery time.
 
     place   where it is to be delivered
     """
@@ -104,7 +104,7 @@ def recall_handle(disguise: ParkedMessage, place: QueuePlace, broker: str, messa
 def parted(places: Sequence[QueuePlace], batch: Batch, destination: Destination) -> Parting:
     """Returns messages as the runs they are put by, each to its place.
 
-    destination   the queue they are for, and what all of them share
+    destination   the queue they are for, and the fields that all of them share
     """
     assert len(places) == len(batch)
     numbers: dict[QueuePlace, list[int]] = {}

@@ -41,7 +41,7 @@ AT_ONCE: Final = DeliveryRequest()
 class Drafts(NamedTuple):
     """Messages as a client asks for them, by column; nothing of them is checked yet.
 
-    wait         answer when what the flush mode promises holds
+    wait         answer when the flush mode's promise holds
     keys         a list for each message
     message_ids  "" where the broker is to make one
     queue_ids    ABSENT_QUEUE where the broker is to choose; groups: "" for none

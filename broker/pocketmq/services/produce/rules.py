@@ -103,7 +103,7 @@ class SendStats:
         self._message_size.at(labels).observe_many(stored_bytes / count, count)
 
     def tally(self, topic: str, kind: str) -> SendCounts:
-        """Returns what counts messages of a topic and kind by few steps."""
+        """Returns a counter of messages of a topic and kind, in few steps."""
         found = self._tallies.get((topic, kind))
         if found is None:
             found = self._tallies[topic, kind] = SendCounts(topic, kind)

@@ -24,7 +24,7 @@ class Reconnect(NamedTuple):
 
 
 class PrintStack(NamedTuple):
-    """A question: what each thread of the client does.
+    """A command: report each thread's activity.
 
     group   that it consumes for
     """
@@ -34,7 +34,7 @@ class PrintStack(NamedTuple):
 
 
 class Verify(NamedTuple):
-    """A question: what becomes of this message, consumed once more.
+    """A command: consume this message once more, and report the result.
 
     record   as it is stored
     topic    its name
@@ -68,7 +68,7 @@ class Questions:
     async def ask(
         self, say: Say, client_id: str, make: Callable[[str], Command], wait_ms: int
     ) -> ClientAnswer:
-        """Returns what a client answers.
+        """Returns a client's answer.
 
         make     returns the question with a nonce
         Errors   ClientSilent

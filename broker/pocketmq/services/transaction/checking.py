@@ -209,7 +209,7 @@ class Checking:
             self.checks.add((result,))
 
     async def _end_of(self, half: Half, now: Now, spoken_for: CounterOf[Room]) -> "_End | None":
-        """Returns what becomes of a half message that is due, None: it waits."""
+        """Returns the end of a half message that is due, None: it waits."""
         at, rules = half.place.queue_offset, self.rules
         await self._doubts.clear(at)
         if not self._ledger.halves.is_open(at):

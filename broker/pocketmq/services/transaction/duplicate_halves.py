@@ -78,7 +78,7 @@ class DuplicateHalves:
         self._committed.setdefault(topic, set()).add(place)
 
     def became(self) -> dict[int, Became]:
-        """Returns what became of each half message, by its queue offset."""
+        """Returns the outcome of each half message, by its queue offset."""
         hits: dict[tuple[str, str], bool] = {}
         loose = {t: not its.isdisjoint(self._loose.places) for t, its in self._committed.items()}
         found: dict[int, Became] = {}

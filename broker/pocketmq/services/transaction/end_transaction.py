@@ -52,11 +52,11 @@ Ended = Callable[[str, int, HalfState], None]
 class Said:
     """A decision on its way.
 
-    place      what its id names
+    place      from its id
     at         present queue offset of that half message
     is_known   the half message was found to be of the place, key and group it names
-    state      what it is to become
-    found      what it was decided to be before
+    state      its requested state
+    found      its earlier state
     error      why it was not taken
     """
 
@@ -147,7 +147,7 @@ class EndTransactions:
         ]
 
     async def state_of(self, half: Half) -> HalfState:
-        """Returns what became of a half message: OPEN where nothing did yet.
+        """Returns the state of a half message: OPEN where it has not ended.
 
         Errors   Corruption, DiskSlow
         """
@@ -225,7 +225,7 @@ class EndTransactions:
                 one.unknown()
                 return
 
-    # -- ending what is open -------------------------------------------------------------------
+    # -- ending open half messages ------------------------------------------------------------
     async def _end(self, taken: list[Said]) -> None:
         """Ends half messages that were taken; those that are too much for one go are given back."""
         at_once: dict[int, Said] = {one.at: one for one in taken}
@@ -272,7 +272,7 @@ class EndTransactions:
             one.fail(error)
 
     async def _put(self, pairs: list[tuple[Said, Half]]) -> None:
-        """Puts what decisions make of half messages; where one cannot be put, each by itself."""
+        """Puts the results of decisions; where one cannot be put, each by itself."""
         runs = [
             committed(half, self._queue_count(half.real.topic))
             for one, half in pairs

@@ -32,7 +32,7 @@ _ROLLED_BACK: Final = int(HalfState.ROLLED_BACK)
 
 @final
 class _Topic:
-    """A topic that messages are committed to, and what their records share."""
+    """A topic that messages are committed to, and the shared fields of their records."""
 
     __slots__ = ("config", "frame")
 
@@ -111,7 +111,7 @@ class PlainEnd:
         return True
 
     def _count(self) -> None:
-        """Counts what was decided, those together that were stored together."""
+        """Counts decided half messages, those together that were stored together."""
         number, count = 0, len(self._states)
         while number < count:
             topic, store_ms = self._ended[number]

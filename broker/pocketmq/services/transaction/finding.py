@@ -46,7 +46,7 @@ class HalfSearch:
         return message if message.properties.get(PRODUCER_GROUP, "") == group else None
 
     async def became(self, first: StoredMessage) -> Became:
-        """Returns what became of a half message.
+        """Returns the outcome of a half message.
 
         Cost     some searches by key
         Errors   Corruption, DiskSlow
@@ -55,7 +55,7 @@ class HalfSearch:
         return (await self._became(first, lambda birth: birth == own))[first.queue_offset]
 
     async def became_all(self, first: StoredMessage) -> dict[int, Became]:
-        """Returns what became of all half messages of one's key, by their queue offsets.
+        """Returns the outcomes of all half messages of one's key, by their queue offsets.
 
         Cost     as for one
         Errors   Corruption, DiskSlow

@@ -21,7 +21,7 @@ TOPICS_MAX: Final = 10_000
 
 
 class HalfCounts:
-    """Counts half messages, and what became of them, by topic."""
+    """Counts half messages and their outcomes, by topic."""
 
     __slots__ = (
         "_base", "_clock", "_numbers", "_open", "_topics", "committed", "finish", "rolled_back",
@@ -96,7 +96,7 @@ class HalfCounts:
         self._base = max(self._base, queue_offset)
 
     def end(self, topic: str, store_ms: int, state: HalfState, count: int = 1) -> None:
-        """Counts what was decided of some.
+        """Counts the outcomes of some.
 
         topic      their real topic, "" where they do not name it
         store_ms   when they were stored

@@ -1,9 +1,9 @@
 """State of half messages, and the puts that end them.
 
-    put(named, runs)    what replaces half messages, and their op message: one put
+    put(named, runs)    replacements of half messages, and their op message: one put
 
 A half message is done when its op message is in the log, adjacent to its outcome: a crash keeps
-both or neither. The caller's answer waits for what the flush mode promises.
+both or neither. The caller's answer waits for the flush mode's promise.
 """
 
 import asyncio
@@ -89,7 +89,7 @@ class HalfTable:
         return begin, self.halves.end
 
     async def arrived(self, queue_offset: int, physical_offset: int) -> bool:
-        """Returns whether a half message can be read, once what was stored so far is dispatched."""
+        """Returns whether a half message can be read, once all stored records are dispatched."""
         upper = self.reading.range_of(HALF_TOPIC)[1]
         if queue_offset >= upper and physical_offset < self._store.appended:
             await self._store.marks.dispatched.reached(self._store.appended)

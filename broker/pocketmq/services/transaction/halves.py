@@ -78,7 +78,7 @@ class Halves:
         return self._places[place] == physical_offset + 1
 
     def state(self, queue_offset: int) -> HalfState | None:
-        """Returns what became of one, None where that is forgotten or it was not seen."""
+        """Returns the state of one, None where it was dropped or not seen."""
         place = queue_offset - self.base
         return HalfState(self._states[place]) if 0 <= place < len(self._states) else None
 

@@ -35,7 +35,7 @@ class Producer(NamedTuple):
 
 
 class CheckListener:
-    """One call that waits to be asked: what it is asked at once is its answer."""
+    """A call that waits for checks; those it gets at once are its answer."""
 
     __slots__ = ("_count_max", "_size", "checks", "deadline_ms", "done")
 
@@ -64,7 +64,7 @@ class CheckListener:
         return 0 if is_full else self._count_max - len(self.checks)
 
     def end(self) -> None:
-        """Waits no more; what is asked before it is answered still goes with it."""
+        """Ends the wait; checks that come before the answer still go with it."""
         if not self.done.done():
             self.done.set_result(None)
 
@@ -94,7 +94,7 @@ class Producers:
         return leave
 
     def listen(self, count_max: int, deadline_ms: int) -> CheckListener:
-        """Returns what waits to be asked, until a time in monotonic ms at most."""
+        """Returns a wait for checks, until a time in monotonic ms at most."""
         listener = CheckListener(count_max, deadline_ms)
         self._listeners.add(listener)
         listener.done.add_done_callback(lambda _: self._listeners.discard(listener))

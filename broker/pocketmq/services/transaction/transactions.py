@@ -157,7 +157,7 @@ class Transactions:
     async def asked(
         self, group: str, count_max: int, wait_ms: int, takes: Callable[[Check], bool] = _anything
     ) -> list[Check]:
-        """Returns what a producer of a group is asked; none where nothing came in time.
+        """Returns the checks for a producer of a group; none where nothing came in time.
 
         takes   returns whether the producer may be asked this by now
         A check that it never gets is sent again after the usual time.
@@ -219,7 +219,7 @@ class Transactions:
             self._saving = Job(self._ledger.save())
 
     async def close(self) -> None:
-        """Returns when what was begun has ended; it is written down how far half messages are."""
+        """Returns when all work has ended, and the progress of checks is saved."""
         for job in (self._job, self._saving):
             if job is not None:
                 await job.reached()
@@ -252,7 +252,7 @@ class Transactions:
         return self._producers.count(group)
 
     async def state_of(self, place: HalfPlace) -> tuple[Half, HalfState]:
-        """Returns a half message by its place, and what became of it: OPEN where nothing did.
+        """Returns a half message by its place, and its state: OPEN where it has not ended.
 
         Errors   TransactionUnknown, StorageError, DiskSlow
         """

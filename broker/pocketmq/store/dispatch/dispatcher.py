@@ -3,7 +3,7 @@
     log ──[dispatched … visible)──► consume queues ──► index ──► arrival marks
 
 Runs of fresh puts are remembered, so that the log need not be read again; when the memory is not
-contiguous with what was dispatched (after a start, or when it grew too long) the log is scanned.
+contiguous with the dispatched part (after a start, or when it grew too long) the log is scanned.
 A view that cannot be written is tried again every second, at last with no messages taken till then.
 Source: ReputMessageService, CommitLogDispatcherBuildConsumeQueue, CommitLogDispatcherBuildIndex.
 """

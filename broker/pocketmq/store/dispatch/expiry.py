@@ -43,7 +43,7 @@ TURN_SECONDS: Final = 0.003
 """Queues are looked at for this long before others get their turn."""
 WALK_BYTES: Final = 1024 * 1024
 UNKNOWN_TIME: Final = 2**63 - 1
-"""Store time of what cannot be read: never old enough."""
+"""Store time of unreadable records: never old enough."""
 
 Result = TypeVar("Result")
 
@@ -150,7 +150,7 @@ class Expiry:
         logger.info("commit_log.expired", extra={"path": str(file.path), "bytes": file.size})
 
     def trim_views(self) -> Job[None]:
-        """Removes what queues and index have of expired records, a few queues at a time."""
+        """Removes the units and entries of expired records, a few queues at a time."""
         return self._begin(self._trim_views())
 
     async def _trim_views(self) -> None:
@@ -218,7 +218,7 @@ class Expiry:
             self._disk.sync_directory(directory)
 
     async def close(self) -> None:
-        """Waits for what was begun, and end the thread."""
+        """Waits for work in progress, and ends the thread."""
         for job in self._jobs:
             await job.reached()
         self._pool.shutdown()

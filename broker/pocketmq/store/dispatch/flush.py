@@ -94,7 +94,7 @@ class ViewFlush:
             )
             for file in (QUEUES, VIEWS)
         }
-        """By what was flushed: queues alone, or all views with mark and checkpoint."""
+        """By the flushed views: queues alone, or all views with mark and checkpoint."""
 
     def step(self, now: Now) -> Next:
         """Begins a pass off the event loop, unless one is under way."""
@@ -168,7 +168,7 @@ class ViewFlush:
         return files
 
     def _syncing(self, files: list[MappedFile]) -> tuple[Callable[[], None], list[MappedFile]]:
-        """Returns (what a thread calls to sync files, those of them that are held meanwhile)."""
+        """Returns (function that syncs files in a thread, those of them held meanwhile)."""
         if len(files) > FILES_APART_MAX or self._queues.has_unsynced_cuts:
             self._queues.has_unsynced_cuts = False
             return lambda: self._disk.sync_all(self._settings.directory), []

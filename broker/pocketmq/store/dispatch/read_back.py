@@ -1,4 +1,4 @@
-"""Runs of what was put before this start, or is remembered no more: read from the log again."""
+"""Runs from before this start, or no longer in memory: read from the log again."""
 
 from pocketmq.format.record_scan import written_at
 from pocketmq.log.commit_log import CommitLog

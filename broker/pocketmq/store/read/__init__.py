@@ -1,1 +1,1 @@
-"""Reading a store: what is fresh at once, what is old off the event loop."""
+"""Reading a store: fresh records at once, old ones off the event loop."""

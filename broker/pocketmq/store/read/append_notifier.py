@@ -35,7 +35,7 @@ GIVEN_UP_MAX: Final = 8
 GroupKey = tuple[Filter, str]
 """A filter, and whose turn it takes to look at records; "" where codes are looked at."""
 Look = Callable[[QueueKey, GroupKey, int], PullResult | Awaitable[PullResult]]
-"""Returns what a group finds in a queue from an offset on."""
+"""Returns the records that a group finds in a queue from an offset on."""
 
 
 class Waiter(asyncio.Future[Any]):
@@ -98,7 +98,7 @@ class Waiter(asyncio.Future[Any]):
 class WaiterGroup:
     """Waiters of one queue that want the same; none of them has anything before `place`.
 
-    key   what they want, and whose turn it takes to look for it
+    key   their filter, and whose turn it takes to look for it
     """
 
     __slots__ = ("is_looking", "key", "place", "queue", "user", "waiters", "wanted")
@@ -113,7 +113,7 @@ class WaiterGroup:
 
 
 class Queue:
-    """The groups of one queue, and what it is woken by."""
+    """The groups of one queue, and its wakeup."""
 
     __slots__ = ("groups", "key", "watch")
 
@@ -127,7 +127,7 @@ class AppendNotifier:
     """All waits at queues; used on one event loop.
 
     arrivals   the mark of a queue, which rises with its max offset
-    look       what one look for all of a group finds
+    look       finds the records for all of a group
     serve      gives a waiter its answer, or has it join again
     give_up    answers a waiter whose time is over
     turns      when filters look at records; heavy filters delay only their own user
@@ -256,7 +256,7 @@ class AppendNotifier:
             self._watch(queue)
 
     def _look_for(self, group: WaiterGroup) -> None:
-        """See whether what arrived is for a group."""
+        """Checks whether arrived records are for a group."""
         if group.is_looking:
             return
         if group.wanted.is_everything:

@@ -36,12 +36,12 @@ class Later(Awaitable[Found]):
 
 
 async def value_of(found: NowOrLater[Found]) -> Found:
-    """Returns what was found at once, or what is found in the end."""
+    """Returns the value of a read, now or in the end."""
     return await found if isinstance(found, Awaitable) else found
 
 
 class ColdReads:
-    """Makes reads again once a thread of `pool` has brought what they lacked."""
+    """Repeats reads once a thread of `pool` has read the missing pages."""
 
     __slots__ = ("_pool", "_turn")
 
@@ -50,7 +50,7 @@ class ColdReads:
         self._turn = asyncio.Lock()
 
     def now_or_later(self, read: Callable[[], Found]) -> NowOrLater[Found]:
-        """Returns what a read returns, or an awaitable of it.
+        """Returns the result of a read, or an awaitable of it.
 
         Errors   those of the read; of the awaitable also DiskSlow
         """
@@ -62,7 +62,7 @@ class ColdReads:
     async def again(
         self, read: Callable[[], Found], fetch: Callable[[], None] | None = None
     ) -> Found:
-        """Returns what a read returns, after `fetch`, and however often it asks for the disk.
+        """Returns the result of a read, after `fetch`, and however often it asks for the disk.
 
         Errors   those of the read; DiskSlow
         """
@@ -80,7 +80,7 @@ class ColdReads:
     ) -> Found:
         """Repeats a read while it has more, one piece a turn of the event loop.
 
-        tries    what is left of TRIES_MAX for the pages of one search
+        tries    the rest of TRIES_MAX for the pages of one search
         Errors   those of the read; DiskSlow
         """
         while True:
@@ -98,7 +98,7 @@ class ColdReads:
             await self.apart(fetch)
 
     async def apart(self, job: Callable[[], Found], end: Callable[[], None] | None = None) -> Found:
-        """Returns what a job in a thread returns; `end` is called on the loop when it has ended.
+        """Returns the result of a job in a thread; calls `end` on the loop when it has ended.
 
         A caller who gives up does not end the job.
         """

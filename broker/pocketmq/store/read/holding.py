@@ -2,7 +2,7 @@
 
     place in the log ─► delayed message | lease | open transaction | a record that is not read yet
 
-Source: none; RocketMQ lets go what waits.
+Source: none; RocketMQ removes pending messages.
 """
 
 from datetime import UTC, datetime
@@ -55,7 +55,7 @@ def _time_text(time_ms: int) -> str:
 
 
 async def holder_at(reading: Reading, physical_offset: int) -> RetentionHolder:
-    """Returns what waits at a place in the log.
+    """Returns the pending message at a physical offset.
 
     Cost     one record is read
     """

@@ -119,7 +119,7 @@ class KeySearch:
         self, place: int, wanted: KeyRange, cold_reads: list[ColdRead],
         damages: list[Corruption | None],
     ) -> StoredMessage | None:  # fmt: skip
-        """Returns the message at a place when it carries the key; adds to what is cold or damaged.
+        """Returns the message at a place when it carries the key; notes cold and damaged ones.
 
         Records that the log has removed are no damage.
         """

@@ -1,6 +1,6 @@
 """Lookups in a log: records at an offset, store times, and queue offsets at a time.
 
-Nothing here waits: what is not in memory raises ColdRead (store/read/cold_read.py reads again).
+Nothing here waits: a missing page raises ColdRead (store/read/cold_read.py reads again).
 Source: DefaultMessageStore.lookMessageByOffset, ConsumeQueue.getOffsetInQueueByTime.
 """
 
@@ -36,7 +36,7 @@ def find_message(log: CommitLog, physical_offset: int) -> StoredMessage | None:
     """Returns the message whose record starts at an offset, None when none starts there.
 
     Shape    its body is as it is stored
-    Errors   Corruption: one does, but its body is not what was stored; ColdRead
+    Errors   Corruption: one does, but its body is damaged; ColdRead
     """
     if not log.min_offset <= physical_offset < log.appended:
         return None

@@ -62,7 +62,7 @@ RESIDENT_RUNS_MAX: Final = 64
 NO_FILE: Final = "no file holds it"
 
 Repair = Callable[[CommitLog, ConsumeQueue, UnservedRecord], Awaitable[bytes | UnservedRecord]]
-"""Returns the record that damage hides, or what is wrong with the log."""
+"""Returns the record that damage hides, or the fault of the log."""
 
 
 class Pulling:
@@ -251,7 +251,7 @@ def answer_of(status: PullResult, following: int, found: CheckedRecords) -> Pull
 
 
 def damage_error(log: CommitLog, damage: UnservedRecord) -> MessageDamaged:
-    """Returns the error for a record of a queue that is not what was stored."""
+    """Returns the error for a record of a queue that differs from the stored one."""
     path, position = log.place_of(damage.physical_offset)
     return MessageDamaged(
         path=path,

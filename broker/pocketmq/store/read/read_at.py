@@ -1,6 +1,6 @@
 """Records of one queue by their physical offsets, as the timer log keeps them.
 
-Each is checked as those of a pull are; what is not a sound record of the queue is left out.
+Each is checked as those of a pull are; others than sound records of the queue are left out.
 """
 
 from collections.abc import Sequence

@@ -50,7 +50,7 @@ class QueuedRecords(NamedTuple):
 
 
 def status_at(queue: ConsumeQueue | None, queue_offset: int) -> PullResult:
-    """Returns what is true of an offset before anything is read; FOUND means: read on."""
+    """Returns the status of an offset before anything is read; FOUND means: read on."""
     lower, upper = (queue.min_offset, queue.max_offset) if queue is not None else (0, 0)
     if upper == 0 and queue_offset == 0:
         return PullResult(PullStatus.NO_NEW_MESSAGE, 0, 0, 0, [], 0)

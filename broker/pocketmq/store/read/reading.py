@@ -61,7 +61,7 @@ class Reading:
         self.stats = self._keys.stats
 
     def close(self) -> None:
-        """Ends the threads, once what they read is read."""
+        """Ends the threads after their reads."""
         self._pool.shutdown()
 
     # -- queues --------------------------------------------------------------------------------
@@ -82,7 +82,7 @@ class Reading:
         return self._pulling.pull(queue, wanted, accept, joined=joined)
 
     async def pull_cold(self, wanted: ReadRange, accept: Accept | None = None) -> PullResult:
-        """Returns what `pull` would, read off the event loop whatever is in memory."""
+        """Returns the result of `pull`, read off the event loop whatever is in memory."""
         queue = self._queues.find(wanted.topic, wanted.queue_id)
         return await self._pulling.cold(queue, wanted, accept)
 

@@ -106,7 +106,7 @@ def beside(first: int, units: bytes) -> Beside:
 
 
 class CheckedRecords(NamedTuple):
-    """Records in order, how many they are, and what is wrong with the one that follows."""
+    """Records in order, their number, and the damage of the one that follows."""
 
     records: list[bytes]
     record_count: int
@@ -257,7 +257,7 @@ def check_copy(
         return
     if must_have_crc:
         raise BadRecord("it does not end with a CRC over its properties")
-    # Its name may be what is damaged: digits do not agree by chance.
+    # Its name may be damaged: digits do not agree by chance.
     if field[_DIGITS].isdigit() and field[_DIGITS] == _digits_of(record):
         raise BadRecord("the name of the CRC over its properties is wrong")
 
@@ -279,7 +279,7 @@ def read_runs(
     """Returns the records of some runs of held files, each of them checked; blocks.
 
     around   the units of the rows: a record between those beside is the one, and shown so
-    Memory   what is returned, and in a run at most GAP_MAX bytes more between two records
+    Memory   the result, and in a run at most GAP_MAX bytes more between two records
     """
     records: list[bytes] = []
     for file, run in runs:

@@ -60,7 +60,7 @@ logger = logging.getLogger(__name__)
 
 
 class UnitRepair:
-    """Searches for records, one at a time; what was found and what not is remembered."""
+    """Searches for records, one at a time; remembers records found and not found."""
 
     __slots__ = (
         "_disk", "_levels", "_lock", "_patience", "_unfound", "is_writing", "repaired_count",
@@ -71,7 +71,7 @@ class UnitRepair:
     ) -> None:
         """Searches on a disk.
 
-        levels   what delivery times in the units of the schedule topic are made with
+        levels   for the delivery times in the units of the schedule topic
         """
         self._disk = disk
         self._patience = patience
@@ -83,13 +83,13 @@ class UnitRepair:
         self.repaired_count = 0
 
     def forget(self) -> None:
-        """Searches again for what was not found: the log may have been repaired."""
+        """Drops failed searches: the log may have been repaired."""
         self._unfound.clear()
 
     async def record_of(
         self, log: CommitLog, queue: ConsumeQueue, damage: UnservedRecord
     ) -> bytes | UnservedRecord:
-        """Returns the record that damage hides, or what is wrong with the log.
+        """Returns the record that damage hides, or the fault of the log.
 
         Effects  the unit leads to the record
         Cost     reading the log between the nearest sound neighbours in the queue
@@ -139,7 +139,7 @@ Row = tuple[int, tuple[int, int, int]]
 
 
 class _Neighbour(NamedTuple):
-    """A sound record; drift is what its queue offset is above that of its unit."""
+    """A sound record; drift is the distance of its queue offset above its unit."""
 
     place: int
     size: int
@@ -170,7 +170,7 @@ class Search:
         """Position of the bytes that were searched last, and these bytes."""
 
     def run(self, units: bytes, first: int, damage: UnservedRecord) -> bytes | UnservedRecord:
-        """Returns the record of `damage`, or what is wrong with the log; blocks.
+        """Returns the record of `damage`, or the fault of the log; blocks.
 
         units, first   some units around the damaged one, and the queue offset of the first
         """
@@ -240,7 +240,7 @@ class Search:
         return not why_unsound(record, place, size, self._asked, None)
 
     def _between(self, begin: int, upper: int) -> bytes | UnservedRecord | None:
-        """Returns the record in [begin, upper), else the damage of what must be it."""
+        """Returns the record in [begin, upper), else the damage in its place."""
         left = None
         place = self._next_magic(begin, upper)
         while place < upper:
@@ -279,7 +279,7 @@ class Search:
         return size if is_led or place + size >= self._end else 1
 
     def _head(self, place: int) -> tuple[int, int, int, int]:
-        """Returns size, queue id, queue offset and own offset of what may be a record."""
+        """Returns size, queue id, queue offset and own offset of a possible record."""
         head = self._read(place, _HEAD.size)
         return _HEAD.unpack(head) if len(head) == _HEAD.size else (0, 0, 0, -1)
 

@@ -92,7 +92,7 @@ class BulkDispatch:
                     break
 
     def take(self, chunk: Chunk) -> None:
-        """Keeps what the views need of a chunk; they get it with `put`."""
+        """Keeps the columns of a chunk that the views need; they get it with `put`."""
         parts = self._parts
         decoded = decode(
             chunk.buffer, chunk.heads, self.queues, style=parts.index.style, levels=parts.levels
@@ -114,7 +114,7 @@ class BulkDispatch:
         self._count += len(heads)
 
     def put(self, *, queues_from: int, index_from: int, upto: int) -> None:
-        """Gives the views what was taken of records that start below an offset.
+        """Gives the views all records taken that start below an offset.
 
         Errors   DiskFull, AllocationFailed
         """

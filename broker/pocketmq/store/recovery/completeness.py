@@ -3,7 +3,7 @@
 A store that this broker closed lists its queues and index files. In any other store the whole log
 is walked: the first and last message of each queue are compared with its units, and the first
 record and the last one's keys of each index file with its entries.
-store/recovery/recovery_plan.py rebuilds what is missing.
+store/recovery/recovery_plan.py rebuilds missing parts.
 """
 
 from typing import NamedTuple

@@ -187,7 +187,7 @@ class StoreComponents:
         return self.filter_bits.bitmap(topic, self.log.read(physical_offset, size))
 
     def check_views(self) -> None:
-        """Raises what loading the views would raise, and change nothing.
+        """Raises the errors of loading the views, and changes nothing.
 
         Errors   NotAStore, WrongFileSize, ReadFailed
         Cost     a look at every file's name and at the end of every queue
@@ -264,7 +264,7 @@ class StoreComponents:
         self.manifest_file.write(self.manifest)
 
     def closed_state(self) -> ClosedState:
-        """Returns what the views hold now, for the next start to compare."""
+        """Returns the present ends of the views, for the next start to compare."""
         queues: dict[str, dict[str, list[int]]] = {}
         for (topic, queue_id), queue in sorted(self.queues.queues.items()):
             queues.setdefault(topic, {})[str(queue_id)] = [queue.min_offset, queue.max_offset]
@@ -277,7 +277,7 @@ class StoreComponents:
 
     @property
     def own_directory(self) -> Path:
-        """Where this broker keeps what RocketMQ does not know."""
+        """Directory of files that RocketMQ does not know."""
         return self.directory.own_directory
 
     def close(self) -> None:

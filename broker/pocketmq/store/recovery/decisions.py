@@ -1,10 +1,10 @@
-"""Decides what a start does with log and views: two pure tables over observations.
+"""Decides a start's actions on log and views: two pure tables over observations.
 
 docs/howto/recovering.md shows the table of the log, ARCHITECTURE.md ("The order of a start") that
 of the views.
 
 DAMAGED: durable bytes are damaged or gone. The log stays unchanged, sends are refused, and every
-sound record is served. With `accept_damage` the start quarantines holes and gives up what is lost.
+sound record is served. With `accept_damage` the start quarantines holes and gives up lost records.
 
 Damage at or behind the mark was never acknowledged as durable, so the log is cut there. Without a
 valid mark (another broker wrote here), a torn tail differs from damage only by sound records behind
@@ -60,7 +60,7 @@ class Plan:
 
 
 def decide(seen: Observation) -> Plan:
-    """Returns the row for what was seen of the log; pure."""
+    """Returns the row for the observations of the log; pure."""
     if not seen.has_log and not seen.mark:
         return Plan("@no_log", LogDecision.KEEP)
     is_bad = seen.scan_end is not ScanEnd.END_OF_DATA
@@ -114,7 +114,7 @@ class ViewPlan:
     takes_ends    ends of queues are those of their table
     believed_upto units and index entries of records below are believed, None: all
     sealed_time   index files that end later are not believed, ms; None: by their offsets alone
-    may_wait      a running store may write down what a start found, where that is much
+    may_wait      a running store may save the findings of a start, where they are many
     """
 
     label: str
@@ -132,7 +132,7 @@ class ViewPlan:
 
 
 def decide_views(seen: ViewObservation) -> ViewPlan:
-    """Returns the row for what was seen of the views; pure."""
+    """Returns the row for the observations of the views; pure."""
     is_ours, durable = seen.mark is not None, seen.checkpoint.logics_physical_offset
     if not seen.was_aborted:
         compared = Compared.LIST if seen.is_listed else Compared.LOG

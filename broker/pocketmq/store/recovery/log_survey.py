@@ -133,7 +133,7 @@ def _take_last(found: Survey, chunk: Chunk, mark: int | None) -> bool:
 
 
 def _ended(found: Survey, damage: list[tuple[Hole, Stop]]) -> Survey:
-    """Tells holes from what ends the log: the first damage behind the last record."""
+    """Distinguishes holes from the end of the log: the first damage behind the last record."""
     found.holes = [hole for hole, _ in damage if hole.begin < found.end]
     for hole, stop in damage[len(found.holes) : len(found.holes) + 1]:
         found.end, found.scan_end = hole.begin, stop.kind

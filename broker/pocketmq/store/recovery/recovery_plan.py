@@ -109,7 +109,7 @@ class StoreRecovery:
             accept_damage=beliefs.accept_damage,
         )
         self.plan = decide(seen)
-        # Without a mark the views are all there is of what the log lost.
+        # Without a mark only the views show which records the log lost.
         is_rebuilt = beliefs.is_aborted and beliefs.mark is not None
         if self.plan.log is LogDecision.DAMAGED:
             self._refuse(survey, beliefs.mark)
@@ -125,7 +125,7 @@ class StoreRecovery:
     def _survey(
         self, marks: tuple[int, int], beliefs: TrustedOffsets, quick: BulkDispatch
     ) -> Generator[float, None, Survey]:
-        """Walks the log to its end; what views lack is taken along."""
+        """Walks the log to its end; collects missing records for the views."""
         log, begin = self._parts.log, self._begin_of_walk(quick.begin)
         view_end = max(marks) if not beliefs.is_aborted else None
 
@@ -217,7 +217,7 @@ class StoreRecovery:
         if beliefs.is_aborted and upto < below:
             self._distrust(upto)
         self._cut_views(upto)
-        if survey.holes:  # Views first: none may lead to what is no message any more.
+        if survey.holes:  # Views first: none may lead to a record that is replaced.
             fill_holes(
                 log, self._parts.disk, self._parts.settings.directory, survey.holes,
                 time_ms=self._time_before(survey.holes[0].begin), now_ms=beliefs.now_ms,
@@ -248,7 +248,7 @@ class StoreRecovery:
         self._parts.index.truncate(physical_offset, self._parts.log.store_time_at)
 
     def _dispatch(self, end: int, quick: BulkDispatch, *, from_min: bool) -> Iterator[float]:
-        """Gives the views what they lack of the log below an offset."""
+        """Gives the views the missing records of the log below an offset."""
         parts = self._parts
         queues_from, index_from = parts.queues.durable_offset, parts.index.durable_offset
         if from_min:

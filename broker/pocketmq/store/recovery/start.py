@@ -33,7 +33,7 @@ logger = logging.getLogger(__name__)
 
 
 class StoreStart:
-    """One start of a store that is locked and built; what was found stays in `recovery`."""
+    """One start of a store that is locked and built; `recovery` keeps the findings."""
 
     __slots__ = ("_has_looked", "_parts", "_progress", "recovery", "views")
 
@@ -65,7 +65,7 @@ class StoreStart:
     def steps(self, now_ms: int) -> Iterator[float]:
         """Loads everything and makes it agree, yielding the share done between bounded pieces.
 
-        Effects  where the log is damaged below what was durable, `recovery.damage` is set, and
+        Effects  where the log is damaged below its durable end, `recovery.damage` is set, and
                  checkpoint, mark and manifest stay as they were
         Errors   NotAStore, WrongFileSize, StoreGap: nothing was changed;
                  Corruption: a queue differs from its table, the next start reads all queues
@@ -157,9 +157,9 @@ class StoreStart:
         queues.finish_removals()
         return bool(lacking)
 
-    # -- what was found, for the next crash ----------------------------------------------------
+    # -- findings for the next crash ------------------------------------------------------------
     def _write_down(self, *, may_wait: bool) -> None:
-        """Writes down what was found, so that the next crash starts from there.
+        """Saves the findings, so that the next crash starts from there.
 
         Views are synced first: the checkpoint describes durable things only. Where many queues are
         dirty, and the checkpoint there is still holds, a running store does both instead.

@@ -2,7 +2,7 @@
 
     change, change, change ─► snapshot (loop) ─► encoded and written (thread) ─► `saved` returns
 
-One write is under way at a time; what changes meanwhile goes into the next one. Rows are replaced
+One write is under way at a time; changes meanwhile go into the next one. Rows are replaced
 and never changed, so that a snapshot is a copy of names only.
 Source: ConfigManager.
 """
@@ -36,9 +36,9 @@ Work = Callable[[], None]
 
 
 class Saving:
-    """Makes what changed durable, one piece of work at a time.
+    """Makes changes durable, one piece of work at a time.
 
-    begin   begins with all changes so far; returns what is left to do in a thread, None for nothing
+    begin   begins with all changes so far; returns the work for a thread, None for nothing
     """
 
     __slots__ = ("_begin", "_change", "_job", "_pool", "_saved")
@@ -73,7 +73,7 @@ class Saving:
         future.add_done_callback(lambda done: then(done.exception()))
 
     def save_soon(self) -> None:
-        """Begins to write what changed, unless a write is under way; a failure shows in `saved`."""
+        """Begins to write the changes, unless a write is under way; a failure shows in `saved`."""
         if self._job is not None or self._saved.value >= self._change:
             return
         change, work = self._change, self._begin()
@@ -100,7 +100,7 @@ class Saving:
 class DurableTable(Saving):
     """Writes one table's content whenever it changed.
 
-    snapshot   returns what encodes the table as it is now
+    snapshot   returns a function that encodes the table as it is now
     """
 
     __slots__ = ("_file", "_snapshot")
@@ -118,7 +118,7 @@ class DurableTable(Saving):
 
 
 class RowTable:
-    """One of RocketMQ's tables: rows under one member, a version; what else it holds is kept.
+    """One of RocketMQ's tables: rows under one member, a version; other members are kept.
 
     written      returns the rows as they are to be on disk, a copy of them or `rows` itself
     file         is read and written instead of the file of this name
@@ -140,7 +140,7 @@ class RowTable:
         self._written = written
         self._encoded: dict[str, tuple[dict[Any, Any], str]] = {}
         """Rows with their text, so that one change does not encode all: of the thread that writes,
-        where `rows` is what is written."""
+        where `rows` is being written."""
         self._durable = DurableTable(self._file, pool, self._snapshot)
         self._member = member
         self._clock = clock
@@ -164,7 +164,7 @@ class RowTable:
         self.rows = self._others.pop(self._member, None) or {}
 
     def other_rows(self, member: str) -> dict[str, Any]:
-        """Returns what a real broker keeps beside the rows, nothing where it does not."""
+        """Returns a real broker's members beside the rows, nothing where there are none."""
         found = self._others.get(member)
         return found if isinstance(found, dict) else {}
 
@@ -235,7 +235,7 @@ class RowTable:
         self._durable.when_saved(then)
 
     def save_soon(self) -> None:
-        """Begins to write what changed."""
+        """Begins to write the changes."""
         self._durable.save_soon()
 
 
@@ -245,7 +245,7 @@ class TableKind(NamedTuple, Generic[Config]):
     check      raises unless a name can be one of theirs
     missing    returns the error for a name that none has
     from_row   returns the thing of a name and its row
-    field      what they are called
+    field      name of the rows' kind
     """
 
     check: Callable[[str], None]
@@ -302,11 +302,11 @@ class NamedTable(Generic[Config]):
             raise LimitReached(count=count, limit=limit, field=field, setting=setting)
 
     def find(self, name: str) -> Config | None:
-        """Returns what has a name, None when there is none."""
+        """Returns the row of a name, None when there is none."""
         return self._configs.get(name)
 
     def existing(self, name: str) -> Config:
-        """Returns what has a name and exists.
+        """Returns the row of a name, which has to exist.
 
         Errors   IllegalTopic, IllegalGroup; TopicNotFound, GroupNotFound
         """
@@ -321,7 +321,7 @@ class NamedTable(Generic[Config]):
         return sorted(self._configs)
 
     async def remove(self, name: str) -> None:
-        """Forgets what has a name, if it is there; durable when it returns.
+        """Removes the row of a name, if it exists; durable when it returns.
 
         Errors   DiskFull
         Source   TopicConfigManager.deleteTopicConfig, deleteSubscriptionGroupConfig

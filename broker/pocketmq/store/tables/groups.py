@@ -72,7 +72,7 @@ class GroupTable(NamedTable[GroupConfig]):
         return existing
 
     async def update(self, group: str, settings: GroupSettings) -> GroupConfig:
-        """Changes what is set of a group; durable when it returns.
+        """Changes the given settings of a group; durable when it returns.
 
         Errors   GroupNotFound, DiskFull
         """
@@ -95,7 +95,7 @@ _KIND: Final = TableKind(
 
 
 def _members(settings: GroupSettings) -> dict[str, Any]:
-    """Returns what is set, as the file calls it."""
+    """Returns the settings by the file's names."""
     pairs = settings._asdict().items()
     members = {_GROUP_MEMBERS[name]: value for name, value in pairs if value is not None}
     if settings.max_attempts is not None:

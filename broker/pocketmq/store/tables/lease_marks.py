@@ -55,7 +55,7 @@ class LeaseMarks:
         self._fence: _Fence | None = None
 
     def load(self, member: Mapping[str, Any]) -> None:
-        """Takes the marks of a file; what is no number counts as 0."""
+        """Takes the marks of a file; invalid numbers count as 0."""
         self.is_kept = bool(member)
         self.is_adopted = member.get("adopted") is True
         self.begin = _count(member.get("begin"))
@@ -77,7 +77,7 @@ class LeaseMarks:
         self._set = {place: min(at, self.journal_end) for place, at in self._set.items()}
 
     def member(self) -> dict[str, Any]:
-        """Returns what goes into the file."""
+        """Returns the member for the file."""
         rows: dict[str, dict[str, int]] = {}
         for (name, queue_id), at in self._set.items():
             # Text, as RocketMQ stops at a name without quotes in a member it does not know.

@@ -59,7 +59,7 @@ class ConsumerOffsets:
         self._files = files
         self._set_back: dict[tuple[str, str], None] = {}
         self.leases = LeaseMarks()
-        """How far what is on disk goes with the journal of leases."""
+        """Marks that relate the offsets on disk to the lease journal."""
 
     def load(self) -> None:
         """Reads the table.

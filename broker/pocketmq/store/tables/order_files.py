@@ -6,7 +6,7 @@
 
 The kernel has a row when `append` returns, so it survives kill -9. At a start the version decides
 which rows count (format/order_changes.py), so the file is never truncated.
-Source: none; a real broker writes the table every ten seconds, and loses what a crash takes.
+Source: none; a real broker writes the table every ten seconds, and loses the changes since.
 """
 
 import logging
@@ -58,7 +58,7 @@ class OrderFiles:
         return self._table.read(lambda text: decode_rows(text, member)) or {}
 
     def changes(self, version: int) -> Iterable[QueueChange]:
-        """Returns what changed since a version of the table was written.
+        """Returns the changes since a version of the table was written.
 
         Effects  logs rows that are lost behind a damaged one: their messages come again
         Errors   ReadFailed

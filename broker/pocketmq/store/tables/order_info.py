@@ -33,7 +33,7 @@ FOLD_INTERVAL_MS: Final = 5_000
 Order = Callable[[], QueueOrder]
 """Returns a queue's order as it is when the table is written."""
 Since = Callable[[], OrderChange]
-"""Returns what changed of it since this was called last."""
+"""Returns its changes since the last call."""
 Place = tuple[str, int]
 """(topic@group, queue id)."""
 
@@ -41,7 +41,7 @@ Place = tuple[str, int]
 class OrderInfo:
     """Orders by (group, topic, queue id).
 
-    is_sync   whether what is answered outlasts a power cut
+    is_sync   whether answered changes outlast a power cut
     """
 
     __slots__ = (
@@ -82,7 +82,7 @@ class OrderInfo:
         """Whether the table on disk lacks something."""
 
     def load(self) -> None:
-        """Reads the table, and what changed since it was written.
+        """Reads the table, and the changes since it was written.
 
         Errors   TableUnreadable: neither the file nor its `.bak` can be read; ReadFailed
         """
@@ -134,7 +134,7 @@ class OrderInfo:
         return order_from(QueueOrder(), committed) if row is None else row.order(committed)
 
     def forgotten_count(self, group: str, topic: str, queue_id: int) -> int:
-        """Returns how often a queue was forgotten; a change voids what a caller knew of it."""
+        """Returns how often a queue was dropped; a change voids a caller's knowledge of it."""
         return self._forgotten[f"{topic}{_SEPARATOR}{group}", queue_id]
 
     def change(
@@ -142,7 +142,7 @@ class OrderInfo:
     ) -> None:
         """Notes that a queue's order changed; `saved` writes it down.
 
-        since   returns what changed since it was called last; None: all of it did
+        since   returns the changes since the last call; None: everything changed
         Cost    nothing: both are called once for all changes until the next write
         """
         place = f"{topic}{_SEPARATOR}{group}", queue_id
@@ -163,7 +163,7 @@ class OrderInfo:
         self._saving.when_saved(then)
 
     def save_soon(self) -> None:
-        """Begins to write what changed, unless a write is under way, and the table once it is time.
+        """Begins to write the changes, unless a write is under way, and the table once it is time.
 
         A failure shows in `saved`.
         """
@@ -213,7 +213,7 @@ class OrderInfo:
         await self._remove(lambda name: name.partition(_SEPARATOR)[0] == topic)
 
     async def remove_group(self, group: str) -> None:
-        """Forgets what a group has in hand; durable when it returns.
+        """Drops a group's deliveries in order; durable when it returns.
 
         Errors   DiskFull
         """
@@ -261,7 +261,7 @@ class OrderInfo:
 
     # -- writing -------------------------------------------------------------------------------
     def _begin(self) -> Work | None:
-        """Writes what changed into the journal; returns what is left to do."""
+        """Writes the changes into the journal; returns the remaining work."""
         changed, self._changed = self._changed, {}
         changes = [(name, queue_id, since()) for (name, queue_id), since in changed.items()]
         is_told = not self._is_behind and self._files.append(changes)

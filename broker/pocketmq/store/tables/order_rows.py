@@ -16,7 +16,7 @@ TABLE_MEMBER: Final = "table"
 class Row:
     """A queue's order as the file has it; never changed.
 
-    found   what was read; else `order` is encoded when it is written, in a thread
+    found   the text that was read; else `order` is encoded when it is written, in a thread
     """
 
     __slots__ = ("_found", "_order", "_text", "_written_at_ms")

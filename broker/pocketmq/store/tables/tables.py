@@ -26,7 +26,7 @@ TIMER_COUNTS: Final = "timingCount"
 
 
 class Tables:
-    """Topics, groups, where groups, delay levels and timer are, what is in hand, removed queues."""
+    """Topics, groups, offsets, delay levels, timer, ordered deliveries, removed queues."""
 
     __slots__ = (
         "_pool", "delay_offsets", "groups", "offsets", "orders", "removed", "timer_check",
@@ -99,7 +99,7 @@ class Tables:
     async def commit(self, group: str, topic: str, queue_id: int, queue_offset: int) -> None:
         """Sets a group's offset in a queue; durable when it returns.
 
-        Effects  one set back makes void what was known in order of the messages behind it
+        Effects  an offset set back voids the known order of the messages behind it
         Errors   IllegalGroup, DiskFull
         """
         before = self.offsets.find(group, topic, queue_id)
@@ -108,6 +108,6 @@ class Tables:
             await self.orders.forget(group, topic, (queue_id,))
 
     def close(self) -> None:
-        """Ends the thread, once what is under way is written, and closes what is open."""
+        """Ends the thread after the write in progress, and closes open files."""
         self._pool.shutdown()
         self.orders.close()

@@ -5,7 +5,7 @@
   16   8  queue_offset      where reading of its topic resumes, queue 0
   24   8  queue_limit       end of reading
   32  24  version of the counts of waiting messages: state, timestamp, counter
-2048   8  "pocketmT": what follows is ours, and a real broker does not touch it
+2048   8  "pocketmT": the rest is ours, and a real broker does not touch it
 2056   8  read_ms           a copy: if it differs, another broker wrote, and ours is void
 2064   8  delivered_before  messages delivered by then are stored below this physical offset
 2072   8  wheel_ms          time of the timer's own clock at the write
@@ -63,7 +63,7 @@ class TimerProgress(NamedTuple):
     shifts: tuple[ClockShift, ...] = (ClockShift(),)
 
     def check(self) -> None:
-        """Refuses what no broker writes."""
+        """Refuses values that no broker writes."""
         assert min(self[:-1]) >= 0
         assert 0 < len(self.shifts) <= SHIFTS_MAX
         assert all(one.first_place >= 0 for one in self.shifts)

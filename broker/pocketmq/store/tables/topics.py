@@ -131,7 +131,7 @@ class TopicTable(NamedTable[TopicConfig]):
         order: bool | None = None,
         attributes: dict[str, str] | None = None,
     ) -> TopicConfig:
-        """Changes what is given of a topic, None keeps the rest; durable when it returns.
+        """Changes the given settings of a topic, None keeps the rest; durable when it returns.
 
         attributes   take the place of all it has
         Errors   TopicNotFound, IllegalNumber, LimitReached, DiskFull

@@ -47,5 +47,5 @@ class UserTable:
         await self._durable.saved()
 
     def close(self) -> None:
-        """Ends the thread, once what is under way is written."""
+        """Ends the thread after the write in progress."""
         self._pool.shutdown()

@@ -22,7 +22,7 @@ class LevelClocks:
     """One `DueTime` a level, counted from 1; places are queue offsets.
 
     set_count      how often the wall clock was set since the store was opened
-    next_offsets   of what is put next in each queue
+    next_offsets   of the next put in each queue
     """
 
     __slots__ = ("_due_times", "_next_offsets", "_skew_ms", "set_count")

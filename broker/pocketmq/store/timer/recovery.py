@@ -49,7 +49,7 @@ class FoundTimer(NamedTuple):
     known_upto    of messages before this queue offset those due before read_ms were delivered,
                   where they are read once more
     rebuilt       why the wheel or the log was rebuilt, "" where they were not
-    kept          of what is read from `queue_offset` on
+    kept          units read from `queue_offset` on
     """
 
     read_ms: int

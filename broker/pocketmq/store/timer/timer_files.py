@@ -53,7 +53,7 @@ logger = logging.getLogger(__name__)
 def timer_files(
     parts: StoreComponents, check: TimerCheck, next_offsets: Mapping[QueueKey, int]
 ) -> "TimerFiles":
-    """Returns the timer's files of a store; `next_offsets`: of what is put next in each queue."""
+    """Returns the timer's files of a store; `next_offsets`: of the next put in each queue."""
     settings = parts.settings
     return TimerFiles(
         parts.disk,
@@ -103,7 +103,7 @@ class TimerFiles:
         self._lowest = 0
         """Place in the timer log below which nothing waits any more."""
         self._lowest_moved = -1
-        """Lowest physical offset of what was moved to another slot, -1: nothing was."""
+        """Lowest physical offset of a message moved to another slot, -1: none was."""
         self.clock: WheelClock | None = None
         """The clock that the wheel turns by, from the first look."""
         self.log: TimerLog | None = None
@@ -121,7 +121,7 @@ class TimerFiles:
 
     @property
     def next_offset(self) -> int:
-        """The queue offset of what is put next of what waits."""
+        """The queue offset of the next delayed message."""
         return self._next_offsets.get((TIMER_TOPIC, 0), 0)
 
     def observe_clock(self, now: Now, last_ms: int = 0) -> bool:
@@ -240,7 +240,7 @@ class TimerFiles:
         field = self._commit_log.read(physical_offset + _QUEUE_OFFSET, 8)
         return int.from_bytes(field) if len(field) == 8 else -1
 
-    # -- what waits ----------------------------------------------------------------------------
+    # -- pending messages --------------------------------------------------------------------
     def add(self, units: Units, *, is_move: bool = False) -> int:
         """Adds units to the log and links them into their slots; returns how many fitted the file.
 
@@ -282,7 +282,7 @@ class TimerFiles:
         await self._synced(held)
 
     def waiting(self, read_ms: int) -> Iterator[Units]:
-        """Yields the units of what waits for a time or later ones, some at a time.
+        """Yields the units of messages that wait for a time or later ones, some at a time.
 
         A start calls it: messages moved before it are noted, as they are behind later ones.
         """

@@ -31,7 +31,7 @@ class WheelClock:
     least_ms   its reading when that was saved
     unread     the queue offset of the first message that is not translated; `end`: of the next put
     last_ms    store time of the log's last record: far ahead of now the clock was ahead then, and
-               what is not translated goes by it, as if no time had passed since
+               untranslated messages go by it, as if no time had passed since
     """
 
     __slots__ = ("_skew_ms", "now_ms", "shifts")
@@ -63,7 +63,7 @@ class WheelClock:
     def look(self, now: Now, end: int) -> bool:
         """Takes in the time; returns whether the wall clock was set.
 
-        end    the queue offset of what is put next
+        end    the queue offset of the next put
         Cost   about 1 µs
         """
         assert end >= self.shifts[-1].first_place, "queue offsets grow"
@@ -86,7 +86,7 @@ class WheelClock:
         return found
 
     def forget(self, place: int) -> None:
-        """Drops what is only of use for messages before this place."""
+        """Drops shifts that matter only to messages before this place."""
         count = 0
         while count + 1 < len(self.shifts) and self.shifts[count + 1].first_place <= place:
             count += 1

@@ -54,7 +54,7 @@ class Reserve:
         """Why it does not exist; None while it does, and before it was asked for."""
 
     def begin(self) -> None:
-        """Gives away what an earlier life set aside where a start would find no room without it.
+        """Releases an earlier life's reserve where a start would find no room without it.
 
         Effects  a reserve of another size is removed
         """

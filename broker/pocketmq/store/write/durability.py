@@ -107,7 +107,7 @@ class Durability:
         if self._group is not None:
             return self._group
         future = self._waited(end, now_ms)
-        # The next flush is of all of it, and of what comes until it begins; not so with a pool.
+        # The next flush covers all of it, and appends until it begins; not so with a pool.
         is_whole = self._log.pool is None and marks.committed.value == end
         is_open = is_whole and end > self._begun_upto
         group = FlushGroup(future, now_ms, is_open=is_open)

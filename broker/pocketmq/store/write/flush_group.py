@@ -18,7 +18,7 @@ Heard = Callable[[asyncio.Future[bool]], None]
 class FlushGroup:
     """A future that many share, none of whom may cancel it.
 
-    future     True: what was appended while it was open is durable; False: it was not in time
+    future     True: appends while it was open are durable; False: they were not in time
     begun_ms   monotonic ms when the first one joined
     is_open    whether appends from now on are flushed with it
     count      further waiters that joined it

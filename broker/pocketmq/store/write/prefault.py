@@ -43,7 +43,7 @@ class Prefault:
         self._due = self.upto + ahead_bytes // 2
 
     def step(self, now: Now) -> Next:
-        """Begins to bring what is needed next; at rest until the log has grown."""
+        """Begins to bring the next pages; at rest until the log has grown."""
         job = self._job
         if job is not None and not job.is_done:
             return Next(mark=job, value=1)
@@ -74,7 +74,7 @@ class Prefault:
             file.let_go()
 
     async def close(self) -> None:
-        """Waits for what is under way; once more is fine."""
+        """Waits for work in progress; may be called again."""
         if self._job is not None:
             await self._job.reached()
         self._pool.shutdown()

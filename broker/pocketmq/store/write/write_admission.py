@@ -12,7 +12,7 @@ from pocketmq.store.write.allocation import Reserve
 class WriteAdmission:
     """All that may keep puts out, in one place.
 
-    refusal     what puts are answered with, None while they are taken
+    refusal     the error of puts, None while they are taken
     is_ending   nothing more is taken, for good
     """
 

@@ -1,4 +1,4 @@
-"""The way into an open store: puts, and what makes them durable.
+"""The way into an open store: puts, and their durability.
 
     room? ─► one synchronous block under the put-lock ─► wait for the flush (durability.py)
 

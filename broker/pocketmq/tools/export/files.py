@@ -243,7 +243,7 @@ def file_name_of(name: str, number: int, form: str) -> str:
 def _contents(
     search: LogSearch, picked: Picked, shape: ExportFormat
 ) -> Iterator[tuple[Picked, Content]]:
-    """Yields messages, and what sinks are given of them."""
+    """Yields messages with the content for sinks."""
     if shape.form == JSONL:
         yield picked, picked
         return

@@ -1,4 +1,4 @@
-"""One exported file in the making: its form, and what writes it.
+"""One exported file in the making: its form, and its writer.
 
 JSON lines   written at once
 Arrow        a record batch for each chunk of the log: a file, or a stream
@@ -20,7 +20,7 @@ _WITHOUT_DICTIONARY: Final = frozenset({BODY, "message_id", "offset_message_id"}
 """Columns whose values hardly ever repeat."""
 
 Line = Callable[[StoredMessage], bytes]
-"""Makes the line of a message, without what ends it."""
+"""Makes the line of a message, without its end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +65,7 @@ class LineSink:
             self._file.write(self._shape.line(message) + b"\n")
 
     def flush(self) -> None:
-        """Flushes the file, so that readers see what was written."""
+        """Flushes the file, so that readers see all written messages."""
         self._file.flush()
 
     def close(self) -> None:
@@ -96,7 +96,7 @@ class ArrowSink:
         self._writer.write_batch(content)
 
     def flush(self) -> None:
-        """Flushes the file, so that readers see what was written."""
+        """Flushes the file, so that readers see all written messages."""
         self._file.flush()
 
     def close(self) -> None:
@@ -137,7 +137,7 @@ class ParquetSink:
             self.flush()
 
     def flush(self) -> None:
-        """Writes a row group of what is held."""
+        """Writes a row group of the held rows."""
         import pyarrow as pa
 
         assert self.pending_bytes == sum(batch.nbytes for batch in self._batches)
@@ -161,7 +161,7 @@ Sink = LineSink | ArrowSink | ParquetSink
 
 
 def sink_for(file: BinaryIO, shape: ExportFormat, *, is_stream: bool = False) -> Sink:
-    """Returns what writes messages to a file in the form asked for."""
+    """Returns a sink that writes messages to a file in the form asked for."""
     if shape.form == JSONL:
         return LineSink(file, shape)
     return ParquetSink(file, shape) if shape.form == PARQUET else ArrowSink(file, shape, is_stream)

@@ -1,4 +1,4 @@
-"""Half messages without a decision: what a broker would still ask their producers about.
+"""Half messages without a decision, whose producers a broker would still check.
 
 A half is decided when an op message names its queue offset. How far a broker looked its halves
 through is among the consumer offsets: those below were decided, given up, or put once more at

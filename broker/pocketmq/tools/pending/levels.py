@@ -1,4 +1,4 @@
-"""Messages that wait for a delay level: what of the schedule topic is not delivered yet.
+"""Messages that wait for a delay level: the undelivered part of the schedule topic.
 
 Source: ScheduleMessageService.
 """
@@ -39,7 +39,7 @@ class LevelMessage(NamedTuple):
 def waiting_levels(
     disk: Disk, directory: Path, sizes: KnownShape, files: Sequence[LogFile]
 ) -> Iterator[LevelMessage]:
-    """Yields what waits for a delay level, by level, in the order it was put.
+    """Yields messages that wait for a delay level, by level, in the order they were put.
 
     Errors   WrongFileSize, StoreGap
     """

@@ -31,7 +31,7 @@ class PendingMessage(NamedTuple):
 
 
 def pending_messages(disk: Disk, directory: Path, sizes: KnownShape) -> Iterator[PendingMessage]:
-    """Yields what waits in a store: timers, then delay levels, each in the order it was put.
+    """Yields a store's pending messages: timers, then delay levels, each in put order.
 
     Errors   NotAStore, WrongFileSize, StoreGap
     Cost     some 12 µs a record that ever waited, and memory for recalls

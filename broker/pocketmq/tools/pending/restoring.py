@@ -70,7 +70,7 @@ class TimerPlan:
     added: int
 
     def log_files(self) -> list[tuple[int, bytes]]:
-        """Returns the files of the timer log: where each begins, and what is in it."""
+        """Returns the files of the timer log: the begin and the content of each."""
         units = np.zeros(0) if self.units is None else self.units.astype(LOG_UNIT_TYPE)
         step, made = units_per_file(self.file_bytes), []
         assert step > 0

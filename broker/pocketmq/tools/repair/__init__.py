@@ -1,4 +1,4 @@
-"""`store repair`: what is damaged is set aside, and the store is made whole around it.
+"""`store repair`: sets damaged bytes aside, and makes the store whole around them.
 
     look (tools/verify) ─► plan ─► 1 copies aside    pocketmq/quarantine/<UTC time>/
                                    2 the log         sound records replace damaged bytes

@@ -49,7 +49,7 @@ class Loss(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class LogAction:
-    """Bytes [begin, end) of the log and what takes their place.
+    """Bytes [begin, end) of the log and their replacement.
 
     file      path below the store
     losses    messages that were there by the consume queues; damaged queues show fewer
@@ -161,12 +161,12 @@ def set_aside_whole(disk: Disk, path: Path, quarantine: Quarantine, note: Docume
 class RepairPlan:
     """Everything a repair is going to do.
 
-    blocked          what no repair can mend, and what keeps it from mending the rest
+    blocked          damage that no repair can mend, and reasons that keep it from mending the rest
     left             findings that are reported, but left as they are
     view_findings    findings in the views by kind; with any of them the views are rebuilt
     timer_findings   findings in the timer's files by kind; with any of them they are rebuilt
     checkpoint       whether its numbers are impossible
-    missing          [end of the log, what was durable): acknowledged records that are gone
+    missing          [end of the log, its durable end): acknowledged records that are gone
     lost_behind      messages of records behind the log's end, which are gone with their file
     log_files        of the log; log_end is where its sound records end
     is_continued     an earlier repair was killed

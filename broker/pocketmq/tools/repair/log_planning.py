@@ -51,7 +51,7 @@ class LogPlanner:
         self._neighbours = Neighbours(files, damage, property_crc=property_crc)
 
     def of_hole(self, hole: Hole) -> LogAction:
-        """Returns what takes the place of damage with sound records behind it."""
+        """Returns the replacement of damage with sound records behind it."""
         end, style = hole.end, self._style(hole.begin, hole.end)
         if end == self._file_at(hole.begin).end and not hole.is_followed:
             is_blank = self._is_damaged_blank(hole) or (
@@ -74,7 +74,7 @@ class LogPlanner:
         return front != b"" and not any(rest)
 
     def _pieces(self, hole: Hole) -> Iterator[bytes]:
-        """Yields the room of a BLANK, then what is behind it."""
+        """Yields the room of a BLANK, then the bytes behind it."""
         yield bytes_at(self._files, hole.begin, BLANK_SIZE)
         for begin in range(hole.begin + BLANK_SIZE, hole.end, _PIECE):
             yield bytes_at(self._files, begin, min(_PIECE, hole.end - begin))
@@ -86,7 +86,7 @@ class LogPlanner:
         return self._action(tail.begin, end, tail.reason, LogAct.ZERO, style)
 
     def of_suspects(self, suspects: Sequence[Suspect]) -> tuple[list[LogAction], list[Finding]]:
-        """Returns what is done about records that cannot be right, and findings that are left."""
+        """Returns actions on records that cannot be right, and findings that are left."""
         odd_places = {found.physical_offset for found in suspects if found.kind == STORE_TIME}
         actions: list[LogAction] = []
         left: list[Finding] = []
@@ -116,7 +116,7 @@ class LogPlanner:
             yield run
 
     def _of_odd_run(self, run: Sequence[Neighbour], odd_places: set[int]) -> Iterator[LogAction]:
-        """Yields what gives records a time that can be: the writer's clock was far off.
+        """Yields actions that give records a possible time: the writer's clock was far off.
 
         It is that of the record before, else of the record behind, else the time of the repair.
         """
@@ -176,7 +176,7 @@ class LogPlanner:
         )  # fmt: skip
 
     def _of_lost_crc(self, record: Neighbour) -> LogAction | None:
-        """Returns what is done about a record without the property CRC that the others have.
+        """Returns the action on a record without the property CRC that the others have.
 
         Where only the CRC's name is damaged it is written again; where properties are damaged too
         the record goes; else it was written without a CRC, and stays.

@@ -59,7 +59,7 @@ _SUSPECT: Final = frozenset({"topic", "queue_id", "queue_offset", NO_PROPERTY_CR
 def plan_repair(
     disk: Disk, directory: Path, sizes: KnownShape, *, now_ms: int, advance: Advance = no_advance
 ) -> RepairPlan:
-    """Returns what there is to do.
+    """Plans the repair.
 
     Errors   NotAStore; those of `check_understood`
     Cost     that of a verification
@@ -112,7 +112,7 @@ def plan_repair(
 
 
 def _without_overlaps(actions: list[LogAction]) -> list[LogAction]:
-    """Returns actions in log order, without those on what another one replaces already."""
+    """Returns actions in log order, without those that another one covers."""
     kept: list[LogAction] = []
     for action in sorted(actions, key=lambda action: (action.begin, -action.end)):
         if not kept or action.begin >= kept[-1].end:
@@ -121,7 +121,7 @@ def _without_overlaps(actions: list[LogAction]) -> list[LogAction]:
 
 
 def _take(disk: Disk, path: Path, finding: Finding, plan: RepairPlan) -> None:
-    """Plans what is done about a finding outside of the log."""
+    """Plans the action on a finding outside of the log."""
     if Path(finding.file).parts[0] in VIEW_NAMES:
         plan.view_findings[finding.kind] = plan.view_findings.get(finding.kind, 0) + 1
     elif finding.file == CHECKPOINT_FILE:

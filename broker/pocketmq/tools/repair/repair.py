@@ -177,7 +177,7 @@ class _Repair:
             self._restore_timers(plan)
 
     def _write_down(self, plan: RepairPlan) -> None:
-        """Writes down what is about to be done, once."""
+        """Writes the plan down, once."""
         report = self._report
         for name, actions in (("log", plan.log), ("files", plan.files)):
             report[name] += [a.document for a in actions if a.document not in report[name]]
@@ -227,7 +227,7 @@ class _Repair:
 def missing_part(
     disk: Disk, directory: Path, sizes: KnownShape, plan: RepairPlan
 ) -> Corruption | StoreGap | WrongFileSize:
-    """Returns the error for what keeps a repair from beginning.
+    """Returns the error that keeps a repair from beginning.
 
     That is a file of the log that is not whole, or one of sound records that may be too old by a
     wrong store time alone: a repair would overwrite them.

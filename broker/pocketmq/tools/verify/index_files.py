@@ -58,11 +58,11 @@ class OpenIndexFile:
     is_growing: bool = False
 
     def tell(self, kind: str, position: int, expected: str, found: str) -> None:
-        """Tells what is wrong at a byte of the file."""
+        """Reports the fault at a byte of the file."""
         self.collector.add(kind, self.path, position, expected=expected, found=found)
 
     def tell_entry(self, kind: str, number: int, expected: str, found: str) -> None:
-        """Tells what is wrong of an entry."""
+        """Reports the fault of an entry."""
         self.tell(kind, self.geometry.entries_position + ENTRY_SIZE * number, expected, found)
 
     # -- by itself -----------------------------------------------------------------------------

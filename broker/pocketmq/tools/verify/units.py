@@ -103,7 +103,7 @@ class ComparedFiles(QueueFiles):
             return None
 
     def forget(self, key: QueueKey) -> None:
-        """Drops what was found in a queue: it is compared once more by another rule."""
+        """Drops the findings of a queue: it is compared once more by another rule."""
         self._held.pop(key, None)
 
     def leads_elsewhere(self, key: QueueKey) -> bool:
@@ -153,7 +153,7 @@ class ComparedFiles(QueueFiles):
             return self._extension.holds(path, found[2], wanted[2])
         return False
 
-    # -- beyond what the log asks for ----------------------------------------------------------
+    # -- beyond the log's records ----------------------------------------------------------
     def look_beyond(self, queues: dict[QueueKey, tuple[int, int]], holes: Sequence[Hole]) -> None:
         """Checks every file below the directory for units that no record of the log has.
 

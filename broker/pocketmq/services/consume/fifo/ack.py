@@ -33,7 +33,7 @@ _MARK: Final = f" {ORDERED} "
 Entry = TypeVar("Entry", bound=str | tuple[str, int])
 Settle = Callable[[Sequence[Entry]], Awaitable[list[Settled]]]
 MadeRun = Callable[[bytes, "Move"], Run]
-"""Returns what is put in the stead of a record."""
+"""Returns the replacement of a record."""
 
 
 class OrderedMessage(NamedTuple):
@@ -50,7 +50,7 @@ InQueue = tuple[GroupQueue, OrderedQueue]
 
 
 class Move(NamedTuple):
-    """A message that is put elsewhere: what was held of it before, its place in the call."""
+    """A message that is put elsewhere: its old state, its place in the call."""
 
     held: OrderedMessage
     before: OrderedDelivery
@@ -63,7 +63,7 @@ class Move(NamedTuple):
 
 
 class OrderedAck:
-    """Settles what was received in order."""
+    """Settles messages that were received in order."""
 
     __slots__ = ("_leases", "_redelivery", "_store", "_table")
 
@@ -131,7 +131,7 @@ class OrderedAck:
         *,
         is_suspended: bool = False,
     ) -> list[Settled]:
-        """Hides messages, and what follows on them, from now on for another time.
+        """Hides messages, and those that follow them, from now on for another time.
 
         is_suspended   their delivery does not count as an attempt
         Old handles and new ones settle them; durable when it returns.
@@ -162,7 +162,7 @@ class OrderedAck:
         return f"{place._replace(invisible_ms=hidden_ms).prefix}{held.queue_offset}"
 
     def release(self, group: str, topic: str, handles: Sequence[str]) -> bool:
-        """Takes back what did not reach its receiver; returns whether there was something."""
+        """Takes back messages that did not reach their receiver; returns whether there were any."""
         found = [held for handle in handles if (held := self.find(group, topic, handle))]
         for held in found:
             held.state.release([held.queue_offset], held.place.popped_at_ms)
@@ -204,7 +204,7 @@ class OrderedAck:
     async def _move(
         self, group: GroupConfig, topic: str, handles: Sequence[str], made: MadeRun
     ) -> list[Settled]:
-        """Settles messages by putting others in their stead; what is gone from the log needs none.
+        """Settles messages by putting others in their place; messages gone from the log need none.
 
         Those are durable first, in every flush mode: else a power cut might leave neither.
         Effects  runs to its end whatever becomes of the caller

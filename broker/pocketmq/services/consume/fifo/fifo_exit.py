@@ -40,7 +40,7 @@ class LeavingOrder:
         """Takes over settled and delivered offsets of a queue, before it is read without order.
 
         Shape    there is no other reader of the queue meanwhile
-        Effects  the group's offset follows what is settled; a crash may have left it behind
+        Effects  the group's offset follows the settled messages; a crash may have left it behind
         Errors   those of a put: nothing changed; DiskFull of the table: the queue has left
         """
         assert queue.is_busy
@@ -58,7 +58,7 @@ class LeavingOrder:
             await self._table.saved()
 
     async def _leased(self, queue: GroupQueue) -> tuple[list[Lease], QueueOrder]:
-        """Leases what was given out in order; returns the leases, and what is known by then.
+        """Leases the messages given out in order; returns the leases, and the order by then.
 
         Changes and settlements while the journal is written are written once more.
         """
@@ -106,7 +106,7 @@ class LeavingOrder:
     async def _put(
         self, queue: GroupQueue, checkpoints: list[PopCheckpoint], acks: list[Entry]
     ) -> list[Lease]:
-        """Puts checkpoints, and what ends those of before; returns leases, which are expected."""
+        """Puts checkpoints, and the ends of older ones; returns leases, which are expected."""
         first = await self._journal.put([*map(self._journal.checkpoint, checkpoints), *acks])
         renewed = self._table.renewed(queue)
         leases = [
@@ -124,7 +124,7 @@ class LeavingOrder:
     def _checkpoints(
         self, queue: GroupQueue, changed: Mapping[int, OrderedDelivery], later_ms: int
     ) -> Iterator[PopCheckpoint]:
-        """Yields what is written down of messages that are given out, those of one time together.
+        """Yields the checkpoints of messages that are given out, those of one time together.
 
         A lease that a live client renews has a record of its own. Records written again carry a
         later time: else the end of the checkpoint before would end the new one as well.
@@ -169,6 +169,6 @@ def has_left(tables: Tables, checkpoint: PopCheckpoint) -> None:
 
 
 def _changed(order: QueueOrder, known: Mapping[int, OrderedDelivery]) -> dict[int, OrderedDelivery]:
-    """Returns what is given out otherwise than is known."""
+    """Returns the deliveries that differ from the known ones."""
     given = {at: one for at, one in order.delivered.items() if one.number or at in known}
     return {at: one for at, one in given.items() if known.get(at) != one}

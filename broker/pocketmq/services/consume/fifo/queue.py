@@ -39,7 +39,7 @@ LATE_CLAIMS_MAX: Final = 16
 class OrderedQueue:
     """One queue and group. Offsets are queue offsets, times wall ms.
 
-    order            what is known of it from before
+    order            the known order from before
     popped_after_ms  handles of the same offsets have times up to this one
     """
 
@@ -192,7 +192,7 @@ class OrderedQueue:
     def ready(self, count_max: int) -> list[int]:
         """Returns offsets that may go out, lowest first.
 
-        Cost     of what is returned
+        Cost     of the returned messages
         """
         if self.must_scan:
             return []
@@ -245,7 +245,7 @@ class OrderedQueue:
         return popped_at_ms
 
     def claimed(self, claim: str, now_ms: int) -> list[tuple[int, OrderedDelivery]]:
-        """Returns (queue offset, delivery) of what a receive was given and still has, in order."""
+        """Returns (queue offset, delivery) of messages that a receive still has, in order."""
         found = ((number, self._delivered.get(number)) for number in self._claims.get(claim, ()))
         return [
             (number, delivery)
@@ -328,11 +328,11 @@ class OrderedQueue:
         return dict(self._renewed)
 
     def order(self) -> QueueOrder:
-        """Returns what has to be known after a restart."""
+        """Returns the order to know after a restart."""
         return QueueOrder(self.next_offset, frozenset(self._settled), dict(self._delivered))
 
     def since(self) -> OrderChange:
-        """Returns what changed since this was called last; the first time all there is."""
+        """Returns the changes since the last call; the first time everything."""
         touched, self._touched = self._touched, set()
         if self._is_whole:
             self._is_whole = False

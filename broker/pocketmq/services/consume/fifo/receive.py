@@ -114,7 +114,7 @@ class OrderedReceive:
 
     # -- a receive -----------------------------------------------------------------------------
     async def take(self, request: ReceiveRequest, target: GroupTopic) -> OrderedTaken | None:
-        """Leases what may go out, None where nothing may; it counts once `durable` returns.
+        """Leases messages that may go out, None without any; it counts once `durable` returns.
 
         Errors   GroupNotFound; those of a put: nothing was leased
         """
@@ -187,7 +187,7 @@ class OrderedReceive:
         return any(self._table.of(queue).claimed(claim, now_ms) for queue in target.all_queues())
 
     async def _taken_before(self, request: ReceiveRequest, target: GroupTopic) -> list[Part]:
-        """Returns what an earlier receive of this attempt was given, whose answer was lost."""
+        """Returns the messages of an earlier receive of this attempt, whose answer was lost."""
         if not self.was_given(request, target):
             return []
         now_ms, found = self._store.clock.wall_ms(), []
@@ -279,7 +279,7 @@ class OrderedReceive:
     async def _read(
         self, queue: GroupQueue, state: OrderedQueue, ready: list[int], known: dict[int, bytes]
     ) -> dict[int, bytes]:
-        """Returns the records of messages that may go out; what is gone from the log is settled."""
+        """Returns the records of messages that may go out; settles messages gone from the log."""
         missing = [at for at in ready if at not in known]
         if missing:
             known.update(await reread(self._store.reading, queue, missing))
@@ -293,7 +293,7 @@ class OrderedReceive:
         self, request: ReceiveRequest, queue: GroupQueue, state: OrderedQueue,
         records: dict[int, bytes],
     ) -> bool:  # fmt: skip
-        """Settles what another receive wanted and this one does not; returns whether some was."""
+        """Settles messages that another receive wanted and this one does not; returns if any."""
         if request.wanted.is_everything:
             return False
         unwanted = [at for at, one in records.items() if not is_wanted(request, queue, one)]
@@ -307,7 +307,7 @@ class OrderedReceive:
     async def _buried(
         self, queue: GroupQueue, state: OrderedQueue, group: GroupConfig, records: dict[int, bytes]
     ) -> bool:
-        """Makes dead letters of what was delivered often enough; returns whether some was."""
+        """Makes dead letters of messages delivered often enough; returns whether any."""
         limit = group.settings.max_attempts or 0
         dead = [
             at
@@ -326,7 +326,7 @@ class OrderedReceive:
         self, queue: GroupQueue, state: OrderedQueue, group: GroupConfig,
         dead: Sequence[tuple[int, bytes]], popped_at_ms: int,
     ) -> None:  # fmt: skip
-        """Puts dead letters, then settles their messages; what fails leaves all as it was."""
+        """Puts dead letters, then settles their messages; a failed put changes nothing."""
         try:
             await self._redelivery.prepare(group)
             made = self._redelivery.dead

@@ -143,7 +143,7 @@ class OrderTable:
         await self._orders.saved()
 
     def save_soon(self) -> None:
-        """Begins to write what changed."""
+        """Begins to write the changes."""
         self._orders.save_soon()
 
     def add_held(self, found: dict[tuple[str, str], dict[int, Held]]) -> None:
