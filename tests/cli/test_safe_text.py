@@ -8,10 +8,18 @@ from typing import Any
 
 import pytest
 
-from pocketmq.cli.output import FORMATS, Exit, Failure, Output, columns, talk, talk_notes
+from pocketmq.cli.output import (
+    FORMATS,
+    Exit,
+    Failure,
+    Output,
+    columns,
+    talk,
+    talk_notes,
+    yaml_document,
+)
 from pocketmq.cli.safe_text import STANDS_IN, escaped, safe
 from pocketmq.cli.store.export import _line_of
-from pocketmq.cli.yaml_text import yaml_document
 from pocketmq.format.message_columns import MESSAGE_COLUMNS
 from tests.cli.local_broker import stored
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
-from pocketmq.cli.yaml_text import yaml_document, yaml_item
+from pocketmq.cli.output import yaml_document, yaml_item
 
 DOCUMENT = {
     "name": "orders",

@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pocketmq.config.plain_acl import PlainAcl, read_plain_acl
-from pocketmq.config.plain_yaml import PlainYamlError, read_yaml
+from pocketmq.config.plain_acl import PlainAcl, PlainYamlError, read_plain_acl, read_yaml
 from pocketmq.model.access import Action, Need, ResourceKind
 from pocketmq.model.errors import IllegalConfig
 from pocketmq.model.rights import Rights

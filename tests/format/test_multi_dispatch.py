@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from pocketmq.format.columns.further import further_units
 from pocketmq.format.columns.heads import FRONT, read_heads, starts
 from pocketmq.format.columns.properties import find_properties
 from pocketmq.format.columns.queues import QueueTable
+from pocketmq.format.columns.records import further_units
 from pocketmq.format.multi_dispatch import further_places
 from pocketmq.model.message import MULTI_DISPATCH, MULTI_QUEUE_OFFSET
 from tests.golden_stores import GoldenStores

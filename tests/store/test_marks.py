@@ -6,7 +6,7 @@ import pytest
 
 from pocketmq.model.errors import FsyncFailed
 from pocketmq.store.marks import Marks
-from pocketmq.store.store_gauges import STATES, store_gauges
+from pocketmq.store.message_store import STATES, store_gauges
 
 
 def marks_at(appended: int, committed: int, flushed: int, dispatched: int) -> Marks:

@@ -15,8 +15,8 @@ from pocketmq.rpc.service import MalformedRequest, Service, method, refuse_plain
 from pocketmq.rpc.v1.service_table import BROKER
 from pocketmq.rpc.v2.service_table import MESSAGING, NAME
 from pocketmq.rpc.v2.status import refuse
+from pocketmq.testing.controlled import MovableClock
 from pocketmq.testing.faults import OWN, CallFault, Faults, FillableDisk, injected_error
-from pocketmq.testing.movable_clock import MovableClock
 from tests.fakes.call import FakeCall
 
 SENT = pb.SendMessageRequest()

@@ -1,11 +1,13 @@
 """`pocketmq consume`: messages of a topic's queues in order, or as a group receives them."""
 
+from dataclasses import replace
+from time import monotonic
 from typing import Final, NamedTuple
 
 import click
 
 from pocketmq.cli.connection import BrokerConnection, asks_broker
-from pocketmq.cli.documents import MESSAGE_COLUMNS, ShownMessages
+from pocketmq.cli.documents import MESSAGE_COLUMNS, ShownMessages, leased_document
 from pocketmq.cli.options import (
     DURATION,
     MOMENT,
@@ -14,12 +16,60 @@ from pocketmq.cli.options import (
     queue_offset_from_text,
     takes,
 )
-from pocketmq.cli.output import Exit, Failure, Output
+from pocketmq.cli.output import Exit, Failure, Output, columns, talk
 from pocketmq.cli.pulling import Damaged, QueueReader
-from pocketmq.cli.receiving import show_received
-from pocketmq.client import PullQuery, ReceiveQuery
+from pocketmq.client import Leased, PullQuery, ReceiveQuery, SettleStatus
 from pocketmq.model.administration import QueueState
 
+# -- receives ----------------------------------------------------------------------------------
+COLUMNS: Final = [*columns("attempt"), *MESSAGE_COLUMNS]
+BATCH_COUNT: Final = 32
+"""Messages of one receive, at most."""
+WAIT_MS: Final = 15_000
+"""How long one receive waits."""
+
+
+def show_received(
+    broker: BrokerConnection,
+    out: Output,
+    query: ReceiveQuery,
+    *,
+    count_max: int | None,
+    wait_ms: int,
+    acknowledges: bool,
+) -> None:
+    """Prints the messages a group receives until none come for `wait_ms`.
+
+    acknowledges   acknowledge printed messages
+    Errors         ClientError
+    """
+    late = 0
+    with out.rows(COLUMNS) as rows:
+        shown = ShownMessages(rows, count_max)
+        deadline_s = monotonic() + wait_ms / 1000
+        while shown.left > 0:
+            left_ms = max(int((deadline_s - monotonic()) * 1000), 0)
+            count = int(min(shown.left, BATCH_COUNT))
+            asked = replace(query, max_messages=count, wait_ms=min(left_ms, WAIT_MS))
+            received = broker.ask(broker.client.receive(asked))
+            if received:
+                shown.add_documents([leased_document(one) for one in received])
+                late += _acknowledge(broker, query, received) if acknowledges else 0
+                deadline_s = monotonic() + wait_ms / 1000
+            elif left_ms <= WAIT_MS:
+                break
+    if late:
+        talk(f"{late} leases ran out before they were acknowledged: those messages come again")
+
+
+def _acknowledge(broker: BrokerConnection, query: ReceiveQuery, received: list[Leased]) -> int:
+    """Acknowledges messages; returns how many of the leases had ended already."""
+    handles = [one.receipt_handle for one in received]
+    settled = broker.ask(broker.client.ack(query.group, query.topic, handles))
+    return sum(one.status is not SettleStatus.OK for one in settled)
+
+
+# -- the command -------------------------------------------------------------------------------
 FROM_WORDS: Final = ("min", "max")
 
 

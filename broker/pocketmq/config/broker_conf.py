@@ -11,17 +11,131 @@ Source: MixAll.properties2Object, java.util.Properties.load.
 
 import json
 import re
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Final, NamedTuple
 
 from pocketmq.config import rocketmq
 from pocketmq.config.document import settings_text
-from pocketmq.config.ignored_settings import why_left_out
 from pocketmq.config.load import Layers, checked, nearest
-from pocketmq.config.proxy_conf import TAKEN, is_proxy_conf, proxy_pairs, why_proxy_leaves_out
 from pocketmq.config.sections import KNOBS, PRESET, SERVER
 from pocketmq.model.errors import IllegalConfig
 
+# -- rmq-proxy.json ----------------------------------------------------------------------------
+TAKEN: Final[Mapping[str, str]] = {
+    "grpcServerPort": "rpc.listen",
+    "metricsPromExporterPort": "http.listen",
+    "tlsCertPath": "rpc.tls_cert",
+    "tlsKeyPath": "rpc.tls_key",
+    "rocketMQClusterName": "broker.cluster",
+}
+"""Our setting for a name there."""
+_REASONS: Final[Mapping[str, str]] = {
+    "classic clients are not served: there is one port, for gRPC": """remotingListenPort
+        remotingAccessAddr useEndpointPortFromRequest enableRemotingLocalProxyGrpc""",
+    "clients come to this broker without a name server": """namesrvAddr namesrvDomain
+        namesrvDomainSubgroup""",
+    "broker and proxy are one process here": """proxyMode proxyClusterName proxyName
+        localServeAddr heartbeatSyncerTopicClusterName""",
+    "the broker makes its own certificate where none is given": "tlsTestModeEnable",
+    "users and grants stand in the store: pocketmq user, pocketmq acl": """enableACL
+        authenticationEnabled authorizationEnabled authenticationProvider authorizationProvider
+        innerClientAuthenticationCredentials initAuthenticationUser""",
+    "metrics are shown on the HTTP port": "metricsExporterType metricsPromExporterHost",
+}
+_LEFT_OUT: Final = {name: why for why, words in _REASONS.items() for name in words.split()}
+OTHER: Final = "what it is about has no counterpart here"
+
+
+def is_proxy_conf(path: Path) -> bool:
+    """Returns whether a file is one by its name."""
+    return path.suffix.lower() == ".json"
+
+
+def proxy_pairs(path: Path, text: str) -> list[tuple[str, str]]:
+    """Returns names and values of a rmq-proxy.json, in its order.
+
+    Errors   IllegalConfig, which contains none of the values
+    """
+    try:
+        document = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        line = getattr(error, "lineno", 0)
+        why = f"line {line}: it is no JSON" if line else "it is no JSON"
+        raise IllegalConfig(field=str(path), why=why) from None
+    if not isinstance(document, dict):
+        raise IllegalConfig(field=str(path), why="it is no object of JSON, as rmq-proxy.json is")
+    return [(name, _text(value)) for name, value in document.items()]
+
+
+def _text(value: object) -> str:
+    return value if isinstance(value, str) else json.dumps(value)
+
+
+def why_proxy_leaves_out(name: str) -> str:
+    """Returns why a name of that file is not taken over."""
+    assert name not in TAKEN
+    return _LEFT_OUT.get(name, OTHER)
+
+
+# -- rocketmq's settings that have no counterpart here, by subject -----------------------------
+_WORDS: Final[Mapping[str, str]] = {
+    "TLS is answered without being asked for; rpc.tls, rpc.tls_cert and rpc.tls_key are all": r"""
+        useTLS ^tls""",
+    "users and grants are the store's: pocketmq user, pocketmq acl; import plain_acl.yml": r"""
+        ^auth ^acl [Aa]uthorization [Aa]uthentication ^userCache AuthFromV1""",
+    "queues, index and tables lie in files; there is no RocksDB": r"""
+        [Rr]ocks [Rr]ocksdb ^storeType$ ^combine CompressionTypeForConsumeQueue ^memTable
+        ^configManagerVersion$""",
+    "one process is one broker; start one for each file brokerConfigPaths names": r"""
+        [Cc]ontainer brokerConfigPaths""",
+    "this broker stands alone, without replicas": r"""
+        ^ha[A-Z] [Ss]lave [Rr]eplica SyncState ^dLeger ^dledger [Cc]ontroller [Ll]earner Epoch
+        InSync ^preferredLeader BrokerMember BrokerMetadata MasterFlush ^skipPreOnline
+        ^forwardTimeout ^storePathBrokerIdentity SkipLongAwaitingAck syncFromLastFile""",
+    "clients come to this broker without a name server": r"""
+        [Nn]ame[Ss](erver|rv) [Rr]egist(er|ration) ^clusterName$ ^localHostName$ SplitMetadata
+        splitMetadata CleanOfflineBroker cleanOfflineBroker""",
+    "one event loop serves all calls; there are no thread pools to size": r"""
+        [Tt]hread QueueCapacity ^waitTimeMills Executor [Ss]emaphore MaxAsyncPut maxAsyncPut
+        ^spinLock ^useABSLock ^lockInStrict ^batchDispatch ^dispatch AsyncReput Concurrently$
+        [Aa]syncSend concurrently""",
+    "connections are gRPC's own matter here": r"""
+        ^(client|server|channel|socks|connect|write[BO]|shared|maxReconnect) [Nn]etty [Ss]ocket
+        Epoll ^bindAddress GoAway EventProcess highSpeedMode FlowControlEnable maxClientEvent
+        NetWorkFlow""",
+    "there is no timer wheel in this broker": r"""^timer [Dd]elayOffset ^schedule Schedule""",
+    "consuming by pop is not part of this broker": r"""
+        ^pop Pop [Rr]evive appendAck appendCk [Cc]kMax CKRe ^ack RetryTopicV[12]
+        MessageRequestMode SeparateRetryQueue retryTopic""",
+    "light queues are not made by this broker": r"""
+        ^lite Lite [Ll]mq MultiDispatch StoreReply storeReply""",
+    "topics are not compacted here": r"""[Cc]ompaction OffsetMap""",
+    "transactions are not part of this broker": r"""^trans [Tt]ransaction""",
+    "everything lies below store.directory, in one place": r"""^readOnlyCommitLog ^storePath""",
+    "the store sees to it by itself": r"""
+        [Cc]old [Ss]wap readAhead ReadAhead HotRatio Mmap ^correctLogic ^logicQueue ^commitLog
+        ^logicalDisk AcceleratedRecovery OnRecover RunningFlags ^wake ConsumeQueueScan BatchDelete
+        readOnlyCommitLog ^indexFile ^iteratorWhen ChecksumRange searchBcq""",
+    "metrics are shown on the HTTP port": r"""
+        [Mm]etric [Ss]tat[is] ^stat [Cc]ommercial [Aa]ccount Log$ ^log printChannel ^sample
+        estimateAcc AutoDeleteUnused""",
+    "offsets are durable when a commit is answered": r"""[Oo]ffset""",
+}
+_FAMILIES: Final = tuple(
+    (re.compile("|".join(words.split())), why) for why, words in _WORDS.items()
+)
+
+
+def why_left_out(name: str) -> str:
+    """Returns why a name that looks like one of RocketMQ's has no meaning here; "" for none.
+
+    Of several reasons it is the first.
+    """
+    return next((why for pattern, why in _FAMILIES if pattern.search(name)), "")
+
+
+# -- broker.conf -------------------------------------------------------------------------------
 HIDDEN: Final = "(not shown)"
 _SECRET: Final = re.compile(
     r"secret|password|passwd|credential|token|private|authenticationUser", re.IGNORECASE

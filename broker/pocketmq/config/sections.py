@@ -21,7 +21,6 @@ from typing import TYPE_CHECKING, Any, Final
 from pocketmq.config.knob import INT32_MAX, Knob, Value, knob, knobs_of_section, live_knob
 from pocketmq.config.sections_access import AccessSection
 from pocketmq.config.sections_network import HttpSection, RpcSection
-from pocketmq.config.sections_transactions import TransactionsSection
 from pocketmq.config.texts import (
     PORT_MAX,
     delay_levels_from_text,
@@ -32,11 +31,38 @@ from pocketmq.config.texts import (
     profiles_from_text,
     zone_from_text,
 )
-from pocketmq.config.units import GIB, HOUR_MS, KIB, MIB
+from pocketmq.config.units import GIB, HOUR_MS, KIB, MIB, SECOND_MS
 from pocketmq.format.index_layout import STYLES
 from pocketmq.model.store_shape import StoreShape
 from pocketmq.store.settings import FLUSH_ASYNC, FLUSH_SYNC, StoreSettings
 
+
+# -- transactions ------------------------------------------------------------------------------
+@dataclass(frozen=True, kw_only=True)
+class TransactionsSection:
+    """Messages that are delivered when their producer commits them."""
+
+    refuse: bool = live_knob(
+        False, "Refuse messages of transactions; existing ones can be decided.",
+        "rejectTransactionMessage",
+    )  # fmt: skip
+    timeout_ms: int = live_knob(
+        6 * SECOND_MS, "Age at which a transaction is first checked with its producers.",
+        "transactionTimeOut", lower=1, upper=INT32_MAX,
+    )  # fmt: skip
+    check_interval_ms: int = live_knob(
+        30 * SECOND_MS, "Interval between checks of a transaction.",
+        "transactionCheckInterval", lower=1, upper=INT32_MAX,
+    )  # fmt: skip
+    checks_max: int = live_knob(
+        15,
+        "Number of checks after which a transaction expires undecided.",
+        "transactionCheckMax",
+        upper=1_000,
+    )
+
+
+# -- sections ----------------------------------------------------------------------------------
 if TYPE_CHECKING:
     from pocketmq.services.retention import RetentionSettings
 

@@ -4,7 +4,7 @@
     base of first                                        end
 
 Units of one slot are a chain, from the newest back to the oldest. Units change only at an
-orderly stop alone (store/timer/ending.py); files whose messages were all delivered go.
+orderly stop alone (store/timer/timer_files.py); files whose messages were all delivered go.
 
 Invariants
     1. Every file but the last is full: arithmetic gives the position of unit n.

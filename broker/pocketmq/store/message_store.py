@@ -17,7 +17,7 @@ Source: DefaultMessageStore.
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import ExitStack, asynccontextmanager, nullcontext, suppress
 from typing import Final
 
@@ -28,19 +28,18 @@ from pocketmq.model.errors import (
     StoreFailed,
 )
 from pocketmq.model.message import OFFSET_MAX
-from pocketmq.model.stats import Stat
+from pocketmq.model.stats import Gauge, LabelValues, Stat
 from pocketmq.model.step import Clock, Next, Now, Step
 from pocketmq.store.clamping import clamp_tables
 from pocketmq.store.dispatch.views import Views
 from pocketmq.store.heavy_turns import HeavyTurns
-from pocketmq.store.marks import Marks
+from pocketmq.store.marks import End, Marks
 from pocketmq.store.read.reading import Reading
 from pocketmq.store.recovery.components import StoreComponents
 from pocketmq.store.recovery.progress import Starting
 from pocketmq.store.recovery.start import StoreStart
 from pocketmq.store.runner import Runner
 from pocketmq.store.settings import FLUSH_SYNC, StoreSettings
-from pocketmq.store.store_gauges import store_gauges
 from pocketmq.store.tables.order_files import ORDER_JOURNAL_BYTES
 from pocketmq.store.tables.tables import Tables
 from pocketmq.store.timer.level_clocks import LevelClocks
@@ -49,6 +48,54 @@ from pocketmq.store.write.allocation import Reserve
 from pocketmq.store.write.durability import Durability
 from pocketmq.store.write.writing import Writing
 
+# -- metrics -----------------------------------------------------------------------------------
+STATES: Final = (
+    "starting", "recovering", "running", "disk_full", "read_only", "damaged", "draining", "failed",
+)  # fmt: skip
+
+
+def store_gauges(
+    read_state: Callable[[], str], marks: Marks, behind_count: Callable[[], int]
+) -> list[Gauge]:
+    """Returns gauges of a store.
+
+    read_state     returns which of STATES it is in
+    behind_count   returns how many records wait for dispatch in memory
+    """
+
+    def states() -> dict[LabelValues, float]:
+        now = read_state()
+        return {(state,): float(state == now) for state in STATES}
+
+    def behind(end: End) -> Callable[[], float]:
+        return lambda: float(marks.appended.value - end.value)
+
+    dispatched, flushed = behind(marks.dispatched), behind(marks.flushed)
+    rows = (
+        (
+            "rocketmq_storage_dispatch_behind_bytes",
+            "Bytes of the log that are not dispatched yet.",
+            dispatched,
+        ),
+        (
+            "rocketmq_storage_flush_behind_bytes",
+            "Bytes of the log that are not durable yet.",
+            flushed,
+        ),
+        ("pocketmq_reput_behind_bytes", "Bytes that wait for dispatch.", dispatched),
+        (
+            "pocketmq_reput_behind_messages",
+            "Records that wait for dispatch.",
+            lambda: float(behind_count()),
+        ),
+    )
+    state = Gauge(
+        "pocketmq_store_state", "1 for the state that the store is in.", states, ("state",)
+    )
+    return [state, *(Gauge(*row) for row in rows)]
+
+
+# -- the store ---------------------------------------------------------------------------------
 RUNNING: Final = "running"
 CATCH_UP_PAUSE_S: Final = 0.005
 """Pause between two checks whether dispatch is far enough."""

@@ -19,10 +19,41 @@ from pocketmq.app.stage import Opened, Stage
 from pocketmq.config.live import LiveConfig
 from pocketmq.config.load import load
 from pocketmq.model.errors import BrokerError, DiskAboveLimit
+from pocketmq.model.step import SystemClock
 from pocketmq.rpc.own.server import OwnServer
 from pocketmq.testing.faults import CallFault, Faults, FillableDisk
-from pocketmq.testing.movable_clock import MovableClock
 
+# -- a movable clock ---------------------------------------------------------------------------
+MACHINE: Final = SystemClock()
+
+
+class MovableClock:
+    """Wall and monotonic time, both the same time ahead of the machine's.
+
+    ahead_ms   how far, from the beginning
+    """
+
+    __slots__ = ("ahead_ms",)
+
+    def __init__(self, ahead_ms: int = 0) -> None:
+        assert ahead_ms >= 0, "monotonic time never goes back"
+        self.ahead_ms = ahead_ms
+
+    def wall_ms(self) -> int:
+        """Returns milliseconds since 1970, and the lead."""
+        return MACHINE.wall_ms() + self.ahead_ms
+
+    def monotonic_ms(self) -> int:
+        """Returns milliseconds since an arbitrary moment, and the lead."""
+        return MACHINE.monotonic_ms() + self.ahead_ms
+
+    def advance(self, by_ms: int) -> None:
+        """Advances both clocks."""
+        assert by_ms >= 0, "monotonic time never goes back"
+        self.ahead_ms += by_ms
+
+
+# -- the broker under test ---------------------------------------------------------------------
 CHUNK: Final = 65_536
 DEV: Final = "dev"
 NO_TLS: Final = "rpc.tls=false"

@@ -12,8 +12,8 @@ import pytest
 from pocketmq.model.errors import FsyncFailed
 from pocketmq.rpc.admission import CallClass
 from pocketmq.rpc.call import Call
-from pocketmq.rpc.own import connection, lifetime, memory
-from pocketmq.rpc.own.lifetime import Lifetime
+from pocketmq.rpc.own import connection, memory, server
+from pocketmq.rpc.own.server import Lifetime
 from pocketmq.rpc.own.server_state import ServerState
 from pocketmq.rpc.pb import broker_pb2 as pb
 from pocketmq.rpc.pending_reply import Late, PendingReply
@@ -865,9 +865,9 @@ async def test_a_broken_peer_is_told_so_and_closed(pair: Pair, handlers: Handler
 
 @pytest.fixture
 def _hasty(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lifetime, "FIRST_LOOK_S", 0.02)
-    monkeypatch.setattr(lifetime, "KEEPALIVE_S", 0.02)
-    monkeypatch.setattr(lifetime, "KEEPALIVE_TIMEOUT_S", 0.02)
+    monkeypatch.setattr(server, "FIRST_LOOK_S", 0.02)
+    monkeypatch.setattr(server, "KEEPALIVE_S", 0.02)
+    monkeypatch.setattr(server, "KEEPALIVE_TIMEOUT_S", 0.02)
 
 
 @pytest.mark.usefixtures("_hasty")
@@ -897,7 +897,7 @@ async def test_an_old_or_idle_connection_is_drained(pair: Pair, limit: Any) -> N
 async def test_a_call_without_end_ends_with_its_old_connection(
     pair: Pair, handlers: Handlers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(lifetime, "AGE_GRACE_S", 0.05)
+    monkeypatch.setattr(server, "AGE_GRACE_S", 0.05)
     stream = pair.call("Wait", b"")
     Lifetime(pair.server, idle_ms=0, age_ms=30)
     while not pair.wire.is_closed:
@@ -914,7 +914,7 @@ async def test_a_call_without_end_ends_with_its_old_connection(
 async def test_an_old_connection_whose_client_reads_nothing_is_cut_off(
     pair: Pair, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(lifetime, "AGE_GRACE_S", 0.05)
+    monkeypatch.setattr(server, "AGE_GRACE_S", 0.05)
     pair.reads = False
     pair.call("Large", b"")
     Lifetime(pair.server, idle_ms=0, age_ms=30)

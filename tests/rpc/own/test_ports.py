@@ -18,7 +18,7 @@ from grpc_health.v1.health_pb2 import HealthCheckRequest, HealthCheckResponse
 from pocketmq.model.errors import IllegalConfig, Recovering
 from pocketmq.rpc.admission import CallClass
 from pocketmq.rpc.call import Call
-from pocketmq.rpc.own import handshakes, lifetime, listener
+from pocketmq.rpc.own import handshakes, listener, server
 from pocketmq.rpc.own.listener import Transport
 from pocketmq.rpc.own.server import OwnServer
 from pocketmq.rpc.own.tls import Tls, tls_context
@@ -238,7 +238,7 @@ async def test_a_client_that_ends_before_it_says_what_it_is_is_closed_at_once(
 async def test_a_client_that_never_ends_its_preface_is_closed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(lifetime, "FIRST_LOOK_S", 0.05)
+    monkeypatch.setattr(server, "FIRST_LOOK_S", 0.05)
     async with port() as served:
         assert (await served.said(HTTP2[:20]))[3] == 4  # SETTINGS, then the end
         assert (await served.begins(HTTP2))[3] == 4

@@ -16,12 +16,12 @@ from pocketmq.model.administration import GroupSettings
 from pocketmq.model.consuming import Received
 from pocketmq.model.reading import ReadRange
 from pocketmq.model.system_topics import REVIVE_QUEUE_COUNT, TIMER_TOPIC
-from pocketmq.services.consume import attempts, leases
-from pocketmq.services.consume.attempts import Attempts
+from pocketmq.services.consume import leases, receive
 from pocketmq.services.consume.group_topic import GroupTopic
 from pocketmq.services.consume.handles import take_out
 from pocketmq.services.consume.journal import ConsumeSettings, Journal
 from pocketmq.services.consume.leases import Lease, LeaseTable
+from pocketmq.services.consume.receive import Attempts
 from pocketmq.services.consume.wakeup import Wakeup
 from pocketmq.store.watermark import Watermark
 from tests.fakes.consuming import GROUP, INVISIBLE_MS, TOPIC, ConsumeDesk, bodies
@@ -32,7 +32,7 @@ from tests.fakes.store_language import STORE_HOST, at_once, turns
 async def test_of_too_many_attempts_the_oldest_is_forgotten(
     desk: ConsumeDesk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(attempts, "ATTEMPTS_KEPT_MAX", 2)
+    monkeypatch.setattr(receive, "ATTEMPTS_KEPT_MAX", 2)
     await desk.send(*"abc")
     for name in "abc":
         got = await desk.receive(client_id="c", attempt_id=name, max_messages=1)

@@ -19,8 +19,7 @@ from pocketmq.model.step import Now
 from pocketmq.model.transaction import Check
 from pocketmq.services.transaction import checking as checking_module
 from pocketmq.services.transaction.checking import TURN_MAX, TURN_MS
-from pocketmq.services.transaction.half_table import HalfTable
-from pocketmq.services.transaction.read_halves import HalfReader
+from pocketmq.services.transaction.half_table import HalfReader, HalfTable
 from pocketmq.store.settings import FLUSH_SYNC
 from tests.fakes.disk import SimDisk
 from tests.fakes.store_language import turns, until

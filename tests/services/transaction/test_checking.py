@@ -16,12 +16,11 @@ from pocketmq.model.message import TRANSACTION_CHECK_TIMES, StoredMessage
 from pocketmq.model.topic import HALF_TOPIC, OP_HALF_TOPIC
 from pocketmq.model.transaction import Check
 from pocketmq.services.admin.topics import remove_topics
-from pocketmq.services.transaction.check_schedule import CheckSchedule
+from pocketmq.services.transaction.checking import CheckSchedule
 from pocketmq.services.transaction.duplicate_halves import Became
 from pocketmq.services.transaction.finding import HalfSearch
-from pocketmq.services.transaction.half_table import TRANSACTION_GROUP
+from pocketmq.services.transaction.half_table import TRANSACTION_GROUP, HalfReader
 from pocketmq.services.transaction.producers import Offer
-from pocketmq.services.transaction.read_halves import HalfReader
 from pocketmq.store.message_store import MessageStore
 from tests.fakes.disk import SimDisk
 from tests.fakes.store_language import until

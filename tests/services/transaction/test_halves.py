@@ -4,11 +4,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pocketmq.services.transaction import half_table as ops_module
 from pocketmq.services.transaction import halves as halves_module
-from pocketmq.services.transaction import ops as ops_module
-from pocketmq.services.transaction.check_schedule import ROUND_MS, CheckSchedule
+from pocketmq.services.transaction.checking import ROUND_MS, CheckSchedule
+from pocketmq.services.transaction.half_table import Ops
 from pocketmq.services.transaction.halves import HalfState, Halves
-from pocketmq.services.transaction.ops import Ops
 
 DONE = [state for state in HalfState if state >= HalfState.COMMITTED]
 

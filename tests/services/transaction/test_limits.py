@@ -13,12 +13,11 @@ from pocketmq.model.topic import HALF_TOPIC, OP_HALF_TOPIC
 from pocketmq.model.transaction import Decision
 from pocketmq.services.transaction import fast_end as plain_module
 from pocketmq.services.transaction import finding as finding_module
-from pocketmq.services.transaction import read_halves as reading_module
+from pocketmq.services.transaction import half_table as reading_module
 from pocketmq.services.transaction import transactions as transactions_module
 from pocketmq.services.transaction.finding import HalfSearch
-from pocketmq.services.transaction.half_table import TRANSACTION_GROUP
+from pocketmq.services.transaction.half_table import TRANSACTION_GROUP, HalfReader
 from pocketmq.services.transaction.halves import HalfState
-from pocketmq.services.transaction.read_halves import HalfReader
 from pocketmq.store.job import Job
 from pocketmq.store.write.writing import Writing
 from tests.fakes.disk import SimDisk

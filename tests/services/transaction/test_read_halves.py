@@ -5,8 +5,8 @@ import pytest
 from pocketmq.format.transaction_id import read_transaction_id
 from pocketmq.model.reading import ReadRange
 from pocketmq.model.topic import OP_HALF_TOPIC
-from pocketmq.services.transaction import read_halves as reading_module
-from pocketmq.services.transaction.read_halves import HalfReader
+from pocketmq.services.transaction import half_table as reading_module
+from pocketmq.services.transaction.half_table import HalfReader
 from pocketmq.store.read.reading import Reading
 from tests.fakes.spoiled import spoil
 from tests.fakes.transacting import TransactionDesk

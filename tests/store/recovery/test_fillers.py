@@ -8,7 +8,7 @@ import pytest
 from pocketmq.format.record import BLANK_SIZE, decode_record
 from pocketmq.model.errors import FsyncFailed
 from pocketmq.model.topic import QUARANTINE_TOPIC
-from pocketmq.store.recovery.fillers import fill_holes
+from pocketmq.store.recovery.recovery_plan import fill_holes
 from pocketmq.walk.log_walk import Hole
 from tests.fakes.log_bytes import LogBytes
 from tests.fakes.quick_disk import QuickDisk

@@ -11,7 +11,7 @@ from pocketmq.model.finding import Finding
 from pocketmq.rebuild.log_files import find_log_files
 from pocketmq.tools.repair.actions import LogAct, LogAction
 from pocketmq.tools.repair.log_planning import LogPlanner, Suspect
-from pocketmq.tools.repair.losses import QueueWitness
+from pocketmq.tools.repair.planning import QueueWitness
 from pocketmq.walk.log_walk import ORDERLY_END, Hole
 from tests.fakes.damaged_store import DamagedStore
 from tests.golden_stores import GoldenStores

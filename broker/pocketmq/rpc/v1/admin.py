@@ -11,6 +11,7 @@ from pocketmq.model.administration import (
     GroupConfig,
     GroupSettings,
     MovedOffset,
+    Page,
     ResetTarget,
     TopicChange,
     TopicCounts,
@@ -24,12 +25,11 @@ from pocketmq.model.tracing import TracedRecord
 from pocketmq.rpc.call import Call
 from pocketmq.rpc.in_turns import in_turns
 from pocketmq.rpc.pb import admin_pb2 as pb
-from pocketmq.rpc.permissions import DELETE, FIND, LIST, PUB, SEE, group_need, topic_need
+from pocketmq.rpc.permissions import DELETE, FIND, GET, LIST, PUB, SEE, group_need, topic_need
 from pocketmq.rpc.service import Handler, MalformedRequest, Service
 from pocketmq.rpc.services import Services
 from pocketmq.rpc.topic_access import check_may, check_operator_reads
 from pocketmq.rpc.v1.ask_clients import AskClients
-from pocketmq.rpc.v1.list_delayed import ListDelayed
 from pocketmq.rpc.v1.list_transactions import ListTransactions
 from pocketmq.rpc.v1.pull_message import PullMessage
 from pocketmq.rpc.v1.query_messages import QueryMessages
@@ -43,8 +43,40 @@ from pocketmq.services.admin import (
     topics,
     tracing,
 )
+from pocketmq.services.admin.delayed import Delayed, not_waiting
 from pocketmq.services.admin.redrive import Redrive
+from pocketmq.store.message_store import MessageStore
 
+
+# -- ListDelayed -------------------------------------------------------------------------------
+class ListDelayed:
+    """The method."""
+
+    __slots__ = ("_delayed",)
+
+    def __init__(self, store: MessageStore) -> None:
+        self._delayed = Delayed(store)
+
+    async def __call__(self, request: pb.ListDelayedRequest, call: Call) -> pb.ListDelayedResponse:
+        """Returns a page of them, or those of one id.
+
+        Errors   those of `Delayed.page` and `Delayed.of_id`
+        """
+        if request.message_id:
+            found = await self._delayed.of_id(request.message_id)
+            page = Page([one for one in found if request.topic in ("", one.topic)], "")
+        else:
+            page = await self._delayed.page(
+                request.topic, page_size=request.page_size, page_token=request.page_token
+            )
+        shown = [one for one in page.items if call.may(topic_need(one.topic, (*GET, *LIST)))]
+        if request.message_id and not shown:
+            raise not_waiting(request.message_id)
+        rows = [pb.DelayedMessage(**one._asdict()) for one in shown]
+        return pb.ListDelayedResponse(messages=rows, next_page_token=page.next_page_token)
+
+
+# -- Admin -------------------------------------------------------------------------------------
 TYPE_NAMES: Final = frozenset(pb.TopicType.keys())
 
 

@@ -3,10 +3,14 @@
 Each method checks the request, calls a service, and converts its result.
 """
 
-from pocketmq.model.names import check_group, check_number
+from typing import Final
+
+from pocketmq.model.names import check_group, check_number, check_producers
 from pocketmq.model.reading import Bound
+from pocketmq.model.transaction import Check
 from pocketmq.rpc.call import Call
 from pocketmq.rpc.pb import broker_pb2 as pb
+from pocketmq.rpc.permissions import PUB, group_need, topic_need
 from pocketmq.rpc.service import Service
 from pocketmq.rpc.services import Services
 from pocketmq.rpc.topic_access import (
@@ -14,15 +18,58 @@ from pocketmq.rpc.topic_access import (
     check_client_reads,
     find_readable,
 )
-from pocketmq.rpc.v1.check_transactions import CheckTransactions
 from pocketmq.rpc.v1.consuming import ConsumeMethods
 from pocketmq.rpc.v1.end_transaction import EndTransaction
-from pocketmq.rpc.v1.pull_message import PullMessage
+from pocketmq.rpc.v1.pull_message import PullMessage, check_id, effective_wait_ms
 from pocketmq.rpc.v1.query_messages import QueryMessages
 from pocketmq.rpc.v1.send_message import SendMessage
 from pocketmq.rpc.v1.service_table import BROKER, face
+from pocketmq.rpc.v1.stored_reply import proto_halves
+from pocketmq.services.transaction.transactions import Transactions
+
+# -- CheckTransactions -------------------------------------------------------------------------
+CHECKS_MAX: Final = 32
+"""Of one answer."""
 
 
+class CheckTransactions:
+    """The method."""
+
+    __slots__ = ("_transactions",)
+
+    def __init__(self, transactions: Transactions) -> None:
+        self._transactions = transactions
+
+    async def __call__(
+        self, request: pb.CheckTransactionsRequest, call: Call
+    ) -> pb.CheckTransactionsResponse:
+        """Waits to be asked about transactions of a producer group.
+
+        Errors   IllegalGroup, IllegalNumber, MalformedRequest
+        """
+        check_producers(request.group)
+        check_number("max", request.max, upper=CHECKS_MAX)
+        check_number("wait_ms", request.wait_ms)
+        check_id("client_id", request.client_id)
+        wait_ms = effective_wait_ms(request.wait_ms, call)
+        count_max = request.max or CHECKS_MAX
+        needed = group_need(request.group, PUB)
+
+        def takes(check: Check) -> bool:
+            return call.may(needed) and (not check.topic or call.may(topic_need(check.topic, PUB)))
+
+        checks = await self._transactions.asked(request.group, count_max, wait_ms, takes)
+        messages = proto_halves(check.record for check in checks)
+        return pb.CheckTransactionsResponse(checks=map(_check, checks, messages))
+
+
+def _check(check: Check, message: pb.StoredMessage) -> pb.TransactionCheck:
+    return pb.TransactionCheck(
+        transaction_id=check.transaction_id, message=message, checks=check.checks
+    )
+
+
+# -- Broker ------------------------------------------------------------------------------------
 class Messaging:
     """The methods of pocketmq.v1.Broker."""
 

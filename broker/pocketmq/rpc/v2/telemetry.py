@@ -9,6 +9,7 @@ Source: ClientActivity, GrpcClientChannel.
 """
 
 import asyncio
+from collections import OrderedDict
 from collections.abc import AsyncIterator, Callable
 from typing import Final
 
@@ -18,19 +19,56 @@ from pocketmq.model.names import check_number
 from pocketmq.rpc.call import Call, turn_user
 from pocketmq.rpc.pb import messaging_pb2 as pb
 from pocketmq.rpc.service import Handler
-from pocketmq.rpc.v2.caller import Caller, caller_of, session_id_of
+from pocketmq.rpc.v2.caller import Caller, caller_of, client_id_of, session_id_of
 from pocketmq.rpc.v2.client_stream import TOPICS_MAX, ClientStream, Make, Together
 from pocketmq.rpc.v2.consumers import Consumer, Consumers, Subscribed
 from pocketmq.rpc.v2.resources import group_of, topic_of
 from pocketmq.rpc.v2.routes import EnsureGroup
 from pocketmq.rpc.v2.settings import settings_of_producer
 from pocketmq.rpc.v2.status import OK, status_of
-from pocketmq.rpc.v2.terminations import Terminations
 from pocketmq.services.sessions.questions import Say
 from pocketmq.services.sessions.sessions import KINDS, ClientKind, Described, Sessions
 from pocketmq.services.transaction.transactions import Transactions
 from pocketmq.store.message_store import MessageStore
 
+# -- terminations ------------------------------------------------------------------------------
+REMEMBERED_MAX: Final = 1_000
+"""Goodbyes that are remembered; of more the oldest one is forgotten."""
+WITH_A_PORT: Final = ("ipv4:", "ipv6:")
+"""How peers begin that differ from connection to connection."""
+
+
+class Terminations:
+    """Recent terminations: which client, on which connection.
+
+    An id alone would not do: a program that is started again may have the one it had before.
+    """
+
+    __slots__ = ("_said",)
+
+    def __init__(self) -> None:
+        self._said: OrderedDict[tuple[str, str], None] = OrderedDict()
+
+    def note(self, call: Call) -> None:
+        """Notes that the client of a call terminates.
+
+        Errors   ClientIdRequired
+        """
+        if call.peer.startswith(WITH_A_PORT):
+            self._said[client_id_of(call), call.peer] = None
+        if len(self._said) > REMEMBERED_MAX:
+            self._said.popitem(last=False)
+        assert len(self._said) <= REMEMBERED_MAX
+
+    def came_before(self, call: Call) -> bool:
+        """Returns whether the client of a call terminated before, on the same connection.
+
+        Errors   ClientIdRequired
+        """
+        return (client_id_of(call), call.peer) in self._said
+
+
+# -- Telemetry ---------------------------------------------------------------------------------
 LITE: Final = frozenset({pb.LITE_PUSH_CONSUMER, pb.LITE_SIMPLE_CONSUMER})
 
 

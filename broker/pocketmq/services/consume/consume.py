@@ -32,7 +32,6 @@ from pocketmq.services.consume.group_topic import GroupTopic
 from pocketmq.services.consume.journal import ConsumeSettings, Journal
 from pocketmq.services.consume.leases import LeaseTable
 from pocketmq.services.consume.long_poll import AnyTaken, LongPolls, Taker, handed_over, nothing
-from pocketmq.services.consume.offset_barrier import OffsetBarrier
 from pocketmq.services.consume.receive import LeaseReceive
 from pocketmq.services.consume.recovery import LeaseRecovery
 from pocketmq.services.consume.redelivery import Redelivery
@@ -42,6 +41,40 @@ from pocketmq.services.consume.wakeup import Wakeup
 from pocketmq.store.job import Job
 from pocketmq.store.message_store import MessageStore
 
+
+# -- offset barrier ----------------------------------------------------------------------------
+class OffsetBarrier:
+    """Lets offsets go to disk (store/tables/lease_marks.py), with the deliveries in order."""
+
+    __slots__ = ("_end", "_journal", "_leases", "_store")
+
+    def __init__(self, store: MessageStore, leases: LeaseTable, journal: Journal) -> None:
+        self._store = store
+        self._leases = leases
+        self._journal = journal
+        self._end: int | None = None
+        """Physical offset behind the journal at the last fence."""
+
+    def write_down(self) -> None:
+        """Passes a fence that is durable, and set the next one."""
+        self._store.tables.orders.save_soon()
+        if not self._is_passed() or self._leases.has_foreign:
+            return
+        end = self._journal.end
+        self._store.tables.offsets.fence(self._leases.journal_begin(end), end)
+        self._end = self._store.marks.appended.value
+        self._is_passed()
+
+    def _is_passed(self) -> bool:
+        """Passes the last fence where it is durable; returns whether none is left."""
+        if self._end is not None and self._store.marks.flushed.value >= self._end:
+            self._store.tables.offsets.pass_fence()
+            self._end = None
+        assert self._store.marks.flushed.value <= self._store.marks.appended.value
+        return self._end is None
+
+
+# -- the service -------------------------------------------------------------------------------
 STEP_INTERVAL_MS: Final = 1_000
 """At most so long between two steps: wall time may jump, and offsets are written down."""
 

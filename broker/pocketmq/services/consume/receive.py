@@ -8,6 +8,7 @@ filter rejects are skipped for the group. A cancelled read or put has changed no
 Source: PopMessageProcessor.popMsgFromQueue, appendCheckPoint.
 """
 
+import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 from typing import Final, NamedTuple
@@ -23,7 +24,6 @@ from pocketmq.model.message import RETRY_TOPIC
 from pocketmq.model.reading import ReadRange
 from pocketmq.model.system_topics import is_of_group
 from pocketmq.model.topic import retry_topic
-from pocketmq.services.consume.attempts import Attempts
 from pocketmq.services.consume.group_topic import GroupTopic
 from pocketmq.services.consume.journal import Journal
 from pocketmq.services.consume.leases import GroupQueue, Lease, LeaseTable
@@ -32,6 +32,61 @@ from pocketmq.store.clamping import clamp_offset
 from pocketmq.store.message_store import MessageStore
 from pocketmq.store.read.cold_read import value_of
 
+# -- retries of a receive whose answer was lost ------------------------------------------------
+ATTEMPTS_KEPT_MAX: Final = 10_000
+"""The oldest are forgotten beyond this: their messages come back when their leases run out."""
+AttemptKey = tuple[str, str, str, str]
+"""(client, group, topic, attempt id)."""
+
+
+def key_of(request: ReceiveRequest) -> AttemptKey:
+    """Returns the key of a receive, the same when it is repeated."""
+    return request.client_id, request.group, request.topic, request.attempt_id
+
+
+class Attempts:
+    """Leases of receives by attempt id, and the receives that still wait."""
+
+    __slots__ = ("_leased", "_waiting")
+
+    def __init__(self) -> None:
+        self._leased: dict[AttemptKey, list[Lease]] = {}
+        self._waiting: dict[AttemptKey, asyncio.Future[Received]] = {}
+
+    def note(self, request: ReceiveRequest, leases: list[Lease]) -> None:
+        """Keeps the leases of a receive, for when it is repeated."""
+        if not request.attempt_id:
+            return
+        key = key_of(request)
+        self._leased.pop(key, None)
+        self._leased[key] = leases
+        if len(self._leased) > ATTEMPTS_KEPT_MAX:
+            del self._leased[next(iter(self._leased))]
+        assert len(self._leased) <= ATTEMPTS_KEPT_MAX
+
+    def leased(self, request: ReceiveRequest) -> list[Lease]:
+        """Returns the leases of the same receive that it did not settle."""
+        if not request.attempt_id:
+            return []
+        return [lease for lease in self._leased.get(key_of(request), ()) if lease.pending_count]
+
+    def wait(self, request: ReceiveRequest, future: "asyncio.Future[Received]") -> None:
+        """Registers a waiting receive; an earlier one of the same attempt is answered empty."""
+        if not request.attempt_id:
+            return
+        key = key_of(request)
+        before = self._waiting.get(key)
+        if before is not None and not before.done():
+            before.set_result(Received([], [], [], 0, 0))
+        self._waiting[key] = future
+        future.add_done_callback(lambda _: self._left(key, future))
+
+    def _left(self, key: AttemptKey, future: "asyncio.Future[Received]") -> None:
+        if self._waiting.get(key) is future:
+            del self._waiting[key]
+
+
+# -- receiving ---------------------------------------------------------------------------------
 RECEIVE_BYTES_MAX: Final = 4 * 1024 * 1024
 """Bytes of records in one receive, except the first record."""
 SCANS_MAX: Final = 8

@@ -16,23 +16,38 @@ from typing import Final, NamedTuple
 from pocketmq.format.addresses import UniqueKeyMaker
 from pocketmq.format.java_hash import java_hash
 from pocketmq.format.properties import PAIR_SEPARATOR, PROPERTIES_SIZE_MAX
+from pocketmq.format.recall_handle import RecallHandle, decode_recall_handle, recall_marker
 from pocketmq.format.record import PROPERTY_CRC_SIZE
 from pocketmq.format.send_request import MESSAGES_MAX
 from pocketmq.format.transaction_id import HalfPlace, transaction_id
 from pocketmq.model.batch import Batch, Destination, PutResult, PutStatus, Run
 from pocketmq.model.errors import (
+    BodyEmpty,
     BodyTooLarge,
+    IllegalRecallHandle,
     MixedQueues,
+    MixedTopics,
     NoMessages,
+    NotWaiting,
+    PropertiesTooLarge,
     QueueOutOfRange,
     SystemTopic,
     TooManyMessages,
+    TooManyProperties,
     TopicNotFound,
     TransactionsRefused,
 )
 from pocketmq.model.message import KEY_SEPARATOR, KEYS, TAGS, TIMER_OUT
 from pocketmq.model.message_kind import MessageKind
-from pocketmq.model.names import check_message_group, check_topic
+from pocketmq.model.names import (
+    PROPERTY_COUNT_MAX,
+    check_key,
+    check_message_group,
+    check_message_id,
+    check_property,
+    check_tag,
+    check_topic,
+)
 from pocketmq.model.stats import Stat
 from pocketmq.model.step import Clock, Now
 from pocketmq.model.system_topics import TIMER_TOPIC, ParkedMessage, QueuePlace
@@ -47,7 +62,6 @@ from pocketmq.model.topic import (
     is_group_topic,
     is_system_topic,
 )
-from pocketmq.services.produce.checks import are_plain, check_each
 from pocketmq.services.produce.dedup import SendDedup
 from pocketmq.services.produce.delayed import DelayLimits, disguise, parted, recall_handle
 from pocketmq.services.produce.drafts import (
@@ -58,12 +72,117 @@ from pocketmq.services.produce.drafts import (
     kind_of,
 )
 from pocketmq.services.produce.fast_send import PlainSend
-from pocketmq.services.produce.recall import Recall
 from pocketmq.services.produce.rules import SendRules, SendStats
 from pocketmq.store.message_store import MessageStore
 from pocketmq.store.settings import FLUSH_SYNC
 from pocketmq.store.write.flush_group import FlushGroup
 
+
+# -- recall ------------------------------------------------------------------------------------
+class Recall:
+    """Recalls delayed messages by putting markers."""
+
+    __slots__ = ("_clock", "_rules", "_store")
+
+    def __init__(self, store: MessageStore, rules: SendRules, clock: Clock) -> None:
+        self._store = store
+        self._rules = rules
+        self._clock = clock
+
+    def take(self, rules: SendRules) -> None:
+        """Follows other rules from the next request on."""
+        assert rules.store_host == self._rules.store_host
+        self._rules = rules
+
+    async def recall(self, topic: str, text: str, peer_host: bytes) -> str:
+        """Takes a waiting message back; returns its unique key. A repeated recall changes nothing.
+
+        text     recall handle from the answer to the send
+        Errors   TopicNotFound, KindConflict, IllegalRecallHandle, NotWaiting, NotAccepting,
+                 BrokerReadOnly; those of a put
+        """
+        now_ms = self._clock.wall_ms()
+        self._rules.check_moment(now_ms)
+        config = self._store.tables.topics.find(topic)
+        if config is None or is_system_topic(topic) or is_group_topic(topic):
+            raise TopicNotFound(topic=topic)
+        if self._rules.check_kinds:
+            config.check_kind(MessageKind.DELAY)
+        handle = self._read(topic, text)
+        if handle.at_ms <= now_ms:
+            raise NotWaiting(topic=topic, message_id=handle.unique_key)
+        if handle.at_ms - now_ms > self._rules.delay_max_ms:
+            raise IllegalRecallHandle(why="its time is further ahead than messages may wait")
+        run = recall_marker(handle, now_ms, peer_host, self._rules.store_host)
+        (result,) = await self._store.writing.put([run])
+        is_durable = result.status is PutStatus.OK
+        while not is_durable:  # Not recalled before: clients that time out repeat it.
+            is_durable = await self._store.writing.durable()
+        return handle.unique_key
+
+    def _read(self, topic: str, text: str) -> RecallHandle:
+        try:
+            handle = decode_recall_handle(text)
+        except ValueError as error:
+            raise IllegalRecallHandle(why=str(error)) from error
+        if handle.topic != topic:
+            raise IllegalRecallHandle(why="it is of another topic")
+        if handle.broker != self._store.settings.broker:
+            raise IllegalRecallHandle(why="it is of another broker")
+        return handle
+
+
+# -- checks of messages ------------------------------------------------------------------------
+PLAIN_ID_LENGTH: Final = 64
+"""Letters and digits up to here are an id without a closer look."""
+
+
+def are_plain(topic: str, drafts: Drafts, keys: list[str]) -> bool:
+    """Returns whether nothing in these messages needs a closer look: letters and digits mostly."""
+    ids, tags, text = "".join(drafts.message_ids), "".join(drafts.tags), "".join(keys)
+    if not (ids.isalnum() or not ids) or not (tags.isalnum() or not tags):
+        return False
+    if len(ids) > PLAIN_ID_LENGTH and max(map(len, drafts.message_ids)) > PLAIN_ID_LENGTH:
+        return False
+    if drafts.topics.count(topic) != len(keys) or any(drafts.properties):
+        return False
+    key_count = sum(map(len, drafts.keys))
+    has_separator = KEY_SEPARATOR in text
+    if has_separator or "" in keys or key_count != len(keys):
+        with_keys = sum(map(bool, drafts.keys))
+        if text.count(KEY_SEPARATOR) != key_count - with_keys or not all(map(all, drafts.keys)):
+            return False
+    return all(drafts.bodies) and text.isprintable()
+
+
+def check_each(topic: str, drafts: Drafts, blocks: list[bytes], size_max: int) -> None:
+    """Raises the error of the first message that has one.
+
+    blocks, size_max   the property block of each, and the most bytes of one
+    Errors             MixedTopics, BodyEmpty, IllegalMessageId, IllegalKey, IllegalTag,
+                       TooManyProperties, IllegalProperty, PropertiesTooLarge
+    """
+    for number, block in enumerate(blocks):
+        if drafts.topics[number] != topic:
+            raise MixedTopics(topic=topic, other=drafts.topics[number])
+        if not drafts.bodies[number]:
+            raise BodyEmpty(position=number)
+        if drafts.message_ids[number]:
+            check_message_id(drafts.message_ids[number])
+        for key in drafts.keys[number]:
+            check_key(key)
+        if drafts.tags[number]:
+            check_tag(drafts.tags[number])
+        properties = drafts.properties[number]
+        if len(properties) > PROPERTY_COUNT_MAX:
+            raise TooManyProperties(count=len(properties), limit=PROPERTY_COUNT_MAX)
+        for name, value in properties.items():
+            check_property(name, value)
+        if len(block) > size_max:
+            raise PropertiesTooLarge(size_bytes=len(block), limit_bytes=size_max)
+
+
+# -- the send pipeline -------------------------------------------------------------------------
 BROKERS_OWN: Final = frozenset({HALF_TOPIC, SCHEDULE_TOPIC, TIMER_TOPIC})
 AT_ONCE_KINDS: Final = frozenset({MessageKind.NORMAL, MessageKind.FIFO})
 

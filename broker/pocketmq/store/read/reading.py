@@ -9,11 +9,15 @@ Source: DefaultMessageStore (getMessage, queryMessage, lookMessageByOffset, getO
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
+from itertools import pairwise
 from time import perf_counter
 from typing import Final
 
 from pocketmq.files.mapped_file import ColdRead
 from pocketmq.format.consume_unit import PRE_BLANK_SIZE, UNIT
+from pocketmq.format.record import RECORD_SIZE_MIN
+from pocketmq.log.commit_log import CommitLog
+from pocketmq.log.consume_queue import ConsumeQueue
 from pocketmq.model.administration import QueueState
 from pocketmq.model.errors import OffsetOutOfRange
 from pocketmq.model.message import StoredMessage
@@ -23,12 +27,75 @@ from pocketmq.store.read.cold_read import TRIES_MAX, ColdReads, NowOrLater, valu
 from pocketmq.store.read.key_search import KeySearch
 from pocketmq.store.read.lookups import queue_offset_by_time, shown_message, store_time_at
 from pocketmq.store.read.pulling import Pulling
-from pocketmq.store.read.read_at import Place, placed_records
 from pocketmq.store.read.read_plan import Accept
+from pocketmq.store.read.record_check import asked_of, is_sound
 from pocketmq.store.read.unit_repair import UnitRepair
 from pocketmq.store.recovery.components import StoreComponents
 from pocketmq.store.watermark import Arrivals, Watermark
 
+# -- reads by position -------------------------------------------------------------------------
+GAP_MAX: Final = 4 * 1024
+"""Bytes between two records up to which both are read at once."""
+RUN_MAX: Final = 1024 * 1024
+_NUMBER: Final = slice(20, 28)
+
+Place = tuple[int, int]
+"""(physical offset, size)."""
+
+
+def placed_records(log: CommitLog, queue: ConsumeQueue, places: Sequence[Place]) -> list[bytes]:
+    """Returns the records at places that rise, empty for one that is none of the queue, or damaged.
+
+    Cost     about 1.5 µs a record, and the CRC of its body where this process did not write it
+    Errors   ColdRead: not all of it is in memory
+    """
+    assert all(before[0] <= after[0] for before, after in pairwise(places))
+    records: list[bytes] = []
+    for run in _runs(places, log.file_size_bytes):
+        records += _read(log, queue, run)
+    assert len(records) == len(places)
+    return records
+
+
+def _runs(places: Sequence[Place], file_size_bytes: int) -> list[list[Place]]:
+    """Returns places near each other in one file together."""
+    runs: list[list[Place]] = []
+    begin = end = file_end = -1
+    for place, size in places:
+        is_near = place < file_end and place - end <= GAP_MAX and place - begin < RUN_MAX
+        if is_near and runs:
+            runs[-1].append((place, size))
+        else:
+            runs.append([(place, size)])
+            begin, file_end = place, place - place % file_size_bytes + file_size_bytes
+        end = max(place + size, end)
+    return runs
+
+
+def _read(log: CommitLog, queue: ConsumeQueue, run: list[Place]) -> list[bytes]:
+    begin = run[0][0]
+    file = log.files.file_at(begin) if begin >= 0 else None
+    if file is None:
+        return [b""] * len(run)
+    content: bytes | memoryview = file.view
+    origin = file.base
+    if begin < log.hot_begin:
+        last, size = run[-1]
+        content, origin = file.read_resident(begin - origin, last + size - begin), begin
+    asked, known_from = asked_of(log, queue), file.base + file.written_from
+    records = []
+    for place, size in run:
+        position = place - origin
+        record = bytes(content[position : position + size])
+        number = int.from_bytes(record[_NUMBER])
+        is_whole = len(record) == size >= RECORD_SIZE_MIN
+        is_known = place >= known_from
+        is_it = is_whole and is_sound(record, 0, place, size, asked, number, is_known=is_known)
+        records.append(record if is_it else b"")
+    return records
+
+
+# -- reading -----------------------------------------------------------------------------------
 COLD_THREADS: Final = 4
 """Reads that wait for the disk at once: more would not make it quicker."""
 UNIQUE_KEY_PAGE: Final = 16
@@ -87,7 +154,7 @@ class Reading:
         return await self._pulling.cold(queue, wanted, accept)
 
     def placed(self, topic: str, queue_id: int, places: Sequence[Place]) -> NowOrLater[list[bytes]]:
-        """Returns records of a queue by (physical offset, size), see store/read/read_at.py.
+        """Returns records of a queue by (physical offset, size), see store/read/reading.py.
 
         Errors   StorageError, DiskSlow
         """

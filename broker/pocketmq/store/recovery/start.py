@@ -7,19 +7,47 @@ views get missing records ─► the result is saved, for the next crash to star
 import logging
 from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
 from typing import Final
 
+from pocketmq.files.disk import Disk
 from pocketmq.format.checkpoint_layout import encode_checkpoint
+from pocketmq.format.names import (
+    COMMIT_LOG_DIRECTORY,
+    CONFIG_DIRECTORY,
+    CONSUME_QUEUE_DIRECTORY,
+    INDEX_DIRECTORY,
+    TIMER_LOG_DIRECTORY,
+    is_junk,
+)
 from pocketmq.log.foreign import check_place, check_understood
 from pocketmq.model.errors import Corruption
 from pocketmq.model.step import Clock
 from pocketmq.store.recovery.completeness import missing_from_list, missing_from_log
 from pocketmq.store.recovery.components import StoreComponents
 from pocketmq.store.recovery.decisions import Compared, ViewObservation, ViewPlan, decide_views
-from pocketmq.store.recovery.junk import report_junk
 from pocketmq.store.recovery.progress import Starting
 from pocketmq.store.recovery.recovery_plan import StoreRecovery, TrustedOffsets
 
+# -- junk behind the log -----------------------------------------------------------------------
+SEARCHED: Final = (
+    COMMIT_LOG_DIRECTORY, CONSUME_QUEUE_DIRECTORY, INDEX_DIRECTORY, TIMER_LOG_DIRECTORY,
+    CONFIG_DIRECTORY,
+)  # fmt: skip
+"""Directories whose files a start checks, beside the store's own."""
+
+
+def report_junk(disk: Disk, store: Path) -> None:
+    """Logs each file of a store that no broker wrote and that is safe to ignore.
+
+    Cost     one listing of each directory
+    """
+    for directory in (store, *(store / name for name in SEARCHED)):
+        for name in filter(is_junk, disk.names(directory)):
+            logger.warning("store.junk", extra={"path": str(directory / name)})
+
+
+# -- the start ---------------------------------------------------------------------------------
 RENEWED_MAX: Final = 64 * 1024 * 1024
 """Bytes of the log that are flushed again after a crash without a mark; older ones were."""
 

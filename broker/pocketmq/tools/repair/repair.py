@@ -1,6 +1,6 @@
 """Performs a repair: verifies, quarantines and repairs until no damage is found."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -28,18 +28,43 @@ from pocketmq.log.store_directory import StoreDirectory
 from pocketmq.model.errors import Corruption, DiskFull, StoreGap, WrongFileSize
 from pocketmq.model.message import OFFSET_MAX
 from pocketmq.rebuild.estimate import estimate
-from pocketmq.rebuild.log_files import KnownShape
+from pocketmq.rebuild.log_files import KnownShape, LogFile
 from pocketmq.rebuild.plan import whole_files
 from pocketmq.rebuild.range_pass import Advance, no_advance
 from pocketmq.rebuild.sequential import rebuild
 from pocketmq.tools.install import STAGING_DIRECTORY, StagedViews, install_views
+from pocketmq.tools.pending.restoring import TimerPlan, install_timers, plan_timers
 from pocketmq.tools.pending.timer_files import CHECK_PATH
 from pocketmq.tools.repair.actions import RepairPlan, set_aside_whole
 from pocketmq.tools.repair.neighbours import Neighbours
 from pocketmq.tools.repair.planning import plan_repair
 from pocketmq.tools.repair.small_files import lower_checkpoint
-from pocketmq.tools.repair.timers import restore_timers
+from pocketmq.tools.verify.collector import Collector
+from pocketmq.tools.verify.timers import check_timers
 
+
+# -- timer files -------------------------------------------------------------------------------
+def restore_timers(
+    disk: Disk, directory: Path, sizes: KnownShape, files: Sequence[LogFile], *, last_time_ms: int
+) -> TimerPlan:
+    """Rewrites wheel and checkpoint, and a damaged timer log; the caller holds the store's lock.
+
+    last_time_ms   store time of the log's last record
+    Returns        the plan that was carried out
+    Errors         DiskFull, AllocationFailed, FsyncFailed; WrongFileSize, StoreGap: the queue of
+                   the timer's topic must be rebuilt first
+    """
+    collector = Collector(directory, sizes.commit_log_file_size_bytes)
+    timers, check = check_timers(
+        disk, directory, sizes, files, collector,
+        views=directory, last_time_ms=last_time_ms, is_orderly=True,
+    )  # fmt: skip
+    plan = plan_timers(timers, check.unfit, check.lost, check.topic_end)
+    install_timers(disk, directory, plan)
+    return plan
+
+
+# -- the repair --------------------------------------------------------------------------------
 ROUNDS_MAX: Final = 4
 """Findings behind damage appear for the first time once that is repaired."""
 STRAY: Final = "stray_file"
