@@ -19,6 +19,8 @@ from pocketmq.model.system_topics import TIMER_TOPIC, QueuePlace, timed
 from pocketmq.rebuild.log_files import KnownShape
 from pocketmq.services.consume import revive
 from pocketmq.services.delay import handover as timer_handing_over
+from pocketmq.services.delay.enqueue import second_of
+from pocketmq.services.delay.handover import end_settled
 from pocketmq.services.delay.timer import Timer
 from pocketmq.store.job import Job
 from pocketmq.tools.pending.timer_files import TimerSnapshot, read_timer_files
@@ -231,6 +233,21 @@ def slow(
 
 SETTLED = 12
 """Leases of the tests of a slow stop."""
+
+
+@pytest.mark.parametrize(("left_ms", "ended"), [(1, 1), (0, 0)])
+async def test_nothing_is_looked_at_once_the_time_of_a_stop_is_over(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, left_ms: int, ended: int
+) -> None:
+    async with handing_over(tmp_path / "s") as desk:
+        await desk.desk.send("a")
+        await desk.desk.ack(await desk.desk.receive(invisible_ms=LONG_MS))
+        await desk.pass_time(500)
+        until_ms = desk.clock.monotonic_ms() + left_ms
+        store, read_ms = desk.desk.store, second_of(desk.clock.wall_ms())
+        found = await end_settled(store, desk.timer._putting, read_ms, until_ms)
+        assert found == ended
+        assert [one.message for one in caplog.records].count("stop.shortened") == 1 - ended
 
 
 async def test_a_stop_looks_at_settled_leases_for_a_second_however_many_there_are(

@@ -103,6 +103,17 @@ async def test_back_and_forward_and_a_start_make_nothing_early_or_late(is_killed
         assert desk.bodies() == ["b", "a"]
 
 
+async def test_what_waits_says_how_far_the_clock_of_its_coming_was_ahead() -> None:
+    """A start translates recalls by it."""
+    async with timing() as desk:
+        for name, jump_ms in (("a", 0), ("b", HOUR_MS), ("c", -2 * HOUR_MS)):
+            desk.clock.wall += jump_ms
+            await desk.wait(name, 60_000)
+            await desk.pass_time(1_000)
+        shifts = [u for units in desk.store.timer.waiting(0) for u in units["shift_ms"].tolist()]
+        assert shifts == [0, -HOUR_MS, HOUR_MS]
+
+
 async def test_a_saw_tooth_adds_nothing_up() -> None:
     async with timing() as desk:
         for number in range(30):

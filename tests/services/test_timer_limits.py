@@ -209,6 +209,17 @@ async def test_what_is_unread_may_not_go_and_what_was_read_before_it_may() -> No
         assert desk.timer.floor() == end
 
 
+async def test_what_was_read_of_many_late_messages_may_go_before_the_others_are_read() -> None:
+    async with timing() as desk:
+        await desk.put_waiting(*[row_of(desk, f"m{number}", -3_000) for number in range(600)])
+        while desk.timer.lag == 600:
+            await desk.part(1)
+        assert desk.timer.lag == 88
+        assert desk.timer._arriving is not None
+        last = desk.messages(TIMER_TOPIC)[511].physical_offset
+        assert desk.timer._arriving.unread_from == last
+
+
 async def test_a_late_message_that_came_while_the_wheel_was_lost_is_delivered() -> None:
     async with timing() as desk:
         await desk.wait("a", 3_000)
