@@ -198,9 +198,11 @@ async def test_a_timer_that_slept_delivers_all_that_is_due() -> None:
 
 
 @pytest.mark.parametrize("slept_ms", [0, 5_000])
-@pytest.mark.parametrize("lost", ["timerwheel", "timerlog", "config/timercheck", "all"])
+@pytest.mark.parametrize("lost", ["timerwheel", "timerlog", "config/timercheck", "checks", "all"])
 async def test_files_that_are_gone_are_made_anew(lost: str, slept_ms: int) -> None:
-    names = ["timerwheel", "timerlog", "config/timercheck"] if lost == "all" else [lost]
+    """Without any check the wheel says from which slot on it goes on."""
+    checks = ["config/timercheck", "config/timercheck.bak"]
+    names = {"all": ["timerwheel", "timerlog", checks[0]], "checks": checks}.get(lost, [lost])
     async with timing() as desk:
         for number in range(40):
             await desk.wait(f"m{number}", 1_000 * number)

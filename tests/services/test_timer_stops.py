@@ -14,11 +14,13 @@ from pocketmq.log.timer_log import TimerLog
 from pocketmq.model.errors import DiskFull, DiskSlow
 from pocketmq.model.reading import ReadRange
 from pocketmq.model.stats import Counter
+from pocketmq.model.step import Now
 from pocketmq.model.system_topics import TIMER_TOPIC
 from pocketmq.services.delay import dequeue
 from pocketmq.services.delay.enqueue import TimerEnqueue
 from pocketmq.services.delay.timer_counts import WaitingCounts
 from pocketmq.store.read.reading import Reading
+from pocketmq.store.watermark import Watermark
 from pocketmq.store.write.writing import Writing
 from tests.fakes.store_language import turns
 from tests.fakes.timing import TimingDesk, row_of, timing
@@ -46,6 +48,26 @@ async def test_what_comes_within_50_ms_is_taken_in_together(until_second_ms: int
         assert await lag_after(desk, 20) == 1
         assert await lag_after(desk, 29) == 1
         assert await lag_after(desk, 1) == 0
+
+
+async def test_an_idle_timer_is_called_by_the_next_message_and_not_before() -> None:
+    async with timing() as desk:
+        await desk.wait("a", 60_000)
+        await desk.pass_time(2_000)
+        following = desk.timer.step(Now(desk.clock.monotonic, desk.clock.wall))
+        assert isinstance(following.mark, Watermark)
+        assert following.value == following.mark.value + 1
+        assert following.at_ms == desk.clock.monotonic + 1_000
+
+
+async def test_each_writing_of_the_progress_has_the_next_version() -> None:
+    async with timing() as desk:
+        versions: list[int] = []
+        for _ in range(4):
+            await desk.wait("a", 60_000)
+            await desk.pass_time(1_000)
+            versions.append(desk.store.timer.progress.version_counter)
+        assert versions == [*range(versions[0], versions[0] + 4)]
 
 
 async def test_what_was_refused_is_tried_again_a_second_later(
