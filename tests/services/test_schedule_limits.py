@@ -238,6 +238,18 @@ async def test_while_store_times_are_ahead_of_the_clock_each_message_waits_from_
     assert waiting.bodies() == ["a", "b"]
 
 
+@pytest.mark.parametrize(("steps_ms", "is_seen"), [((25, 25), False), ((25, 26), True)])
+async def test_store_times_more_than_50_ms_ahead_are_not_those_of_messages(
+    waiting: Scheduled, steps_ms: tuple[int, int], *, is_seen: bool
+) -> None:
+    """The clock slows down, a little at a time, as no one sets it."""
+    await waiting.wait("a", 2)
+    for step_ms in steps_ms:
+        waiting.clock.wall -= step_ms
+        await waiting.run()
+    assert bool(waiting.schedule._levels[1].seen) == is_seen
+
+
 # -- writing down ------------------------------------------------------------------------------
 
 

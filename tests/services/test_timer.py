@@ -197,6 +197,19 @@ async def test_a_timer_that_slept_delivers_all_that_is_due() -> None:
         assert desk.bodies() == [f"m{number}" for number in range(50)]
 
 
+async def test_the_slot_that_was_next_comes_though_its_files_are_lost() -> None:
+    async with timing() as desk:
+        await desk.wait("a", 5_500)
+        await desk.pass_time(5_000)
+        assert desk.bodies() == []
+        await desk.close()
+        for name in ("timerwheel", "timerlog"):
+            remove(desk.disk, desk.directory / name)
+        await desk.open()
+        await desk.pass_time(2_000)
+        assert desk.bodies() == ["a"]
+
+
 @pytest.mark.parametrize("slept_ms", [0, 5_000])
 @pytest.mark.parametrize("lost", ["timerwheel", "timerlog", "config/timercheck", "checks", "all"])
 async def test_files_that_are_gone_are_made_anew(lost: str, slept_ms: int) -> None:

@@ -20,6 +20,8 @@ from pocketmq.services.delay import dequeue
 from pocketmq.services.delay.enqueue import TimerEnqueue
 from pocketmq.services.delay.timer_counts import WaitingCounts
 from pocketmq.store.read.reading import Reading
+from pocketmq.store.tables.timer_check import TimerProgress
+from pocketmq.store.timer.timer_files import TimerFiles
 from pocketmq.store.watermark import Watermark
 from pocketmq.store.write.writing import Writing
 from tests.fakes.store_language import turns
@@ -60,14 +62,36 @@ async def test_an_idle_timer_is_called_by_the_next_message_and_not_before() -> N
         assert following.at_ms == desk.clock.monotonic + 1_000
 
 
-async def test_each_writing_of_the_progress_has_the_next_version() -> None:
+async def test_each_writing_of_the_progress_has_the_next_version(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    versions: list[int] = []
+    write_down = TimerFiles.write_down
+
+    async def noted(files: TimerFiles, progress: TimerProgress) -> None:
+        versions.append(progress.version_counter)
+        await write_down(files, progress)
+
+    monkeypatch.setattr(TimerFiles, "write_down", noted)
     async with timing() as desk:
-        versions: list[int] = []
-        for _ in range(4):
-            await desk.wait("a", 60_000)
-            await desk.pass_time(1_000)
-            versions.append(desk.store.timer.progress.version_counter)
-        assert versions == [*range(versions[0], versions[0] + 4)]
+        await desk.wait("a", 60_000)
+        await desk.pass_time(3_000)
+        await desk.restarted()
+    assert len(versions) > 2
+    assert versions == [*range(versions[0], versions[0] + len(versions))]
+
+
+async def test_after_a_stop_in_order_no_copy_is_looked_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    looks: list[object] = []
+    async with timing() as desk:
+        await desk.wait("a", 600)
+        await desk.run()
+        await desk.restarted()
+        monkeypatch.setattr(Reading, "query", lambda *asked: looks.append(asked))
+        await desk.pass_time(3_000)
+        assert (desk.bodies(), looks) == (["a"], [])
 
 
 async def test_what_was_refused_is_tried_again_a_second_later(
@@ -113,7 +137,8 @@ async def test_messages_that_cannot_be_read_keep_no_slot_from_its_time(
         assert desk.bodies() == ["a"]
 
 
-async def test_an_open_lease_is_looked_at_again_two_seconds_later() -> None:
+@pytest.mark.parametrize("in_ms", [3_000, -3_000])
+async def test_an_open_lease_is_looked_at_again_two_seconds_later(in_ms: int) -> None:
     asked: list[int] = []
 
     def is_open(_: int) -> bool:
@@ -121,10 +146,11 @@ async def test_an_open_lease_is_looked_at_again_two_seconds_later() -> None:
         return True
 
     async with timing(is_open=is_open) as desk:
-        await desk.wait("open", 3_000, topic=REVIVE, TAGS="ck")
-        await desk.pass_time(13_000)
+        await desk.wait("open", in_ms, topic=REVIVE, TAGS="ck")
+        await desk.pass_time(10_000 + in_ms)
         seconds = sorted({*asked})
-        assert [b - a for a, b in pairwise(seconds)] == [3, 3, 3]
+        assert len(seconds) > 2
+        assert {b - a for a, b in pairwise(seconds)} == {3}
 
 
 async def test_a_long_slot_is_followed_in_turns(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -151,6 +177,21 @@ async def test_a_long_slot_is_followed_in_turns(monkeypatch: pytest.MonkeyPatch)
         ticking.cancel()
         assert desk.bodies() == names
     assert len(seen) == len({*seen}) == 4
+
+
+async def test_one_look_follows_4096_units(monkeypatch: pytest.MonkeyPatch) -> None:
+    counts: list[int] = []
+    chain = TimerLog.chain
+
+    def noted(log: TimerLog, place: int, count_max: int) -> Any:
+        counts.append(count_max)
+        return chain(log, place, count_max)
+
+    async with timing() as desk:
+        await desk.wait("a", 3_000)
+        monkeypatch.setattr(TimerLog, "chain", noted)
+        await desk.pass_time(5_000)
+        assert (desk.bodies(), counts) == (["a"], [4_096])
 
 
 # -- counts --------------------------------------------------------------------------------------
