@@ -95,6 +95,16 @@ def test_figures_are_one_table_of_some_rows() -> None:
     assert len(re.findall(r"^\* ", method, re.MULTILINE)) <= METHOD_LINES_MAX
 
 
+def test_the_site_loads_nothing_from_elsewhere() -> None:
+    site = (ROOT / "mkdocs.yml").read_text()
+    assert "  font: false\n" in site
+    assert "\nplugins: [search]\n" in site
+    assert "://" not in site
+    pictures = [path.read_text() for path in ROOT.glob("docs/**/*.svg")]
+    assert len(pictures) == 6
+    assert [text for text in pictures if "href" in text or "@import" in text] == []
+
+
 @pytest.mark.parametrize("name", ["figures", "proof"])
 def test_raw_results_are_tables_with_names(name: str) -> None:
     (path,) = ROOT.glob(f"docs/results/{name}-*.json")
