@@ -49,7 +49,7 @@ class Failed(Exception):
 
 
 def main() -> int:
-    """Tries it; return 1 if anything failed, 2 where this machine cannot make another."""
+    """Tries it; returns 1 if anything failed, 2 where this machine cannot make another."""
     options = argparse.ArgumentParser(description=__doc__, add_help=True)
     options.add_argument("--compiler", action="store_true", help="with a C compiler")
     options.add_argument("--full", action="store_true", help="scripts/test there as well")

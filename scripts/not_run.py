@@ -46,7 +46,7 @@ def is_failure(reasons: Mapping[str, int]) -> bool:
 
 
 def main() -> int:
-    """Prints the table; return 1 where a test that did not run is a failure."""
+    """Prints the table; returns 1 where a test that did not run is a failure."""
     reasons = skips(Path(sys.argv[1]).read_text("utf-8"))
     print(table(reasons))
     return int(os.environ.get("CI") == "true" and is_failure(reasons))

@@ -151,7 +151,7 @@ def cold_figures(extent: Extent) -> list[Figure]:
 
 
 def _fill(directory: Path, count: int) -> None:
-    """Stores the old messages, then let the broker go: its maps would keep pages in memory."""
+    """Stores the old messages, then ends the broker: its maps would keep pages in memory."""
     body = random.Random(1).randbytes(BODY_SIZE)
     with broker_server(ASYNC, directory=directory) as server:
         server.create_topics({OLD_TOPIC: 1})

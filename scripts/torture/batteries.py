@@ -67,7 +67,7 @@ def _names(text: str) -> tuple[str, ...]:
 
 
 def main() -> int:
-    """Runs what was asked for, prints the table, return 1 where something was wrong."""
+    """Runs the batteries asked for, prints the table; returns 1 where something was wrong."""
     known = batteries()
     parser = argparse.ArgumentParser(prog="scripts/torture/run", description="Long batteries.")
     parser.add_argument("names", nargs="*", metavar="NAME", help=", ".join(known))

@@ -71,7 +71,7 @@ class Flipping:
         ]
 
     async def flip(self, bit: int) -> None:
-        """Flips a bit, read, and flip it back."""
+        """Flips a bit, reads, and flips it back."""
         place = bit // 8
         file = self.store.log.files.file_at(place)
         owner = self._owners[place]

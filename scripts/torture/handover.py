@@ -101,7 +101,7 @@ class Desk:
         self._runner = Runner(store.clock)
 
     async def begin(self, *, ends_leases: bool = False) -> None:
-        """Finds out what was under way, and let the timer take in what waits from then on.
+        """Finds out what was under way, and lets the timer take in what waits from then on.
 
         ends_leases   whether leases that run out are ended
         """

@@ -180,7 +180,7 @@ class Ours:
         return counted(wrong, len(names), "files")
 
     def served(self, work: Callable[[AsyncClient], Any]) -> Any:
-        """Serves the store, let a client do some work, stops in order; returns what came of it.
+        """Serves the store, lets a client do some work, stops in order; returns the results.
 
         Errors   AssertionError: it did not start, or not stop in order
         """

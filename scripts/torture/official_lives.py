@@ -103,7 +103,7 @@ class OfficialLives:
         return flush
 
     def end(self) -> None:
-        """Starts once more, let groups consume what is left, compare, stop, verify the files.
+        """Starts once more, lets groups consume the rest, compares, stops, verifies the files.
 
         Errors   Violation
         """

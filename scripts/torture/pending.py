@@ -152,7 +152,7 @@ async def sent(
 
 
 async def make(directory: Path, chance: Random) -> Made:
-    """Makes a store in which everything waits that can, serves it for a while, and stop."""
+    """Makes a store with all kinds of pending messages, serves it for a while, and stops."""
     made, clock = Made(), AheadClock()
     async with serving(directory, clock) as (store, parts):
         await store.tables.topics.create(TOPIC, queue_count=2)

@@ -169,7 +169,7 @@ class Cuts:
         return daemon
 
     def cut(self, flush: str, *, whole: bool) -> None:
-        """Starts, compare, work, cut the power, and switch it on again.
+        """Starts, compares, works, cuts the power, and switches it on again.
 
         Errors   AssertionError
         """

@@ -97,7 +97,7 @@ def kill_the_driver(out: Path) -> Callable[[subprocess.Popen[str]], None]:
 
 
 def compare(name: str, out: Path, wanted: dict[str, str]) -> None:
-    """Compares all files of a run with those of the broker, and tell."""
+    """Compares all files of a run with those of the broker, and reports differences."""
     found = digests(out)
     different = sorted(k for k in wanted.keys() | found.keys() if wanted.get(k) != found.get(k))
     if different:

@@ -353,7 +353,7 @@ def crashes(
 
 
 def lived_on(crash: Crash) -> None:
-    """Begins again after a crash, let everything come, and compare.
+    """Begins again after a crash, waits for all messages, and compares.
 
     Errors   AssertionError, or whatever escaped
     """

@@ -203,7 +203,7 @@ async def stocked(
 
 
 async def _look(stock: Stock, disk: SimDisk, seen: Seen, *, send: bool, **changes: Any) -> None:
-    """Opens, read everything, and close."""
+    """Opens, reads everything, and closes."""
     store = await open_store(replace(stock.settings, **changes), FakeClock(), disk)
     try:
         seen.damaged = store.damage

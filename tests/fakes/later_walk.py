@@ -131,7 +131,7 @@ class LaterWalk(SeededStore):
         return True
 
     async def open_again(self, image: Image, rested_ms: int = 0) -> None:
-        """Opens the store once more, and let everything look at the clock.
+        """Opens the store once more, and lets all services look at the clock.
 
         rested_ms   for how long it was closed: laps of the wheel are made up for one by one
         """
@@ -179,7 +179,7 @@ class LaterWalk(SeededStore):
         return task.result() if task.done() else None
 
     async def ended(self, turns: int | None) -> None:
-        """Ends the life in which a call was cut off, and look."""
+        """Ends the life in which a call was cut off, and looks."""
         if turns is None:
             await self.look()
         else:

@@ -7,7 +7,7 @@ EDGES: Final = [b"\0", b"\xff", b"\x7f\xff\xff\xff", b"\x80\0\0\0", b"\n\0", b"\
 
 
 def mutated(random: Random, raw: bytes) -> bytes:
-    """Returns bytes with some changed, cut out, doubled or puts in."""
+    """Returns bytes with some changed, cut out, doubled or inserted."""
     found = bytearray(raw)
     for _ in range(random.randrange(1, 6)):
         place = random.randrange(len(found) + 1)

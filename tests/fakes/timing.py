@@ -65,7 +65,7 @@ class TimingDesk:
         self.timer: Timer
 
     async def open(self) -> None:
-        """Opens the store, and let the timer begin."""
+        """Opens the store, and begins the timer."""
         self.store = await open_store(self.settings, self.clock, self.disk)
         await until(lambda: self.store.log.spare_base is None)
         self.timer = Timer(self.store, STORE_HOST, self.is_open)
@@ -77,7 +77,7 @@ class TimingDesk:
         await self.store.close()
 
     async def restarted(self) -> None:
-        """Ends in order, and begin anew."""
+        """Ends in order, and begins again."""
         await self.close()
         await self.open()
 

@@ -55,7 +55,7 @@ class ConsumingLives:
         self._load = Consumers(self.history, self.deliveries, seed, leases_ms)
 
     def live(self, number: int) -> None:
-        """Starts the broker, send, receive and settle, kill it.
+        """Starts the broker, sends, receives and settles, kills it.
 
         Errors   Violation; AssertionError where it does not start
         """
@@ -81,7 +81,7 @@ class ConsumingLives:
         return daemon
 
     def end(self) -> None:
-        """Starts once more, consume all that is left, compare everything, stop, verify the files.
+        """Starts once more, consumes the rest, compares everything, stops, verifies the files.
 
         Errors   Violation
         """

@@ -80,7 +80,7 @@ class LaterLives:
         """When a broker served."""
 
     def live(self, number: int) -> str:
-        """Starts the broker, send, take back, decide, kill it; returns how it flushed.
+        """Starts the broker, sends, recalls, decides, kills it; returns how it flushed.
 
         Errors   AssertionError where it does not start, or tells of what a kill cannot do
         """
@@ -183,7 +183,7 @@ class LaterLives:
 
     # -- the end ---------------------------------------------------------------------------------
     def end(self) -> None:
-        """Starts once more, decide and waits for all that is left, stop, compare, verify the files.
+        """Starts once more, decides and waits for the rest, stops, compares, verifies the files.
 
         Errors   AssertionError: what was found wrong
         """

@@ -123,7 +123,7 @@ class Lives:
         """The most seconds that starts and stops took, and the most processor time of a start."""
 
     def live(self, ended_by: str, wanted: int, *, whole: bool = False) -> None:
-        """Starts the broker, look at what is there, send, kill it.
+        """Starts the broker, checks its content, sends, kills it.
 
         Errors   Violation; AssertionError where it does not start
         """

@@ -314,7 +314,7 @@ def much_garbage(broker: Besieged, until: float) -> int:
 
 
 def silence(broker: Besieged, until: float) -> int:
-    """Connects, and say nothing."""
+    """Connects, and sends nothing."""
     with ExitStack() as open_ones:
         for count in range(500):
             open_ones.enter_context(RawClient(broker.endpoint)).socket.settimeout(1)

@@ -72,7 +72,7 @@ def question(topic: str = "orders", group: str = "orders") -> Check:
 
 
 async def half(broker: StoreBroker, topic: str = "orders") -> None:
-    """Stores a half message of a topic, and let its producers be asked about it."""
+    """Stores a half message of a topic, and runs the check with its producers."""
     message = {"topic": topic, "body": b"half", "transactional": True, "first_check_ms": 1_000}
     request = broker_pb2.SendMessageRequest(messages=[message])
     await broker.answer("SendMessage", request)

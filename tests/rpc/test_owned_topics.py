@@ -33,7 +33,7 @@ async def shared(desk: AuthorisedBroker) -> AuthorisedBroker:
 
 @pytest.fixture
 async def desk() -> AsyncIterator[AuthorisedBroker]:
-    """Serves a user who may consume for group ship_orders, and look at it."""
+    """Serves a user with permission to consume for group ship_orders, and to read it."""
     async with authorised_broker("sub,get group:ship_orders") as desk:
         yield await shared(desk)
 

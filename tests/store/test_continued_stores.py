@@ -54,7 +54,7 @@ def sizes(golden: GoldenStores, name: str, settings: dict[str, Any]) -> dict[str
 
 
 async def go_on(store: TalkingStore, topic: str) -> None:
-    """Sends to one queue of a topic, and let everything be committed and dispatched."""
+    """Sends to one queue of a topic, and waits for commit and dispatch."""
     log = store.store.log
     for number, body in enumerate(BODIES):
         await store.stocked()

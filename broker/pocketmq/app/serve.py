@@ -146,7 +146,7 @@ def hang_up(live: LiveConfig, stop: asyncio.Future[str]) -> None:
 
 
 def request_stop(stop: asyncio.Future[str], number: signal.Signals) -> None:
-    """Asks for an end in order; asked again, end the process at once."""
+    """Requests a clean stop; the second request ends the process at once."""
     if stop.done():
         os._exit(128 + number)
     stop.set_result(number.name)

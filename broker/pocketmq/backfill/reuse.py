@@ -73,7 +73,7 @@ def prepare(staging: Staging, reuse: Reuse) -> None:
 
 
 def has_shrunk(staging: Staging, reuse: Reuse) -> bool:
-    """Returns whether, reads again, a changed range holds less of a queue than it did."""
+    """Returns whether a changed range would hold less of a queue than before."""
     for before in reuse.changed:
         after = staging.read(staging.range_file(f"{before['range'][1]:020d}"))
         runs = {(topic, queue_id): run for topic, queue_id, *run in after["runs"]} if after else {}

@@ -67,7 +67,7 @@ def _row_file_size(disk: Disk, directory: Path) -> int:
 
 
 def _is_cut(disk: Disk, path: Path, size: int) -> bool:
-    """Returns whether a log file's last record leaves it."""
+    """Returns whether a log file's last record crosses its end."""
     if disk.is_directory(path) or not any(disk.read_file(path, max(size - _TAIL, 0), _TAIL)):
         return False
     with (

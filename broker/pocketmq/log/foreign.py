@@ -61,7 +61,7 @@ def check_understood(disk: Disk, store: Path, *, may_lack_log: bool = False) -> 
 
 
 def check_place(disk: Disk, store: Path, topic: str, queue_id: int) -> None:
-    """Raises where a queue that has no files can have none.
+    """Raises where a queue without files cannot get any.
 
     Errors   NotAStore: a file has the name of its directory, or of that of its topic
     """
@@ -125,7 +125,7 @@ def _rocksdb_places(disk: Disk, store: Path) -> Iterator[tuple[Path, str]]:
 
 
 def _log_files(disk: Disk, directory: Path) -> list[str]:
-    """Returns the names of files that were begun: a last one without bytes never was."""
+    """Returns the names of used files: a last one without bytes is unused."""
     return [
         name
         for name in disk.names(directory)

@@ -121,7 +121,7 @@ class UnitBuffer:
         self.room = min(room, UNITS_BYTES_MAX)
 
     def append(self, run: Written) -> bool:
-        """Keeps the units of a run that follows; else take no more until `open`, return False."""
+        """Keeps the units of a run that follows; else takes no more until `open`, returns False."""
         places = run.physical_offsets
         count: i64 = len(places)
         units = run.units or units_of(run)

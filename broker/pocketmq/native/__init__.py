@@ -105,12 +105,12 @@ _NUMBER: Final = -(2**40)
 
 
 class CompiledModules:
-    """Finds the compiled form of a module where there is one that fits; the sources come after."""
+    """Finds the compiled form of a module where there is one that fits, before its source."""
 
     def find_spec(
         self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        """Returns where a module of COMPILED is loaded from; None: as any other module."""
+        """Returns the library's spec of a module of COMPILED; None: it is loaded as usual."""
         return _built(name) if name in COMPILED and not why_not_compiled() else None
 
 
@@ -187,7 +187,7 @@ def _built(name: str) -> ModuleSpec | None:
 
 
 def _fault() -> str:
-    """Loads the probe out of the library and use it; returns what is wrong with it, if anything.
+    """Loads the probe out of the library and uses it; returns the fault, if any.
 
     It may be that the library, or the librt that is installed, does not fit.
     """

@@ -19,7 +19,7 @@ from pocketmq.format.addresses import host_from_text
 from pocketmq.model.access import Need
 
 NO_HOST: Final = host_from_text("127.0.0.1:0")
-"""Stands for a peer without an address, as on a Unix socket."""
+"""Host of a peer without an address, as on a Unix socket."""
 
 REQUEST_ID_KEY: Final = "x-request-id"
 REQUEST_ID_LENGTH_MAX: Final = 128
@@ -40,11 +40,11 @@ def anything(need: Need, /) -> bool:
 
 
 class Call(Protocol):
-    """One call under way.
+    """One call in progress.
 
     user   access key of its signer, once verified; "" without authentication
-    may    returns whether its user may do something now, however long ago the call began; for rows
-           and questions that a request does not name: everything, without authentication
+    may    returns whether its user has a permission now, even long after the call began. It is for
+           things that a request does not name. Without authentication it returns True
     """
 
     user: str
@@ -63,7 +63,7 @@ class Call(Protocol):
         """Returns the rest of the client's deadline, None when it has none."""
 
     def room(self, wanted: int, /) -> int:
-        """Returns how many bytes an answer may have now; of much less may be left, never nothing.
+        """Returns how many bytes an answer may have now: possibly far fewer than wanted, never 0.
 
         So much is set aside until this is asked again, or the call ends.
         """

@@ -121,7 +121,7 @@ def size_in_reply(message: StoredMessage) -> int:
 
 
 async def _shown_count(messages: list[StoredMessage], budget: BodyBudget) -> int:
-    """Decompresses bodies, as many as fit one reply; returns how many, at least one of some.
+    """Decompresses as many bodies as fit one reply; returns how many messages fit, at least one.
 
     Others get their turn of the event loop between two bodies.
     """

@@ -350,7 +350,7 @@ class MessageStore:
         self.views.arrivals.release()
 
     async def close(self) -> None:
-        """Flushes and dispatch everything, then close; the abort mark goes when all is complete.
+        """Flushes and dispatches everything, then closes; at last removes the abort mark.
 
         Errors   StoreFailed and its kinds: all is closed, and the next start recovers
         """
@@ -367,7 +367,7 @@ class MessageStore:
                     self._structures.close()
 
     async def _finish_work(self) -> None:
-        """Makes everything durable and dispatched, and write down that all is complete."""
+        """Makes everything durable and dispatched, and records that all is complete."""
         parts, views, marks = self._structures, self.views, self.marks
         await self.writing.drain()
         await self.dispatch_below(marks.flushed.value)

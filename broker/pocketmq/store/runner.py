@@ -23,7 +23,7 @@ Failed = Callable[[Step, BaseException, Now], Next | None]
 
 
 def retried(step: Step, error: BaseException, now: Now) -> Next:
-    """Logs the failure of a service, and call it again after RETRY_PAUSE_MS: others go on."""
+    """Logs the failure of a service, and calls it again after RETRY_PAUSE_MS: others go on."""
     logger.error("service.failed", exc_info=error, extra={"service": step.__qualname__})
     return Next(now.monotonic_ms + RETRY_PAUSE_MS)
 

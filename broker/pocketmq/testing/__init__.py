@@ -7,7 +7,7 @@
 
     pytest ─► plugin ─► rocketmq ─► broker_process ═ socket ═► spawner ─ fork ─► controlled broker
 
-Each broker is a process of its own with a store of its own, as official clients and what serves
+Each broker is a process of its own with a store of its own, as official clients and their broker
 them cannot share one. The spawner has imported the broker and forks, so that one is ready in some
 hundredths of a second. docs/howto/testing.md has more.
 """

@@ -139,12 +139,12 @@ class BrokerProcess:
         return said["ok"]
 
     def kill(self) -> None:
-        """Ends it as a crash does (SIGKILL), and return when it has ended."""
+        """Ends it as a crash does (SIGKILL), and returns when it has ended."""
         with self._lock:
             self._end_by(signal.SIGKILL)
 
     def stop(self) -> None:
-        """Ends it in order (SIGTERM), and return when it has ended.
+        """Ends it in order (SIGTERM), and returns when it has ended.
 
         Errors   BrokerEnded: it did not in time, so it was killed
         """

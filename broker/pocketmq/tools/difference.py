@@ -79,7 +79,7 @@ class _Tally:
 
 
 class _Waiting(NamedTuple):
-    """A message of one side that the other side did not come to yet."""
+    """A message of one side that the other side has not reached yet."""
 
     digest: bytes
     physical_offset: int
@@ -88,7 +88,7 @@ class _Waiting(NamedTuple):
 
 @dataclass(slots=True)
 class _Queue:
-    """A queue of both sides; `first` is where they differ first, None for a missing message."""
+    """A queue of both sides; `first` is their first difference, None for a missing message."""
 
     tallies: list[_Tally | None] = field(default_factory=lambda: [None, None])
     waiting: tuple[deque[_Waiting], deque[_Waiting]] = field(
@@ -97,7 +97,7 @@ class _Queue:
     first: list[_Waiting | None] | None = None
 
     def count(self, side: int, queue_offset: int) -> None:
-        """Takes notice of a message."""
+        """Counts a message."""
         tally = self.tallies[side]
         if tally is None:
             self.tallies[side] = _Tally(1, queue_offset, queue_offset)
@@ -136,7 +136,7 @@ class MessageComparison:
     """One comparison of two logs; iterating yields where they differ, at most two a queue.
 
     First come the queues that hold another number of messages or other offsets, then the first
-    message of each queue that is another one. Afterwards `damages` lists the unsound parts of both
+    message of each queue that differs. Afterwards `damages` lists the unsound parts of both
     logs; records there count as missing.
 
     anywhere   compare the content of messages, not their positions in the log

@@ -72,7 +72,7 @@ class Intake:
         self.window: i64 = window
 
     def grant(self, held: i64, extra: i64) -> i64:
-        """Returns by how many bytes to open the window, 0 while it is wide enough, and count them.
+        """Returns by how many bytes to open the window, 0 while it is wide enough; counts them.
 
         held    bytes of requests that are here
         extra   bytes that may be held beyond the budget
@@ -86,7 +86,7 @@ class Intake:
 
 
 def stream_grant(stream: Stream, limit: i64) -> i64:
-    """Returns by how many bytes to open a stream's window, 0 while it is wide enough; count them.
+    """Returns by how many bytes to open a stream's window, 0 if it is wide enough; counts them.
 
     The unfinished message does not count: it is the connection's budget that bounds it.
     """

@@ -143,7 +143,7 @@ class Requests:
         self._end(stream)
 
     def _open(self, flags: i64, stream_id: i64, block: bytes) -> None:
-        """Opens a stream; or cut it off, when it is one too many or malformed."""
+        """Opens a stream, or cuts it off when it is one too many or malformed."""
         streams = self.streams
         streams.last_id = stream_id
         if self.last_served >= 0:

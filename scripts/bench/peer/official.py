@@ -98,7 +98,7 @@ def _rounds(both: Pair, extent: Extent) -> tuple[dict[str, list[float]], dict[st
 
 
 def _consumed(side: Side, count: int) -> tuple[float, float]:
-    """Sends so many requests of 32 messages, consume them, and return rate and µs of one."""
+    """Sends so many requests of 32 messages, consumes them; returns rate and µs of one."""
     messages = side.run(equal_contents(RECEIVED), count).messages
     run = go_consume(side.target, requests(), messages, side.pid)
     return run.per_second, 1e6 * run.cpu_seconds / messages

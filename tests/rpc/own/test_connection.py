@@ -84,7 +84,7 @@ class Handlers:
         return self.quick_late.reply(raw)
 
     def room(self, raw: bytes, call: Call) -> Any:
-        """Asks for room, and answer when told to, or at once."""
+        """Asks for room, and answers when told to, or at once."""
         self.last = call
         self.rooms.append(call.room(80_000))
         if raw != b"now":

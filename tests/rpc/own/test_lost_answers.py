@@ -74,7 +74,7 @@ async def pair(giver: Giver) -> Pair:
 
 
 async def answered(pair: Pair, giver: Giver, name: str, size: int) -> int:
-    """Asks, and let the answer leave as far as it can; returns the stream."""
+    """Asks, and lets the answer leave as far as it can; returns the stream."""
     stream = pair.call(name, b"%d" % size)
     giver.go_on.set()
     await pair.settled()

@@ -78,7 +78,7 @@ class Port:
             writer.close()
 
     async def begins(self, *pieces: bytes) -> bytes:
-        """Returns the first bytes that are answered, and close."""
+        """Returns the first bytes of the answer, and closes."""
         host, _, port = self.address.rpartition(":")
         reader, writer = await asyncio.open_connection(host, int(port))
         for piece in pieces:

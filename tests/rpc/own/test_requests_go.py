@@ -55,7 +55,7 @@ def uncollected() -> Iterator[Callable[[], int]]:
 
 
 async def called(pair: Pair, service: str, method: Method, raw: bytes) -> None:
-    """Begins a call, sends a request, and cut off what has no end by itself."""
+    """Begins a call, sends a request, and cuts off calls that would not end."""
     stream = pair.begin(method.name, *HEADERS, service=service)
     pair.send_large(stream, raw)
     if not method.kind.has_requests and pair.answers[stream].reset_code is None:

@@ -65,7 +65,7 @@ def install(
 def _refuse_misfit(
     views: Path, built: Document, store: Path, opened: "OpenedStore", *, accept_damage: bool
 ) -> bool:
-    """Returns whether the views are certainly of this log; end where they cannot be."""
+    """Returns whether the views are certainly of this log; fails where they cannot be."""
     from pocketmq.backfill.checks import allocated_bytes, compare_log
     from pocketmq.rebuild.staging import build_settings
 

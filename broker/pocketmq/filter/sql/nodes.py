@@ -4,7 +4,7 @@
 
 Logic is three-valued: null is "not known". AND is false as soon as one side is, OR true as soon as
 one side is, and either is null where a null could still have changed it; NOT null is null. Sides
-are evaluated from the left and only as far as needed, which is seen where one is incomparable.
+are evaluated from the left and only as far as needed; an incomparable side may stay unnoticed.
 Source: LogicExpression, ComparisonExpression, UnaryExpression.
 """
 
@@ -99,7 +99,7 @@ def values_equal(left: Evaluate, right: Evaluate) -> Truth:
 
 
 def property_in(read: Callable[[bytes], str | None], texts: frozenset[str], found: bool) -> Truth:
-    """Returns property IN (…), whose answer where it is in there is `found`."""
+    """Returns property IN (…); the result for a member is `found`."""
 
     def is_in(block: bytes) -> bool | None:
         text = read(block)
@@ -146,7 +146,7 @@ def inverted(truth: Truth) -> Truth:
 
 
 def nothing_after(truth: Evaluate) -> Evaluate:
-    """Returns minus something that is no number: null, once that is evaluated."""
+    """Returns the negation of a value that is no number: null, after its evaluation."""
 
     def nothing(block: bytes) -> None:
         truth(block)

@@ -336,7 +336,7 @@ def _decoded_pairs(buffer: bytearray, heads: Heads) -> TextMaps:
 
 
 def _between(octets: NDArray[np.uint8], begins: Numbers, ends: Numbers) -> Texts:
-    """Returns stretches that rise and do not touch."""
+    """Returns the texts of rising stretches that do not touch."""
     steps = np.zeros(len(octets), dtype=np.int8)
     steps[begins] = 1
     steps[ends] = -1
@@ -394,7 +394,7 @@ def _sound(texts: Texts) -> Texts:
 
 
 def _is_sound(texts: Texts) -> bool:
-    """Returns whether all are UTF-8: together they are, and none begins inside a character."""
+    """Returns whether each is UTF-8: all joined are, and none begins inside a character."""
     if texts.content.isascii():
         return True
     try:

@@ -82,7 +82,7 @@ class OwnCall(Unsent):
         return max(0, timeout_ms - int((perf_counter() - self.begun) * 1000))
 
     def room(self, wanted: int, /) -> int:
-        """Returns how many bytes an answer may have now, and set so much aside."""
+        """Returns how many bytes an answer may have now, and sets so much aside."""
         if not self._is_over:  # Nothing is set aside that would never be given back.
             wanted = self._reserved = self._connection.edge.memory.reserve(wanted, self._reserved)
         return wanted

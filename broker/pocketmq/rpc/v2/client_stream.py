@@ -113,7 +113,7 @@ class ClientStream:
             self._owed = None
 
     async def answer(self, command: pb.TelemetryCommand | Make | None) -> None:
-        """Sends an answer, None for the end; return when it is on its way.
+        """Sends an answer, None for the end; returns when it is on its way.
 
         Until then the client's bytes count as held: answers are the only ones kept.
         """

@@ -63,7 +63,7 @@ class GroupTopic:
                 (retry_topic(group), GROUP_RETRY),
             ]
         self.is_capped = False
-        """Whether a queue was passed over since, as too much of it is in flight."""
+        """Whether a queue was skipped since, as it has too many messages in flight."""
         self._counts: list[int] = []
         self.turn = 0
         self.queues: list[list[GroupQueue]] = []
@@ -74,7 +74,7 @@ class GroupTopic:
         self.is_ordered = False
         """Whether its messages are received in order."""
         self.ends_at_ms: int | None = None
-        """When leases end for which somebody waits, monotonic (in_order.py)."""
+        """End of the leases that receives wait for, monotonic."""
         self.watches: dict[GroupQueue, asyncio.Future[bool]] = {}
 
     def refresh(self) -> None:
@@ -90,7 +90,7 @@ class GroupTopic:
         ]
 
     def _count(self, name: str, retry: int) -> int:
-        """Returns how many queues a topic has; retry topics that may yet be made have one."""
+        """Returns the queue count of a topic; 1 for retry topics that do not exist yet."""
         topic = self._topics.find(name)
         if topic is None:
             return int(retry in (RETRY_V1, GROUP_RETRY))
@@ -110,7 +110,7 @@ class GroupTopic:
         return retried + normal if turn % RETRY_TURN == 0 else normal + retried
 
     def park(self, parked: Parked) -> None:
-        """Appends a receive to those that wait."""
+        """Appends a receive to the waiting ones."""
         assert (parked.request.group, parked.request.topic) == (self.group, self.topic)
         self.parked.append(parked)
         if len(self.parked) > self.sweep_above:

@@ -50,7 +50,7 @@ def find(table: LeaseTable, group: str, topic: str, handle: str) -> HandledMessa
 
 
 def take_out(table: LeaseTable, group: str, topic: str, handles: Sequence[str]) -> TakenOut:
-    """Returns where handles lead, and hold their messages no more: they are being settled.
+    """Returns the places of handles, and stops holding their messages: they are being settled.
 
     Of two handles of one message the second leads nowhere.
     Cost     below 1 µs a handle where it runs compiled

@@ -335,7 +335,7 @@ class LeaseTable:
         return self._ends[0][0] if self._ends else None
 
     def ended(self, now_ms: int) -> Iterator[Lease]:
-        """Yields expired leases with messages, each once; add others only afterwards."""
+        """Yields expired leases with messages, each once; callers add others only afterwards."""
         while self._ends and self._ends[0][0] <= now_ms:
             end = heappop(self._ends)
             if _is_end(end):

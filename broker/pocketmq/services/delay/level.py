@@ -72,7 +72,7 @@ class Level:
         self.see(now, upper)
 
     def due_count(self, due_ms: list[int], upper: int, now: Now) -> int:
-        """Returns how many of its first messages are due, and set when to look again.
+        """Returns how many of its first messages are due, and sets when to look again.
 
         due_ms   their times, from the first that is not delivered on
         upper    queue offset behind the last message there is

@@ -113,11 +113,11 @@ def _marks(message: StoredMessage) -> tuple[object, ...]:
 
 # -- levels ------------------------------------------------------------------------------------
 SAVE_INTERVAL_MS: Final = 10_000
-"""How often it is written down how far levels are (flushDelayOffsetInterval)."""
+"""Interval between saves of the levels' progress (flushDelayOffsetInterval)."""
 CLOCK_INTERVAL_MS: Final = 1_000
-"""How often at least it is seen whether the wall clock jumped."""
+"""Longest interval between checks of the wall clock for jumps."""
 RETRY_PAUSE_MS: Final = 1_000
-"""After a put that was refused, as by a full disk."""
+"""Pause after a refused put, as by a full disk."""
 
 logger = logging.getLogger(__name__)
 
@@ -144,7 +144,7 @@ class Schedule:
         self._save_at_ms = 0
         self._served = 0
         self._set_count = -1
-        """How often the wall clock was set, as far as it was seen here; a start is as one time."""
+        """How often the wall clock was set, as seen here; a start counts as once."""
         self.delivered = Counter(
             "pocketmq_delayed_delivered_total", "Messages delivered at the end of a delay level."
         )
@@ -174,7 +174,7 @@ class Schedule:
         return self._rounds.go_on()
 
     async def close(self) -> None:
-        """Writes down how far the levels are; `step` is not called any more."""
+        """Saves the levels' progress; `step` is not called any more."""
         for job in (self._delivering, self._saving):
             if job is not None:
                 await job.reached()
@@ -250,7 +250,7 @@ class Schedule:
             logger.warning("schedule.refused", extra={"level": level.number, "reason": str(error)})
 
     async def _put(self, level: Level, waiting: Sequence[LevelPending]) -> None:
-        """Puts messages where they go; one that no file of the log takes is passed over."""
+        """Puts messages into their topics; skips one that no file of the log can hold."""
         runs = [self._messages.run(one) for one in waiting if one.place is not None]
         try:
             if runs:
@@ -285,7 +285,7 @@ class Schedule:
         return is_moved or self._store.level_clocks.written != written
 
     def _save_if_due(self) -> None:
-        """Begins to write down how far levels are; no put is under way."""
+        """Begins to save the levels' progress; no put is in progress."""
         now_ms = self._now.monotonic_ms
         if self._saving is not None and self._saving.is_done:
             job, self._saving = self._saving, None

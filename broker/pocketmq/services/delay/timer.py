@@ -167,7 +167,7 @@ class Timer:
         return min(place for place in (lowest, unread, OFFSET_MAX) if place is not None)
 
     def step(self, now: Now) -> Next:
-        """Takes in some of what came, or deliver some of what is due; begun, not waited for.
+        """Takes in some new messages, or delivers some that are due; begun, not awaited.
 
         Errors   StorageError
         """
@@ -345,7 +345,7 @@ class Timer:
         self._arrive_at_ms = 0 if has_more else self._now.monotonic_ms + ARRIVAL_PAUSE_MS
 
     async def _deliver(self) -> None:
-        """Delivers some of the slot that is read next, or go to the one after it."""
+        """Delivers some of the next slot, or goes to the one after it."""
         write_ms, wheel = self._write_ms, self._store.timer.wheel
         if wheel is None:
             self._read_ms = write_ms

@@ -49,7 +49,7 @@ class WaitingCounts:
         return self._names.get(topic_hash, "")
 
     def arrive(self, units: Units) -> None:
-        """Counts units that came, and wait from now on."""
+        """Counts new units, which wait from now on."""
         for topic, count in self._changed(units, 1).items():
             self.enqueued.add((topic,), count)
 

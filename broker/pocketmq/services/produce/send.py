@@ -401,6 +401,7 @@ class Send:
 
     async def _make_topic(self, topic: str) -> TopicConfig:
         """Adds a missing topic to the table: as its queues show, or like the default topic.
+
         Source   TopicConfigManager.createTopicInSendMessageMethod
         """
         check_topic(topic)

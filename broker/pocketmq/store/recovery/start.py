@@ -49,7 +49,7 @@ def report_junk(disk: Disk, store: Path) -> None:
 
 # -- the start ---------------------------------------------------------------------------------
 RENEWED_MAX: Final = 64 * 1024 * 1024
-"""Bytes of the log that are flushed again after a crash without a mark; older ones were."""
+"""Bytes of the log that are flushed again after a crash without a mark; older ones are durable."""
 
 VIEW_SIZES: Final = (
     "consume_queue_file_size_bytes", "consume_queue_extension_file_size_bytes",
@@ -190,7 +190,7 @@ class StoreStart:
         """Saves the findings, so that the next crash starts from there.
 
         Views are synced first: the checkpoint describes durable things only. Where many queues are
-        dirty, and the checkpoint there is still holds, a running store does both instead.
+        dirty, and the old checkpoint is still valid, a running store does both later.
         """
         parts = self._parts
         log, queues, mark, ends = parts.log, parts.queues, parts.mark, parts.ends
@@ -217,7 +217,7 @@ class StoreStart:
                 ends.save(encode_checkpoint(values), ends.rows)
         mark.write(end, encode_checkpoint(values))
         mark.sync()
-        parts.checkpoint.save(values)  # Until here the other half of the mark counts.
+        parts.checkpoint.save(values)  # Until here the mark's other half is valid.
         assert mark.valid_upto(parts.checkpoint.content) == end
         parts.write_manifest(None)
 

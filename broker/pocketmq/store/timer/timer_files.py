@@ -427,7 +427,7 @@ class TimerFiles:
             log.drop_before(min(self._lowest, progress.log_flushed))
 
     def close(self) -> None:
-        """Unmaps the files, and end the thread."""
+        """Unmaps the files, and ends the thread."""
         if self._pool is not None:
             self._pool.shutdown()
         if self.wheel is not None:

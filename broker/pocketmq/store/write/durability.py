@@ -176,7 +176,7 @@ class Durability:
             self.request()
 
     def step(self, now: Now) -> Next:
-        """Flushes by timer, and answer puts that waited too long."""
+        """Flushes by timer, and answers puts that waited too long."""
         now_ms = now.monotonic_ms
         self._marks.flushed.sweep(now_ms)
         self._close_group(now_ms)

@@ -32,7 +32,7 @@ def test_they_are_the_lowest_whatever_was_held_and_settled_before(
 
 
 def _change(idle: IdleGroups, group: MessageGroup, key: str, held: set[str], what: str) -> None:
-    """Holds a group, or let it go with one message less."""
+    """Holds a group, or releases it with one message less."""
     if key not in held:
         held.add(key)
         idle.discard(key)

@@ -465,7 +465,7 @@ class OrderedWalk(RuleBasedStateMachine):
 
     @rule(is_folded=st.booleans())
     def restart(self, *, is_folded: bool) -> None:
-        """Begins with what was written whole, or with what changed since, change by change."""
+        """Begins with the whole saved state, or with the changes since, one by one."""
         self.write()
         order = self.written.order()
         self.queue = OrderedQueue(order)
