@@ -23,7 +23,7 @@ CALLERS: Final = {1: 64, 32: 8}
 """Calls in flight, by messages of a call."""
 MESSAGES: Final = {1: 12_000, 32: 48_000}
 OPEN: Final = 1_000_000
-"""Half messages that nobody decides, of which the memory is told."""
+"""Undecided half messages whose memory is measured."""
 
 Ask = Callable[[bytes], Awaitable[bytes]]
 

@@ -49,7 +49,7 @@ CALLS: Final = {
 EXIT_CODES: Final = (0, 1, EXIT_STORE_FAILED)
 """It stopped in order, could not start on a full disk, or its disk failed."""
 UNTYPED: Final = ("\nTraceback", '"rpc.failed"', '"store.task_failed"')
-"""What the log says of errors nobody expected."""
+"""Log texts of unexpected errors."""
 IN_PROCESS_SHARE: Final = 0.7
 SMALL: Final = ("--set", "mappedFileSizeCommitLog=65536", "--set", "maxMessageSize=16384")
 

@@ -74,7 +74,7 @@ class GroupModel:
         self.attempts_max = attempts_max
         self.is_ordered = is_ordered
         self.has_left_order = self.was_ordered = False
-        """Since then what is leased comes back once somebody looked, as far as is known."""
+        """Since then leased messages come back after a look, as far as is known."""
         self.messages: dict[str, Message] = {}
         self.worlds: dict[str, frozenset[World]] = {}
         self.may_die_again: Counter[str] = Counter()

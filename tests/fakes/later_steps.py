@@ -25,7 +25,7 @@ TURNS_MAX: Final = 14
 TURNS_OF_STEPS_MAX: Final = 60
 DECIDED_MAX: Final = 4
 UNSET_PART: Final = 0.6
-"""Of walks in which nobody sets the clock."""
+"""Of walks in which the clock is never set."""
 DECISIONS: Final = (Resolution.COMMIT, Resolution.ROLLBACK)
 Take = Callable[[LaterWalk, Random], Awaitable[None]]
 

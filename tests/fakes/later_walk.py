@@ -64,7 +64,7 @@ END_ROUNDS: Final = 9
 LABELLED_ROUND: Final = 6
 HOUR_MS: Final = 3_600_000
 JUMPS_MS: Final = (700, 5_000, HOUR_MS, 30 * 24 * HOUR_MS)
-"""By how much somebody sets the clock."""
+"""Amounts by which the clock is set."""
 END_PAUSE_MS: Final = 61_000
 
 
@@ -85,7 +85,7 @@ class LaterWalk(SeededStore):
         self.set_ms = 0
         """By how much the wall clock was set forward in all."""
         self.unseen_ms = 0
-        """By how much it was set since somebody saw it, and wrote that down."""
+        """By how much it was set since the broker saw and saved that."""
         self.ending = self.kill
 
     @property

@@ -30,7 +30,7 @@ from typing import Any, Final, TypeVar
 from tests.fakes.clock import START_MS, FakeClock
 
 TURN_SECONDS: Final = 0.0001
-"""Whoever spins waits too: time goes on."""
+"""A spinning task waits as well: time goes on."""
 JOB_SECONDS: Final = 0.004
 """A job that does not run at once runs within this time."""
 
@@ -77,7 +77,7 @@ class SeededLoop(asyncio.BaseEventLoop):
         self.turns = 0
         """How many turns were taken."""
         self.errors: list[dict[str, Any]] = []
-        """What nobody caught."""
+        """Uncaught errors."""
         self._now = 0.0
         self._groups: list[deque[asyncio.Handle]] = []
         self._workers: dict[Executor | None, Worker] = {}

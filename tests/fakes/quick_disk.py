@@ -29,7 +29,7 @@ from pocketmq.files.memory import PageMemory
 from pocketmq.model.errors import AllocationFailed, DiskFull, FsyncFailed
 
 DRAFTS = shutil.ignore_patterns("*.draft")
-"""Files in the making: they may be gone before they are copied, and nobody reads them."""
+"""Files in the making: they may be gone before they are copied, and are never read."""
 
 
 class PowerCut(Exception):

@@ -38,7 +38,7 @@ from tests.fakes.store_language import BORN_HOST, STORE_HOST
 CLIENTS: Final = 16
 TOPICS: Final = ("orders", "bills")
 DOOMED: Final = "doomed"
-"""The topic that is removed now and then; nobody sends to it meanwhile."""
+"""The topic that is removed now and then; no client sends to it meanwhile."""
 QUEUES: Final = 2
 GROUPS: Final = ("readers", "auditors")
 OPERATIONS: Final = (
@@ -50,7 +50,7 @@ CANCEL_SHARE: Final = 0.4
 CANCEL_SHARE_SELDOM: Final = 0.8
 """Of operations that seldom have to wait."""
 TIMERS_LEFT_MAX: Final = 3
-"""Timers of a store at rest: of its two loops, and one for whoever looks."""
+"""Timers of a store at rest: of its two loops, and one for the observer."""
 
 Place = tuple[str, int]
 """A line of a source file, where a coroutine waits."""

@@ -72,7 +72,7 @@ class LaterLives:
         self._due_ms: dict[str, int] = {}
         self._said: dict[str, Verdict] = {}
         self._open: dict[str, str] = {}
-        """Transactions by key that nobody decided, or of which it is not known."""
+        """Transactions by key that are undecided, or of unknown outcome."""
         self._handles: dict[str, str] = {}
         self.latest_ms = 0
         """The most that a message came late, time without a broker apart."""

@@ -37,7 +37,7 @@ REFUSALS: Final = frozenset(
 """Errors that promise that nothing was stored."""
 PAUSE_S: Final = 0.01
 LIFE_S_MAX: Final = 90.0
-"""A broker that nobody could end by then is a broker that hangs."""
+"""A broker that has not ended by then hangs."""
 WAIT_MS: Final = 500
 PAGE: Final = 1024
 

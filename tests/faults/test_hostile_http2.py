@@ -28,7 +28,7 @@ GROWTH_MAX: Final = {"own": 64 * 1024 * 1024, "grpcio": 256 * 1024 * 1024}
 """Bytes of memory that an attack may cost, by what carries the calls."""
 HEALTH_S: Final = 0.2
 UNREAD_COUNT: Final = 16
-"""Calls of each of half as many connections whose answers nobody reads."""
+"""Calls of each of half as many connections whose answers are never read."""
 UNREAD_SIZE: Final = 15 << 20
 LARGE_ANSWERS_MAX: Final = {
     "own": GROWTH_MAX["own"],

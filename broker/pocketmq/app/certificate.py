@@ -5,7 +5,7 @@
 
 Its own certificate is ECDSA on P-256, self-signed, made by the openssl command when the store is
 first opened. It is made again if it is damaged, about to expire, or lacks an address that clients
-are told. Backups leave it out: copies of a store contain no key, and make their own.
+get. Backups leave it out: copies of a store contain no key, and make their own.
 Source: TlsHelper, ProxyAndTlsProtocolNegotiator.
 """
 

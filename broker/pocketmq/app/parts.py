@@ -108,7 +108,7 @@ def parts_of(
 
     bound   the address clients come to
     drain   asks the broker to end
-    door    who may call
+    door    admits or refuses callers
     """
     config = live.config
     address, port = advertised_address(config.broker, bound)

@@ -1,4 +1,4 @@
-"""The ports a broker listens on, as its sockets report them, and who can reach each.
+"""The ports a broker listens on, as its sockets report them, and which machines reach each.
 
 A supervisor may hand over a socket, a host name may resolve to any address, a proxy may pass
 connections on. So nothing is decided by the setting `rpc.listen`: the address is that of the bound

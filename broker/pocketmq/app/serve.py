@@ -69,7 +69,7 @@ STOP_SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
 HOLD_S: Final = 2.0
 """How long a client waits for the store to open before it gets the answer that it recovers:
 official clients give a call three seconds."""
-QUIET_S: Final = 1.0  # a client that reads what it is sent knows after once there and back
+QUIET_S: Final = 1.0  # a client that reads its answers knows after one round trip
 FAILED_GRACE_S: Final = 1.0  # a failed store acknowledges nothing; callers only need to hear that
 
 Announce = Callable[[Mapping[str, object]], None]
@@ -89,14 +89,14 @@ def run_broker(
     live   its settings; where they can be read again, SIGHUP has them read
     accept_damage   give up durable records that are damaged, and take messages
     announce   is called once with the addresses bound, when clients may come
-    stage      what it runs on; None: the machine
+    stage      the surroundings it runs on; None: the machine
     Errors     StorageError kinds: the broker did not start
     """
     if sys.flags.optimize:
         raise IllegalConfig(field="python -O", why="the broker needs its assertions; leave it out")
     sys.setswitchinterval(SWITCH_INTERVAL_S)
     faulthandler.enable()
-    faulthandler.register(signal.SIGUSR1)  # shows where every thread stands, without ending
+    faulthandler.register(signal.SIGUSR1)  # prints the stack of every thread, without ending
     _, files_max = resource.getrlimit(resource.RLIMIT_NOFILE)
     with suppress(ValueError):  # macOS calls "unlimited" a maximum and refuses it
         resource.setrlimit(resource.RLIMIT_NOFILE, (files_max, files_max))
@@ -162,7 +162,7 @@ async def serve(
 ) -> int:
     """Runs a broker until `stop` is done (its result is the cause) or its store fails.
 
-    stage    what it runs on; None: the machine
+    stage    the surroundings it runs on; None: the machine
     Errors   StorageError kinds: the broker did not start
     """
     config = live.config

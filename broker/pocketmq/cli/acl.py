@@ -1,4 +1,4 @@
-"""`pocketmq acl`: what users may do."""
+"""`pocketmq acl`: permissions of users."""
 
 from pathlib import Path
 from typing import Final

@@ -1,4 +1,4 @@
-"""`pocketmq client`: what official clients that are connected say of themselves."""
+"""`pocketmq client`: reports of connected official clients."""
 
 from typing import Any, Final
 

@@ -1,4 +1,4 @@
-"""`pocketmq group`: consumer groups, and where they stand."""
+"""`pocketmq group`: consumer groups, and their offsets."""
 
 from collections.abc import Iterator, Sequence
 from typing import Final

@@ -15,7 +15,7 @@ from pocketmq.model.administration import TopicChange
 
 PAGE_COUNT: Final = 1_000
 WAITING_COUNT_MAX: Final = 10_000
-"""Largest count of messages that the plan says would be discarded."""
+"""Largest count of discarded messages that the plan shows."""
 TYPES: Final = ("normal", "fifo", "delay", "transaction", "priority", "mixed")
 TYPE_ATTRIBUTE: Final = "message.type"
 PERMISSIONS: Final = {"none": 0, "w": 2, "r": 4, "rw": 6}

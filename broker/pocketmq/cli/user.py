@@ -1,4 +1,4 @@
-"""`pocketmq user`: who may call."""
+"""`pocketmq user`: users that may call."""
 
 import secrets
 from pathlib import Path

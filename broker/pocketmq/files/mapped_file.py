@@ -223,7 +223,7 @@ class MappedFile:
     def warm(self) -> bool:
         """Brings all pages into memory and keeps them there until `cool`; blocks.
 
-        Returns  False where the system does not let them be kept
+        Returns  False where the system does not allow it
         """
         assert self._map is not None
         self._disk.memory.touch(self._map)

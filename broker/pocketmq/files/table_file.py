@@ -4,8 +4,8 @@ Order of a write: draft, sync, current to .bak, draft to current, sync the direc
 point leaves the new or the previous version complete under one of the two names. On a full disk
 `.bak` gives its room to the draft, as long as the current version is known to be sound.
 
-Of a table with secrets nothing stays of the version before, which what was taken away could come
-back from: the draft takes the current one's name.
+Of a table with secrets no older version is kept, from which removed entries could come back: the
+draft takes the current file's name.
 Source: ConfigManager.persist, load.
 """
 

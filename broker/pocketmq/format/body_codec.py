@@ -69,7 +69,7 @@ class BodyBudget:
     """Bounds the decompressed bytes of one call, those that are thrown away included.
 
     The body with which the budget would be exceeded belongs to the next call. A body that is too
-    large for any call is given as it is stored, with its codec: it never blocks what follows.
+    large for any call is given as it is stored, with its codec: it never blocks later ones.
     """
 
     __slots__ = ("_body_max", "left_bytes")

@@ -106,7 +106,7 @@ class EndRecords(SystemRecords):
     def _write_all(
         self, next_offsets: dict[QueueKey, int], place: i64, now_ms: i64, time_ms: i64
     ) -> None:
-        """Writes what is committed, then that all is done.
+        """Writes the committed messages, then the op message for all.
 
         Source   EndTransactionProcessor.endMessageTransaction, TransactionalMessageBridge
         """

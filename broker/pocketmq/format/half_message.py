@@ -180,7 +180,7 @@ def checked(half: Half, *, store_host: bytes) -> Run:
 
 
 def resumed(half: Half, *, store_host: bytes) -> Run:
-    """Returns the record of a half message that expired undecided, as if it were sent anew.
+    """Returns the record of a half message that expired undecided, as if it were newly sent.
 
     Source   AdminBrokerProcessor.resumeCheckHalfMessage
     """

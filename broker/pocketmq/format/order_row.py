@@ -9,8 +9,8 @@
     pocketmq            members of our own, which RocketMQ reads over and does not keep
 
 RocketMQ knows one receive of a queue, of 64 messages at most, and gives nothing out while one of
-them is hidden. Here each message group has a receive of its own: members of ours hold what
-RocketMQ's members cannot. A row without them was written by a real broker.
+them is hidden. Here each message group has a receive of its own, so our members hold more than
+RocketMQ's can. A row without them was written by a real broker.
 Source: QueueLevelConsumerManager.OrderInfo.
 """
 

@@ -1,4 +1,4 @@
-"""The records of one put, from what was asked to bytes: what all kinds of them share.
+"""The records of one put, from requests to bytes: the parts that all kinds share.
 
     send_records      messages of a plain request ─────┐
     end_records       half messages that are decided ──┤
@@ -31,7 +31,7 @@ class PutRecords(ABC):
     """Encodes records of one put after those of another; the earlier ones are gone then.
 
     size_sum   bytes of all records
-    written    what the dispatcher is told of them, once they are encoded; one for each run of
+    written    as the dispatcher gets them, once they are encoded; one for each run of
                records of one queue
     taken      the queue offset that the next message of each of their queues gets then
     """
@@ -72,7 +72,7 @@ class PutRecords(ABC):
     def _write_all(
         self, next_offsets: dict[QueueKey, int], place: i64, now_ms: i64, time_ms: i64
     ) -> None:
-        """Writes all records, and tells of them run by run."""
+        """Writes all records, and describes them run by run."""
 
     # -- runs ----------------------------------------------------------------------------------
     def _begin_run(self) -> None:
@@ -143,7 +143,7 @@ def write_block_size(out: BytesWriter, field_end: i64) -> None:
 
 
 def write_block(out: BytesWriter, frame: TopicFrame, block: bytes) -> None:
-    """Writes what comes after a body: topic, size of the property block, and the block."""
+    """Writes the bytes after a body: topic, size of the property block, and the block."""
     out.write(frame.field)
     field_end: i64 = len(out)
     out.write(block)

@@ -1,7 +1,7 @@
 """From the places of a plain request (send_request.py) to bytes: records, units, entries.
 
     SendRequest ─┬─► records          one behind the other, as they go into the log
-                 ├─► units, entries   what queues and index get (Written)
+                 ├─► units, entries   for queues and index (Written)
                  └─► reply            send_reply.py
 
 All bytes are those that encode_records and index_entries make of the same messages.
@@ -138,7 +138,7 @@ class SendRecords(PutRecords):
     def _write_all(
         self, next_offsets: dict[QueueKey, int], place: i64, now_ms: i64, time_ms: i64
     ) -> None:
-        """Writes the records of the request: `fit` said yes, and every message has an id.
+        """Writes the records of the request: `fit` returned True, and every message has an id.
 
         Cost     about 0.6 µs a record and the CRC of its body when compiled
         Source   MessageExtEncoder.encode, DefaultAppendMessageCallback.doAppend
@@ -167,7 +167,7 @@ class SendRecords(PutRecords):
         self._end_run(frame, self._queue_id, first_offset, time_ms)
 
     def _write_head(self, out: BytesWriter, span: MessageSpan, size: i64, place: i64) -> None:
-        """Writes what stands before the property block; its size is zero yet."""
+        """Writes the bytes before the property block; its size is zero yet."""
         frame = self.frame
         assert frame is not None
         host = span.host
@@ -223,7 +223,7 @@ class SendRecords(PutRecords):
         out.write(frame.tail)
 
     def _write_entries(self, entries: BytesWriter, span: MessageSpan, place: i64) -> None:
-        """Writes what the record is indexed under: its id, its keys, in the 5.5 style its tag."""
+        """Writes the index entries of a record: its id, its keys, in the 5.5 style its tag."""
         frame, keys = self.frame, self.request.keys
         assert frame is not None
         powers, prefix = frame.powers, frame.key_prefix

@@ -1,4 +1,4 @@
-"""The signature by which RocketMQ's clients prove who they are.
+"""The signature by which RocketMQ's clients authenticate.
 
     x-mq-date-time  20261120T220952Z
     authorization   MQv2-HMAC-SHA1 Credential=KEY, SignedHeaders=x-mq-date-time, Signature=HEX

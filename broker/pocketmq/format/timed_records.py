@@ -66,7 +66,7 @@ def _time_of(text: bytes | None) -> int:
 
 
 def rolls_after(text: str) -> int:
-    """Returns how often a message went back to the timer's topic, by what it says, once more."""
+    """Returns the next count of a message's returns to the timer's topic, from its property."""
     return max(number_of(text, INT32_MAX - 1) + 1, 1)
 
 

@@ -19,7 +19,7 @@ class TopicFrame:
     """Data shared by all records and replies of one topic, and its recent send count.
 
     destinations, queues   one for each queue, and its name in tables
-    before_id              what the block of a half message has before its id, empty for others;
+    before_id              bytes in the block of a half message before its id, empty for others;
                            before_queue: between that and the queue it is for
     digits_max             of the number of that queue
     flags                  the system flag of each record, but for the sender's address
@@ -43,11 +43,11 @@ class TopicFrame:
         group: str = "",
         system_flag: int = 0,
     ) -> None:
-        """Takes what is the same for all.
+        """Takes the fields that all share.
 
         real    of half messages: the topic they are for, and how many queues it has
-        group   of producers, who decide them
-        system_flag   of its messages, as views are told of them
+        group   of their producers
+        system_flag   of its messages, as views get them
         """
         assert topic.isascii()
         assert len(topic) <= TOPIC_LENGTH_MAX_V1

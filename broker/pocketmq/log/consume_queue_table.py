@@ -72,9 +72,9 @@ class ConsumeQueueTable:
         self.damaged: set[QueueKey] = set()
         """Queues that miss a file in the middle, or have one cut short; found by `load`."""
         self.dirty: set[QueueKey] = set()
-        """Queues that took a record since they were flushed; whoever flushes takes them out."""
+        """Queues that took a record since they were flushed; a flush takes them out."""
         self.grown: set[QueueKey] = set()
-        """Those of them whose files took units since somebody looked at their sizes."""
+        """Those of them whose files took units since the last look at their sizes."""
         self.has_unsynced_cuts = False
         """Whether zeros behind the ends of queues are not durable yet: before the next checkpoint
         the whole file system is synced, else units that were cut might come back below it."""

@@ -30,7 +30,7 @@ _SECOND_MS: Final = 1_000
 def written_levels(disk: Disk, store: Path, stated: str, *, log_file_bytes: int) -> str:
     """Returns the delay levels of a store as an operator writes them, "" where units show no other.
 
-    stated   those of which only what units show is replaced
+    stated   the stated ones; a level that only units show is replaced
     Cost     some records of each queue of the schedule topic
     """
     root = store / CONSUME_QUEUE_DIRECTORY / SCHEDULE_TOPIC

@@ -62,7 +62,7 @@ class QueueUnits:
             disk, directory, file_size_bytes, _KEY_NAMES, keeper, is_mapped=False, is_view=True
         )
         self.cold_below = 0
-        """Byte below which nobody has read or written since the start."""
+        """Byte below which no read or write has happened since the start."""
         self.front = 0
         """Units below this one are pre-blank, as far as known; where searches begin."""
         self._found = _NOTHING

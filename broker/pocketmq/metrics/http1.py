@@ -227,7 +227,7 @@ class HttpConnection(asyncio.Protocol):
                 return
             elif event is h11.NEED_DATA:
                 return
-            else:  # The client has closed its side, or was told that this one is closed.
+            else:  # The client has closed its side, or knows that this one is closed.
                 self.close()
                 return
 

@@ -11,7 +11,7 @@ from pocketmq.model.topic import is_system_group, is_system_topic
 
 SERIES_MAX: Final = 1_000
 """Pairs of topic and group that are counted one by one: group names come from clients, and each
-pair is a series to whoever scrapes. Later pairs share the group name `__other__`."""
+pair is a series of each scrape. Later pairs share the group name `__other__`."""
 OTHER_GROUP: Final = "__other__"
 LABELS: Final = ("topic", "consumer_group", "is_system", "is_retry")
 

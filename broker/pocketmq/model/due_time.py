@@ -20,7 +20,7 @@ from typing import Final
 from pocketmq.model.step import Now
 
 JUMP_MS: Final = 50
-"""Two readings of both clocks differ by less where nobody set one."""
+"""Two readings of both clocks differ by less where no clock was set."""
 LEAD_MAX_MS: Final = 3_600_000
 """How far store times may be ahead of the wall clock before they follow it back."""
 EPOCHS_MAX: Final = 64

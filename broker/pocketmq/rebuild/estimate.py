@@ -26,7 +26,7 @@ MARGIN: Final = 1.1
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """Size of what a rebuild will write, from averages over samples; all files are sparse.
+    """Size of a rebuild's output, from averages over samples; all files are sparse.
 
     queue_bytes     consume units
     index_bytes     entries and slots

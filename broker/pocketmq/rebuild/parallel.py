@@ -113,7 +113,7 @@ def rebuild_parallel(job: RebuildJob, mapper: Mapper) -> Rebuilt:
     tasks = [RangeTask(part, job.settings, str(job.out)) for part in ranges]
     tasks[:1] = [replace(task, last_times=NO_RECORD) for task in tasks[:1]]
     unfinished = [task for task in tasks if not is_finished(staging, task.part)]
-    if unfinished:  # Their entries may change what finished pieces of the index are made of.
+    if unfinished:  # Their entries may change the input of finished pieces of the index.
         staging.forget_pieces()
     _run(staging, unfinished, mapper)
     results = [_result(staging, part) for part in ranges]
@@ -211,7 +211,7 @@ def read_range(task: RangeTask) -> str:
         reading.walk.resume(task.last_times, task.stop)
         result = reading.run(part.file, part.begin, part.end)
         units.flush()
-    except BrokerError as error:  # Reported in a file: a worker's traceback says less.
+    except BrokerError as error:  # Reported in a file: a worker's traceback has less.
         staging.write(
             staging.range_file(part.name), {"range": range_mark(part), "error": str(error)}
         )

@@ -38,7 +38,7 @@ class Rebuilt:
     holes     damage with sound records behind it
     tail      the bytes behind the last sound record, when it is no orderly end
     queues    first and end offset by queue
-    irregular queues whose offsets do not follow on each other, or not on what there was before
+    irregular queues whose offsets do not follow on each other, or not on the earlier ones
     """
 
     begin: int
@@ -149,7 +149,7 @@ def finish_queues(
 
     Others are irregular ones, and those of which records turned out to be left over.
 
-    Returns  what the irregular ones became
+    Returns  the results of the irregular ones
     """
     known = left_over_of(settings.left_over)
     left_over = known.with_empty({key for result in results for key in result.left_over}, runs)

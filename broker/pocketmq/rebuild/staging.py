@@ -114,7 +114,7 @@ def can_go_on(known: dict[str, Any], wanted: dict[str, Any]) -> bool:
     """Returns whether the results of one plan are of use to another.
 
     Units behind a lower limit would stay: nothing is taken back from finished files. New queues
-    and topics change nothing of what was there.
+    and topics do not change the old files.
     """
     settings = known.get("settings", {})
     same_but = settings | {"left_over": wanted["settings"]["left_over"]}

@@ -116,7 +116,7 @@ class UnitWriter:
     """Takes the units of a stretch of the log in order.
 
     queues   those met, numbered
-    runs     what the stretch held of each, by its number
+    runs     rows of each in the stretch, by its number
     """
 
     __slots__ = ("_files", "_held", "_held_count", "queues", "runs")

@@ -137,7 +137,7 @@ class Shares:
         free = self.limit - self.count
         room = free
         for name, weight in weights:
-            # The last of n enters while its name holds less than weight times what is free then.
+            # The last of n enters while its name holds less than weight times the places free then.
             room = min(room, -((self.held(name) - weight * free) // (1 + weight)))
         return max(0, room)
 

@@ -59,7 +59,7 @@ class Creations:
     def asked(self, need: Asked) -> Asked:
         """Returns the needs of calls that create the things they name.
 
-        Errors   of what is returned: TopicNotFound, GroupNotFound, CreationsUsedUp, beside its own
+        Errors   those of the call: TopicNotFound, GroupNotFound, CreationsUsedUp, beside its own
         """
 
         def asked(request: object, call: Call) -> list[Need]:

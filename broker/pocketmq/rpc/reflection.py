@@ -42,7 +42,7 @@ class Reflection:
         self._renamed: dict[str, list[bytes]] = {}
         """The same of services whose messages are in a package of ours, by the one they name."""
         self._undescribed = [*services]
-        """Services of a server that nobody has asked about yet."""
+        """Services of a server that no client has asked about yet."""
         self._pool: Any = Default()
         self._answers: dict[str, Callable[[Any], pb.ServerReflectionResponse]] = {
             "list_services": self._listed,

@@ -110,7 +110,7 @@ class Method:
     counts itself.
 
     A unary method may have a `shortcut` that is asked first, with a request no longer than
-    `request_size_max`; it raises what handlers raise.
+    `request_size_max`; it raises the same errors as handlers.
 
     Calls of a method that `parks` mostly wait for long, ten thousands of them: the memory of each
     counts for more than the cost of its begin.

@@ -44,8 +44,8 @@ class PullRequest(NamedTuple):
     """Takes the wanted number of bytes before each read and returns how many may be read; is then
     given how many were. `int` grants all."""
     check_room: Callable[[int], None] = lambda _: None
-    """Asked whether a first record of so many bytes may be read, where it is more than there is
-    room for; raises what the call is answered then."""
+    """Called before a first record that is larger than the free room; raises the call's error if so
+    many bytes may not be read."""
     user: str = ""
     """Whose turn it takes to look at records, where that is heavy work."""
 

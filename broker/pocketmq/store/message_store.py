@@ -262,7 +262,7 @@ class MessageStore:
         while self.marks.flushed.value < end:
             await self.writing.durability.reached(end)
 
-    # -- what it is ----------------------------------------------------------------------------
+    # -- properties ----------------------------------------------------------------------------
     @property
     def state(self) -> str:
         """running, disk_full, read_only, damaged, draining or failed."""

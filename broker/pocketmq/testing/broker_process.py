@@ -121,8 +121,8 @@ class BrokerProcess:
     def ask(self, do: str, **fields: Any) -> Any:
         """Sends the broker a request; returns its answer.
 
-        Errors   BrokerEnded, for one that hangs too, which is killed; ValueError: it says that this
-                 makes no sense
+        Errors   BrokerEnded, for one that hangs too, which is killed; ValueError: an impossible
+                 request
         """
         with self._lock:
             try:

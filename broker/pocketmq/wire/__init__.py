@@ -2,7 +2,7 @@
 
     connection   one connection from the server's side: what came in, what is to be sent
       requests   calls as they come           outbound   frames to the peer, within its windows
-      peer       what it says of itself       flow       what may come: how much and how often
+      peer       its settings             flow       limits of amount and rate
       stream     one call                     streams    those that are open, and how others ended
       headers    what a call asks for         messages   gRPC's own framing and compression
       blocks     header blocks, remembered    fields     one by one, looked at once

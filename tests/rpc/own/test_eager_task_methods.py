@@ -24,7 +24,7 @@ TEXTS: Final = {"sound": "orders", "unknown": "nobody", "illegal": "no such name
 NUMBERS: Final = {"sound": 1, "unknown": 7, "illegal": -1}
 DEPTH_MAX: Final = 3
 LASTING: Final = frozenset({"wait_ms", "long_polling_timeout", "time_left_ms"})
-"""Fields that are left out: nobody waits here."""
+"""Fields that are left out: no call waits here."""
 CHANGING: Final = frozenset({"StoreStatus", "EffectiveConfig"})
 """Methods whose answers tell of the process and the time it has run."""
 

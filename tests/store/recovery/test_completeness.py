@@ -32,7 +32,7 @@ REMOVALS = {
     HEADER: ("index/*", LAST),
     "everything": ("[ci]*[ex]", ALL),
 }
-"""What somebody may take out of a store: of the paths that fit a pattern, sorted, some."""
+"""Files that may be removed from a store: some of the sorted paths that fit a pattern."""
 
 
 def remove(store: Path, what: str, topic: str = "T") -> None:

@@ -85,7 +85,7 @@ takes_build_options: Final = takes(
     read_only_option,
     set_option,
 )  # fmt: skip
-"""Gives a command all options of what is built."""
+"""Gives a command all options of a build."""
 
 
 def open_job(options: BuildOptions, workers: int) -> "RebuildJob":

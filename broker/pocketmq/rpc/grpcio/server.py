@@ -102,7 +102,7 @@ class GrpcioServer:
         self._serving.show_ready(writable)
 
     def turn_away(self) -> None:
-        """Does nothing: gRPC's library tells clients when it stops, and not before."""
+        """Does nothing: gRPC's library informs clients when it stops, and not before."""
 
     async def quiet(self, limit_s: float) -> None:
         """Does nothing: this transport turns no connection away."""

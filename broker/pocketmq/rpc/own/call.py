@@ -329,7 +329,7 @@ class OwnCall(Unsent):
     def _is_gone(self) -> bool:
         return self.stream.closed or not self._connection.is_open
 
-    # -- what happens to it ------------------------------------------------------------------------
+    # -- events of a call ------------------------------------------------------------------------
 
     def take_news(self, stream: Stream) -> None:
         """Handles news of a stream whose call is under way."""

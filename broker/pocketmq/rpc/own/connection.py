@@ -86,13 +86,13 @@ class Http2Connection(ClientConnection, asyncio.Protocol):
         self._rest = b""
         """Bytes that arrived and wait for the loop's next turn."""
         self.is_heard = self.is_used = True
-        """Whether anything came, and anything of calls, since somebody last looked."""
+        """Whether any bytes, and any of calls, arrived since the last look."""
         self._waiting: dict[int, Stream] = {}
         """Whole requests that wait until the client has read, by their streams' numbers."""
         self._rooms: dict[asyncio.Future[None], Stream] = {}
         """Streams of answers that wait for their client."""
 
-    # -- what the loop calls -----------------------------------------------------------------------
+    # -- callbacks of the loop -------------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Begins."""
@@ -247,7 +247,7 @@ class Http2Connection(ClientConnection, asyncio.Protocol):
         memory = self.edge.memory
         return self._is_paused or unread > UNREAD_SOFT_MAX or memory.unread > memory.unread_max
 
-    # -- what is sent ------------------------------------------------------------------------------
+    # -- output ------------------------------------------------------------------------------------
 
     def write_soon(self) -> None:
         """Writes the replies of this turn's calls in the next turn of the loop."""

@@ -177,7 +177,7 @@ class BufferBudget:
             return True
         return reply_size <= REPLY_MAX and pending <= UNREAD_TIGHT_MAX
 
-    # -- who is cut off
+    # -- clients that are cut off
 
     def _cut_off(self, one: Keeping) -> None:
         """Cuts a connection off and logs it, or counts it where another was logged before."""

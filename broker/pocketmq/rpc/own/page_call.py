@@ -57,7 +57,7 @@ class PageCall:
                 connection.count_kept()
         connection.write_soon()
 
-    # -- what happens to it
+    # -- events of a call
 
     def take_news(self, stream: Stream) -> None:
         """Ends where the client has reset the stream."""

@@ -149,7 +149,7 @@ class PendingReplies:
         else:
             self.group.join(self.hear)
 
-    # -- what ends before
+    # -- earlier ends
 
     def take_news(self, stream: Stream) -> None:
         """Drops a call that its client has reset."""

@@ -48,7 +48,7 @@ class TlsConnection(asyncio.Protocol):
         """Whether the client's protocol was chosen."""
         return self._protocol is not None
 
-    # -- what the loop calls
+    # -- callbacks of the loop
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Begins; the client speaks first."""

@@ -44,7 +44,7 @@ class Calling(Keeping):
     host       its address, packed as records keep it
     holder     whose calls it carries, as the last one showed
     calls      in wait
-    now_s      when what is being taken was read, by `perf_counter`
+    now_s      when the present input was read, by `perf_counter`
     unsent     calls that are to know when their answers are lost
     deadlines  those of all connections
     """

@@ -46,8 +46,8 @@ from pocketmq.services.produce.send import Send
 KEY_COUNT_MAX: Final = PROPERTIES_SIZE_MAX // 2
 """Keys with a separator each that a property block can hold at most."""
 UNWALKED_MAX: Final = 512
-"""Bytes at the end of a message that are not looked into: of 1,024 they cannot hold what would
-hurt, and of nearly all messages they are what follows the body."""
+"""Bytes at the end of a message that are not checked: of 1,024 they cannot hold anything harmful,
+and in nearly all messages they are the fields behind the body."""
 PLAIN_MESSAGES_MAX: Final = 1
 """Messages of a request that takes the shortcut where that does not run compiled: of several at
 once the usual way takes less, as it works by column."""
@@ -105,7 +105,7 @@ def _too_late(reply: bytes) -> bytes:
 def parse_send_request(raw: bytes) -> Drafts:
     """Returns the messages of an encoded request.
 
-    Not here   what names, bodies and sizes may be: the service checks that
+    Not here   rules of names, bodies and sizes: the service checks them
     Errors     TooManyMessages, MalformedRequest, those of `drafts_of`; DecodeError
     Cost       about 1 µs a message of a plain one, about 3 µs of any other
     """

@@ -34,9 +34,9 @@ from pocketmq.rpc.pb import messaging_pb2 as pb
 from pocketmq.rpc.v2.durations import timestamp_of
 
 TIME_MAX_MS: Final = 10**15 - 1
-"""What a Timestamp surely holds."""
+"""Range that any Timestamp holds."""
 PRIORITY_MAX: Final = 10**9 - 1
-"""What an int32 surely holds."""
+"""Range that any int32 holds."""
 ALONE_SIZE_MAX: Final = 4 * 1024 * 1024
 """Decompressed bytes of a message that a client is asked about."""
 

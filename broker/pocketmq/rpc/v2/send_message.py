@@ -106,7 +106,7 @@ class SendMessageV2:
         config = await self._send.topic(drafts.topics[0])
         kind = kind_of(drafts)
         if config.type_name == DEFAULT_TYPE and kind is not MessageKind.NORMAL:
-            # Who declares no type declares this one, as far as these clients are concerned.
+            # A producer that declares no type declares this one, as these clients see it.
             raise KindConflict(topic=config.name, type=DEFAULT_TYPE, kind=kind.value)
         return _answer(await self._send.send(drafts, call.peer_host, envelope), kind)
 

@@ -32,7 +32,7 @@ VERIFIED_MAX: Final = 4_096
 ADDRESS_PORT_SIZE: Final = 4
 """Bytes of the port behind an address, as hosts are packed."""
 LOGGED_PAUSE_MS: Final = 60_000
-"""A refusal is logged once in so long, whoever it is of; the counter has them all."""
+"""Interval in which one refusal is logged, whichever the user; the counter has them all."""
 NOBODY: Final = User("", "nobody knows this one", is_enabled=False)
 """Whose secret is tried where there is no such user, so that it takes as long."""
 NOT_SIGNED: Final = "the call carries no signature"

@@ -87,7 +87,7 @@ async def delete_topic(store: MessageStore, name: str, *, dry_run: bool = False)
     retried = [*_retry_topics(store, name)]
     if dry_run:
         return [name, *retried]
-    # A caller who gives up half-way would leave queues that the next start takes for a topic.
+    # A caller that gives up half-way would leave queues that the next start takes for a topic.
     await asyncio.shield(remove_topics(store, [name, *retried]))
     return [name, *retried]
 

@@ -2,7 +2,7 @@
 
     put(entries, runs)     runs, then entries, adjacent: all or none; a torn tail loses acks
                            before messages
-    durable()              waits for what the flush mode promises a producer
+    durable()              waits for the flush mode's promise to producers
 
 Leases in memory are rebuilt from the journal.
 """

@@ -57,7 +57,7 @@ class GroupQueue:
         self.leased_upto = 0
         """No message at or behind this queue offset was ever leased."""
         self.is_busy = False
-        """Whether somebody reads it to lease: everybody else reads other queues meanwhile."""
+        """Whether a receive reads it to lease: all others read other queues meanwhile."""
         self.may_be_in_order = True
         """Whether something of it may have been delivered in order (fifo_exit.py)."""
         self.passed: frozenset[int] = frozenset()

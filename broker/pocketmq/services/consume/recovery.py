@@ -1,8 +1,8 @@
 """Rebuilds leases at start: from the journal, and from a real broker's records.
 
     our own store      the timer topic, from the mark stored with the offsets on
-    a real broker's    its revive topic behind what it has revived, and of its timer what has not
-                       left it: there checkpoints and acks may come in any order
+    a real broker's    its revive topic behind the revived part, and the checkpoints that have not
+                       left its timer: there checkpoints and acks may come in any order
 
 Checkpoints advance group offsets that were saved before them, so that a delivered message is not
 delivered as new. Acks without a checkpoint belong to leases settled long before. A message leased

@@ -198,7 +198,7 @@ class Reviving:
             self._leases.move(lease, first + i)
 
     async def carry_partly_settled(self) -> None:
-        """Rewrites what is left of leases, as far as that needs no waiting; at a stop.
+        """Rewrites the unsettled rest of leases, as far as that needs no waiting; at a stop.
 
         A real broker that takes the store over may read a checkpoint behind its acknowledgements,
         which it skips then. Leases left after CLOSING_MS stay as they are, with a log event.

@@ -131,7 +131,7 @@ class TimerDequeue:
         waiting = units[~(is_over | is_open)]
         markers = (waiting["magic"] & (MAGIC_DELETE | MAGIC_ROLL)) == MAGIC_DELETE
         records = await self._found(waiting[markers])
-        # Nothing is read from here on: what fails before begins anew, and counts once.
+        # Nothing is read from here on: a step that failed before begins again, and counts once.
         await self._move_on(units[is_open], write_ms)
         self._putting.drop("settled", int(is_over.sum()))
         self._counts.take(units[~is_open])
@@ -220,7 +220,7 @@ def _move(store: MessageStore, units: Units, times_ms: NDArray[np.int64]) -> Non
     """
     units = units.copy()
     write_ms = units["write_time"].astype(np.int64)
-    # The delay is an i32: what moved by more says that it was written then.
+    # The delay is an i32: a message moved by more claims to be written then.
     base_ms = np.where(np.abs(times_ms - write_ms) < 2**31, write_ms, times_ms)
     units["write_time"] = base_ms
     units["delay"] = times_ms - base_ms

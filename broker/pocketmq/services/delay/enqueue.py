@@ -144,8 +144,8 @@ class TimerEnqueue:
         """Takes in the next messages; returns whether there may be more.
 
         write_ms       the second of now, or as far ahead as the wheel reaches
-        read_ms        the slot that is read next: what comes goes into no earlier one, and what is
-                       due before it is put at once
+        read_ms        the slot that is read next: new messages go into no earlier one, and those
+                       that are due before it are put at once
         is_delivered   whether the target queue already has a copy of a message that is due
         Errors         StorageError, DiskSlow; those of a put: messages not taken in come again
         """

@@ -160,7 +160,7 @@ class Timer:
             return OFFSET_MAX
         if self._arriving is None:
             return 0
-        # What was delivered, and not written down as that, is read again after a power cut.
+        # Deliveries that were not saved as such are read again after a power cut.
         timer = self._store.timer
         lowest = timer.lowest_message(min(self._read_ms, timer.progress.read_ms))
         unread = self._arriving.unread_from
@@ -197,7 +197,7 @@ class Timer:
 
         Errors   StorageError, DiskSlow, FsyncFailed; those of a put
         """
-        # What consuming wrote as it closed counts: checkpoints of leases that are open.
+        # Records that consuming wrote as it closed count: checkpoints of open leases.
         await self._store.dispatch_below(self._store.appended)
         until_ms = self._store.clock.monotonic_ms() + CLOSING_MS
         for _ in range(CLOSING_READS_MAX):
@@ -310,7 +310,7 @@ class Timer:
     def _went_back(self, progress: TimerProgress) -> bool:
         """Returns whether store times followed the clock back since the progress was written.
 
-        The last one does not bound then what was delivered by the clock before.
+        The last one then does not bound the deliveries by the clock before.
         """
         if self._resumption is None or self._resumption.is_over:
             return False
@@ -392,7 +392,7 @@ class Timer:
             self._delivered_before = self._store.appended
 
     def _state(self) -> tuple[int, int, int]:
-        """Returns what changes when something comes or is delivered."""
+        """Returns the numbers that change when a message comes or is delivered."""
         assert self._arriving is not None
         log = self._store.timer.log
         delivered = self._putting.count
@@ -411,7 +411,7 @@ class Timer:
             self._saving = Job(self._tried(self._save(self._read_ms)))
 
     async def _save(self, read_ms: int) -> None:
-        """Writes down what is so now, once all of it is durable."""
+        """Saves the present state, once all of it is durable."""
         assert self._arriving is not None
         store, state, queue_offset = self._store, self._state(), self._arriving.queue_offset
         before, clock = store.timer.progress, self._clock_of()

@@ -41,7 +41,7 @@ class TimerResumption:
         self._before = delivered_before
         self._end = store.appended
         self._used: dict[int, int] = {}
-        """Of each copy that was found, of what message: it may be asked for again."""
+        """The message of each copy that was found: it may be asked for again."""
 
     @property
     def is_over(self) -> bool:

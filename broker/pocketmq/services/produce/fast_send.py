@@ -31,7 +31,7 @@ made again."""
 
 @final
 class _Topic:
-    """A topic that clients may send to, what its records share, and how much came of late."""
+    """A topic that clients may send to, the shared fields of its records, and recent counts."""
 
     __slots__ = ("config", "frame", "queue_count", "tally")
 
@@ -73,7 +73,7 @@ class PlainSend:
         self._block_size_max = block_size_max
         self._is_tagged = store.settings.index_style == STYLE_5_5
         self._known: dict[bytes, _Topic] = {}
-        """By what requests call them, which may be no name of a topic."""
+        """By the name in requests, which may be no name of a topic."""
         self._halves: dict[bytes, _Topic] = {}
         """Those of half messages, by topic and group with 02 between, which neither contains."""
         self._others: dict[bytes, _Topic] = {}
@@ -130,7 +130,7 @@ class PlainSend:
         return True
 
     def _named(self, request: SendRequest) -> tuple[bytes, dict[bytes, _Topic]]:
-        """Returns what a request's topic is known by, and among which."""
+        """Returns the key of a request's topic, and its table."""
         if request.is_half:
             return b"%b\x02%b" % (request.topic, request.group), self._halves
         if request.order or request.is_compressed:

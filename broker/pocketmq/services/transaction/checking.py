@@ -155,7 +155,7 @@ class Checking:
         self.first_looks = CheckSchedule()
         self.due = CheckSchedule()
         self._expiries = CheckSchedule()
-        """When nobody to ask is nobody for too long."""
+        """Time at which the lack of a producer to check has lasted too long."""
         self._parked: dict[str, array[int]] = {}
         """Ranges of half messages that wait for a producer of their group."""
         self._turns: dict[str, tuple[int, int]] = {}

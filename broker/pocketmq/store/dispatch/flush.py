@@ -2,7 +2,7 @@
 
 Every second, queues with two dirty pages or more are synced. Every ten seconds all views are; once
 the log is durable as far as they reach, the table of queue ends, the mark and the checkpoint are
-written: each describes only what is durable already. After a failure of any part of the store, none
+written: each describes only durable data. After a failure of any part of the store, none
 is written again.
 
 The first pass after a crash checks the bytes behind queue ends that the start took from the table:
@@ -192,7 +192,7 @@ class ViewFlush:
     async def _thorough(self, last_record: int, views_time: int, log_time: int) -> None:
         """Flushes dirty files, a few queues at a time, and saves how far views are.
 
-        What queues take meanwhile is flushed as well; a start ignores ends beyond the saved point.
+        Units taken meanwhile are flushed as well; a start ignores ends beyond the saved point.
         """
         files: list[MappedFile] = []
         rows, queues = self._ends.rows, self._queues
@@ -221,7 +221,7 @@ class ViewFlush:
         """Syncs all views; returns queues behind whose ends a crash has left something."""
         begun = perf_counter()
         doubtful = [(queue, queue.files.files[-1]) for queue in self._queues.doubtful]
-        if doubtful:  # Units may have come over what was left there: it counts as gone.
+        if doubtful:  # Units may have replaced old bytes there: they count as gone.
             self._queues.has_unsynced_cuts = True
         sync_files, held = self._syncing(files)
         index_files = [*self._index.files]

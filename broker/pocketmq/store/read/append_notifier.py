@@ -30,7 +30,7 @@ SERVED_A_TURN: Final = 32
 LOOK_AGAIN_S: Final = 0.01
 """When a queue is looked at again whose mark is ahead of it: such a mark does not rise."""
 GIVEN_UP_MAX: Final = 8
-"""Watches that a mark keeps of queues nobody waits at any more, until it is swept."""
+"""Watches of queues without waits that a mark keeps until it is swept."""
 
 GroupKey = tuple[Filter, str]
 """A filter, and whose turn it takes to look at records; "" where codes are looked at."""

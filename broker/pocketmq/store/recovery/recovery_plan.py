@@ -132,7 +132,7 @@ class TrustedOffsets(NamedTuple):
 class StoreRecovery:
     """Performs a plan on one store's structures; `steps` yields progress between bounded pieces.
 
-    distrust   is called before views are cut below what a crash would find believed, with where
+    distrust   is called before views are cut below the part a crash would believe, with where
     """
 
     __slots__ = (

@@ -64,7 +64,7 @@ class Writer:
     def takes(self, size_bytes: int) -> bool:
         """Returns whether `append` would store so many bytes of plain records now.
 
-        False    `Writing.put` waits, or tells why not
+        False    `Writing.put` waits, or raises the error
         """
         log = self._log
         if size_bytes > log.record_size_max or log.property_crc or not self._admission.is_open:
@@ -78,7 +78,7 @@ class Writer:
     def append(self, records: PutRecords, now_ms: i64) -> None:
         """Stores records next to each other by one write; the log has room for them.
 
-        Effects  `records.written` says where they lie; the mark of what is committed follows
+        Effects  `records.written` gets their positions; the committed mark follows
         Errors   StoreBusy: nothing was stored
         """
         log, marks = self._log, self._marks

@@ -1,10 +1,10 @@
 """Examines a store and plans its repair; nothing is changed.
 
 what was found                                what is done
-damage, sound records behind it in its file   stand-in records (format/filler_record.py)
-damage up to a file's end, files behind it    stand-in records and a BLANK
+damage, sound records behind it in its file   fillers (format/filler_record.py)
+damage up to a file's end, files behind it    fillers and a BLANK
 damage behind the last sound record           zeros to the file's end
-a head that no broker writes                  stand-in records
+a head that no broker writes                  fillers
 a property CRC of which only the name is off  the name is written again
 store times that cannot be                    that of the record before, or behind
 a view that differs from the log              all views are rebuilt

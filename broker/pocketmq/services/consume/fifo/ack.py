@@ -175,7 +175,7 @@ class OrderedAck:
     ) -> list[Settled]:
         """Puts messages again behind a delay level, 0 for the usual one; below 0: give them up.
 
-        Effects  they come back by the group's retry topic: what follows them may go out before
+        Effects  they come back by the group's retry topic: later messages may go out before
         Errors   those of a put: nothing was settled
         """
         levels = [level for _, level in entries]

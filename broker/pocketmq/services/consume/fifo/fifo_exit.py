@@ -54,7 +54,7 @@ class LeavingOrder:
         if queue.passed or order.delivered:
             self._table.leave(queue, QueueOrder(order.next_offset, queue.passed))
         queue.may_be_in_order = False
-        if leases:  # Else a kill would lease once more what is acknowledged by then.
+        if leases:  # Else a kill would lease acknowledged messages once more.
             await self._table.saved()
 
     async def _leased(self, queue: GroupQueue) -> tuple[list[Lease], QueueOrder]:

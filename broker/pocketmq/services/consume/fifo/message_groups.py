@@ -22,7 +22,7 @@ class MessageGroup:
         self.offsets: list[int] = []
         """All of them, in order."""
         self.held: set[int] = set()
-        """Those under leases that had not ended when somebody last looked."""
+        """Those under leases that had not ended at the last look."""
 
 
 @final

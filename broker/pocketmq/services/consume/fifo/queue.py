@@ -299,7 +299,7 @@ class OrderedQueue:
     def seize(self, queue_offset: int, popped_at_ms: int, until_ms: int) -> OrderedDelivery | None:
         """Holds a message for the broker itself, so that no handle leads to it.
 
-        Returns  what `restore` takes to undo it; None: it is settled or was given out again
+        Returns  the argument of `restore` to undo it; None: it is settled or was given out again
         """
         if not self.is_current(queue_offset, popped_at_ms):
             return None
