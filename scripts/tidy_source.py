@@ -86,11 +86,12 @@ class Source:
 
     @cached_property
     def prose(self) -> list[tuple[int, str]]:
-        """Prose of the module: comments and the lines of docstrings, with line numbers."""
+        """Comments and the lines of docstrings, those of attributes included, by line number."""
         tokens = tokenize.generate_tokens(io.StringIO(self.text).readline)
         lines = [(t.start[0], t.string) for t in tokens if t.type == tokenize.COMMENT]
-        for node, words in self.docstrings():
-            lines += enumerate(words.split("\n"), node.body[0].lineno)
+        for node in self.nodes:
+            if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
+                lines += enumerate(str(node.value.value).split("\n"), node.lineno)
         return sorted(lines)
 
 

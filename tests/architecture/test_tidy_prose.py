@@ -48,11 +48,12 @@ def test_a_first_line_by_the_guide_is_left_alone(text: str) -> None:
 
 
 def test_dialect_is_found_in_comments_and_docstrings_alone() -> None:
-    text = '"""A.\n\nNobody reads.\n"""\nx = "nobody"\n# kept by and by\n'
+    text = '"""A.\n\nNobody reads.\n"""\nx = "nobody"\n# kept by and by\n"""Of whoever."""\n'
     found = [(finding.line, finding.message) for finding in tidy_prose.dialect(project(text))]
     assert found == [
         (3, 'the style guide has another word for "Nobody"'),
         (6, 'the style guide has another word for "by and by"'),
+        (7, 'the style guide has another word for "whoever"'),
     ]
 
 

@@ -97,7 +97,7 @@ class Guard:
     def _stream_guarded(self, handler: Handler, need: Asked | AdminOnly) -> Handler:
         """Returns a handler of many requests: checks the caller once, permissions for each request.
 
-        Before each answer the permission for the last request that needed one is checked anew. For a
+        Before each answer the permission for the last request that needed one is checked. For a
         user who is gone the requests end, whatever the client sends.
         """
 
