@@ -197,7 +197,8 @@ async def test_a_timer_that_slept_delivers_all_that_is_due() -> None:
         assert desk.bodies() == [f"m{number}" for number in range(50)]
 
 
-async def test_the_slot_that_was_next_comes_though_its_files_are_lost() -> None:
+@pytest.mark.parametrize("slept_ms", [0, 5_000])
+async def test_the_slot_that_was_next_comes_though_its_files_are_lost(slept_ms: int) -> None:
     async with timing() as desk:
         await desk.wait("a", 5_500)
         await desk.pass_time(5_000)
@@ -205,6 +206,7 @@ async def test_the_slot_that_was_next_comes_though_its_files_are_lost() -> None:
         await desk.close()
         for name in ("timerwheel", "timerlog"):
             remove(desk.disk, desk.directory / name)
+        desk.clock.advance(slept_ms)
         await desk.open()
         await desk.pass_time(2_000)
         assert desk.bodies() == ["a"]

@@ -62,6 +62,19 @@ async def test_a_recall_holds_though_the_clock_was_set_before(jump_ms: int, star
         assert desk.bodies() == ["a"]
 
 
+async def test_a_recall_holds_that_comes_in_the_last_second_by_another_clock() -> None:
+    async with timing() as desk:
+        said_ms = desk.clock.wall + 5_500
+        for name in ("a", "b"):
+            await desk.wait(name, 5_500)
+        await desk.pass_time(1_000)
+        await set_clock(desk, HOUR_MS)
+        await desk.pass_time(4_100)
+        await take_back(desk, "b", said_ms)
+        await desk.pass_time(2_000)
+        assert desk.bodies() == ["a"]
+
+
 @pytest.mark.parametrize("jumps_ms", [(HOUR_MS, -HOUR_MS), (-HOUR_MS, HOUR_MS), (-5_000, 700)])
 @pytest.mark.parametrize("is_killed", [False, True])
 async def test_a_recall_holds_though_the_clock_is_set_after_it(

@@ -177,6 +177,7 @@ async def test_a_long_slot_is_followed_in_turns(monkeypatch: pytest.MonkeyPatch)
         ticking.cancel()
         assert desk.bodies() == names
     assert len(seen) == len({*seen}) == 4
+    assert max(b - a for a, b in pairwise(seen)) < 200, "none has to wait"
 
 
 async def test_one_look_follows_4096_units(monkeypatch: pytest.MonkeyPatch) -> None:
