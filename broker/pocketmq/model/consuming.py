@@ -17,6 +17,10 @@ INVISIBLE_MIN_MS: Final = 1_000
 """Shortest time that a receive may hide messages for."""
 INVISIBLE_MAX_MS: Final = 12 * 3_600_000
 """Longest time for which a message is hidden by one lease."""
+RENEWED_MS: Final = 60_000
+"""How long a lease lasts each time that the broker renews it, while its client is alive."""
+RENEWED_MAX_MS: Final = 3 * 3_600_000
+"""How long the broker renews a lease in all (renewMaxTimeMillis)."""
 
 
 class Held(NamedTuple):

@@ -10,7 +10,10 @@ gets a `Clock`; tests pass a fake one.
 
 import time
 from collections.abc import Awaitable, Callable
-from typing import NamedTuple, Protocol
+from typing import Final, NamedTuple, Protocol
+
+CLOSING_MS: Final = 1_000
+"""Time that a service may take at a stop to prepare the store for a real broker."""
 
 
 class Clock(Protocol):

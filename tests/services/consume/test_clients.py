@@ -3,10 +3,9 @@
 import pytest
 
 from pocketmq.filter.tag import EVERYTHING
-from pocketmq.model.consuming import Received, ReceiveRequest
+from pocketmq.model.consuming import RENEWED_MS, Received, ReceiveRequest
 from pocketmq.model.errors import TooManyRequests
 from pocketmq.services.consume.clients import ALIVE_MS, KEPT_MAX, Clients
-from pocketmq.services.consume.revive import RENEWED_MS
 from tests.fakes.consuming import GROUP, ConsumeDesk, bodies
 
 

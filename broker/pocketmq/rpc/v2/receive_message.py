@@ -17,6 +17,7 @@ from pocketmq.model.consuming import (
     INVISIBLE_MAX_MS,
     INVISIBLE_MIN_MS,
     RECEIVE_MAX,
+    RENEWED_MS,
     Received,
     ReceiveRequest,
 )
@@ -40,8 +41,6 @@ from pocketmq.services.consume.long_poll import handed_over
 from pocketmq.services.sessions.sessions import Sessions
 from pocketmq.store.message_store import MessageStore
 
-RENEWED_MS: Final = 60_000
-"""How long a lease lasts that the broker renews as long as the client is alive."""
 FILTER_TYPES: Final = frozenset(pb.FilterType.values())
 POLL_MAX_MS: Final = 30_000
 POLL_MS: Final = 20_000

@@ -13,9 +13,10 @@ from typing import Final, NamedTuple
 
 from pocketmq.format.pop_records import PopCheckpoint
 from pocketmq.model.batch import Run
+from pocketmq.model.consuming import RENEWED_MAX_MS, RENEWED_MS
 from pocketmq.model.errors import BrokerError
 from pocketmq.model.stats import Counter, Gauge, LabelValues
-from pocketmq.model.step import Clock
+from pocketmq.model.step import CLOSING_MS, Clock
 from pocketmq.model.system_topics import REVIVE_QUEUE_COUNT
 from pocketmq.model.topic import DLQ_PREFIX, is_system_topic
 from pocketmq.services.consume.ack import LeaseAck
@@ -38,14 +39,8 @@ CARRIED_MAX: Final = 256
 """Leases that one put rewrites."""
 CARRIED_BYTES_MAX: Final = 4 * 1024
 """Most bytes of a lease's record."""
-RENEWED_MS: Final = 60_000
-"""How long a lease that renews itself lasts each time."""
-RENEWED_MAX_MS: Final = 3 * 3_600_000
-"""How long a lease renews itself in all (renewMaxTimeMillis)."""
 RETRY_PAUSE_MS: Final = 1_000
 """Pause before the next attempt to end a lease."""
-CLOSING_MS: Final = 1_000
-"""Time that a stop may take to save partly settled leases, however many there are."""
 
 logger = logging.getLogger(__name__)
 

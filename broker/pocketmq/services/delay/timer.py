@@ -22,7 +22,7 @@ from pocketmq.model.due_time import LEAD_MAX_MS
 from pocketmq.model.errors import BrokerError, StoreFailed
 from pocketmq.model.message import OFFSET_MAX
 from pocketmq.model.stats import Gauge, LabelValues, Stat
-from pocketmq.model.step import Next, Now
+from pocketmq.model.step import CLOSING_MS, Next, Now
 from pocketmq.model.system_topics import TIMER_TOPIC, QueuePlace
 from pocketmq.services.delay.deliver import IsOpen, TimerDelivery
 from pocketmq.services.delay.dequeue import TimerDequeue
@@ -46,8 +46,6 @@ RETRY_PAUSE_MS: Final = 1_000
 """After a put that was refused, as by a full disk."""
 CLOSING_READS_MAX: Final = 1_000
 """Reads of new messages, before a stop leaves the rest unread."""
-CLOSING_MS: Final = 1_000
-"""Time that a stop may take to read new messages and checkpoints, however many there are."""
 
 logger = logging.getLogger(__name__)
 

@@ -6,9 +6,8 @@ from pathlib import Path
 import pytest
 
 from pocketmq.model.administration import GroupSettings, ResetTarget
-from pocketmq.model.consuming import SettleStatus
+from pocketmq.model.consuming import RENEWED_MS, SettleStatus
 from pocketmq.services.admin.positions import reset_offsets
-from pocketmq.services.consume.revive import RENEWED_MS
 from pocketmq.store.settings import FLUSH_ASYNC, FLUSH_SYNC
 from tests.fakes.consuming import (
     GROUP,

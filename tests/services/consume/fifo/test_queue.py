@@ -10,10 +10,8 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from pocketmq.format.order_changes import ReplayedOrder
 from pocketmq.format.order_row import OrderedDelivery, QueueOrder, decode_order, encode_order
-from pocketmq.model.consuming import INVISIBLE_MAX_MS
+from pocketmq.model.consuming import INVISIBLE_MAX_MS, RENEWED_MAX_MS, RENEWED_MS
 from pocketmq.services.consume.fifo.queue import (
-    RENEWED_MAX_MS,
-    RENEWED_MS,
     WINDOW_MAX,
     OrderedQueue,
 )

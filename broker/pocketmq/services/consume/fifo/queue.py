@@ -20,15 +20,11 @@ from typing import Final
 
 from pocketmq.format.order_changes import OrderChange, whole_change
 from pocketmq.format.order_row import OrderedDelivery, QueueOrder
-from pocketmq.model.consuming import INVISIBLE_MAX_MS
+from pocketmq.model.consuming import INVISIBLE_MAX_MS, RENEWED_MAX_MS, RENEWED_MS
 from pocketmq.services.consume.fifo.message_groups import IdleGroups, MessageGroup
 
 WINDOW_MAX: Final = 4_096
 """Offsets scanned ahead of `next`: message groups beyond wait for those before."""
-RENEWED_MS: Final = 60_000
-"""How long a lease that renews itself lasts each time."""
-RENEWED_MAX_MS: Final = 3 * 3_600_000
-"""How long a lease renews itself in all."""
 ENDS_KEPT_MAX: Final = 64
 """Times at which leases would have ended, had they not been changed, that are kept beyond twice
 the number of message groups."""
