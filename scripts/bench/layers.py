@@ -18,6 +18,7 @@ from dataclasses import replace
 from pathlib import Path
 from time import thread_time
 from typing import Any
+from unittest.mock import Mock
 
 from bench.table import Extent, Figure
 from bench.wire import Calls
@@ -30,7 +31,7 @@ from pocketmq.rpc.pb import broker_pb2 as pb
 from pocketmq.rpc.service import Service, Shortcut
 from pocketmq.rpc.serving import Serving
 from pocketmq.rpc.v1.send_message import SendMessage, parse_send_request
-from pocketmq.rpc.v1.service_table import BROKER, face
+from pocketmq.rpc.v1.service_table import BROKER_TABLE
 from pocketmq.services.produce.rules import SendRules
 from pocketmq.services.produce.send import Send
 from pocketmq.store.message_store import MessageStore, open_store
@@ -108,8 +109,7 @@ async def _round() -> dict[str, float]:
 
 def _service(send: SendMessage, shortcut: Shortcut | None = None) -> Service:
     """Returns the face with one method; `shortcut` answers in its place."""
-    handlers: dict[str, Any] = dict.fromkeys(BROKER.methods_by_name, send)
-    service = face(BROKER, handlers)
+    service = BROKER_TABLE.face(Mock(send_message=send))
     (row,) = (one for one in service.methods if one.name == "SendMessage")
     row = replace(row, shortcut=shortcut or row.shortcut)
     return replace(service, methods=(row,))

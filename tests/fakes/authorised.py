@@ -16,9 +16,8 @@ from pocketmq.model.errors import BrokerError
 from pocketmq.model.ownership import owner_groups
 from pocketmq.rpc.guard import Guard
 from pocketmq.rpc.service import Method, Service
-from pocketmq.rpc.v1.permissions import rules_of
-from pocketmq.rpc.v2.permissions import RULES
-from pocketmq.rpc.v2.service_table import NAME
+from pocketmq.rpc.v1.service_table import rules_of
+from pocketmq.rpc.v2.service_table import NAME, TABLE
 from tests.fakes.call import FakeCall
 from tests.fakes.store_broker import StoreBroker, store_broker
 from tests.fakes.users import SECRET, access_of, grant_of, signed
@@ -38,7 +37,7 @@ class AuthorisedBroker:
         self.access.know_owners(
             lambda name: owner_groups(name, tables.groups.find, tables.topics.find)
         )
-        guard, by_face = Guard(self.access), {**rules_of("DefaultCluster"), NAME: RULES}
+        guard, by_face = Guard(self.access), {**rules_of("DefaultCluster"), NAME: TABLE.rules("C")}
         self.methods: dict[str, Method] = {}
         self.services: list[Service] = []
         for service in broker.services():

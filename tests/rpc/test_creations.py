@@ -6,13 +6,12 @@ import pytest
 
 from pocketmq.model.access import ResourceKind
 from pocketmq.model.errors import AccessDenied, CreationsUsedUp, GroupNotFound, TopicNotFound
-from pocketmq.rpc.creations import CREATING, HOUR_MS, Creations
+from pocketmq.rpc.creations import HOUR_MS, Creations
 from pocketmq.rpc.guard import Guard
 from pocketmq.rpc.pb import broker_pb2 as pb
 from pocketmq.rpc.pb import messaging_pb2 as v2
-from pocketmq.rpc.v1.permissions import rules_of
-from pocketmq.rpc.v2.permissions import RULES
-from pocketmq.rpc.v2.service_table import NAME
+from pocketmq.rpc.v1.service_table import rules_of
+from pocketmq.rpc.v2.service_table import NAME, TABLE
 from tests.fakes.store_broker import StoreBroker
 from tests.fakes.users import access_of, call_of, grant_of
 
@@ -30,7 +29,7 @@ class Desk:
         creations = Creations(exists, lambda: self.now_ms, lambda: LIMIT)
         access = access_of(*[grant_of("app", *rule) for rule in rules], clock=broker.clock)
         access.take(0)
-        guard, by_face = Guard(access, creations), {**rules_of("C"), NAME: RULES}
+        guard, by_face = Guard(access, creations), {**rules_of("C"), NAME: TABLE.rules("C")}
         services = [guard.guarded(service, by_face[service.name]) for service in broker.services()]
         self.methods = {row.name: row for service in services for row in service.methods}
         self.official = {row.name: row for row in services[-1].methods}
@@ -121,7 +120,3 @@ async def test_an_admin_makes_any_number(broker: StoreBroker) -> None:
     desk = Desk(broker)
     for number in range(LIMIT + 2):
         await desk.route(f"t{number}", "admin")
-
-
-def test_methods_that_make_things_are_methods(broker: StoreBroker) -> None:
-    assert {row.name for one in broker.services() for row in one.methods} >= CREATING

@@ -9,7 +9,6 @@ from random import Random
 from typing import Any, Final
 
 import pytest
-from google.protobuf.descriptor import ServiceDescriptor
 
 from pocketmq.model.access import Action, Need, resource_from_text
 from pocketmq.model.errors import AccessDenied, AdminsOnly, Recovering, SystemTopic, Unauthenticated
@@ -28,11 +27,9 @@ from pocketmq.rpc.permissions import (
     topic_need,
 )
 from pocketmq.rpc.service import MalformedRequest, Metadata, Method, MethodKind, Service
-from pocketmq.rpc.v1.permissions import ACCESS_NEEDS, BROKER_NEEDS, admin_needs, rules_of
-from pocketmq.rpc.v1.service_table import ACCESS, ADMIN, BROKER, closed_faces
+from pocketmq.rpc.v1.service_table import BROKER, TABLES, rules_of
 from pocketmq.rpc.v1.status import refuse
-from pocketmq.rpc.v2.permissions import NEEDS, RULES
-from pocketmq.rpc.v2.service_table import MESSAGING, closed_face
+from pocketmq.rpc.v2.service_table import NAME, TABLE
 from pocketmq.services.access.access import Access
 from tests.fakes.call import FakeCall
 from tests.fakes.mutated import mutated
@@ -180,17 +177,12 @@ ROWS: Final[dict[str, list[tuple[dict[str, Any], str]]]] = {
 }
 """Of each method requests, by their fields, and what they need."""
 
-TABLES: Final[list[tuple[ServiceDescriptor, NeedTable, Service]]] = [
-    (BROKER, BROKER_NEEDS, closed_faces()[0]),
-    (ADMIN, admin_needs("C"), closed_faces()[1]),
-    (ACCESS, ACCESS_NEEDS, closed_faces()[2]),
-    (MESSAGING, NEEDS, closed_face()),
-]
+FACES: Final = (*TABLES, TABLE)
 CASES: Final = [
-    (descriptor.name, row.name, fields, needed)
-    for descriptor, _, face in TABLES
-    for row in face.methods
-    for fields, needed in ROWS.get(f"{descriptor.name}/{row.name}", [])
+    (table.descriptor.name, row.name, fields, needed)
+    for table in FACES
+    for row in table.rows
+    for fields, needed in ROWS.get(f"{table.descriptor.name}/{row.name}", [])
 ]
 
 
@@ -204,18 +196,19 @@ def text_of(needs: list[Need]) -> str:
 
 
 def table(name: str) -> tuple[NeedTable, Service]:
-    return next((needs, face) for descriptor, needs, face in TABLES if descriptor.name == name)
+    found = next(table for table in FACES if table.descriptor.name == name)
+    return found.rules("C").needs, found.closed_face()
 
 
 def test_every_method_says_what_it_needs() -> None:
     known = {
-        f"{descriptor.name}/{name}": needs
-        for descriptor, needs, _ in TABLES
-        for name in descriptor.methods_by_name
+        f"{table.descriptor.name}/{name}"
+        for table in FACES
+        for name in table.descriptor.methods_by_name
     }
-    assert ROWS.keys() == known.keys()
-    for descriptor, needs, _ in TABLES:
-        assert needs.keys() == set(descriptor.methods_by_name)
+    assert ROWS.keys() == known
+    for table in FACES:
+        assert table.rules("C").needs.keys() == set(table.descriptor.methods_by_name)
 
 
 @pytest.mark.parametrize(("face", "name", "fields", "needed"), CASES)
@@ -269,7 +262,7 @@ def test_nobody_gets_past_without_it(
 
 def test_names_of_the_header_s_namespace_are_asked_for() -> None:
     request = official_pb.QueryRouteRequest(topic={"name": "t"})
-    need = NEEDS["QueryRoute"]
+    need = TABLE.rules("C").needs["QueryRoute"]
     assert not isinstance(need, AdminOnly)
     (found,) = need(request, FakeCall(metadata={"x-mq-namespace": "n"}))
     assert found.name == "n%t"
@@ -434,11 +427,11 @@ def official_send(*topics: str) -> bytes:
         (BROKER.full_name, "SendMessage", own_send("t"), signed("app", "guess"), Unauthenticated),
         (BROKER.full_name, "SendMessage", own_send("t" * 200), signed(), None),
         (BROKER.full_name, "SendMessage", b"\x10\x01", signed(), None),
-        (closed_face().name, "SendMessage", official_send("t"), signed(), b"done"),
-        (closed_face().name, "SendMessage", official_send("u"), signed(), AccessDenied),
-        (closed_face().name, "SendMessage", official_send("t", "u"), signed(), b"done"),
+        (NAME, "SendMessage", official_send("t"), signed(), b"done"),
+        (NAME, "SendMessage", official_send("u"), signed(), AccessDenied),
+        (NAME, "SendMessage", official_send("t", "u"), signed(), b"done"),
         (
-            closed_face().name, "SendMessage", official_send("t"),
+            NAME, "SendMessage", official_send("t"),
             {**signed(), "x-mq-namespace": "n"}, AccessDenied,
         ),
     ],
@@ -450,7 +443,7 @@ def test_a_shortcut_is_taken_by_who_may(
         return b"done"
 
     guard = Guard(access_of(grant_of("app", "pub", "topic:t"), grant_of("app", "pub", "group:g")))
-    by_name = {**rules_of("C"), closed_face().name: RULES}[face].quick
+    by_name = {**rules_of("C"), NAME: TABLE.rules("C")}[face].quick
     rows = tuple(
         Method(**{**vars(method_of(shortcut=shortcut)), "name": quick}) for quick in by_name
     )

@@ -9,9 +9,8 @@ import pytest
 from pocketmq.client import AsyncClient, Message, errors
 from pocketmq.rpc.guard import Guard
 from pocketmq.rpc.pb import messaging_pb2 as pb
-from pocketmq.rpc.v1.permissions import rules_of
-from pocketmq.rpc.v2.permissions import RULES
-from pocketmq.rpc.v2.service_table import MESSAGING, NAME
+from pocketmq.rpc.v1.service_table import rules_of
+from pocketmq.rpc.v2.service_table import MESSAGING, NAME, TABLE
 from tests.fakes.store_broker import ServerClass, StoreBroker, connected, running
 from tests.fakes.users import SECRET, access_of, grant_of, signed
 
@@ -69,7 +68,7 @@ async def desk(server_class: ServerClass, broker: StoreBroker) -> AsyncIterator[
     access.take(0)  # the clock of the broker stands still, that of its clients does not
     guard = Guard(access)
     broker.auto_create_groups = True
-    by_face = {**rules_of("C"), NAME: RULES}
+    by_face = {**rules_of("C"), NAME: TABLE.rules("C")}
     services = [guard.guarded(service, by_face[service.name]) for service in broker.services()]
     async with running(server_class(services)) as address, connected(address) as channel:
         yield Desk(broker, address, channel)

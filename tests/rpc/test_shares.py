@@ -10,9 +10,8 @@ import pytest
 from pocketmq.client import AsyncClient, ClientError, PullQuery
 from pocketmq.rpc.admission import DEFAULT_LIMITS, CallClass
 from pocketmq.rpc.guard import Guard
-from pocketmq.rpc.v1.permissions import rules_of
-from pocketmq.rpc.v2.permissions import RULES
-from pocketmq.rpc.v2.service_table import NAME
+from pocketmq.rpc.v1.service_table import rules_of
+from pocketmq.rpc.v2.service_table import NAME, TABLE
 from pocketmq.services.access.access import Access
 from tests.fakes.store_broker import ServerClass, StoreBroker, running
 from tests.fakes.users import SECRET, access_of, grant_of
@@ -62,7 +61,7 @@ async def users(server_class: ServerClass, broker: StoreBroker) -> AsyncIterator
     access.take(0)
     _second_user(access)
     guard, limits = Guard(access), {**DEFAULT_LIMITS, CallClass.POLL: SLOTS}
-    by_face = {**rules_of("C"), NAME: RULES}
+    by_face = {**rules_of("C"), NAME: TABLE.rules("C")}
     services = [guard.guarded(service, by_face[service.name]) for service in broker.services()]
     async with (
         running(server_class(services, limits=limits)) as address,

@@ -19,9 +19,8 @@ from pocketmq.rpc.creations import Creations
 from pocketmq.rpc.guard import Guard
 from pocketmq.rpc.permissions import GET
 from pocketmq.rpc.service import Service
-from pocketmq.rpc.v1.permissions import rules_of
-from pocketmq.rpc.v2.permissions import RULES as OFFICIAL_RULES
-from pocketmq.rpc.v2.service_table import NAME as OFFICIAL
+from pocketmq.rpc.v1.service_table import rules_of
+from pocketmq.rpc.v2.service_table import TABLE as OFFICIAL
 from pocketmq.services.access.access import Access
 from pocketmq.store.tables.tables import Tables
 from pocketmq.store.tables.users import UserTable
@@ -82,7 +81,7 @@ class AccessControl:
         exists = {ResourceKind.TOPIC: is_topic, ResourceKind.GROUP: is_group}
         creations = Creations(exists, self._clock.monotonic_ms, self._creations_per_hour)
         guard = Guard(self.access, creations)
-        rules = {**rules_of(self._cluster), OFFICIAL: OFFICIAL_RULES}
+        rules = {**rules_of(self._cluster), OFFICIAL.name: OFFICIAL.rules(self._cluster)}
         return [guard.guarded(service, rules[service.name]) for service in services]
 
     def _creations_per_hour(self) -> int:

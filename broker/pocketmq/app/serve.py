@@ -49,7 +49,7 @@ from pocketmq.rpc.own.tls import Tls
 from pocketmq.rpc.service import Service
 from pocketmq.rpc.transports import new_server
 from pocketmq.rpc.v1.service_table import closed_faces
-from pocketmq.rpc.v2.service_table import closed_face
+from pocketmq.rpc.v2.service_table import TABLE as OFFICIAL
 from pocketmq.store.message_store import MessageStore, open_store
 from pocketmq.store.recovery.progress import Starting
 from pocketmq.store.runner import Runner
@@ -309,7 +309,7 @@ def _carried(config: Config, site: Site, tls: Tls) -> tuple[str, list[Service], 
         idle_ms=rpc.connection_idle_ms,
         age_ms=rpc.connection_age_ms,
     )
-    return rpc.transport, [*closed_faces(), closed_face()], transport
+    return rpc.transport, [*closed_faces(), OFFICIAL.closed_face()], transport
 
 
 @asynccontextmanager

@@ -22,12 +22,6 @@ MAKERS: Final = {
     ResourceKind.GROUP: (Action.SUB, Action.CREATE),
 }
 """The permission by which a call creates a missing thing of a kind."""
-CREATING: Final = frozenset({
-    "CreateTopic", "CreateGroup", "SendMessage", "Receive", "PullMessage", "CommitOffset",
-    "SetOffsets", "ResetOffsets", "CloneOffsets", "QueryRoute", "QueryAssignment",
-    "ReceiveMessage", "Heartbeat", "Telemetry", "UpdateOffset",
-})  # fmt: skip
-"""Methods that create missing things, of all APIs."""
 
 Exists = Callable[[str], object]
 """Returns the thing of a name, None where there is none."""

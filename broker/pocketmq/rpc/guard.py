@@ -18,7 +18,7 @@ from pocketmq.model.access import ResourceKind
 from pocketmq.model.rights import Rights
 from pocketmq.rpc.admission import CallClass
 from pocketmq.rpc.call import Call
-from pocketmq.rpc.creations import CREATING, Creations
+from pocketmq.rpc.creations import Creations
 from pocketmq.rpc.pending_reply import PendingReply
 from pocketmq.rpc.permissions import PUB, AdminOnly, Asked, FaceRules, Named, group_need, topic_need
 from pocketmq.rpc.service import Handler, Metadata, Method, Service, Shortcut
@@ -43,18 +43,22 @@ class Guard:
 
     def guarded(self, service: Service, rules: FaceRules) -> Service:
         """Returns a face that serves permitted calls; a shortcut without a rule is not used."""
-        needs, quick = rules
+        needs, quick, creating = rules
         names = {method.name for method in service.methods}
         assert names == needs.keys(), f"each method of {service.name} says what it needs"
         rows = [
-            self._guarded(method, needs[method.name], quick.get(method.name))
+            self._guarded(
+                method, needs[method.name], quick.get(method.name), creates=method.name in creating
+            )
             for method in service.methods
         ]
         return replace(service, methods=tuple(rows))
 
-    def _guarded(self, method: Method, need: Asked | AdminOnly, named: Named | None) -> Method:
+    def _guarded(
+        self, method: Method, need: Asked | AdminOnly, named: Named | None, *, creates: bool
+    ) -> Method:
         creations = self._creations
-        if creations is not None and method.name in CREATING:
+        if creations is not None and creates:
             assert not isinstance(need, AdminOnly), "users make what they name"
             need = creations.asked(need)
         if method.kind.has_requests:

@@ -47,6 +47,7 @@ class FaceRules(NamedTuple):
 
     needs: NeedTable
     quick: Mapping[str, Named] = {}
+    creating: frozenset[str] = frozenset()
 
 
 PUB: Final = (Action.PUB,)

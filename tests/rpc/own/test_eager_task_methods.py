@@ -10,9 +10,8 @@ from pocketmq.rpc.call import REQUEST_ID_KEY
 from pocketmq.rpc.guard import Guard
 from pocketmq.rpc.pb import admin_pb2
 from pocketmq.rpc.service import Method, Service
-from pocketmq.rpc.v1.permissions import rules_of
-from pocketmq.rpc.v2.permissions import RULES
-from pocketmq.rpc.v2.service_table import NAME
+from pocketmq.rpc.v1.service_table import rules_of
+from pocketmq.rpc.v2.service_table import NAME, TABLE
 from tests.fakes.store_broker import StoreBroker, store_broker
 from tests.fakes.users import access_of, grant_of, signed
 from tests.rpc.own.pair import Pair
@@ -147,7 +146,7 @@ def services_of(broker: StoreBroker, *, is_checked: bool) -> list[Service]:
     if not is_checked:
         return services
     access = access_of(grant_of("app", "pub,sub", "topic:orders"), clock=broker.clock)
-    guard, by_face = Guard(access), {**rules_of("C"), NAME: RULES}
+    guard, by_face = Guard(access), {**rules_of("C"), NAME: TABLE.rules("C")}
     return [guard.guarded(service, by_face[service.name]) for service in services]
 
 

@@ -1,14 +1,21 @@
 """The faces of v1 serve what the proto promises, by RocketMQ's words, closed or open."""
 
+from types import SimpleNamespace
+from unittest.mock import Mock
+
 import pytest
 
-from pocketmq.model.errors import Recovering
+from pocketmq.model.errors import Recovering, UnsupportedFeature
 from pocketmq.rpc.admission import CallClass
 from pocketmq.rpc.own.server import OwnServer
 from pocketmq.rpc.service import Service
-from pocketmq.rpc.v1.service_table import ACCESS, ADMIN, BROKER, CLASSES, SETTLING, closed_faces
+from pocketmq.rpc.v1.service_table import ACCESS, ADMIN, ADMIN_TABLE, BROKER, TABLES, closed_faces
+from pocketmq.rpc.v2.service_table import TABLE as OFFICIAL
 from tests.fakes.call import FakeCall
 from tests.fakes.store_broker import StoreBroker
+
+FACES = (*TABLES, OFFICIAL)
+PARTS = ("routes", "sending", "receive_message", "acks", "sessions", "transactions", "offsets")
 
 
 def own(broker: StoreBroker) -> list[Service]:
@@ -28,11 +35,15 @@ def test_every_method_of_the_proto_is_served_in_its_class(broker: StoreBroker) -
             "Receive": CallClass.POLL,
             "CheckTransactions": CallClass.POLL,
             "EndTransaction": CallClass.SETTLE,
-            **dict.fromkeys(SETTLING, CallClass.SETTLE),
+            "Ack": CallClass.SETTLE,
+            "ChangeInvisible": CallClass.SETTLE,
+            "SendBack": CallClass.SETTLE,
+            "ForwardToDeadLetters": CallClass.SETTLE,
         }
         for name in ("PrintClientStack", "VerifyMessage"):
             classes[name] = CallClass.QUESTION
-        other = CLASSES[descriptor.name]
+        others = {BROKER: CallClass.QUERY, ADMIN: CallClass.ADMIN, ACCESS: CallClass.ACCESS}
+        other = others[descriptor]
         assert all(row.call_class is classes.get(row.name, other) for row in service.methods)
 
 
@@ -57,3 +68,34 @@ async def test_a_closed_face_differs_in_its_handlers_only(broker: StoreBroker) -
         }
     for stat, twin in zip(closed.stats, opened.stats, strict=True):
         assert getattr(stat, "series", {}).keys() == getattr(twin, "series", {}).keys()
+
+
+def test_methods_that_create_what_they_name() -> None:
+    creating = {f"{t.descriptor.name}/{row.name}" for t in FACES for row in t.rows if row.creates}
+    own = {"SendMessage", "Receive", "PullMessage", "CommitOffset"}
+    operators = {"CreateTopic", "CreateGroup", "PullMessage", "SetOffsets", "ResetOffsets"}
+    routes = {"QueryRoute", "QueryAssignment", "Heartbeat", "Telemetry"}
+    official = {"SendMessage", "ReceiveMessage", "PullMessage", "UpdateOffset", *routes}
+    assert creating == {
+        *(f"Broker/{name}" for name in own),
+        *(f"Admin/{name}" for name in {*operators, "CloneOffsets"}),
+        *(f"MessagingService/{name}" for name in official),
+    }
+
+
+def test_a_method_without_a_handler_is_unsupported() -> None:
+    service = OFFICIAL.face(SimpleNamespace(**dict.fromkeys(PARTS, Mock())))
+    row = next(row for row in service.methods if row.name == "SyncLiteSubscription")
+    with pytest.raises(UnsupportedFeature):
+        row.handler(row.request(), FakeCall())
+
+
+def test_only_methods_of_the_usual_class_get_what_stands_around() -> None:
+    service = ADMIN_TABLE.face(Mock(), around=lambda handler: around)
+    rows = {row.name: row.handler is around for row in service.methods}
+    others = {"PullMessage", "PrintClientStack", "VerifyMessage"}
+    assert {name for name, is_around in rows.items() if not is_around} == others
+
+
+def around(request: object, call: object) -> None:
+    raise AssertionError("a handler that is not called")

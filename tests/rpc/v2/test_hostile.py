@@ -14,7 +14,7 @@ from google.protobuf.descriptor import FieldDescriptor
 from google.protobuf.message import Message
 
 from pocketmq.rpc.pb import messaging_pb2 as pb
-from pocketmq.rpc.v2.service_table import CLASSES
+from pocketmq.rpc.v2.service_table import TABLE
 from tests.fakes.mutated import mutated
 from tests.fakes.official import OfficialDesk, sent
 
@@ -186,7 +186,7 @@ async def test_whatever_a_field_holds_the_answer_says_whose_fault_it_is(
     desk: OfficialDesk, texts: list[str], seed: int
 ) -> None:
     random = Random(seed)
-    maker, names = Maker(random, texts), [*CLASSES]
+    maker, names = Maker(random, texts), [row.name for row in TABLE.rows]
     codes: dict[str, set[int]] = {name: set() for name in names}
     for number in range(REQUESTS):
         name = names[number % len(names)]
@@ -206,7 +206,7 @@ async def test_whatever_its_bytes_are_a_request_is_read_or_refused(
 ) -> None:
     random = Random(f"bytes {seed}")
     maker, unread_count = Maker(random, texts), 0
-    names = [name for name in CLASSES if name != "Telemetry"]
+    names = [row.name for row in TABLE.rows if row.name != "Telemetry"]
     for number in range(REQUESTS):
         name = names[number % len(names)]
         sound = maker.message(desk.methods[name].request).SerializeToString()
@@ -230,7 +230,7 @@ async def test_what_was_there_is_there_after_it(desk: OfficialDesk, texts: list[
     random = Random("after")
     maker = Maker(random, [])
     consuming = {"SendMessage", "UpdateOffset", "ReceiveMessage", "PullMessage"}
-    names = [name for name in CLASSES if name not in consuming]
+    names = [row.name for row in TABLE.rows if row.name not in consuming]
     for number in range(REQUESTS):
         name = names[number % len(names)]
         request = maker.message(desk.methods[name].request)

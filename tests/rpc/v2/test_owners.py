@@ -7,7 +7,7 @@ import pytest
 
 from pocketmq.rpc.guard import Guard
 from pocketmq.rpc.pb import messaging_pb2 as pb
-from pocketmq.rpc.v2.permissions import RULES
+from pocketmq.rpc.v2.service_table import TABLE
 from tests.fakes.official import OfficialDesk, name
 from tests.fakes.store_broker import StoreBroker
 from tests.fakes.users import access_of, grant_of, signed
@@ -25,7 +25,7 @@ class Pair:
             grant_of("app", "sub", "group:g"), grant_of("app", "sub", "topic:orders")
         )
         access.take(0)
-        service = Guard(access).guarded(broker.official.service(), RULES)
+        service = Guard(access).guarded(broker.official.service(), TABLE.rules("C"))
         self.broker = broker
         self.app = OfficialDesk(broker, service=service)
         self.app.metadata |= signed("app")

@@ -17,7 +17,7 @@ from pocketmq.model.rights import explain
 from pocketmq.rpc.call import Call
 from pocketmq.rpc.pb import access_pb2 as pb
 from pocketmq.rpc.service import Service
-from pocketmq.rpc.v1.service_table import ACCESS, face
+from pocketmq.rpc.v1.service_table import ACCESS_TABLE
 from pocketmq.services.access.access import Access
 
 
@@ -32,19 +32,7 @@ class AccessFace:
 
     def service(self) -> Service:
         """Returns the face."""
-        return face(
-            ACCESS,
-            {
-                "CreateUser": self.create_user,
-                "UpdateUser": self.update_user,
-                "DeleteUser": self.delete_user,
-                "ListUsers": self.list_users,
-                "AddGrant": self.add_grant,
-                "RemoveGrant": self.remove_grant,
-                "ListGrants": self.list_grants,
-                "Explain": self.explain,
-            },
-        )
+        return ACCESS_TABLE.face(self)
 
     async def _save(self, what: str, call: Call) -> None:
         signed = signed_from_text(call.metadata(AUTHORIZATION_KEY) or "")

@@ -4,6 +4,7 @@ Each method reads the request, calls services/admin, and writes its answer.
 """
 
 from collections.abc import Iterable, Sequence
+from functools import partial
 from typing import Any, Final
 
 from pocketmq.model.access import Action
@@ -26,14 +27,14 @@ from pocketmq.rpc.call import Call
 from pocketmq.rpc.in_turns import in_turns
 from pocketmq.rpc.pb import admin_pb2 as pb
 from pocketmq.rpc.permissions import DELETE, FIND, GET, LIST, PUB, SEE, group_need, topic_need
-from pocketmq.rpc.service import Handler, MalformedRequest, Service
+from pocketmq.rpc.service import MalformedRequest, Service
 from pocketmq.rpc.services import Services
 from pocketmq.rpc.topic_access import check_may, check_operator_reads
 from pocketmq.rpc.v1.ask_clients import AskClients
 from pocketmq.rpc.v1.list_transactions import ListTransactions
 from pocketmq.rpc.v1.pull_message import PullMessage
 from pocketmq.rpc.v1.query_messages import QueryMessages
-from pocketmq.rpc.v1.service_table import ADMIN, face
+from pocketmq.rpc.v1.service_table import ADMIN_TABLE
 from pocketmq.services.admin import (
     dead_letters,
     groups,
@@ -84,63 +85,23 @@ class AdminMethods:
     """The methods of pocketmq.v1.Admin."""
 
     __slots__ = (
-        "_ask_clients", "_list_delayed", "_list_transactions", "_process", "_pull_message",
-        "_redrive", "_store", "query_messages",
+        "_process", "_redrive", "_store", "ask_clients", "list_delayed", "list_transactions",
+        "pull_message", "query_messages",
     )  # fmt: skip
 
     def __init__(self, backing: Services, process: status.Process) -> None:
         self._store = store = backing.store
         self._process = process
-        self._list_transactions = ListTransactions(backing.transactions)
-        self._ask_clients = AskClients(backing)
+        self.list_transactions = ListTransactions(backing.transactions)
+        self.ask_clients = AskClients(backing)
         self._redrive = Redrive(store, process.store_host)
-        self._list_delayed = ListDelayed(store)
+        self.list_delayed = ListDelayed(store)
         self.query_messages = QueryMessages(backing.query, store.tables, check=check_operator_reads)
-        self._pull_message = PullMessage(store, backing.pull, check=check_operator_reads)
+        self.pull_message = PullMessage(store, backing.pull, check=check_operator_reads)
 
     def service(self) -> Service:
         """Returns the face."""
-        answered: dict[str, Handler] = {
-            "CreateTopic": self.create_topic,
-            "ListTopics": self.list_topics,
-            "DescribeTopic": self.describe_topic,
-            "UpdateTopic": self.update_topic,
-            "DeleteTopic": self.delete_topic,
-            "TopicStats": self.topic_stats,
-            "CreateGroup": self.create_group,
-            "ListGroups": self.list_groups,
-            "DescribeGroup": self.describe_group,
-            "UpdateGroup": self.update_group,
-            "DeleteGroup": self.delete_group,
-            "ListMembers": self.list_members,
-            "ListOffsets": self.list_offsets,
-            "GroupLag": self.group_lag,
-            "SetOffsets": self.set_offsets,
-            "ResetOffsets": self.reset_offsets,
-            "CloneOffsets": self.clone_offsets,
-            "QueryByKey": self.query_messages.by_key,
-            "QueryByTag": self.query_messages.by_tag,
-            "QueryById": self.query_messages.by_id,
-            "TraceMessage": self.trace_message,
-            "ListDeadLetters": self.list_dead_letters,
-            "RedriveDeadLetters": self.redrive_dead_letters,
-            "ListDelayed": self._list_delayed,
-            "ListTransactions": self._list_transactions.page,
-            "DescribeTransaction": self._list_transactions.describe,
-            "ResumeTransaction": self._list_transactions.resume,
-            "StoreStatus": self.store_status,
-            "Flush": self.flush,
-            "EffectiveConfig": self.effective_config,
-            "Drain": self.drain,
-        }
-        waiting: dict[str, Handler] = {
-            "PullMessage": self._pull_message,
-            "PrintClientStack": self._ask_clients.print_stack,
-            "VerifyMessage": self._ask_clients.verify_message,
-        }
-        turns = self._store.turns
-        in_turn = {name: in_turns(turns, handler) for name, handler in answered.items()}
-        return face(ADMIN, {**in_turn, **waiting})
+        return ADMIN_TABLE.face(self, around=partial(in_turns, self._store.turns))
 
     # -- topics --------------------------------------------------------------------------------
     async def create_topic(

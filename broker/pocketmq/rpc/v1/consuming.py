@@ -27,7 +27,7 @@ from pocketmq.model.names import check_group, check_number
 from pocketmq.rpc.call import Call, reading_user, turn_user
 from pocketmq.rpc.codec.stored_messages import MessageWriter
 from pocketmq.rpc.pb import broker_pb2 as pb
-from pocketmq.rpc.service import Handler, MalformedRequest
+from pocketmq.rpc.service import MalformedRequest
 from pocketmq.rpc.topic_access import check_client_reads, find_readable
 from pocketmq.rpc.v1.pull_message import REPLY_SIZE_MAX, check_id, effective_wait_ms, wanted_of
 from pocketmq.rpc.v1.stored_reply import proto_message
@@ -62,16 +62,6 @@ class ConsumeMethods:
         self._consume = consume
         self._delivered = pull.delivered
         self._messages = MessageWriter()
-
-    def handlers(self) -> dict[str, Handler]:
-        """Returns the methods by their names."""
-        return {
-            "Receive": self.receive,
-            "Ack": self.ack,
-            "ChangeInvisible": self.change_invisible,
-            "SendBack": self.send_back,
-            "ForwardToDeadLetters": self.forward_to_dead_letters,
-        }
 
     # -- receiving -----------------------------------------------------------------------------
     def receive(self, message: pb.ReceiveRequest, call: Call) -> bytes | Awaitable[bytes]:

@@ -23,7 +23,7 @@ from pocketmq.rpc.v1.end_transaction import EndTransaction
 from pocketmq.rpc.v1.pull_message import PullMessage, check_id, effective_wait_ms
 from pocketmq.rpc.v1.query_messages import QueryMessages
 from pocketmq.rpc.v1.send_message import SendMessage
-from pocketmq.rpc.v1.service_table import BROKER, face
+from pocketmq.rpc.v1.service_table import BROKER_TABLE
 from pocketmq.rpc.v1.stored_reply import proto_halves
 from pocketmq.services.transaction.transactions import Transactions
 
@@ -74,8 +74,8 @@ class Messaging:
     """The methods of pocketmq.v1.Broker."""
 
     __slots__ = (
-        "_end_transaction", "_pull_message", "_query", "_send", "_store", "check_transactions",
-        "consuming", "query_messages", "send_message",
+        "_query", "_send", "_store", "check_transactions", "consuming", "end_transaction",
+        "pull_message", "query_messages", "send_message",
     )  # fmt: skip
 
     def __init__(self, backing: Services) -> None:
@@ -83,32 +83,16 @@ class Messaging:
         self._query = query = backing.query
         self._send = send = backing.send
         pull, members = backing.pull, backing.members
-        self._end_transaction = EndTransaction(backing.transactions)
+        self.end_transaction = EndTransaction(backing.transactions)
         self.check_transactions = CheckTransactions(backing.transactions)
         self.query_messages = QueryMessages(query, store.tables, check=check_client_reads)
         self.send_message = SendMessage(send)
         self.consuming = ConsumeMethods(store, backing.consume, pull, members)
-        self._pull_message = PullMessage(store, pull, check=check_client_reads, members=members)
+        self.pull_message = PullMessage(store, pull, check=check_client_reads, members=members)
 
     def service(self) -> Service:
         """Returns the face."""
-        return face(
-            BROKER,
-            {
-                "SendMessage": self.send_message,
-                "Recall": self.recall,
-                "PullMessage": self._pull_message,
-                "EndTransaction": self._end_transaction,
-                "CheckTransactions": self.check_transactions,
-                **self.consuming.handlers(),
-                "QueryByKey": self.query_messages.by_key,
-                "QueryById": self.query_messages.by_id,
-                "QueryByTime": self.query_by_time,
-                "QueryOffsets": self.query_offsets,
-                "CommitOffset": self.commit_offset,
-                "FetchOffset": self.fetch_offset,
-            },
-        )
+        return BROKER_TABLE.face(self)
 
     async def recall(self, request: pb.RecallRequest, call: Call) -> pb.RecallResponse:
         """Takes a message back that waits for its time.

@@ -1,4 +1,4 @@
-"""Services of v1: their methods, the class of each, and RocketMQ's request code.
+"""The methods of v1, one row each (rpc/method_table.py).
 
 They exist before anything can be served: while closed, every method is known, and refused.
 """
@@ -6,120 +6,217 @@ They exist before anything can be served: while closed, every method is known, a
 from collections.abc import Mapping
 from typing import Any, Final
 
-from google.protobuf.descriptor import ServiceDescriptor
-
+from pocketmq.model.access import ResourceKind
 from pocketmq.rpc.admission import CallClass
+from pocketmq.rpc.method_table import OnCluster, Rpc, RpcTable
 from pocketmq.rpc.pb import access_pb2, admin_pb2, broker_pb2
-from pocketmq.rpc.service import SEND_SIZE_MAX, Handler, Method, MethodKind, Service, closed, method
-from pocketmq.rpc.v1.end_transaction import EndTransaction
-from pocketmq.rpc.v1.send_message import SendMessage, parse_send_request
+from pocketmq.rpc.permissions import (
+    CREATE,
+    DELETE,
+    FIND,
+    GET,
+    LOOK,
+    PUB,
+    UPDATE,
+    AdminOnly,
+    FaceRules,
+    group_need,
+    nothing,
+    topic_need,
+)
+from pocketmq.rpc.service import SEND_SIZE_MAX, MethodKind, Service
+from pocketmq.rpc.v1.permissions import (
+    FIRST_TOPIC,
+    PRODUCERS,
+    all_groups,
+    all_topics,
+    cloned,
+    consumed,
+    group_and_topic,
+    lag,
+    of_group,
+    of_topic,
+    or_all,
+    pulled,
+    redriven,
+    sent,
+    transactions,
+    verified,
+)
+from pocketmq.rpc.v1.send_message import parse_send_request
 from pocketmq.rpc.v1.status import refuse
 
 BROKER: Final = broker_pb2.DESCRIPTOR.services_by_name["Broker"]
 ADMIN: Final = admin_pb2.DESCRIPTOR.services_by_name["Admin"]
 ACCESS: Final = access_pb2.DESCRIPTOR.services_by_name["Access"]
-FACES: Final = (BROKER, ADMIN, ACCESS)
 SETTLE_SIZE_MAX: Final = 256 * 1024
 """Bytes of a request with as many handles as it may have, of the usual length."""
-SETTLING: Final = frozenset({"Ack", "ChangeInvisible", "SendBack", "ForwardToDeadLetters"})
-ASKING: Final = frozenset({"PrintClientStack", "VerifyMessage"})
-"""Methods that wait for another client's answer."""
-CLASSES: Final[Mapping[str, CallClass]] = {
-    "Broker": CallClass.QUERY,
-    "Admin": CallClass.ADMIN,
-    "Access": CallClass.ACCESS,
-}
-"""Classes of the methods of each face that are nothing special."""
-REQUEST_CODES: Final[Mapping[str, str]] = {
-    "SendMessage": "send_message_v2",
-    "Recall": "recall_message",
-    "EndTransaction": "end_transaction",
-    "CheckTransactions": "check_transaction_state",
-    "ResumeTransaction": "resume_check_half_message",
-    "QueryByKey": "query_message",
-    "QueryByTag": "query_message",
-    "QueryById": "view_message_by_id",
-    "QueryByTime": "search_offset_by_timestamp",
-    "QueryOffsets": "get_max_offset",
-    "Receive": "pop_message",
-    "Ack": "ack_message",
-    "ChangeInvisible": "change_message_invisibletime",
-    "SendBack": "consumer_send_msg_back",
-    "CommitOffset": "update_consumer_offset",
-    "FetchOffset": "query_consumer_offset",
-    "CreateTopic": "update_and_create_topic",
-    "UpdateTopic": "update_and_create_topic",
-    "ListTopics": "get_all_topic_config",
-    "DescribeTopic": "get_topic_config",
-    "DeleteTopic": "delete_topic_in_broker",
-    "TopicStats": "get_topic_stats_info",
-    "CreateGroup": "update_and_create_subscriptiongroup",
-    "UpdateGroup": "update_and_create_subscriptiongroup",
-    "ListGroups": "get_all_subscriptiongroup_config",
-    "DescribeGroup": "get_subscriptiongroup_config",
-    "DeleteGroup": "delete_subscriptiongroup",
-    "ListMembers": "get_consumer_list_by_group",
-    "PrintClientStack": "get_consumer_running_info",
-    "VerifyMessage": "consume_message_directly",
-    "ListOffsets": "get_all_consumer_offset",
-    "GroupLag": "get_consume_stats",
-    "SetOffsets": "update_consumer_offset",
-    "ResetOffsets": "invoke_broker_to_reset_offset",
-    "CloneOffsets": "clone_group_offset",
-    "TraceMessage": "query_message",
-    "EffectiveConfig": "get_broker_config",
-    "StoreStatus": "get_broker_runtime_info",
-    "CreateUser": "auth_create_user",
-    "UpdateUser": "auth_update_user",
-    "DeleteUser": "auth_delete_user",
-    "ListUsers": "auth_list_users",
-    "AddGrant": "auth_create_acl",
-    "RemoveGrant": "auth_delete_acl",
-    "ListGrants": "auth_list_acl",
-}
-"""Method -> the name of RocketMQ's request code, in lower case; others go by their own name."""
+_Own = Mapping[str, Any]
+_ENCODED: Final[_Own] = {"serialize": bytes, "answer": bytes}
+"""The method encodes its response itself."""
+_SENT: Final[_Own] = {
+    **_ENCODED, "parse": parse_send_request, "request_size_max": SEND_SIZE_MAX
+}  # fmt: skip
+_PARKED: Final[_Own] = {**_ENCODED, "parks": True}
+_RECEIVED: Final[_Own] = {**_ENCODED, "kind": MethodKind.UNARY}
+"""A stream of one answer is on the wire what one answer is, and costs less."""
+_SETTLED: Final[_Own] = {**_ENCODED, "request_size_max": SETTLE_SIZE_MAX}
+_SEE_USERS: Final = AdminOnly("see users and grants")
+_CHANGE_USERS: Final = AdminOnly("change users and grants")
 
-
-def face(descriptor: ServiceDescriptor, handlers: Mapping[str, Handler]) -> Service:
-    """Returns a face whose methods are served by these handlers."""
-    assert handlers.keys() == set(descriptor.methods_by_name), "a face serves all its proto says"
-    rows = tuple(_row(descriptor, name, handler) for name, handler in handlers.items())
-    return Service(descriptor.full_name, rows, refuse)
+BROKER_TABLE: Final = RpcTable(
+    BROKER, BROKER.full_name, CallClass.QUERY, refuse,
+    (
+        Rpc(
+            "SendMessage", "send_message", sent, "send_message_v2", creates=True,
+            call_class=CallClass.SEND, shortcut="send_message.shortcut", quick=FIRST_TOPIC,
+            own=_SENT,
+        ),
+        Rpc("Recall", "recall", of_topic(PUB), "recall_message", call_class=CallClass.SEND),
+        Rpc(
+            "PullMessage", "pull_message", consumed, creates=True, call_class=CallClass.POLL,
+            own=_PARKED
+        ),
+        Rpc(
+            "EndTransaction", "end_transaction", of_group(PUB), "end_transaction",
+            call_class=CallClass.SETTLE, shortcut="end_transaction.shortcut", quick=PRODUCERS,
+            own={"request_size_max": SETTLE_SIZE_MAX},
+        ),
+        Rpc(
+            "CheckTransactions", "check_transactions", of_group(PUB),
+            "check_transaction_state", call_class=CallClass.POLL, own={"kind": MethodKind.UNARY}
+        ),
+        Rpc("QueryByKey", "query_messages.by_key", of_topic(LOOK), "query_message"),
+        Rpc("QueryById", "query_messages.by_id", of_topic(LOOK), "view_message_by_id"),
+        Rpc("QueryByTime", "query_by_time", of_topic(LOOK), "search_offset_by_timestamp"),
+        Rpc("QueryOffsets", "query_offsets", of_topic(LOOK), "get_max_offset"),
+        Rpc("CommitOffset", "commit_offset", consumed, "update_consumer_offset", creates=True),
+        Rpc("FetchOffset", "fetch_offset", consumed, "query_consumer_offset"),
+        Rpc(
+            "Receive", "consuming.receive", consumed, "pop_message", creates=True,
+            call_class=CallClass.POLL, own=_RECEIVED
+        ),
+        Rpc(
+            "Ack", "consuming.ack", consumed, "ack_message", call_class=CallClass.SETTLE,
+            own=_SETTLED
+        ),
+        Rpc(
+            "ChangeInvisible", "consuming.change_invisible", consumed,
+            "change_message_invisibletime", call_class=CallClass.SETTLE, own=_SETTLED
+        ),
+        Rpc(
+            "SendBack", "consuming.send_back", consumed, "consumer_send_msg_back",
+            call_class=CallClass.SETTLE, own=_SETTLED
+        ),
+        Rpc(
+            "ForwardToDeadLetters", "consuming.forward_to_dead_letters", consumed,
+            call_class=CallClass.SETTLE, own=_SETTLED
+        ),
+    ),
+)  # fmt: skip
+ADMIN_TABLE: Final = RpcTable(
+    ADMIN, ADMIN.full_name, CallClass.ADMIN, refuse,
+    (
+        Rpc(
+            "CreateTopic", "create_topic", of_topic(CREATE, "name"), "update_and_create_topic",
+            creates=True
+        ),
+        Rpc("ListTopics", "list_topics", all_topics, "get_all_topic_config"),
+        Rpc("DescribeTopic", "describe_topic", of_topic(FIND, "name"), "get_topic_config"),
+        Rpc("UpdateTopic", "update_topic", of_topic(UPDATE, "name"), "update_and_create_topic"),
+        Rpc("DeleteTopic", "delete_topic", of_topic(DELETE, "name"), "delete_topic_in_broker"),
+        Rpc(
+            "TopicStats", "topic_stats", or_all("name", ResourceKind.TOPIC, topic_need),
+            "get_topic_stats_info"
+        ),
+        Rpc(
+            "CreateGroup", "create_group", of_group(CREATE, "name"),
+            "update_and_create_subscriptiongroup", creates=True
+        ),
+        Rpc("ListGroups", "list_groups", all_groups, "get_all_subscriptiongroup_config"),
+        Rpc(
+            "DescribeGroup", "describe_group", of_group(LOOK, "name"),
+            "get_subscriptiongroup_config"
+        ),
+        Rpc(
+            "UpdateGroup", "update_group", of_group(UPDATE, "name"),
+            "update_and_create_subscriptiongroup"
+        ),
+        Rpc(
+            "DeleteGroup", "delete_group", of_group(DELETE, "name"), "delete_subscriptiongroup"
+        ),
+        Rpc("ListMembers", "list_members", of_group(LOOK), "get_consumer_list_by_group"),
+        Rpc("ListOffsets", "list_offsets", group_and_topic(LOOK), "get_all_consumer_offset"),
+        Rpc("GroupLag", "group_lag", lag, "get_consume_stats"),
+        Rpc(
+            "SetOffsets", "set_offsets", group_and_topic(UPDATE), "update_consumer_offset",
+            creates=True
+        ),
+        Rpc(
+            "ResetOffsets", "reset_offsets", group_and_topic(UPDATE),
+            "invoke_broker_to_reset_offset", creates=True
+        ),
+        Rpc("CloneOffsets", "clone_offsets", cloned, "clone_group_offset", creates=True),
+        Rpc("QueryByKey", "query_messages.by_key", of_topic(LOOK), "query_message"),
+        Rpc("QueryByTag", "query_messages.by_tag", of_topic(LOOK), "query_message"),
+        Rpc("QueryById", "query_messages.by_id", of_topic(LOOK), "view_message_by_id"),
+        Rpc(
+            "TraceMessage", "trace_message", or_all("topic", ResourceKind.TOPIC, topic_need),
+            "query_message"
+        ),
+        Rpc(
+            "ListDeadLetters", "list_dead_letters", or_all("group", ResourceKind.GROUP,
+            group_need)
+        ),
+        Rpc("RedriveDeadLetters", "redrive_dead_letters", redriven),
+        Rpc("ListDelayed", "list_delayed", or_all("topic", ResourceKind.TOPIC, topic_need)),
+        Rpc("ListTransactions", "list_transactions.page", transactions),
+        Rpc(
+            "DescribeTransaction", "list_transactions.describe", nothing
+        ),  # Its topic is known when it is found.
+        Rpc(
+            "ResumeTransaction", "list_transactions.resume", OnCluster(UPDATE),
+            "resume_check_half_message"
+        ),
+        Rpc("StoreStatus", "store_status", OnCluster(GET), "get_broker_runtime_info"),
+        Rpc("Flush", "flush", OnCluster(UPDATE)),
+        Rpc("EffectiveConfig", "effective_config", OnCluster(GET), "get_broker_config"),
+        Rpc("Drain", "drain", AdminOnly("stop the broker")),
+        Rpc(
+            "PullMessage", "pull_message", pulled, creates=True, call_class=CallClass.POLL,
+            own=_PARKED
+        ),
+        Rpc(
+            "PrintClientStack", "ask_clients.print_stack", of_group(LOOK),
+            "get_consumer_running_info", call_class=CallClass.QUESTION
+        ),
+        Rpc(
+            "VerifyMessage", "ask_clients.verify_message", verified,
+            "consume_message_directly", call_class=CallClass.QUESTION
+        ),
+    ),
+)  # fmt: skip
+ACCESS_TABLE: Final = RpcTable(
+    ACCESS, ACCESS.full_name, CallClass.ACCESS, refuse,
+    (
+        Rpc("CreateUser", "create_user", _CHANGE_USERS, "auth_create_user"),
+        Rpc("UpdateUser", "update_user", _CHANGE_USERS, "auth_update_user"),
+        Rpc("DeleteUser", "delete_user", _CHANGE_USERS, "auth_delete_user"),
+        Rpc("ListUsers", "list_users", _SEE_USERS, "auth_list_users"),
+        Rpc("AddGrant", "add_grant", _CHANGE_USERS, "auth_create_acl"),
+        Rpc("RemoveGrant", "remove_grant", _CHANGE_USERS, "auth_delete_acl"),
+        Rpc("ListGrants", "list_grants", _SEE_USERS, "auth_list_acl"),
+        Rpc("Explain", "explain", _SEE_USERS),
+    ),
+)  # fmt: skip
+TABLES: Final = (BROKER_TABLE, ADMIN_TABLE, ACCESS_TABLE)
 
 
 def closed_faces() -> list[Service]:
     """Returns all faces, closed."""
-    return [face(one, dict.fromkeys(one.methods_by_name, closed)) for one in FACES]
+    return [table.closed_face() for table in TABLES]
 
 
-def _row(descriptor: ServiceDescriptor, name: str, handler: Handler) -> Method:
-    """Returns a method; a message sent or pulled is read and written by codecs of their own."""
-    own: dict[str, Any] = {"request_code": REQUEST_CODES.get(name, "")}
-    call_class = CLASSES[descriptor.name]
-    if name == "PullMessage":
-        call_class = CallClass.POLL
-        own |= {"serialize": bytes, "answer": bytes, "parks": True}
-    elif name == "Receive":
-        # A stream of one answer looks the same on the wire as one answer, and costs less.
-        call_class = CallClass.POLL
-        own |= {"serialize": bytes, "answer": bytes, "kind": MethodKind.UNARY}
-    elif name in SETTLING:
-        call_class = CallClass.SETTLE
-        own |= {"serialize": bytes, "answer": bytes, "request_size_max": SETTLE_SIZE_MAX}
-    elif name == "SendMessage":
-        call_class = CallClass.SEND
-        own |= {"parse": parse_send_request, "serialize": bytes, "answer": bytes}
-        own |= {"request_size_max": SEND_SIZE_MAX}
-        own |= {"shortcut": handler.shortcut if isinstance(handler, SendMessage) else None}
-    elif name == "CheckTransactions":
-        call_class = CallClass.POLL
-        own |= {"kind": MethodKind.UNARY}
-    elif name == "EndTransaction":
-        call_class = CallClass.SETTLE
-        own |= {"request_size_max": SETTLE_SIZE_MAX}
-        own |= {"shortcut": handler.shortcut if isinstance(handler, EndTransaction) else None}
-    elif name == "Recall":
-        call_class = CallClass.SEND
-    elif name in ASKING:
-        call_class = CallClass.QUESTION
-    return method(descriptor, name, handler, call_class, **own)
+def rules_of(cluster: str) -> dict[str, FaceRules]:
+    """Returns the permissions of each face of a broker of a cluster, by the face's name."""
+    return {table.name: table.rules(cluster) for table in TABLES}

@@ -14,7 +14,6 @@ from pocketmq.model.names import check_number
 from pocketmq.rpc.call import Call
 from pocketmq.rpc.codec.v2_ack import PlainAck, read_ack
 from pocketmq.rpc.pb import messaging_pb2 as pb
-from pocketmq.rpc.service import Handler
 from pocketmq.rpc.topic_access import check_client_reads, find_readable
 from pocketmq.rpc.v2.caller import Caller, caller_of
 from pocketmq.rpc.v2.durations import ms_of
@@ -54,14 +53,6 @@ class AckMethods:
         self._sessions = sessions
         self._forwarded: dict[tuple[str, str, str], None] = {}
         """Recently given-up messages: a client that missed the answer tries again."""
-
-    def handlers(self) -> dict[str, Handler]:
-        """Returns the methods by their names."""
-        return {
-            "AckMessage": self.ack_message,
-            "ChangeInvisibleDuration": self.change_invisible_duration,
-            "ForwardMessageToDeadLetterQueue": self.forward,
-        }
 
     async def ack_message(self, request: Acks, call: Call) -> bytes:
         """Settles messages for good; each entry has a status of its own.

@@ -4,14 +4,14 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from pocketmq.model.errors import GroupNotFound
-from pocketmq.rpc.service import Handler, Service
+from pocketmq.rpc.service import Service
 from pocketmq.rpc.services import Services
 from pocketmq.rpc.v2.ack import AckMethods
 from pocketmq.rpc.v2.offsets import Offsets
 from pocketmq.rpc.v2.receive_message import ReceiveMessage
 from pocketmq.rpc.v2.routes import Routes
 from pocketmq.rpc.v2.send_message import SendMessageV2
-from pocketmq.rpc.v2.service_table import face
+from pocketmq.rpc.v2.service_table import TABLE
 from pocketmq.rpc.v2.telemetry import Telemetry
 from pocketmq.rpc.v2.transactions import EndTransactionV2
 
@@ -34,30 +34,29 @@ class OfficialRules(NamedTuple):
 class MessagingV2:
     """The methods for clients of RocketMQ itself."""
 
-    __slots__ = ("_handlers", "_rules", "_shortcuts", "_store")
+    __slots__ = (
+        "_rules", "_store", "acks", "offsets", "receive_message", "routes", "sending", "sessions",
+        "transactions",
+    )  # fmt: skip
 
     def __init__(self, backing: Services, rules: OfficialRules) -> None:
         store, send, pull, query, consume, members, sessions, transactions = backing
         self._store = store
         self._rules = rules
-        send_message = SendMessageV2(send)
-        families = (
-            Routes(rules.broker, rules.advertised, send.topic, self.ensure_group, sessions),
-            send_message,
-            ReceiveMessage(store, consume, sessions, members, pull.delivered, self.ensure_group),
-            AckMethods(store, consume, sessions),
-            Telemetry(store, sessions, rules.body_size_max, self.ensure_group, transactions),
-            EndTransactionV2(transactions),
-            Offsets(store, pull, query),
+        ensure = self.ensure_group
+        self.routes = Routes(rules.broker, rules.advertised, send.topic, ensure, sessions)
+        self.sending = SendMessageV2(send)
+        self.receive_message = ReceiveMessage(
+            store, consume, sessions, members, pull.delivered, ensure
         )
-        self._shortcuts = {"SendMessage": send_message.shortcut}
-        self._handlers: dict[str, Handler] = {}
-        for family in families:
-            self._handlers |= family.handlers()
+        self.acks = AckMethods(store, consume, sessions)
+        self.sessions = Telemetry(store, sessions, rules.body_size_max, ensure, transactions)
+        self.transactions = EndTransactionV2(transactions)
+        self.offsets = Offsets(store, pull, query)
 
     def service(self) -> Service:
         """Returns the face."""
-        return face(self._handlers, self._shortcuts)
+        return TABLE.face(self)
 
     async def ensure_group(self, group: str) -> None:
         """Returns when a group is there.

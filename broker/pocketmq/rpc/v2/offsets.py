@@ -17,7 +17,6 @@ from pocketmq.model.reading import Bound, PullResult, PullStatus, ReadRange
 from pocketmq.model.topic import TopicConfig
 from pocketmq.rpc.call import Call, reading_user, turn_user
 from pocketmq.rpc.pb import messaging_pb2 as pb
-from pocketmq.rpc.service import Handler
 from pocketmq.rpc.topic_access import check_client_reads, find_readable
 from pocketmq.rpc.v2.caller import client_id_of
 from pocketmq.rpc.v2.delivered import message_within
@@ -44,15 +43,6 @@ class Offsets:
         self._store = store
         self._pull = pull
         self._query = query
-
-    def handlers(self) -> dict[str, Handler]:
-        """Returns the methods by their names."""
-        return {
-            "PullMessage": self.pull_message,
-            "QueryOffset": self.query_offset,
-            "GetOffset": self.standing,
-            "UpdateOffset": self.update_offset,
-        }
 
     async def pull_message(
         self, request: pb.PullMessageRequest, call: Call

@@ -7,14 +7,11 @@ from pocketmq.rpc.call import Call
 from pocketmq.rpc.codec.send_topic import official_topic
 from pocketmq.rpc.pb import messaging_pb2 as pb
 from pocketmq.rpc.permissions import (
-    FIND,
     LOOK,
     PUB,
     SUB,
     Asked,
-    FaceRules,
     Named,
-    NeedTable,
     consumed_needs,
     group_need,
     topic_need,
@@ -24,11 +21,13 @@ from pocketmq.rpc.v2.resources import group_of, topic_of, wrapped
 from pocketmq.rpc.v2.send_shortcut import NAMESPACE_KEY
 
 
-def _of_topic(actions: tuple[Action, ...]) -> Asked:
+def of_topic(actions: tuple[Action, ...]) -> Asked:
+    """Returns the need of a call about one topic."""
     return lambda request, call: [topic_need(topic_of(request.topic, call), actions)]
 
 
-def _sent(request: pb.SendMessageRequest, call: Call) -> list[Need]:
+def sent(request: pb.SendMessageRequest, call: Call) -> list[Need]:
+    """Returns the need of a send: each topic."""
     names = {topic_of(message.topic, call) for message in request.messages}
     return [topic_need(name, PUB) for name in names]
 
@@ -41,11 +40,13 @@ def _first_topic(raw: bytes, metadata: Metadata) -> str | None:
     return wrapped(name, namespace or metadata(NAMESPACE_KEY) or "")
 
 
-def _consumed(request: Any, call: Call) -> list[Need]:
+def consumed(request: Any, call: Call) -> list[Need]:
+    """Returns the need of a call of a group about a topic."""
     return _read(request.group, request.topic, call)
 
 
-def _of_queue(request: Any, call: Call) -> list[Need]:
+def of_queue(request: Any, call: Call) -> list[Need]:
+    """Returns the need of a call of a group about a queue."""
     return _read(request.group, request.message_queue.topic, call)
 
 
@@ -53,21 +54,22 @@ def _read(group: pb.Resource, topic: pb.Resource, call: Call) -> list[Need]:
     return consumed_needs(group_of(group, call), topic_of(topic, call))
 
 
-def _place(request: pb.QueryOffsetRequest, call: Call) -> list[Need]:
+def place(request: pb.QueryOffsetRequest, call: Call) -> list[Need]:
+    """Returns the need of a call about a queue, without a group."""
     return [topic_need(topic_of(request.message_queue.topic, call), LOOK)]
 
 
-def _alive(request: pb.HeartbeatRequest, call: Call) -> list[Need]:
+def alive(request: pb.HeartbeatRequest, call: Call) -> list[Need]:
     """Returns the need of a heartbeat: the group, if it names one."""
     return [group_need(group_of(request.group, call), SUB)] if request.HasField("group") else []
 
 
-def _ended(request: pb.NotifyClientTerminationRequest, call: Call) -> list[Need]:
-    """Returns the same of a termination; some producers name a group that has no name."""
+def ended(request: pb.NotifyClientTerminationRequest, call: Call) -> list[Need]:
+    """Returns the same of a termination; some _producers name a group that has no name."""
     return [group_need(group_of(request.group, call), SUB)] if request.group.name else []
 
 
-def _told(command: pb.TelemetryCommand, call: Call) -> list[Need]:
+def told(command: pb.TelemetryCommand, call: Call) -> list[Need]:
     """Returns the need of a client's settings."""
     settings = command.settings
     if settings.HasField("publishing"):
@@ -80,23 +82,4 @@ def _told(command: pb.TelemetryCommand, call: Call) -> list[Need]:
     return [group_need(group_of(settings.subscription.group, call), SUB), *topics]
 
 
-NEEDS: Final[NeedTable] = {
-    "QueryRoute": _of_topic(FIND),
-    "Heartbeat": _alive,
-    "SendMessage": _sent,
-    "QueryAssignment": _consumed,
-    "ReceiveMessage": _of_queue,
-    "AckMessage": _consumed,
-    "ForwardMessageToDeadLetterQueue": _consumed,
-    "PullMessage": _of_queue,
-    "UpdateOffset": _of_queue,
-    "GetOffset": _of_queue,
-    "QueryOffset": _place,
-    "EndTransaction": _of_topic(PUB),
-    "Telemetry": _told,
-    "NotifyClientTermination": _ended,
-    "ChangeInvisibleDuration": _consumed,
-    "RecallMessage": _of_topic(PUB),
-    "SyncLiteSubscription": _consumed,
-}
-RULES: Final = FaceRules(NEEDS, {"SendMessage": Named(ResourceKind.TOPIC, _first_topic)})
+FIRST_TOPIC: Final = Named(ResourceKind.TOPIC, _first_topic)

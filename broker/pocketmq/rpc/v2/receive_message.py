@@ -27,7 +27,6 @@ from pocketmq.model.filter import Filter
 from pocketmq.rpc.call import Call, reading_user, turn_user
 from pocketmq.rpc.codec.v2_messages import V2Messages
 from pocketmq.rpc.pb import messaging_pb2 as pb
-from pocketmq.rpc.service import Handler
 from pocketmq.rpc.topic_access import check_client_reads, find_readable
 from pocketmq.rpc.v2.caller import SIZE_MAX, Caller, caller_of
 from pocketmq.rpc.v2.delivered import message_within
@@ -84,10 +83,6 @@ class ReceiveMessage:
         self._members = members
         self._ensure_group = ensure_group
         self._messages = V2Messages()
-
-    def handlers(self) -> dict[str, Handler]:
-        """Returns the method by its name."""
-        return {"ReceiveMessage": self}
 
     async def __call__(
         self, message: pb.ReceiveMessageRequest, call: Call

@@ -13,7 +13,6 @@ from typing import Final
 from pocketmq.model.topic import PERMISSION_READ, PERMISSION_WRITE, TopicConfig
 from pocketmq.rpc.call import Call
 from pocketmq.rpc.pb import messaging_pb2 as pb
-from pocketmq.rpc.service import Handler
 from pocketmq.rpc.v2.caller import PYTHON, caller_of, client_id_of
 from pocketmq.rpc.v2.resources import group_of, topic_of
 from pocketmq.rpc.v2.status import OK
@@ -77,10 +76,6 @@ class Routes:
         self._ensure_group = ensure_group
         self._sessions = sessions
         self._pause = pause
-
-    def handlers(self) -> dict[str, Handler]:
-        """Returns the methods by their names."""
-        return {"QueryRoute": self.query_route, "QueryAssignment": self.query_assignment}
 
     async def query_route(self, request: pb.QueryRouteRequest, call: Call) -> pb.QueryRouteResponse:
         """Returns where a topic's messages go to and come from.

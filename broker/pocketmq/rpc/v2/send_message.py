@@ -45,7 +45,7 @@ from pocketmq.rpc.call import Call
 from pocketmq.rpc.codec.v2_send_request import USER_SIZE_MAX
 from pocketmq.rpc.pb import messaging_pb2 as pb
 from pocketmq.rpc.pending_reply import Late
-from pocketmq.rpc.service import Handler, Shortcut
+from pocketmq.rpc.service import Shortcut
 from pocketmq.rpc.v2.caller import client_id_of
 from pocketmq.rpc.v2.durations import ms_of
 from pocketmq.rpc.v2.resources import topic_of, wrapped
@@ -89,10 +89,6 @@ class SendMessageV2:
         self.shortcut: Shortcut = SendShortcutV2(
             send.plain, wrapped, is_durable=send.is_durable, late=Late(send.flush_group, _too_late)
         ).serve
-
-    def handlers(self) -> dict[str, Handler]:
-        """Returns the methods by their names."""
-        return {"SendMessage": self.send_message, "RecallMessage": self.recall_message}
 
     async def send_message(
         self, request: pb.SendMessageRequest, call: Call

@@ -1,4 +1,4 @@
-"""The v2 service: its methods, the class of each, and RocketMQ's request code.
+"""The methods of the v2 service, one row each (rpc/method_table.py).
 
 Messages are in a package of ours, so that an official client can run in the same process. Clients
 call the service by the name below.
@@ -9,96 +9,34 @@ from typing import Any, Final
 
 from google.protobuf.message import Message
 
-from pocketmq.model.errors import UnsupportedFeature
 from pocketmq.rpc.admission import CallClass
-from pocketmq.rpc.call import Call
+from pocketmq.rpc.method_table import Rpc, RpcTable
 from pocketmq.rpc.pb import messaging_pb2 as pb
-from pocketmq.rpc.service import SEND_SIZE_MAX, Handler, Method, Service, Shortcut, closed, method
+from pocketmq.rpc.permissions import FIND, PUB
+from pocketmq.rpc.service import SEND_SIZE_MAX
 from pocketmq.rpc.v2.ack import read_acks
+from pocketmq.rpc.v2.permissions import (
+    FIRST_TOPIC,
+    alive,
+    consumed,
+    ended,
+    of_queue,
+    of_topic,
+    place,
+    sent,
+    told,
+)
 from pocketmq.rpc.v2.status import refuse
 
 NAME: Final = "apache.rocketmq.v2.MessagingService"
 MESSAGING: Final = pb.DESCRIPTOR.services_by_name["MessagingService"]
 ACK_SIZE_MAX: Final = 512 * 1024
 """Bytes of an ack with as many entries as it may have, of the usual length."""
-CLASSES: Final[Mapping[str, CallClass]] = {
-    "QueryRoute": CallClass.SESSION,
-    "Heartbeat": CallClass.SESSION,
-    "SendMessage": CallClass.SEND,
-    "QueryAssignment": CallClass.SESSION,
-    "ReceiveMessage": CallClass.POLL,
-    "AckMessage": CallClass.SETTLE,
-    "ForwardMessageToDeadLetterQueue": CallClass.SETTLE,
-    "PullMessage": CallClass.POLL,
-    "UpdateOffset": CallClass.QUERY,
-    "GetOffset": CallClass.QUERY,
-    "QueryOffset": CallClass.QUERY,
-    "EndTransaction": CallClass.SETTLE,
-    "Telemetry": CallClass.STREAM,
-    "NotifyClientTermination": CallClass.SESSION,
-    "ChangeInvisibleDuration": CallClass.SETTLE,
-    "RecallMessage": CallClass.SETTLE,
-    "SyncLiteSubscription": CallClass.SESSION,
-}
-REQUEST_CODES: Final[Mapping[str, str]] = {
-    "QueryRoute": "get_routeinfo_by_topic",
-    "Heartbeat": "heart_beat",
-    "SendMessage": "send_message_v2",
-    "ReceiveMessage": "pop_message",
-    "ForwardMessageToDeadLetterQueue": "consumer_send_msg_back",
-    "UpdateOffset": "update_consumer_offset",
-    "GetOffset": "query_consumer_offset",
-    "QueryOffset": "search_offset_by_timestamp",
-    "NotifyClientTermination": "unregister_client",
-    "ChangeInvisibleDuration": "change_message_invisibletime",
-}
-"""Method -> the name of RocketMQ's request code, in lower case; others go by their own name."""
 COMMAND_SIZE_MAX: Final = 4 * 1024 * 1024
 """Bytes of a client's command: its threads' activity, or all its subscriptions."""
 COMMAND_ELEMENTS_MAX: Final = 2_048
 """Elements of each field of a command; with more than 1,024 topics it is answered by an error, with
 more than these the stream ends."""
-SIZES: Final[Mapping[str, int]] = {
-    "SendMessage": SEND_SIZE_MAX, "AckMessage": ACK_SIZE_MAX, "Telemetry": COMMAND_SIZE_MAX
-}  # fmt: skip
-"""Bytes a request may have where it is more than the usual."""
-
-
-ENCODED: Final = frozenset({"AckMessage", "ReceiveMessage"})
-"""Methods that encode their answers themselves."""
-
-
-def face(handlers: Mapping[str, Handler], shortcuts: Mapping[str, Shortcut] = {}) -> Service:
-    """Returns the API; methods without a handler answer that they are not served.
-
-    shortcuts   of methods that have one
-    """
-    assert handlers.keys() <= CLASSES.keys(), "a handler is of a method of the proto"
-    unserved = {name: _unserved(name) for name in CLASSES.keys() - handlers.keys()}
-    return _service({**unserved, **handlers}, shortcuts)
-
-
-def closed_face() -> Service:
-    """Returns the face while nothing can be served."""
-    return _service(dict.fromkeys(CLASSES, closed), {})
-
-
-def _service(handlers: Mapping[str, Handler], shortcuts: Mapping[str, Shortcut]) -> Service:
-    rows = [_row(name, handlers[name], shortcuts.get(name)) for name in CLASSES]
-    return Service(NAME, tuple(rows), refuse)
-
-
-def _row(name: str, handler: Handler, shortcut: Shortcut | None) -> Method:
-    own: dict[str, Any] = {"request_code": REQUEST_CODES.get(name, ""), "shortcut": shortcut}
-    if name in ENCODED:
-        own |= {"serialize": _bytes_of, "answer": bytes}
-    if name == "AckMessage":
-        own["parse"] = read_acks
-    if name in SIZES:
-        own["request_size_max"] = SIZES[name]
-    if name == "Telemetry":
-        own["elements_max"] = COMMAND_ELEMENTS_MAX
-    return method(MESSAGING, name, handler, CLASSES[name], **own)
 
 
 def _bytes_of(answer: bytes | Message) -> bytes:
@@ -106,8 +44,75 @@ def _bytes_of(answer: bytes | Message) -> bytes:
     return answer if isinstance(answer, bytes) else answer.SerializeToString()
 
 
-def _unserved(name: str) -> Handler:
-    def refused(request: Any, call: Call) -> Any:
-        raise UnsupportedFeature(feature=name)
+_Own = Mapping[str, Any]
+_ENCODED: Final[_Own] = {"serialize": _bytes_of, "answer": bytes}
+"""The method encodes its response itself."""
+_ACKED: Final[_Own] = {**_ENCODED, "parse": read_acks, "request_size_max": ACK_SIZE_MAX}
+_COMMANDS: Final[_Own] = {
+    "request_size_max": COMMAND_SIZE_MAX, "elements_max": COMMAND_ELEMENTS_MAX
+}  # fmt: skip
 
-    return refused
+TABLE: Final = RpcTable(
+    MESSAGING, NAME, CallClass.SESSION, refuse,
+    (
+        Rpc(
+            "QueryRoute", "routes.query_route", of_topic(FIND), "get_routeinfo_by_topic",
+            creates=True
+        ),
+        Rpc("Heartbeat", "sessions.heartbeat", alive, "heart_beat", creates=True),
+        Rpc(
+            "SendMessage", "sending.send_message", sent, "send_message_v2", creates=True,
+            call_class=CallClass.SEND, shortcut="sending.shortcut", quick=FIRST_TOPIC,
+            own={"request_size_max": SEND_SIZE_MAX},
+        ),
+        Rpc("QueryAssignment", "routes.query_assignment", consumed, creates=True),
+        Rpc(
+            "ReceiveMessage", "receive_message", of_queue, "pop_message", creates=True,
+            call_class=CallClass.POLL, own=_ENCODED
+        ),
+        Rpc(
+            "AckMessage", "acks.ack_message", consumed, call_class=CallClass.SETTLE, own=_ACKED
+        ),
+        Rpc(
+            "ForwardMessageToDeadLetterQueue", "acks.forward", consumed,
+            "consumer_send_msg_back", call_class=CallClass.SETTLE
+        ),
+        Rpc(
+            "PullMessage", "offsets.pull_message", of_queue, creates=True,
+            call_class=CallClass.POLL
+        ),
+        Rpc(
+            "UpdateOffset", "offsets.update_offset", of_queue, "update_consumer_offset",
+            creates=True, call_class=CallClass.QUERY
+        ),
+        Rpc(
+            "GetOffset", "offsets.standing", of_queue, "query_consumer_offset",
+            call_class=CallClass.QUERY
+        ),
+        Rpc(
+            "QueryOffset", "offsets.query_offset", place, "search_offset_by_timestamp",
+            call_class=CallClass.QUERY
+        ),
+        Rpc(
+            "EndTransaction", "transactions.end_transaction", of_topic(PUB),
+            call_class=CallClass.SETTLE
+        ),
+        Rpc(
+            "Telemetry", "sessions.telemetry", told, creates=True, call_class=CallClass.STREAM,
+            own=_COMMANDS
+        ),
+        Rpc(
+            "NotifyClientTermination", "sessions.notify_client_termination", ended,
+            "unregister_client"
+        ),
+        Rpc(
+            "ChangeInvisibleDuration", "acks.change_invisible_duration", consumed,
+            "change_message_invisibletime", call_class=CallClass.SETTLE
+        ),
+        Rpc(
+            "RecallMessage", "sending.recall_message", of_topic(PUB),
+            call_class=CallClass.SETTLE
+        ),
+        Rpc("SyncLiteSubscription", "", consumed),
+    ),
+)  # fmt: skip

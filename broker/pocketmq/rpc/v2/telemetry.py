@@ -18,7 +18,6 @@ from pocketmq.model.errors import BrokerError, IllegalSettings, UnsupportedFeatu
 from pocketmq.model.names import check_number
 from pocketmq.rpc.call import Call, turn_user
 from pocketmq.rpc.pb import messaging_pb2 as pb
-from pocketmq.rpc.service import Handler
 from pocketmq.rpc.v2.caller import Caller, caller_of, client_id_of, session_id_of
 from pocketmq.rpc.v2.client_stream import TOPICS_MAX, ClientStream, Make, Together
 from pocketmq.rpc.v2.consumers import Consumer, Consumers, Subscribed
@@ -99,14 +98,6 @@ class Telemetry:
         self._turns = store.turns
         self._together = Together()
         self._goodbyes = Terminations()
-
-    def handlers(self) -> dict[str, Handler]:
-        """Returns the methods by their names."""
-        return {
-            "Telemetry": self.telemetry,
-            "Heartbeat": self.heartbeat,
-            "NotifyClientTermination": self.notify_client_termination,
-        }
 
     async def heartbeat(self, request: pb.HeartbeatRequest, call: Call) -> pb.HeartbeatResponse:
         """Notes that a client is alive, known or not, and works for the group that it names.

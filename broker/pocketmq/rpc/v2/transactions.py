@@ -5,8 +5,7 @@ asked about its transactions, and decide them: the topic is the group, as in a r
 Source: EndTransactionActivity, ProducerManager.
 """
 
-from collections.abc import Callable
-from typing import Any, Final
+from typing import Final
 
 from pocketmq.model.transaction import Check, Decision, Resolution
 from pocketmq.rpc.call import Call
@@ -27,10 +26,6 @@ class EndTransactionV2:
 
     def __init__(self, transactions: Transactions) -> None:
         self._transactions = transactions
-
-    def handlers(self) -> dict[str, Callable[..., Any]]:
-        """Returns the method by its name."""
-        return {"EndTransaction": self.end_transaction}
 
     async def end_transaction(
         self, request: pb.EndTransactionRequest, call: Call
