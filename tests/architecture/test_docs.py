@@ -15,12 +15,14 @@ from pocketmq.format.index_layout import INDEX_ENTRY, INDEX_HEADER
 from pocketmq.format.layout import Layout
 from pocketmq.format.record import RECORD_HEAD
 from pocketmq.log.checkpoint import MARK
+from tidy_prose import DIALECT
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
 README_LINES_MAX = 120
 TOUR_LINES_MAX = 1_500
 CELL_LENGTH_MAX = 120
+STYLE_GUIDE = "CONTRIBUTING.md"
 FIGURES_MAX = 16
 METHOD_LINES_MAX = 10
 SHORT_TABLES = [
@@ -60,6 +62,12 @@ def test_the_changelog_has_one_kind_of_change_a_heading() -> None:
     text = (ROOT / "CHANGELOG.md").read_text()
     kinds = {"Added", "Changed", "Deprecated", "Removed", "Fixed", "Security"}
     assert set(re.findall(r"^### (.+)$", text, re.MULTILINE)) <= kinds
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_a_page_names_the_actor(page: Path) -> None:
+    if page.name != STYLE_GUIDE:
+        assert DIALECT.findall(page.read_text()) == []
 
 
 def test_every_module_that_the_architecture_names_is_there() -> None:

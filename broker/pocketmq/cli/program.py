@@ -27,7 +27,7 @@ PLACES: Final = {
     "msg": CommandModule("pocketmq.cli.message", "Look single messages up, and where they went."),
     "delay": CommandModule("pocketmq.cli.delay", "See what waits for its time; take it back."),
     "txn": CommandModule(
-        "pocketmq.cli.transactions", "See transactions nobody decided; decide them."
+        "pocketmq.cli.transactions", "List undecided transactions, and decide them."
     ),
     "dlq": CommandModule("pocketmq.cli.dead_letters", "See what groups gave up; send it again."),
     "user": CommandModule("pocketmq.cli.user", "Who may call: users and their secrets."),
