@@ -10,7 +10,7 @@ the line. POCKETMQ__SECTION__KEY_FILE names a file that holds the value, as for 
 import re
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -37,24 +37,20 @@ _TABLE = re.compile(r"\s*\[\s*([\w.-]+)\s*\]")
 _KEY = re.compile(r"\s*([\w.-]+)\s*=")
 
 
+@dataclass(slots=True, eq=False)
 class Layers:
     """Values and origins of the sources read so far.
 
     translated   keys whose last value came under a RocketMQ name
     """
 
-    __slots__ = (
-        "origins", "preset", "preset_origin", "problems", "translated", "values", "warnings",
-    )  # fmt: skip
-
-    def __init__(self) -> None:
-        self.preset = EDGE
-        self.preset_origin = "default"
-        self.values: dict[str, Value] = {}
-        self.origins: dict[str, str] = {}
-        self.translated: set[str] = set()
-        self.warnings: list[str] = []
-        self.problems: list[IllegalConfig] = []
+    preset: str = EDGE
+    preset_origin: str = "default"
+    values: dict[str, Value] = field(default_factory=dict)
+    origins: dict[str, str] = field(default_factory=dict)
+    translated: set[str] = field(default_factory=set)
+    warnings: list[str] = field(default_factory=list)
+    problems: list[IllegalConfig] = field(default_factory=list)
 
     def put(self, key: str, given: object, origin: str) -> None:
         """Takes a value for one of our keys."""

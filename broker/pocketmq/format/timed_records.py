@@ -10,6 +10,7 @@ same bytes.
 Source: TimerMessageStore.enqueue, convert.
 """
 
+from dataclasses import dataclass, field
 from operator import itemgetter
 from struct import Struct
 from typing import Any, Final, NamedTuple
@@ -86,6 +87,7 @@ def queue_offset_of(record: bytes) -> int:
     return int.from_bytes(record[20:28])
 
 
+@dataclass(slots=True, eq=False)
 class TimedFacts:
     """Columns of records that were read from the timer's topic, in their order.
 
@@ -95,22 +97,16 @@ class TimedFacts:
     markers       whether it takes back another message
     """
 
-    __slots__ = (
-        "_parts", "due_ms", "markers", "out_ms", "physical_offsets", "queue_offsets", "sizes",
-        "topic_hashes", "topics",
-    )  # fmt: skip
-
-    def __init__(self) -> None:
-        self.out_ms: list[int] = []
-        self.due_ms: list[int] = []
-        self.topic_hashes: list[int] = []
-        self.markers: list[bool] = []
-        self.physical_offsets: list[int] = []
-        self.sizes: list[int] = []
-        self.queue_offsets: list[int] = []
-        self._parts: list[tuple[bytes, int]] = []
-        self.topics: dict[bytes, int] = {}
-        """Their hashes."""
+    out_ms: list[int] = field(default_factory=list)
+    due_ms: list[int] = field(default_factory=list)
+    topic_hashes: list[int] = field(default_factory=list)
+    markers: list[bool] = field(default_factory=list)
+    physical_offsets: list[int] = field(default_factory=list)
+    sizes: list[int] = field(default_factory=list)
+    queue_offsets: list[int] = field(default_factory=list)
+    _parts: list[tuple[bytes, int]] = field(default_factory=list, init=False)
+    topics: dict[bytes, int] = field(default_factory=dict)
+    """Their hashes."""
 
     def __len__(self) -> int:
         return len(self.due_ms)

@@ -15,6 +15,7 @@ Source: ConsumerLagCalculator, BrokerMetricsManager.
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from contextlib import suppress
+from dataclasses import dataclass
 from time import perf_counter
 from typing import Final, NamedTuple
 
@@ -233,16 +234,15 @@ class Lag:
         }
 
 
+@dataclass(slots=True, eq=False)
 class _Left:
     """Lag under one set of labels; times are store times, 0: no message, None: unknown."""
 
-    __slots__ = ("count", "leased_count", "ready_count", "ready_since", "since")
-
-    def __init__(self) -> None:
-        self.count = 0
-        self.leased_count = self.ready_count = 0
-        self.since: int | None = 0
-        self.ready_since: int | None = 0
+    count: int = 0
+    leased_count: int = 0
+    ready_count: int = 0
+    since: int | None = 0
+    ready_since: int | None = 0
 
 
 class _Found:

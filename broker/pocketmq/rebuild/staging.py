@@ -15,7 +15,7 @@ import json
 import os
 import shutil
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final
 
@@ -38,13 +38,11 @@ Runs = list[tuple[str, int, int, int, bool]]
 """Rows of (topic, queue id, first queue offset, count, whether they follow on each other)."""
 
 
+@dataclass(slots=True, eq=False)
 class Staging:
     """Paths and small files of one rebuild; can be sent to a worker."""
 
-    __slots__ = ("out",)
-
-    def __init__(self, out: Path) -> None:
-        self.out = out
+    out: Path
 
     @property
     def work(self) -> Path:

@@ -14,6 +14,7 @@ reflection are always served, and not counted.
 
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from secrets import token_hex
 from typing import Any, Final
 
@@ -36,18 +37,16 @@ UNAVAILABLE: Final = 14
 logger = logging.getLogger(__name__)
 
 
+@dataclass(slots=True, eq=False)
 class Refused:
     """How a call ends that failed: by a status, or by answers of the face's own."""
 
-    __slots__ = ("replies", "request_id", "status")
+    status: WireStatus | None
+    replies: Sequence[bytes]
+    request_id: str
 
-    def __init__(
-        self, status: WireStatus | None, replies: Sequence[bytes], request_id: str
-    ) -> None:
-        assert not (status and replies), "a call ends in one way"
-        self.status = status
-        self.replies = replies
-        self.request_id = request_id
+    def __post_init__(self) -> None:
+        assert not (self.status and self.replies), "a call ends in one way"
 
     def trailers(self) -> tuple[tuple[str, str | bytes], ...]:
         """Returns the metadata that goes with it to the client."""

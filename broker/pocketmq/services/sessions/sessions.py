@@ -8,6 +8,7 @@ Source: GrpcClientSettingsManager, GrpcChannelManager, ClientManagerActivity.
 
 from collections import OrderedDict
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from enum import Enum
 from typing import Final, NamedTuple
 
@@ -49,19 +50,19 @@ class Described(NamedTuple):
     version: str
 
 
+@dataclass(slots=True, eq=False)
 class Session:
     """One client."""
 
-    __slots__ = ("client_id", "described", "kind", "say")
+    client_id: str
+    kind: ClientKind | None = None
+    described: Described | None = None
+    """Its id as on its newest stream, with which the session ends."""
+    say: Say | None = None
+    """Down its newest stream, None while it has none."""
 
-    def __init__(self, client_id: str) -> None:
-        assert client_id
-        self.client_id = client_id
-        self.kind: ClientKind | None = None
-        self.described: Described | None = None
-        """Its id as on its newest stream, with which the session ends."""
-        self.say: Say | None = None
-        """Down its newest stream, None while it has none."""
+    def __post_init__(self) -> None:
+        assert self.client_id
 
 
 class Sessions:

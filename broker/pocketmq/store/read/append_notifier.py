@@ -14,6 +14,7 @@ Source: PullRequestHoldService, ManyPullRequest.
 import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Final
 
@@ -112,15 +113,13 @@ class WaiterGroup:
         self.is_looking = False
 
 
+@dataclass(slots=True, eq=False)
 class Queue:
     """The groups of one queue, and its wakeup."""
 
-    __slots__ = ("groups", "key", "watch")
-
-    def __init__(self, key: QueueKey) -> None:
-        self.key = key
-        self.groups: dict[GroupKey, WaiterGroup] = {}
-        self.watch: asyncio.Future[bool] | None = None
+    key: QueueKey
+    groups: dict[GroupKey, WaiterGroup] = field(default_factory=dict)
+    watch: asyncio.Future[bool] | None = None
 
 
 class AppendNotifier:

@@ -16,6 +16,7 @@ Numbers of the journal are queue offsets of its topic. A real broker ignores the
 """
 
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
 from pocketmq.format.json_text import is_integer
@@ -33,26 +34,22 @@ class _Fence(NamedTuple):
     known: int
 
 
+@dataclass(slots=True, eq=False)
 class LeaseMarks:
     """The marks, and which offsets wait for the journal."""
 
-    __slots__ = (
-        "_fence", "_set", "begin", "held", "is_adopted", "is_kept", "journal_end", "known",
-    )  # fmt: skip
-
-    def __init__(self) -> None:
-        self.begin = 0
-        self.known = 0
-        self.journal_end = 0
-        """The queue offset the journal's next record gets; its writer keeps it here."""
-        self.held: dict[Place, int] = {}
-        """Offset on disk of one that is further in memory; -1: none."""
-        self.is_kept = False
-        """Whether the table on disk has marks, or will have."""
-        self.is_adopted = False
-        """Whether the journal alone contains all leases, and no real broker's revive topic."""
-        self._set: dict[Place, int] = {}
-        self._fence: _Fence | None = None
+    begin: int = 0
+    known: int = 0
+    journal_end: int = 0
+    """The queue offset the journal's next record gets; its writer keeps it here."""
+    held: dict[Place, int] = field(default_factory=dict)
+    """Offset on disk of one that is further in memory; -1: none."""
+    is_kept: bool = False
+    """Whether the table on disk has marks, or will have."""
+    is_adopted: bool = False
+    """Whether the journal alone contains all leases, and no real broker's revive topic."""
+    _set: dict[Place, int] = field(default_factory=dict, init=False)
+    _fence: _Fence | None = field(default=None, init=False)
 
     def load(self, member: Mapping[str, Any]) -> None:
         """Takes the marks of a file; invalid numbers count as 0."""
