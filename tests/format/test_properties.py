@@ -120,6 +120,7 @@ def test_every_reader_of_a_block_finds_the_same_pairs(block: bytes) -> None:
         (b"B\x012", b"2"),
         (b"AB\x011\x02", None),
         (b"B\x011\x02A\x012\x02B\x013\x02", b"3"),
+        (b"A\x010\x02B\x011\x02B\x012\x02", b"2"),
         (b"B\x011\x02A\x012\x02B\x01\x02", b"1"),
         (b"AB\x011\x02B\x01\x02", None),
         (b"A\x01B\x011\x02", None),
