@@ -11,7 +11,7 @@ from pocketmq.format.java_hash import java_hash
 from pocketmq.format.table_json import decode_table
 from pocketmq.format.timer_layout import LOG_UNIT_TYPE, MAGIC_DEFAULT, MAGIC_DELETE
 from pocketmq.log.timer_log import TimerLog
-from pocketmq.model.errors import DiskFull, DiskSlow
+from pocketmq.model.errors import DiskFull, DiskSlow, FsyncFailed
 from pocketmq.model.reading import ReadRange
 from pocketmq.model.stats import Counter
 from pocketmq.model.step import Now
@@ -231,6 +231,18 @@ def test_each_message_that_comes_and_goes_counts_as_one() -> None:
     assert known.by_topic() == {("a",): 1}
     known.take(units(False))
     assert known.by_topic() == {}
+
+
+async def test_a_store_that_failed_ends_the_timer(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def failed(writing: Writing, runs: Any, **words: Any) -> Any:
+        raise FsyncFailed(why="EIO")
+
+    async with timing() as desk:
+        await desk.wait("late", -5_000)
+        with monkeypatch.context() as patch:
+            patch.setattr(Writing, "put", failed)
+            with pytest.raises(FsyncFailed):
+                await desk.run()
 
 
 # -- stops -------------------------------------------------------------------------------------
